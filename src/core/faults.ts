@@ -1,0 +1,106 @@
+/**
+ * The one error type that crosses a folder boundary, and the table of everything it can say.
+ *
+ * Throw it when Reprise cannot do what it was asked. Do not throw it because an agent failed: that is an
+ * `Outcome`, a value that is stored and acted upon. `docs/errors.md` is generated from this table.
+ */
+
+interface FaultInfo {
+  readonly exit: number;
+  /** The same command may succeed later without anything being changed by the user. */
+  readonly retryable: boolean;
+  readonly means: string;
+}
+
+/** Codes are public API: add freely, never rename. */
+export const FAULTS = {
+  usage: { exit: 2, retryable: false, means: "the command line is wrong" },
+  config_invalid: { exit: 2, retryable: false, means: "a config file has an unknown key or a bad value" },
+  engine_unknown: { exit: 2, retryable: false, means: "no engine has this name" },
+  handle_invalid: {
+    exit: 2,
+    retryable: false,
+    means: "the text is not a handle, a prefix of one, or a run id",
+  },
+  handle_ambiguous: { exit: 2, retryable: false, means: "the prefix fits more than one run" },
+  message_invalid: {
+    exit: 2,
+    retryable: false,
+    means: "the message is empty, too long or contains a zero byte",
+  },
+  cwd_invalid: { exit: 2, retryable: false, means: "the working directory given is not a usable directory" },
+  run_engine_mismatch: { exit: 2, retryable: false, means: "the run belongs to another engine" },
+  handle_unknown: { exit: 3, retryable: false, means: "no run has this handle" },
+  run_dir_missing: { exit: 3, retryable: false, means: "the run's directory is gone" },
+  attempt_unknown: { exit: 3, retryable: false, means: "the run has no such attempt or no such stream" },
+  session_unknown: { exit: 3, retryable: false, means: "the run has no session id to continue" },
+  session_lost: {
+    exit: 3,
+    retryable: false,
+    means: "the engine no longer has this session and there is no copy",
+  },
+  cwd_missing: { exit: 3, retryable: false, means: "the run's working directory is gone" },
+  engine_home_missing: {
+    exit: 3,
+    retryable: false,
+    means: "the run's engine home is gone or is another one now",
+  },
+  run_busy: { exit: 4, retryable: true, means: "another process owns this run right now" },
+  session_busy: { exit: 4, retryable: true, means: "another live attempt holds this session" },
+  index_busy: { exit: 4, retryable: true, means: "the index is locked by another process" },
+  record_damaged: { exit: 5, retryable: false, means: "a stored record cannot be read" },
+  index_damaged: { exit: 5, retryable: false, means: "the index cannot be read and could not be rebuilt" },
+  session_damaged: { exit: 5, retryable: false, means: "the engine's own session file is damaged" },
+  engine_missing: {
+    exit: 6,
+    retryable: false,
+    means: "the engine's program is not installed or cannot be run",
+  },
+  engine_cannot: { exit: 6, retryable: false, means: "the engine has no such ability" },
+  schema_newer: { exit: 6, retryable: false, means: "the index was written by a newer Reprise" },
+  platform_unsupported: {
+    exit: 6,
+    retryable: false,
+    means: "this system or this terminal lacks what is needed",
+  },
+  storage_failed: { exit: 7, retryable: false, means: "the state directory could not be read or written" },
+  storage_full: { exit: 7, retryable: true, means: "the disk or the quota is full" },
+  spawn_failed: { exit: 7, retryable: true, means: "the system refused to start a process" },
+  denied: { exit: 8, retryable: false, means: "the state directory or a file in it is not safely ours" },
+  outside_root: { exit: 8, retryable: false, means: "a run directory lies outside the runs root" },
+  would_widen: {
+    exit: 8,
+    retryable: false,
+    means: "the resume would get more rights than the run was started with",
+  },
+  option_unkept: { exit: 8, retryable: false, means: "a recorded option cannot be given again exactly" },
+  trust_required: {
+    exit: 8,
+    retryable: false,
+    means: "a folder or a project config must be trusted by the user first",
+  },
+  work_unsaved: { exit: 8, retryable: false, means: "cleaning would destroy uncommitted or unmerged work" },
+  lease_lost: { exit: 4, retryable: false, means: "another process took over this run in the meantime" },
+} as const satisfies Record<string, FaultInfo>;
+
+export type FaultCode = keyof typeof FAULTS;
+
+export type Facts = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+export class Fault extends Error {
+  override readonly name = "Fault";
+  readonly code: FaultCode;
+  /** Facts for `--json` and logs. Never secrets, never agent output. */
+  readonly facts: Facts;
+
+  constructor(code: FaultCode, message: string, options: { facts?: Facts; cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.facts = options.facts ?? {};
+  }
+}
+
+/** Anything that is not a `Fault` is our bug: exit 70 (EX_SOFTWARE). */
+export function exitCodeOf(error: unknown): number {
+  return error instanceof Fault ? FAULTS[error.code].exit : 70;
+}

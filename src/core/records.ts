@@ -1,0 +1,158 @@
+/**
+ * The records that survive: a run and its attempts, as stored in the index and mirrored in the run directory.
+ *
+ * Types only, so that nothing here costs start-up time; the schemas that check files are in `schemas.ts`.
+ * Names are public (`show --json`); `test/golden/keys.json` lists every one.
+ */
+import type { Outcome, Exit, Tokens } from "./events.ts";
+
+export type SessionField = string;
+export type SessionSource = "chosen" | "pty-output" | "stdout" | "stderr" | "store" | "adopted";
+export type RunStatus = "running" | "completed" | "failed" | "interrupted" | "cancelled" | "diverged";
+export type Mode = "pipe" | "pty";
+
+/** A process that can be told from any other, also after a reboot and after its pid was reused (I6). */
+export interface ProcessIdentity {
+  readonly pid: number;
+  /** Start time in clock ticks since boot (`/proc/PID/stat`), or the `ps` start time where there is no /proc. */
+  readonly start: string;
+  readonly boot: string;
+  /** The pid namespace: a pid means nothing outside it. */
+  readonly space: string;
+}
+
+export interface Session {
+  readonly field: SessionField | null;
+  readonly value: string | null;
+  readonly source: SessionSource | null;
+  /** When the engine reported this id, or its own store confirmed it. Null: only chosen or announced. */
+  readonly verifiedAt: string | null;
+}
+
+/** A session id that an attempt saw or chose. Never removed (I3). */
+export interface SeenSession {
+  readonly value: string;
+  readonly source: SessionSource;
+  readonly at: string;
+  readonly attempt: number;
+  readonly verifiedAt: string | null;
+}
+
+/** A recorded environment variable. A secret's value is not stored: it is taken from the environment again. */
+export interface LaunchEnv {
+  readonly name: string;
+  readonly value: string | null;
+}
+
+export interface Launch {
+  /** Native arguments of the first start, without the message. Secret values are replaced (see `redacted`). */
+  readonly args: readonly string[];
+  /** The native arguments the user gave, before Reprise added its own. What a resume is rendered from. */
+  readonly given: readonly string[];
+  /** Options whose value was a secret and is not stored. A resume needs them again by `--native`. */
+  readonly redacted: readonly string[];
+  readonly env: readonly LaunchEnv[];
+  readonly mode: Mode;
+  readonly interactive: boolean;
+  readonly isolate: "dir" | "worktree" | null;
+  readonly escrow: boolean;
+  readonly trustCwd: boolean;
+  /** Absolute path of the engine's program at the first start, and what it said of its version. */
+  readonly program: string;
+  readonly version: string | null;
+  /** The first 200 characters of the message, redacted. */
+  readonly message: string | null;
+}
+
+/** A copy of the engine's own session, kept in the run's `escrow/`. */
+export interface Escrow {
+  readonly session: string;
+  /** The session's own file first, then files it depends on (a fork's parents). */
+  readonly files: readonly EscrowFile[];
+  readonly takenAt: string;
+}
+
+export interface EscrowFile {
+  /** File name inside `escrow/`. */
+  readonly file: string;
+  /** Where the engine keeps it, relative to the engine home. Null: given back by the engine's own import command. */
+  readonly restoreTo: string | null;
+  readonly size: number;
+  readonly sha256: string;
+}
+
+export interface RunRecord {
+  readonly v: 1;
+  readonly handle: string;
+  readonly runId: string;
+  readonly runDirectory: string;
+  /** The engine's id. The name is the specification's. */
+  readonly agentName: string;
+  readonly session: Session;
+  /** Every session id this run ever saw, oldest first. */
+  readonly sessions: readonly SeenSession[];
+  readonly launch: Launch;
+  readonly cwd: string;
+  readonly engineHome: string | null;
+  readonly status: RunStatus;
+  /** How many attempts there are; they are numbered from 1. */
+  readonly attempts: number;
+  readonly subject: string | null;
+  readonly name: string | null;
+  readonly escrow: Escrow | null;
+  readonly createdAt: string;
+  readonly updatedAt: string;
+}
+
+export type AttemptKind = "start" | "resume" | "fork" | "fresh";
+
+export interface AttemptRecord {
+  readonly v: 1;
+  readonly runId: string;
+  readonly n: number;
+  readonly kind: AttemptKind;
+  /** intended: recorded, nothing started. running: the agent was spawned. ended: `outcome` is set. */
+  readonly state: "intended" | "running" | "ended";
+  readonly mode: Mode;
+  readonly interactive: boolean;
+  readonly program: string;
+  /** Native arguments as executed; secrets replaced, the message never in them when it went by stdin. */
+  readonly args: readonly string[];
+  /** Native options given for this attempt only (`--native`). */
+  readonly native: readonly string[];
+  readonly cwd: string;
+  readonly message: string | null;
+  readonly owner: ProcessIdentity;
+  readonly agent: ProcessIdentity | null;
+  /** The session id asked for (resume, fork) or chosen by us (start). */
+  readonly asked: string | null;
+  readonly reported: readonly SeenSession[];
+  readonly engineVersion: string | null;
+  readonly startedAt: string;
+  readonly endedAt: string | null;
+  readonly exit: Exit | null;
+  readonly outcome: Outcome | null;
+  readonly tokens: Tokens | null;
+  readonly bytes: { readonly stdout: number; readonly stderr: number };
+  /** What the user should know and no field says, one sentence each. */
+  readonly diagnostics: readonly string[];
+}
+
+/** Proof of a resume, `receipt.json` in the attempt. */
+export interface Receipt {
+  readonly v: 1;
+  readonly runId: string;
+  readonly attempt: number;
+  readonly asked: string;
+  readonly reported: string | null;
+  readonly verified: "engine_reported" | "store_confirmed" | "not_verified" | "diverged";
+  readonly cwd: string;
+  readonly engineVersion: string | null;
+  readonly restoredFromEscrow: boolean;
+  readonly options: {
+    readonly kept: readonly string[];
+    readonly dropped: readonly string[];
+    readonly rewritten: readonly string[];
+  };
+  readonly at: string;
+}

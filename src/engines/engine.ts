@@ -1,0 +1,189 @@
+/**
+ * What differs from one engine to the next, and nothing more.
+ *
+ * An engine is data plus pure functions: it never spawns, opens a file or looks at the clock. `drivers/` does
+ * the talking and reads session files on its behalf; `run/` does the remembering and asks for capabilities,
+ * never for an engine's name.
+ */
+import type { Env } from "../core/deps.ts";
+import type { EngineEvent, Exit, Stream, Trouble } from "../core/events.ts";
+import type { AttemptKind, ProcessIdentity } from "../core/records.ts";
+import type { Grammar } from "./grammar.ts";
+
+export interface Engine {
+  /** Stored with every run. Public API: never renamed. */
+  readonly id: string;
+  readonly title: string;
+  /** Program name, looked up on PATH unless the config names a path. */
+  readonly program: string;
+  /** Arguments that must precede all others; only for engines that are a script of ours. */
+  readonly programArgs?: readonly string[];
+  /** Why nobody can install this engine any more. Shown by `doctor`. */
+  readonly legacy?: string;
+  /** Oldest and newest versions whose transcripts are in the fixtures. Null: none was recorded. */
+  readonly tested: readonly [oldest: string, newest: string] | null;
+  readonly session: {
+    /** Name of the id in the engine's output; becomes `session.field`. */
+    readonly field: string;
+    /** The engine's own id format, anchored. An id that does not match never counts (I5). */
+    readonly format: RegExp;
+  };
+  /** What others may count on. `run/` branches on these, never on `id`. */
+  readonly can: {
+    /** The caller may choose the session id before the first turn. */
+    readonly chooseSession: boolean;
+    readonly fork: boolean;
+    readonly interactive: boolean;
+    /** `sessions` and `locate` can read the engine's store. */
+    readonly readStore: boolean;
+    /** A session is found only from the directory it was started in. */
+    readonly boundToCwd: boolean;
+  };
+  readonly grammar: Grammar;
+
+  /** The directory where the engine keeps its sessions, from its environment; null when HOME is unknown. */
+  home(env: Env): string | null;
+  /** The variables that make the engine use this home (the config's `home`). */
+  homeEnv(home: string): Readonly<Record<string, string>>;
+  /** From what `program --version` printed. */
+  version(output: string): string | null;
+  /** Would these native arguments, passed through untouched, open a UI that needs a terminal? */
+  opensUi(args: readonly string[]): boolean;
+  /** The native command for an attempt. Throws a Fault when it cannot be done exactly (I12). */
+  command(ask: Ask): Command;
+  /** A fresh reader for one attempt's output. `now` is for announced reset times. */
+  reader(now: () => number): OutputReader;
+  /** The last words on stderr and the exit, when no terminal event explained the end. Null: nothing to say. */
+  explainExit(exit: Exit, stderrTail: string, nowMs: number): Trouble | null;
+  /** Does the engine still have this session, and where? */
+  locate(session: string, where: Where, files: SessionFiles): Promise<Located>;
+  /** Sessions in the engine's store, newest first; only those of `where.cwd` unless it is null. */
+  sessions(
+    where: { home: string; cwd: string | null },
+    files: SessionFiles,
+  ): Promise<readonly FoundSession[]>;
+  /** A live process outside Reprise that has this session open, where the engine keeps a registry. */
+  holder?(session: string, where: Where, files: SessionFiles): Promise<HolderHint | null>;
+  /** For engines whose sessions are not files: native arguments that write a session to stdout and read one back. */
+  readonly transfer?: {
+    exportArgs(session: string): readonly string[];
+    importArgs(file: string): readonly string[];
+  };
+}
+
+export interface Ask {
+  readonly kind: AttemptKind;
+  readonly interactive: boolean;
+  /** Null: none (interactive, or native arguments passed through untouched). */
+  readonly message: string | null;
+  /** resume, fork: the session to continue. start, fresh: the id to choose where the engine can; else null. */
+  readonly session: string | null;
+  /** fork: the id for the new session where the engine can choose it; else null. */
+  readonly forkTo: string | null;
+  /** Native arguments as the user first gave them, config defaults in front. */
+  readonly given: readonly string[];
+  /** The first start had a message of Reprise's own, so no word in `given` is a prompt. */
+  readonly givenHasNoPrompt: boolean;
+  /** Native options for this attempt, applied over `given` within I12. */
+  readonly native: readonly string[];
+  /** Absolute, symlinks resolved. */
+  readonly cwd: string;
+  /** Unique for this attempt, `[0-9a-z-]`; engines that cannot choose an id use it to find their session. */
+  readonly tag: string;
+  /** The user allows the engine to trust the folder. */
+  readonly trustCwd: boolean;
+}
+
+export interface Command {
+  readonly args: readonly string[];
+  /** Written to stdin, which is then closed. Null: stdin is closed (headless) or the terminal (interactive). */
+  readonly stdin: string | null;
+  readonly env: Readonly<Record<string, string>>;
+  /** Settings files to be written into the state directory; the variable gets the path unless the user set it. */
+  readonly settings?: readonly {
+    readonly variable: string;
+    readonly name: string;
+    readonly content: string;
+  }[];
+  readonly headless: boolean;
+  /** stdout is machine-readable: the reader sees every event, the end of a turn included. */
+  readonly structured: boolean;
+  /** The id that the engine must report: chosen or asked for. Null: the engine will name one. */
+  readonly expects: string | null;
+  /** No session will be kept (`--ephemeral`, `--no-session-persistence`): why. */
+  readonly ephemeral?: string;
+  /** What became of the recorded options, one text each, for the receipt. */
+  readonly options: OptionReport;
+  /** What the user should know before this runs. */
+  readonly warnings?: readonly string[];
+}
+
+export interface OptionReport {
+  readonly kept: readonly string[];
+  readonly dropped: readonly string[];
+  readonly rewritten: readonly string[];
+}
+
+/** Stateful over one attempt, pure otherwise. Neither method may throw. */
+export interface OutputReader {
+  /** One line without its line break and without a trailing `\r`. */
+  line(stream: Stream, text: string): readonly EngineEvent[];
+  /** After the last line: what only the end reveals (a pretty-printed object, a missing terminal event). */
+  end(exit: Exit): readonly EngineEvent[];
+}
+
+export interface Where {
+  readonly home: string;
+  readonly cwd: string;
+}
+
+export type Located =
+  | {
+      readonly state: "present";
+      /** The session's own file first, then files it depends on. Empty when the store is not files. */
+      readonly files: readonly { readonly path: string; readonly restoreTo: string }[];
+      /** Where the conversation took place, if the store says so. */
+      readonly cwd: string | null;
+      readonly updatedAtMs: number | null;
+    }
+  | { readonly state: "absent"; readonly searched: string }
+  /** It is there, but the engine will not continue it. */
+  | { readonly state: "unusable"; readonly path: string; readonly why: string; readonly damaged: boolean }
+  | { readonly state: "unknown"; readonly why: string };
+
+export interface FoundSession {
+  readonly id: string;
+  readonly cwd: string | null;
+  readonly path: string | null;
+  readonly createdAtMs: number | null;
+  readonly updatedAtMs: number | null;
+  /** First words of the conversation, for people. Untrusted text. */
+  readonly title: string | null;
+}
+
+export interface HolderHint {
+  readonly pid: number;
+  /** To be compared with the live process; null when the registry does not say. */
+  readonly start: ProcessIdentity["start"] | null;
+}
+
+/** How engines see their own session store. Paths are absolute; nothing here throws for a missing file. */
+export interface SessionFiles {
+  /** Entries of a directory; empty when it does not exist or cannot be read. */
+  list(directory: string): Promise<readonly FileEntry[]>;
+  stat(path: string): Promise<FileEntry | null>;
+  /** The first `bytes` of a file as text; null when it cannot be read or is not a regular file. */
+  head(path: string, bytes: number): Promise<string | null>;
+  tail(path: string, bytes: number): Promise<string | null>;
+  /** Rows of a read-only query on a SQLite file; null when the file, the table or the library is missing. */
+  rows(database: string, sql: string, values: readonly string[]): Promise<readonly Row[] | null>;
+}
+
+export interface FileEntry {
+  readonly name: string;
+  readonly directory: boolean;
+  readonly size: number;
+  readonly mtimeMs: number;
+}
+
+export type Row = Readonly<Record<string, unknown>>;

@@ -1,0 +1,97 @@
+/**
+ * What must survive: runs, attempts, leases and the event log, behind one interface.
+ *
+ * Every verb is one transaction. `conformance.ts` holds the cases that any backend must pass. The run
+ * directory is the truth for what happened; the store is the truth for leases and decisions in flight.
+ */
+import type { AttemptRecord, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
+
+export interface Store extends AsyncDisposable {
+  /** Fails with `run_exists` as a value, not a fault: the caller picks another handle. */
+  createRun(run: RunRecord): Promise<"created" | "handle_taken">;
+  getRun(runId: string): Promise<RunRecord | null>;
+  /** Runs whose handle starts with the prefix (a full handle is its own prefix), newest first, at most 20. */
+  findByHandle(prefix: string): Promise<readonly RunRecord[]>;
+  listRuns(filter: RunFilter): Promise<readonly RunRecord[]>;
+  /** Replaces the record. With a fence: refused as `lease_lost` when the run's lease has moved on (I6). */
+  saveRun(run: RunRecord, fence?: number): Promise<void>;
+  deleteRun(runId: string): Promise<void>;
+
+  /** (runId, n) is the idempotency key: false when that attempt exists already (I8). Also sets the run's `attempts`. */
+  createAttempt(attempt: AttemptRecord, fence: number): Promise<boolean>;
+  saveAttempt(attempt: AttemptRecord, fence?: number): Promise<void>;
+  /** Oldest first. */
+  listAttempts(runId: string): Promise<readonly AttemptRecord[]>;
+
+  /**
+   * Takes the lease, or tells who has it. `isAlive` decides over the present owner inside the transaction's
+   * compare-and-set: a dead owner is replaced and the fencing number grows.
+   */
+  acquireLease(key: string, owner: LeaseOwner, isAlive: (owner: LeaseOwner) => boolean): Promise<LeaseAnswer>;
+  /** Only by the holder of that fence; otherwise nothing happens. */
+  releaseLease(key: string, fence: number): Promise<void>;
+  /** False: the lease is somebody else's now. */
+  renewLease(key: string, fence: number, atMs: number): Promise<boolean>;
+  getLease(key: string): Promise<Lease | null>;
+
+  /** Append-only, ordered by `seq`. `key` makes an event unique: a second one with that key is not written (I8). */
+  appendEvent(event: NewEvent): Promise<number | null>;
+  listEvents(runId: string, afterSeq?: number): Promise<readonly StoredEvent[]>;
+
+  /** Reads everything once: rows whose checksum or shape is wrong, by table and key. */
+  verify(): Promise<readonly Damage[]>;
+  /** Facts for `doctor`. */
+  about(): Promise<{
+    readonly backend: string;
+    readonly version: string;
+    readonly schema: number;
+    readonly path: string | null;
+  }>;
+}
+
+export interface RunFilter {
+  readonly engine?: string;
+  readonly status?: RunStatus;
+  readonly cwd?: string;
+  readonly subject?: string;
+  readonly name?: string;
+  /** ISO 8601; runs last updated before that moment. */
+  readonly updatedBefore?: string;
+  /** Newest `createdAt` first; default 50. */
+  readonly limit?: number;
+}
+
+export interface LeaseOwner extends ProcessIdentity {
+  readonly machine: string;
+  /** Milliseconds since 1970, UTC; refreshed by `renewLease`. */
+  readonly renewedAtMs: number;
+}
+
+export interface Lease {
+  readonly key: string;
+  readonly fence: number;
+  readonly owner: LeaseOwner;
+}
+
+export type LeaseAnswer =
+  | { readonly held: true; readonly lease: Lease }
+  | { readonly held: false; readonly by: Lease };
+
+export interface NewEvent {
+  readonly runId: string;
+  readonly attempt: number | null;
+  readonly kind: string;
+  readonly at: string;
+  readonly key: string | null;
+  readonly payload: Readonly<Record<string, unknown>>;
+}
+
+export interface StoredEvent extends NewEvent {
+  readonly seq: number;
+}
+
+export interface Damage {
+  readonly table: string;
+  readonly key: string;
+  readonly what: string;
+}
