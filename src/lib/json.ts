@@ -1,0 +1,76 @@
+/** Reading JSON that others wrote: never throws, never trusts a shape. */
+
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+/** Undefined: not JSON. (JSON itself cannot say undefined.) */
+export function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Undefined: not JSON, or JSON but no object. */
+export function parseObject(text: string): JsonObject | undefined {
+  const value = parseJson(text);
+  return isObject(value) ? value : undefined;
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function stringIn(value: unknown, key: string): string | undefined {
+  const found = fieldIn(value, key);
+  return typeof found === "string" ? found : undefined;
+}
+
+export function numberIn(value: unknown, key: string): number | undefined {
+  const found = fieldIn(value, key);
+  return typeof found === "number" ? found : undefined;
+}
+
+export function objectIn(value: unknown, key: string): JsonObject | undefined {
+  const found = fieldIn(value, key);
+  return isObject(found) ? found : undefined;
+}
+
+export function arrayIn(value: unknown, key: string): readonly unknown[] {
+  const found = fieldIn(value, key);
+  return Array.isArray(found) ? found : [];
+}
+
+/** Own fields only: a key named like something of `Object.prototype` is not a field. */
+export function fieldIn(value: unknown, key: string): unknown {
+  return isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined;
+}
+
+/**
+ * Does the outermost object of a JSON text name a key twice? `JSON.parse` lets the last one win, other readers
+ * the first, so such a text says two things at once. The text must already be known to parse.
+ */
+export function hasDuplicateKeys(text: string): boolean {
+  const seen = new Set<string>();
+  let depth = 0;
+  let keyNext = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const char = text[at];
+    if (char === '"') {
+      const start = at;
+      at += 1;
+      while (at < text.length && text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
+      if (depth === 1 && keyNext) {
+        const key = parseJson(text.slice(start, at + 1));
+        if (typeof key !== "string" || seen.has(key)) return true;
+        seen.add(key);
+        keyNext = false;
+      }
+    } else if (char === "{" || char === "[") {
+      depth += 1;
+      keyNext = depth === 1 && char === "{";
+    } else if (char === "}" || char === "]") depth -= 1;
+    else if (char === "," && depth === 1) keyNext = true;
+  }
+  return false;
+}
