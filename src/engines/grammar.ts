@@ -10,6 +10,7 @@ export interface OptionSpec {
   /** Every spelling, canonical first: `["--model", "-m"]`. */
   readonly names: readonly string[];
   readonly takes: "none" | "value" | "optional" | "variadic";
+  /** Each occurrence counts. Otherwise the last one does, and only that one is rendered again. */
   readonly repeatable?: true;
   /**
    * prompt: carries the message. session: chooses, continues or forks a session. output: the output format,
@@ -18,22 +19,31 @@ export interface OptionSpec {
   readonly bears?: "prompt" | "session" | "output" | "once";
   /** Why a run started with it cannot be resumed exactly. */
   readonly refuse?: string;
-  /** `before`: must stand before the resume sub-command. */
-  readonly place?: "before";
+  /** `root`: must stand before all sub-commands. `before`: must stand before the resume sub-command. */
+  readonly place?: "root" | "before";
+  /** The engine accepts it only without a UI (`headless`) or only in it (`ui`). */
+  readonly only?: "headless" | "ui";
   /** Rights (I12). Absent: the option grants and limits nothing. */
   readonly guard?: Guard;
 }
 
 /**
- * grant: each value adds a right, so nothing may be added. limit: takes rights away, so nothing may be changed
- * or removed. rank: values are ordered, wider is higher; null is a value that cannot be compared.
+ * grant: each value adds a right, so nothing may be added or changed. limit: takes rights away, so it may be
+ * added, and nothing may be changed or removed. rank: values are ordered, wider is higher; null is a value that
+ * cannot be compared. Options that name the same `scale` set the same thing. of: the value decides (`-c key=value`).
  */
-export type Guard = "grant" | "limit" | { readonly rank: (value: string | null) => number | null };
+export type Guard =
+  | "grant"
+  | "limit"
+  | { readonly rank: (value: string | null) => number | null; readonly scale?: string }
+  | { readonly of: (value: string | null) => Guard | null };
 
 export interface Grammar {
   readonly options: readonly OptionSpec[];
   /** Sub-commands that may follow a path of sub-commands, aliases after the canonical word: `{ "": ["exec|e"], exec: ["resume"] }`. */
   readonly commands: Readonly<Record<string, readonly string[]>>;
+  /** A word that begins with a dash is never taken as an option's value. */
+  readonly strictValues?: true;
 }
 
 /** One option as it was typed. `raw` is what is rendered; `values` what was understood. */
@@ -42,8 +52,12 @@ export interface Given {
   readonly name: string;
   readonly values: readonly string[];
   readonly raw: readonly string[];
+  /** How many sub-commands stood before it. */
+  readonly depth: number;
   /** The option takes a value and none followed. */
   readonly incomplete?: true;
+  /** Given for this attempt (`--native`), so it holds for this turn even if it `bears` once. */
+  readonly native?: true;
 }
 
 export interface Parsed {
@@ -58,39 +72,53 @@ export function parseArgs(grammar: Grammar, args: readonly string[], noPrompt = 
   const dashes = args.indexOf("--");
   const before = dashes === -1 ? args : args.slice(0, dashes);
   const after = dashes === -1 ? [] : args.slice(dashes + 1);
-  const tokens = tokenize(grammar, before);
+  const { commands, tokens } = tokenize(grammar, before);
   const settled = settleUnknown(tokens, noPrompt || after.length > 0 || bearsPrompt(tokens));
-  const commands: string[] = [];
-  const words: string[] = [];
-  const options: Given[] = [];
-  for (const token of settled) {
-    if (token.kind === "option") options.push(token.given);
-    else {
-      const command = words.length === 0 ? subcommand(grammar, commands, token.word) : null;
-      if (command === null) words.push(token.word);
-      else commands.push(command);
-    }
-  }
-  return { commands, options, words: [...words, ...after] };
+  return {
+    commands,
+    options: settled.flatMap((token) => (token.kind === "option" ? [token.given] : [])),
+    words: [...settled.flatMap((token) => (token.kind === "word" ? [token.word] : [])), ...after],
+  };
 }
 
-/** Options of `parsed` that a resume carries, and what becomes of the others. */
-export function splitForResume(parsed: Parsed): {
+/** The options that count: of one that is not repeatable only the last, which stays where it stands. */
+export function lastWins(options: readonly Given[]): readonly Given[] {
+  return options.filter(
+    ({ spec }, at) =>
+      spec === null ||
+      spec.repeatable === true ||
+      !options.some((other, index) => index > at && other.spec === spec),
+  );
+}
+
+/** Options of `parsed` that a resume carries, by where they must stand, and those it leaves out. */
+export function splitForResume(
+  parsed: Parsed,
+  mode: "headless" | "ui" = "headless",
+): {
+  readonly root: readonly Given[];
   readonly before: readonly Given[];
   readonly after: readonly Given[];
   readonly dropped: readonly Given[];
 } {
+  const root: Given[] = [];
   const before: Given[] = [];
   const after: Given[] = [];
   const dropped: Given[] = [];
-  for (const given of parsed.options) {
-    if (given.spec?.bears !== undefined) dropped.push(given);
-    else {
+  for (const given of lastWins(parsed.options)) {
+    const { spec } = given;
+    if (spec?.bears !== undefined && given.native === undefined) dropped.push(given);
+    else if (spec?.only !== undefined && spec.only !== mode) {
+      assertDroppable(given, mode);
+      dropped.push(given);
+    } else {
       assertKeepable(given);
-      (given.spec?.place === "before" ? before : after).push(given);
+      const stoodFirst = spec === null && given.depth === 0 && parsed.commands.length > 0;
+      if (spec?.place === "root" || stoodFirst) root.push(given);
+      else (spec?.place === "before" ? before : after).push(given);
     }
   }
-  return { before, after, dropped };
+  return { root, before, after, dropped };
 }
 
 /** Native options of one attempt laid over the recorded ones. Refuses what would widen (I12). */
@@ -101,17 +129,32 @@ export function override(recorded: Parsed, native: Parsed): Parsed {
   }
   let options = [...recorded.options];
   for (const given of native.options) {
+    const bears = given.spec?.bears;
+    if (bears !== undefined && bears !== "once") {
+      throw new Fault("usage", `--native cannot set ${given.name}: Reprise sets the ${bears} itself.`, {
+        facts: { option: given.name },
+      });
+    }
     assertKeepable(given);
     assertNotWider(recorded.options, given);
-    const same = (other: Given) => other.spec !== null && other.spec === given.spec;
-    if (given.spec?.repeatable === undefined) options = options.filter((other) => !same(other));
-    if (!options.some((other) => same(other) && sameValues(other, given))) options.push(given);
+    const scale = scaleOf(given);
+    options = options.filter(
+      (other) =>
+        !(sameOption(other, given) && (given.spec?.repeatable === undefined || sameValues(other, given))) &&
+        (scale === null || scaleOf(other) !== scale),
+    );
+    options.push({ ...given, native: true });
   }
   return { ...recorded, options };
 }
 
 export function render(options: readonly Given[]): string[] {
   return options.flatMap((given) => given.raw);
+}
+
+/** One text an option, for people and receipts. */
+export function describe(options: readonly Given[]): string[] {
+  return options.map((given) => given.raw.join(" "));
 }
 
 /** The last value of an option, by any of its names. Undefined: not given. Null: given without a value. */
@@ -126,65 +169,129 @@ export function has(parsed: Parsed, name: string): boolean {
   return valueOf(parsed, name) !== undefined;
 }
 
+/** A message and a prompt among the native arguments would be two prompts. */
+export function assertNoPrompt(parsed: Parsed): void {
+  const [word] = parsed.words;
+  const bearer = parsed.options.find((given) => given.spec?.bears === "prompt");
+  const prompt = word ?? bearer?.raw.join(" ");
+  if (prompt === undefined) return;
+  throw new Fault(
+    "usage",
+    `The native arguments already hold a prompt, ${JSON.stringify(prompt.slice(0, 80))}, and a message was given too: give one of them.`,
+    { facts: { prompt: prompt.slice(0, 80) } },
+  );
+}
+
+/** An option without its value would take the argument that follows it. */
+export function assertComplete(parsed: Parsed): void {
+  const given = parsed.options.find((option) => option.incomplete === true);
+  if (given === undefined) return;
+  throw new Fault("usage", `The option ${given.name} needs a value.`, { facts: { option: given.name } });
+}
+
 type Token =
-  | { readonly kind: "option"; readonly given: Given; readonly maybe?: true }
+  | { readonly kind: "option"; readonly given: Given }
+  /** `maybe`: it follows an unknown option and may be that option's value. */
   | { readonly kind: "word"; readonly word: string; readonly maybe?: true };
 
-function tokenize(grammar: Grammar, args: readonly string[]): Token[] {
+function tokenize(
+  grammar: Grammar,
+  args: readonly string[],
+): { readonly commands: readonly string[]; readonly tokens: readonly Token[] } {
+  const commands: string[] = [];
   const tokens: Token[] = [];
+  let commandsOver = false;
   let at = 0;
   while (at < args.length) {
     const arg = args[at] ?? "";
     at += 1;
-    if (!looksLikeOption(arg)) {
+    const command = commandsOver ? null : subcommand(grammar, commands, arg);
+    if (command !== null) commands.push(command);
+    else if (!looksLikeOption(arg)) {
+      commandsOver = true;
       tokens.push({ kind: "word", word: arg });
-      continue;
-    }
-    const { spec, name, attached } = match(grammar, arg);
-    const raw = [arg];
-    const values = attached === null ? [] : [attached];
-    if (spec === null && attached === null) {
+    } else {
+      const depth = commands.length;
+      for (const found of match(grammar, arg)) {
+        const taken = found.spec === null ? [] : valuesFor(grammar, found, args.slice(at));
+        at += taken.length;
+        tokens.push({ kind: "option", given: makeGiven(found, taken, depth) });
+      }
+      const last = tokens.at(-1);
       const next = args[at];
-      tokens.push({ kind: "option", given: { spec, name, values, raw } });
-      if (next !== undefined && !looksLikeOption(next)) {
+      const unknown = last?.kind === "option" && last.given.spec === null && last.given.values.length === 0;
+      const free = next !== undefined && !looksLikeOption(next);
+      if (unknown && free && (commandsOver || subcommand(grammar, commands, next) === null)) {
         tokens.push({ kind: "word", word: next, maybe: true });
         at += 1;
       }
-      continue;
     }
-    if (spec !== null && attached === null && spec.takes !== "none") {
-      const take = spec.takes === "variadic" ? Number.POSITIVE_INFINITY : 1;
-      while (values.length < take && at < args.length) {
-        const next = args[at] ?? "";
-        // An option that must have a value takes the next word whatever it looks like, as the engines do.
-        if (looksLikeOption(next) && !(spec.takes === "value" && values.length === 0)) break;
-        values.push(next);
-        raw.push(next);
-        at += 1;
-      }
-    }
-    const incomplete = (spec?.takes === "value" || spec?.takes === "variadic") && values.length === 0;
-    tokens.push({
-      kind: "option",
-      given: { spec, name, values, raw, ...(incomplete ? { incomplete } : {}) },
-    });
   }
-  return tokens;
+  return { commands, tokens };
+}
+
+interface Match {
+  readonly spec: OptionSpec | null;
+  readonly name: string;
+  /** The value in `--name=value` or `-nvalue`. */
+  readonly attached: string | null;
+  readonly text: string;
+}
+
+/** Several matches: flags written together, `-cp`. */
+function match(grammar: Grammar, arg: string): readonly Match[] {
+  const find = (name: string) => grammar.options.find((spec) => spec.names.includes(name)) ?? null;
+  const equals = arg.indexOf("=");
+  const name = equals === -1 ? arg : arg.slice(0, equals);
+  const attached = equals === -1 ? null : arg.slice(equals + 1);
+  const exact = { spec: find(name), name, attached, text: arg };
+  if (exact.spec !== null || arg.startsWith("--") || arg.length === 2) return [exact];
+  const cluster: Match[] = [];
+  for (let at = 1; at < arg.length; at += 1) {
+    const short = `-${arg[at] ?? ""}`;
+    const spec = find(short);
+    if (spec === null) return [exact];
+    const rest = arg.slice(at + 1);
+    if (spec.takes !== "none") {
+      cluster.push({ spec, name: short, attached: rest === "" ? null : rest, text: `${short}${rest}` });
+      return cluster;
+    }
+    cluster.push({ spec, name: short, attached: null, text: short });
+  }
+  return cluster;
+}
+
+function valuesFor(grammar: Grammar, { spec, attached }: Match, rest: readonly string[]): readonly string[] {
+  if (spec === null || attached !== null || spec.takes === "none") return [];
+  // A required value is the next word whatever it looks like, unless the engine's parser is strict.
+  const [first] = rest;
+  const required = spec.takes === "value" && grammar.strictValues === undefined;
+  if (first !== undefined && required) return [first];
+  const end = rest.findIndex((word) => looksLikeOption(word));
+  const free = end === -1 ? rest : rest.slice(0, end);
+  return spec.takes === "variadic" ? free : free.slice(0, 1);
+}
+
+function makeGiven({ spec, name, attached, text }: Match, taken: readonly string[], depth: number): Given {
+  const values = attached === null ? taken : [attached];
+  const needs = spec?.takes === "value" || spec?.takes === "variadic";
+  const incomplete = needs && values.length === 0 ? { incomplete: true as const } : {};
+  return { spec, name, values, raw: [text, ...taken], depth, ...incomplete };
 }
 
 /** Decides, for each word after an unknown option, whether it is that option's value. */
-function settleUnknown(tokens: readonly Token[], promptElsewhere: boolean): Token[] {
-  const certain = tokens.filter((token) => token.kind === "word" && token.maybe === undefined).length;
+function settleUnknown(tokens: readonly Token[], promptElsewhere: boolean): readonly Token[] {
+  const certain = tokens.some((token) => token.kind === "word" && token.maybe === undefined);
   const lastMaybe = tokens.findLastIndex((token) => token.kind === "word" && token.maybe === true);
   const settled: Token[] = [];
   for (const [index, token] of tokens.entries()) {
     const previous = settled.at(-1);
-    const isPrompt = !promptElsewhere && certain === 0 && index === lastMaybe;
+    const isPrompt = !promptElsewhere && !certain && index === lastMaybe;
     if (token.kind === "word" && token.maybe === true && !isPrompt && previous?.kind === "option") {
       const { given } = previous;
       settled[settled.length - 1] = {
         kind: "option",
-        given: { ...given, values: [...given.values, token.word], raw: [...given.raw, token.word] },
+        given: { ...given, values: [token.word], raw: [...given.raw, token.word] },
       };
     } else settled.push(token);
   }
@@ -193,23 +300,6 @@ function settleUnknown(tokens: readonly Token[], promptElsewhere: boolean): Toke
 
 function bearsPrompt(tokens: readonly Token[]): boolean {
   return tokens.some((token) => token.kind === "option" && token.given.spec?.bears === "prompt");
-}
-
-function match(
-  grammar: Grammar,
-  arg: string,
-): { readonly spec: OptionSpec | null; readonly name: string; readonly attached: string | null } {
-  const equals = arg.indexOf("=");
-  const name = equals === -1 ? arg : arg.slice(0, equals);
-  const exact = grammar.options.find((spec) => spec.names.includes(name));
-  if (exact !== undefined)
-    return { spec: exact, name, attached: equals === -1 ? null : arg.slice(equals + 1) };
-  if (!arg.startsWith("--") && arg.length > 2) {
-    const short = arg.slice(0, 2);
-    const spec = grammar.options.find((option) => option.takes !== "none" && option.names.includes(short));
-    if (spec !== undefined) return { spec, name: short, attached: arg.slice(2) };
-  }
-  return { spec: null, name, attached: equals === -1 ? null : arg.slice(equals + 1) };
 }
 
 /** A lone `-` is a word: it stands for stdin. */
@@ -223,29 +313,30 @@ function subcommand(grammar: Grammar, path: readonly string[], word: string): st
   return found?.[0] ?? null;
 }
 
-function assertKeepable(given: Given): void {
-  if (given.incomplete === true) {
-    throw new Fault(
-      "option_unkept",
-      `The option ${given.name} was given without its value, so it cannot be kept.`,
-      {
-        facts: { option: given.name },
-      },
-    );
+function assertKeepable({ incomplete, name, spec }: Given): void {
+  if (incomplete === true) {
+    throw unkept(name, `The option ${name} was given without its value, so it cannot be kept.`);
   }
-  if (given.spec?.refuse !== undefined) {
-    throw new Fault(
-      "option_unkept",
-      `The option ${given.name} cannot be kept on a resume: ${given.spec.refuse}.`,
-      {
-        facts: { option: given.name },
-      },
-    );
+  if (spec?.refuse !== undefined) {
+    throw unkept(name, `The option ${name} cannot be kept on a resume: ${spec.refuse}.`);
   }
 }
 
+/** What the other mode does not accept may be left out only if no right depends on it (I12). */
+function assertDroppable(given: Given, mode: "headless" | "ui"): void {
+  if (rightOf(given) === null) return;
+  const where = mode === "ui" ? "in the engine's UI" : "without the engine's UI";
+  throw unkept(
+    given.name,
+    `The option ${given.name} bears on the run's rights and is not accepted ${where}.`,
+  );
+}
+
+function unkept(option: string, message: string): Fault {
+  return new Fault("option_unkept", message, { facts: { option } });
+}
+
 function assertNotWider(recorded: readonly Given[], given: Given): void {
-  const { spec } = given;
   const refuse = (why: string): never => {
     throw new Fault(
       "would_widen",
@@ -253,19 +344,45 @@ function assertNotWider(recorded: readonly Given[], given: Given): void {
       { facts: { option: given.name } },
     );
   };
+  const { spec } = given;
   if (spec === null)
     return refuse("is an option Reprise does not know, so it cannot tell whether it adds rights");
-  if (spec.guard === undefined) return undefined;
+  const right = rightOf(given);
+  if (right === null) return undefined;
   const before = recorded.filter((other) => other.spec === spec);
   if (before.some((other) => sameValues(other, given))) return undefined;
-  if (spec.guard === "grant") return refuse("would add a right");
-  if (spec.guard === "limit") return before.length === 0 ? undefined : refuse("would change a limit");
-  const was = spec.guard.rank(before.at(-1)?.values.at(-1) ?? null);
-  const becomes = spec.guard.rank(given.values.at(-1) ?? null);
+  if (right === "grant") return refuse("would add a right");
+  if (right === "limit") {
+    return before.length === 0 || spec.repeatable === true ? undefined : refuse("would change a limit");
+  }
+  const ranks = recorded.flatMap((other) => {
+    const known = rightOf(other);
+    return typeof known === "object" && known?.scale === right.scale ? [known.rank] : [];
+  });
   // Without a recorded value the engine's own default applied, which only the narrowest value cannot exceed.
-  const limit = before.length === 0 ? 0 : was;
-  if (limit === null || becomes === null || becomes > limit) return refuse("would widen the run's rights");
+  const limit = ranks.length === 0 ? 0 : ranks.includes(null) ? null : Math.min(...ranks.map(Number));
+  if (limit === null || right.rank === null || right.rank > limit)
+    return refuse("would widen the run's rights");
   return undefined;
+}
+
+type Right = "grant" | "limit" | { readonly scale: string; readonly rank: number | null };
+
+function rightOf({ spec, values }: Given): Right | null {
+  const value = values.at(-1) ?? null;
+  let guard: Guard | null = spec?.guard ?? null;
+  while (guard !== null && typeof guard === "object" && "of" in guard) guard = guard.of(value);
+  if (guard === null || typeof guard === "string") return guard;
+  return { scale: guard.scale ?? spec?.names[0] ?? "", rank: guard.rank(value) };
+}
+
+function scaleOf(given: Given): string | null {
+  const right = rightOf(given);
+  return typeof right === "object" && right !== null ? right.scale : null;
+}
+
+function sameOption(one: Given, other: Given): boolean {
+  return one.spec !== null && one.spec === other.spec;
 }
 
 function sameValues(one: Given, other: Given): boolean {
