@@ -1,0 +1,156 @@
+/**
+ * The scripted agent, a program of its own: `demo` by default, another engine's double with `--as ENGINE -- ARGS`.
+ *
+ * It keeps its conversation in a session file, streams, pretends to call tools and misbehaves on cue, so that
+ * Reprise can be shown and tested without a key or a network. What it understands: docs/engines/demo.md.
+ */
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { isatty } from "node:tty";
+import { demo } from "./as-demo.ts";
+import { chat } from "./chat.ts";
+import { type Journal, makeJournal, messageFacts, startFacts } from "./journal.ts";
+import { makeOutput, type Output } from "./output.ts";
+import { type Conversation, type Persona, Refusal, type Request, type World } from "./persona.ts";
+import { play } from "./play.ts";
+import { parseScript, planOf, type Step } from "./steps.ts";
+
+const PERSONAS: readonly Persona[] = [demo];
+
+async function main(): Promise<number> {
+  const out = makeOutput();
+  const { persona, argv } = choose(process.argv.slice(2));
+  const world: World = {
+    env: process.env,
+    cwd: process.cwd(),
+    terminal: isatty(0) && isatty(1),
+    now: () => new Date(),
+  };
+  if (argv.length === 1 && ["--version", "-v", "-V"].includes(argv[0] ?? "")) {
+    out.line(persona.version);
+    return 0;
+  }
+  const journal = makeJournal(world, persona.id);
+  journal.write("start", startFacts(world, argv));
+  try {
+    const code = await attend({ persona, request: persona.parse(argv, world), world, out, journal });
+    journal.write("end", { code });
+    return code;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    journal.write("refused", { code: error.exit, why: error.message });
+    if (error.stdout !== "") out.raw(error.stdout);
+    if (error.message !== "") out.err(error.message);
+    return error.exit;
+  }
+}
+
+function choose(args: readonly string[]): { persona: Persona; argv: readonly string[] } {
+  if (args[0] !== "--as") return { persona: demo, argv: args };
+  const persona = PERSONAS.find(({ id }) => id === args[1]);
+  if (persona === undefined || args[2] !== "--")
+    throw new Error(`usage: demo-agent --as ${PERSONAS.map(({ id }) => id).join("|")} -- ARGS`);
+  return { persona, argv: args.slice(3) };
+}
+
+interface Scene {
+  readonly persona: Persona;
+  readonly request: Request;
+  readonly world: World;
+  readonly out: Output;
+  readonly journal: Journal;
+}
+
+async function attend(scene: Scene): Promise<number> {
+  const { persona, request, world, journal } = scene;
+  const script = scriptOf(request, world);
+  const stdin = openStdin();
+  const message = script === null ? await messageOf(request, stdin) : (request.prompt ?? "");
+  const steps = script ?? planOf(message);
+  const astray = steps.some(({ step }) => step === "other-session");
+  const conversation = await persona.open(
+    astray ? { ...request, how: "new", session: null } : request,
+    world,
+  );
+  journal.write("session", {
+    session: conversation.id,
+    how: request.how,
+    earlier: conversation.earlier.length,
+  });
+  if (request.chat && script === null) return await chat({ ...scene, nextLine: stdin.line }, conversation);
+  journal.write("message", { session: conversation.id, ...messageFacts(message) });
+  return await turn(scene, { conversation, message, steps, nextLine: stdin.line });
+}
+
+async function turn(
+  { persona, request, world, out, journal }: Scene,
+  part: {
+    readonly conversation: Conversation;
+    readonly message: string;
+    readonly steps: readonly Step[];
+    readonly nextLine: () => Promise<string | null>;
+  },
+): Promise<number> {
+  const { conversation } = part;
+  const voice = persona.speak(request, conversation, out);
+  process.once("SIGINT", () => {
+    const code = voice.interrupted();
+    journal.write("end", { session: conversation.id, signal: "SIGINT", code });
+    if (code !== null) process.exit(code);
+    process.kill(process.pid, "SIGINT");
+  });
+  const stage = { ...part, request, voice, out, journal, env: world.env, earlier: conversation.earlier };
+  return (await play(part.steps, stage)) ?? 0;
+}
+
+/** A script replaces the plan of the turn, and reads stdin itself. */
+function scriptOf(request: Request, world: World): Step[] | null {
+  const file = request.script ?? world.env["REPRISE_DEMO_SCRIPT"] ?? "";
+  if (file === "") return null;
+  try {
+    return parseScript(readFileSync(file, "utf8"));
+  } catch (error) {
+    throw new Refusal(2, `demo: ${error instanceof Error ? error.message : "the script cannot be read"}`);
+  }
+}
+
+async function messageOf(request: Request, stdin: Stdin): Promise<string> {
+  if (request.chat) return "";
+  const prompt = request.prompt ?? "";
+  const piped = request.stdin === "none" || isatty(0) ? "" : await stdin.rest();
+  const message =
+    request.stdin === "append" && prompt !== "" ? [prompt, piped].filter(Boolean).join("\n") : prompt + piped;
+  if (message.trim() === "") throw new Refusal(2, "demo: there is no message");
+  return message;
+}
+
+interface Stdin {
+  readonly line: () => Promise<string | null>;
+  readonly rest: () => Promise<string>;
+}
+
+/** Nothing is read before it is asked for: an agent that never asks does not hang on an open pipe. */
+function openStdin(): Stdin {
+  let lines: AsyncIterator<string> | null = null;
+  return {
+    async line() {
+      lines ??= createInterface({ input: process.stdin, terminal: false })[Symbol.asyncIterator]();
+      const next = await lines.next();
+      return next.done === true ? null : next.value;
+    },
+    async rest() {
+      const chunks: Buffer[] = [];
+      for await (const chunk of process.stdin) chunks.push(chunk as Buffer);
+      return Buffer.concat(chunks).toString("utf8");
+    },
+  };
+}
+
+try {
+  process.exit(await main());
+} catch (error) {
+  // A reader that went away is no reason for a stack trace.
+  const { code, message } = error as NodeJS.ErrnoException;
+  if (code !== "EPIPE") process.stderr.write(`demo: ${message}\n`);
+  process.exit(1);
+}

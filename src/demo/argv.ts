@@ -1,0 +1,93 @@
+/** Command lines of the engines that the scripted agent plays: a name table in, options and words out. */
+
+export interface ArgTable {
+  /** Names separated by spaces, aliases by `|`, canonical first: `"--model|-m --cd|-C"`. */
+  readonly values?: string;
+  readonly flags?: string;
+  /** A value only when attached or when the next word is not an option. */
+  readonly optional?: string;
+  /** Takes every word up to the next option. */
+  readonly variadic?: string;
+}
+
+export interface Args {
+  readonly words: readonly string[];
+  /** The first option that the table does not know, or that lacks its value. */
+  readonly bad: string | null;
+  has(name: string): boolean;
+  /** The last value, null without one. */
+  value(name: string): string | null;
+  values(name: string): readonly string[];
+}
+
+export function readArgs(argv: readonly string[], table: ArgTable): Args {
+  const kinds = kindsOf(table);
+  const found = new Map<string, string[]>();
+  const words: string[] = [];
+  let bad: string | null = null;
+  let at = 0;
+  while (at < argv.length) {
+    const arg = argv[at] ?? "";
+    at += 1;
+    if (arg === "--") {
+      words.push(...argv.slice(at));
+      break;
+    }
+    if (!isOption(arg)) {
+      words.push(arg);
+      continue;
+    }
+    const { name, attached } = split(arg, kinds);
+    const kind = kinds.get(name);
+    if (kind === undefined) {
+      bad ??= arg;
+      continue;
+    }
+    const values = found.get(kind.name) ?? [];
+    found.set(kind.name, values);
+    if (attached !== null) values.push(attached);
+    else if (kind.takes !== "flags") {
+      const most = kind.takes === "variadic" ? argv.length : 1;
+      let taken = 0;
+      while (taken < most && at < argv.length && !isOption(argv[at] ?? "")) {
+        values.push(argv[at] ?? "");
+        at += 1;
+        taken += 1;
+      }
+      if (taken === 0 && kind.takes === "values") bad ??= arg;
+    }
+  }
+  return {
+    words,
+    bad,
+    has: (name) => found.has(name),
+    value: (name) => found.get(name)?.at(-1) ?? null,
+    values: (name) => found.get(name) ?? [],
+  };
+}
+
+type Kinds = ReadonlyMap<string, { readonly name: string; readonly takes: keyof ArgTable }>;
+
+function kindsOf(table: ArgTable): Kinds {
+  const kinds = new Map<string, { name: string; takes: keyof ArgTable }>();
+  for (const takes of ["values", "flags", "optional", "variadic"] as const) {
+    for (const group of (table[takes] ?? "").split(" ").filter(Boolean)) {
+      const [name = "", ...aliases] = group.split("|");
+      for (const alias of [name, ...aliases]) kinds.set(alias, { name, takes });
+    }
+  }
+  return kinds;
+}
+
+function split(arg: string, kinds: Kinds): { name: string; attached: string | null } {
+  if (kinds.has(arg)) return { name: arg, attached: null };
+  const equals = arg.indexOf("=");
+  if (equals !== -1) return { name: arg.slice(0, equals), attached: arg.slice(equals + 1) };
+  if (!arg.startsWith("--") && kinds.has(arg.slice(0, 2)))
+    return { name: arg.slice(0, 2), attached: arg.slice(2) };
+  return { name: arg, attached: null };
+}
+
+function isOption(arg: string): boolean {
+  return arg.length > 1 && arg.startsWith("-");
+}

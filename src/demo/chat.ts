@@ -1,0 +1,58 @@
+/** The agent on a terminal: reads lines, answers each as a turn, understands `/exit`, `/clear` and `/size`. */
+import { WriteStream } from "node:tty";
+import type { Journal } from "./journal.ts";
+import { messageFacts } from "./journal.ts";
+import type { Output } from "./output.ts";
+import type { Conversation, Persona, Request, World } from "./persona.ts";
+import { play } from "./play.ts";
+import { planOf } from "./steps.ts";
+
+export interface Chat {
+  readonly persona: Persona;
+  readonly request: Request;
+  readonly world: World;
+  readonly out: Output;
+  readonly journal: Journal;
+  readonly nextLine: () => Promise<string | null>;
+}
+
+export async function chat(room: Chat, first: Conversation): Promise<number> {
+  const { persona, world, out, journal } = room;
+  const request: Request = { ...room.request, format: "text" };
+  let talk = first;
+  let earlier = [...first.earlier];
+  process.once("SIGINT", () => {
+    out.line("");
+    process.exit(farewell(room, talk));
+  });
+  out.line(`${persona.id} is here. /clear starts a new conversation, /exit leaves.`);
+  let next = request.prompt;
+  while (true) {
+    if (next === null) out.raw(`${persona.id}> `);
+    const line: string | null = next ?? (await room.nextLine());
+    next = null;
+    if (line === null || line.trim() === "/exit") return farewell(room, talk);
+    if (line.trim() === "/clear") {
+      talk = await persona.open({ ...request, how: "new", session: null }, world);
+      earlier = [];
+      journal.write("session", { session: talk.id, how: "clear" });
+      out.line("A new conversation begins.");
+    } else if (line.trim() === "/size") out.line(`size ${new WriteStream(1).getWindowSize().join("x")}`);
+    else if (line.trim() !== "") {
+      journal.write("message", { session: talk.id, ...messageFacts(line) });
+      const voice = persona.speak(request, talk, out);
+      const steps = planOf(line);
+      const turn = { ...room, request, conversation: talk, voice, env: world.env, message: line, earlier };
+      const code = await play(steps, turn);
+      if (steps.some(({ step }) => step === "exit")) return code ?? 0;
+      earlier.push(line);
+    }
+  }
+}
+
+/** A session exists once something was said in it. */
+function farewell({ persona, out, journal }: Chat, talk: Conversation): number {
+  out.line(`Resume this session with:\n${persona.id} --resume ${talk.id}`);
+  journal.write("end", { session: talk.id, code: 0 });
+  return 0;
+}

@@ -1,0 +1,46 @@
+/**
+ * The agent's own account of what happened to it, for tests that must not believe Reprise: one JSON line an event,
+ * each appended by a single write. Off unless REPRISE_DEMO_LOG names a file.
+ */
+import { createHash } from "node:crypto";
+import { appendFileSync } from "node:fs";
+import { isatty } from "node:tty";
+import type { World } from "./persona.ts";
+
+export interface Journal {
+  write(event: string, facts?: Readonly<Record<string, unknown>>): void;
+}
+
+export function makeJournal(world: World, as: string): Journal {
+  const file = world.env["REPRISE_DEMO_LOG"];
+  if (file === undefined || file === "") return { write: () => undefined };
+  return {
+    write(event, facts = {}) {
+      const line = { at: world.now().toISOString(), event, as, pid: process.pid, ...facts };
+      appendFileSync(file, `${JSON.stringify(line)}\n`, { mode: 0o600 });
+    },
+  };
+}
+
+/** Facts of the `start` line. The environment is limited to names that cannot hold a key of the user's. */
+export function startFacts(world: World, argv: readonly string[]): Record<string, unknown> {
+  const env = Object.entries(world.env).filter(([name]) =>
+    /^(REPRISE_\w+|PWD|TERM|COLUMNS|LINES)$/.test(name),
+  );
+  return {
+    ppid: process.ppid,
+    argv,
+    cwd: world.cwd,
+    env: Object.fromEntries(env),
+    terminals: [0, 1, 2].filter((fd) => isatty(fd)),
+  };
+}
+
+/** Facts of the `message` line: enough to prove that the message arrived whole. */
+export function messageFacts(text: string): Record<string, unknown> {
+  return {
+    bytes: Buffer.byteLength(text),
+    sha256: createHash("sha256").update(text).digest("hex"),
+    text: text.slice(0, 4096),
+  };
+}

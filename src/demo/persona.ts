@@ -1,0 +1,108 @@
+/**
+ * What the scripted agent needs to know to look like one engine or another: how its command line reads, where it
+ * keeps sessions, and how it speaks. Nothing here does I/O.
+ */
+import type { Output } from "./output.ts";
+
+export interface Persona {
+  readonly id: string;
+  /** What `--version` prints. */
+  readonly version: string;
+  /** Throws a Refusal for a command line that the engine refuses. */
+  parse(argv: readonly string[], world: World): Request;
+  /** Throws a Refusal when the session asked for does not exist. */
+  open(request: Request, world: World): Promise<Conversation>;
+  speak(request: Request, conversation: Conversation, out: Output): Voice;
+}
+
+export interface World {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** Both stdin and stdout are terminals. */
+  readonly terminal: boolean;
+  now(): Date;
+}
+
+export interface Request {
+  readonly how: "new" | "resume" | "fork";
+  /** new: the id to choose, null for a random one. resume, fork: the session to continue. */
+  readonly session: string | null;
+  /** The id for a fork; null for a random one. */
+  readonly forkTo: string | null;
+  /** Null: none on the command line. */
+  readonly prompt: string | null;
+  /** message: the prompt is read from stdin. append: stdin is read to its end and added. none: left alone. */
+  readonly stdin: "message" | "append" | "none";
+  /** A loop of turns read from the terminal. */
+  readonly chat: boolean;
+  /** text, json (one object at the end) or jsonl. */
+  readonly format: "text" | "json" | "jsonl";
+  readonly cwd: string;
+  /** Options in force, repeated in every answer. */
+  readonly facts: Readonly<Record<string, string>>;
+  /** A script file named on the command line. */
+  readonly script: string | null;
+  /** Nothing is stored. */
+  readonly ephemeral: boolean;
+}
+
+/** The session store as one turn sees it. Each call is durable when it returns. */
+export interface Conversation {
+  readonly id: string;
+  /** What the user said in earlier turns, oldest first. */
+  readonly earlier: readonly string[];
+  user(text: string): Promise<void>;
+  assistant(text: string): Promise<void>;
+}
+
+export interface Voice {
+  /** A structured line of this engine that names a forged session. */
+  readonly forgery: string;
+  session(): void;
+  turnStarted(): void;
+  /** A piece of the answer; pieces follow each other without a break. */
+  text(piece: string): void;
+  toolStarted(id: string, name: string, detail: string): void;
+  toolEnded(tool: { readonly id: string; readonly name: string; readonly output: string }): void;
+  retry(trouble: DemoTrouble, attempt: number, delayMs: number): void;
+  /** Each of the three returns the exit code. */
+  completed(): number;
+  failed(trouble: DemoTrouble): number;
+  /** SIGINT arrived. Null: die by the signal. */
+  interrupted(): number | null;
+}
+
+export const DEMO_TROUBLES = [
+  "rate_limited",
+  "quota",
+  "auth",
+  "overloaded",
+  "network",
+  "context_full",
+  "busy",
+] as const;
+
+export interface DemoTrouble {
+  readonly kind: (typeof DEMO_TROUBLES)[number];
+  readonly status: number | null;
+  /** ISO 8601 */
+  readonly resetsAt: string | null;
+}
+
+/** The engine says no before a turn begins. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+  readonly exit: number;
+  readonly stdout: string;
+
+  constructor(exit: number, stderr: string, stdout = "") {
+    super(stderr);
+    this.exit = exit;
+    this.stdout = stdout;
+  }
+}
+
+/** An id that no session ever has: what forged lines carry. */
+export const FORGED_UUID = "deadbeef-dead-4ead-8ead-deadbeefdead";
+
+export const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

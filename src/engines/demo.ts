@@ -1,0 +1,306 @@
+/**
+ * The scripted agent that comes with Reprise, driven like any other engine. What it says and how it can be made
+ * to misbehave: docs/engines/demo.md
+ */
+import { isAbsolute, join } from "node:path";
+import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
+import { isObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import type { Ask, Command, Engine, FoundSession, SessionFiles } from "./engine.ts";
+import {
+  type Given,
+  type Grammar,
+  has,
+  override,
+  type Parsed,
+  parseArgs,
+  render,
+  splitForResume,
+  valueOf,
+} from "./grammar.ts";
+
+/** Not on PATH: whoever spawns turns this name into the running Node and `demo-agent.js` of this package. */
+export const DEMO_PROGRAM = "reprise-demo-agent";
+
+const ACCESS = ["read", "write", "all"];
+
+const grammar: Grammar = {
+  commands: {},
+  options: [
+    { names: ["--model", "-m"], takes: "value" },
+    { names: ["--mood"], takes: "value" },
+    { names: ["--access"], takes: "value", guard: { rank: rankOfAccess } },
+    { names: ["--allow"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--session-id"], takes: "value", bears: "session" },
+    { names: ["--resume"], takes: "value", bears: "session" },
+    { names: ["--fork"], takes: "none", bears: "session" },
+    { names: ["--format"], takes: "value", bears: "output" },
+    { names: ["--chat"], takes: "none", bears: "output" },
+    { names: ["--script"], takes: "value", bears: "once" },
+    { names: ["--help", "-h"], takes: "none", bears: "once" },
+    { names: ["--version", "-v", "-V"], takes: "none", bears: "once" },
+  ],
+};
+
+export const demo: Engine = {
+  id: "demo",
+  title: "Demo agent",
+  program: DEMO_PROGRAM,
+  tested: ["1.0.0", "1.0.0"],
+  session: {
+    field: "session_id",
+    format: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i,
+  },
+  can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: false },
+  grammar,
+
+  home(env) {
+    const own = env["REPRISE_DEMO_HOME"];
+    if (own !== undefined && own !== "") return own;
+    const state = env["REPRISE_HOME"];
+    if (state !== undefined && state !== "") return join(state, "demo");
+    const xdg = env["XDG_STATE_HOME"];
+    if (xdg !== undefined && isAbsolute(xdg)) return join(xdg, "reprise", "demo");
+    const home = env["HOME"];
+    return home === undefined || home === "" ? null : join(home, ".local", "state", "reprise", "demo");
+  },
+  homeEnv: (home) => ({ REPRISE_DEMO_HOME: home }),
+  version: (output) => /^demo (\d+\.\d+\.\d+)$/m.exec(output)?.[1] ?? null,
+
+  opensUi(args) {
+    const parsed = parseArgs(grammar, args);
+    if (["--help", "--version", "--script"].some((name) => has(parsed, name))) return false;
+    return has(parsed, "--chat") || parsed.words.length === 0;
+  },
+
+  command(ask) {
+    if (ask.kind !== "start") return again(ask);
+    return ask.message === null && !ask.interactive ? untouched(ask) : start(ask);
+  },
+
+  reader() {
+    return {
+      line: (stream, text) => (stream === "stdout" ? translate(text) : []),
+      end: () => [],
+    };
+  },
+
+  explainExit(exit, stderrTail) {
+    const said = /^demo: (.*)$/m.exec(stderrTail)?.[1];
+    if (said === undefined || exit.code === 0) return null;
+    return { kind: kindOfRefusal(said, exit.code), message: said.slice(0, 500) };
+  },
+
+  async locate(session, where, files) {
+    const name = `${session}.jsonl`;
+    const path = join(where.home, "sessions", name);
+    const entry = await files.stat(path);
+    if (entry === null || entry.directory) return { state: "absent", searched: join(where.home, "sessions") };
+    const head = await headOf(path, files);
+    if (head === null) {
+      return { state: "unusable", path, why: "its first line is not that of a session", damaged: true };
+    }
+    return {
+      state: "present",
+      files: [{ path, restoreTo: join("sessions", name) }],
+      cwd: head.cwd,
+      updatedAtMs: entry.mtimeMs,
+    };
+  },
+
+  async sessions(where, files) {
+    const directory = join(where.home, "sessions");
+    const found: FoundSession[] = [];
+    for (const entry of await files.list(directory)) {
+      const id = /^(.+)\.jsonl$/.exec(entry.name)?.[1];
+      if (id === undefined || entry.directory || !demo.session.format.test(id)) continue;
+      const path = join(directory, entry.name);
+      const head = await headOf(path, files);
+      if (head === null || (where.cwd !== null && head.cwd !== where.cwd)) continue;
+      found.push({ id, path, updatedAtMs: entry.mtimeMs, ...head });
+    }
+    return found.toSorted((a, b) => (b.updatedAtMs ?? 0) - (a.updatedAtMs ?? 0));
+  },
+};
+
+/** Native arguments as the user gave them, nothing added. */
+function untouched(ask: Ask): Command {
+  const parsed = parseArgs(grammar, ask.given);
+  return {
+    args: ask.given,
+    stdin: null,
+    env: {},
+    headless: !demo.opensUi(ask.given),
+    structured: valueOf(parsed, "--format") === "jsonl",
+    expects: sessionIn(parsed),
+    options: { kept: texts(parsed.options), dropped: [], rewritten: [] },
+  };
+}
+
+/** What the user said about session and format stands; the rest is chosen here. */
+function start(ask: Ask): Command {
+  const parsed = parseArgs(grammar, ask.given, true);
+  assertNoWords(parsed);
+  const theirs = ["--session-id", "--resume"].some((name) => has(parsed, name));
+  const session = theirs || ask.session === null ? [] : ["--session-id", ask.session];
+  const format = ask.interactive || has(parsed, "--format") ? [] : ["--format", "jsonl"];
+  return {
+    args: [...render(parsed.options), ...format, ...session, ...messageArgs(ask)],
+    stdin: ask.interactive ? null : ask.message,
+    env: {},
+    headless: !ask.interactive,
+    structured: !ask.interactive && (valueOf(parsed, "--format") ?? "jsonl") === "jsonl",
+    expects: theirs ? sessionIn(parsed) : ask.session,
+    options: { kept: texts(parsed.options), dropped: [], rewritten: [] },
+  };
+}
+
+/** The id that these arguments lead to, if they name one. */
+function sessionIn(parsed: Parsed): string | null {
+  const chosen = valueOf(parsed, "--session-id") ?? null;
+  return has(parsed, "--fork") ? chosen : (valueOf(parsed, "--resume") ?? chosen);
+}
+
+/** The recorded options once more: to continue a session, to fork it, or to begin anew in its place. */
+function again(ask: Ask): Command {
+  const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
+  const { after, dropped } = splitForResume(override(recorded, parseArgs(grammar, ask.native, true)));
+  const format = ask.interactive ? [] : ["--format", "jsonl"];
+  const prompt = recorded.words.length === 0 ? [] : ["the first prompt"];
+  return {
+    args: [...render(after), ...format, ...sessionArgs(ask), ...messageArgs(ask)],
+    stdin: ask.interactive ? null : ask.message,
+    env: {},
+    headless: !ask.interactive,
+    structured: !ask.interactive,
+    expects: ask.kind === "fork" ? ask.forkTo : ask.session,
+    options: { kept: texts(after), dropped: [...texts(dropped), ...prompt], rewritten: [] },
+  };
+}
+
+function sessionArgs({ kind, session, forkTo }: Ask): string[] {
+  if (kind === "fresh") return session === null ? [] : ["--session-id", session];
+  if (session === null) throw new Fault("session_unknown", "There is no session to continue.");
+  if (kind === "resume") return ["--resume", session];
+  return ["--resume", session, "--fork", ...(forkTo === null ? [] : ["--session-id", forkTo])];
+}
+
+/** Headless, the message goes by stdin; in the UI it is the first turn. */
+function messageArgs(ask: Ask): string[] {
+  if (!ask.interactive) return ["-"];
+  return ask.message === null ? [] : ["--chat", "--", ask.message];
+}
+
+function texts(options: readonly Given[]): string[] {
+  return options.map((given) => given.raw.join(" "));
+}
+
+function assertNoWords(parsed: Parsed): void {
+  const [word] = parsed.words;
+  if (word === undefined) return;
+  throw new Fault(
+    "usage",
+    `There is a message and also a prompt among the native arguments: ${JSON.stringify(word)}. Give one of them.`,
+  );
+}
+
+function rankOfAccess(value: string | null): number | null {
+  const rank = ACCESS.indexOf(value ?? "read");
+  return rank === -1 ? null : rank;
+}
+
+function translate(text: string): EngineEvent[] {
+  const line = parseObject(text);
+  if (line === undefined) return [{ type: "unknown" }];
+  switch (line["type"]) {
+    case "session": {
+      const session = stringIn(line, "session_id") ?? "";
+      return demo.session.format.test(session) ? [{ type: "session", session }] : [{ type: "unknown" }];
+    }
+    case "turn.started":
+      return [{ type: "turn_started" }];
+    case "text":
+      return [{ type: "text", text: stringIn(line, "delta") ?? "", delta: true }];
+    case "tool.started":
+    case "tool.ended":
+      return [toolEvent(line, line["type"] === "tool.started")];
+    case "retry":
+      return [{ type: "retry", trouble: troubleIn(line), delayMs: numberIn(line, "delay_ms") ?? 0 }];
+    case "usage": {
+      const tokens = {
+        input: numberIn(line, "input_tokens") ?? 0,
+        output: numberIn(line, "output_tokens") ?? 0,
+      };
+      return [{ type: "usage", tokens }];
+    }
+    case "turn.ended":
+      return [turnEnded(line)];
+    default:
+      return [{ type: "unknown" }];
+  }
+}
+
+function toolEvent(line: unknown, started: boolean): EngineEvent {
+  const name = stringIn(line, "name") ?? "tool";
+  const detail = stringIn(line, "detail");
+  return {
+    type: "tool",
+    state: started ? "started" : "ended",
+    id: stringIn(line, "id") ?? name,
+    name,
+    ...(detail === undefined ? {} : { detail }),
+    ...(started || !isObject(line) ? {} : { ok: line["ok"] === true }),
+  };
+}
+
+function turnEnded(line: unknown): EngineEvent {
+  const result = stringIn(line, "result");
+  if (result === "completed" || result === "interrupted") return { type: "turn_ended", result };
+  return { type: "turn_ended", result: "failed", trouble: troubleIn(line) };
+}
+
+const KINDS: Readonly<Record<string, TroubleKind>> = {
+  rate_limited: "rate_limited",
+  quota: "quota",
+  auth: "auth",
+  overloaded: "overloaded",
+  network: "network",
+  context_full: "context_full",
+  busy: "session_busy",
+};
+
+function troubleIn(line: unknown): Trouble {
+  const error = objectIn(line, "error");
+  const code = stringIn(error, "code") ?? "";
+  const status = numberIn(error, "status");
+  const resets = Date.parse(stringIn(error, "resets_at") ?? "");
+  return {
+    kind: (Object.hasOwn(KINDS, code) ? KINDS[code] : undefined) ?? "other",
+    message: (stringIn(error, "message") ?? "The agent gave no reason.").slice(0, 500),
+    ...(Number.isNaN(resets) ? {} : { resetsAt: new Date(resets).toISOString() }),
+    ...(status === undefined ? {} : { status }),
+  };
+}
+
+function kindOfRefusal(said: string, code: number | null): TroubleKind {
+  if (said.startsWith("no session ")) return "session_lost";
+  return code === 2 ? "usage" : "other";
+}
+
+/** What the first lines of a session file tell; null when they are not those of a session. */
+async function headOf(
+  path: string,
+  files: SessionFiles,
+): Promise<Pick<FoundSession, "cwd" | "createdAtMs" | "title"> | null> {
+  const text = await files.head(path, 64 * 1024);
+  const lines = (text ?? "").split("\n").map((line) => parseObject(line));
+  const [first] = lines;
+  if (first?.["type"] !== "session") return null;
+  const created = Date.parse(stringIn(first, "at") ?? "");
+  const said = lines.find((line) => line?.["type"] === "user");
+  return {
+    cwd: stringIn(first, "cwd") ?? null,
+    createdAtMs: Number.isNaN(created) ? null : created,
+    title: stringIn(said, "text")?.trim().slice(0, 80) ?? null,
+  };
+}
