@@ -6,19 +6,42 @@
  */
 import type { AttemptRecord, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
 
+export { memoryStore } from "./memory.ts";
+
+export interface OpenOptions {
+  /** For reading commands on a file system that cannot be written. Every write then fails with `storage_failed`. */
+  readonly readOnly?: boolean;
+  /** How long to wait for another process's transaction; default 5000. */
+  readonly busyTimeoutMs?: number;
+  /** Told of every row that `listRuns` and `findByHandle` leave out, and of an index that was replaced while open. */
+  readonly onDamage?: (damage: Damage) => void;
+}
+
+/** The embedded store: one SQLite file, created when it is not there. The directory must exist. */
+export async function openStore(path: string, options: OpenOptions = {}): Promise<Store> {
+  const { openSqliteStore } = await import("./sqlite.ts");
+  return openSqliteStore(path, options);
+}
+
 export interface Store extends AsyncDisposable {
-  /** Fails with `run_exists` as a value, not a fault: the caller picks another handle. */
+  /** A taken handle is a value, not a fault: the caller picks another one. */
   createRun(run: RunRecord): Promise<"created" | "handle_taken">;
+  /** Null: no such run. A damaged row is the fault `record_damaged`; `saveRun` with the run directory's record mends it. */
   getRun(runId: string): Promise<RunRecord | null>;
   /** Runs whose handle starts with the prefix (a full handle is its own prefix), newest first, at most 20. */
   findByHandle(prefix: string): Promise<readonly RunRecord[]>;
   listRuns(filter: RunFilter): Promise<readonly RunRecord[]>;
-  /** Replaces the record. With a fence: refused as `lease_lost` when the run's lease has moved on (I6). */
+  /**
+   * Replaces the record; a run that is not there is `handle_unknown`, so that a removed run stays removed.
+   * With a fence: refused as `lease_lost` when the lease `run:<runId>` has moved on (I6).
+   */
   saveRun(run: RunRecord, fence?: number): Promise<void>;
+  /** Removes the run, its attempts and its lease. Events stay: the log is append-only. */
   deleteRun(runId: string): Promise<void>;
 
   /** (runId, n) is the idempotency key: false when that attempt exists already (I8). Also sets the run's `attempts`. */
   createAttempt(attempt: AttemptRecord, fence: number): Promise<boolean>;
+  /** Replaces the record, or adds it (rebuilding from a run directory). The run must exist. */
   saveAttempt(attempt: AttemptRecord, fence?: number): Promise<void>;
   /** Oldest first. */
   listAttempts(runId: string): Promise<readonly AttemptRecord[]>;
@@ -36,6 +59,7 @@ export interface Store extends AsyncDisposable {
 
   /** Append-only, ordered by `seq`. `key` makes an event unique: a second one with that key is not written (I8). */
   appendEvent(event: NewEvent): Promise<number | null>;
+  /** In order of `seq`; only those after `afterSeq` when it is given. */
   listEvents(runId: string, afterSeq?: number): Promise<readonly StoredEvent[]>;
 
   /** Reads everything once: rows whose checksum or shape is wrong, by table and key. */
@@ -46,6 +70,10 @@ export interface Store extends AsyncDisposable {
     readonly version: string;
     readonly schema: number;
     readonly path: string | null;
+    /** SQLite's journal mode; null for a backend without one. */
+    readonly journal: string | null;
+    /** What is unusual about this store, one sentence; null: nothing. */
+    readonly note: string | null;
   }>;
 }
 

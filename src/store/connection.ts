@@ -1,0 +1,284 @@
+/**
+ * One connection to the index file: how it is opened, made durable and private, and how SQLite's errors become
+ * faults. Knows nothing of runs.
+ *
+ * The index file is never opened with `fs` while it may be open here: closing such a descriptor drops SQLite's
+ * locks and with them committed rows. `stat` and `chmod` work by path and are safe.
+ */
+import { chmodSync, closeSync, openSync, statSync, statfsSync } from "node:fs";
+import { dirname } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
+import type { DatabaseSyncInstance, SqliteModule, StatementSyncInstance } from "@photostructure/sqlite";
+import { Fault } from "../core/faults.ts";
+import { errnoOf, faultOf, isUnwritable, newerSchema } from "./sqlite-faults.ts";
+import { migrate, MIGRATIONS, schemaOf } from "./migrations.ts";
+import type { Columns, Row } from "./rows.ts";
+import type { OpenOptions } from "./store.ts";
+
+type Sqlite = Pick<SqliteModule, "DatabaseSync">;
+type Bound = readonly (string | number | null)[] | Columns;
+
+export interface Connection {
+  /** Runs `work` inside `BEGIN IMMEDIATE` … `COMMIT`. A deferred transaction would fail busy in spite of the timeout. */
+  write<T>(work: (sql: Sql) => T): T;
+  read<T>(work: (sql: Sql) => T): T;
+  readonly facts: Facts;
+  close(): void;
+}
+
+/** Statements are prepared once for each text, on first use. */
+export interface Sql {
+  one(text: string, bound?: Bound): Row | undefined;
+  all(text: string, bound?: Bound): Row[];
+  each(text: string): Iterable<Row>;
+  /** How many rows changed. */
+  run(text: string, bound: Bound): number;
+}
+
+interface Facts {
+  readonly version: string;
+  readonly schema: number;
+  readonly journal: string;
+  /** Why the journal is not the usual one. */
+  readonly note: string | null;
+}
+
+interface Live {
+  readonly db: DatabaseSyncInstance;
+  readonly sql: Sql;
+  readonly facts: Facts;
+  /** Which files these are, as long as they are the ones at `path`. Null: never checked again. */
+  readonly files: string | null;
+}
+
+const BUSY_TIMEOUT_MS = 5000;
+
+/** The change to WAL may answer busy without waiting, so opening tries again until the timeout. */
+export async function connect(sqlite: Sqlite, path: string, options: OpenOptions): Promise<Connection> {
+  const deadline = performance.now() + (options.busyTimeoutMs ?? BUSY_TIMEOUT_MS);
+  for (;;) {
+    try {
+      return connection(sqlite, path, options);
+    } catch (error) {
+      const fault = faultOf(error, path);
+      if (!(fault instanceof Fault && fault.code === "index_busy") || performance.now() > deadline)
+        throw fault;
+      await sleep(10);
+    }
+  }
+}
+
+function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connection {
+  let live = open(sqlite, path, options);
+
+  /** A file that was set aside and rebuilt, or whose WAL was deleted, takes writes that nobody will ever read. */
+  function current(): Live {
+    if (live.files === null || live.files === filesOf(path, live.facts.journal)) return live;
+    live.db.close();
+    live = open(sqlite, path, options);
+    options.onDamage?.({ table: "index", key: path, what: "the file was replaced while it was open" });
+    return live;
+  }
+
+  function guarded<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw faultOf(error, path, live.facts.schema);
+    }
+  }
+
+  return {
+    get facts() {
+      return live.facts;
+    },
+    read: (work) => guarded(() => work(current().sql)),
+    write: (work) =>
+      guarded(() => {
+        const { db, sql } = current();
+        db.exec("BEGIN IMMEDIATE");
+        try {
+          const result = work(sql);
+          db.exec("COMMIT");
+          return result;
+        } finally {
+          if (db.isTransaction) db.exec("ROLLBACK");
+        }
+      }),
+    close() {
+      if (live.db.isOpen) live.db.close();
+    },
+  };
+}
+
+function open(sqlite: Sqlite, path: string, options: OpenOptions): Live {
+  if (options.readOnly === true) return openReadOnly(sqlite, path, options);
+  makePrivate(path);
+  const db = openDatabase(sqlite, path, options);
+  try {
+    const version = versionOf(db);
+    const found = schemaOf(db, path);
+    if (found > MIGRATIONS.length) throw newerSchema(path, found);
+    const { journal, note } = setJournal(db, journalFor(version, fileSystemOf(path)));
+    db.exec(
+      "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA trusted_schema = OFF; PRAGMA mmap_size = 0",
+    );
+    if (pragma(db, "synchronous") !== 2) {
+      throw new Fault("storage_failed", `${path} cannot be written durably.`, { facts: { path } });
+    }
+    const schema = found === MIGRATIONS.length ? found : migrate(db);
+    if (schema > MIGRATIONS.length) throw newerSchema(path, schema);
+    return liveOf(db, { version, schema, journal, note }, filesOf(path, journal));
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+/**
+ * A newer schema may be read: a column that is gone then says so. Where the directory cannot be written, WAL
+ * needs either its two files or the promise that there is nothing in a WAL (`immutable`).
+ */
+function openReadOnly(sqlite: Sqlite, path: string, options: OpenOptions): Live {
+  let db = openDatabase(sqlite, path, options);
+  let files: string | null = "";
+  try {
+    try {
+      schemaOf(db, path);
+      files = filesOf(path, "");
+    } catch (error) {
+      if (!isUnwritable(error) || sizeOf(`${path}-wal`) > 0) throw error;
+      db.close();
+      db = openDatabase(sqlite, `${pathToFileURL(path).href}?immutable=1`, options);
+      files = null;
+    }
+    const schema = schemaOf(db, path);
+    if (schema === 0) {
+      throw new Fault("storage_failed", `${path} is empty and cannot be set up while it is read only.`, {
+        facts: { path },
+      });
+    }
+    db.exec("PRAGMA trusted_schema = OFF; PRAGMA mmap_size = 0");
+    const note = files === null ? "read only, in a directory that cannot be written" : null;
+    return live(
+      db,
+      { version: versionOf(db), schema, journal: String(pragma(db, "journal_mode")), note },
+      files,
+    );
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+function openDatabase(sqlite: Sqlite, location: string, options: OpenOptions): DatabaseSyncInstance {
+  return new sqlite.DatabaseSync(location, {
+    readOnly: options.readOnly === true,
+    timeout: options.busyTimeoutMs ?? BUSY_TIMEOUT_MS,
+    enableForeignKeyConstraints: true,
+    defensive: true,
+  });
+}
+
+function liveOf(db: DatabaseSyncInstance, facts: Facts, files: string | null): Live {
+  const prepared = new Map<string, StatementSyncInstance>();
+  function prepare(text: string): StatementSyncInstance {
+    const statement = prepared.get(text) ?? db.prepare(text);
+    prepared.set(text, statement);
+    return statement;
+  }
+  const spread = (bound: Bound): readonly unknown[] => (Array.isArray(bound) ? bound : [bound]);
+  const sql: Sql = {
+    one: (text, bound = []) => prepare(text).get(...spread(bound)) as Row | undefined,
+    all: (text, bound = []) => prepare(text).all(...spread(bound)) as Row[],
+    each: (text) => prepare(text).iterate() as Iterable<Row>,
+    run: (text, bound) => prepare(text).run(...spread(bound)).changes,
+  };
+  return { db, sql, facts, files };
+}
+
+/** SQLite gives a new file, and a WAL the mode of its index, whatever the umask is. */
+function makePrivate(path: string): void {
+  try {
+    // Exclusive: succeeds only where no index was, so no connection of this process has it open.
+    closeSync(openSync(path, "wx", 0o600));
+  } catch (error) {
+    if (errnoOf(error) !== "EEXIST") throw error;
+  }
+  for (const file of [path, `${path}-wal`, `${path}-shm`]) {
+    const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? 0;
+    if ((mode & 0o077) !== 0) chmodSync(file, 0o600);
+  }
+}
+
+/**
+ * WAL, except where it is not safe: SQLite before 3.51.3 can lose a WAL that is reset while others write, and WAL's
+ * shared memory does not reach over a network.
+ */
+export function journalFor(
+  version: string,
+  fileSystem: string | null,
+): { mode: string; note: string | null } {
+  const [major = 0, minor = 0, patch = 0] = version.split(".").map(Number);
+  if (major * 1e6 + minor * 1e3 + patch < 3_051_003) {
+    return { mode: "truncate", note: `SQLite ${version} is older than 3.51.3, so WAL is not used` };
+  }
+  if (fileSystem !== null) {
+    return { mode: "truncate", note: `on a network file system (${fileSystem}), so WAL is not used` };
+  }
+  return { mode: "wal", note: null };
+}
+
+function setJournal(db: DatabaseSyncInstance, wanted: { mode: string; note: string | null }) {
+  if (pragma(db, "journal_mode") === wanted.mode) return { journal: wanted.mode, note: wanted.note };
+  const journal = String(pragma(db, `journal_mode = ${wanted.mode}`, "journal_mode"));
+  const note = journal === wanted.mode ? wanted.note : `SQLite refused journal_mode ${wanted.mode}`;
+  return { journal, note };
+}
+
+/** `f_type` of statfs(2) on Linux. FUSE is among them because what is behind it cannot be known. */
+const NETWORK_FILE_SYSTEMS = new Map([
+  [0x6969, "nfs"],
+  [0x517b, "smb"],
+  [0xfe534d42, "smb2"],
+  [0xff534d42, "cifs"],
+  [0x01021997, "9p"],
+  [0x65735546, "fuse"],
+  [0x00c36400, "ceph"],
+  [0x5346414f, "afs"],
+  [0x0bd00bd0, "lustre"],
+  [0x786f4256, "vboxsf"],
+]);
+
+function fileSystemOf(path: string): string | null {
+  if (process.platform !== "linux") return null;
+  return NETWORK_FILE_SYSTEMS.get(statfsSync(dirname(path)).type >>> 0) ?? null;
+}
+
+/** The WAL stays the same file as long as a writing connection is open. */
+function filesOf(path: string, journal: string): string {
+  const names = journal === "wal" ? [path, `${path}-wal`] : [path];
+  return names
+    .map((name) => {
+      const stat = statSync(name, { throwIfNoEntry: false });
+      if (stat === undefined && name === path) {
+        throw new Fault("index_damaged", `${path} was removed while it was in use.`, { facts: { path } });
+      }
+      return `${stat?.dev}:${stat?.ino}`;
+    })
+    .join(" ");
+}
+
+function versionOf(db: DatabaseSyncInstance): string {
+  const { version } = db.prepare("SELECT sqlite_version() AS version").get() as { version: string };
+  return version;
+}
+
+function pragma(db: DatabaseSyncInstance, text: string, column = text): unknown {
+  return (db.prepare(`PRAGMA ${text}`).get() as Row | undefined)?.[column];
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}

@@ -1,0 +1,76 @@
+/** SQLite's and the file system's errors as faults that name the index and say what to type. No I/O. */
+import { Fault } from "../core/faults.ts";
+import { MIGRATIONS } from "./migrations.ts";
+
+/** Anything that is neither SQLite's nor the file system's is our bug and stays as it is. */
+export function faultOf(error: unknown, path: string, schema = 0): unknown {
+  const facts = { path };
+  const errno = errnoOf(error);
+  const code = sqliteCodeOf(error);
+  if (error instanceof Fault || (errno === null && code === null)) return error;
+  const why = error instanceof Error ? error.message : String(error);
+  const fault = (
+    kind: "storage_full" | "storage_failed" | "index_damaged" | "index_busy" | "denied",
+    text: string,
+  ) => new Fault(kind, text, { facts, cause: error });
+
+  if (code === SQLITE.BUSY || code === SQLITE.LOCKED) {
+    return fault("index_busy", `The index ${path} is locked by another process (${why}). Try again.`);
+  }
+  if (code === SQLITE.FULL || errno === "ENOSPC" || errno === "EDQUOT") {
+    return fault("storage_full", `No room to write ${path} (${why}). Free some space and try again.`);
+  }
+  if (code === SQLITE.ERROR && schema > MIGRATIONS.length) return newerSchema(path, schema);
+  // Every statement of ours fits our schema, so one that fails to compile has met a damaged schema.
+  if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB || code === SQLITE.ERROR) {
+    return fault(
+      "index_damaged",
+      `The index ${path} is damaged (${why}). Type \`reprise doctor --rebuild-index\`.`,
+    );
+  }
+  if (code === SQLITE.CONSTRAINT) return error;
+  if (errno === "EPERM") return fault("denied", `${path} belongs to somebody else (${why}).`);
+  return fault("storage_failed", `The index ${path} cannot be read or written (${why}).`);
+}
+
+const SQLITE = {
+  ERROR: 1,
+  BUSY: 5,
+  LOCKED: 6,
+  READONLY: 8,
+  IOERR: 10,
+  CORRUPT: 11,
+  FULL: 13,
+  CANTOPEN: 14,
+  CONSTRAINT: 19,
+  NOTADB: 26,
+};
+
+export function newerSchema(path: string, found: number): Fault {
+  const known = MIGRATIONS.length;
+  return new Fault(
+    "schema_newer",
+    `The index ${path} has schema ${found}; this Reprise knows schema ${known}. Use the newer Reprise that wrote it, ` +
+      "or move the file aside and type `reprise doctor --rebuild-index`.",
+    { facts: { path, found, known } },
+  );
+}
+
+export function isUnwritable(error: unknown): boolean {
+  const code = sqliteCodeOf(error);
+  return code === SQLITE.CANTOPEN || code === SQLITE.READONLY || code === SQLITE.IOERR;
+}
+
+/** The primary code; SQLite puts details into the higher bytes. */
+function sqliteCodeOf(error: unknown): number | null {
+  const code: unknown = error instanceof Error && "errcode" in error ? error.errcode : null;
+  return typeof code === "number" ? code & 0xff : null;
+}
+
+/** Of the file system's own errors, and of those SQLite passes on by number. */
+export function errnoOf(error: unknown): string | null {
+  if (!(error instanceof Error)) return null;
+  if ("systemErrno" in error)
+    return error.systemErrno === 28 ? "ENOSPC" : error.systemErrno === 122 ? "EDQUOT" : null;
+  return "syscall" in error && "code" in error && typeof error.code === "string" ? error.code : null;
+}

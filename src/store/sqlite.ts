@@ -1,0 +1,280 @@
+/**
+ * The embedded store: the verbs of `Store` as SQL on one SQLite file.
+ *
+ * Every verb is one transaction. Rows are written and read through `rows.ts`, so no row leaves here unchecked;
+ * how the file is opened is `connection.ts`'s.
+ */
+import { Fault } from "../core/faults.ts";
+import { connect, type Connection, type Sql } from "./connection.ts";
+import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "./lease.ts";
+import * as rows from "./rows.ts";
+import type { Damage, OpenOptions, Store } from "./store.ts";
+
+export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
+  const connection = await connect(await import("@photostructure/sqlite"), path, options);
+  return {
+    ...runVerbs(connection, options.onDamage),
+    ...attemptVerbs(connection),
+    ...leaseVerbs(connection),
+    ...eventVerbs(connection),
+    async verify() {
+      return connection.read(verifyAll);
+    },
+    async about() {
+      return { backend: "sqlite", path, ...connection.facts };
+    },
+    async [Symbol.asyncDispose]() {
+      connection.close();
+    },
+  };
+}
+
+const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
+
+type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "saveRun" | "deleteRun";
+
+function runVerbs(connection: Connection, onDamage: OpenOptions["onDamage"]): Pick<Store, RunVerb> {
+  /** Lists leave a damaged row out and tell of it: one bad row must not hide the others. */
+  const undamaged = (found: readonly rows.Row[]) =>
+    found.flatMap((row) => {
+      const read = rows.readRun(row);
+      if (read.wrong === undefined) return [read.value];
+      onDamage?.({ table: "runs", key: String(row["run_id"]), what: read.wrong });
+      return [];
+    });
+
+  return {
+    async createRun(run) {
+      const added = connection.write((sql) => sql.run(INSERT_RUN, rows.runColumns(run)));
+      return added === 1 ? "created" : "handle_taken";
+    },
+    async getRun(runId) {
+      return connection.read((sql) => runOf(sql, runId));
+    },
+    async findByHandle(prefix) {
+      const from = rows.toColumn(prefix);
+      const text = `SELECT * FROM runs WHERE handle >= ? AND handle < ? ${NEWEST_FIRST} LIMIT 20`;
+      return undamaged(connection.read((sql) => sql.all(text, [from, `${from}\u{10ffff}`])));
+    },
+    async listRuns(filter) {
+      const { engine, status, cwd, subject, name, updatedBefore, limit = 50 } = filter;
+      const wanted = Object.entries({
+        engine,
+        status,
+        cwd,
+        subject,
+        name,
+        updated_at: updatedBefore,
+      }).flatMap(([column, value]) => (value === undefined ? [] : [{ column, value: rows.toColumn(value) }]));
+      const tests = wanted.map(({ column }) => `${column} ${column === "updated_at" ? "<" : "="} ?`);
+      const where = tests.length === 0 ? "" : `WHERE ${tests.join(" AND ")}`;
+      const bound = [...wanted.map(({ value }) => value), Number.isFinite(limit) ? limit : -1];
+      const text = `SELECT * FROM runs ${where} ${NEWEST_FIRST} LIMIT ?`;
+      return undamaged(connection.read((sql) => sql.all(text, bound)));
+    },
+    async saveRun(run, fence) {
+      connection.write((sql) => {
+        checkFence(leaseOf(sql, runLeaseKey(run.runId)), run.runId, fence);
+        if (sql.run(UPDATE_RUN, rows.runColumns(run)) === 0) throw unknownRun(run.runId);
+      });
+    },
+    async deleteRun(runId) {
+      connection.write((sql) => {
+        // The attempts go with it (ON DELETE CASCADE).
+        sql.run("DELETE FROM runs WHERE run_id = ?", [rows.toColumn(runId)]);
+        sql.run("DELETE FROM leases WHERE key = ?", [rows.toColumn(runLeaseKey(runId))]);
+      });
+    },
+  };
+}
+
+const INSERT_RUN = `INSERT INTO runs VALUES (:run_id, :handle, :engine, :status, :cwd, :subject, :name, :created_at,
+  :updated_at, :record, :sum) ON CONFLICT DO NOTHING`;
+const UPDATE_RUN = `UPDATE runs SET handle = :handle, engine = :engine, status = :status, cwd = :cwd,
+  subject = :subject, name = :name, created_at = :created_at, updated_at = :updated_at, record = :record, sum = :sum
+  WHERE run_id = :run_id`;
+
+function attemptVerbs(connection: Connection): Pick<Store, "createAttempt" | "saveAttempt" | "listAttempts"> {
+  return {
+    async createAttempt(attempt, fence) {
+      return connection.write((sql) => {
+        checkFence(leaseOf(sql, runLeaseKey(attempt.runId)), attempt.runId, fence);
+        const run = runOf(sql, attempt.runId);
+        if (run === null) throw unknownRun(attempt.runId);
+        if (sql.run(`${INSERT_ATTEMPT} DO NOTHING`, rows.attemptColumns(attempt)) === 0) return false;
+        sql.run(UPDATE_RUN, rows.runColumns({ ...run, attempts: attempt.n }));
+        return true;
+      });
+    },
+    async saveAttempt(attempt, fence) {
+      connection.write((sql) => {
+        checkFence(leaseOf(sql, runLeaseKey(attempt.runId)), attempt.runId, fence);
+        const runId = rows.toColumn(attempt.runId);
+        if (sql.one("SELECT 1 FROM runs WHERE run_id = ?", [runId]) === undefined)
+          throw unknownRun(attempt.runId);
+        sql.run(
+          `${INSERT_ATTEMPT} DO UPDATE SET state = :state, record = :record, sum = :sum`,
+          rows.attemptColumns(attempt),
+        );
+      });
+    },
+    async listAttempts(runId) {
+      const text = "SELECT * FROM attempts WHERE run_id = ? ORDER BY n";
+      const found = connection.read((sql) => sql.all(text, [rows.toColumn(runId)]));
+      return found.map((row) =>
+        valueOf(rows.readAttempt(row), `attempt ${String(row["n"])} of run ${runId}`, { runId }),
+      );
+    },
+  };
+}
+
+const INSERT_ATTEMPT =
+  "INSERT INTO attempts VALUES (:run_id, :n, :state, :record, :sum) ON CONFLICT (run_id, n)";
+
+type LeaseVerb = "acquireLease" | "releaseLease" | "renewLease" | "getLease";
+
+function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
+  const save = (sql: Sql, key: string, state: LeaseState) =>
+    sql.run(
+      "INSERT OR REPLACE INTO leases VALUES (:key, :fence, :owner, :sum)",
+      rows.leaseColumns(key, state),
+    );
+
+  return {
+    async acquireLease(key, owner, isAlive) {
+      return connection.write((sql) => {
+        const answer = decideLease(leaseOf(sql, key), { key, owner, isAlive });
+        if (answer.held) save(sql, key, answer.lease);
+        return answer;
+      });
+    },
+    async releaseLease(key, fence) {
+      connection.write((sql) => {
+        if (leaseOf(sql, key)?.fence === fence) save(sql, key, { fence, owner: null });
+      });
+    },
+    async renewLease(key, fence, atMs) {
+      return connection.write((sql) => {
+        const lease = leaseOf(sql, key);
+        if (lease?.fence !== fence || lease.owner === null) return false;
+        save(sql, key, { fence, owner: { ...lease.owner, renewedAtMs: atMs } });
+        return true;
+      });
+    },
+    async getLease(key) {
+      const lease = connection.read((sql) => leaseOf(sql, key));
+      return lease === undefined || lease.owner === null
+        ? null
+        : { key, fence: lease.fence, owner: lease.owner };
+    },
+  };
+}
+
+function eventVerbs(connection: Connection): Pick<Store, "appendEvent" | "listEvents"> {
+  return {
+    async appendEvent(event) {
+      return connection.write((sql) => {
+        const key = event.key === null ? null : rows.toColumn(event.key);
+        if (key !== null && sql.one("SELECT 1 FROM events WHERE key = ?", [key]) !== undefined) return null;
+        const last = sql.one("SELECT hash FROM events ORDER BY seq DESC LIMIT 1");
+        const seq = lastSeq(sql) + 1;
+        sql.run(INSERT_EVENT, rows.eventColumns(event, seq, String(last?.["hash"] ?? rows.CHAIN_START)));
+        return seq;
+      });
+    },
+    async listEvents(runId, afterSeq = 0) {
+      const text = "SELECT * FROM events WHERE run_id = ? AND seq > ? ORDER BY seq";
+      const found = connection.read((sql) => sql.all(text, [rows.toColumn(runId), afterSeq]));
+      return found.map((row) =>
+        valueOf(rows.readEvent(row), `event ${String(row["seq"])} of run ${runId}`, { runId }),
+      );
+    },
+  };
+}
+
+const INSERT_EVENT =
+  "INSERT INTO events VALUES (:seq, :run_id, :attempt, :kind, :at, :key, :payload, :prev_hash, :hash)";
+
+function runOf(sql: Sql, runId: string) {
+  const row = sql.one("SELECT * FROM runs WHERE run_id = ?", [rows.toColumn(runId)]);
+  return row === undefined ? null : valueOf(rows.readRun(row), `run ${runId}`, { runId });
+}
+
+function leaseOf(sql: Sql, key: string): LeaseState | undefined {
+  const row = sql.one("SELECT * FROM leases WHERE key = ?", [rows.toColumn(key)]);
+  return row === undefined ? undefined : valueOf(rows.readLease(row), `lease ${key}`, { key });
+}
+
+function valueOf<T>(read: rows.Read<T>, of: string, facts: Readonly<Record<string, string>>): T {
+  if (read.wrong === undefined) return read.value;
+  const text = `The index record of ${of} is damaged: ${read.wrong}. Type \`reprise doctor --rebuild-index\`.`;
+  throw new Fault("record_damaged", text, { facts });
+}
+
+/** SQLite's own check comes first: it finds what the rows cannot tell, such as an index that misses one. */
+function verifyAll(sql: Sql): readonly Damage[] {
+  const damage: Damage[] = [];
+  const check = (table: string, work: () => void) => {
+    try {
+      work();
+    } catch (error) {
+      // A page that cannot be read ends the walk through its table, not the report.
+      damage.push({ table, key: "*", what: error instanceof Error ? error.message : String(error) });
+    }
+  };
+  check("index", () => {
+    for (const row of sql.all("PRAGMA integrity_check")) {
+      const what = String(row["integrity_check"]);
+      if (what !== "ok") damage.push({ table: "index", key: "*", what });
+    }
+  });
+  for (const { table, keyOf, read } of CHECKED) {
+    check(table, () => {
+      for (const row of sql.each(`SELECT * FROM ${table}`)) {
+        const { wrong } = read(row);
+        if (wrong !== undefined) damage.push({ table, key: keyOf(row), what: wrong });
+      }
+    });
+  }
+  check("events", () => damage.push(...verifyChain(sql)));
+  return damage;
+}
+
+const CHECKED: readonly {
+  readonly table: string;
+  readonly keyOf: (row: rows.Row) => string;
+  readonly read: (row: rows.Row) => { readonly wrong?: string };
+}[] = [
+  { table: "runs", keyOf: (row) => String(row["run_id"]), read: rows.readRun },
+  {
+    table: "attempts",
+    keyOf: (row) => `${String(row["run_id"])} ${String(row["n"])}`,
+    read: rows.readAttempt,
+  },
+  { table: "leases", keyOf: (row) => String(row["key"]), read: rows.readLease },
+  { table: "events", keyOf: (row) => String(row["seq"]), read: rows.readEvent },
+];
+
+function verifyChain(sql: Sql): readonly Damage[] {
+  const damage: Damage[] = [];
+  let prev: unknown = rows.CHAIN_START;
+  let seq = 0;
+  for (const row of sql.each("SELECT seq, prev_hash, hash FROM events ORDER BY seq")) {
+    seq += 1;
+    if (row["seq"] !== seq || row["prev_hash"] !== prev) {
+      const key = String(row["seq"]);
+      damage.push({ table: "events", key, what: "the event before it is missing or changed" });
+    }
+    seq = Number(row["seq"]);
+    prev = row["hash"];
+  }
+  if (lastSeq(sql) !== seq) {
+    damage.push({ table: "events", key: String(lastSeq(sql)), what: "the last events are missing" });
+  }
+  return damage;
+}
+
+/** SQLite's own count, which outlives a lost tail. Events are never deleted, so it has no gaps. */
+function lastSeq(sql: Sql): number {
+  return Number(sql.one("SELECT seq FROM sqlite_sequence WHERE name = 'events'")?.["seq"] ?? 0);
+}
