@@ -1,0 +1,190 @@
+/**
+ * Makes foreign text safe for a terminal (I11): nothing that comes out of here can move the cursor, change a
+ * title, fill a clipboard or reorder what is read. Every function takes linear time.
+ */
+import { cutToColumns } from "./width.ts";
+
+/**
+ * C0 except tab and line feed, DEL, C1, bidirectional controls, characters without a shape (variation selectors
+ * of emoji excepted), line separators, Unicode tags, and surrogates that stand alone.
+ */
+const HARMFUL =
+  /(?:(?!\p{Variation_Selector})[\0-\x08\x0b-\x1f\x7f-\x9f\p{DI}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb]|[\u{e0100}-\u{e01ef}])+/gu;
+
+/** Keeps line feeds and tabs; every other harmful character becomes visible as `\xNN` or `\u{NNNN}`. */
+export function harmless(text: string): string {
+  return text.replace(HARMFUL, visible);
+}
+
+/** One line: line breaks and tabs become spaces too. With `max`, cut to that many columns. */
+export function harmlessLine(text: string, max?: number): string {
+  if (max === undefined) return harmless(text.replace(/\r\n|[\n\t\r]/g, " "));
+  // Far more than `max` columns can need, so that a huge text costs no more than a short one.
+  const enough = max * 8 + 64;
+  const beginning =
+    text.length <= enough ? text : `${text.slice(0, enough).replace(/[\ud800-\udbff]$/, "")} `;
+  const line = cutToColumns(harmless(beginning.replace(/\r\n|[\n\t\r]/g, " ")), max);
+  return text.length <= enough || line.endsWith("…") ? line : `${line.trimEnd()}…`;
+}
+
+/**
+ * What is left of terminal output as text: escape sequences are removed, a carriage return overwrites its
+ * line as on a screen, and the rest is made harmless. Cursor movement between lines is not followed.
+ */
+export function plain(text: string): string {
+  if (!/[\r\x1b\x80-\x9f]/.test(text)) return harmless(text);
+  const out: string[] = [];
+  let line = new Line();
+  let at = 0;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === ESC || (code >= 0x80 && code <= 0x9f)) {
+      at = skipSequence(text, at, line);
+    } else if (code === LF) {
+      out.push(line.text());
+      line = new Line();
+      at += 1;
+    } else if (code === CR) {
+      // Terminals turn one line feed of the program into `\r\n`, sometimes `\r\r\n`: nothing is overwritten.
+      let next = at + 1;
+      while (text.charCodeAt(next) === CR) next += 1;
+      if (text.charCodeAt(next) !== LF) line.restart();
+      at = next;
+    } else {
+      const from = at;
+      while (at < text.length && isOrdinary(text.charCodeAt(at))) at += 1;
+      line.add(text.slice(from, at));
+    }
+  }
+  out.push(line.text());
+  return harmless(out.join("\n"));
+}
+
+const LF = 10;
+const CR = 13;
+const CAN = 0x18;
+const SUB = 0x1a;
+const ESC = 0x1b;
+const BEL = 7;
+const ST = 0x9c;
+
+/** The widest gap that a cursor-forward sequence may leave; UIs use it instead of spaces. */
+const MAX_GAP = 200;
+
+/** A screen line that is written several times over, each time from its first column. */
+class Line {
+  /** Earlier writings, oldest first. They show only where they are longer than what came later. */
+  #before: string[] = [];
+  #parts: string[] = [];
+
+  add(part: string): void {
+    this.#parts.push(part);
+  }
+
+  restart(): void {
+    this.#before.push(this.#parts.join(""));
+    this.#parts = [];
+  }
+
+  /** Erase from the cursor to the end: what lies behind the cursor is all from earlier writings. */
+  eraseRest(): void {
+    this.#before = [];
+  }
+
+  eraseAll(): void {
+    this.#before = [];
+    this.#parts = [];
+  }
+
+  text(): string {
+    const newest = this.#parts.join("");
+    const pieces = [newest];
+    let covered = newest.length;
+    for (const earlier of this.#before.toReversed()) {
+      if (earlier.length <= covered) continue;
+      pieces.push(earlier.slice(covered).replace(/^[\udc00-\udfff]/, ""));
+      covered = earlier.length;
+    }
+    return pieces.join("");
+  }
+}
+
+/** Steps over one control sequence that starts at `at`; a broken one ends where it stops making sense. */
+function skipSequence(text: string, at: number, line: Line): number {
+  const first = text.charCodeAt(at);
+  // The 8-bit introducers are the 7-bit ones, `ESC` and the code less 0x40.
+  const kind = first === ESC ? text.charCodeAt(at + 1) : first - 0x40;
+  const after = first === ESC ? at + 2 : at + 1;
+  switch (kind) {
+    case 0x5b: // [
+      return skipControl(text, after, line);
+    case 0x5d: // ]
+    case 0x50: // P
+    case 0x58: // X
+    case 0x5e: // ^
+    case 0x5f: // _
+      return skipString(text, after);
+    default:
+      return first === ESC ? skipEscape(text, at + 1) : after;
+  }
+}
+
+function skipControl(text: string, from: number, line: Line): number {
+  let at = from;
+  while (isBetween(text.charCodeAt(at), 0x30, 0x3f)) at += 1;
+  const parametersEnd = at;
+  while (isBetween(text.charCodeAt(at), 0x20, 0x2f)) at += 1;
+  const final = text.charCodeAt(at);
+  if (!isBetween(final, 0x40, 0x7e)) return at;
+  if (at === parametersEnd && at - from <= 4) obey(final, text.slice(from, at), line);
+  return at + 1;
+}
+
+/** The few sequences that change what a line says. */
+function obey(final: number, parameters: string, line: Line): void {
+  if (final === 0x43 /* C */ && /^\d*$/.test(parameters)) {
+    line.add(" ".repeat(Math.min(MAX_GAP, Number(parameters) || 1)));
+  } else if (final === 0x4b /* K */) {
+    if (parameters === "2") line.eraseAll();
+    else if (parameters === "" || parameters === "0") line.eraseRest();
+  }
+}
+
+/** A line feed ends a string too, or one that is never terminated would hide everything after it. */
+function skipString(text: string, from: number): number {
+  for (let at = from; at < text.length; at += 1) {
+    const code = text.charCodeAt(at);
+    if (code === BEL || code === ST || code === CAN || code === SUB) return at + 1;
+    if (code === LF) return at;
+    if (code === ESC) return text[at + 1] === "\\" ? at + 2 : at;
+  }
+  return text.length;
+}
+
+function skipEscape(text: string, from: number): number {
+  let at = from;
+  while (isBetween(text.charCodeAt(at), 0x20, 0x2f)) at += 1;
+  return isBetween(text.charCodeAt(at), 0x30, 0x7e) ? at + 1 : at;
+}
+
+function isBetween(code: number, low: number, high: number): boolean {
+  return code >= low && code <= high;
+}
+
+function isOrdinary(code: number): boolean {
+  return code !== ESC && code !== LF && code !== CR && (code < 0x80 || code > 0x9f);
+}
+
+const BYTES = Array.from({ length: 256 }, (_, code) => `\\x${code.toString(16).padStart(2, "0")}`);
+
+function visible(run: string): string {
+  if (run.length === 1) return visibleCharacter(run);
+  let shown = "";
+  for (const character of run) shown += visibleCharacter(character);
+  return shown;
+}
+
+function visibleCharacter(character: string): string {
+  const code = character.codePointAt(0) ?? 0;
+  return BYTES[code] ?? `\\u{${code.toString(16).padStart(4, "0")}}`;
+}

@@ -1,0 +1,165 @@
+import * as fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { isSecretName, redactor, redactValue } from "./secrets.ts";
+
+const SECRETS =
+  "KEY,API_KEY,OPENAI_API_KEY,apiKey,api-key,--api-key,x-api-key,APIKEY,AWS_SECRET_ACCESS_KEY,AWS_ACCESS_KEY_ID,TOKEN,GH_TOKEN,GITHUB_TOKEN,authToken,GHTOKEN,SECRET,CLIENT_SECRET,PASSWORD,DB_PASSWORD,PGPASSWORD,PASSWD,CREDENTIAL,GOOGLE_CREDENTIALS,AUTH,NPM_AUTH,Authorization,experimental_bearer_token,MY_PAT,COOKIE,SSH_PASSPHRASE,keys";
+const ORDINARY =
+  "KEYBOARD,MONKEY,AUTHOR,AUTHORS,GIT_AUTHOR_NAME,PATH,PWD,HOME,MAX_TOKENS,max_thinking_tokens,tokens,TOKENIZER,model_auto_compact_token_limit,env_key,bearer_token_env_var,apiKeyHelper,SSH_AUTH_SOCK,AUTH_TYPE,cli_auth_credentials_store,PATTERN,PASSENGER,COMPASS,keyword,session_id,turkey,_,";
+
+describe("isSecretName", () => {
+  test.each(SECRETS.split(","))("%j is one", (name) => expect(isSecretName(name)).toBe(true));
+  test.each(ORDINARY.split(","))("%j is not", (name) => expect(isSecretName(name)).toBe(false));
+});
+
+const VALUE = 'p4ss/w+rd "ü" zero';
+const redact = redactor([
+  { name: "MY_TOKEN", value: VALUE },
+  { name: "LONGER", value: `${VALUE}-and-more` },
+  { name: "SHORT", value: "1234567" },
+  { name: "odd name!", value: "plainvalue" },
+]);
+
+const base64 = (text: string) => Buffer.from(text).toString("base64");
+const hidden = "[redacted:MY_TOKEN]";
+
+describe("known values", () => {
+  const cases: Record<string, [given: string, then: string]> = {
+    "as it is": [`a ${VALUE} b ${VALUE}`, `a ${hidden} b ${hidden}`],
+    "the longer value wins": [`a ${VALUE}-and-more`, "a [redacted:LONGER]"],
+    "short values are left": ["1234567", "1234567"],
+    "the name is made a word": ["x plainvalue", "x [redacted:odd_name_]"],
+    "as JSON": [JSON.stringify({ a: VALUE }), `{"a":"${hidden}"}`],
+    "as JSON in JSON": [JSON.stringify(JSON.stringify({ a: VALUE })), `"{\\"a\\":\\"${hidden}\\"}"`],
+    "in a URL": [`x=${encodeURIComponent(VALUE)}`, `x=${hidden}`],
+    "in a form": [`x=${encodeURIComponent(VALUE).replaceAll("%20", "+")}`, `x=${hidden}`],
+    "as base64url": [Buffer.from("plainvalue?~").toString("base64url").slice(0, 13), "[redacted:odd_name_]"],
+    "a mark is never marked": [`${hidden} [redacted]`, `${hidden} [redacted]`],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [given, then]) => expect(redact(given)).toBe(then));
+
+  test.each(["", "u", "us", "use", "user:"])("as base64 behind %j", (before) => {
+    const shown = redact(base64(`${before}${VALUE}!!`));
+    expect(shown).toContain(hidden);
+    expect(Buffer.from(shown.replace(hidden, ""), "base64").toString()).not.toContain("p4ss");
+  });
+});
+
+const patterns: Record<string, [given: string, then: string]> = {
+  OpenAI: ["key sk-proj-abcDEF123456_7890-xyz end", "key [redacted] end"],
+  Anthropic: ["sk-ant-api03-AAAAbbbbCCCCdddd", "[redacted]"],
+  GitHub: [
+    `ghp_${"a1".repeat(18)} gho_${"b".repeat(36)}, ghs_${"c".repeat(36)}`,
+    "[redacted] [redacted], [redacted]",
+  ],
+  "GitHub, fine-grained": [`github_pat_${"a_1".repeat(20)}`, "[redacted]"],
+  AWS: ["AKIAIOSFODNN7EXAMPLE", "[redacted]"],
+  Slack: ["xoxb-123456789012-abcdef", "[redacted]"],
+  Google: [`AIza${"Sy-_".repeat(9)}`, "[redacted]"],
+  JWT: ["eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl", "[redacted]"],
+  "private key": [
+    "a\n-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4\nMIIE+/=\n-----END RSA PRIVATE KEY-----\nb",
+    "a\n[redacted]\nb",
+  ],
+  "private key, escaped": [
+    '"-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----\\n"',
+    '"[redacted]\\n"',
+  ],
+  "private key, cut off": ["-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blbn", "[redacted]"],
+  "public keys stay": ["-----BEGIN PUBLIC KEY-----\nMIIE", "-----BEGIN PUBLIC KEY-----\nMIIE"],
+  "header, bearer": ["Authorization: Bearer abc.def-123", "Authorization: Bearer [redacted]"],
+  "header, basic, in quotes": [
+    '-H "authorization: Basic dXNlcjpwYXNz" x',
+    '-H "authorization: Basic [redacted]" x',
+  ],
+  "header, key": ["x-api-key: abcdef1234", "x-api-key: [redacted]"],
+  "header in JSON": ['{"X-Api-Key":"abcdef1234"}', '{"X-Api-Key":"[redacted]"}'],
+  "header, cookie": ["Cookie: a=b; c=d\nx", "Cookie: [redacted]\nx"],
+  "bearer alone": ["use Bearer abcdefghijklmnop1234 now", "use Bearer [redacted] now"],
+  "password in a URL": ["https://user:pa:ss@host/x", "https://user:[redacted]@host/x"],
+  "token in a URL": ["https://abcdefghijklmnopqrstuv@host/x", "https://[redacted]@host/x"],
+  "a port is no password": ["http://localhost:8080/a@b", "http://localhost:8080/a@b"],
+  "query, token": ["https://h/p?token=abcd1234&x=1", "https://h/p?token=[redacted]&x=1"],
+  "query, key": ["https://h/p?a=1&key=abcd1234efgh", "https://h/p?a=1&key=[redacted]"],
+  "query, api_key": ["?api_key=abcd1234", "?api_key=[redacted]"],
+  assignment: ["export DB_PASSWORD=hunter22; ls", "export DB_PASSWORD=[redacted]; ls"],
+  "assignment, quoted": ["client_secret = 'abcd 1234'", "client_secret = '[redacted] 1234'"],
+  "assignment in JSON in JSON": [
+    '{\\"access_token\\":\\"abcd1234\\"}',
+    '{\\"access_token\\":\\"[redacted]\\"}',
+  ],
+  option: ["run --api-key abcd12345 --model x", "run --api-key [redacted] --model x"],
+  "option with equals": ["--api-key=abcd12345", "--api-key=[redacted]"],
+  "settings about tokens stay": ["max_tokens=64000 token_limit=64000", "max_tokens=64000 token_limit=64000"],
+  "prose stays": ["Invalid token: expired. The key: Enter", "Invalid token: expired. The key: Enter"],
+  "ids stay": [
+    "session_id=0198c0de-1111-7222-8333-444455556666",
+    "session_id=0198c0de-1111-7222-8333-444455556666",
+  ],
+  "words with sk stay": ["a task-abcdefghijklmnopqrst", "a task-abcdefghijklmnopqrst"],
+};
+
+describe("patterns", () => {
+  test.each(Object.entries(patterns))("%s", (_name, [given, then]) => expect(redactor([])(given)).toBe(then));
+});
+
+test("redacting twice is redacting once", () => {
+  const piece = fc.oneof(
+    fc.constantFrom(
+      ...Object.values(patterns).map(([given]) => given),
+      VALUE,
+      "redacted",
+      hidden,
+      "[redacted]",
+    ),
+    fc.string({ maxLength: 3 }),
+    fc.constantFrom("token", "=", ": ", '"', "password", "://", "@", "Bearer ", "--", "\\", "key", "[", "]"),
+  );
+  const twice = redactor([
+    { name: "redacted", value: "redacted" },
+    { name: "MY_TOKEN", value: VALUE },
+  ]);
+  fc.assert(
+    fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {
+      const once = twice(pieces.join(""));
+      expect(twice(once)).toBe(once);
+    }),
+    { numRuns: 2000 },
+  );
+});
+
+describe("redactValue", () => {
+  test("goes through the whole value", () => {
+    const given = {
+      a: [`x ${VALUE}`, 1, null, true],
+      key: "k1",
+      token: "anything",
+      apiKey: "[redacted:A]",
+      tokens: { input: 3 },
+    };
+    expect(redactValue(given, redact)).toEqual({
+      ...given,
+      a: [`x ${hidden}`, 1, null, true],
+      token: "[redacted]",
+    });
+  });
+
+  test("keeps odd keys as plain properties", () => {
+    const given: unknown = JSON.parse('{"__proto__":{"x":"sk-aaaaaaaaaaaaaaaaaaaa"}}');
+    expect(JSON.stringify(redactValue(given, redact))).toBe('{"__proto__":{"x":"[redacted]"}}');
+  });
+
+  test("does not follow endless depth", () => {
+    const deep: unknown = JSON.parse("[".repeat(100_000) + "]".repeat(100_000));
+    expect(JSON.stringify(redactValue(deep, redact))).toBe(`${"[".repeat(64)}"[too deep]"${"]".repeat(64)}`);
+  });
+});
+
+const repeated =
+  "|{|sk-|eyJ|-eyJ|eyJaaaaaaaa.|-----BEGIN PRIVATE KEY-----|-a|://|://a:|@|key=|token: |token=a|authorization: bearer |--token |cookie:|ghp_|a.|\\|token \n |x-";
+test.each([" ", ...repeated.split("|").slice(1)])("1 MB of %j takes linear time", (piece) => {
+  const text = piece.repeat(1_000_000 / piece.length);
+  const from = performance.now();
+  for (const given of [text, `token${text}`, `-----BEGIN PRIVATE KEY-----${text}`]) redact(given);
+  expect(performance.now() - from).toBeLessThan(3000);
+});

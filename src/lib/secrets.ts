@@ -1,0 +1,186 @@
+/**
+ * Takes secrets out of text before it is stored or shown: values that are known, and texts that look like a
+ * credential. Too much is better than too little here, as the raw bytes are kept elsewhere.
+ *
+ * Every expression runs in linear time: no nested quantifiers, and whatever may fail after an unbounded part
+ * can start only once a word. Redacting twice gives the same as once.
+ */
+
+export type Redact = (text: string) => string;
+
+/** Shorter values occur by chance in ordinary text. */
+const MIN_KNOWN = 8;
+
+const SECRET_WORD =
+  /^(?:keys?|auth|oauth|pat|pass|passphrase|cookies?|jwt|bearer|authorization|\w*(?:token|secrets?|passwords?|passwd|credentials?|(?:api|access|private|secret|auth|signing|encryption)keys?))$/i;
+/** What follows the secret word and makes it a setting about secrets: `max_token_count`, `SSH_AUTH_SOCK`, `TOKEN_FILE`. */
+const ABOUT =
+  /^(?:limits?|count|budget|usage|size|window|ttl|timeout|expiry|file|path|dir|sock|socket|url|uri|endpoint|name|var|env|helper|mode|type|method|provider|store|backend|status)$/i;
+
+/** Does a variable, option or field of this name hold a secret? `API_KEY` and `authToken` do, `KEYBOARD` and `max_tokens` do not. */
+export function isSecretName(name: string): boolean {
+  if (name.length > 256 || !MAY_NAME_SECRET.test(name)) return false;
+  const words = name
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .split(/[^A-Za-z0-9]+/)
+    .filter((word) => word !== "");
+  const last = words.findLastIndex((word) => SECRET_WORD.test(word));
+  // `env_key` names a variable.
+  return last !== -1 && !ABOUT.test(words[last + 1] ?? "") && words[last - 1]?.toLowerCase() !== "env";
+}
+
+const MAY_NAME_SECRET = /key|token|secret|pass|cred|auth|cookie|bearer|jwt|pat/i;
+
+/** Known values become `[redacted:NAME]`, in all the forms they usually take; what looks like a secret becomes `[redacted]`. */
+export function redactor(known: readonly { readonly name: string; readonly value: string }[]): Redact {
+  const marks = new Map<string, string>();
+  for (const { name, value } of known) {
+    if (value.length < MIN_KNOWN) continue;
+    const mark = `[redacted:${name.replace(/\W/g, "_").slice(0, 64)}]`;
+    for (const form of formsOf(value)) if (!marks.has(form)) marks.set(form, mark);
+  }
+  // Longest first, so that a value that contains another one goes as a whole.
+  const forms = [...marks].toSorted(([one], [other]) => other.length - one.length);
+  const replaceKnown = (text: string) =>
+    forms.reduce(
+      (rest, [form, mark]) => (rest.includes(form) ? rest.replaceAll(form, () => mark) : rest),
+      text,
+    );
+  return (text) => {
+    if (text.length < 4) return text;
+    const hits = forms.some(([form]) => text.includes(form));
+    return redactPatterns(hits ? outsideMarks(text, replaceKnown) : text);
+  };
+}
+
+/** Redacts every string of a JSON value and every text under a secret's name. Deeper than 64 levels nothing is kept. */
+export function redactValue<T>(value: T, redact: Redact): T {
+  return redactAt(value, redact, 0) as T;
+}
+
+const MAX_DEPTH = 64;
+
+function redactAt(value: unknown, redact: Redact, depth: number): unknown {
+  if (typeof value === "string") return redact(value);
+  if (typeof value !== "object" || value === null) return value;
+  if (depth >= MAX_DEPTH) return "[too deep]";
+  if (Array.isArray(value)) return value.map((item: unknown) => redactAt(item, redact, depth + 1));
+  return Object.fromEntries(
+    Object.entries(value).map(([name, item]: [string, unknown]) => [
+      name,
+      typeof item === "string" && namesSecretText(name) && !MARK.test(item)
+        ? "[redacted]"
+        : redactAt(item, redact, depth + 1),
+    ]),
+  );
+}
+
+const MARK = /^$|\[redacted(?::\w{1,64})?\]/;
+
+/** Alone, `key` and the like are ordinary words of records and of prose. */
+function namesSecretText(name: string): boolean {
+  return !/^(?:keys?|auth|pass|pat)$/i.test(name) && isSecretName(name);
+}
+
+/** Marks are left alone, also where a known value happens to occur in one. */
+function outsideMarks(text: string, replace: Redact): string {
+  return text
+    .split(/(\[redacted(?::\w{1,64})?\])/)
+    .map((part, index) => (index % 2 === 0 ? replace(part) : part))
+    .join("");
+}
+
+function formsOf(value: string): string[] {
+  const bytes = new TextEncoder().encode(value);
+  const base64 = [0, 1, 2].map((offset) => base64Inside(bytes, offset));
+  const url = value.replace(/[^]/gu, (character) =>
+    /[A-Za-z0-9_.!~*'()-]/.test(character) ? character : percentEncoded(character),
+  );
+  const json = JSON.stringify(value).slice(1, -1);
+  return [
+    value,
+    json,
+    json.replaceAll("/", "\\/"),
+    JSON.stringify(json).slice(1, -1),
+    url,
+    url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
+    url.replaceAll("%20", "+"),
+    ...base64,
+    ...base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_")),
+  ].filter((form) => form.length >= MIN_KNOWN);
+}
+
+function percentEncoded(character: string): string {
+  return Array.from(
+    new TextEncoder().encode(character),
+    (byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`,
+  ).join("");
+}
+
+/** The base64 digits that the bytes alone decide when `offset` other bytes stand before them. */
+function base64Inside(bytes: Uint8Array, offset: number): string {
+  const padded = new Uint8Array(offset + bytes.length);
+  padded.set(bytes, offset);
+  const digits = btoa(Array.from(padded, (byte) => String.fromCharCode(byte)).join(""));
+  const whole = Math.floor((padded.length * 8) / 6);
+  return digits.slice(Math.ceil((offset * 8) / 6), whole);
+}
+
+/** Prefixes that vendors give to their credentials, JSON web tokens, and bearer tokens without a header. */
+const CREDENTIAL =
+  /(?<![A-Za-z0-9])(?:sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,}|(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])|xox[abeprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})/g;
+const BEARER = /(\bBearer {1,3})[\w.~+/-]{16,}={0,2}/gi;
+/** A block that is cut off is a secret all the same. */
+const PRIVATE_KEY =
+  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*){0,64}(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?/g;
+const URL_PASSWORD = /(:\/\/[^\s/:@"'\\]{0,128}:)(?!\[redacted)[^\s/@"'\\]{1,512}@/g;
+const URL_TOKEN = /(:\/\/)[^\s/:@"'\\[\]]{20,512}@/g;
+const COOKIE =
+  /((?<![\w-])(?:set-)?cookie\\{0,3}["']?:\s{0,3}\\{0,3}["']?)(?!\[redacted)[^\s"'\\][^"'\\\r\n]*/gi;
+const QUERY_KEY = /([?&]key=)(?!\[redacted)[^\s"'\\&#]{8,}/gi;
+/** The beginning of `name=value`, `name: value` and `"name":"value"`, also inside a JSON string. */
+const NAMED = /(?<![\w.-])-{0,2}([A-Za-z_][\w.-]{0,79})\\{0,3}["']?\s{0,3}[=:]\s{0,3}\\{0,3}["']?/g;
+const VALUE =
+  /((?:(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s{1,3})?)(?!\[redacted|(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s)([^\s"'\\&,;<>(){}[\]][^\s"'\\&,;]{3,})/iy;
+/** `--api-key value`: an option and its value as two words. */
+const OPTION =
+  /(?<![\w.-])(--?([A-Za-z][\w.-]{0,79})\s{1,3}["']?)(?!\[redacted)[^\s"'\\&,;<>(){}[\]-][^\s"'\\&,;]{7,}/g;
+
+function redactPatterns(text: string): string {
+  let rest = text;
+  if (rest.includes("PRIVATE KEY")) rest = rest.replace(PRIVATE_KEY, "[redacted]");
+  if (rest.includes("://")) {
+    rest = rest.replace(URL_PASSWORD, "$1[redacted]@").replace(URL_TOKEN, "$1[redacted]@");
+  }
+  rest = rest.replace(CREDENTIAL, "[redacted]");
+  if (!MAY_NAME_SECRET.test(rest)) return rest;
+  rest = rest
+    .replace(BEARER, "$1[redacted]")
+    .replace(COOKIE, "$1[redacted]")
+    .replace(QUERY_KEY, "$1[redacted]")
+    .replace(OPTION, (whole, before: string, name: string) =>
+      namesSecretText(name) ? `${before}[redacted]` : whole,
+    );
+  return redactNamed(rest);
+}
+
+/** A value is looked at only behind a secret's name, so that `https:` does not hide the `token=` in its URL. */
+function redactNamed(text: string): string {
+  const kept: string[] = [];
+  let from = 0;
+  for (const match of text.matchAll(NAMED)) {
+    const valueAt = match.index + match[0].length;
+    if (match.index < from || !namesSecretText(match[1] ?? "")) continue;
+    VALUE.lastIndex = valueAt;
+    const [whole = "", scheme = "", value = ""] = VALUE.exec(text) ?? [];
+    if (whole === "" || isProse(match[0], value)) continue;
+    kept.push(text.slice(from, valueAt), scheme, "[redacted]");
+    from = valueAt + whole.length;
+  }
+  return kept.length === 0 ? text : `${kept.join("")}${text.slice(from)}`;
+}
+
+/** `Invalid token: expired` tells no secret. */
+function isProse(before: string, value: string): boolean {
+  return before.endsWith(": ") && /^[A-Za-z][a-z]*[.!?]?$/.test(value);
+}

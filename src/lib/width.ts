@@ -1,0 +1,35 @@
+/** How many terminal columns a text takes, and cutting a text to columns. Expects text without control characters. */
+
+/** Marks, joiners and selectors that take no column of their own. */
+const ZERO = /[\p{Mn}\p{Me}\u200b-\u200f\u2060-\u2064\ufeff]/u;
+/** East Asian wide and full-width forms, and emoji shown as pictures by default. */
+const WIDE =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\u33ff\u3400-\u4dbf\u4e00-\u9fff\ua000-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff\ufe10-\ufe19\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\u{1b000}-\u{1b2ff}\u{20000}-\u{3fffd}\p{Emoji_Presentation}]/u;
+
+export function widthOf(text: string): number {
+  let width = 0;
+  for (const character of text) width += widthOfCharacter(character);
+  return width;
+}
+
+/** The text itself when it fits, else its beginning and `…`, together at most `columns` wide. */
+export function cutToColumns(text: string, columns: number): string {
+  let width = 0;
+  let at = 0;
+  /** End of the longest beginning that leaves a column for the ellipsis. */
+  let keep = 0;
+  for (const character of text) {
+    width += widthOfCharacter(character);
+    if (width > columns) return columns < 1 ? "" : `${text.slice(0, keep)}…`;
+    at += character.length;
+    if (width < columns) keep = at;
+  }
+  return text;
+}
+
+function widthOfCharacter(character: string): number {
+  const code = character.codePointAt(0) ?? 0;
+  if (code < 0x300) return 1;
+  if (ZERO.test(character)) return 0;
+  return WIDE.test(character) ? 2 : 1;
+}
