@@ -161,7 +161,7 @@ function openReadOnly(sqlite: Sqlite, path: string, options: OpenOptions): Live 
     }
     db.exec("PRAGMA trusted_schema = OFF; PRAGMA mmap_size = 0");
     const note = files === null ? "read only, in a directory that cannot be written" : null;
-    return live(
+    return liveOf(
       db,
       { version: versionOf(db), schema, journal: String(pragma(db, "journal_mode")), note },
       files,

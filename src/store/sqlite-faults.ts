@@ -14,7 +14,7 @@ export function faultOf(error: unknown, path: string, schema = 0): unknown {
     text: string,
   ) => new Fault(kind, text, { facts, cause: error });
 
-  if (code === SQLITE.BUSY || code === SQLITE.LOCKED) {
+  if (code === SQLITE.BUSY || code === SQLITE.LOCKED || code === SQLITE.PROTOCOL) {
     return fault("index_busy", `The index ${path} is locked by another process (${why}). Try again.`);
   }
   if (code === SQLITE.FULL || errno === "ENOSPC" || errno === "EDQUOT") {
@@ -28,13 +28,16 @@ export function faultOf(error: unknown, path: string, schema = 0): unknown {
       `The index ${path} is damaged (${why}). Type \`reprise doctor --rebuild-index\`.`,
     );
   }
-  if (code === SQLITE.CONSTRAINT) return error;
   if (errno === "EPERM") return fault("denied", `${path} belongs to somebody else (${why}).`);
-  return fault("storage_failed", `The index ${path} cannot be read or written (${why}).`);
+  if (errno !== null || isUnwritable(error)) {
+    return fault("storage_failed", `The index ${path} cannot be read or written (${why}).`);
+  }
+  return error;
 }
 
 const SQLITE = {
   ERROR: 1,
+  PERM: 3,
   BUSY: 5,
   LOCKED: 6,
   READONLY: 8,
@@ -42,7 +45,7 @@ const SQLITE = {
   CORRUPT: 11,
   FULL: 13,
   CANTOPEN: 14,
-  CONSTRAINT: 19,
+  PROTOCOL: 15,
   NOTADB: 26,
 };
 
@@ -56,9 +59,10 @@ export function newerSchema(path: string, found: number): Fault {
   );
 }
 
+/** The file or its directory refused, whatever is in the file. */
 export function isUnwritable(error: unknown): boolean {
-  const code = sqliteCodeOf(error);
-  return code === SQLITE.CANTOPEN || code === SQLITE.READONLY || code === SQLITE.IOERR;
+  const { PERM, READONLY, IOERR, CANTOPEN } = SQLITE;
+  return [PERM, READONLY, IOERR, CANTOPEN].includes(sqliteCodeOf(error) ?? 0);
 }
 
 /** The primary code; SQLite puts details into the higher bytes. */
