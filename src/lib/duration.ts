@@ -1,0 +1,35 @@
+/** Durations as people type and read them. */
+
+const UNITS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 } as const;
+const MAX = 365 * UNITS.d;
+
+/** Milliseconds for `250ms`, `90s`, `15m`, `1h30m`, `2d` and `0`; null for anything else and beyond 365 days. */
+export function parseDuration(text: string): number | null {
+  if (text === "0") return 0;
+  const parts = /^(?:(\d{1,12})d)?(?:(\d{1,12})h)?(?:(\d{1,12})m)?(?:(\d{1,12})s)?(?:(\d{1,12})ms)?$/.exec(
+    text,
+  );
+  if (parts === null || text === "") return null;
+  const total = Object.values(UNITS).reduce((sum, unit, at) => sum + Number(parts[at + 1] ?? 0) * unit, 0);
+  return total > 0 && total <= MAX ? total : null;
+}
+
+/** Two units at most: `2 h 10 m`, `45 s`, `1.2 s`, `120 ms`. A negative duration is shown as zero. */
+export function formatDuration(ms: number): string {
+  const whole = Math.max(0, Math.round(ms));
+  if (whole < 1_000) return `${whole} ms`;
+  if (whole < 10_000) return `${Math.floor(whole / 100) / 10} s`;
+  const seconds = Math.floor(whole / 1_000);
+  const steps = [
+    ["d", Math.floor(seconds / 86_400)],
+    ["h", Math.floor(seconds / 3_600) % 24],
+    ["m", Math.floor(seconds / 60) % 60],
+    ["s", seconds % 60],
+  ] as const;
+  const first = steps.findIndex(([, count]) => count > 0);
+  return steps
+    .slice(first, first + 2)
+    .filter(([, count]) => count > 0)
+    .map(([unit, count]) => `${count} ${unit}`)
+    .join(" ");
+}
