@@ -1,4 +1,5 @@
-/** What the outside world gives to code that must be testable: made in `main.ts` and in one test helper. */
+/** What the outside world gives to code that must be testable: wired in `setup.ts` and in one test helper. */
+import type { ProcessIdentity } from "./records.ts";
 
 export interface Clock {
   /** Wall clock, milliseconds since 1970, UTC. */
@@ -11,8 +12,43 @@ export interface Env {
   readonly [name: string]: string | undefined;
 }
 
-/** Tells the user what happened besides the result: one line each, already free of control characters. */
+/** Tells the user what happened besides the result. Callers pass plain text; the sink makes it harmless. */
 export interface Log {
   warn(message: string): void;
   info(message: string): void;
+}
+
+/** The operating system's processes, as far as a run needs to know them. */
+export interface Processes {
+  self(): ProcessIdentity;
+  /** False for a zombie, a reused pid, another boot. */
+  isAlive(identity: ProcessIdentity): boolean;
+  identify(pid: number): ProcessIdentity | null;
+  /** False when the process is not that one any more; then nothing was signalled. */
+  signal(identity: ProcessIdentity, signal: "SIGINT" | "SIGTERM" | "SIGKILL"): boolean;
+  /** Live processes that carry `REPRISE_ATTEMPT=<marker>` in their environment. */
+  findMarked(marker: string): readonly ProcessIdentity[];
+  /** SIGINT, SIGTERM, SIGKILL in turn to the tree, its group and everything marked; returns what is left. */
+  endTree(
+    root: ProcessIdentity | null,
+    marker: string,
+    from?: "interrupt" | "terminate" | "kill",
+  ): Promise<{ readonly survivors: readonly number[] }>;
+  resolveProgram(name: string, env: Env): string | null;
+  runTool(file: string, args: readonly string[], options: ToolOptions): Promise<ToolResult>;
+}
+
+export interface ToolOptions {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly maxBytes?: number;
+}
+
+export interface ToolResult {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly stdout: string;
+  readonly stderr: string;
+  readonly timedOut: boolean;
 }

@@ -1,0 +1,134 @@
+/**
+ * The list of commands, and the frame around each: help, faults, exit codes, closing what was opened.
+ */
+import { Fault, FAULTS, exitCodeOf } from "../core/faults.ts";
+import type { Log } from "../core/deps.ts";
+import { harmless } from "../lib/harmless.ts";
+import { nearest } from "../lib/suggest.ts";
+import type { Deps } from "../run/run.ts";
+import { VERSION } from "../version.ts";
+import { HelpShown } from "./command.ts";
+import { type Context, type OpenOptions, readTerminal, stderrLog, type Terminal } from "./context.ts";
+
+/** A command's exit code. Faults are thrown, not returned. */
+export type Run = (args: readonly string[], context: Context) => Promise<number>;
+
+export type OpenDeps = (options: OpenOptions & { readonly log: Log; readonly terminal: Terminal }) => Promise<Deps>;
+
+export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(): Promise<{ run: Run }> }>> = {
+  start: { summary: "start an agent and record everything it does", load: () => import("./start.ts") },
+  resume: { summary: "continue the same conversation", load: () => import("./resume.ts") },
+  list: { summary: "list runs, newest first", load: () => import("./list.ts") },
+  show: { summary: "show one run, its attempts and the proof of each resume", load: () => import("./show.ts") },
+  logs: { summary: "print what an agent printed", load: () => import("./logs.ts") },
+  stop: { summary: "stop a live run", load: () => import("./stop.ts") },
+  rm: { summary: "remove runs", load: () => import("./rm.ts") },
+  prune: { summary: "remove old runs", load: () => import("./prune.ts") },
+  adopt: { summary: "take over conversations that were started outside Reprise", load: () => import("./adopt.ts") },
+  doctor: { summary: "check engines, state directory and index", load: () => import("./doctor.ts") },
+  explain: { summary: "say what Reprise understands of an engine's output", load: () => import("./explain.ts") },
+  demo: { summary: "see an agent crash and its conversation go on", load: () => import("./demo.ts") },
+  completion: { summary: "print shell completion for bash, zsh or fish", load: () => import("./completion.ts") },
+};
+
+export async function main(args: readonly string[], openDeps: OpenDeps): Promise<number> {
+  const [name, ...rest] = args;
+  const ownArgs = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
+  const json = ownArgs.includes("--json");
+  const opened: Deps[] = [];
+  const terminal = readTerminal(process.env);
+  const log = stderrLog(ownArgs.includes("--quiet"));
+  const context: Context = {
+    env: process.env,
+    version: VERSION,
+    terminal,
+    log,
+    print: (text) => void process.stdout.write(`${harmlessButPainted(text)}\n`),
+    printJson: (value) => void process.stdout.write(`${JSON.stringify(value, null, terminal.stdout ? 2 : 0)}\n`),
+    open: async (options = {}) => {
+      const deps = await openDeps({ ...options, log, terminal });
+      opened.push(deps);
+      return deps;
+    },
+  };
+  surviveClosedOutput();
+  try {
+    if (name === undefined || name === "help" || name === "--help" || name === "-h") return await help(rest, context, name === undefined);
+    const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
+    if (command === undefined) throw unknownCommand(name);
+    const { run } = await command.load();
+    return await run(rest, context);
+  } catch (error) {
+    if (error instanceof HelpShown) return 0;
+    return report(error, json);
+  } finally {
+    for (const deps of opened) await deps.store[Symbol.asyncDispose]();
+  }
+}
+
+async function help(rest: readonly string[], context: Context, isError: boolean): Promise<number> {
+  const [topic] = rest;
+  if (topic !== undefined && Object.hasOwn(COMMANDS, topic)) {
+    const { run } = (await COMMANDS[topic]?.load()) ?? {};
+    return run === undefined ? 2 : await run(["--help"], context);
+  }
+  const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length));
+  const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`);
+  const text = [
+    "Start any coding agent. Never lose its conversation.",
+    "",
+    "Usage: reprise <command> [options]",
+    "",
+    ...lines,
+    "",
+    "Examples:",
+    '  reprise start codex "fix the flaky test"',
+    '  reprise resume 1a2b3c4d "go on, and add a test"',
+    "  reprise list",
+    "",
+    "`reprise <command> --help` tells more; `reprise demo` shows it in ten seconds.",
+  ].join("\n");
+  (isError ? process.stderr : process.stdout).write(`${text}\n`);
+  return isError ? 2 : 0;
+}
+
+function unknownCommand(name: string): Fault {
+  const near = nearest(name, Object.keys(COMMANDS));
+  const hint = near === null ? "`reprise --help` lists the commands." : `Did you mean \`reprise ${near}\`?`;
+  const what = name.startsWith("-") ? "option" : "command";
+  return new Fault("usage", `There is no ${what} ${JSON.stringify(name.slice(0, 80))}. ${hint}`, { facts: { given: name.slice(0, 80) } });
+}
+
+/** Says what went wrong, on stdout as JSON or on stderr as one line, and returns the exit code. */
+function report(error: unknown, json: boolean): number {
+  const fault = error instanceof Fault ? error : null;
+  if (json) {
+    const body =
+      fault === null
+        ? { code: "bug", message: "This is a bug in Reprise.", facts: { detail: String(error).slice(0, 500) } }
+        : { code: fault.code, message: fault.message, facts: { ...fault.facts, retryable: FAULTS[fault.code].retryable } };
+    process.stdout.write(`${JSON.stringify({ ok: false, error: body })}\n`);
+  } else if (fault === null) {
+    const detail = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    process.stderr.write(`reprise: this is a bug: ${harmless(detail.slice(0, 2_000))}\n`);
+    process.stderr.write("reprise: nothing recorded is lost; please report it with what you typed (REPRISE_DEBUG=1 shows where it happened).\n");
+  } else {
+    process.stderr.write(`reprise: ${harmless(fault.message)}\n`);
+  }
+  if (process.env["REPRISE_DEBUG"] === "1" && error instanceof Error) process.stderr.write(`${harmless(error.stack ?? "")}\n`);
+  return exitCodeOf(error);
+}
+
+/** The few colours of `paint` stay; everything else that a terminal would obey becomes visible text (I11). */
+function harmlessButPainted(text: string): string {
+  return text.split(/(\x1b\[(?:0|1|2|31|32|33|36)m)/).map((part, at) => (at % 2 === 1 ? part : harmless(part))).join("");
+}
+
+/** `reprise list | head` ends quietly; a run whose reader went away goes on. */
+function surviveClosedOutput(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE") throw error;
+    });
+  }
+}

@@ -1,0 +1,89 @@
+/**
+ * How commands read their arguments: commander, with the rules of this product on top. A flag that takes one
+ * value may stand once; what is wrong is said in one line with the nearest right word.
+ */
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
+import { Fault } from "../core/faults.ts";
+import { parseDuration } from "../lib/duration.ts";
+
+export interface CommandSpec {
+  readonly name: string;
+  readonly summary: string;
+  readonly examples: readonly string[];
+}
+
+/** Thrown when help was printed: nothing is left to do. */
+export class HelpShown extends Error {}
+
+export function makeCommand(spec: CommandSpec): Command {
+  return new Command(`reprise ${spec.name}`)
+    .description(spec.summary)
+    .exitOverride()
+    .showHelpAfterError(false)
+    .showSuggestionAfterError(true)
+    .helpOption("-h, --help", "show this help")
+    .configureOutput({ writeErr: () => {} })
+    .addHelpText("after", `\nExamples:\n${spec.examples.map((line) => `  ${line}`).join("\n")}\n`);
+}
+
+/** Parses the arguments of one command; every mistake becomes a usage fault. */
+export function parse(command: Command, args: readonly string[]): void {
+  for (const arg of args) {
+    if (arg.includes("\u0000")) throw new Fault("usage", "An argument contains a zero byte.");
+  }
+  try {
+    command.parse([...args], { from: "user" });
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error;
+    if (error.code === "commander.helpDisplayed" || error.code === "commander.help") throw new HelpShown();
+    const message = error.message.replace(/^error: /, "").replace(/\n\(Did you mean (.*)\?\)$/, ". Did you mean $1?");
+    throw new Fault("usage", `${sentence(message)} Type \`${command.name()} --help\`.`);
+  }
+}
+
+/** An option with one value that may stand once. */
+export function once<T>(flags: string, description: string, read: (text: string) => T): Option {
+  return new Option(flags, description).argParser((text: string, before: T | undefined) => {
+    if (before !== undefined) throw new InvalidArgumentError("It is given twice.");
+    return read(text);
+  });
+}
+
+export function list(flags: string, description: string): Option {
+  return new Option(flags, description)
+    .argParser((text: string, before: string[] | undefined) => [...(before ?? []), text])
+    .default(undefined);
+}
+
+export const text = (value: string): string => {
+  if (value === "") throw new InvalidArgumentError("It is empty.");
+  return value;
+};
+
+export const oneOf =
+  <T extends string>(...choices: readonly T[]) =>
+  (value: string): T => {
+    const found = choices.find((choice) => choice === value);
+    if (found === undefined) throw new InvalidArgumentError(`It is one of ${choices.join(", ")}.`);
+    return found;
+  };
+
+/** Milliseconds; null for `0`, which switches a limit off. */
+export const duration = (value: string): number | null => {
+  const ms = parseDuration(value);
+  if (ms === null) throw new InvalidArgumentError("It is a duration such as 90s, 15m or 1h30m.");
+  return ms === 0 ? null : ms;
+};
+
+export const count =
+  (min: number, max: number) =>
+  (value: string): number => {
+    const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
+    if (!(number >= min && number <= max)) throw new InvalidArgumentError(`It is a whole number from ${min} to ${max}.`);
+    return number;
+  };
+
+function sentence(message: string): string {
+  const first = message.charAt(0).toUpperCase() + message.slice(1);
+  return /[.?!]$/.test(first) ? first : `${first}.`;
+}

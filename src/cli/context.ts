@@ -1,0 +1,70 @@
+/**
+ * What every command gets: the terminal it prints to, and a way to the state directory when it needs one.
+ */
+import type { Env, Log } from "../core/deps.ts";
+import { harmless } from "../lib/harmless.ts";
+import type { Deps } from "../run/run.ts";
+
+export interface Context {
+  readonly env: Env;
+  readonly version: string;
+  readonly terminal: Terminal;
+  readonly log: Log;
+  /** Prints to stdout; the text is made harmless first. Our own colours go through `paint`. */
+  print(text: string): void;
+  /** One JSON value on stdout. */
+  printJson(value: unknown): void;
+  /** Opens the state directory and the index; closed by `main` when the command ends. */
+  open(options?: OpenOptions): Promise<Deps>;
+}
+
+export interface OpenOptions {
+  /** Whose project config applies; null: none. */
+  readonly cwd?: string | null;
+  /** Starts agents, so a project config that could run programs must be trusted. */
+  readonly runsAgents?: boolean;
+  readonly trustCwd?: boolean;
+}
+
+export interface Terminal {
+  readonly stdin: boolean;
+  readonly stdout: boolean;
+  readonly stderr: boolean;
+  /** Columns to print in; 80 when nobody knows. */
+  readonly columns: number;
+  readonly rows: number;
+  readonly color: boolean;
+}
+
+type Paint = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
+const CODES: Record<Paint, number> = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 };
+
+/** Colours text of ours or text that was made harmless before. */
+export function paint(terminal: Terminal, how: Paint, text: string): string {
+  return terminal.color && text !== "" ? `\x1b[${CODES[how]}m${text}\x1b[0m` : text;
+}
+
+export function readTerminal(env: Env): Terminal {
+  const plain = (env["NO_COLOR"] ?? "") !== "" || env["TERM"] === "dumb";
+  return {
+    stdin: process.stdin.isTTY,
+    stdout: process.stdout.isTTY,
+    stderr: process.stderr.isTTY,
+    columns: positive(process.stdout.columns) ?? positive(Number(env["COLUMNS"])) ?? 80,
+    rows: positive(process.stdout.rows) ?? 24,
+    color: process.stdout.isTTY && process.stderr.isTTY && !plain,
+  };
+}
+
+/** Warnings and notes, to stderr, one line each. */
+export function stderrLog(quiet: boolean): Log {
+  const line = (label: string, message: string) => process.stderr.write(`reprise: ${label}${harmless(message)}\n`);
+  return {
+    warn: (message) => void line("warning: ", message),
+    info: (message) => void (quiet || line("", message)),
+  };
+}
+
+function positive(value: number | undefined): number | null {
+  return value !== undefined && Number.isSafeInteger(value) && value > 0 ? value : null;
+}

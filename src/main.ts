@@ -1,0 +1,17 @@
+/**
+ * The program's entry: finds the command, runs it, and turns whatever it throws into a message and an exit code.
+ *
+ * Start-up is part of the product: nothing is imported before it is needed, and `--version` needs nothing.
+ */
+import { VERSION } from "./version.ts";
+
+process.umask(0o077);
+
+const args = process.argv.slice(2);
+
+if (args[0] === "--version" || args[0] === "-V") process.stdout.write(`${VERSION}\n`);
+else {
+  const { main } = await import("./cli/cli.ts");
+  const { openDeps } = await import("./setup.ts");
+  process.exitCode = await main(args, openDeps);
+}

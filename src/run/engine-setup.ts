@@ -1,0 +1,129 @@
+/**
+ * Everything about an engine that depends on this machine: its program, version, home and environment.
+ */
+import { readRecord, writeAtomic } from "../audit/audit.ts";
+import type { EngineConfig } from "../core/config.ts";
+import { Fault } from "../core/faults.ts";
+import { customEngine } from "../engines/custom.ts";
+import { DEMO_PROGRAM, ENGINES } from "../engines/engines.ts";
+import type { Command, Engine } from "../engines/engine.ts";
+import { nearest } from "../lib/suggest.ts";
+import type { Deps } from "./deps.ts";
+
+export interface EngineSetup {
+  readonly engine: Engine;
+  readonly program: readonly [file: string, ...args: string[]];
+  /** Where the engine keeps its sessions when started with `env`. */
+  readonly home: string | null;
+  /** The complete environment of an agent, without what is particular to one attempt. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Native arguments that the config puts in front of what the user gives at a start. */
+  readonly defaultArgs: readonly string[];
+}
+
+export function allEngines(deps: Deps): readonly Engine[] {
+  const own = Object.entries(deps.config.engines).filter(([id]) => ENGINES.every((engine) => engine.id !== id));
+  return [...ENGINES, ...own.flatMap(([id, config]) => customEngine(id, config) ?? [])];
+}
+
+export function findEngine(deps: Deps, id: string): Engine {
+  const engines = allEngines(deps);
+  const engine = engines.find((one) => one.id === id);
+  if (engine !== undefined) return engine;
+  const ids = engines.map((one) => one.id);
+  const near = nearest(id, ids);
+  throw new Fault(
+    "engine_unknown",
+    `${JSON.stringify(id)} is not an engine.${near === null ? "" : ` Did you mean ${near}?`} Engines: ${ids.join(", ")}.`,
+    { facts: { given: id, engines: ids } },
+  );
+}
+
+/** Throws `engine_missing` when the program cannot be run. */
+export function setUpEngine(deps: Deps, engine: Engine, given: readonly (readonly [string, string])[]): EngineSetup {
+  const program = findProgram(deps, engine);
+  if (program === null) throw missing(deps, engine);
+  return { ...environmentOf(deps, engine, given), program };
+}
+
+/** The same without the program, for looking things up in the engine's store. */
+export function environmentOf(
+  deps: Deps,
+  engine: Engine,
+  given: readonly (readonly [string, string])[],
+): Omit<EngineSetup, "program"> {
+  const config = deps.config.engines[engine.id];
+  const env: Record<string, string> = {};
+  for (const [name, value] of Object.entries(deps.env)) if (value !== undefined) env[name] = value;
+  Object.assign(env, config?.home === undefined ? {} : engine.homeEnv(config.home), config?.env ?? {});
+  for (const [name, value] of given) env[name] = value;
+  return { engine, home: engine.home(env), env, defaultArgs: config?.args ?? [] };
+}
+
+export function findProgram(deps: Deps, engine: Engine): readonly [string, ...string[]] | null {
+  const name = programName(deps.config.engines[engine.id], engine);
+  if (name === DEMO_PROGRAM) return deps.demo;
+  const file = deps.processes.resolveProgram(name, deps.env);
+  return file === null ? null : [file, ...(engine.programArgs ?? [])];
+}
+
+/** The settings files that a command needs, written into the state directory; a variable the user set stays. */
+export function settingsEnv(deps: Deps, engine: Engine, command: Command, env: Readonly<Record<string, string>>) {
+  const added: Record<string, string> = {};
+  for (const setting of command.settings ?? []) {
+    if (env[setting.variable] !== undefined) continue;
+    added[setting.variable] = deps.state.settingsFile(`${engine.id}-${setting.name}`, setting.content);
+  }
+  return added;
+}
+
+/**
+ * What `program --version` says, from a cache that holds as long as the file is the same. A version is a fact
+ * for the record: not knowing it stops nothing.
+ */
+export async function versionOf(deps: Deps, engine: Engine, program: readonly [string, ...string[]]): Promise<string | null> {
+  const [file, ...args] = program;
+  const stamp = deps.state.fileStamp(file);
+  const cacheFile = deps.state.path("versions.json");
+  const cache = readCache(cacheFile);
+  const key = [...program, stamp].join("\u0000");
+  if (cache[key] !== undefined) return cache[key];
+  const { env } = environmentOf(deps, engine, []);
+  const result = await deps.processes.runTool(file, [...args, "--version"], {
+    cwd: deps.state.root,
+    env: { ...env },
+    timeoutMs: 10_000,
+    maxBytes: 16_384,
+  });
+  const version = result.code === 0 ? engine.version(result.stdout) : null;
+  if (version !== null && deps.state.writable) {
+    writeAtomic(cacheFile, `${JSON.stringify({ ...readCache(cacheFile), [key]: version })}\n`);
+  }
+  return version;
+}
+
+function readCache(file: string): Record<string, string> {
+  try {
+    const cache = readRecord(file);
+    return typeof cache === "object" && cache !== null ? (cache as Record<string, string>) : {};
+  } catch (error) {
+    // A damaged cache is only slower.
+    if (error instanceof Fault) return {};
+    throw error;
+  }
+}
+
+function programName(config: EngineConfig | undefined, engine: Engine): string {
+  return config?.program ?? engine.program;
+}
+
+function missing(deps: Deps, engine: Engine): Fault {
+  const name = programName(deps.config.engines[engine.id], engine);
+  const legacy = engine.legacy === undefined ? "" : ` ${engine.legacy}`;
+  return new Fault(
+    "engine_missing",
+    `${engine.title} cannot be run: ${JSON.stringify(name)} is not an executable program on PATH.${legacy} ` +
+      `Install it, or name it in the config: [engines.${engine.id}] program = "/path/to/${engine.program}". \`reprise doctor\` lists what is found.`,
+    { facts: { engine: engine.id, program: name } },
+  );
+}

@@ -1,0 +1,83 @@
+/**
+ * A copy of the engine's own session beside the run, and the way back.
+ *
+ * Engines delete and lose their sessions. The copy is taken after a turn, never delays the summary, and goes back
+ * only where the engine has nothing: an existing file of the engine is never overwritten.
+ */
+import { join } from "node:path";
+import { checkEscrow, keepEscrow, keepEscrowText, saveRunFile } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { Escrow, RunRecord } from "../core/records.ts";
+import { restoreFile, sessionFiles } from "../drivers/drivers.ts";
+import type { Deps } from "./deps.ts";
+import type { EngineSetup } from "./engine-setup.ts";
+
+/** Never throws a fault: a copy that could not be taken is a warning, the run is not harmed. */
+export async function takeEscrow(deps: Deps, setup: EngineSetup, run: RunRecord): Promise<RunRecord> {
+  const { escrowLimitBytes } = deps.config;
+  if (!run.launch.escrow || escrowLimitBytes === 0 || run.session.value === null || setup.home === null) return run;
+  try {
+    const escrow = await copy(deps, setup, run, run.session.value);
+    if (escrow === null) return run;
+    const kept = { ...run, escrow };
+    saveRunFile(kept);
+    await deps.store.saveRun(kept);
+    return kept;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(`no copy of the session was kept: ${error.message}`);
+    return run;
+  }
+}
+
+/** Puts the copy back into the engine's home. The caller has checked that the engine lost it. */
+export async function restoreEscrow(deps: Deps, setup: EngineSetup, run: RunRecord): Promise<void> {
+  const paths = run.escrow === null ? null : checkEscrow(run.runDirectory, run.escrow);
+  if (run.escrow === null || paths === null || setup.home === null) {
+    throw new Fault("session_lost", `The copy of the session in run ${run.handle} is missing or damaged.`, {
+      facts: { handle: run.handle },
+    });
+  }
+  for (const [at, file] of run.escrow.files.entries()) {
+    const from = paths[at] ?? "";
+    if (file.restoreTo === null) await importSession(deps, setup, run, from);
+    else await restoreFile(from, join(setup.home, file.restoreTo));
+  }
+}
+
+async function copy(deps: Deps, setup: EngineSetup, run: RunRecord, session: string): Promise<Escrow | null> {
+  const { engine } = setup;
+  const limit = deps.config.escrowLimitBytes;
+  if (engine.transfer !== undefined) {
+    const [file, ...first] = setup.program;
+    const result = await deps.processes.runTool(file, [...first, ...engine.transfer.exportArgs(session)], {
+      cwd: run.cwd,
+      env: { ...setup.env, PWD: run.cwd },
+      timeoutMs: 60_000,
+      maxBytes: limit,
+    });
+    if (result.code !== 0 || result.timedOut) return null;
+    return keepEscrowText(run.runDirectory, session, result.stdout);
+  }
+  if (!engine.can.readStore || setup.home === null) return null;
+  const located = await engine.locate(session, { home: setup.home, cwd: run.cwd }, sessionFiles());
+  if (located.state !== "present" || located.files.length === 0) return null;
+  const kept = await keepEscrow(run.runDirectory, located.files, session, limit);
+  if (!("skipped" in kept)) return kept;
+  deps.log.warn(`no copy of the session was kept: ${kept.skipped}`);
+  return null;
+}
+
+async function importSession(deps: Deps, setup: EngineSetup, run: RunRecord, from: string): Promise<void> {
+  const [file, ...first] = setup.program;
+  const args = setup.engine.transfer?.importArgs(from) ?? [];
+  const result = await deps.processes.runTool(file, [...first, ...args], {
+    cwd: run.cwd,
+    env: { ...setup.env, PWD: run.cwd },
+    timeoutMs: 60_000,
+  });
+  if (result.code === 0) return;
+  throw new Fault("session_lost", `${setup.engine.title} refused the copy of session ${run.session.value ?? ""}.`, {
+    facts: { handle: run.handle, exit: result.code ?? -1 },
+  });
+}

@@ -1,0 +1,427 @@
+/**
+ * Owns one live attempt: the child, its tape, the session lock, the watchdog and the record of its end.
+ *
+ * Order is what survives a crash: attempt row, then spawn (I1); raw bytes, then parsing (I7); a session id goes
+ * to disk when it is first seen (I2); the end is written before anything is said about it.
+ */
+import { createAttemptDir, openTape, saveAttemptFile, type Tape } from "../audit/audit.ts";
+import type { EngineEvent, Exit, SeenEvent, Stream, Tokens } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
+import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";
+import { type LiveAgent, openAgent, sessionFiles } from "../drivers/drivers.ts";
+import type { Command, Engine } from "../engines/engine.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { observe, settle, sessionOf } from "./conversation.ts";
+import { type Deps, isoNow } from "./deps.ts";
+import { excerpt, type Redact, storableArgs } from "./launch.ts";
+import { Ledger } from "./ledger.ts";
+import { expired, firstPulse, type Limits, type Pulse, sawEvents, sawOutput } from "./liveness.ts";
+import { judge, type StopReason } from "./outcome.ts";
+
+export interface Job {
+  readonly run: RunRecord;
+  readonly engine: Engine;
+  readonly command: Command;
+  readonly kind: AttemptKind;
+  readonly mode: Mode;
+  readonly interactive: boolean;
+  readonly program: readonly [file: string, ...args: string[]];
+  readonly native: readonly string[];
+  readonly message: string | null;
+  /** The complete environment of the agent, our marker and the engine's settings excepted. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly engineHome: string | null;
+  readonly limits: Limits;
+  readonly fence: number;
+  readonly redact: Redact;
+  readonly size?: { readonly cols: number; readonly rows: number };
+  /** Known already, or running while the agent works. */
+  readonly version: Promise<string | null>;
+  /** Warnings that belong to the attempt. */
+  readonly diagnostics: readonly string[];
+}
+
+/** What the caller sees of a live attempt, and how it asks it to stop. */
+export interface Watch {
+  /** A promise makes the agent wait: its output is not read until it resolves. */
+  raw(stream: Stream, chunk: Buffer): Promise<void> | undefined;
+  events(seen: readonly SeenEvent[]): void;
+  /** Once a second, and whenever it matters. */
+  status(status: LiveStatus): void;
+  /** The agent lives. Interactive callers type and resize through this. */
+  live(controls: { write(data: Buffer): void; resize(cols: number, rows: number): void }): void;
+  /** Registers the one listener for stop requests. */
+  onStop(listener: (request: StopRequest) => void): void;
+}
+
+/** interrupt: ask the agent to stop. end: end it now. The signals are those that Reprise itself received. */
+export type StopRequest = "interrupt" | "end" | "SIGTERM" | "SIGHUP";
+
+export interface LiveStatus {
+  readonly elapsedMs: number;
+  readonly quietMs: number;
+  readonly attempt: number;
+  readonly tools: readonly { readonly name: string; readonly forMs: number }[];
+  readonly stopping: boolean;
+}
+
+export interface Held {
+  readonly run: RunRecord;
+  readonly attempt: AttemptRecord;
+  readonly stop: StopReason | null;
+  readonly reported: string | null;
+}
+
+export function markerOf(runId: string, n: number): string {
+  return `${runId}/${n}`;
+}
+
+export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<Held> {
+  const attempt = intendedAttempt(deps, job);
+  // The row is the idempotency key: whoever writes (run, n) first runs it (I1, I8).
+  if (!(await deps.store.createAttempt(attempt, job.fence))) {
+    throw new Fault("session_busy", `Attempt ${attempt.n} of run ${job.run.handle} was started by another process.`);
+  }
+  const directory = createAttemptDir(job.run.runDirectory, attempt.n);
+  saveAttemptFile(job.run.runDirectory, attempt);
+  const run = { ...job.run, attempts: attempt.n };
+  const ledger = new Ledger(deps, { run, attempt, fence: job.fence });
+  ledger.save({ run: { status: "running", ...chosenSession(deps, job, attempt.n) } });
+  const tape = openTape(directory, { redact: job.redact, clock: deps.clock });
+  return new Holder(deps, job, ledger, tape).hold(watch);
+}
+
+class Holder {
+  readonly #deps: Deps;
+  readonly #job: Job;
+  readonly #ledger: Ledger;
+  readonly #tape: Tape;
+  readonly #startedAtMs: number;
+  #agent: LiveAgent | null = null;
+  #pulse: Pulse;
+  #stop: StopReason | null = null;
+  #storageFault: Fault | null = null;
+  #turnEnd: Extract<EngineEvent, { type: "turn_ended" }> | null = null;
+  #tokens: Tokens | null = null;
+  #ending: Promise<unknown> | null = null;
+
+  constructor(deps: Deps, job: Job, ledger: Ledger, tape: Tape) {
+    this.#deps = deps;
+    this.#job = job;
+    this.#ledger = ledger;
+    this.#tape = tape;
+    this.#startedAtMs = deps.clock.now();
+    this.#pulse = firstPulse(deps.clock.mono());
+  }
+
+  async hold(watch: Watch): Promise<Held> {
+    const agent = await this.#spawn(watch);
+    this.#agent = agent;
+    this.#ledger.save({ attempt: { state: "running", agent: agent.identity } });
+    this.#ledger.onLeaseLost(() => this.#end({ by: "storage", what: "another process took over this run" }, "terminate"));
+    watch.live(agent);
+    watch.onStop((request) => this.#stopRequested(request));
+    const ticking = setInterval(() => this.#tick(watch), 1_000);
+    const finding = this.#job.interactive ? setInterval(() => void this.#findSession(), 2_000) : null;
+    try {
+      const exit = await agent.ended;
+      await this.#ending;
+      return await this.#finish(exit, agent.stderrTail());
+    } finally {
+      clearInterval(ticking);
+      if (finding !== null) clearInterval(finding);
+    }
+  }
+
+  async #spawn(watch: Watch): Promise<LiveAgent> {
+    const { command, program, run } = this.#job;
+    const [file, ...first] = program;
+    try {
+      return await openAgent({
+        mode: this.#job.mode,
+        interactive: this.#job.interactive,
+        ...(this.#job.size === undefined ? {} : { size: this.#job.size }),
+        marker: markerOf(run.runId, this.#ledger.attempt.n),
+        child: {
+          file,
+          args: [...first, ...command.args],
+          cwd: this.#ledger.attempt.cwd,
+          env: { ...this.#job.env, REPRISE_ATTEMPT: markerOf(run.runId, this.#ledger.attempt.n) },
+          stdin: command.stdin,
+        },
+        reader: this.#job.engine.reader(() => this.#deps.clock.now()),
+        hooks: {
+          raw: (stream, chunk) => this.#raw(watch, stream, chunk),
+          events: (seen) => this.#events(watch, seen),
+        },
+      });
+    } catch (error) {
+      if (error instanceof Fault) await this.#neverStarted(error);
+      throw error;
+    }
+  }
+
+  #raw(watch: Watch, stream: Stream, chunk: Buffer): void {
+    try {
+      this.#tape.raw(stream, chunk);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      this.#storageFailed(error);
+      return;
+    }
+    // A reader sees every line of structured output; elsewhere the bytes themselves are the sign of life.
+    if (!this.#job.command.structured) this.#pulse = sawOutput(this.#pulse, this.#deps.clock.mono());
+    const wait = watch.raw(stream, chunk);
+    if (wait !== undefined) {
+      this.#agent?.pause();
+      void wait.then(() => this.#agent?.resume());
+    }
+  }
+
+  #events(watch: Watch, seen: readonly SeenEvent[]): void {
+    this.#pulse = sawEvents(this.#pulse, seen, this.#deps.clock.mono());
+    try {
+      for (const { event, stream } of seen) {
+        if (event.type === "session") this.#sawSession(event.session, this.#source(stream));
+        else if (event.type === "turn_ended") this.#turnEnd = event;
+        else if (event.type === "usage") this.#tokens = event.tokens;
+      }
+      this.#tape.events(seen);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      this.#storageFailed(error);
+    }
+    watch.events(seen);
+  }
+
+  #source(stream: Stream): SeenSession["source"] {
+    return this.#job.mode === "pty" ? "pty-output" : stream;
+  }
+
+  /** On disk before the next byte is read (I2). */
+  #sawSession(value: string, source: SeenSession["source"]): void {
+    const at = isoNow(this.#deps);
+    const { n, reported } = this.#ledger.attempt;
+    const next: SeenSession = { value, source, at, attempt: n, verifiedAt: at };
+    const now = observe(reported, next);
+    if (now === reported) return;
+    const { session } = settle(now, new Set());
+    this.#ledger.save({
+      attempt: { reported: now },
+      run: {
+        sessions: observe(this.#ledger.run.sessions, next),
+        session: sessionOf(this.#job.engine.session.field, session, this.#ledger.run.session),
+      },
+    });
+  }
+
+  #stopRequested(request: StopRequest): void {
+    if (request === "interrupt") this.#end({ by: "user" }, "interrupt");
+    else if (request === "end") this.#end({ by: "user" }, "terminate");
+    else this.#end({ by: "signal", signal: request }, "terminate");
+  }
+
+  /** The first reason stays: what follows only ends the agent faster. */
+  #end(reason: StopReason, from: "interrupt" | "terminate" | "kill"): void {
+    this.#stop ??= reason;
+    const ending = this.#agent?.end(from, reason.by === "user" && from === "interrupt");
+    if (ending !== undefined) this.#ending = ending;
+  }
+
+  #storageFailed(fault: Fault): void {
+    if (this.#storageFault !== null) return;
+    this.#storageFault = fault;
+    this.#deps.state.releaseReserve();
+    this.#end({ by: "storage", what: fault.message }, "terminate");
+  }
+
+  #tick(watch: Watch): void {
+    const now = this.#deps.clock.mono();
+    const over = this.#stop === null && !this.#job.interactive ? expired(this.#pulse, this.#job.limits, now) : null;
+    if (over !== null) {
+      const limit = formatDuration(over.limitMs);
+      const what = {
+        idle: `no sign of life for ${limit}`,
+        tool: `the tool ${over.tool ?? ""} ran for more than ${limit}`,
+        total: `the time limit of ${limit} was reached`,
+      };
+      this.#end({ by: "deadline", what: what[over.what] }, "interrupt");
+    }
+    watch.status({
+      elapsedMs: now - this.#pulse.startedAt,
+      quietMs: now - this.#pulse.lastSign,
+      attempt: this.#ledger.attempt.n,
+      tools: [...this.#pulse.tools.values()].map((tool) => ({ name: tool.name, forMs: now - tool.since })),
+      stopping: this.#stop !== null,
+    });
+  }
+
+  /** A UI prints no id: the engine's own store and registry tell which conversation it is in. */
+  async #findSession(): Promise<void> {
+    const { engine, engineHome } = this.#job;
+    if (engineHome === null || !engine.can.readStore) return;
+    const where = { home: engineHome, cwd: this.#ledger.attempt.cwd };
+    const agent = this.#agent?.identity;
+    const live = agent === undefined ? null : await engine.liveSession?.(agent.pid, where, sessionFiles());
+    if (live !== null && live !== undefined) {
+      this.#sawSession(live, "store");
+      return;
+    }
+    if (this.#ledger.attempt.asked !== null || this.#ledger.attempt.reported.length > 0) return;
+    const found = await engine.sessions(where, sessionFiles());
+    const mine = found.filter((one) => (one.createdAtMs ?? 0) >= this.#startedAtMs - 1_000);
+    const [only] = mine;
+    if (mine.length === 1 && only !== undefined) this.#sawSession(only.id, "store");
+  }
+
+  /** Ids that the engine's own store has, written in this attempt, in this directory. */
+  async #confirmed(): Promise<ReadonlySet<string>> {
+    const { engine, engineHome } = this.#job;
+    const { reported, asked, cwd } = this.#ledger.attempt;
+    const ids = new Set([...reported.map((one) => one.value), ...(asked === null ? [] : [asked])]);
+    const proved = reported.length === 1 && ids.size === 1;
+    if (engineHome === null || !engine.can.readStore || proved) return new Set();
+    const confirmed = new Set<string>();
+    for (const id of ids) {
+      const located = await engine.locate(id, { home: engineHome, cwd }, sessionFiles());
+      const fresh = located.state === "present" && (located.updatedAtMs ?? 0) >= this.#startedAtMs - 1_000;
+      if (fresh && (located.cwd === null || located.cwd === cwd)) confirmed.add(id);
+    }
+    return confirmed;
+  }
+
+  async #finish(exit: Exit, stderrTail: string): Promise<Held> {
+    if (this.#job.interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession();
+    const bytes = await this.#closeTape();
+    const { attempt } = this.#ledger;
+    const { engine, command, kind } = this.#job;
+    const confirmed = await this.#confirmed();
+    const settled = settle(attempt.reported, confirmed);
+    const reported = settled.session?.value ?? null;
+    const asked = kind === "resume" ? attempt.asked : null;
+    const changedByUser = this.#job.interactive;
+    const isDiverged = asked !== null && reported !== null && reported !== asked && !changedByUser;
+    const outcome = judge({
+      structured: command.structured,
+      interactive: this.#job.interactive,
+      exit,
+      turnEnd: this.#turnEnd,
+      stop: this.#stop,
+      explained: this.#turnEnd === null ? engine.explainExit(exit, stderrTail, this.#deps.clock.now()) : null,
+      diverged: isDiverged ? { asked, reported } : null,
+    });
+    const diagnostics = [...attempt.diagnostics, ...this.#sessionDiagnostics(settled.mismatch, reported)];
+    this.#ledger.save({
+      attempt: {
+        state: "ended",
+        endedAt: isoNow(this.#deps),
+        exit,
+        outcome: redactOutcome(outcome, this.#job.redact),
+        tokens: this.#tokens,
+        bytes,
+        engineVersion: await this.#job.version,
+        diagnostics,
+      },
+      run: {
+        status: outcome.result,
+        // A conversation that diverged never replaces the one that was asked for.
+        session: isDiverged
+          ? this.#ledger.run.session
+          : this.#verified(sessionOf(engine.session.field, settled.session, this.#ledger.run.session), confirmed),
+      },
+    });
+    await this.#ledger.settled();
+    if (this.#storageFault !== null) throw this.#storageFault;
+    return { run: this.#ledger.run, attempt: this.#ledger.attempt, stop: this.#stop, reported };
+  }
+
+  #verified(session: RunRecord["session"], confirmed: ReadonlySet<string>): RunRecord["session"] {
+    if (session.value === null || session.verifiedAt !== null || !confirmed.has(session.value)) return session;
+    return { ...session, verifiedAt: isoNow(this.#deps) };
+  }
+
+  #sessionDiagnostics(mismatch: boolean, reported: string | null): string[] {
+    const { command, engine } = this.#job;
+    const lines: string[] = [];
+    if (mismatch && !this.#job.interactive) {
+      const ids = this.#ledger.attempt.reported.map((one) => one.value).join(", ");
+      lines.push(`session_mismatch: more than one session id was seen (${ids}); ${reported ?? "none"} counts`);
+    }
+    if (reported !== null || this.#ledger.attempt.asked !== null) return lines;
+    if (command.ephemeral !== undefined) lines.push(`no session id: ${command.ephemeral}`);
+    else if (!command.structured) lines.push("no session id: the output is not machine-readable and the engine's store shows no new session");
+    else lines.push(`no session id: ${engine.title} ended before it named its session`);
+    return lines;
+  }
+
+  async #closeTape(): Promise<{ stdout: number; stderr: number }> {
+    try {
+      return await this.#tape.close();
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      this.#storageFailed(error);
+      return this.#ledger.attempt.bytes;
+    }
+  }
+
+  async #neverStarted(fault: Fault): Promise<void> {
+    const bytes = await this.#closeTape();
+    this.#ledger.save({
+      attempt: {
+        state: "ended",
+        endedAt: isoNow(this.#deps),
+        bytes,
+        outcome: { result: "failed", reason: `the agent was not started: ${fault.message}` },
+        diagnostics: [...this.#ledger.attempt.diagnostics, "no session id: the agent was not started"],
+      },
+      run: { status: "failed" },
+    });
+    await this.#ledger.settled();
+  }
+}
+
+function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
+  const [file, ...first] = job.program;
+  return {
+    v: 1,
+    runId: job.run.runId,
+    n: job.run.attempts + 1,
+    kind: job.kind,
+    state: "intended",
+    mode: job.mode,
+    interactive: job.interactive,
+    program: file,
+    args: storableArgs([...first, ...job.command.args], job.redact).args,
+    native: storableArgs(job.native, job.redact).args,
+    cwd: job.run.cwd,
+    message: excerpt(job.message, job.redact),
+    owner: deps.processes.self(),
+    agent: null,
+    asked: job.command.expects,
+    reported: [],
+    engineVersion: null,
+    startedAt: isoNow(deps),
+    endedAt: null,
+    exit: null,
+    outcome: null,
+    tokens: null,
+    bytes: { stdout: 0, stderr: 0 },
+    diagnostics: job.diagnostics,
+  };
+}
+
+/** An id that we choose is on disk before the engine hears of it (I2). */
+function chosenSession(deps: Deps, job: Job, n: number): Partial<RunRecord> {
+  const { expects } = job.command;
+  if (expects === null || job.kind === "resume" || job.command.ephemeral !== undefined) return {};
+  const chosen: SeenSession = { value: expects, source: "chosen", at: isoNow(deps), attempt: n, verifiedAt: null };
+  return {
+    sessions: observe(job.run.sessions, chosen),
+    session: { field: job.engine.session.field, value: expects, source: "chosen", verifiedAt: null },
+  };
+}
+
+function redactOutcome(outcome: AttemptRecord["outcome"] & object, redact: Redact): AttemptRecord["outcome"] {
+  if (outcome.trouble === undefined) return outcome;
+  return { ...outcome, trouble: { ...outcome.trouble, message: redact(outcome.trouble.message) } };
+}

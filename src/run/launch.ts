@@ -1,0 +1,95 @@
+/**
+ * What a run was started with, stored without secrets, and put together again for every later attempt.
+ *
+ * A secret's value is never stored. A variable is taken from the environment again; an option must be given
+ * again by `--native`. Guessing would run the agent with something else than it was started with.
+ */
+import type { Env } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
+import type { LaunchEnv, RunRecord } from "../core/records.ts";
+import { isSecretName, redactor } from "../lib/secrets.ts";
+
+export type Redact = (text: string) => string;
+
+/** Hides the values of all secret-named variables and everything that looks like a secret by itself. */
+export function redactorFor(env: Env, given: readonly (readonly [string, string])[]): Redact {
+  const variables = [...Object.entries(env), ...given];
+  return redactor(
+    variables.flatMap(([name, value]) => (value !== undefined && isSecretName(name) ? [{ name, value }] : [])),
+  );
+}
+
+/** Arguments as they may be stored, and the options whose value is not in them. */
+export function storableArgs(
+  args: readonly string[],
+  redact: Redact,
+): { readonly args: readonly string[]; readonly redacted: readonly string[] } {
+  const redacted: string[] = [];
+  const stored = args.map((arg, at) => {
+    const before = args[at - 1];
+    const hidden = before !== undefined && isSecretOption(before) && !arg.startsWith("-") ? "[redacted]" : hide(arg, redact);
+    if (hidden !== arg) redacted.push(arg.startsWith("-") ? nameOf(arg) : (before ?? "a word"));
+    return hidden;
+  });
+  return { args: stored, redacted };
+}
+
+export function storableEnv(given: readonly (readonly [string, string])[], redact: Redact): readonly LaunchEnv[] {
+  return given.map(([name, value]) => ({
+    name,
+    value: isSecretName(name) || redact(value) !== value ? null : value,
+  }));
+}
+
+/** The recorded variables with their values, those that were secrets from today's environment. */
+export function recordedEnv(run: RunRecord, env: Env, given: readonly (readonly [string, string])[]): [string, string][] {
+  const fresh = new Map(given);
+  const values: [string, string][] = [];
+  for (const { name, value } of run.launch.env) {
+    if (fresh.has(name)) continue;
+    const known = value ?? env[name];
+    if (known === undefined) {
+      throw new Fault(
+        "option_unkept",
+        `Run ${run.handle} was started with the variable ${name}, a secret that is not stored. ` +
+          `Set it in the environment or give it again: --env ${name}=…`,
+        { facts: { handle: run.handle, variable: name } },
+      );
+    }
+    values.push([name, known]);
+  }
+  return [...values, ...given];
+}
+
+export function assertNothingRedacted(run: RunRecord): void {
+  const [option] = run.launch.redacted;
+  if (option === undefined) return;
+  throw new Fault(
+    "option_unkept",
+    `Run ${run.handle} was started with a secret in ${option}, which is not stored, so it cannot be given again exactly. ` +
+      "Pass secrets in the environment (--env NAME=value) and start a new run.",
+    { facts: { handle: run.handle, option } },
+  );
+}
+
+/** The first words of a message, for `list` and `show`. */
+export function excerpt(message: string | null, redact: Redact): string | null {
+  if (message === null) return null;
+  // Cut after redaction: half a secret is still a secret.
+  return redact(message.slice(0, 4_096)).slice(0, 200);
+}
+
+function hide(arg: string, redact: Redact): string {
+  const equals = arg.indexOf("=");
+  if (equals > 0 && isSecretOption(arg.slice(0, equals))) return `${arg.slice(0, equals)}=[redacted]`;
+  return redact(arg);
+}
+
+function isSecretOption(arg: string): boolean {
+  return /^--?[a-z]/i.test(arg) && isSecretName(arg.replace(/^-+/, "").replaceAll("-", "_").toUpperCase());
+}
+
+function nameOf(arg: string): string {
+  const equals = arg.indexOf("=");
+  return equals === -1 ? arg : arg.slice(0, equals);
+}

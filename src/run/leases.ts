@@ -1,0 +1,91 @@
+/**
+ * One live attempt a run, one live attempt a session (I6).
+ *
+ * The owner is a process that can be told from any other; a lease whose owner is dead is taken over with a
+ * higher fencing number. A process of another pid namespace or machine cannot be looked at, so its lease counts
+ * as alive while it is renewed.
+ */
+import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import { formatDuration } from "../lib/duration.ts";
+import type { Lease, LeaseOwner } from "../store/store.ts";
+import type { Deps } from "./deps.ts";
+
+const RENEW_MS = 30_000;
+/** Three missed renewals. */
+const FOREIGN_DEAD_MS = 100_000;
+
+export const runKey = (runId: string): string => `run:${runId}`;
+const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
+
+export class RunHold implements AsyncDisposable {
+  readonly fence: number;
+  readonly #deps: Deps;
+  readonly #held: { key: string; fence: number }[];
+  readonly #renewing: NodeJS.Timeout;
+
+  constructor(deps: Deps, lease: Lease) {
+    this.fence = lease.fence;
+    this.#deps = deps;
+    this.#held = [{ key: lease.key, fence: lease.fence }];
+    this.#renewing = setInterval(() => void this.#renew(), RENEW_MS);
+    this.#renewing.unref();
+  }
+
+  /** Throws `session_busy` when another live attempt has the session, whichever run it belongs to. */
+  async holdSession(run: RunRecord, session: string): Promise<void> {
+    const key = sessionKey(run.agentName, session);
+    if (this.#held.some((held) => held.key === key)) return;
+    const answer = await this.#deps.store.acquireLease(key, owner(this.#deps), (other) => ownerLives(this.#deps, other));
+    if (!answer.held) throw busy(this.#deps, run, answer.by, `session ${session}`);
+    this.#held.push({ key, fence: answer.lease.fence });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#renewing);
+    for (const { key, fence } of this.#held.splice(0).toReversed()) await this.#deps.store.releaseLease(key, fence);
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      for (const { key, fence } of this.#held) await this.#deps.store.renewLease(key, fence, this.#deps.clock.now());
+    } catch (error) {
+      // Renewal matters only to other machines; the next one may succeed.
+      if (!(error instanceof Fault)) throw error;
+    }
+  }
+}
+
+/** Takes the run, or says who has it. */
+export async function holdRun(deps: Deps, run: RunRecord): Promise<RunHold> {
+  const answer = await deps.store.acquireLease(runKey(run.runId), owner(deps), (other) => ownerLives(deps, other));
+  if (answer.held) return new RunHold(deps, answer.lease);
+  throw busy(deps, run, answer.by, `run ${run.handle}`);
+}
+
+/** The live owner of a run, or null when nobody owns it. */
+export async function liveOwner(deps: Deps, runId: string): Promise<LeaseOwner | null> {
+  const lease = await deps.store.getLease(runKey(runId));
+  return lease !== null && ownerLives(deps, lease.owner) ? lease.owner : null;
+}
+
+function ownerLives(deps: Deps, other: LeaseOwner): boolean {
+  const self = deps.processes.self();
+  const here = other.machine === deps.machine && other.space === self.space;
+  if (other.machine === deps.machine && other.boot !== self.boot) return false;
+  return here ? deps.processes.isAlive(other) : deps.clock.now() - other.renewedAtMs < FOREIGN_DEAD_MS;
+}
+
+function owner(deps: Deps): LeaseOwner {
+  return { ...deps.processes.self(), machine: deps.machine, renewedAtMs: deps.clock.now() };
+}
+
+function busy(deps: Deps, run: RunRecord, by: Lease, what: string): Fault {
+  const since = formatDuration(Math.max(0, deps.clock.now() - by.owner.renewedAtMs));
+  return new Fault(
+    "session_busy",
+    `Another process is working on ${what}: pid ${by.owner.pid}, last seen ${since} ago. ` +
+      `Wait for it, or end it with \`reprise stop ${run.handle}\`.`,
+    { facts: { handle: run.handle, pid: by.owner.pid } },
+  );
+}

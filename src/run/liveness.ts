@@ -1,0 +1,66 @@
+/**
+ * Is the agent still alive? A clock that runs only while the engine owes us a sign of life.
+ *
+ * An open tool call stops it (it has a limit of its own), and so does an announced retry, until its announced
+ * time. A retry without an announced end is no sign of life: an engine without network retries for ever.
+ * Pure: the caller passes monotonic time.
+ */
+import type { SeenEvent } from "../core/events.ts";
+
+export interface Limits {
+  readonly idleMs: number | null;
+  readonly toolMs: number | null;
+  readonly totalMs: number | null;
+}
+
+export interface Pulse {
+  readonly startedAt: number;
+  readonly lastSign: number;
+  readonly silentUntil: number;
+  readonly tools: ReadonlyMap<string, { readonly name: string; readonly since: number }>;
+}
+
+export type Expired = { readonly what: "idle" | "tool" | "total"; readonly limitMs: number; readonly tool?: string };
+
+/** How much later than announced a retry may come before the clock runs again. */
+const RETRY_GRACE_MS = 5_000;
+
+export function firstPulse(now: number): Pulse {
+  return { startedAt: now, lastSign: now, silentUntil: now, tools: new Map() };
+}
+
+/** Output that no reader understands is a sign of life. */
+export function sawOutput(pulse: Pulse, now: number): Pulse {
+  return { ...pulse, lastSign: now };
+}
+
+export function sawEvents(pulse: Pulse, seen: readonly SeenEvent[], now: number): Pulse {
+  let { lastSign, silentUntil } = pulse;
+  const tools = new Map(pulse.tools);
+  for (const { event } of seen) {
+    if (event.type === "retry") {
+      if (event.delayMs !== undefined) silentUntil = Math.max(silentUntil, now + event.delayMs + RETRY_GRACE_MS);
+      continue;
+    }
+    lastSign = now;
+    if (event.type === "tool" && event.state === "started") tools.set(event.id, { name: event.name, since: now });
+    else if (event.type === "tool") tools.delete(event.id);
+    // A turn that ended has no open tool, whatever was announced before.
+    else if (event.type === "turn_ended" || event.type === "turn_started") tools.clear();
+  }
+  return { ...pulse, lastSign, silentUntil, tools };
+}
+
+export function expired(pulse: Pulse, limits: Limits, now: number): Expired | null {
+  if (limits.totalMs !== null && now - pulse.startedAt >= limits.totalMs) {
+    return { what: "total", limitMs: limits.totalMs };
+  }
+  for (const tool of pulse.tools.values()) {
+    if (limits.toolMs !== null && now - tool.since >= limits.toolMs) {
+      return { what: "tool", limitMs: limits.toolMs, tool: tool.name };
+    }
+  }
+  if (limits.idleMs === null || pulse.tools.size > 0) return null;
+  const quietSince = Math.max(pulse.lastSign, pulse.silentUntil);
+  return now - quietSince >= limits.idleMs ? { what: "idle", limitMs: limits.idleMs } : null;
+}

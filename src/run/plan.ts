@@ -1,0 +1,106 @@
+/**
+ * What a resume does: facts in, one plan out. Nothing has been started, restored or sent when this decides.
+ */
+import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+
+export interface ResumeFacts {
+  readonly run: RunRecord;
+  readonly engine: { readonly title: string; readonly canFork: boolean };
+  readonly cwdExists: boolean;
+  /** The engine home that an attempt would use now, and whether it is there. */
+  readonly home: { readonly now: string | null; readonly exists: boolean };
+  /** The run's session ids, newest first, with what the engine's store says of each. */
+  readonly known: readonly KnownSession[];
+  /** The copy in the run directory, if there is one and its checksum holds. */
+  readonly escrow: string | null;
+  readonly want: "resume" | "fork" | "fresh";
+}
+
+export interface KnownSession {
+  readonly id: string;
+  readonly state: "present" | "absent" | "unusable" | "unknown";
+  /** Where it was looked for, or why the engine will not continue it. */
+  readonly note: string;
+  readonly damaged?: boolean;
+}
+
+export type Plan =
+  | {
+      readonly do: "continue";
+      readonly session: string;
+      /** The engine lost its copy; ours goes back first. */
+      readonly restore: boolean;
+      /** Newer ids of this run that the engine does not have. */
+      readonly passedOver: readonly string[];
+    }
+  | { readonly do: "fresh" };
+
+export function planResume(facts: ResumeFacts): Plan {
+  const { run } = facts;
+  assertPlace(facts);
+  if (facts.want === "fresh") return { do: "fresh" };
+  if (facts.want === "fork" && !facts.engine.canFork) {
+    throw new Fault("engine_cannot", `${facts.engine.title} cannot fork a session.`, { facts: { handle: run.handle } });
+  }
+  if (facts.known.length === 0) throw noSession(run);
+  const passedOver: string[] = [];
+  for (const session of facts.known) {
+    if (session.state === "present" || session.state === "unknown") {
+      return { do: "continue", session: session.id, restore: false, passedOver };
+    }
+    if (session.state === "absent" && facts.escrow === session.id) {
+      return { do: "continue", session: session.id, restore: true, passedOver };
+    }
+    passedOver.push(session.id);
+  }
+  throw lost(facts);
+}
+
+function assertPlace(facts: ResumeFacts): void {
+  const { run, home } = facts;
+  if (!facts.cwdExists) {
+    throw new Fault(
+      "cwd_missing",
+      `The working directory of run ${run.handle} is gone: ${run.cwd}. Put it back, then resume again; a session continues only where it took place.`,
+      { facts: { handle: run.handle, cwd: run.cwd } },
+    );
+  }
+  if (run.engineHome === null || (home.now === run.engineHome && home.exists)) return;
+  const now = home.now ?? "unknown";
+  const problem =
+    now === run.engineHome
+      ? `is gone: ${run.engineHome}. Put it back, then resume again`
+      : `is ${run.engineHome}, but ${facts.engine.title} would now use ${now}. Set the environment as it was at the start, then resume again`;
+  throw new Fault("engine_home_missing", `The engine home of run ${run.handle} ${problem}.`, {
+    facts: { handle: run.handle, recorded: run.engineHome, now },
+  });
+}
+
+function noSession(run: RunRecord): Fault {
+  return new Fault(
+    "session_unknown",
+    `Run ${run.handle} has no session id, so there is no conversation to continue (session.value is null). ` +
+      `\`reprise show ${run.handle}\` says why; \`reprise resume ${run.handle} --force-fresh "…"\` starts anew in the same run.`,
+    { facts: { handle: run.handle, missing: "session.value" } },
+  );
+}
+
+function lost(facts: ResumeFacts): Fault {
+  const { run, known } = facts;
+  const newest = known[0];
+  const damaged = known.find((session) => session.damaged === true);
+  const copy =
+    facts.escrow === null ? "there is no copy in the run directory" : `the copy is of another session, ${facts.escrow}`;
+  const fresh = `\`reprise resume ${run.handle} --force-fresh "…"\` starts anew in the same run.`;
+  if (damaged !== undefined) {
+    return new Fault("session_damaged", `${facts.engine.title} cannot read session ${damaged.id}: ${damaged.note}. ${fresh}`, {
+      facts: { handle: run.handle, session: damaged.id },
+    });
+  }
+  return new Fault(
+    "session_lost",
+    `${facts.engine.title} does not have session ${newest?.id ?? ""} of run ${run.handle} (${newest?.note ?? ""}), and ${copy}. ${fresh}`,
+    { facts: { handle: run.handle, sessions: known.map((session) => session.id) } },
+  );
+}

@@ -1,0 +1,129 @@
+/**
+ * From a run and a wish to the exact native command of its next attempt. Changes nothing and sends nothing,
+ * so that `--dry-run` and a real resume are the same up to here.
+ */
+import { checkEscrow, isDirectory } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { AttemptKind, RunRecord } from "../core/records.ts";
+import { sessionFiles } from "../drivers/drivers.ts";
+import type { Command, Engine } from "../engines/engine.ts";
+import { keepNative } from "../engines/engines.ts";
+import { candidates } from "./conversation.ts";
+import type { Deps } from "./deps.ts";
+import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
+import { assertNothingRedacted, recordedEnv } from "./launch.ts";
+import { type KnownSession, type Plan, planResume } from "./plan.ts";
+
+export const DEFAULT_MESSAGE = "Continue where you left off.";
+
+export interface ResumeWish {
+  readonly want: "resume" | "fork" | "fresh";
+  /** Null: the UI again if the run was interactive and there is a terminal, else `DEFAULT_MESSAGE`. */
+  readonly message: string | null;
+  readonly native: readonly string[];
+  /** Makes `native` the run's own from now on. */
+  readonly keep: boolean;
+  readonly env: readonly (readonly [string, string])[];
+  readonly hasTerminal: boolean;
+  readonly trustCwd: boolean;
+}
+
+export interface Prepared {
+  /** With `native` merged in when it is to be kept. */
+  readonly run: RunRecord;
+  readonly setup: EngineSetup;
+  readonly plan: Plan;
+  readonly command: Command;
+  readonly kind: AttemptKind;
+  readonly interactive: boolean;
+  readonly message: string | null;
+  /** What the user should hear before it runs. */
+  readonly notes: readonly string[];
+}
+
+export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<Prepared> {
+  const engine = findEngine(deps, run.agentName);
+  assertNothingRedacted(run);
+  const env = recordedEnv(run, deps.env, wish.env);
+  const setup = setUpEngine(deps, engine, env);
+  const known = await lookUp(engine, run);
+  const plan = planResume({
+    run,
+    engine: { title: engine.title, canFork: engine.can.fork },
+    cwdExists: isDirectory(run.cwd),
+    home: { now: setup.home, exists: run.engineHome !== null && isDirectory(run.engineHome) },
+    known,
+    escrow: run.escrow !== null && checkEscrow(run.runDirectory, run.escrow) !== null ? run.escrow.session : null,
+    want: wish.want,
+  });
+  if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
+  const interactive = wish.message === null && run.launch.interactive && wish.hasTerminal;
+  const message = interactive ? null : (wish.message ?? DEFAULT_MESSAGE);
+  const kind: AttemptKind = plan.do === "fresh" ? "fresh" : wish.want === "fork" ? "fork" : "resume";
+  const command = engine.command({
+    kind,
+    interactive,
+    message,
+    session: plan.do === "continue" ? plan.session : engine.can.chooseSession ? deps.newSessionId() : null,
+    forkTo: kind === "fork" && engine.can.chooseSession ? deps.newSessionId() : null,
+    given: run.launch.given,
+    givenHasNoPrompt: run.launch.message !== null,
+    native: wish.native,
+    cwd: run.cwd,
+    tag: `reprise-${run.handle}-${run.attempts + 1}`,
+    trustCwd: run.launch.trustCwd || wish.trustCwd,
+  });
+  const launch = wish.keep
+    ? { ...run.launch, given: keepNative(engine, run.launch.given, wish.native, run.launch.message !== null) }
+    : run.launch;
+  return { run: { ...run, launch }, setup, plan, command, kind, interactive, message, notes: notesFor(engine, run, plan) };
+}
+
+async function lookUp(engine: Engine, run: RunRecord): Promise<readonly KnownSession[]> {
+  const ids = candidates(run.sessions, run.session).filter((id) => engine.session.format.test(id));
+  const { engineHome } = run;
+  if (engineHome === null || !engine.can.readStore) {
+    return ids.map((id) => ({ id, state: "unknown", note: "the engine's store cannot be read" }));
+  }
+  return Promise.all(
+    ids.map(async (id): Promise<KnownSession> => {
+      const located = await engine.locate(id, { home: engineHome, cwd: run.cwd }, sessionFiles());
+      switch (located.state) {
+        case "present":
+          return { id, state: "present", note: located.files[0]?.path ?? engineHome };
+        case "absent":
+          return { id, state: "absent", note: `looked in ${located.searched}` };
+        case "unusable":
+          return { id, state: "unusable", note: `${located.why} (${located.path})`, damaged: located.damaged };
+        case "unknown":
+          return { id, state: "unknown", note: located.why };
+      }
+    }),
+  );
+}
+
+/** A program outside Reprise that has the conversation open would be a second writer. */
+async function assertNotOpenElsewhere(deps: Deps, engine: Engine, run: RunRecord, session: string): Promise<void> {
+  if (engine.holder === undefined || run.engineHome === null) return;
+  const hint = await engine.holder(session, { home: run.engineHome, cwd: run.cwd }, sessionFiles());
+  const identity = hint === null ? null : deps.processes.identify(hint.pid);
+  if (hint === null || identity === null || (hint.start !== null && hint.start !== identity.start)) return;
+  throw new Fault(
+    "session_busy",
+    `${engine.title} has session ${session} open in another process (pid ${hint.pid}). Close it there, then resume again.`,
+    { facts: { handle: run.handle, session, pid: hint.pid } },
+  );
+}
+
+function notesFor(engine: Engine, run: RunRecord, plan: Plan): readonly string[] {
+  if (plan.do === "fresh") {
+    return run.session.value === null
+      ? [`starting a new conversation in run ${run.handle}`]
+      : [`starting a new conversation in run ${run.handle}; ${run.session.value} stays recorded`];
+  }
+  const notes: string[] = [];
+  const [newest] = plan.passedOver;
+  if (newest !== undefined) notes.push(`${engine.title} does not have session ${newest}; going back to ${plan.session}`);
+  if (plan.restore) notes.push(`${engine.title} has lost session ${plan.session}; putting back the copy from the run directory`);
+  return notes;
+}

@@ -1,0 +1,283 @@
+/**
+ * The life of one run: start it, continue it. The door of this folder.
+ *
+ * Follow a run here: `startRun` records it, `resumeRun` plans it, both hand a job to the holder and prove what came back.
+ */
+import { createRunDir, saveReceipt, saveRunFile } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { makeRunId } from "../core/ids.ts";
+import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
+import type { Command, Engine } from "../engines/engine.ts";
+import { type Deps, isoNow } from "./deps.ts";
+import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
+import { restoreEscrow, takeEscrow } from "./escrow.ts";
+import { type Held, holdAttempt, markerOf, type Watch } from "./holder.ts";
+import { planWorkplace } from "./isolate.ts";
+import { excerpt, recordedEnv, redactorFor, storableArgs, storableEnv } from "./launch.ts";
+import { holdRun, type RunHold } from "./leases.ts";
+import type { Limits } from "./liveness.ts";
+import { exitCodeFor } from "./outcome.ts";
+import { prepareResume, type ResumeWish } from "./prepare.ts";
+import { selectRun, selectRunDir } from "./select.ts";
+
+export type { Deps } from "./deps.ts";
+export type { LiveStatus, StopRequest, Watch } from "./holder.ts";
+export type { Limits } from "./liveness.ts";
+
+export interface AttemptOptions {
+  readonly mode: Mode | "auto";
+  readonly limits: Limits;
+  /** The caller's terminal, where it has one to lend. */
+  readonly terminal: { readonly cols: number; readonly rows: number } | null;
+}
+
+export interface StartRequest extends AttemptOptions {
+  readonly engine: string;
+  readonly message: string | null;
+  readonly native: readonly string[];
+  readonly env: readonly (readonly [string, string])[];
+  /** Absolute, symlinks resolved. */
+  readonly cwd: string;
+  readonly isolate: "dir" | "worktree" | null;
+  /** Adds the attempt to this run instead of a new one. */
+  readonly runDir: string | null;
+  readonly name: string | null;
+  readonly subject: string | null;
+  readonly trustCwd: boolean;
+  readonly escrow: boolean;
+}
+
+export interface ResumeRequest extends AttemptOptions, ResumeWish {
+  readonly selector: string;
+}
+
+export interface AttemptResult {
+  readonly run: RunRecord;
+  readonly attempt: AttemptRecord;
+  readonly receipt: Receipt | null;
+  readonly exitCode: number;
+  /** Copies the engine's session into the run. To be awaited after the summary was shown. */
+  finish(): Promise<void>;
+}
+
+export async function startRun(deps: Deps, request: StartRequest, watch: Watch): Promise<AttemptResult> {
+  const engine = findEngine(deps, request.engine);
+  const existing = request.runDir === null ? null : await selectRunDir(deps, request.runDir, engine.id);
+  const setup = setUpEngine(deps, engine, request.env);
+  const runId = existing?.runId ?? makeRunId(deps.clock.now(), engine.id, deps.newHandle());
+  const runDirectory = existing?.runDirectory ?? deps.state.runDirectory(runId);
+  const workplace = existing === null ? await planWorkplace(deps, runDirectory, request) : null;
+  const given = [...setup.defaultArgs, ...request.native];
+  const interactive = request.message === null && engine.opensUi(given);
+  assertStartable(engine, request, interactive);
+  const cwd = workplace?.cwd ?? existing?.cwd ?? request.cwd;
+  const command = engine.command({
+    kind: "start",
+    interactive,
+    message: request.message,
+    session: engine.can.chooseSession ? deps.newSessionId() : null,
+    forkTo: null,
+    given,
+    givenHasNoPrompt: request.message !== null,
+    native: [],
+    cwd,
+    tag: `reprise-${runId.slice(-8)}-${(existing?.attempts ?? 0) + 1}`,
+    trustCwd: request.trustCwd,
+  });
+  const run = existing ?? (await recordRun(deps, newRun(deps, { request, setup, command, runId, cwd, given, interactive })));
+  await using hold = await holdRun(deps, run);
+  await workplace?.make();
+  return attempt(deps, watch, { run, setup, command, hold, interactive, message: request.message, kind: existing === null ? "start" : "fresh", request, native: [], env: request.env });
+}
+
+export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch): Promise<AttemptResult> {
+  const found = await selectRun(deps, request.selector);
+  await using hold = await holdRun(deps, found);
+  const prepared = await prepareResume(deps, found, request);
+  const { run, setup, plan } = prepared;
+  if (plan.do === "continue") await hold.holdSession(run, plan.session);
+  for (const note of prepared.notes) deps.log.info(note);
+  await endStrays(deps, run);
+  if (plan.do === "continue" && plan.restore) await restoreEscrow(deps, setup, run);
+  return attempt(deps, watch, {
+    ...prepared,
+    hold,
+    request,
+    native: request.native,
+    env: recordedEnv(run, deps.env, request.env),
+    asked: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
+  });
+}
+
+interface AttemptPlan {
+  readonly run: RunRecord;
+  readonly setup: EngineSetup;
+  readonly command: Command;
+  readonly hold: RunHold;
+  readonly kind: AttemptKind;
+  readonly interactive: boolean;
+  readonly message: string | null;
+  readonly native: readonly string[];
+  readonly env: readonly (readonly [string, string])[];
+  readonly request: AttemptOptions;
+  readonly asked?: { readonly session: string; readonly restored: boolean } | null;
+}
+
+async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<AttemptResult> {
+  const { run, setup, command, hold, request } = plan;
+  for (const warning of command.warnings ?? []) deps.log.warn(warning);
+  if (command.expects !== null && plan.kind !== "resume") await hold.holdSession(run, command.expects);
+  const version = versionOf(deps, setup.engine, setup.program).catch(() => null);
+  const held = await holdAttempt(
+    deps,
+    {
+      run,
+      engine: setup.engine,
+      command,
+      kind: plan.kind,
+      mode: plan.interactive ? "pty" : request.mode === "auto" ? run.launch.mode : request.mode,
+      interactive: plan.interactive,
+      program: setup.program,
+      native: plan.native,
+      message: plan.message,
+      env: { ...setup.env, ...command.env, ...settingsEnv(deps, setup.engine, command, setup.env) },
+      engineHome: setup.home,
+      limits: request.limits,
+      fence: hold.fence,
+      redact: redactorFor(deps.env, plan.env),
+      ...(request.terminal === null ? {} : { size: request.terminal }),
+      version,
+      diagnostics: command.warnings ?? [],
+      onSession: (session) => hold.holdSession(run, session),
+    },
+    watch,
+  );
+  const receipt = plan.asked === undefined || plan.asked === null ? null : receiptFor(deps, held, command, plan.asked);
+  if (receipt !== null) saveReceipt(run.runDirectory, receipt);
+  const { outcome } = held.attempt;
+  return {
+    run: held.run,
+    attempt: held.attempt,
+    receipt,
+    exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
+    finish: async () => void (await takeEscrow(deps, setup, held.run)),
+  };
+}
+
+function assertStartable(engine: Engine, request: StartRequest, interactive: boolean): void {
+  if (!interactive) return;
+  if (!engine.can.interactive) {
+    throw new Fault("engine_cannot", `${engine.title} has no interactive UI. Give a prompt: reprise start ${engine.id} "…"`);
+  }
+  if (request.terminal !== null) return;
+  throw new Fault(
+    "usage",
+    `Without a prompt ${engine.title} opens its UI, and that needs a terminal. Give a prompt: reprise start ${engine.id} "…"`,
+    { facts: { engine: engine.id } },
+  );
+}
+
+interface NewRun {
+  readonly request: StartRequest;
+  readonly setup: EngineSetup;
+  readonly command: Command;
+  readonly runId: string;
+  readonly cwd: string;
+  readonly given: readonly string[];
+  readonly interactive: boolean;
+}
+
+function newRun(deps: Deps, parts: NewRun): RunRecord {
+  const { request, setup, command, runId } = parts;
+  const redact = redactorFor(deps.env, request.env);
+  const given = storableArgs(parts.given, redact);
+  const at = isoNow(deps);
+  return {
+    v: 1,
+    handle: runId.slice(-8),
+    runId,
+    runDirectory: deps.state.runDirectory(runId),
+    agentName: setup.engine.id,
+    session: { field: null, value: null, source: null, verifiedAt: null },
+    sessions: [],
+    launch: {
+      args: storableArgs(command.args, redact).args,
+      given: given.args,
+      redacted: given.redacted,
+      env: storableEnv(request.env, redact),
+      mode: parts.interactive ? "pty" : request.mode === "auto" ? "pipe" : request.mode,
+      interactive: parts.interactive,
+      isolate: request.isolate,
+      escrow: request.escrow,
+      trustCwd: request.trustCwd,
+      program: setup.program[0],
+      version: null,
+      message: excerpt(request.message, redact),
+    },
+    cwd: parts.cwd,
+    engineHome: setup.home,
+    status: "running",
+    attempts: 0,
+    subject: request.subject,
+    name: request.name,
+    escrow: null,
+    createdAt: at,
+    updatedAt: at,
+  };
+}
+
+/** The index decides over the handle; the run directory follows. */
+async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> {
+  deps.state.assertWritable();
+  if ((await deps.store.createRun(run)) === "handle_taken") {
+    // One handle in four thousand million: the user may simply start again.
+    throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Start again.`, { facts: { handle: run.handle } });
+  }
+  createRunDir(run.runDirectory);
+  saveRunFile(run);
+  return run;
+}
+
+/** Children of an earlier attempt that outlived it would be a second writer on the same session. */
+async function endStrays(deps: Deps, run: RunRecord): Promise<void> {
+  const marker = markerOf(run.runId, run.attempts);
+  const strays = deps.processes.findMarked(marker);
+  if (strays.length === 0) return;
+  deps.log.info(`ending ${strays.length} process(es) that the last attempt left behind`);
+  const { survivors } = await deps.processes.endTree(null, marker, "terminate");
+  if (survivors.length === 0) return;
+  throw new Fault("session_busy", `Processes of the last attempt of run ${run.handle} cannot be ended: ${survivors.join(", ")}.`, {
+    facts: { handle: run.handle },
+  });
+}
+
+function receiptFor(
+  deps: Deps,
+  held: Held,
+  command: Command,
+  asked: { readonly session: string; readonly restored: boolean },
+): Receipt {
+  const { attempt: record, run } = held;
+  const source = record.reported.find((one) => one.value === held.reported)?.source;
+  const same = held.reported === asked.session;
+  return {
+    v: 1,
+    runId: run.runId,
+    attempt: record.n,
+    asked: asked.session,
+    reported: held.reported,
+    verified:
+      record.outcome?.result === "diverged"
+        ? "diverged"
+        : same
+          ? source === "store"
+            ? "store_confirmed"
+            : "engine_reported"
+          : "not_verified",
+    cwd: record.cwd,
+    engineVersion: record.engineVersion,
+    restoredFromEscrow: asked.restored,
+    options: command.options,
+    at: isoNow(deps),
+  };
+}

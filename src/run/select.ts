@@ -1,0 +1,135 @@
+/**
+ * From what the user types to a run, and from what the index says to what is true now.
+ */
+import { loadAttemptFile, loadRunFile, saveAttemptFile, saveRunFile } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { isRunId, parseSelector } from "../core/ids.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import type { RunFilter } from "../store/store.ts";
+import { type Deps, isoNow } from "./deps.ts";
+import { liveOwner } from "./leases.ts";
+import { recoverSession } from "./recover.ts";
+
+/** A handle, a unique prefix or a full run id; the record is true for now. */
+export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
+  const selector = parseSelector(text);
+  if (selector.by === "runId") {
+    const run = await deps.store.getRun(selector.runId);
+    if (run === null) throw unknown(text);
+    return correctStatus(deps, run);
+  }
+  const found = await deps.store.findByHandle(selector.by === "handle" ? selector.handle : selector.prefix);
+  const [only] = found;
+  if (only === undefined) throw unknown(text);
+  if (found.length > 1) {
+    const list = found.map((run) => `${run.handle} (${run.agentName}, ${run.createdAt})`);
+    throw new Fault("handle_ambiguous", `${text} fits ${found.length} runs: ${list.join("; ")}. Type more characters.`, {
+      facts: { given: text, handles: found.map((run) => run.handle) },
+    });
+  }
+  return correctStatus(deps, only);
+}
+
+/** `--run-dir`: a path, a full run id or a handle, bound to this engine. */
+export async function selectRunDir(deps: Deps, text: string, engine: string): Promise<RunRecord> {
+  const run = await selectRun(deps, text.includes("/") ? runIdOfPath(deps, text) : text);
+  if (run.agentName !== engine) {
+    throw new Fault(
+      "run_engine_mismatch",
+      `Run ${run.handle} belongs to ${run.agentName}, not to ${engine}. Start a new run, or name the right engine.`,
+      { facts: { handle: run.handle, engine: run.agentName, given: engine } },
+    );
+  }
+  return run;
+}
+
+/** Newest first. Runs whose owner died are corrected on sight. */
+export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly RunRecord[]> {
+  const runs = await deps.store.listRuns(filter);
+  return Promise.all(runs.map((run) => correctStatus(deps, run)));
+}
+
+/**
+ * A run that says `running` while its owner is dead was interrupted; the run directory tells how far it came.
+ * Where the directory already knows the end, the index is behind and takes it over.
+ */
+export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunRecord> {
+  if (run.status !== "running" || (await liveOwner(deps, run.runId)) !== null) return run;
+  const known = mirrored(deps, run);
+  const attempt = lastAttempt(deps, known) ?? (await deps.store.listAttempts(run.runId)).at(-1) ?? null;
+  const corrected = attempt === null ? interrupted(deps, known) : await ended(deps, known, attempt);
+  if (deps.state.writable) {
+    if (deps.state.hasRunDirectory(run.runId)) saveRunFile(corrected);
+    await deps.store.saveRun(corrected);
+  }
+  return corrected;
+}
+
+async function ended(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<RunRecord> {
+  if (attempt.state === "ended" && attempt.outcome !== null) {
+    await deps.store.saveAttempt(attempt);
+    return { ...run, status: attempt.outcome.result, attempts: Math.max(run.attempts, attempt.n) };
+  }
+  const found = await recoverSession(deps, run, attempt);
+  const closed: AttemptRecord = {
+    ...attempt,
+    state: "ended",
+    endedAt: isoNow(deps),
+    outcome: { result: "interrupted", reason: whyDead(deps, attempt) },
+    reported: found.reported,
+    diagnostics: [...attempt.diagnostics, ...found.diagnostics],
+  };
+  if (deps.state.writable) {
+    if (deps.state.hasRunDirectory(run.runId)) saveAttemptFile(run.runDirectory, closed);
+    await deps.store.saveAttempt(closed);
+  }
+  return interrupted(deps, { ...run, ...found.run, attempts: Math.max(run.attempts, attempt.n) });
+}
+
+function interrupted(deps: Deps, run: RunRecord): RunRecord {
+  return { ...run, status: "interrupted", updatedAt: isoNow(deps) };
+}
+
+function whyDead(deps: Deps, attempt: AttemptRecord): string {
+  const rebooted = attempt.owner.boot !== deps.processes.self().boot;
+  return rebooted ? "the machine was restarted" : `Reprise (pid ${attempt.owner.pid}) died`;
+}
+
+/** `run.json` may be newer than the index row: it is written first. */
+function mirrored(deps: Deps, run: RunRecord): RunRecord {
+  try {
+    const file = deps.state.hasRunDirectory(run.runId) ? loadRunFile(run.runDirectory) : null;
+    return file !== null && file.updatedAt >= run.updatedAt ? file : run;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(error.message);
+    return run;
+  }
+}
+
+function lastAttempt(deps: Deps, run: RunRecord): AttemptRecord | null {
+  try {
+    // An attempt's directory may exist before the run's counter was written.
+    return loadAttemptFile(run.runDirectory, run.attempts + 1) ?? loadAttemptFile(run.runDirectory, run.attempts);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(error.message);
+    return null;
+  }
+}
+
+function runIdOfPath(deps: Deps, path: string): string {
+  const name = deps.state.runIdAt(path);
+  if (name === null || !isRunId(name)) {
+    throw new Fault("outside_root", `${JSON.stringify(path)} is not a run directory below ${deps.state.runsRoot}.`, {
+      facts: { given: path },
+    });
+  }
+  return name;
+}
+
+function unknown(text: string): Fault {
+  return new Fault("handle_unknown", `No run has the handle ${text}. \`reprise list\` shows the runs there are.`, {
+    facts: { given: text },
+  });
+}
