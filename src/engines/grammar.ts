@@ -148,6 +148,25 @@ export function override(recorded: Parsed, native: Parsed): Parsed {
   return { ...recorded, options };
 }
 
+/** `given` with the native options of an attempt made the run's own (`--keep`), within I12. */
+export function keepNative(
+  { grammar }: { readonly grammar: Grammar },
+  given: readonly string[],
+  native: readonly string[],
+  noPrompt: boolean,
+): string[] {
+  const recorded = parseArgs(grammar, given, noPrompt);
+  const { commands, options, words } = override(recorded, parseArgs(grammar, native, true));
+  const at = (depth: number) =>
+    render(options.filter((option) => option.native === undefined && option.depth === depth));
+  return [
+    ...commands.flatMap((command, depth) => [...at(depth), command]),
+    ...at(commands.length),
+    ...render(options.filter((option) => option.native === true && option.spec?.bears === undefined)),
+    ...(words.length === 0 ? [] : ["--", ...words]),
+  ];
+}
+
 export function render(options: readonly Given[]): string[] {
   return options.flatMap((given) => given.raw);
 }

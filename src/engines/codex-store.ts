@@ -1,0 +1,160 @@
+/**
+ * Codex's own session store: `sessions/YYYY/MM/DD/rollout-<local time>-<thread id>.jsonl`, archived ones apart.
+ *
+ * The SQLite files beside it are an index that Codex rebuilds, so only the rollouts count.
+ */
+import { basename, join, relative } from "node:path";
+import { type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import type { FoundSession, Located, SessionFiles } from "./engine.ts";
+
+/** The first line holds the model's instructions, some 22 KB in 0.166. */
+const HEAD_BYTES = 262_144;
+const ROLLOUT = /^rollout-.{19}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/;
+/** Codex reads any depth; it writes three levels. */
+const MAX_DEPTH = 4;
+const MAX_LISTED = 500;
+const MAX_PARENTS = 20;
+const DAY_MS = 86_400_000;
+
+export async function locateRollout(session: string, home: string, files: SessionFiles): Promise<Located> {
+  const paths: string[] = [];
+  let newest: { cwd: string | null; updatedAtMs: number | null } | null = null;
+  let wanted: string | undefined = session;
+  // A fork keeps only its own turns and points into its parent's rollout.
+  while (wanted !== undefined && paths.length < MAX_PARENTS) {
+    const path = await findRollout(wanted, home, files);
+    if (path === null && newest === null) return missing(session, home, files);
+    if (path === null) {
+      const why = `the conversation it was forked from, ${wanted}, is missing`;
+      return { state: "unusable", path: paths[0] ?? home, why, damaged: true };
+    }
+    const meta = await metaOf(path, files);
+    if (meta === null) {
+      const why = "its first line is not that of a Codex session";
+      return { state: "unusable", path, why, damaged: true };
+    }
+    paths.push(path);
+    newest ??= { cwd: stringIn(meta, "cwd") ?? null, updatedAtMs: (await files.stat(path))?.mtimeMs ?? null };
+    wanted = stringIn(objectIn(meta, "history_base"), "thread_id");
+  }
+  return {
+    state: "present",
+    files: paths.map((path) => ({ path, restoreTo: relative(home, path) })),
+    cwd: newest?.cwd ?? null,
+    updatedAtMs: newest?.updatedAtMs ?? null,
+  };
+}
+
+/** Newest first. */
+export async function listRollouts(
+  { home, cwd }: { home: string; cwd: string | null },
+  files: SessionFiles,
+): Promise<readonly FoundSession[]> {
+  const found: FoundSession[] = [];
+  for (const path of await newestFiles(join(home, "sessions"), files)) {
+    const session = await foundIn(path, files);
+    if (session !== null && (cwd === null || session.cwd === cwd)) found.push(session);
+  }
+  return found.sort((one, other) => (other.updatedAtMs ?? 0) - (one.updatedAtMs ?? 0));
+}
+
+async function missing(session: string, home: string, files: SessionFiles): Promise<Located> {
+  const archive = join(home, "archived_sessions");
+  const path = await search(archive, session, files, MAX_DEPTH);
+  if (path === null) return { state: "absent", searched: join(home, "sessions") };
+  const why = `it is archived; \`codex unarchive ${session}\` brings it back`;
+  return { state: "unusable", path, why, damaged: false };
+}
+
+/** First where its date puts it (folders are named in local time, so a day either way), then everywhere. */
+async function findRollout(session: string, home: string, files: SessionFiles): Promise<string | null> {
+  const root = join(home, "sessions");
+  const createdAtMs = createdAt(session);
+  if (createdAtMs !== null) {
+    for (const days of [0, -1, 1]) {
+      const [year = "", month = "", day = ""] = new Date(createdAtMs + days * DAY_MS)
+        .toISOString()
+        .split(/[-T]/);
+      const found = await search(join(root, year, month, day), session, files, 0);
+      if (found !== null) return found;
+    }
+  }
+  return search(root, session, files, MAX_DEPTH);
+}
+
+/** Ids are UUIDv7: the first 48 bits are milliseconds since 1970. */
+function createdAt(session: string): number | null {
+  if (session[14] !== "7") return null;
+  const ms = Number.parseInt(session.replaceAll("-", "").slice(0, 12), 16);
+  return ms < 8.64e15 ? ms : null;
+}
+
+async function search(
+  directory: string,
+  session: string,
+  files: SessionFiles,
+  depth: number,
+): Promise<string | null> {
+  const entries = await files.list(directory);
+  const own = entries.find((entry) => !entry.directory && ROLLOUT.exec(entry.name)?.[1] === session);
+  if (own !== undefined) return join(directory, own.name);
+  if (depth === 0) return null;
+  for (const entry of entries.filter((one) => one.directory)) {
+    const found = await search(join(directory, entry.name), session, files, depth - 1);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+/** Names sort by date, so the last folders and files are the newest. */
+async function newestFiles(
+  directory: string,
+  files: SessionFiles,
+  depth = MAX_DEPTH,
+): Promise<readonly string[]> {
+  const entries = [...(await files.list(directory))].sort((one, other) => (one.name < other.name ? 1 : -1));
+  const paths: string[] = [];
+  for (const entry of entries) {
+    const path = join(directory, entry.name);
+    if (paths.length >= MAX_LISTED) break;
+    if (entry.directory && depth > 0) paths.push(...(await newestFiles(path, files, depth - 1)));
+    else if (!entry.directory && ROLLOUT.test(entry.name)) paths.push(path);
+  }
+  return paths.slice(0, MAX_LISTED);
+}
+
+async function metaOf(path: string, files: SessionFiles): Promise<JsonObject | null> {
+  const head = await files.head(path, HEAD_BYTES);
+  const line = parseObject(head?.split("\n", 1)[0] ?? "");
+  return stringIn(line, "type") === "session_meta" ? (objectIn(line, "payload") ?? null) : null;
+}
+
+async function foundIn(path: string, files: SessionFiles): Promise<FoundSession | null> {
+  const head = await files.head(path, HEAD_BYTES);
+  const id = ROLLOUT.exec(basename(path))?.[1];
+  const [first = "", ...rest] = head?.split("\n") ?? [];
+  const line = parseObject(first);
+  const meta = objectIn(line, "payload");
+  if (id === undefined || meta === undefined || stringIn(line, "type") !== "session_meta") return null;
+  return {
+    id,
+    cwd: stringIn(meta, "cwd") ?? null,
+    path,
+    createdAtMs: createdAt(id),
+    updatedAtMs: (await files.stat(path))?.mtimeMs ?? null,
+    title: titleIn(rest),
+  };
+}
+
+/** The first message that a person wrote; Codex puts its own context in front in the same role, as an element. */
+function titleIn(lines: readonly string[]): string | null {
+  for (const line of lines) {
+    if (!line.includes('"UserMessage"') && !line.includes('"user_message"')) continue;
+    const payload = objectIn(parseObject(line), "payload");
+    const content = objectIn(payload, "item")?.["content"];
+    const first: unknown = Array.isArray(content) ? content[0] : undefined;
+    const text = stringIn(first, "text") ?? stringIn(payload, "message");
+    if (text !== undefined && text.trim() !== "") return text.trim().slice(0, 120);
+  }
+  return null;
+}
