@@ -7,6 +7,8 @@
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { isatty } from "node:tty";
+import { claude } from "./as-claude.ts";
+import { codex } from "./as-codex.ts";
 import { demo } from "./as-demo.ts";
 import { chat } from "./chat.ts";
 import { type Journal, makeJournal, messageFacts, startFacts } from "./journal.ts";
@@ -15,7 +17,7 @@ import { type Conversation, type Persona, Refusal, type Request, type World } fr
 import { play } from "./play.ts";
 import { parseScript, planOf, type Step } from "./steps.ts";
 
-const PERSONAS: readonly Persona[] = [demo];
+const PERSONAS: readonly Persona[] = [demo, codex, claude];
 
 async function main(): Promise<number> {
   const out = makeOutput();

@@ -8,10 +8,14 @@ export interface ArgTable {
   readonly optional?: string;
   /** Takes every word up to the next option. */
   readonly variadic?: string;
+  /** Sub-commands: the first word that is one of them ends the reading. */
+  readonly commands?: string;
 }
 
 export interface Args {
   readonly words: readonly string[];
+  /** The sub-command and what follows it; null without one. */
+  readonly command: { readonly name: string; readonly rest: readonly string[] } | null;
   /** The first option that the table does not know, or that lacks its value. */
   readonly bad: string | null;
   has(name: string): boolean;
@@ -24,6 +28,8 @@ export function readArgs(argv: readonly string[], table: ArgTable): Args {
   const kinds = kindsOf(table);
   const found = new Map<string, string[]>();
   const words: string[] = [];
+  const commands = (table.commands ?? "").split(" ");
+  let command: Args["command"] = null;
   let bad: string | null = null;
   let at = 0;
   while (at < argv.length) {
@@ -34,6 +40,10 @@ export function readArgs(argv: readonly string[], table: ArgTable): Args {
       break;
     }
     if (!isOption(arg)) {
+      if (words.length === 0 && arg !== "" && commands.includes(arg)) {
+        command = { name: arg, rest: argv.slice(at) };
+        break;
+      }
       words.push(arg);
       continue;
     }
@@ -59,6 +69,7 @@ export function readArgs(argv: readonly string[], table: ArgTable): Args {
   }
   return {
     words,
+    command,
     bad,
     has: (name) => found.has(name),
     value: (name) => found.get(name)?.at(-1) ?? null,
@@ -66,10 +77,11 @@ export function readArgs(argv: readonly string[], table: ArgTable): Args {
   };
 }
 
-type Kinds = ReadonlyMap<string, { readonly name: string; readonly takes: keyof ArgTable }>;
+type Takes = "values" | "flags" | "optional" | "variadic";
+type Kinds = ReadonlyMap<string, { readonly name: string; readonly takes: Takes }>;
 
 function kindsOf(table: ArgTable): Kinds {
-  const kinds = new Map<string, { name: string; takes: keyof ArgTable }>();
+  const kinds = new Map<string, { name: string; takes: Takes }>();
   for (const takes of ["values", "flags", "optional", "variadic"] as const) {
     for (const group of (table[takes] ?? "").split(" ").filter(Boolean)) {
       const [name = "", ...aliases] = group.split("|");

@@ -140,7 +140,7 @@ const DIRECTIVES: Readonly<Record<string, Make>> = {
   "503": fail("overloaded", 503),
   network: fail("network", null),
   context: fail("context_full", 400),
-  busy: fail("busy", null),
+  busy: setup(() => ({ step: "fail", trouble: { kind: "busy", status: null, resetsAt: null } })),
   slow: setup((arg) => ({ step: "slow", ms: number(arg, 200) })),
   crlf: setup(() => ({ step: "crlf" })),
   split: setup(() => ({ step: "split" })),
