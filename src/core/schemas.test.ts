@@ -1,0 +1,48 @@
+/** The schemas and the types say the same, and the stored names change only on purpose. */
+import { readFileSync } from "node:fs";
+import { expect, expectTypeOf, test } from "vitest";
+import { z } from "zod";
+import type { AttemptRecord, Receipt, RunRecord } from "./records.ts";
+import { attemptSchema, receiptSchema, runSchema } from "./schemas.ts";
+
+type Writable<T> = T extends readonly (infer Item)[]
+  ? Writable<Item>[]
+  : T extends object
+    ? { -readonly [Key in keyof T]: Writable<T[Key]> }
+    : T;
+
+test("schemas and types agree", () => {
+  expectTypeOf<z.infer<typeof runSchema>>().toEqualTypeOf<Writable<RunRecord>>();
+  expectTypeOf<z.infer<typeof attemptSchema>>().toEqualTypeOf<Writable<AttemptRecord>>();
+  expectTypeOf<z.infer<typeof receiptSchema>>().toEqualTypeOf<Writable<Receipt>>();
+});
+
+interface Shape {
+  readonly properties?: Readonly<Record<string, Shape>>;
+  readonly items?: Shape;
+  readonly anyOf?: readonly Shape[];
+}
+
+/** `session.value`, `sessions[].at`: every key under which something is stored. */
+function keysOf(shape: Shape, path = ""): string[] {
+  return [
+    ...Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
+      const here = path === "" ? key : `${path}.${key}`;
+      return [here, ...keysOf(inner, here)];
+    }),
+    ...(shape.items === undefined ? [] : keysOf(shape.items, `${path}[]`)),
+    ...(shape.anyOf ?? []).flatMap((inner) => keysOf(inner, path)),
+  ];
+}
+
+test("test/golden/keys.json lists every stored key", () => {
+  const golden: unknown = JSON.parse(
+    readFileSync(new URL("../../test/golden/keys.json", import.meta.url), "utf8"),
+  );
+  const schemas = { "run.json": runSchema, "meta.json": attemptSchema, "receipt.json": receiptSchema };
+  const keys = Object.entries(schemas).map(([file, schema]) => [
+    file,
+    keysOf(z.toJSONSchema(schema, { unrepresentable: "any" }) as Shape),
+  ]);
+  expect(Object.fromEntries(keys)).toEqual(golden);
+});

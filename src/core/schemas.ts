@@ -1,0 +1,136 @@
+/**
+ * The shapes of the records in run directories, for checking files that something else may have written.
+ *
+ * A schema decides whether a file is good; the value that is used is the file's own, so fields that a later
+ * version added are kept. Costs start-up time: import it only where a file is read. The types are in
+ * `records.ts`, and `schemas.test.ts` holds both together.
+ */
+import { z } from "zod";
+import { TROUBLE_KINDS } from "./events.ts";
+import { HANDLE, isRunId } from "./ids.ts";
+
+const time = z.iso.datetime();
+const texts = z.array(z.string());
+const count = z.int().min(0);
+
+const source = z.enum(["chosen", "pty-output", "stdout", "stderr", "store", "adopted"]);
+
+const processIdentity = z.object({
+  /** Zero and negative numbers name process groups. */
+  pid: z.int().min(1).max(4_194_304),
+  start: z.string(),
+  boot: z.string(),
+  space: z.string(),
+});
+
+const seenSession = z.object({
+  value: z.string().min(1),
+  source,
+  at: time,
+  attempt: count,
+  verifiedAt: time.nullable(),
+});
+
+const escrow = z.object({
+  session: z.string(),
+  files: z.array(
+    z.object({ file: z.string(), restoreTo: z.string().nullable(), size: count, sha256: z.string() }),
+  ),
+  takenAt: time,
+});
+
+const trouble = z.object({
+  kind: z.enum(TROUBLE_KINDS),
+  message: z.string(),
+  resetsAt: z.exactOptional(z.string()),
+  status: z.exactOptional(z.number()),
+});
+
+const mode = z.enum(["pipe", "pty"]);
+
+const launch = z.object({
+  args: texts,
+  given: texts,
+  redacted: texts,
+  env: z.array(z.object({ name: z.string(), value: z.string().nullable() })),
+  mode,
+  interactive: z.boolean(),
+  isolate: z.enum(["dir", "worktree"]).nullable(),
+  escrow: z.boolean(),
+  trustCwd: z.boolean(),
+  program: z.string(),
+  version: z.string().nullable(),
+  message: z.string().nullable(),
+});
+
+export const runSchema = z.object({
+  v: z.literal(1),
+  handle: z.string().regex(HANDLE),
+  runId: z.string().refine(isRunId),
+  runDirectory: z.string(),
+  agentName: z.string().min(1),
+  session: z.object({
+    field: z.string().nullable(),
+    value: z.string().min(1).nullable(),
+    source: source.nullable(),
+    verifiedAt: time.nullable(),
+  }),
+  sessions: z.array(seenSession),
+  launch,
+  cwd: z.string(),
+  engineHome: z.string().nullable(),
+  status: z.enum(["running", "completed", "failed", "interrupted", "cancelled", "diverged"]),
+  attempts: count,
+  subject: z.string().nullable(),
+  name: z.string().nullable(),
+  escrow: escrow.nullable(),
+  createdAt: time,
+  updatedAt: time,
+});
+
+export const attemptSchema = z.object({
+  v: z.literal(1),
+  runId: z.string().refine(isRunId),
+  n: z.int().min(1),
+  kind: z.enum(["start", "resume", "fork", "fresh"]),
+  state: z.enum(["intended", "running", "ended"]),
+  mode,
+  interactive: z.boolean(),
+  program: z.string(),
+  args: texts,
+  native: texts,
+  cwd: z.string(),
+  message: z.string().nullable(),
+  owner: processIdentity,
+  agent: processIdentity.nullable(),
+  asked: z.string().nullable(),
+  reported: z.array(seenSession),
+  engineVersion: z.string().nullable(),
+  startedAt: time,
+  endedAt: time.nullable(),
+  exit: z.object({ code: z.int().nullable(), signal: z.string().nullable() }).nullable(),
+  outcome: z
+    .object({
+      result: z.enum(["completed", "failed", "interrupted", "cancelled", "diverged"]),
+      reason: z.string(),
+      trouble: z.exactOptional(trouble),
+    })
+    .nullable(),
+  tokens: z.object({ input: z.number(), output: z.number() }).nullable(),
+  bytes: z.object({ stdout: count, stderr: count }),
+  diagnostics: texts,
+});
+
+export const receiptSchema = z.object({
+  v: z.literal(1),
+  runId: z.string().refine(isRunId),
+  attempt: z.int().min(1),
+  asked: z.string(),
+  reported: z.string().nullable(),
+  verified: z.enum(["engine_reported", "store_confirmed", "not_verified", "diverged"]),
+  cwd: z.string(),
+  engineVersion: z.string().nullable(),
+  restoredFromEscrow: z.boolean(),
+  options: z.object({ kept: texts, dropped: texts, rewritten: texts }),
+  at: time,
+});
