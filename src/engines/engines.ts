@@ -1,4 +1,5 @@
 /** The engines that come with Reprise. Adding one is a line here, a file, a fixtures folder and a page in docs. */
+import { claude } from "./claude.ts";
 import { codex } from "./codex.ts";
 import { demo } from "./demo.ts";
 import type { Engine } from "./engine.ts";
@@ -6,7 +7,7 @@ import type { Engine } from "./engine.ts";
 export { DEMO_PROGRAM } from "./demo.ts";
 export { keepNative } from "./grammar.ts";
 
-export const ENGINES: readonly Engine[] = [codex, demo];
+export const ENGINES: readonly Engine[] = [codex, claude, demo];
 
 export function findEngine(id: string): Engine | undefined {
   return ENGINES.find((engine) => engine.id === id);

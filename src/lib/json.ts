@@ -47,12 +47,12 @@ export function fieldIn(value: unknown, key: string): unknown {
 }
 
 /**
- * Does the outermost object of a JSON text name a key twice? `JSON.parse` lets the last one win, other readers
- * the first, so such a text says two things at once. The text must already be known to parse.
+ * Does any object in a JSON text name a key twice? `JSON.parse` lets the last one win, other readers the first, so
+ * such a text says two things at once. The text must already be known to parse.
  */
 export function hasDuplicateKeys(text: string): boolean {
-  const seen = new Set<string>();
-  let depth = 0;
+  /** The keys of each open object, innermost last; null for an open array. */
+  const open: (Set<string> | null)[] = [];
   let keyNext = false;
   for (let at = 0; at < text.length; at += 1) {
     const char = text[at];
@@ -60,17 +60,17 @@ export function hasDuplicateKeys(text: string): boolean {
       const start = at;
       at += 1;
       while (at < text.length && text[at] !== '"') at += text[at] === "\\" ? 2 : 1;
-      if (depth === 1 && keyNext) {
-        const key = parseJson(text.slice(start, at + 1));
-        if (typeof key !== "string" || seen.has(key)) return true;
-        seen.add(key);
-        keyNext = false;
-      }
+      const keys = open.at(-1);
+      if (!keyNext || keys === undefined || keys === null) continue;
+      const key = String(parseJson(text.slice(start, at + 1)));
+      if (keys.has(key)) return true;
+      keys.add(key);
+      keyNext = false;
     } else if (char === "{" || char === "[") {
-      depth += 1;
-      keyNext = depth === 1 && char === "{";
-    } else if (char === "}" || char === "]") depth -= 1;
-    else if (char === "," && depth === 1) keyNext = true;
+      open.push(char === "{" ? new Set() : null);
+      keyNext = char === "{";
+    } else if (char === "}" || char === "]") open.pop();
+    else if (char === ",") keyNext = true;
   }
   return false;
 }

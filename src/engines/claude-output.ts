@@ -1,0 +1,168 @@
+/** What Claude Code prints with `--output-format stream-json` or `json`, understood line by line. */
+import type { EngineEvent } from "../core/events.ts";
+import {
+  arrayIn,
+  hasDuplicateKeys,
+  isObject,
+  type JsonObject,
+  numberIn,
+  objectIn,
+  parseJson,
+  stringIn,
+} from "../lib/json.ts";
+import type { OutputReader } from "./engine.ts";
+import { troubleOf, type TroublePattern } from "./troubles.ts";
+
+const PATTERNS: readonly TroublePattern[] = [
+  ["session_lost", /^no conversation found/i],
+  ["auth", /not logged in|authentication_failed|failed to authenticate/i],
+  ["quota", /billing_error/],
+];
+
+export function claudeReader(id: RegExp, now: () => number): OutputReader {
+  let session: string | undefined;
+  const tools = new Map<string, string>();
+  /** Messages whose text came in pieces and is repeated whole. */
+  const streamed = new Set<string>();
+
+  function named(line: JsonObject, text: string): readonly EngineEvent[] {
+    const found = stringIn(line, "session_id") ?? "";
+    if (!id.test(found) || hasDuplicateKeys(text)) return [{ type: "unknown" }];
+    if (found === session) return [];
+    session = found;
+    return [{ type: "session", session: found }];
+  }
+
+  function event(line: JsonObject, text: string): readonly EngineEvent[] {
+    const type = stringIn(line, "type");
+    const kind = type === "system" ? `system/${stringIn(line, "subtype") ?? ""}` : (type ?? "");
+    switch (kind) {
+      case "system/init":
+        return [...named(line, text), { type: "turn_started" }];
+      case "system/api_retry":
+        return [retry(line, now())];
+      case "stream_event":
+        return partial(objectIn(line, "event"), isMain(line) ? streamed : null);
+      case "assistant":
+        return said(line, tools, streamed);
+      case "user":
+        return answered(line, tools);
+      case "result":
+        // A session that was never opened is reported with the id asked for, or with one made up.
+        return [...(neverBegan(line) ? [] : named(line, text)), ...ended(line, now())];
+      default:
+        return [{ type: "unknown" }];
+    }
+  }
+
+  return {
+    line(stream, text) {
+      if (stream === "stderr") return [];
+      const parsed = parseJson(text);
+      // `json` with `--verbose` is one array of all events.
+      const lines = Array.isArray(parsed) ? parsed.filter(isObject) : isObject(parsed) ? [parsed] : [];
+      return lines.length === 0 ? [{ type: "unknown" }] : lines.flatMap((line) => event(line, text));
+    },
+    end: () => [],
+  };
+}
+
+/** What a sub-agent says is forwarded with the id of the tool call that it serves. */
+function isMain(line: JsonObject): boolean {
+  return stringIn(line, "parent_tool_use_id") === undefined;
+}
+
+function neverBegan(line: JsonObject): boolean {
+  return stringIn(line, "subtype") === "error_during_execution" && numberIn(line, "num_turns") === 0;
+}
+
+function retry(line: JsonObject, nowMs: number): EngineEvent {
+  const status = numberIn(line, "error_status");
+  const delayMs = numberIn(line, "retry_delay_ms");
+  const why = stringIn(line, "error") ?? "unknown";
+  const kind = troubleOf(why, nowMs, { patterns: PATTERNS, ...(status === undefined ? {} : { status }) });
+  // Without a status the request never got an answer.
+  const trouble =
+    kind.kind === "other" && status === undefined ? { ...kind, kind: "network" as const } : kind;
+  return { type: "retry", trouble, ...(delayMs === undefined ? {} : { delayMs }) };
+}
+
+function partial(event: JsonObject | undefined, streamed: Set<string> | null): readonly EngineEvent[] {
+  const message = stringIn(objectIn(event, "message"), "id");
+  if (message !== undefined) streamed?.add(message);
+  const delta = objectIn(event, "delta");
+  const text = stringIn(delta, "type") === "text_delta" ? stringIn(delta, "text") : undefined;
+  return text === undefined || streamed === null ? [] : [{ type: "text", text, delta: true }];
+}
+
+function said(
+  line: JsonObject,
+  tools: Map<string, string>,
+  streamed: ReadonlySet<string>,
+): readonly EngineEvent[] {
+  const message = objectIn(line, "message");
+  // The synthetic message repeats an API error that `result` reports.
+  const silent =
+    !isMain(line) ||
+    line["is_api_error_message"] === true ||
+    stringIn(line, "error") !== undefined ||
+    streamed.has(stringIn(message, "id") ?? "");
+  return arrayIn(message, "content").flatMap((block): EngineEvent[] => {
+    const type = stringIn(block, "type");
+    if (type === "text") return silent ? [] : [{ type: "text", text: stringIn(block, "text") ?? "" }];
+    if (type !== "tool_use") return [];
+    const name = stringIn(block, "name") ?? "tool";
+    const id = stringIn(block, "id") ?? name;
+    tools.set(id, name);
+    const detail = detailOf(objectIn(block, "input"));
+    return [{ type: "tool", state: "started", id, name, ...(detail === undefined ? {} : { detail }) }];
+  });
+}
+
+function detailOf(input: JsonObject | undefined): string | undefined {
+  for (const key of ["command", "file_path", "path", "pattern", "url", "query", "description"]) {
+    const value = stringIn(input, key);
+    if (value !== undefined) return value.slice(0, 200);
+  }
+  return undefined;
+}
+
+function answered(line: JsonObject, tools: Map<string, string>): readonly EngineEvent[] {
+  return arrayIn(objectIn(line, "message"), "content").flatMap((block): EngineEvent[] => {
+    const text = stringIn(block, "text");
+    if (text?.startsWith("[Request interrupted") === true) return [{ type: "notice", message: text }];
+    const id = stringIn(block, "tool_use_id");
+    if (stringIn(block, "type") !== "tool_result" || id === undefined) return [];
+    const ok = !(isObject(block) && block["is_error"] === true);
+    return [{ type: "tool", state: "ended", id, name: tools.get(id) ?? "tool", ok }];
+  });
+}
+
+function ended(line: JsonObject, nowMs: number): readonly EngineEvent[] {
+  const denied: EngineEvent[] = arrayIn(line, "permission_denials").map((denial) => ({
+    type: "notice",
+    message: `Not permitted: ${[stringIn(denial, "tool_name"), detailOf(objectIn(denial, "tool_input"))].filter(Boolean).join(" ")}`,
+  }));
+  const usage = objectIn(line, "usage");
+  const count = (key: string) => numberIn(usage, key) ?? 0;
+  const input =
+    count("input_tokens") + count("cache_creation_input_tokens") + count("cache_read_input_tokens");
+  const tokens: EngineEvent[] =
+    usage === undefined ? [] : [{ type: "usage", tokens: { input, output: count("output_tokens") } }];
+  return [...denied, ...tokens, verdict(line, nowMs)];
+}
+
+/** An API failure is `subtype: "success"` with `is_error`; `terminal_reason` differs between versions. */
+function verdict(line: JsonObject, nowMs: number): EngineEvent {
+  const subtype = stringIn(line, "subtype") ?? "";
+  if (line["is_error"] !== true && !subtype.startsWith("error"))
+    return { type: "turn_ended", result: "completed" };
+  const errors = arrayIn(line, "errors").filter((error) => typeof error === "string");
+  const message = stringIn(line, "result") ?? errors.join(" ");
+  const status = numberIn(line, "api_error_status");
+  const trouble = troubleOf(message === "" ? subtype : message, nowMs, {
+    patterns: PATTERNS,
+    ...(status === undefined ? {} : { status }),
+  });
+  return { type: "turn_ended", result: "failed", trouble };
+}

@@ -1,0 +1,134 @@
+/**
+ * Claude Code's own files: transcripts in `projects/<slug of the cwd>/<session id>.jsonl`, and the registry of
+ * live processes in `sessions/<pid>.json`.
+ */
+import { basename, join } from "node:path";
+import { numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import type { FoundSession, HolderHint, Located, SessionFiles, Where } from "./engine.ts";
+
+/** Attachments in front of the first message are large: a one-turn transcript has some 134 KB. */
+const PART_BYTES = 524_288;
+const MAX_LISTED = 500;
+const MAX_SLUG = 200;
+const TRANSCRIPT = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/i;
+const REGISTRY = /^\d{1,10}\.json$/;
+
+/** The directory of this cwd first, as 2.1.197 looks nowhere else; 2.1.325 finds a session in any. */
+export async function locateTranscript(session: string, where: Where, files: SessionFiles): Promise<Located> {
+  const root = join(where.home, "projects");
+  const own = slug(where.cwd);
+  const others = (await files.list(root)).filter((entry) => entry.directory && entry.name !== own);
+  let unusable: Located | null = null;
+  for (const project of [own, ...others.map((entry) => entry.name)]) {
+    const path = join(root, project, `${session}.jsonl`);
+    const entry = await files.stat(path);
+    if (entry === null || entry.directory) continue;
+    const { cwd, messages } = await look(path, files);
+    if (messages) {
+      const restoreTo = join("projects", project, `${session}.jsonl`);
+      return { state: "present", files: [{ path, restoreTo }], cwd, updatedAtMs: entry.mtimeMs };
+    }
+    const why = "it holds no message, so Claude neither continues it nor takes its id again";
+    unusable ??= { state: "unusable", path, why, damaged: true };
+  }
+  return unusable ?? { state: "absent", searched: root };
+}
+
+/** Newest first. */
+export async function listTranscripts(
+  { home, cwd }: { home: string; cwd: string | null },
+  files: SessionFiles,
+): Promise<readonly FoundSession[]> {
+  const root = join(home, "projects");
+  const projects = (await files.list(root)).filter(
+    (entry) => entry.directory && (cwd === null || entry.name === slug(cwd)),
+  );
+  const paths: { readonly path: string; readonly mtimeMs: number }[] = [];
+  for (const project of projects) {
+    for (const entry of await files.list(join(root, project.name))) {
+      if (!entry.directory && TRANSCRIPT.test(entry.name)) {
+        paths.push({ path: join(root, project.name, entry.name), mtimeMs: entry.mtimeMs });
+      }
+    }
+  }
+  paths.sort((one, other) => other.mtimeMs - one.mtimeMs);
+  const found: FoundSession[] = [];
+  for (const { path, mtimeMs } of paths.slice(0, MAX_LISTED)) {
+    const id = TRANSCRIPT.exec(basename(path))?.[1];
+    const seen = await look(path, files);
+    // Two directories may share a slug; the transcript says which one it was.
+    const elsewhere = cwd !== null && seen.cwd !== null && seen.cwd !== cwd;
+    if (id === undefined || !seen.messages || elsewhere) continue;
+    const { createdAtMs, title } = seen;
+    found.push({ id, cwd: seen.cwd, path, createdAtMs, updatedAtMs: mtimeMs, title });
+  }
+  return found;
+}
+
+/** Entries survive a kill -9: the caller compares the start time. Other files there are private keys. */
+export async function claudeHolder(
+  session: string,
+  { home }: Where,
+  files: SessionFiles,
+): Promise<HolderHint | null> {
+  const registry = join(home, "sessions");
+  for (const entry of await files.list(registry)) {
+    if (entry.directory || !REGISTRY.test(entry.name)) continue;
+    const record = parseObject((await files.head(join(registry, entry.name), 16_384)) ?? "");
+    const pid = numberIn(record, "pid");
+    if (pid !== undefined && stringIn(record, "sessionId") === session) {
+      return { pid, start: stringIn(record, "procStart") ?? null };
+    }
+  }
+  return null;
+}
+
+/** As Claude names a project's directory; `cwd` has its symlinks resolved. */
+function slug(cwd: string): string {
+  const name = cwd.replace(/[^a-zA-Z0-9]/g, "-");
+  if (name.length <= MAX_SLUG) return name;
+  let hash = 0;
+  for (let at = 0; at < cwd.length; at += 1) hash = ((hash << 5) - hash + cwd.charCodeAt(at)) | 0;
+  return `${name.slice(0, MAX_SLUG)}-${Math.abs(hash).toString(36)}`;
+}
+
+interface Look {
+  readonly messages: boolean;
+  readonly cwd: string | null;
+  readonly createdAtMs: number | null;
+  readonly title: string | null;
+}
+
+/** A truncated last line and lines that are no JSON are skipped, as Claude does. */
+async function look(path: string, files: SessionFiles): Promise<Look> {
+  const head = (await files.head(path, PART_BYTES)) ?? "";
+  const start = messagesIn(head);
+  // What stands in front of the first message may be longer than the part that was read.
+  const found = start.length > 0 ? start : messagesIn((await files.tail(path, PART_BYTES)) ?? "");
+  const [first] = found;
+  const created = Date.parse(stringIn(first, "timestamp") ?? "");
+  const title = start.map(userText).find((text) => text !== null) ?? null;
+  return {
+    messages: found.length > 0,
+    cwd: stringIn(first, "cwd") ?? null,
+    createdAtMs: Number.isNaN(created) ? null : created,
+    title,
+  };
+}
+
+function messagesIn(text: string) {
+  return text.split("\n").flatMap((line) => {
+    if (!line.includes('"user"') && !line.includes('"assistant"')) return [];
+    const record = parseObject(line);
+    const type = stringIn(record, "type");
+    return record !== undefined && (type === "user" || type === "assistant") ? [record] : [];
+  });
+}
+
+function userText(record: unknown): string | null {
+  if (stringIn(record, "type") !== "user") return null;
+  const content = objectIn(record, "message")?.["content"];
+  const first: unknown = Array.isArray(content) ? content[0] : undefined;
+  const text = (typeof content === "string" ? content : (stringIn(first, "text") ?? "")).trim();
+  return text === "" || text.startsWith("<") ? null : text.slice(0, 120);
+}

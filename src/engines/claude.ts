@@ -1,0 +1,356 @@
+/** Claude Code, driven through `claude -p --output-format stream-json`. Notes and quirks: docs/engines/claude.md */
+import { join } from "node:path";
+import { Fault } from "../core/faults.ts";
+import { claudeReader } from "./claude-output.ts";
+import { claudeHolder, listTranscripts, locateTranscript } from "./claude-store.ts";
+import type { Ask, Command, Engine } from "./engine.ts";
+import {
+  assertComplete,
+  assertNoPrompt,
+  describe,
+  type Given,
+  type Grammar,
+  type Guard,
+  has,
+  lastWins,
+  type OptionSpec,
+  override,
+  type Parsed,
+  parseArgs,
+  render,
+  splitForResume,
+  valueOf,
+} from "./grammar.ts";
+import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
+
+/** Claude keeps the case in which an id was given. */
+const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+/** Wider is higher. `manual` is the newer name of `default`. */
+const MODES: Readonly<Record<string, number>> = {
+  plan: 0,
+  dontAsk: 1,
+  default: 2,
+  manual: 2,
+  acceptEdits: 3,
+  auto: 4,
+  bypassPermissions: 5,
+};
+const mode: Guard = { scale: "mode", rank: (value) => MODES[value ?? ""] ?? null };
+const bypass: Guard = { scale: "mode", rank: () => 5 };
+
+/** One option a line, `|` between its spellings; `<>` takes a value, `[]` may take one, `...` takes many. */
+function table(lines: string, common: Omit<OptionSpec, "names" | "takes" | "repeatable"> = {}): OptionSpec[] {
+  return lines
+    .trim()
+    .split(/\s*\n\s*/)
+    .map((line) => {
+      const [names = "", value = ""] = line.split(" ");
+      const takes = {
+        "": "none",
+        "<>": "value",
+        "<>*": "value",
+        "[]": "optional",
+        "...": "variadic",
+      } as const;
+      return {
+        names: names.split("|"),
+        takes: takes[value as keyof typeof takes],
+        ...(value === "..." || value === "<>*" ? { repeatable: true } : {}),
+        ...common,
+      };
+    });
+}
+
+/** 2.1.325, with the hidden options that people use; 2.1.197 has fewer and none that differs. */
+const grammar: Grammar = {
+  commands: {
+    "": `agents attach auth auto-mode doctor gateway import install logs mcp plugin|plugins project purge respawn rm
+      setup-token stop|kill ultrareview update|upgrade remote-control|rc`.split(/\s+/),
+  },
+  options: [
+    ...table(
+      `--model <>
+      --fallback-model <>
+      --effort <>
+      --autocompact <>
+      --betas ...
+      --system-prompt <>
+      --system-prompt-file <>
+      --append-system-prompt <>
+      --append-system-prompt-file <>
+      --system-prompt-snapshot <>
+      --exclude-dynamic-system-prompt-sections
+      --brief
+      --debug|-d []
+      --debug-to-stderr|-d2e
+      --debug-file <>
+      --thinking <>
+      --max-thinking-tokens <>`,
+    ),
+    ...table(
+      `--max-turns <>
+      --max-budget-usd <>
+      --task-budget <>
+      --json-schema <>
+      --include-partial-messages
+      --include-hook-events
+      --forward-subagent-text
+      --prompt-suggestions []`,
+      { only: "headless" },
+    ),
+    ...table(
+      `--ax-screen-reader
+      --teammate-mode <>`,
+      { only: "ui" },
+    ),
+    ...table(
+      `--add-dir ...
+      --allowedTools|--allowed-tools ...
+      --tools ...
+      --mcp-config ...
+      --settings <>
+      --setting-sources <>
+      --managed-settings <>
+      --plugin-dir <>*
+      --plugin-dir-no-mcp <>*
+      --plugin-url <>*
+      --agent <>
+      --agents <>
+      --chrome
+      --ide
+      --bare
+      --safe-mode
+      --permission-prompt-tool <>
+      --permission-prompts <>
+      --allow-dangerously-skip-permissions
+      --enable-auto-mode
+      --remote-control|--rc []
+      --remote-control-session-name-prefix <>
+      --channels ...`,
+      { guard: "grant" },
+    ),
+    ...table(
+      `--disallowedTools|--disallowed-tools ...
+      --restricted
+      --strict-mcp-config
+      --disable-slash-commands
+      --no-chrome`,
+      { guard: "limit" },
+    ),
+    ...table("--permission-mode <>", { guard: mode }),
+    ...table("--dangerously-skip-permissions", { guard: bypass }),
+    ...table(
+      `--print|-p
+      --verbose
+      --output-format <>
+      --input-format <>
+      --replay-user-messages
+      --help|-h
+      --version|-v`,
+      { bears: "output" },
+    ),
+    ...table(
+      `--session-id <>
+      --resume|-r []
+      --continue|-c
+      --fork-session
+      --from-pr []
+      --resume-session-at <>`,
+      { bears: "session" },
+    ),
+    // A resume goes back into the worktree by itself.
+    ...table(
+      `--name|-n <>
+      --file ...
+      --worktree|-w []
+      --tmux
+      --prefill <>
+      --init`,
+      { bears: "once" },
+    ),
+    ...table("--no-session-persistence", { refuse: "claude saves no session with it" }),
+    ...table(
+      `--bg|--background
+      --cloud []
+      --remote []
+      --environment <>
+      --teleport []
+      --desktop`,
+      { refuse: "the session belongs to another process or machine" },
+    ),
+  ],
+};
+
+export const claude: Engine = {
+  id: "claude",
+  title: "Claude Code",
+  program: "claude",
+  tested: ["2.1.197", "2.1.325"],
+  session: { field: "session_id", format: ID },
+  can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: true },
+  grammar,
+
+  home(env) {
+    const { CLAUDE_CONFIG_DIR: own = "", HOME: home = "" } = env;
+    if (own !== "") return own;
+    return home === "" ? null : join(home, ".claude");
+  },
+  homeEnv: (home) => ({ CLAUDE_CONFIG_DIR: home }),
+  version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
+  opensUi: (args) => opensUi(parseArgs(grammar, args)),
+
+  command(ask) {
+    if (ask.kind === "resume" || ask.kind === "fork") return again(ask, ask.kind);
+    return ask.message === null ? untouched(ask) : start(ask, ask.message);
+  },
+
+  reader: (now) => claudeReader(ID, now),
+
+  explainExit({ code }, stderrTail, nowMs) {
+    if (code === 0) return null;
+    const error = stderrTail
+      .split("\n")
+      .findLast((line) => kindIn(line.trim(), EXITS) !== null || /^error: /i.test(line.trim()));
+    return error === undefined ? null : troubleOf(error.trim(), nowMs, { patterns: EXITS });
+  },
+
+  locate: locateTranscript,
+  sessions: listTranscripts,
+  holder: claudeHolder,
+};
+
+const EXITS: readonly TroublePattern[] = [
+  ["session_lost", /no conversation found/i],
+  ["auth", /not logged in|please run \/login/i],
+  [
+    "usage",
+    /^error: |invalid session id|is already in use|unknown option|cannot be used with root|requires --verbose|input must be provided/i,
+  ],
+];
+
+function opensUi(parsed: Parsed): boolean {
+  const without = ["--print", "--help", "--version", "--background", "--desktop"];
+  return parsed.commands.length === 0 && !without.some((name) => has(parsed, name));
+}
+
+/** Claude prints one JSON event a line only with both options. */
+function isStructured(parsed: Parsed): boolean {
+  return (
+    has(parsed, "--print") && valueOf(parsed, "--output-format") === "stream-json" && has(parsed, "--verbose")
+  );
+}
+
+function untouched(ask: Ask): Command {
+  const { given, session } = ask;
+  const parsed = parseArgs(grammar, given);
+  const chosen =
+    given.length === 0 && ask.interactive && session !== null ? ["--session-id", valid(session)] : [];
+  return {
+    ...plain([...chosen, ...given], parsed),
+    headless: !opensUi(parsed),
+    structured: isStructured(parsed),
+    expects: chosen.length > 0 ? session : expectedBy(parsed),
+    options: { kept: describe(parsed.options), dropped: [], rewritten: [] },
+  };
+}
+
+function start(ask: Ask, message: string): Command {
+  const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
+  const fresh = ask.kind === "fresh";
+  if (!fresh) {
+    const [command] = recorded.commands;
+    if (command !== undefined) {
+      throw new Fault(
+        "usage",
+        `A message cannot be combined with \`claude ${command}\`; give the native arguments alone.`,
+      );
+    }
+    assertNoPrompt(recorded);
+    if (valueOf(recorded, "--input-format") === "stream-json") {
+      throw new Fault(
+        "usage",
+        "A message is plain text: it cannot be combined with --input-format stream-json.",
+      );
+    }
+  }
+  const parsed = override(recorded, parseArgs(grammar, ask.native, true));
+  assertComplete(parsed);
+  const leftOut = ({ spec }: Given) =>
+    spec !== null && fresh && (spec.bears === "session" || spec.bears === "output");
+  const options = lastWins(parsed.options).filter((option) => !leftOut(option));
+  const own: Parsed = { ...parsed, options };
+  const picks = options.some(({ spec }) => spec?.bears === "session");
+  const chosen = picks || ask.session === null ? [] : ["--session-id", valid(ask.session)];
+  const shared = {
+    expects: picks ? expectedBy(own) : ask.session,
+    options: { kept: describe(options), dropped: describe(parsed.options.filter(leftOut)), rewritten: [] },
+  };
+  if (ask.interactive) {
+    const args = [...chosen, ...render(options), "--", message];
+    return { ...plain(args, own), ...shared, headless: false, structured: false };
+  }
+  const format = valueOf(own, "--output-format");
+  const output = [
+    ...(has(own, "--print") ? [] : ["-p"]),
+    ...(format === undefined ? ["--output-format", "stream-json"] : []),
+    ...(has(own, "--verbose") || (format !== undefined && format !== "stream-json") ? [] : ["--verbose"]),
+  ];
+  return {
+    ...plain([...output, ...chosen, ...render(options)], own),
+    ...shared,
+    stdin: message,
+    headless: true,
+    structured: format === undefined || format === "stream-json",
+  };
+}
+
+function again(ask: Ask, kind: "resume" | "fork"): Command {
+  const { session, forkTo, message } = ask;
+  if (session === null || !ID.test(session)) {
+    throw new Fault("session_unknown", `${JSON.stringify(session)} is not a Claude session id.`);
+  }
+  const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
+  const parsed = override(recorded, parseArgs(grammar, ask.native, true));
+  const { root, before, after, dropped } = splitForResume(parsed, ask.interactive ? "ui" : "headless");
+  const kept = [...root, ...before, ...after];
+  const chosen = forkTo === null ? [] : ["--session-id", valid(forkTo)];
+  const resume = ["--resume", session, ...(kind === "fork" ? ["--fork-session", ...chosen] : [])];
+  const shared = {
+    env: {},
+    expects: kind === "fork" ? forkTo : session,
+    options: {
+      kept: describe(kept),
+      dropped: [...describe(dropped), ...recorded.words.map((word) => JSON.stringify(word))],
+      rewritten: [],
+    },
+  };
+  if (ask.interactive) {
+    const words = message === null ? [] : ["--", message];
+    const args = [...resume, ...render(kept), ...words];
+    return { ...shared, args, stdin: null, headless: false, structured: false };
+  }
+  if (message === null) throw new Fault("message_invalid", "Claude needs a message to go on without its UI.");
+  const args = ["-p", "--output-format", "stream-json", "--verbose", ...resume, ...render(kept)];
+  return { ...shared, args, stdin: message, headless: true, structured: true };
+}
+
+function plain(args: readonly string[], parsed: Parsed) {
+  const ephemeral = has(parsed, "--no-session-persistence")
+    ? { ephemeral: "claude saves no session with --no-session-persistence" }
+    : {};
+  return { args, stdin: null, env: {}, ...ephemeral };
+}
+
+/** The id that the user's own arguments choose or continue. */
+function expectedBy(parsed: Parsed): string | null {
+  const chosen = valueOf(parsed, "--session-id");
+  if (chosen !== undefined) return valid(chosen ?? "");
+  const continued = valueOf(parsed, "--resume") ?? "";
+  return ID.test(continued) && !has(parsed, "--fork-session") ? continued : null;
+}
+
+function valid(id: string): string {
+  if (ID.test(id)) return id;
+  throw new Fault("usage", `${JSON.stringify(id)} is not a session id: Claude accepts UUIDs only.`);
+}
