@@ -12,6 +12,8 @@ const args = process.argv.slice(2);
 if (args[0] === "--version" || args[0] === "-V") process.stdout.write(`${VERSION}\n`);
 else {
   const { main } = await import("./cli/cli.ts");
-  const { openDeps } = await import("./setup.ts");
-  process.exitCode = await main(args, openDeps);
+  process.exitCode = await main(args, {
+    open: async (options) => (await import("./setup.ts")).openDeps(options),
+    configure: async (deps, options) => (await import("./setup.ts")).configure(deps, options),
+  });
 }

@@ -13,7 +13,13 @@ import { type Context, type OpenOptions, readTerminal, stderrLog, type Terminal 
 /** A command's exit code. Faults are thrown, not returned. */
 export type Run = (args: readonly string[], context: Context) => Promise<number>;
 
-export type OpenDeps = (options: OpenOptions & { readonly log: Log; readonly terminal: Terminal }) => Promise<Deps>;
+/** How `main.ts` gives commands the world outside. */
+export interface World {
+  open(options: WorldOptions): Promise<Deps>;
+  configure(deps: Deps, options: WorldOptions): Promise<Deps>;
+}
+
+export type WorldOptions = OpenOptions & { readonly log: Log; readonly terminal: Terminal };
 
 export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(): Promise<{ run: Run }> }>> = {
   start: { summary: "start an agent and record everything it does", load: () => import("./start.ts") },
@@ -31,7 +37,7 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
   completion: { summary: "print shell completion for bash, zsh or fish", load: () => import("./completion.ts") },
 };
 
-export async function main(args: readonly string[], openDeps: OpenDeps): Promise<number> {
+export async function main(args: readonly string[], world: World): Promise<number> {
   const [name, ...rest] = args;
   const ownArgs = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
   const json = ownArgs.includes("--json");
@@ -46,10 +52,11 @@ export async function main(args: readonly string[], openDeps: OpenDeps): Promise
     print: (text) => void process.stdout.write(`${harmlessButPainted(text)}\n`),
     printJson: (value) => void process.stdout.write(`${JSON.stringify(value, null, terminal.stdout ? 2 : 0)}\n`),
     open: async (options = {}) => {
-      const deps = await openDeps({ ...options, log, terminal });
+      const deps = await world.open({ ...options, log, terminal });
       opened.push(deps);
       return deps;
     },
+    configure: (deps, options) => world.configure(deps, { ...options, log, terminal }),
   };
   surviveClosedOutput();
   try {

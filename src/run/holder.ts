@@ -39,6 +39,8 @@ export interface Job {
   readonly version: Promise<string | null>;
   /** Warnings that belong to the attempt. */
   readonly diagnostics: readonly string[];
+  /** Locks a session that the engine named; rejects when another attempt has it. */
+  onSession(session: string): Promise<void>;
 }
 
 /** What the caller sees of a live attempt, and how it asks it to stop. */
@@ -49,9 +51,15 @@ export interface Watch {
   /** Once a second, and whenever it matters. */
   status(status: LiveStatus): void;
   /** The agent lives. Interactive callers type and resize through this. */
-  live(controls: { write(data: Buffer): void; resize(cols: number, rows: number): void }): void;
+  live(controls: LiveControls): void;
   /** Registers the one listener for stop requests. */
   onStop(listener: (request: StopRequest) => void): void;
+}
+
+export interface LiveControls {
+  readonly interactive: boolean;
+  write(data: Buffer): void;
+  resize(cols: number, rows: number): void;
 }
 
 /** interrupt: ask the agent to stop. end: end it now. The signals are those that Reprise itself received. */
@@ -119,7 +127,11 @@ class Holder {
     this.#agent = agent;
     this.#ledger.save({ attempt: { state: "running", agent: agent.identity } });
     this.#ledger.onLeaseLost(() => this.#end({ by: "storage", what: "another process took over this run" }, "terminate"));
-    watch.live(agent);
+    watch.live({
+      interactive: this.#job.interactive,
+      write: (data) => agent.write(data),
+      resize: (cols, rows) => agent.resize(cols, rows),
+    });
     watch.onStop((request) => this.#stopRequested(request));
     const ticking = setInterval(() => this.#tick(watch), 1_000);
     const finding = this.#job.interactive ? setInterval(() => void this.#findSession(), 2_000) : null;
@@ -205,6 +217,7 @@ class Holder {
     const next: SeenSession = { value, source, at, attempt: n, verifiedAt: at };
     const now = observe(reported, next);
     if (now === reported) return;
+    void this.#lock(value);
     const { session } = settle(now, new Set());
     this.#ledger.save({
       attempt: { reported: now },
@@ -213,6 +226,15 @@ class Holder {
         session: sessionOf(this.#job.engine.session.field, session, this.#ledger.run.session),
       },
     });
+  }
+
+  async #lock(session: string): Promise<void> {
+    try {
+      await this.#job.onSession(session);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      this.#deps.log.warn(error.message);
+    }
   }
 
   #stopRequested(request: StopRequest): void {
@@ -224,8 +246,10 @@ class Holder {
   /** The first reason stays: what follows only ends the agent faster. */
   #end(reason: StopReason, from: "interrupt" | "terminate" | "kill"): void {
     this.#stop ??= reason;
-    const ending = this.#agent?.end(from, reason.by === "user" && from === "interrupt");
-    if (ending !== undefined) this.#ending = ending;
+    if (this.#agent === null) return;
+    // The user's first request only asks: an agent may take its time to stop well, and a second request ends it.
+    if (reason.by === "user" && from === "interrupt") this.#agent.interrupt();
+    else this.#ending = this.#agent.end(from);
   }
 
   #storageFailed(fault: Fault): void {
@@ -343,6 +367,10 @@ class Holder {
   #sessionDiagnostics(mismatch: boolean, reported: string | null): string[] {
     const { command, engine } = this.#job;
     const lines: string[] = [];
+    const { asked } = this.#ledger.attempt;
+    if (this.#job.kind !== "resume" && asked !== null && reported !== null && reported !== asked && !this.#job.interactive) {
+      lines.push(`session_mismatch: ${engine.title} was given the session id ${asked} and uses ${reported}`);
+    }
     if (mismatch && !this.#job.interactive) {
       const ids = this.#ledger.attempt.reported.map((one) => one.value).join(", ");
       lines.push(`session_mismatch: more than one session id was seen (${ids}); ${reported ?? "none"} counts`);

@@ -127,3 +127,36 @@ function notesFor(engine: Engine, run: RunRecord, plan: Plan): readonly string[]
   if (plan.restore) notes.push(`${engine.title} has lost session ${plan.session}; putting back the copy from the run directory`);
   return notes;
 }
+
+export interface DryRun {
+  readonly handle: string;
+  readonly kind: AttemptKind;
+  readonly command: { readonly program: string; readonly args: readonly string[]; readonly cwd: string; readonly stdin: string | null };
+  readonly message: string | null;
+  readonly notes: readonly string[];
+  /** The receipt as it would be written, as far as it can be known before the engine answers. */
+  readonly receipt: {
+    readonly asked: string | null;
+    readonly cwd: string;
+    readonly restoredFromEscrow: boolean;
+    readonly options: Command["options"];
+  };
+}
+
+export async function dryRun(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<DryRun> {
+  const { command, kind, message, notes, plan, setup } = await prepareResume(deps, run, wish);
+  const [program, ...first] = setup.program;
+  return {
+    handle: run.handle,
+    kind,
+    command: { program, args: [...first, ...command.args], cwd: run.cwd, stdin: command.stdin },
+    message,
+    notes: [...notes, ...(command.warnings ?? [])],
+    receipt: {
+      asked: plan.do === "continue" ? plan.session : null,
+      cwd: run.cwd,
+      restoredFromEscrow: plan.do === "continue" && plan.restore,
+      options: command.options,
+    },
+  };
+}

@@ -21,8 +21,10 @@ import { prepareResume, type ResumeWish } from "./prepare.ts";
 import { selectRun, selectRunDir } from "./select.ts";
 
 export type { Deps } from "./deps.ts";
-export type { LiveStatus, StopRequest, Watch } from "./holder.ts";
+export type { LiveControls, LiveStatus, StopRequest, Watch } from "./holder.ts";
 export type { Limits } from "./liveness.ts";
+export { type DryRun, dryRun } from "./prepare.ts";
+export { selectLatest, selectRun } from "./select.ts";
 
 export interface AttemptOptions {
   readonly mode: Mode | "auto";

@@ -30,6 +30,13 @@ export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
   return correctStatus(deps, only);
 }
 
+/** The newest run that works in this directory. */
+export async function selectLatest(deps: Deps, cwd: string): Promise<RunRecord> {
+  const [run] = await deps.store.listRuns({ cwd, limit: 1 });
+  if (run !== undefined) return correctStatus(deps, run);
+  throw new Fault("handle_unknown", `No run was started in ${cwd}. \`reprise list\` shows the runs there are.`, { facts: { cwd } });
+}
+
 /** `--run-dir`: a path, a full run id or a handle, bound to this engine. */
 export async function selectRunDir(deps: Deps, text: string, engine: string): Promise<RunRecord> {
   const run = await selectRun(deps, text.includes("/") ? runIdOfPath(deps, text) : text);

@@ -1,0 +1,75 @@
+/**
+ * The options that `start` and `resume` share, and how they become limits, variables and a view.
+ */
+import type { Command } from "commander";
+import { Fault } from "../core/faults.ts";
+import type { AttemptOptions, Deps } from "../run/run.ts";
+import { duration, list, once, oneOf, text } from "./command.ts";
+import type { Context } from "./context.ts";
+
+export interface SharedOptions {
+  readonly mode?: "auto" | "pipe" | "pty";
+  readonly timeout?: number | null;
+  readonly idleTimeout?: number | null;
+  readonly toolTimeout?: number | null;
+  readonly env?: readonly string[];
+  readonly allowEnv?: true;
+  readonly messageFile?: string;
+  readonly stdin?: true;
+  readonly trustCwd?: true;
+  readonly json?: true;
+  readonly quiet?: true;
+  readonly raw?: true;
+}
+
+const DEFAULT_IDLE_MS = 15 * 60_000;
+/** Variables that change what every program does; set by accident or by a copied command, they are a trap. */
+const DANGEROUS = /^(PATH|LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|NODE_OPTIONS|BASH_ENV|ENV|DYLD_.*)$/;
+
+export function addSharedOptions(command: Command): Command {
+  return command
+    .addOption(once("--message-file <file>", "take the message from a file", text))
+    .option("--stdin", "take the message from stdin")
+    .addOption(once("--mode <mode>", "auto, pipe or pty: how the agent is connected", oneOf("auto", "pipe", "pty")))
+    .addOption(once("--timeout <time>", "end the attempt after this long, e.g. 2h", duration))
+    .addOption(once("--idle-timeout <time>", "end it after this long without a sign of life (default 15m, 0 = never)", duration))
+    .addOption(once("--tool-timeout <time>", "end it when one tool call takes longer (default: never)", duration))
+    .addOption(list("--env <NAME=value>", "set a variable for the agent (repeatable)"))
+    .option("--allow-env", "let --env set PATH, LD_PRELOAD, NODE_OPTIONS and the like")
+    .option("--trust-cwd", "let the engine trust this folder, and use the project's reprise.toml")
+    .option("--raw", "show the engine's native output even on a terminal")
+    .option("--json", "print one JSON object at the end instead of the output")
+    .option("--quiet", "show no live view and no summary");
+}
+
+export function attemptOptions(options: SharedOptions, deps: Deps, context: Context): AttemptOptions {
+  const { terminal } = context;
+  const limit = (given: number | null | undefined, configured: number | null | undefined, otherwise: number | null) =>
+    given === undefined ? (configured === undefined ? otherwise : configured) : given;
+  return {
+    mode: options.mode ?? "auto",
+    limits: {
+      idleMs: limit(options.idleTimeout, deps.config.idleTimeoutMs, DEFAULT_IDLE_MS),
+      toolMs: limit(options.toolTimeout, deps.config.toolTimeoutMs, null),
+      totalMs: limit(options.timeout, deps.config.timeoutMs, null),
+    },
+    terminal:
+      terminal.stdin && terminal.stdout && options.json === undefined
+        ? { cols: terminal.columns, rows: terminal.rows }
+        : null,
+  };
+}
+
+export function readEnv(options: SharedOptions): readonly (readonly [string, string])[] {
+  return (options.env ?? []).map((pair) => {
+    const equals = pair.indexOf("=");
+    const name = pair.slice(0, equals);
+    if (equals < 1 || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+      throw new Fault("usage", "--env takes NAME=value, for example --env DEBUG=1.");
+    }
+    if (DANGEROUS.test(name) && options.allowEnv === undefined) {
+      throw new Fault("usage", `--env ${name} changes how every program of the agent runs. Add --allow-env if you mean it.`);
+    }
+    return [name, pair.slice(equals + 1)] as const;
+  });
+}

@@ -1,0 +1,89 @@
+/**
+ * Where a message comes from, exactly one source, and what may not be one.
+ */
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
+import { Fault } from "../core/faults.ts";
+
+/** Larger messages than any model takes; small enough to hold in memory. */
+const MAX_BYTES = 10 * 1024 * 1024;
+/** The kernel's limit for one argument. */
+const MAX_ARGUMENT = 128 * 1024;
+
+export interface MessageSources {
+  /** Words on the command line, already joined; null: none given. */
+  readonly words: string | null;
+  readonly file: string | undefined;
+  readonly stdin: boolean;
+}
+
+/** Null: no source was given. An empty or blank message is an error, never "no message". */
+export async function readMessage(sources: MessageSources): Promise<string | null> {
+  const named = [
+    ...(sources.words === null ? [] : ["a message argument"]),
+    ...(sources.file === undefined ? [] : ["--message-file"]),
+    ...(sources.stdin ? ["--stdin"] : []),
+  ];
+  if (named.length > 1) {
+    throw new Fault("usage", `The message comes from one place, not from ${named.join(" and ")}.`);
+  }
+  if (sources.file !== undefined) return check(readMessageFile(sources.file), `in ${sources.file}`);
+  if (sources.stdin) return check(decode(await readStdin(), "on stdin"), "on stdin");
+  return sources.words === null ? null : check(sources.words, "argument");
+}
+
+function check(message: string, where: string): string {
+  if (message.trim() === "") throw new Fault("message_invalid", `The message ${where} is empty.`);
+  if (message.includes("\u0000")) throw new Fault("message_invalid", `The message ${where} contains a zero byte.`);
+  if (!message.isWellFormed()) throw new Fault("message_invalid", `The message ${where} is not valid Unicode.`);
+  if (where === "argument" && Buffer.byteLength(message) > MAX_ARGUMENT) {
+    throw new Fault("message_invalid", "The message is longer than an argument can be (128 KiB). Use --message-file or --stdin.");
+  }
+  return message;
+}
+
+/** Regular files only: a FIFO or a device would hang or never end. */
+function readMessageFile(path: string): string {
+  let fd: number;
+  try {
+    fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    throw new Fault("message_invalid", `The message file ${path} cannot be read (${errno(error)}).`, { facts: { path }, cause: error });
+  }
+  try {
+    const stat = fstatSync(fd);
+    if (!stat.isFile()) throw new Fault("message_invalid", `The message file ${path} is not a regular file.`, { facts: { path } });
+    if (stat.size > MAX_BYTES) throw tooLong(`in ${path}`);
+    return decode(readFileSync(fd), `in ${path}`);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+async function readStdin(): Promise<Buffer> {
+  if (process.stdin.isTTY) throw new Fault("usage", "--stdin reads the message from a pipe or a file, and stdin is a terminal.");
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of process.stdin) {
+    const bytes = Buffer.from(chunk as Buffer);
+    size += bytes.length;
+    if (size > MAX_BYTES) throw tooLong("on stdin");
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks);
+}
+
+function decode(bytes: Buffer, where: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    throw new Fault("message_invalid", `The message ${where} is not valid UTF-8.`);
+  }
+}
+
+function tooLong(where: string): Fault {
+  return new Fault("message_invalid", `The message ${where} is longer than 10 MiB.`, { facts: { limit: MAX_BYTES } });
+}
+
+function errno(error: unknown): string {
+  return error instanceof Error && "code" in error ? String(error.code) : "unknown error";
+}

@@ -1,0 +1,114 @@
+/** `reprise resume <handle> [message…]`: options precede the message, a message that begins with a dash stands after `--`. */
+import type { Command } from "commander";
+import { Fault } from "../core/faults.ts";
+import { dryRun, resumeRun, selectLatest, selectRun } from "../run/run.ts";
+import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
+import { list, makeCommand, parse } from "./command.ts";
+import type { Context } from "./context.ts";
+import { openView } from "./live.ts";
+import { readMessage } from "./message.ts";
+import { workingDirectory } from "./start.ts";
+import { finishAttempt, printDryRun } from "./summary.ts";
+
+interface ResumeOptions extends SharedOptions {
+  readonly last?: true;
+  readonly native?: readonly string[];
+  readonly keep?: true;
+  readonly dryRun?: true;
+  readonly fork?: true;
+  readonly forceFresh?: true;
+}
+
+const command = () =>
+  addSharedOptions(
+    makeCommand({
+      name: "resume",
+      summary: "Continue the same conversation, as the next attempt of the same run.",
+      examples: [
+        'reprise resume 1a2b3c4d "go on, and add a test"',
+        'reprise resume --last "what is left to do?"',
+        'reprise resume 1a2b3c4d --native -m --native gpt-5 -- "- a message that begins with a dash"',
+        "reprise resume 1a2b3c4d --dry-run",
+      ],
+    })
+      .usage("[options] <handle> [message…]")
+      .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
+      .argument("[message...]", "the next message; options precede it")
+      .option("--last", "the newest run of this directory, instead of a handle")
+      .addOption(list("--native <arg>", "a native option for this attempt (repeatable, one word each)"))
+      .option("--keep", "keep --native for all later attempts too")
+      .option("--dry-run", "print the native command and what would be proved, run nothing")
+      .option("--fork", "continue a copy of the conversation, where the engine can")
+      .option("--force-fresh", "start a new conversation in the same run"),
+  );
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  const { own, words } = splitMessage(parser, args);
+  parse(parser, own);
+  const options: ResumeOptions = parser.opts();
+  const [handle] = parser.args;
+  if (options.last === undefined && handle === undefined) {
+    throw new Fault("usage", "Which run? `reprise list` shows the handles; --last takes the newest run of this directory.");
+  }
+  if (options.fork === true && options.forceFresh === true) throw new Fault("usage", "--fork and --force-fresh exclude each other.");
+  const message = await readMessage({ words, file: options.messageFile, stdin: options.stdin === true });
+  const opened = await context.open({ cwd: null });
+  const found =
+    options.last === true ? await selectLatest(opened, workingDirectory(".")) : await selectRun(opened, handle ?? "");
+  // Engines may be configured in the project where the run took place, not where the user stands now.
+  const deps = await context.configure(opened, {
+    cwd: found.cwd,
+    runsAgents: options.dryRun === undefined,
+    trustCwd: options.trustCwd === true,
+  });
+  const request = {
+    ...attemptOptions(options, deps, context),
+    selector: found.runId,
+    want: options.forceFresh === true ? ("fresh" as const) : options.fork === true ? ("fork" as const) : ("resume" as const),
+    message,
+    native: options.native ?? [],
+    keep: options.keep === true,
+    env: readEnv(options),
+    hasTerminal: context.terminal.stdin && context.terminal.stdout && options.json === undefined,
+    trustCwd: options.trustCwd === true,
+  };
+  if (options.dryRun === true) return printDryRun(context, options, await dryRun(deps, found, request));
+  const view = openView(context, options);
+  const result = await resumeRun(deps, request, view).finally(() => view.close());
+  return finishAttempt(context, options, result, view);
+}
+
+/**
+ * Everything after the handle that is not an option of ours is the message, from its first word on. Commander
+ * alone would read options inside the message.
+ */
+export function splitMessage(parser: Command, args: readonly string[]): { own: readonly string[]; words: string | null } {
+  const takesValue = new Set(
+    parser.options.filter((option) => option.required).flatMap((option) => [option.long, option.short]),
+  );
+  const wanted = args.includes("--last") && !args.slice(0, args.indexOf("--last")).includes("--") ? 0 : 1;
+  let operands = 0;
+  for (let at = 0; at < args.length; at += 1) {
+    const arg = args[at] ?? "";
+    if (arg === "--") {
+      const rest = args.slice(at + 1);
+      if (operands < wanted && rest.length > 0) {
+        // `resume -- HANDLE message`: the handle is the first word.
+        return { own: [...args.slice(0, at), "--", rest[0] ?? ""], words: join(rest.slice(1)) };
+      }
+      return { own: args.slice(0, at), words: join(rest) ?? "" };
+    }
+    if (arg.length > 1 && arg.startsWith("-")) {
+      if (takesValue.has(arg)) at += 1;
+      continue;
+    }
+    if (operands === wanted) return { own: args.slice(0, at), words: join(args.slice(at)) };
+    operands += 1;
+  }
+  return { own: args, words: null };
+}
+
+function join(words: readonly string[]): string | null {
+  return words.length === 0 ? null : words.join(" ");
+}

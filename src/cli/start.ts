@@ -1,0 +1,92 @@
+/** `reprise start <engine> [prompt] [options] [-- native args…]` */
+import { realPath } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { startRun } from "../run/run.ts";
+import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
+import { makeCommand, once, oneOf, parse, text } from "./command.ts";
+import type { Context } from "./context.ts";
+import { openView } from "./live.ts";
+import { readMessage } from "./message.ts";
+import { finishAttempt } from "./summary.ts";
+
+interface StartOptions extends SharedOptions {
+  readonly cwd?: string;
+  readonly isolate?: "dir" | "worktree";
+  readonly runDir?: string;
+  readonly name?: string;
+  readonly escrow: boolean;
+}
+
+const command = () =>
+  addSharedOptions(
+    makeCommand({
+      name: "start",
+      summary: "Start an agent and record everything it does.",
+      examples: [
+        'reprise start codex "fix the flaky test"',
+        'reprise start claude "review src/" --isolate worktree -- --model opus --permission-mode plan',
+        "reprise start gemini --message-file task.md --timeout 2h",
+        "reprise start claude          (its own UI, recorded)",
+      ],
+    })
+      .usage("<engine> [prompt] [options] [-- native arguments…]")
+      .argument("<engine>", "codex, claude, gemini, iflow, opencode, demo, or one from your config")
+      .argument("[prompt]", "what the agent shall do")
+      .addOption(once("--cwd <dir>", "where the agent works (default: here)", text))
+      .addOption(once("--isolate <how>", "dir or worktree: a fresh place inside the run directory", oneOf("dir", "worktree")))
+      .addOption(once("--run-dir <selector>", "add an attempt to this run: path, run id or handle", text))
+      .addOption(once("--name <name>", "a name for people", readName))
+      .option("--no-escrow", "keep no copy of the engine's session file"),
+  );
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const dashes = args.indexOf("--");
+  const native = dashes === -1 ? [] : args.slice(dashes + 1);
+  const parser = command();
+  parse(parser, dashes === -1 ? args : args.slice(0, dashes));
+  const [engine = "", prompt = null] = parser.args;
+  if (parser.args.length > 2) {
+    throw new Fault("usage", "The prompt is one argument: put it in quotes. Native arguments stand after `--`.");
+  }
+  const options: StartOptions = parser.opts();
+  const message = await readMessage({ words: prompt, file: options.messageFile, stdin: options.stdin === true });
+  const cwd = workingDirectory(options.cwd ?? ".");
+  const deps = await context.open({ cwd, runsAgents: true, trustCwd: options.trustCwd === true });
+  const view = openView(context, options);
+  const result = await startRun(
+    deps,
+    {
+      ...attemptOptions(options, deps, context),
+      engine,
+      message,
+      native,
+      env: readEnv(options),
+      cwd,
+      isolate: options.isolate ?? null,
+      runDir: options.runDir ?? null,
+      name: options.name ?? null,
+      subject: null,
+      trustCwd: options.trustCwd === true,
+      escrow: options.escrow,
+    },
+    view,
+  ).finally(() => view.close());
+  return finishAttempt(context, options, result, view);
+}
+
+export function workingDirectory(path: string): string {
+  try {
+    return realPath(path, "directory");
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    throw new Fault("cwd_invalid", `--cwd ${JSON.stringify(path)}: ${error.message}`, { facts: { cwd: path }, cause: error });
+  }
+}
+
+function readName(value: string): string {
+  const name = text(value);
+  if (name.length > 100 || /[\u0000-\u001f\u007f-\u009f]/.test(name)) {
+    throw new Fault("usage", "--name takes up to 100 printable characters.");
+  }
+  return name;
+}

@@ -1,0 +1,100 @@
+/**
+ * What is said after an attempt: three lines on stderr for people, or one JSON object on stdout.
+ */
+import type { Trouble } from "../core/events.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import type { AttemptResult, DryRun } from "../run/run.ts";
+import { type Context, paint } from "./context.ts";
+import type { View, ViewOptions } from "./live.ts";
+
+export async function finishAttempt(context: Context, options: ViewOptions, result: AttemptResult, view: View): Promise<number> {
+  if (options.json === true) context.printJson(toJson(result, view.text()));
+  else if (options.quiet === undefined) say(context, result);
+  for (const diagnostic of result.attempt.diagnostics) context.log.warn(diagnostic);
+  await result.finish();
+  return result.exitCode;
+}
+
+export function printDryRun(context: Context, options: ViewOptions, plan: DryRun): number {
+  if (options.json === true) {
+    context.printJson({ ok: true, dryRun: true, ...plan });
+    return 0;
+  }
+  const quoted = [plan.command.program, ...plan.command.args].map(shellWord).join(" ");
+  context.print(`cd ${shellWord(plan.command.cwd)}`);
+  context.print(`${quoted}${plan.command.stdin === null ? "" : "   # message on stdin"}`);
+  context.print(`kind      ${plan.kind}`);
+  context.print(`session   ${plan.receipt.asked ?? "a new one"}${plan.receipt.restoredFromEscrow ? " (put back from the run's copy first)" : ""}`);
+  for (const [what, texts] of Object.entries(plan.receipt.options)) {
+    if (texts.length > 0) context.print(`${what.padEnd(9)} ${texts.join("  ")}`);
+  }
+  context.print(`message   ${plan.message === null ? "none (opens the UI)" : harmlessLine(plan.message, 200)}`);
+  for (const note of plan.notes) context.print(`note      ${note}`);
+  return 0;
+}
+
+function toJson(result: AttemptResult, text: string) {
+  const { run, attempt } = result;
+  return {
+    ok: attempt.outcome?.result === "completed",
+    handle: run.handle,
+    runId: run.runId,
+    runDirectory: run.runDirectory,
+    agentName: run.agentName,
+    session: run.session,
+    attempt: attempt.n,
+    kind: attempt.kind,
+    outcome: attempt.outcome,
+    exitCode: result.exitCode,
+    nativeExit: attempt.exit,
+    tokens: attempt.tokens,
+    text,
+    receipt: result.receipt,
+    diagnostics: attempt.diagnostics,
+  };
+}
+
+function say(context: Context, result: AttemptResult): void {
+  const { terminal } = context;
+  const { run, attempt, receipt } = result;
+  const lines: string[] = [];
+  if (attempt.outcome !== null && attempt.outcome.result !== "completed") {
+    const color = attempt.outcome.result === "cancelled" ? "yellow" : "red";
+    lines.push(paint(terminal, color, `${attempt.outcome.result}: ${harmlessLine(attempt.outcome.reason, 400)}`));
+    if (attempt.outcome.trouble !== undefined) lines.push(describeTrouble(attempt.outcome.trouble));
+  }
+  if (attempt.tokens !== null) {
+    lines.push(paint(terminal, "dim", `tokens   ${attempt.tokens.input} in, ${attempt.tokens.output} out, ${took(attempt)}`));
+  }
+  const proved = receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt.verified)})`;
+  const session =
+    run.session.value === null
+      ? "none found; it cannot be resumed"
+      : `${run.session.field ?? "session"} ${harmlessLine(run.session.value, 200)}${proved}`;
+  lines.push(
+    `handle   ${paint(terminal, "bold", run.handle)}   (reprise resume ${run.handle} "…")`,
+    `run      ${harmlessLine(run.runDirectory, 1_000)}`,
+    `session  ${session}`,
+  );
+  process.stderr.write(`${lines.join("\n")}\n`);
+}
+
+function describeTrouble(trouble: Trouble): string {
+  const reset = trouble.resetsAt === undefined ? "" : ` Resets at ${trouble.resetsAt}.`;
+  return `${trouble.kind}: ${harmlessLine(trouble.message, 400)}${reset}`;
+}
+
+function proofText(verified: string): string {
+  if (verified === "engine_reported") return "the same conversation: the engine reported this id";
+  if (verified === "store_confirmed") return "the same conversation: the engine's store was written";
+  return "not verified: the engine reported no id";
+}
+
+function took(attempt: AttemptResult["attempt"]): string {
+  return attempt.endedAt === null ? "" : formatDuration(Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt));
+}
+
+function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

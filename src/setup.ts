@@ -1,0 +1,161 @@
+/**
+ * Wires the world outside into `Deps`: state directory, index, config, clock, processes. The only place that does.
+ */
+import { createHash, randomBytes, randomUUID } from "node:crypto";
+import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync, statSync } from "node:fs";
+import { hostname } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { openState, readRecord, type StateDir, stateDirectory, writeAtomic } from "./audit/audit.ts";
+import type { WorldOptions } from "./cli/cli.ts";
+import { type Config, emptyConfig, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
+import type { Env, Log, Processes } from "./core/deps.ts";
+import { Fault } from "./core/faults.ts";
+import { harmless } from "./lib/harmless.ts";
+import * as processes from "./process/process.ts";
+import { type Deps, rebuildIndex } from "./run/run.ts";
+import { openStore, type Store } from "./store/store.ts";
+
+const MAX_CONFIG = 1024 * 1024;
+
+export async function openDeps(options: WorldOptions): Promise<Deps> {
+  const { env } = process;
+  assertPlace(env);
+  const state = await openState(stateDirectory(env), options.log);
+  const store = await openIndex(state, options.log);
+  const deps: Deps = {
+    state,
+    store,
+    config: emptyConfig(),
+    clock: { now: () => Date.now(), mono: () => performance.now() },
+    env,
+    log: options.log,
+    processes: realProcesses,
+    machine: hostname(),
+    demo: [process.execPath, fileURLToPath(new URL("demo-agent.js", import.meta.url))],
+    newHandle: () => randomBytes(4).toString("hex"),
+    newSessionId: () => randomUUID(),
+  };
+  return configure(deps, options);
+}
+
+/** User config, then the project's where it may be used. */
+export async function configure(deps: Deps, options: WorldOptions): Promise<Deps> {
+  const user = readConfig(userConfigFile(deps.env), "user");
+  const projectFile = options.cwd === undefined || options.cwd === null ? null : findProjectFile(options.cwd);
+  if (projectFile === null) return { ...deps, config: user ?? emptyConfig() };
+  const project = readConfig(projectFile, "project") ?? emptyConfig();
+  const powers = projectPowers(project);
+  const usable = powers.length === 0 || (await isTrusted(deps, projectFile, powers, options));
+  return { ...deps, config: usable ? mergeConfig(user ?? emptyConfig(), project) : (user ?? emptyConfig()) };
+}
+
+const realProcesses: Processes = {
+  self: processes.self,
+  isAlive: processes.isAlive,
+  identify: processes.identify,
+  signal: processes.signal,
+  findMarked: processes.findMarked,
+  endTree: (root, marker, from) => processes.endTree(root, marker, from),
+  resolveProgram: processes.resolveProgram,
+  runTool: processes.runTool,
+};
+
+/** The index is disposable: a damaged one is set aside and rebuilt from the run directories, with a warning. */
+async function openIndex(state: StateDir, log: Log): Promise<Store> {
+  const open = (path: string) =>
+    openStore(path, { readOnly: !state.writable, onDamage: (damage) => log.warn(`the index has a damaged row: ${damage.table} ${damage.key}. \`reprise doctor --rebuild-index\` repairs it.`) });
+  try {
+    return await open(state.indexPath);
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code !== "index_damaged" || !state.writable) throw error;
+    const rebuilt = await rebuildIndex(state, open, log);
+    log.warn(`the index was damaged; it was set aside as ${rebuilt.setAside ?? "nothing"} and rebuilt with ${rebuilt.runs} runs from the run directories.`);
+    return open(state.indexPath);
+  }
+}
+
+function assertPlace(env: Env): void {
+  if (process.platform === "win32") {
+    throw new Fault("platform_unsupported", "Reprise does not run on Windows itself. It runs in WSL.");
+  }
+  // Files of root in another user's home lock that user out of their own runs.
+  const home = env["HOME"];
+  const sudo = process.getuid?.() === 0 && env["SUDO_UID"] !== undefined && env["SUDO_UID"] !== "0";
+  if (sudo && env["REPRISE_HOME"] === undefined && home !== undefined && existsSync(home) && statSync(home).uid !== 0) {
+    throw new Fault("denied", `Reprise runs as root with the home of another user (${home}). Run it without sudo, or with sudo -H.`, {
+      facts: { home },
+    });
+  }
+}
+
+function userConfigFile(env: Env): string | null {
+  const base = env["XDG_CONFIG_HOME"] ?? (env["HOME"] === undefined ? undefined : join(env["HOME"], ".config"));
+  return base === undefined || !base.startsWith("/") ? null : join(base, "reprise", "config.toml");
+}
+
+/** The nearest `reprise.toml`, from the directory up to the top of its repository. */
+function findProjectFile(cwd: string): string | null {
+  for (let directory = cwd; ; directory = dirname(directory)) {
+    const file = join(directory, "reprise.toml");
+    if (existsSync(file)) return file;
+    if (existsSync(join(directory, ".git")) || dirname(directory) === directory) return null;
+  }
+}
+
+function readConfig(file: string | null, level: "user" | "project"): Config | null {
+  const text = file === null ? null : readText(file);
+  return file === null || text === null ? null : parseConfig(text, file, level);
+}
+
+function readText(file: string): string | null {
+  let fd: number;
+  try {
+    fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR")) return null;
+    throw new Fault("config_invalid", `The config file ${file} cannot be read.`, { facts: { file }, cause: error });
+  }
+  try {
+    const stat = fstatSync(fd);
+    if (!stat.isFile()) throw new Fault("config_invalid", `The config file ${file} is not a regular file.`, { facts: { file } });
+    if (stat.size > MAX_CONFIG) throw new Fault("config_invalid", `The config file ${file} is larger than 1 MiB.`, { facts: { file } });
+    return readFileSync(fd, "utf8");
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/**
+ * A project file that names programs, arguments or variables is code from whoever wrote the project: it counts only
+ * after the user trusted exactly this text.
+ */
+async function isTrusted(deps: Deps, file: string, powers: readonly string[], options: WorldOptions): Promise<boolean> {
+  const record = deps.state.path("trusted.json");
+  const known = readTrusted(record);
+  const hash = createHash("sha256").update(readText(file) ?? "").digest("hex");
+  if (known[file] === hash) return true;
+  if (options.runsAgents !== true) return false;
+  const what = `${file} sets ${powers.join(", ")}`;
+  const yes = options.trustCwd === true || (options.terminal.stdin && options.terminal.stderr && (await ask(`${what}. Use it? [y/N] `)));
+  if (!yes) {
+    throw new Fault("trust_required", `${what}, which could run any program. Look at it, then add --trust-cwd.`, { facts: { file, sets: powers } });
+  }
+  writeAtomic(record, `${JSON.stringify({ ...known, [file]: hash }, null, 2)}\n`);
+  return true;
+}
+
+function readTrusted(record: string): Record<string, string> {
+  const known = readRecord(record);
+  return typeof known === "object" && known !== null ? (known as Record<string, string>) : {};
+}
+
+async function ask(question: string): Promise<boolean> {
+  const { createInterface } = await import("node:readline/promises");
+  const prompt = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return /^y(es)?$/i.test((await prompt.question(harmless(question))).trim());
+  } finally {
+    prompt.close();
+  }
+}

@@ -1,0 +1,71 @@
+/**
+ * The architecture, checked. Three rules:
+ *  1. direction: a folder imports only the folders it lists here;
+ *  2. front door: from outside, a folder is entered by `<folder>/<folder>.ts` unless said otherwise;
+ *  3. purity: pure files touch nothing: no Node built-in but node:path, no clock, no environment, no chance.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { join, normalize } from "node:path";
+import { expect, test } from "vitest";
+
+const MAY_USE: Record<string, readonly string[]> = {
+  lib: [],
+  core: ["lib"],
+  engines: ["core", "lib"],
+  process: ["core", "lib"],
+  audit: ["core", "lib"],
+  store: ["core", "lib"],
+  drivers: ["process", "engines", "core", "lib"],
+  run: ["drivers", "engines", "audit", "store", "core", "lib"],
+  cli: ["run", "audit", "store", "engines", "core", "lib"],
+  // The demo agent is a program of its own; it shares nothing with the product but the vocabulary.
+  demo: ["core", "lib"],
+};
+
+const DOORS: Record<string, RegExp> = {
+  lib: /./,
+  core: /./,
+  engines: /^(engine|engines)\.ts$/,
+};
+
+const PURE = /^(lib|core|engines)\/|\/(decide|plan|outcome|reduce|runbook|wire|liveness|conversation)\.ts$/;
+const IMPURE = /\bDate\.now\(|new Date\(\)|Math\.random\(|\bprocess\.|\bset(Timeout|Interval)\(/;
+const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g;
+
+const folders = readdirSync("src", { withFileTypes: true }).filter((entry) => entry.isDirectory());
+const files = readdirSync("src", { recursive: true, encoding: "utf8" }).filter(
+  (file) => /\.tsx?$/.test(file) && !file.endsWith(".test.ts") && !file.includes("fixtures/"),
+);
+
+test("every folder is listed", () => {
+  expect(folders.map((folder) => folder.name).toSorted()).toEqual(Object.keys(MAY_USE).toSorted());
+});
+
+test.each(Object.keys(MAY_USE))("%s stays small enough to be read", (folder) => {
+  const own = files.filter((file) => file.startsWith(`${folder}/`));
+  expect(own.length).toBeLessThanOrEqual(folder === "lib" ? 10 : 24);
+});
+
+test.each(files)("%s keeps to its layer", (file) => {
+  const text = withoutComments(readFileSync(join("src", file), "utf8"));
+  const pure = PURE.test(file);
+  const wrong = pure ? [...(text.match(IMPURE) ?? []).slice(0, 1)] : [];
+  for (const [, target = ""] of text.matchAll(IMPORT)) {
+    const allowed = target.startsWith(".") ? mayImport(file, target) : !(pure && /^node:(?!path)/.test(target));
+    if (!allowed) wrong.push(target);
+  }
+  expect(wrong).toEqual([]);
+});
+
+function mayImport(file: string, target: string): boolean {
+  const [from = "", ...inside] = file.split("/");
+  const [to = "", ...rest] = normalize(join(file, "..", target)).split("/");
+  // Files beside the folders wire everything together.
+  if (inside.length === 0 || from === to || rest.length === 0) return true;
+  const door = DOORS[to] ?? new RegExp(`^${to}\\.ts$`);
+  return (MAY_USE[from]?.includes(to) ?? false) && door.test(rest.join("/"));
+}
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\//g, "").replace(/^\s*\/\/.*$/gm, "");
+}
