@@ -1,0 +1,83 @@
+/**
+ * Writes `docs/errors.md` from the table of faults. With `--check`, writes nothing and exits 1 when the file is
+ * not what it would write.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { FAULTS } from "../src/core/faults.ts";
+
+const FILE = new URL("../docs/errors.md", import.meta.url);
+
+/** The meanings of the exit codes; every code that a fault has must be among them. */
+const EXIT_CODES: Readonly<Record<string, string>> = {
+  0: "completed",
+  1: "the attempt ended other than completed; `doctor`: something needs attention",
+  2: "usage: the command line, a config file or a name in them is wrong",
+  3: "not found: a run, an attempt, a session, a directory",
+  4: "busy: someone else holds it",
+  5: "stored data is damaged",
+  6: "an engine or a tool is missing or unsupported",
+  7: "storage failure",
+  8: "denied: by the system, or because it would not be safe",
+  10: "a batch partly failed",
+  70: "a bug in Reprise; please report it",
+  75: "try again later: rate limited, overloaded or no network; the reset time is in the message",
+  129: "ended by SIGHUP",
+  130: "cancelled by the user (Ctrl-C, `reprise stop`)",
+  143: "ended by SIGTERM",
+};
+
+function page(): string {
+  const faults = Object.entries(FAULTS);
+  for (const [code, { exit }] of faults) {
+    if (EXIT_CODES[exit] === undefined) throw new Error(`the exit code ${exit} of ${code} has no meaning here`);
+  }
+  const exits = Object.entries(EXIT_CODES).map(([code, means]) => `| ${code} | ${means} |`);
+  const rows = faults
+    .toSorted(([a, one], [b, other]) => one.exit - other.exit || (a < b ? -1 : 1))
+    .map(([code, { exit, retryable, means }]) => `| \`${code}\` | ${exit} | ${retryable ? "yes" : "no"} | ${means} |`);
+  return `# Errors
+
+<!-- Generated from src/core/faults.ts by \`npm run docs\`. Do not edit. -->
+
+A fault is something that Reprise could not do. It is said in one line on stderr: what is wrong, with which
+record, and what to type next. With \`--json\` it is one object on stdout, with the same exit code:
+
+\`\`\`json
+{"ok":false,"error":{"code":"handle_unknown","message":"No run has the handle 1a2b3c4d. …","facts":{"given":"1a2b3c4d","retryable":false}}}
+\`\`\`
+
+An agent that fails is not a fault but an outcome: it is recorded, shown by \`reprise show\`, and the exit code is 1
+(75 when trying again later helps, 8 when the engine wants you to sign in, 3 when the engine has lost the session,
+4 when it says that the session is in use).
+
+## Exit codes
+
+| code | meaning |
+|---|---|
+${exits.join("\n")}
+
+## Faults
+
+Codes are stable: scripts may rely on them. *Again* says whether the same command may succeed later without
+anything being changed.
+
+| code | exit | again | meaning |
+|---|---|---|---|
+${rows.join("\n")}
+`;
+}
+
+function present(): string | null {
+  try {
+    return readFileSync(FILE, "utf8");
+  } catch {
+    return null;
+  }
+}
+
+const wanted = page();
+if (!process.argv.includes("--check")) writeFileSync(FILE, wanted);
+else if (present() !== wanted) {
+  console.error("docs/errors.md is not up to date. Type: npm run docs");
+  process.exitCode = 1;
+}

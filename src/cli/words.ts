@@ -1,0 +1,47 @@
+/** How look-up commands say times and places: short, for people, already harmless. */
+import type { RunStatus } from "../core/records.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { cutToColumns, widthOf } from "../lib/width.ts";
+
+/** The greatest unit only: `3 h`, `12 d`, `now`. */
+export function age(iso: string, nowMs: number): string {
+  const ms = nowMs - Date.parse(iso);
+  if (Number.isNaN(ms)) return "?";
+  if (ms < 1_000) return "now";
+  return formatDuration(ms)
+    .split(" ")
+    .slice(0, 2)
+    .join(" ")
+    .replace(/\.\d/, "");
+}
+
+/** A path for people: `~` for the home directory, and its end when it is too long for the columns. */
+export function shortPath(path: string, home: string | undefined, columns?: number): string {
+  const atHome = home !== undefined && home !== "" && (path === home || path.startsWith(`${home}/`));
+  const whole = harmlessLine(atHome ? `~${path.slice(home.length)}` : path);
+  if (columns === undefined || widthOf(whole) <= columns) return whole;
+  const characters = [...whole];
+  let room = Math.max(0, columns - 1);
+  let from = characters.length;
+  while (from > 0 && widthOf(characters[from - 1] ?? "") <= room) {
+    from -= 1;
+    room -= widthOf(characters[from] ?? "");
+  }
+  return cutToColumns(`…${characters.slice(from).join("")}`, columns);
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
+}
+
+export const STATUS_COLORS = {
+  running: "cyan",
+  completed: "green",
+  failed: "red",
+  interrupted: "yellow",
+  cancelled: "yellow",
+  diverged: "red",
+} as const satisfies Record<RunStatus, string>;
+
+export const STATUSES = Object.keys(STATUS_COLORS) as RunStatus[];
