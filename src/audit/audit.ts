@@ -1,0 +1,27 @@
+/**
+ * The door of `audit`: the files of the state directory, except the index.
+ *
+ * Everything that Reprise keeps about runs on disk passes here: checked to be ours, written atomically or
+ * appended, redacted where it is not the raw tape. What a run *means* is decided elsewhere.
+ */
+export { writeAtomic } from "./files.ts";
+export { openState, saveSettings, type StateDir, stateDirectory, sweepTemp } from "./state.ts";
+export {
+  attemptDir,
+  createAttemptDir,
+  createRunDir,
+  listAttemptDirs,
+  listRunDirs,
+  loadAttemptFile,
+  loadReceipt,
+  loadRunFile,
+  removeRunDir,
+  type RunDirs,
+  runDirAt,
+  saveAttemptFile,
+  saveReceipt,
+  saveRunFile,
+} from "./runs.ts";
+export { type LogName, openTape, type Tape } from "./tape.ts";
+export { checkEscrow, type CheckedCopy, dropOldEscrow, keepEscrow, keepEscrowText } from "./escrow.ts";
+export { followStream, readStream } from "./logs.ts";

@@ -1,0 +1,209 @@
+/**
+ * Copies of the engine's own session files, kept with the run in case the engine loses its own.
+ *
+ * A copy's name begins with its SHA-256, so a new copy never replaces the one that `run.json` still names: the
+ * record is saved in between, then the old copy goes. Nothing here writes outside the run directory.
+ */
+import { createHash } from "node:crypto";
+import {
+  closeSync,
+  createReadStream,
+  fstatSync,
+  readdirSync,
+  renameSync,
+  statSync,
+  utimesSync,
+} from "node:fs";
+import { open } from "node:fs/promises";
+import { basename, isAbsolute, join, normalize } from "node:path";
+import type { Clock } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
+import type { Escrow, EscrowFile } from "../core/records.ts";
+import {
+  checkOwnDirectory,
+  damaged,
+  makeDirectory,
+  openOwn,
+  removeQuietly,
+  storageFault,
+  syncDirectory,
+  temporaryPath,
+  writeAtomic,
+} from "./files.ts";
+
+export interface EscrowAsk {
+  readonly session: string;
+  /** Absolute paths of the engine's files, the session's own first. */
+  readonly files: readonly { readonly path: string; readonly restoreTo: string }[];
+  readonly limitBytes: number;
+  readonly clock: Clock;
+}
+
+/** Never throws for what the engine's files or the disk are like: a run without a copy is still a run. */
+export async function keepEscrow(
+  runDirectory: string,
+  ask: EscrowAsk,
+): Promise<Escrow | { readonly skipped: string }> {
+  const sources: { path: string; restoreTo: string; fd: number; size: number }[] = [];
+  try {
+    const directory = escrowDirectory(runDirectory);
+    for (const { path, restoreTo } of ask.files) {
+      const fd = openOwn(path);
+      if (fd === null) return { skipped: `${path} is gone` };
+      sources.push({ path, restoreTo, fd, size: fstatSync(fd).size });
+    }
+    const total = sources.reduce((sum, { size }) => sum + size, 0);
+    if (total > ask.limitBytes) {
+      return { skipped: `the session has ${total} bytes, more than the limit of ${ask.limitBytes}` };
+    }
+    const files: EscrowFile[] = [];
+    for (const source of sources) {
+      const copy = unchanged(directory, source) ?? (await copyInto(directory, source));
+      files.push({ ...copy, restoreTo: source.restoreTo });
+    }
+    syncDirectory(directory);
+    return { session: ask.session, files, takenAt: new Date(ask.clock.now()).toISOString() };
+  } catch (error) {
+    const fault = storageFault(error, "copy to", join(runDirectory, "escrow"));
+    if (fault instanceof Fault) return { skipped: fault.message };
+    throw fault;
+  } finally {
+    for (const { fd } of sources) closeSync(fd);
+  }
+}
+
+/** For engines that keep no files: what their export command printed. */
+export function keepEscrowText(
+  runDirectory: string,
+  ask: { readonly session: string; readonly text: string; readonly clock: Clock },
+): Escrow {
+  const bytes = Buffer.from(ask.text);
+  const sha256 = createHash("sha256").update(bytes).digest("hex");
+  const file = `${sha256}-session.json`;
+  writeAtomic(join(escrowDirectory(runDirectory), file), bytes);
+  return {
+    session: ask.session,
+    files: [{ file, restoreTo: null, size: bytes.length, sha256 }],
+    takenAt: new Date(ask.clock.now()).toISOString(),
+  };
+}
+
+/** Once the record that names `escrow` is saved, older copies are of no use. */
+export function dropOldEscrow(runDirectory: string, escrow: Escrow): void {
+  const directory = escrowDirectory(runDirectory);
+  const kept = new Set(escrow.files.map(({ file }) => file));
+  for (const name of readdirSync(directory)) {
+    if (/^[0-9a-f]{64}-/.test(name) && !kept.has(name)) removeQuietly(join(directory, name));
+  }
+}
+
+export interface CheckedCopy {
+  readonly path: string;
+  /** Relative to the engine home, inside it. Null: given back by the engine's own import command. */
+  readonly restoreTo: string | null;
+}
+
+/** The copies, once size and checksum prove them whole. */
+export async function checkEscrow(runDirectory: string, escrow: Escrow): Promise<readonly CheckedCopy[]> {
+  const directory = escrowDirectory(runDirectory);
+  const checked: CheckedCopy[] = [];
+  for (const { file, restoreTo, size, sha256 } of escrow.files) {
+    const path = join(directory, basename(file));
+    if (restoreTo !== null && (isAbsolute(restoreTo) || /^\.\.(?:\/|$)/.test(normalize(restoreTo)))) {
+      throw damaged(path, "it would be put back outside the engine's home");
+    }
+    const fd = openOwn(path);
+    if (fd === null) throw damaged(path, "the copy is gone");
+    try {
+      const actual = fstatSync(fd).size;
+      if (actual !== size) throw damaged(path, `it has ${actual} bytes instead of ${size}`);
+      if ((await pump(fd, size, async () => {})) !== sha256) throw damaged(path, "its checksum is wrong");
+    } finally {
+      closeSync(fd);
+    }
+    checked.push({ path, restoreTo });
+  }
+  return checked;
+}
+
+function escrowDirectory(runDirectory: string): string {
+  const directory = join(runDirectory, "escrow");
+  checkOwnDirectory(runDirectory);
+  if (!makeDirectory(directory)) checkOwnDirectory(directory);
+  return directory;
+}
+
+type Copy = Omit<EscrowFile, "restoreTo">;
+interface Source {
+  readonly path: string;
+  readonly fd: number;
+  readonly size: number;
+}
+
+/** A copy carries the time of its original, so that an idle session is not copied again. */
+function unchanged(directory: string, source: Source): Copy | null {
+  const suffix = `-${copyName(source.path)}`;
+  const { mtimeMs } = fstatSync(source.fd);
+  for (const file of readdirSync(directory)) {
+    if (!/^[0-9a-f]{64}-/.test(file) || file.slice(64) !== suffix) continue;
+    const stats = statSync(join(directory, file));
+    if (stats.size === source.size && Math.abs(stats.mtimeMs - mtimeMs) < 2) {
+      return { file, size: source.size, sha256: file.slice(0, 64) };
+    }
+  }
+  return null;
+}
+
+/** Only as many bytes as there were at the beginning: the engine may be appending. */
+async function copyInto(directory: string, source: Source): Promise<Copy> {
+  const temporary = temporaryPath(directory);
+  const { atimeMs, mtimeMs } = fstatSync(source.fd);
+  try {
+    const target = await open(temporary, "wx", 0o600);
+    let sha256: string;
+    try {
+      sha256 = await pump(source.fd, source.size, async (chunk) => {
+        await target.writeFile(chunk);
+      });
+      await target.datasync();
+    } finally {
+      await target.close();
+    }
+    utimesSync(temporary, atimeMs / 1000, mtimeMs / 1000);
+    const file = `${sha256}-${copyName(source.path)}`;
+    renameSync(temporary, join(directory, file));
+    return { file, size: source.size, sha256 };
+  } catch (error) {
+    removeQuietly(temporary);
+    throw error;
+  }
+}
+
+/** Hands out the first `size` bytes of a descriptor and returns their SHA-256. */
+async function pump(fd: number, size: number, take: (chunk: Buffer) => Promise<void>): Promise<string> {
+  const hash = createHash("sha256");
+  let seen = 0;
+  if (size > 0) {
+    const chunks: AsyncIterable<Buffer> = createReadStream("", {
+      fd,
+      autoClose: false,
+      start: 0,
+      end: size - 1,
+      highWaterMark: 256 * 1024,
+    });
+    for await (const chunk of chunks) {
+      hash.update(chunk);
+      seen += chunk.length;
+      await take(chunk);
+    }
+  }
+  if (seen !== size)
+    throw new Fault("storage_failed", "The session file became shorter while it was copied.");
+  return hash.digest("hex");
+}
+
+function copyName(path: string): string {
+  return basename(path)
+    .replaceAll(/[^\w.-]/g, "_")
+    .slice(-100);
+}

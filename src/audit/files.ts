@@ -1,0 +1,215 @@
+/**
+ * How files of the state directory are written and read: atomically, never through a link, never waiting for a
+ * pipe, and with a fault that names the path when the system refuses.
+ */
+import { randomBytes } from "node:crypto";
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  type Stats,
+  unlinkSync,
+  writeSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { type Facts, Fault } from "../core/faults.ts";
+import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "../lib/json.ts";
+
+/** Only the last part of a path is covered by O_NOFOLLOW; the directories above are ours alone (0700). */
+const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+
+export const MAX_RECORD_BYTES = 8 * 1024 * 1024;
+
+/** Replaces the file: whoever reads it, also after a crash or a power cut, finds the old or the new content whole. */
+export function writeAtomic(path: string, data: string | Buffer): void {
+  const temporary = temporaryPath(dirname(path));
+  try {
+    const fd = openSync(temporary, CREATE, 0o600);
+    try {
+      writeFully(fd, typeof data === "string" ? Buffer.from(data) : data);
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    renameSync(temporary, path);
+    syncDirectory(dirname(path));
+  } catch (error) {
+    removeQuietly(temporary);
+    throw storageFault(error, "write", path);
+  }
+}
+
+/** A name for a file that is being written. The pid in it tells `sweepTemp` whether its writer still lives. */
+export function temporaryPath(directory: string): string {
+  return join(directory, `.tmp-${process.pid}-${randomBytes(6).toString("hex")}`);
+}
+
+/** Null: there is no such file. A file that is not a good record is left where it is. */
+export function readRecord(path: string, maxBytes = 1024 * 1024): JsonObject | null {
+  const bytes = readOwnFile(path, maxBytes);
+  if (bytes === null) return null;
+  let text: string;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw damaged(path, "it is not UTF-8 text");
+  }
+  const value = parseJson(text);
+  if (value === undefined) throw damaged(path, bytes.length === 0 ? "it is empty" : "it is not JSON");
+  if (!isObject(value)) throw damaged(path, "it is not a JSON object");
+  if (hasDuplicateKeys(text)) throw damaged(path, "it names a key twice");
+  return value;
+}
+
+export function damaged(path: string, why: string): Fault {
+  return new Fault(
+    "record_damaged",
+    `${path} cannot be used: ${why}. The file was left as it is; \`reprise doctor\` says what can be rebuilt.`,
+    { facts: { path, why } },
+  );
+}
+
+function readOwnFile(path: string, maxBytes: number): Buffer | null {
+  const fd = openOwn(path);
+  if (fd === null) return null;
+  try {
+    const { size } = fstatSync(fd);
+    if (size > maxBytes) throw damaged(path, `it has ${size} bytes, more than ${maxBytes}`);
+    const bytes = Buffer.alloc(size);
+    let length = 0;
+    for (let read = -1; read !== 0 && length < size; length += read) {
+      read = readSync(fd, bytes, length, size - length, length);
+    }
+    return bytes.subarray(0, length);
+  } catch (error) {
+    throw storageFault(error, "read", path);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** A descriptor of a regular file that is ours; null when there is none at that path. */
+export function openOwn(path: string): number | null {
+  let fd: number;
+  try {
+    fd = openSync(path, READ);
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    if (isErrno(error, "ELOOP")) throw notOurs(path, "it is a symbolic link", "Remove it.");
+    if (isErrno(error, "ENXIO")) throw damaged(path, "it is not a regular file");
+    throw storageFault(error, "read", path);
+  }
+  try {
+    const stats = fstatSync(fd);
+    if (!stats.isFile()) throw damaged(path, "it is not a regular file");
+    if (!isOurs(stats)) throw notOurs(path, "it belongs to another user", "Remove it or change its owner.");
+    return fd;
+  } catch (error) {
+    closeSync(fd);
+    throw storageFault(error, "read", path);
+  }
+}
+
+/** Checks a directory of ours before anything in it is believed. False: there is none. */
+export function checkOwnDirectory(path: string): boolean {
+  const stats = lstat(path);
+  if (stats === null) return false;
+  if (stats.isSymbolicLink()) {
+    throw notOurs(path, "it is a symbolic link", "Put the directory itself there.");
+  }
+  if (!stats.isDirectory()) throw notOurs(path, "it is not a directory", "Move it away.");
+  if (!isOurs(stats)) throw notOurs(path, "it belongs to another user", "Use a directory of your own.");
+  if ((stats.mode & 0o022) !== 0) {
+    throw notOurs(path, "others may write to it", `Look into it, then run: chmod 700 '${path}'`);
+  }
+  return true;
+}
+
+export function notOurs(path: string, why: string, fix: string): Fault {
+  return new Fault("denied", `${path} is not safely ours: ${why}. ${fix}`, { facts: { path, why } });
+}
+
+export function lstat(path: string): Stats | null {
+  try {
+    return lstatSync(path);
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return null;
+    throw storageFault(error, "read", path);
+  }
+}
+
+export function isOurs(stats: Stats): boolean {
+  return process.geteuid === undefined || stats.uid === process.geteuid();
+}
+
+/** False: something is there already. */
+export function makeDirectory(path: string): boolean {
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    syncDirectory(dirname(path));
+    return true;
+  } catch (error) {
+    if (isErrno(error, "EEXIST")) return false;
+    throw storageFault(error, "create", path);
+  }
+}
+
+/** Writes everything, or throws with `onProgress` having been told of what was written before. */
+export function writeFully(fd: number, data: Buffer, onProgress?: (written: number) => void): void {
+  let from = 0;
+  while (from < data.length) {
+    const written = writeSync(fd, data, from);
+    from += written;
+    onProgress?.(written);
+  }
+}
+
+/** Makes names in the directory survive a power cut. */
+export function syncDirectory(path: string): void {
+  const fd = openSync(path, constants.O_RDONLY);
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+export function removeQuietly(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch {
+    // Gone already, or the disk refuses: `sweepTemp` tries again later.
+  }
+}
+
+/** What the system says about a file, as a fault. Faults pass; what is no answer of the system is our bug and passes too. */
+export function storageFault(error: unknown, doing: string, path: string, facts: Facts = {}): unknown {
+  if (error instanceof Fault || !isErrno(error)) return error;
+  const errno = error.code;
+  const all = { path, errno, ...facts };
+  if (errno === "ENOSPC" || errno === "EDQUOT") {
+    const what = errno === "ENOSPC" ? "The disk is full" : "The disk quota is used up";
+    return new Fault("storage_full", `${what}: could not ${doing} ${path}. Free some space and try again.`, {
+      facts: all,
+      cause: error,
+    });
+  }
+  const why = errno === "EROFS" ? "the file system is read-only" : errno;
+  return new Fault("storage_failed", `Could not ${doing} ${path}: ${why}.`, { facts: all, cause: error });
+}
+
+export function isErrno(
+  error: unknown,
+  ...codes: string[]
+): error is NodeJS.ErrnoException & { code: string } {
+  if (!(error instanceof Error) || !("code" in error) || typeof error.code !== "string") return false;
+  if (!("syscall" in error)) return false;
+  return codes.length === 0 || codes.includes(error.code);
+}

@@ -1,0 +1,201 @@
+/**
+ * Run directories and the records in them.
+ *
+ * `runs/<run-id>/` holds `run.json`, `attempts/<n>/`, `escrow/` and, for isolated runs, `work/` or `worktree/`.
+ * The records here are enough to rebuild the index (I7). Nothing is believed before it is known to be ours.
+ */
+import { readdirSync, realpathSync, renameSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { Fault } from "../core/faults.ts";
+import { isRunId } from "../core/ids.ts";
+import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
+import type * as Schemas from "../core/schemas.ts";
+import { type Redact, redactor, redactValue } from "../lib/secrets.ts";
+import {
+  checkOwnDirectory,
+  damaged,
+  isErrno,
+  isOurs,
+  lstat,
+  makeDirectory,
+  MAX_RECORD_BYTES,
+  readRecord,
+  storageFault,
+  syncDirectory,
+  temporaryPath,
+  writeAtomic,
+} from "./files.ts";
+import type { StateDir } from "./state.ts";
+
+/** Even a caller that knows no secret values stores nothing that looks like one (I11). */
+const LOOKS_SECRET = redactor([]);
+
+/** Null: a run of that id has a directory already. */
+export function createRunDir(state: StateDir, runId: string): string | null {
+  const directory = join(state.runsRoot, runId);
+  if (!makeDirectory(directory)) return null;
+  makeDirectory(join(directory, "attempts"));
+  return directory;
+}
+
+/** The run directory that a path typed by the user means: a real directory right below the runs root. */
+export function runDirAt(state: StateDir, path: string): string {
+  const given = resolve(path);
+  const stats = lstat(given);
+  if (stats === null) throw missing(given);
+  if (stats.isSymbolicLink() || realpathSync(dirname(given)) !== realpathSync(state.runsRoot)) {
+    throw outside(given, state);
+  }
+  checkOwnDirectory(given);
+  return join(state.runsRoot, basename(given));
+}
+
+export function saveRunFile(run: RunRecord, redact: Redact = LOOKS_SECRET): void {
+  requireDirectory(run.runDirectory);
+  save(join(run.runDirectory, "run.json"), run, redact);
+}
+
+/** Null: the directory has no `run.json`. The directory may have been moved: where it is counts, not where it was. */
+export async function loadRunFile(runDirectory: string): Promise<RunRecord | null> {
+  requireDirectory(runDirectory);
+  const path = join(runDirectory, "run.json");
+  const run = await load<RunRecord>(path, "runSchema");
+  if (run === null) return null;
+  if (run.runId !== basename(runDirectory)) throw damaged(path, `it is the record of ${run.runId}`);
+  if (!run.runId.endsWith(`-${run.handle}`)) throw damaged(path, "its handle is not the end of its run id");
+  return { ...run, runDirectory };
+}
+
+export interface RunDirs {
+  /** Run ids, oldest first. */
+  readonly runIds: readonly string[];
+  /** What else lies in the runs root and is never followed. */
+  readonly odd: readonly { readonly path: string; readonly why: string }[];
+}
+
+export function listRunDirs(state: StateDir): RunDirs {
+  const runIds: string[] = [];
+  const odd: { path: string; why: string }[] = [];
+  for (const name of namesIn(state.runsRoot)) {
+    const path = join(state.runsRoot, name);
+    const stats = lstat(path);
+    if (stats === null || /^\.(?:tmp|trash)-/.test(name)) continue;
+    if (stats.isSymbolicLink()) odd.push({ path, why: "it is a symbolic link" });
+    else if (!stats.isDirectory() || !isRunId(name)) odd.push({ path, why: "it is not a run directory" });
+    else if (!isOurs(stats)) odd.push({ path, why: "it belongs to another user" });
+    else runIds.push(name);
+  }
+  return { runIds, odd };
+}
+
+/** Gone at once for everyone else, then deleted. Links inside are removed, never followed. */
+export async function removeRunDir(state: StateDir, runId: string): Promise<void> {
+  const directory = join(state.runsRoot, runId);
+  if (!isRunId(runId)) throw outside(directory, state);
+  const stats = lstat(directory);
+  if (stats === null) return;
+  if (stats.isSymbolicLink() || realpathSync(directory) !== join(realpathSync(state.runsRoot), runId)) {
+    throw outside(directory, state);
+  }
+  const trash = temporaryPath(state.runsRoot).replace(".tmp-", ".trash-");
+  try {
+    renameSync(directory, trash);
+    syncDirectory(state.runsRoot);
+    await rm(trash, { recursive: true, force: true });
+  } catch (error) {
+    throw storageFault(error, "remove", directory);
+  }
+}
+
+/** Null: that attempt has a directory already. */
+export function createAttemptDir(runDirectory: string, n: number): string | null {
+  requireDirectory(runDirectory);
+  makeDirectory(join(runDirectory, "attempts"));
+  const directory = attemptDir(runDirectory, n);
+  return makeDirectory(directory) ? directory : null;
+}
+
+export function attemptDir(runDirectory: string, n: number): string {
+  return join(runDirectory, "attempts", String(n));
+}
+
+/** Numbers of the attempts that have a directory, ascending. */
+export function listAttemptDirs(runDirectory: string): number[] {
+  return namesIn(join(runDirectory, "attempts"))
+    .filter((name) => /^[1-9]\d{0,8}$/.test(name))
+    .map(Number)
+    .toSorted((one, other) => one - other);
+}
+
+export function saveAttemptFile(
+  runDirectory: string,
+  attempt: AttemptRecord,
+  redact: Redact = LOOKS_SECRET,
+): void {
+  save(join(attemptDir(runDirectory, attempt.n), "meta.json"), attempt, redact);
+}
+
+/** Null: the attempt has no `meta.json`. */
+export async function loadAttemptFile(runDirectory: string, n: number): Promise<AttemptRecord | null> {
+  const path = join(attemptDir(runDirectory, n), "meta.json");
+  const attempt = await load<AttemptRecord>(path, "attemptSchema");
+  if (attempt !== null && attempt.n !== n) throw damaged(path, `it is the record of attempt ${attempt.n}`);
+  return attempt;
+}
+
+export function saveReceipt(runDirectory: string, receipt: Receipt, redact: Redact = LOOKS_SECRET): void {
+  save(join(attemptDir(runDirectory, receipt.attempt), "receipt.json"), receipt, redact);
+}
+
+/** Null: the attempt was no resume, or it ended before there was anything to prove. */
+export function loadReceipt(runDirectory: string, n: number): Promise<Receipt | null> {
+  return load<Receipt>(join(attemptDir(runDirectory, n), "receipt.json"), "receiptSchema");
+}
+
+function save(path: string, record: RunRecord | AttemptRecord | Receipt, redact: Redact): void {
+  writeAtomic(path, `${JSON.stringify(redactValue(record, redact), null, 2)}\n`);
+}
+
+async function load<T extends RunRecord | AttemptRecord | Receipt>(
+  path: string,
+  schema: keyof typeof Schemas,
+): Promise<T | null> {
+  const value = readRecord(path, MAX_RECORD_BYTES);
+  if (value === null) return null;
+  if (typeof value["v"] === "number" && value["v"] > 1) {
+    throw new Fault(
+      "schema_newer",
+      `${path} was written by a newer Reprise (version ${value["v"]}). Update Reprise to use this run.`,
+      { facts: { path } },
+    );
+  }
+  const schemas = await import("../core/schemas.ts");
+  const checked = schemas[schema].safeParse(value);
+  if (checked.success) return value as unknown as T;
+  const [issue] = checked.error.issues;
+  throw damaged(path, `${issue?.path.join(".") ?? ""}: ${issue?.message ?? "wrong shape"}`);
+}
+
+function requireDirectory(runDirectory: string): void {
+  if (!checkOwnDirectory(runDirectory)) throw missing(runDirectory);
+}
+
+function namesIn(directory: string): string[] {
+  try {
+    return readdirSync(directory).toSorted();
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return [];
+    throw storageFault(error, "read", directory);
+  }
+}
+
+function missing(path: string): Fault {
+  return new Fault("run_dir_missing", `The run directory ${path} is gone.`, { facts: { path } });
+}
+
+function outside(path: string, state: StateDir): Fault {
+  return new Fault("outside_root", `${path} is not a directory right below ${state.runsRoot}.`, {
+    facts: { path, runsRoot: state.runsRoot },
+  });
+}

@@ -1,0 +1,168 @@
+/** The state directory: where it is, whether it is safely ours, and the room that is kept for a full disk. */
+import { randomBytes } from "node:crypto";
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, unlinkSync } from "node:fs";
+import { lstat as lstatOf, readdir, rm } from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
+import type { Clock, Env, Log } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
+import {
+  checkOwnDirectory,
+  isErrno,
+  isOurs,
+  lstat,
+  makeDirectory,
+  notOurs,
+  storageFault,
+  writeAtomic,
+} from "./files.ts";
+
+export interface StateDir {
+  readonly root: string;
+  readonly runsRoot: string;
+  /** The index is the store's: it must not be opened from here while the store has it open. */
+  readonly indexPath: string;
+  /** False: a read-only file system. What is there can be read. */
+  readonly writable: boolean;
+  /** Gives up the reserve so that the end of an attempt can be recorded on a full disk. True: there was one. */
+  releaseReserve(): boolean;
+}
+
+const RESERVE_BYTES = 1024 * 1024;
+
+/** `$REPRISE_HOME`, else `$XDG_STATE_HOME/reprise`, else `~/.local/state/reprise`. */
+export function stateDirectory(env: Env): string {
+  const own = env["REPRISE_HOME"];
+  if (own !== undefined && own !== "") return absolute("REPRISE_HOME", own);
+  const xdg = env["XDG_STATE_HOME"];
+  // The XDG specification has relative paths ignored.
+  if (xdg !== undefined && isAbsolute(xdg)) return join(absolute("XDG_STATE_HOME", xdg), "reprise");
+  return join(absolute("HOME", env["HOME"] ?? ""), ".local", "state", "reprise");
+}
+
+function absolute(variable: string, path: string): string {
+  if (isAbsolute(path) && !path.includes("\0")) return join(path, ".");
+  const what = path === "" ? "is not set" : "is not an absolute path";
+  throw new Fault(
+    "storage_failed",
+    `There is no place for the state directory: ${variable} ${what}. Set REPRISE_HOME to an absolute path.`,
+    { facts: { variable } },
+  );
+}
+
+/** Creates what is missing, and refuses a directory that somebody else could have prepared (S1). */
+export async function openState(root: string, log?: Log): Promise<StateDir> {
+  const runsRoot = join(root, "runs");
+  const writable = prepare(root, log) && prepare(runsRoot, log);
+  const reserve = join(root, "reserve");
+  if (writable && !existsSync(reserve)) makeReserve(reserve);
+  return {
+    root,
+    runsRoot,
+    indexPath: join(root, "index.db"),
+    writable,
+    releaseReserve() {
+      try {
+        unlinkSync(reserve);
+        return true;
+      } catch {
+        return false;
+      }
+    },
+  };
+}
+
+/** Settings that engines are given as files. The same name is the same file, replaced as a whole. */
+export function saveSettings(state: StateDir, name: string, content: string): string {
+  const directory = join(state.root, "settings");
+  if (!makeDirectory(directory)) checkOwnDirectory(directory);
+  const path = join(directory, name.replaceAll(/[^\w.-]/g, "_").replace(/^\./, "_"));
+  writeAtomic(path, content);
+  return path;
+}
+
+/** False: the directory cannot be written to, and may not even exist, since the file system is read-only. */
+function prepare(path: string, log?: Log): boolean {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    if (isErrno(error, "EROFS")) return false;
+    if (!isErrno(error, "EEXIST")) throw storageFault(error, "create", path);
+  }
+  const stats = lstat(path);
+  if (stats?.isDirectory() !== true) {
+    const why = stats?.isSymbolicLink() === true ? "it is a symbolic link" : "it is not a directory";
+    throw notOurs(path, why, "Set REPRISE_HOME to the directory itself.");
+  }
+  if (!isOurs(stats)) {
+    throw notOurs(path, "it belongs to another user", "Set REPRISE_HOME to a directory of your own.");
+  }
+  try {
+    if ((stats.mode & 0o077) !== 0) {
+      chmodSync(path, 0o700);
+      log?.warn(
+        `${path} was open to other users (mode ${(stats.mode & 0o777).toString(8)}); it is 700 again.`,
+      );
+    }
+    accessSync(path, constants.W_OK);
+    return true;
+  } catch (error) {
+    if (isErrno(error, "EROFS", "EACCES")) return false;
+    throw storageFault(error, "write", path);
+  }
+}
+
+/** Real blocks, not a hole and nothing that compresses. A disk too full for it now is noticed soon enough. */
+function makeReserve(path: string): void {
+  try {
+    writeAtomic(path, randomBytes(RESERVE_BYTES));
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+  }
+}
+
+const LEFTOVER = /^\.(?:tmp|trash)-(\d{1,10})-/;
+const HOUR = 3_600_000;
+const MINUTE = 60_000;
+
+/**
+ * Removes what crashed writers and removals left behind: older than an hour, or older than a minute and its
+ * process is gone (the pid may be of another pid namespace, where it cannot be asked). Returns how many.
+ */
+export async function sweepTemp(state: StateDir, clock: Clock): Promise<number> {
+  let removed = 0;
+  const pending = [{ path: state.root, depth: 0 }];
+  for (let at = pending.pop(); at !== undefined; at = pending.pop()) {
+    const entries = await readdir(at.path, { withFileTypes: true }).catch(() => []);
+    for (const entry of entries) {
+      const path = join(at.path, entry.name);
+      const leftover = LEFTOVER.exec(entry.name);
+      if (leftover !== null) removed += (await sweepOne(path, Number(leftover[1]), clock)) ? 1 : 0;
+      // root/runs/RUN/attempts/N is the deepest place of ours; an agent's own directories are not entered.
+      else if (entry.isDirectory() && at.depth < 4 && !(at.depth === 2 && /^work(tree)?$/.test(entry.name))) {
+        pending.push({ path, depth: at.depth + 1 });
+      }
+    }
+  }
+  return removed;
+}
+
+async function sweepOne(path: string, pid: number, clock: Clock): Promise<boolean> {
+  try {
+    const age = clock.now() - (await lstatOf(path)).mtimeMs;
+    if (age < MINUTE || (age < HOUR && isRunning(pid))) return false;
+    await rm(path, { recursive: true, force: true });
+    return true;
+  } catch {
+    // Gone in the meantime, or not removable: the next sweep looks again.
+    return false;
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return !isErrno(error, "ESRCH");
+  }
+}

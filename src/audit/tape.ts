@@ -1,0 +1,260 @@
+/**
+ * The tape of one attempt: every byte in the order of arrival, written before anything else is done with it
+ * (I7), and beside it when it came and what was understood of it.
+ *
+ * Bytes go to the system at once, so they survive the death of this process; they are confirmed to the disk in
+ * the background. The raw logs are exact and therefore sensitive; `events.jsonl` is redacted (I11).
+ */
+import { closeSync, constants, fdatasync, fstatSync, openSync, readSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import type { Clock } from "../core/deps.ts";
+import type { SeenEvent, Stream } from "../core/events.ts";
+import { type Redact, redactValue } from "../lib/secrets.ts";
+import { isOurs, notOurs, storageFault, syncDirectory, writeFully } from "./files.ts";
+
+export const LOG_FILES = {
+  "pty-output": "pty-output.log",
+  stdout: "stdout.log",
+  stderr: "stderr.log",
+  timing: "timing.jsonl",
+  events: "events.jsonl",
+} as const;
+export type LogName = keyof typeof LOG_FILES;
+const LOG_NAMES = Object.keys(LOG_FILES) as LogName[];
+
+const SYNC_MS = 1_000;
+const SYNC_BYTES = 8 * 1024 * 1024;
+const TIMING_BYTES = 64 * 1024;
+/** Chunks of one stream that come this close together share a line in `timing.jsonl`. */
+const TOGETHER_MS = 5;
+
+export interface TapeOptions {
+  readonly redact: Redact;
+  readonly clock: Clock;
+}
+
+/** Creates every file of the attempt, so that an attempt that never says a word leaves a complete set too. */
+export function openTape(attemptDirectory: string, options: TapeOptions): Tape {
+  const open = new Map<LogName, number>();
+  try {
+    for (const name of LOG_NAMES) open.set(name, openLog(join(attemptDirectory, LOG_FILES[name])));
+  } catch (error) {
+    for (const fd of open.values()) closeSync(fd);
+    throw error;
+  }
+  return new Tape(attemptDirectory, open, options);
+}
+
+export class Tape implements AsyncDisposable {
+  readonly #directory: string;
+  readonly #open: ReadonlyMap<LogName, number>;
+  readonly #options: TapeOptions;
+  readonly #startedAt: number;
+  readonly #bytes: { stdout: number; stderr: number };
+  /** Accepted but not written yet: the disk refused. Nothing is written past it. */
+  #owed: { log: LogName; data: Buffer }[] = [];
+  #timingLine: { t: number; stream: Stream; n: number } | null = null;
+  #timingText = "";
+  #unknown = 0;
+  #unconfirmed = new Set<LogName>();
+  #unconfirmedBytes = 0;
+  #syncing: Promise<void> | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  /** The disk did not confirm what it had accepted. Asking again would only hide it. */
+  #failure: unknown = null;
+  #closed = false;
+
+  constructor(directory: string, open: ReadonlyMap<LogName, number>, options: TapeOptions) {
+    this.#directory = directory;
+    this.#open = open;
+    this.#options = options;
+    this.#startedAt = options.clock.mono();
+    this.#bytes = { stdout: sizeOf(open.get("stdout")), stderr: sizeOf(open.get("stderr")) };
+  }
+
+  /**
+   * A fault means that the bytes, or some of them, are not on disk yet. They belong to the tape all the same:
+   * do not pass them again, stop reading, and call `retry` until it succeeds or give up.
+   */
+  raw(stream: Stream, chunk: Buffer): void {
+    if (chunk.length === 0) return;
+    const t = this.#elapsed();
+    const line = this.#timingLine;
+    if (line !== null && line.stream === stream && t - line.t <= TOGETHER_MS) line.n += chunk.length;
+    else {
+      this.#endTimingLine();
+      this.#timingLine = { t, stream, n: chunk.length };
+    }
+    this.#append({ log: "pty-output", data: chunk }, { log: stream, data: chunk });
+    if (this.#timingText.length >= TIMING_BYTES) this.#flushTiming();
+  }
+
+  /** Lines that were not understood are on the raw tape; here they are only counted. */
+  events(seen: readonly SeenEvent[]): void {
+    const t = this.#elapsed();
+    let text = "";
+    for (const { event, stream, line } of seen) {
+      if (event.type === "unknown") this.#unknown += 1;
+      else text += `${JSON.stringify({ t, stream, line, ...redactValue(event, this.#options.redact) })}\n`;
+    }
+    if (text !== "") this.#append({ log: "events", data: Buffer.from(text) });
+  }
+
+  /** Writes what is owed after a fault. */
+  retry(): void {
+    this.#append();
+  }
+
+  /** Everything so far is on disk when this resolves. */
+  async sync(): Promise<void> {
+    this.#flushTiming();
+    await this.#syncing;
+    await this.#confirm();
+  }
+
+  /** Also after a fault: the files are closed whatever happens. Returns how many bytes each stream has. */
+  async close(): Promise<{ stdout: number; stderr: number }> {
+    if (this.#closed) return { ...this.#bytes };
+    this.#closed = true;
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    try {
+      if (this.#unknown > 0) {
+        const line = { t: this.#elapsed(), type: "unknown", count: this.#unknown };
+        this.#append({ log: "events", data: Buffer.from(`${JSON.stringify(line)}\n`) });
+      }
+      await this.sync();
+      syncDirectory(this.#directory);
+    } catch (error) {
+      throw storageFault(error, "write", this.#directory, this.#facts());
+    } finally {
+      await this.#syncing;
+      for (const fd of this.#open.values()) closeSync(fd);
+    }
+    return { ...this.#bytes };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #append(...parts: { log: LogName; data: Buffer }[]): void {
+    if (this.#failure !== null) throw this.#failure;
+    const owed = [...this.#owed, ...parts];
+    let at = 0;
+    let written = 0;
+    try {
+      for (; at < owed.length; at += 1, written = 0) {
+        const { log, data } = owed[at] as (typeof owed)[number];
+        writeFully(this.#fd(log), data, (bytes) => {
+          written += bytes;
+          this.#wrote(log, bytes);
+        });
+      }
+      this.#owed = [];
+    } catch (error) {
+      // The caller may reuse its chunk.
+      this.#owed = owed.slice(at).map(({ log, data }, index) => ({
+        log,
+        data: Buffer.from(data.subarray(index === 0 ? written : 0)),
+      }));
+      const path = join(this.#directory, LOG_FILES[this.#owed[0]?.log ?? "pty-output"]);
+      throw storageFault(error, "write", path, this.#facts());
+    }
+  }
+
+  #wrote(log: LogName, bytes: number): void {
+    if (log === "stdout" || log === "stderr") this.#bytes[log] += bytes;
+    this.#unconfirmed.add(log);
+    this.#unconfirmedBytes += bytes;
+    if (this.#closed) return;
+    if (this.#unconfirmedBytes >= SYNC_BYTES) this.#confirmSoon();
+    this.#timer ??= setTimeout(() => this.#tick(), SYNC_MS).unref();
+  }
+
+  #tick(): void {
+    this.#timer = null;
+    try {
+      this.#flushTiming();
+    } catch {
+      // What the disk refused is owed: the next call tries again and tells its caller.
+    }
+    this.#confirmSoon();
+  }
+
+  #confirmSoon(): void {
+    this.#syncing ??= this.#confirm()
+      .catch((error: unknown) => {
+        this.#failure = error;
+      })
+      .finally(() => {
+        this.#syncing = null;
+      });
+  }
+
+  async #confirm(): Promise<void> {
+    if (this.#failure !== null) throw this.#failure;
+    const logs = [...this.#unconfirmed];
+    this.#unconfirmed = new Set();
+    this.#unconfirmedBytes = 0;
+    for (const log of logs) {
+      try {
+        await promisify(fdatasync)(this.#fd(log));
+      } catch (error) {
+        const path = join(this.#directory, LOG_FILES[log]);
+        this.#failure = storageFault(error, "confirm what was written to", path, this.#facts());
+        throw this.#failure;
+      }
+    }
+  }
+
+  #endTimingLine(): void {
+    if (this.#timingLine === null) return;
+    const { t, stream, n } = this.#timingLine;
+    this.#timingText += `${JSON.stringify({ t, s: stream === "stdout" ? "o" : "e", n })}\n`;
+    this.#timingLine = null;
+  }
+
+  #flushTiming(): void {
+    this.#endTimingLine();
+    const text = this.#timingText;
+    this.#timingText = "";
+    this.#append(...(text === "" ? [] : [{ log: "timing" as const, data: Buffer.from(text) }]));
+  }
+
+  #fd(log: LogName): number {
+    const fd = this.#open.get(log);
+    if (fd === undefined) throw new Error(`the tape has no ${log}`);
+    return fd;
+  }
+
+  #elapsed(): number {
+    return Math.max(0, Math.round(this.#options.clock.mono() - this.#startedAt));
+  }
+
+  #facts() {
+    return { stdoutBytes: this.#bytes.stdout, stderrBytes: this.#bytes.stderr };
+  }
+}
+
+/** Opened to append. A line that a crash cut off is ended first, or it would swallow the next one too. */
+function openLog(path: string): number {
+  const flags = constants.O_RDWR | constants.O_CREAT | constants.O_APPEND | constants.O_NOFOLLOW;
+  let fd: number | null = null;
+  try {
+    fd = openSync(path, flags | constants.O_NONBLOCK, 0o600);
+    const stats = fstatSync(fd);
+    if (!stats.isFile() || !isOurs(stats)) throw notOurs(path, "it is not a file of ours", "Remove it.");
+    const last = Buffer.from("\n");
+    if (path.endsWith(".jsonl") && stats.size > 0) readSync(fd, last, 0, 1, stats.size - 1);
+    if (last[0] !== 10) writeFully(fd, Buffer.from("\n"));
+    return fd;
+  } catch (error) {
+    if (fd !== null) closeSync(fd);
+    throw storageFault(error, "open", path);
+  }
+}
+
+function sizeOf(fd: number | undefined): number {
+  return fd === undefined ? 0 : fstatSync(fd).size;
+}
