@@ -48,8 +48,15 @@ interface Live {
   readonly db: DatabaseSyncInstance;
   readonly sql: Sql;
   readonly facts: Facts;
-  /** Which files these are, as long as they are the ones at `path`. Null: never checked again. */
-  readonly files: string | null;
+  /** Which files were opened. Null: they cannot change (`immutable`). */
+  readonly files: Files | null;
+}
+
+/** Device and inode of each; null: not there. */
+interface Files {
+  readonly index: string | null;
+  /** Undefined: not watched, since it comes and goes with the connections that write. */
+  readonly wal?: string | null;
 }
 
 const BUSY_TIMEOUT_MS = 5000;
@@ -71,14 +78,40 @@ export async function connect(sqlite: Sqlite, path: string, options: OpenOptions
 
 function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connection {
   let live = open(sqlite, path, options);
+  let wrote = false;
 
-  /** A file that was set aside and rebuilt, or whose WAL was deleted, takes writes that nobody will ever read. */
+  /**
+   * An index that was set aside and rebuilt would take writes that nobody will ever read, so the new one is opened.
+   * A WAL that was deleted cannot be replaced while this process lives (see `close`): what it holds is saved into
+   * the index, unless another process has begun a new one, and nothing more is written.
+   */
   function current(): Live {
-    if (live.files === null || live.files === filesOf(path, live.facts.journal)) return live;
-    live.db.close();
+    const was = live.files;
+    const now = filesAt(path);
+    if (was === null || (was.index === now.index && (was.wal === undefined || was.wal === now.wal)))
+      return live;
+    if (was.index === now.index && now.wal === null) checkpoint(live.db);
+    if (was.index === now.index || now.index === null) {
+      const gone = now.index === null ? path : `${path}-wal`;
+      throw new Fault("index_damaged", `${gone} was removed while it was in use. Start this command again.`, {
+        facts: { path },
+      });
+    }
+    close();
     live = open(sqlite, path, options);
     options.onDamage?.({ table: "index", key: path, what: "the file was replaced while it was open" });
     return live;
+  }
+
+  /**
+   * The package leaves a connection half open as long as its statements are not collected, so SQLite's own
+   * checkpoint at the last close never comes: without this one, every next command would replay the WAL.
+   */
+  function close(): void {
+    if (!live.db.isOpen) return;
+    if (wrote && live.files?.index === filesAt(path).index) checkpoint(live.db);
+    wrote = false;
+    live.db.close();
   }
 
   function guarded<T>(work: () => T): T {
@@ -98,6 +131,7 @@ function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connect
       guarded(() => {
         const { db, sql } = current();
         db.exec("BEGIN IMMEDIATE");
+        wrote = true;
         try {
           const result = work(sql);
           db.exec("COMMIT");
@@ -106,10 +140,17 @@ function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connect
           if (db.isTransaction) db.exec("ROLLBACK");
         }
       }),
-    close() {
-      if (live.db.isOpen) live.db.close();
-    },
+    close,
   };
+}
+
+/** Waits for nobody: a WAL that others still use is theirs to empty. */
+function checkpoint(db: DatabaseSyncInstance): void {
+  try {
+    db.exec("PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)");
+  } catch {
+    // What is committed is safe in the WAL whether or not it could be emptied.
+  }
 }
 
 function open(sqlite: Sqlite, path: string, options: OpenOptions): Live {
@@ -129,7 +170,9 @@ function open(sqlite: Sqlite, path: string, options: OpenOptions): Live {
     }
     const schema = found === MIGRATIONS.length ? found : migrate(db);
     if (schema > MIGRATIONS.length) throw newerSchema(path, schema);
-    return liveOf(db, { version, schema, journal, note }, filesOf(path, journal));
+    // The first read opens the WAL, so that it is there to be watched.
+    pragma(db, "user_version");
+    return liveOf(db, { version, schema, journal, note }, filesAt(path));
   } catch (error) {
     db.close();
     throw error;
@@ -142,11 +185,11 @@ function open(sqlite: Sqlite, path: string, options: OpenOptions): Live {
  */
 function openReadOnly(sqlite: Sqlite, path: string, options: OpenOptions): Live {
   let db = openDatabase(sqlite, path, options);
-  let files: string | null = "";
+  let files: Files | null = null;
   try {
     try {
       schemaOf(db, path);
-      files = filesOf(path, "");
+      files = { index: filesAt(path).index };
     } catch (error) {
       if (!isUnwritable(error) || sizeOf(`${path}-wal`) > 0) throw error;
       db.close();
@@ -181,7 +224,7 @@ function openDatabase(sqlite: Sqlite, location: string, options: OpenOptions): D
   });
 }
 
-function liveOf(db: DatabaseSyncInstance, facts: Facts, files: string | null): Live {
+function liveOf(db: DatabaseSyncInstance, facts: Facts, files: Files | null): Live {
   const prepared = new Map<string, StatementSyncInstance>();
   function prepare(text: string): StatementSyncInstance {
     const statement = prepared.get(text) ?? db.prepare(text);
@@ -256,18 +299,13 @@ function fileSystemOf(path: string): string | null {
   return NETWORK_FILE_SYSTEMS.get(statfsSync(dirname(path)).type >>> 0) ?? null;
 }
 
-/** The WAL stays the same file as long as a writing connection is open. */
-function filesOf(path: string, journal: string): string {
-  const names = journal === "wal" ? [path, `${path}-wal`] : [path];
-  return names
-    .map((name) => {
-      const stat = statSync(name, { throwIfNoEntry: false });
-      if (stat === undefined && name === path) {
-        throw new Fault("index_damaged", `${path} was removed while it was in use.`, { facts: { path } });
-      }
-      return `${stat?.dev}:${stat?.ino}`;
-    })
-    .join(" ");
+/** The WAL stays the same file as long as a connection that may write is open. */
+function filesAt(path: string): Files {
+  const idOf = (name: string) => {
+    const stat = statSync(name, { throwIfNoEntry: false });
+    return stat === undefined ? null : `${stat.dev}:${stat.ino}`;
+  };
+  return { index: idOf(path), wal: idOf(`${path}-wal`) };
 }
 
 function versionOf(db: DatabaseSyncInstance): string {

@@ -65,11 +65,24 @@ export function isUnwritable(error: unknown): boolean {
   return [PERM, READONLY, IOERR, CANTOPEN].includes(sqliteCodeOf(error) ?? 0);
 }
 
-/** The primary code; SQLite puts details into the higher bytes. */
+/** The primary code; SQLite puts details into the higher bytes. Of `all` and `iterate` the package tells the text alone. */
 function sqliteCodeOf(error: unknown): number | null {
-  const code: unknown = error instanceof Error && "errcode" in error ? error.errcode : null;
-  return typeof code === "number" ? code & 0xff : null;
+  if (!(error instanceof Error) || !("code" in error) || error.code !== "ERR_SQLITE_ERROR") return null;
+  if ("errcode" in error && typeof error.errcode === "number") return error.errcode & 0xff;
+  return CODE_OF_TEXT.get(error.message) ?? SQLITE.ERROR;
 }
+
+const CODE_OF_TEXT = new Map([
+  ["database is locked", SQLITE.BUSY],
+  ["database table is locked", SQLITE.LOCKED],
+  ["attempt to write a readonly database", SQLITE.READONLY],
+  ["disk I/O error", SQLITE.IOERR],
+  ["database disk image is malformed", SQLITE.CORRUPT],
+  ["database or disk is full", SQLITE.FULL],
+  ["unable to open database file", SQLITE.CANTOPEN],
+  ["locking protocol", SQLITE.PROTOCOL],
+  ["file is not a database", SQLITE.NOTADB],
+]);
 
 /** Of the file system's own errors, and of those SQLite passes on by number. */
 export function errnoOf(error: unknown): string | null {
