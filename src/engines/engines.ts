@@ -4,6 +4,7 @@ import { codex } from "./codex.ts";
 import { demo } from "./demo.ts";
 import type { Engine } from "./engine.ts";
 
+export { customEngine } from "./custom.ts";
 export { DEMO_PROGRAM } from "./demo.ts";
 export { keepNative } from "./grammar.ts";
 

@@ -1,0 +1,196 @@
+/**
+ * Config files: what may stand in them, checked by hand so that every complaint names the key and what to write
+ * instead. Pure: the text comes in, who reads files and who is trusted is decided elsewhere.
+ */
+import { parse, TomlError } from "smol-toml";
+import { parseDuration } from "../lib/duration.ts";
+import {
+  type Custom,
+  type Place,
+  bad,
+  checkKeys,
+  customIn,
+  isTable,
+  isText,
+  stringsIn,
+  textIn,
+} from "./config-engine.ts";
+import { Fault } from "./faults.ts";
+
+/** What one file says, or both together. */
+export interface Config {
+  /** The largest session that is copied into a run. 0: none is. */
+  readonly escrowLimitBytes: number;
+  /** False: the limit is the default, and gives way to one that a file names. */
+  readonly escrowGiven: boolean;
+  /** Null: never. Absent: not configured. */
+  readonly idleTimeoutMs?: number | null;
+  readonly toolTimeoutMs?: number | null;
+  readonly timeoutMs?: number | null;
+  readonly engines: Readonly<Record<string, EngineConfig>>;
+}
+
+export interface EngineConfig {
+  /** A name to be found on PATH, or an absolute path. */
+  readonly program?: string;
+  /** Native arguments that precede those given at a start. */
+  readonly args?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  /** Where the engine keeps its sessions; absolute. */
+  readonly home?: string;
+  /** Present: an engine of the user's own. */
+  readonly custom?: Custom;
+}
+
+/** The engines that come with Reprise; every other name in a config file defines a new one. */
+export const BUILT_IN_ENGINES = ["claude", "codex", "demo", "gemini", "iflow", "opencode"];
+
+/** Variables that change what every program does. */
+export const DANGEROUS_ENV = /^(PATH|LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|NODE_OPTIONS|BASH_ENV|ENV|DYLD_.*)$/;
+
+const MAX_LENGTH = 1024 * 1024;
+const MB = 1024 * 1024;
+const DEFAULT_ESCROW = 256 * MB;
+
+export function emptyConfig(): Config {
+  return { escrowLimitBytes: DEFAULT_ESCROW, escrowGiven: false, engines: {} };
+}
+
+export function parseConfig(text: string, file: string, level: "user" | "project"): Config {
+  const root = parseToml(text, file);
+  const at: Place = { file, path: [] };
+  checkKeys(root, at, ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines"]);
+  const duration = (key: string): number | null | undefined => durationIn(root[key], at, key);
+  const escrow = escrowIn(root["escrow"], at);
+  const timeouts = {
+    idleTimeoutMs: duration("idle_timeout"),
+    toolTimeoutMs: duration("tool_timeout"),
+    timeoutMs: duration("timeout"),
+  };
+  return {
+    escrowLimitBytes: escrow ?? DEFAULT_ESCROW,
+    escrowGiven: escrow !== undefined,
+    engines: enginesIn(root["engines"], at, level),
+    ...Object.fromEntries(Object.entries(timeouts).filter(([, value]) => value !== undefined)),
+  };
+}
+
+/** The project's word counts before the user's. Default arguments and variables of both are joined. */
+export function mergeConfig(user: Config, project: Config): Config {
+  const engines: Record<string, EngineConfig> = { ...user.engines };
+  for (const [id, theirs] of Object.entries(project.engines)) {
+    const ours = engines[id];
+    engines[id] = {
+      ...ours,
+      ...theirs,
+      ...(ours?.args === undefined ? {} : { args: [...ours.args, ...(theirs.args ?? [])] }),
+      ...(ours?.env === undefined ? {} : { env: { ...ours.env, ...theirs.env } }),
+    };
+  }
+  const { escrowLimitBytes, escrowGiven } = project.escrowGiven ? project : user;
+  return { ...user, ...project, escrowLimitBytes, escrowGiven, engines };
+}
+
+/** The keys by which a file decides what is executed and with what: those that need the user's trust. */
+export function projectPowers(config: Config): string[] {
+  return Object.entries(config.engines).flatMap(([id, engine]) => {
+    if (engine.custom !== undefined) return [`engines.${id}`];
+    const powers = (["program", "args", "env", "home"] as const).filter((key) => engine[key] !== undefined);
+    return powers.map((key) => `engines.${id}.${key}`);
+  });
+}
+
+function parseToml(text: string, file: string): Readonly<Record<string, unknown>> {
+  const refuse = (why: string): never => {
+    throw new Fault("config_invalid", `${file} ${why}`, { facts: { file } });
+  };
+  if (text.length > MAX_LENGTH) refuse("is larger than 1 MiB; that is no config file.");
+  if (/^(?:\uFFFD\uFFFD|[^]?\0)/.test(text)) refuse("looks like UTF-16. Save it as UTF-8.");
+  if (text.includes("\0")) refuse("contains a zero byte. Remove it.");
+  if (text.includes("\uFFFD")) refuse("is not valid UTF-8. Save it as UTF-8.");
+  try {
+    return parse(text, { unsafeKeyBehaviour: "throw", maxDepth: 20 });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const [first = ""] = error.message.split("\n");
+    const why = first.replace("Invalid TOML document: ", "");
+    throw new Fault("config_invalid", `${file}, line ${error.line}, column ${error.column}: ${why}.`, {
+      facts: { file, line: error.line, column: error.column },
+      cause: error,
+    });
+  }
+}
+
+function escrowIn(value: unknown, at: Place): number | undefined {
+  if (value === undefined) return undefined;
+  if (value === "off") return 0;
+  if (typeof value === "number" && Number.isInteger(value) && value > 0 && value <= MB) return value * MB;
+  return bad(at, "escrow", `is "off" or a whole number of megabytes, such as 256`);
+}
+
+function durationIn(value: unknown, at: Place, key: string): number | null | undefined {
+  if (value === undefined) return undefined;
+  const ms = typeof value === "string" ? parseDuration(value) : null;
+  if (ms === null) return bad(at, key, `is a duration in quotes, such as "15m" or "1h30m"; "0" means never`);
+  return ms === 0 ? null : ms;
+}
+
+function enginesIn(value: unknown, at: Place, level: "user" | "project"): Record<string, EngineConfig> {
+  if (value === undefined) return {};
+  if (!isTable(value)) return bad(at, "engines", "is a table: [engines.<name>]");
+  const engines: Record<string, EngineConfig> = {};
+  for (const [id, table] of Object.entries(value)) {
+    const here: Place = { file: at.file, path: ["engines"] };
+    if (!/^[a-z0-9][a-z0-9_-]{0,31}$/.test(id)) {
+      bad(here, id, "is no engine name: lower-case letters, digits, _ and -, 32 at most");
+    }
+    if (!isTable(table)) return bad(here, id, `is a table: [engines.${id}]`);
+    engines[id] = engineIn(id, table, { file: at.file, path: ["engines", id] }, level);
+  }
+  return engines;
+}
+
+function engineIn(
+  id: string,
+  table: Readonly<Record<string, unknown>>,
+  at: Place,
+  level: "user" | "project",
+): EngineConfig {
+  const builtIn = BUILT_IN_ENGINES.includes(id);
+  const custom = builtIn ? undefined : customIn(id, table, at, BUILT_IN_ENGINES);
+  if (builtIn) checkKeys(table, at, ["program", "args", "env", "home"]);
+  const program = textIn(table, at, "program");
+  const home = textIn(table, at, "home");
+  if (program !== undefined && program.includes("/") && !program.startsWith("/")) {
+    bad(at, "program", "is the name of a program on PATH or an absolute path");
+  }
+  if (home !== undefined && !home.startsWith("/")) bad(at, "home", "is an absolute path");
+  const found = {
+    program,
+    args: stringsIn(table, at, "args"),
+    env: envIn(table["env"], at, level),
+    home,
+    custom,
+  };
+  return Object.fromEntries(Object.entries(found).filter(([, field]) => field !== undefined));
+}
+
+function envIn(value: unknown, at: Place, level: "user" | "project"): Record<string, string> | undefined {
+  if (value === undefined) return undefined;
+  if (!isTable(value)) return bad(at, "env", `is a table of texts: env = { NAME = "value" }`);
+  const here: Place = { file: at.file, path: [...at.path, "env"] };
+  const env: Record<string, string> = {};
+  for (const [name, text] of Object.entries(value)) {
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) bad(here, name, "is no name of a variable");
+    if (level === "project" && DANGEROUS_ENV.test(name)) {
+      bad(
+        here,
+        name,
+        "changes how every program runs, so a project's file may not set it; your own config may",
+      );
+    }
+    if (!isText(text)) return bad(here, name, "is a text in quotes without a zero byte");
+    env[name] = text;
+  }
+  return env;
+}

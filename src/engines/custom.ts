@@ -1,0 +1,183 @@
+/**
+ * An engine that the user described in a config file (docs/config.md): templates for its command line, rules for
+ * its JSON lines. Nothing is known of its options, so they are passed on as they were given and none is overridden.
+ */
+import type { Custom, EventName, LineRule } from "../core/config-engine.ts";
+import type { EngineConfig } from "../core/config.ts";
+import type { EngineEvent, Stream } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
+import { fieldIn, hasDuplicateKeys, type JsonObject, parseObject } from "../lib/json.ts";
+import type { Ask, Command, Engine } from "./engine.ts";
+import {
+  assertNoPrompt,
+  describe,
+  type Grammar,
+  override,
+  parseArgs,
+  render,
+  splitForResume,
+} from "./grammar.ts";
+import { troubleOf } from "./troubles.ts";
+
+const grammar: Grammar = { commands: {}, options: [] };
+
+/** Null: the config says nothing that makes an engine. */
+export function customEngine(id: string, config: EngineConfig): Engine | null {
+  const { custom, program } = config;
+  if (custom === undefined || program === undefined) return null;
+  const { field, format, choose } = custom.session;
+  return {
+    id,
+    title: custom.title,
+    program,
+    tested: null,
+    session: { field, format },
+    can: {
+      chooseSession: choose,
+      fork: false,
+      interactive: custom.interactive !== undefined,
+      readStore: false,
+      boundToCwd: false,
+    },
+    grammar,
+
+    home: () => null,
+    homeEnv: () => ({}),
+    version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
+    // Nothing is known of a command line that is passed through: it gets no terminal.
+    opensUi: () => false,
+    command: (ask) => command(id, custom, ask),
+    reader: (now) => ({
+      line: (stream, text) => translate(custom, stream, text, now()),
+      end: () => [],
+    }),
+    explainExit(exit, stderrTail, nowMs) {
+      const last = stderrTail.trim().split("\n").at(-1) ?? "";
+      return exit.code === 0 || last === "" ? null : troubleOf(last, nowMs);
+    },
+    locate: async () => ({ state: "unknown", why: `Reprise does not know where ${id} keeps its sessions` }),
+    sessions: async () => [],
+  };
+}
+
+function command(id: string, custom: Custom, ask: Ask): Command {
+  if (ask.kind === "fork")
+    throw new Fault("engine_cannot", `${id} has no way to fork that Reprise knows of.`);
+  const again = ask.kind === "resume";
+  if (again && ask.session === null) throw new Fault("session_unknown", "There is no session to continue.");
+  const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
+  if (ask.message === null && !ask.interactive) return untouched(ask.given);
+  if (ask.kind === "start") assertNoPrompt(recorded);
+  const { after } = splitForResume(override(recorded, parseArgs(grammar, ask.native, true)));
+  const template = templateFor(id, custom, ask.interactive)[again ? "resume" : "start"];
+  return {
+    args: fill(template, { session: ask.session, message: ask.message, options: render(after) }),
+    stdin: !ask.interactive && custom.message === "stdin" ? ask.message : null,
+    env: {},
+    headless: !ask.interactive,
+    structured: !ask.interactive,
+    expects: again || custom.session.choose ? ask.session : null,
+    options: {
+      kept: describe(after),
+      dropped: recorded.words.map((word) => JSON.stringify(word)),
+      rewritten: [],
+    },
+  };
+}
+
+/** Whether such a command prints the lines that the rules match is unknown, so its end is told by the exit. */
+function untouched(given: readonly string[]): Command {
+  return {
+    args: given,
+    stdin: null,
+    env: {},
+    headless: true,
+    structured: false,
+    expects: null,
+    options: { kept: [...given], dropped: [], rewritten: [] },
+  };
+}
+
+function templateFor(id: string, custom: Custom, interactive: boolean): Pick<Custom, "start" | "resume"> {
+  if (!interactive) return custom;
+  if (custom.interactive !== undefined) return custom.interactive;
+  throw new Fault(
+    "engine_cannot",
+    `${id} has no UI that Reprise knows of: engines.${id}.interactive is not set.`,
+  );
+}
+
+interface Values {
+  readonly session: string | null;
+  readonly message: string | null;
+  readonly options: readonly string[];
+}
+
+/** Without `{options}`, options go before the message, or last. Values are put in once and never read again. */
+function fill(template: readonly string[], values: Values): string[] {
+  const message = template.findIndex((word) => word.includes("{message}"));
+  const dashes = message > 0 && template[message - 1] === "--" ? 1 : 0;
+  const spot = message === -1 ? template.length : message - dashes;
+  const words = template.includes("{options}") ? template : template.toSpliced(spot, 0, "{options}");
+  if (dashes === 0 && template[message] === "{message}" && values.message?.startsWith("-") === true) {
+    throw new Fault(
+      "message_invalid",
+      `The message begins with a dash and would be taken for an option. Put "--" before "{message}" in the config.`,
+    );
+  }
+  return words.flatMap((word) =>
+    word === "{options}"
+      ? values.options
+      : [word.replace(/\{(session|message)\}/g, (_all, name: "session" | "message") => values[name] ?? "")],
+  );
+}
+
+function translate(custom: Custom, stream: Stream, text: string, nowMs: number): readonly EngineEvent[] {
+  if (stream === "stderr") return [];
+  const line = parseObject(text);
+  if (line === undefined) return [{ type: "unknown" }];
+  const { field, format } = custom.session;
+  const events: EngineEvent[] = [];
+  const on = (name: EventName, make: (taken: string | null) => EngineEvent): void => {
+    const rule = custom.events[name];
+    if (rule !== undefined && matches(rule, line)) events.push(make(taken(rule, line)));
+  };
+  const id = fieldIn(line, field);
+  if (typeof id === "string" && id.length <= 200 && format.test(id) && !hasDuplicateKeys(text)) {
+    on("session", () => ({ type: "session", session: id }));
+  }
+  on("text", (said) => ({ type: "text", text: said ?? "" }));
+  on("delta", (said) => ({ type: "text", text: said ?? "", delta: true }));
+  on("tool_started", (name) => ({
+    type: "tool",
+    state: "started",
+    id: name ?? "tool",
+    name: name ?? "tool",
+  }));
+  on("tool_ended", (name) => ({ type: "tool", state: "ended", id: name ?? "tool", name: name ?? "tool" }));
+  on("failed", (why) => ({
+    type: "turn_ended",
+    result: "failed",
+    trouble: troubleOf(why ?? "The engine gave no reason.", nowMs),
+  }));
+  if (!events.some(({ type }) => type === "turn_ended")) {
+    on("done", () => ({ type: "turn_ended", result: "completed" }));
+  }
+  return events.length === 0 ? [{ type: "unknown" }] : events;
+}
+
+function matches(rule: LineRule, line: JsonObject): boolean {
+  return rule.when.every(([path, value]) => {
+    const found = at(line, path);
+    return typeof found === "string" ? found === value : JSON.stringify(found) === value;
+  });
+}
+
+function taken(rule: LineRule, line: JsonObject): string | null {
+  const found = rule.take === undefined ? undefined : at(line, rule.take);
+  return typeof found === "string" ? found : null;
+}
+
+function at(line: JsonObject, path: string): unknown {
+  return path.split(".").reduce<unknown>((value, key) => fieldIn(value, key), line);
+}
