@@ -17,18 +17,19 @@ import {
 } from "./config-engine.ts";
 import { Fault } from "./faults.ts";
 
-/** What one file says, or both together. */
+/** Both files together, defaults filled in. */
 export interface Config {
   /** The largest session that is copied into a run. 0: none is. */
   readonly escrowLimitBytes: number;
-  /** False: the limit is the default, and gives way to one that a file names. */
-  readonly escrowGiven: boolean;
   /** Null: never. Absent: not configured. */
   readonly idleTimeoutMs?: number | null;
   readonly toolTimeoutMs?: number | null;
   readonly timeoutMs?: number | null;
   readonly engines: Readonly<Record<string, EngineConfig>>;
 }
+
+/** One file as it was written: what it does not mention is absent. */
+export type ConfigFile = Partial<Config>;
 
 export interface EngineConfig {
   /** A name to be found on PATH, or an absolute path. */
@@ -52,33 +53,25 @@ const MAX_LENGTH = 1024 * 1024;
 const MB = 1024 * 1024;
 const DEFAULT_ESCROW = 256 * MB;
 
-export function emptyConfig(): Config {
-  return { escrowLimitBytes: DEFAULT_ESCROW, escrowGiven: false, engines: {} };
-}
-
-export function parseConfig(text: string, file: string, level: "user" | "project"): Config {
+export function parseConfig(text: string, file: string, level: "user" | "project"): ConfigFile {
   const root = parseToml(text, file);
   const at: Place = { file, path: [] };
   checkKeys(root, at, ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines"]);
   const duration = (key: string): number | null | undefined => durationIn(root[key], at, key);
-  const escrow = escrowIn(root["escrow"], at);
-  const timeouts = {
+  const found = {
+    escrowLimitBytes: escrowIn(root["escrow"], at),
     idleTimeoutMs: duration("idle_timeout"),
     toolTimeoutMs: duration("tool_timeout"),
     timeoutMs: duration("timeout"),
+    engines: root["engines"] === undefined ? undefined : enginesIn(root["engines"], at, level),
   };
-  return {
-    escrowLimitBytes: escrow ?? DEFAULT_ESCROW,
-    escrowGiven: escrow !== undefined,
-    engines: enginesIn(root["engines"], at, level),
-    ...Object.fromEntries(Object.entries(timeouts).filter(([, value]) => value !== undefined)),
-  };
+  return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
 
 /** The project's word counts before the user's. Default arguments and variables of both are joined. */
-export function mergeConfig(user: Config, project: Config): Config {
+export function mergeConfig(user: ConfigFile, project: ConfigFile): Config {
   const engines: Record<string, EngineConfig> = { ...user.engines };
-  for (const [id, theirs] of Object.entries(project.engines)) {
+  for (const [id, theirs] of Object.entries(project.engines ?? {})) {
     const ours = engines[id];
     engines[id] = {
       ...ours,
@@ -87,13 +80,12 @@ export function mergeConfig(user: Config, project: Config): Config {
       ...(ours?.env === undefined ? {} : { env: { ...ours.env, ...theirs.env } }),
     };
   }
-  const { escrowLimitBytes, escrowGiven } = project.escrowGiven ? project : user;
-  return { ...user, ...project, escrowLimitBytes, escrowGiven, engines };
+  return { escrowLimitBytes: DEFAULT_ESCROW, ...user, ...project, engines };
 }
 
 /** The keys by which a file decides what is executed and with what: those that need the user's trust. */
-export function projectPowers(config: Config): string[] {
-  return Object.entries(config.engines).flatMap(([id, engine]) => {
+export function projectPowers(config: ConfigFile): string[] {
+  return Object.entries(config.engines ?? {}).flatMap(([id, engine]) => {
     if (engine.custom !== undefined) return [`engines.${id}`];
     const powers = (["program", "args", "env", "home"] as const).filter((key) => engine[key] !== undefined);
     return powers.map((key) => `engines.${id}.${key}`);
@@ -136,7 +128,6 @@ function durationIn(value: unknown, at: Place, key: string): number | null | und
 }
 
 function enginesIn(value: unknown, at: Place, level: "user" | "project"): Record<string, EngineConfig> {
-  if (value === undefined) return {};
   if (!isTable(value)) return bad(at, "engines", "is a table: [engines.<name>]");
   const engines: Record<string, EngineConfig> = {};
   for (const [id, table] of Object.entries(value)) {
