@@ -17,28 +17,31 @@ const PATTERNS: readonly TroublePattern[] = [
   ["session_lost", /^no conversation found/i],
   ["auth", /not logged in|authentication_failed|failed to authenticate/i],
   ["quota", /billing_error/],
+  ["usage", /^error: --|issue with the selected model/i],
 ];
+
+/** Known, and nothing to tell: the same is said by `assistant`, `user` and `result`. */
+const SILENT = new Set(["system/status", "system/permission_denied"]);
 
 export function claudeReader(id: RegExp, now: () => number): OutputReader {
   let session: string | undefined;
   const tools = new Map<string, string>();
   /** Messages whose text came in pieces and is repeated whole. */
   const streamed = new Set<string>();
+  let spoke = false;
 
-  function named(line: JsonObject, text: string): readonly EngineEvent[] {
+  function named(line: JsonObject): readonly EngineEvent[] {
     const found = stringIn(line, "session_id") ?? "";
-    if (!id.test(found) || hasDuplicateKeys(text)) return [{ type: "unknown" }];
-    if (found === session) return [];
+    if (found === session || !id.test(found)) return [];
     session = found;
     return [{ type: "session", session: found }];
   }
 
-  function event(line: JsonObject, text: string): readonly EngineEvent[] {
-    const type = stringIn(line, "type");
-    const kind = type === "system" ? `system/${stringIn(line, "subtype") ?? ""}` : (type ?? "");
+  function event(line: JsonObject): readonly EngineEvent[] {
+    const kind = kindOf(line);
     switch (kind) {
       case "system/init":
-        return [...named(line, text), { type: "turn_started" }];
+        return [...named(line), { type: "turn_started" }];
       case "system/api_retry":
         return [retry(line, now())];
       case "stream_event":
@@ -49,9 +52,13 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
         return answered(line, tools);
       case "result":
         // A session that was never opened is reported with the id asked for, or with one made up.
-        return [...(neverBegan(line) ? [] : named(line, text)), ...ended(line, now())];
+        return [
+          ...(neverBegan(line) ? [] : named(line)),
+          ...(spoke ? [] : answer(line)),
+          ...ended(line, now()),
+        ];
       default:
-        return [{ type: "unknown" }];
+        return SILENT.has(kind) ? [] : [{ type: "unknown" }];
     }
   }
 
@@ -61,10 +68,27 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
       const parsed = parseJson(text);
       // `json` with `--verbose` is one array of all events.
       const lines = Array.isArray(parsed) ? parsed.filter(isObject) : isObject(parsed) ? [parsed] : [];
-      return lines.length === 0 ? [{ type: "unknown" }] : lines.flatMap((line) => event(line, text));
+      const names = lines.some((line) => ["system/init", "result"].includes(kindOf(line)));
+      if (lines.length === 0 || (names && hasDuplicateKeys(text))) return [{ type: "unknown" }];
+      return lines.flatMap((line) => {
+        const events = event(line);
+        spoke ||= events.some(({ type }) => type === "text");
+        return events;
+      });
     },
     end: () => [],
   };
+}
+
+function kindOf(line: JsonObject): string {
+  const type = stringIn(line, "type") ?? "";
+  return type === "system" ? `system/${stringIn(line, "subtype") ?? ""}` : type;
+}
+
+/** With `json` the answer is in the result alone. */
+function answer(line: JsonObject): readonly EngineEvent[] {
+  const text = stringIn(line, "result") ?? "";
+  return line["is_error"] === true || text === "" ? [] : [{ type: "text", text }];
 }
 
 /** What a sub-agent says is forwarded with the id of the tool call that it serves. */
@@ -84,7 +108,7 @@ function retry(line: JsonObject, nowMs: number): EngineEvent {
   // Without a status the request never got an answer.
   const trouble =
     kind.kind === "other" && status === undefined ? { ...kind, kind: "network" as const } : kind;
-  return { type: "retry", trouble, ...(delayMs === undefined ? {} : { delayMs }) };
+  return { type: "retry", trouble, ...(delayMs === undefined ? {} : { delayMs: Math.round(delayMs) }) };
 }
 
 function partial(event: JsonObject | undefined, streamed: Set<string> | null): readonly EngineEvent[] {
@@ -147,8 +171,8 @@ function ended(line: JsonObject, nowMs: number): readonly EngineEvent[] {
   const count = (key: string) => numberIn(usage, key) ?? 0;
   const input =
     count("input_tokens") + count("cache_creation_input_tokens") + count("cache_read_input_tokens");
-  const tokens: EngineEvent[] =
-    usage === undefined ? [] : [{ type: "usage", tokens: { input, output: count("output_tokens") } }];
+  const output = count("output_tokens");
+  const tokens: EngineEvent[] = input + output === 0 ? [] : [{ type: "usage", tokens: { input, output } }];
   return [...denied, ...tokens, verdict(line, nowMs)];
 }
 

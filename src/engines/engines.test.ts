@@ -1,0 +1,96 @@
+/**
+ * Replays every recorded transcript through its engine. A case is `<name>.stdout` (what the CLI printed), optionally
+ * `<name>.stderr` and `<name>.exit.json`, and `<name>.expected.json`: the events, or `{ events, explained }` where
+ * `explained` is what the exit and the last words on stderr tell. Adding one needs no code.
+ */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { beforeAll, describe, expect, test, vi } from "vitest";
+import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
+import { parseJson } from "../lib/json.ts";
+import { ENGINES, findEngine } from "./engines.ts";
+
+const NOW = Date.parse("2026-11-15T02:30:00Z");
+const SUCCESS: Exit = { code: 0, signal: null };
+
+beforeAll(() => {
+  // Clock times without a zone are local.
+  vi.stubEnv("TZ", "UTC");
+});
+
+test("engines are found by id", () => {
+  expect(ENGINES.map(({ id }) => findEngine(id)?.id)).toEqual(ENGINES.map(({ id }) => id));
+  expect(findEngine("nobody")).toBeUndefined();
+});
+
+describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, engine) => {
+  const dir = new URL(`./${id}.fixtures/`, import.meta.url);
+  const names = existsSync(dir)
+    ? [
+        ...new Set(
+          readdirSync(dir).map((file) => file.replace(/\.(?:stdout|stderr|exit\.json|expected\.json)$/, "")),
+        ),
+      ]
+    : [];
+  const read = (file: string) =>
+    existsSync(new URL(file, dir)) ? readFileSync(new URL(file, dir), "utf8") : null;
+
+  test("has recorded transcripts", () => {
+    expect(names.length > 0).toBe(engine.tested !== null);
+  });
+
+  if (names.length > 0) {
+    test.each(names)("understands %s", (name) => {
+      const reader = engine.reader(() => NOW);
+      const stderr = read(`${name}.stderr`) ?? "";
+      const exit = (parseJson(read(`${name}.exit.json`) ?? "") ?? SUCCESS) as Exit;
+      const events = [
+        ...linesOf(read(`${name}.stdout`) ?? "").flatMap((line) => reader.line("stdout", line)),
+        ...linesOf(stderr).flatMap((line) => reader.line("stderr", line)),
+        ...reader.end(exit),
+      ];
+      const expected = parseJson(read(`${name}.expected.json`) ?? "") as
+        | readonly EngineEvent[]
+        | { events: readonly EngineEvent[]; explained: Trouble | null };
+      if ("events" in expected) {
+        expect({ events, explained: engine.explainExit(exit, stderr, NOW) }).toEqual(expected);
+      } else expect(events).toEqual(expected);
+    });
+  }
+
+  test.each([
+    "",
+    "{",
+    "null",
+    "[]",
+    "[[]]",
+    "7",
+    '"x"',
+    '{"type":7}',
+    '{"type":"item.completed"}',
+    "\u0000",
+    "{}",
+  ])("survives %j", (line) => {
+    const reader = engine.reader(() => NOW);
+    expect(() => [
+      reader.line("stdout", line),
+      reader.line("stderr", line),
+      reader.end(SUCCESS),
+    ]).not.toThrow();
+  });
+
+  test("takes ids in its own format only", () => {
+    for (const text of ["", "../x", "-x", "latest", " ", "x\n", `${"a".repeat(5000)}!`]) {
+      expect(engine.session.format.test(text)).toBe(false);
+    }
+  });
+
+  test("has nothing to explain when all went well", () => {
+    expect(engine.explainExit(SUCCESS, "", NOW)).toBeNull();
+  });
+});
+
+/** As the reader gets them: without line breaks, and without the `\r` of a terminal. */
+function linesOf(text: string): readonly string[] {
+  const lines = text.split("\n").map((line) => line.replace(/\r$/, ""));
+  return lines.at(-1) === "" ? lines.slice(0, -1) : lines;
+}
