@@ -8,7 +8,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { openState, readRecord, type StateDir, stateDirectory, writeAtomic } from "./audit/audit.ts";
 import type { WorldOptions } from "./cli/cli.ts";
-import { type Config, emptyConfig, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
+import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
 import type { Env, Log, Processes } from "./core/deps.ts";
 import { Fault } from "./core/faults.ts";
 import { harmless } from "./lib/harmless.ts";
@@ -17,6 +17,8 @@ import { type Deps, rebuildIndex } from "./run/run.ts";
 import { openStore, type Store } from "./store/store.ts";
 
 const MAX_CONFIG = 1024 * 1024;
+/** How long an agent may take to obey SIGINT, and then SIGTERM. */
+const LADDER = { interruptMs: 5_000, terminateMs: 5_000 };
 
 export async function openDeps(options: WorldOptions): Promise<Deps> {
   const { env } = process;
@@ -26,7 +28,7 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
   const deps: Deps = {
     state,
     store,
-    config: emptyConfig(),
+    config: mergeConfig({}, {}),
     clock: { now: () => Date.now(), mono: () => performance.now() },
     env,
     log: options.log,
@@ -43,11 +45,10 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
 export async function configure(deps: Deps, options: WorldOptions): Promise<Deps> {
   const user = readConfig(userConfigFile(deps.env), "user");
   const projectFile = options.cwd === undefined || options.cwd === null ? null : findProjectFile(options.cwd);
-  if (projectFile === null) return { ...deps, config: user ?? emptyConfig() };
-  const project = readConfig(projectFile, "project") ?? emptyConfig();
+  const project = projectFile === null ? {} : readConfig(projectFile, "project");
   const powers = projectPowers(project);
-  const usable = powers.length === 0 || (await isTrusted(deps, projectFile, powers, options));
-  return { ...deps, config: usable ? mergeConfig(user ?? emptyConfig(), project) : (user ?? emptyConfig()) };
+  const usable = projectFile === null || powers.length === 0 || (await isTrusted(deps, projectFile, powers, options));
+  return { ...deps, config: mergeConfig(user, usable ? project : {}) };
 }
 
 const realProcesses: Processes = {
@@ -56,7 +57,7 @@ const realProcesses: Processes = {
   identify: processes.identify,
   signal: processes.signal,
   findMarked: processes.findMarked,
-  endTree: (root, marker, from) => processes.endTree(root, marker, from),
+  endTree: (root, marker, from) => processes.endTree(root, marker, LADDER, from),
   resolveProgram: processes.resolveProgram,
   runTool: processes.runTool,
 };
@@ -103,9 +104,9 @@ function findProjectFile(cwd: string): string | null {
   }
 }
 
-function readConfig(file: string | null, level: "user" | "project"): Config | null {
+function readConfig(file: string | null, level: "user" | "project"): ConfigFile {
   const text = file === null ? null : readText(file);
-  return file === null || text === null ? null : parseConfig(text, file, level);
+  return file === null || text === null ? {} : parseConfig(text, file, level);
 }
 
 function readText(file: string): string | null {
@@ -131,7 +132,7 @@ function readText(file: string): string | null {
  * after the user trusted exactly this text.
  */
 async function isTrusted(deps: Deps, file: string, powers: readonly string[], options: WorldOptions): Promise<boolean> {
-  const record = deps.state.path("trusted.json");
+  const record = join(deps.state.root, "trusted.json");
   const known = readTrusted(record);
   const hash = createHash("sha256").update(readText(file) ?? "").digest("hex");
   if (known[file] === hash) return true;
@@ -147,7 +148,7 @@ async function isTrusted(deps: Deps, file: string, powers: readonly string[], op
 
 function readTrusted(record: string): Record<string, string> {
   const known = readRecord(record);
-  return typeof known === "object" && known !== null ? (known as Record<string, string>) : {};
+  return known === null ? {} : (known as Record<string, string>);
 }
 
 async function ask(question: string): Promise<boolean> {

@@ -4,7 +4,8 @@
  * Everything that Reprise keeps about runs on disk passes here: checked to be ours, written atomically or
  * appended, redacted where it is not the raw tape. What a run *means* is decided elsewhere.
  */
-export { writeAtomic } from "./files.ts";
+export { makeDirectory, readRecord, writeAtomic } from "./files.ts";
+export { fileStamp, isDirectory, isEmptyDirectory, resolveDirectory } from "./places.ts";
 export { openState, saveSettings, type StateDir, stateDirectory, sweepTemp } from "./state.ts";
 export {
   attemptDir,

@@ -34,7 +34,7 @@ export async function readMessage(sources: MessageSources): Promise<string | nul
 function check(message: string, where: string): string {
   if (message.trim() === "") throw new Fault("message_invalid", `The message ${where} is empty.`);
   if (message.includes("\u0000")) throw new Fault("message_invalid", `The message ${where} contains a zero byte.`);
-  if (!message.isWellFormed()) throw new Fault("message_invalid", `The message ${where} is not valid Unicode.`);
+  if (/\p{Surrogate}/u.test(message)) throw new Fault("message_invalid", `The message ${where} is not valid Unicode.`);
   if (where === "argument" && Buffer.byteLength(message) > MAX_ARGUMENT) {
     throw new Fault("message_invalid", "The message is longer than an argument can be (128 KiB). Use --message-file or --stdin.");
   }

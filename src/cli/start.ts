@@ -1,5 +1,5 @@
 /** `reprise start <engine> [prompt] [options] [-- native args…]` */
-import { realPath } from "../audit/audit.ts";
+import { resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { startRun } from "../run/run.ts";
 import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
@@ -76,10 +76,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 
 export function workingDirectory(path: string): string {
   try {
-    return realPath(path, "directory");
+    return resolveDirectory(path);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    throw new Fault("cwd_invalid", `--cwd ${JSON.stringify(path)}: ${error.message}`, { facts: { cwd: path }, cause: error });
+    throw new Fault("cwd_invalid", `The working directory ${error.message}`, { facts: { cwd: path }, cause: error });
   }
 }
 

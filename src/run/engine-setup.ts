@@ -1,11 +1,11 @@
 /**
  * Everything about an engine that depends on this machine: its program, version, home and environment.
  */
-import { readRecord, writeAtomic } from "../audit/audit.ts";
+import { join } from "node:path";
+import { fileStamp, readRecord, saveSettings, writeAtomic } from "../audit/audit.ts";
 import type { EngineConfig } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
-import { customEngine } from "../engines/custom.ts";
-import { DEMO_PROGRAM, ENGINES } from "../engines/engines.ts";
+import { customEngine, DEMO_PROGRAM, ENGINES } from "../engines/engines.ts";
 import type { Command, Engine } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import type { Deps } from "./deps.ts";
@@ -22,7 +22,7 @@ export interface EngineSetup {
 }
 
 export function allEngines(deps: Deps): readonly Engine[] {
-  const own = Object.entries(deps.config.engines).filter(([id]) => ENGINES.every((engine) => engine.id !== id));
+  const own = Object.entries(deps.config.engines);
   return [...ENGINES, ...own.flatMap(([id, config]) => customEngine(id, config) ?? [])];
 }
 
@@ -72,7 +72,7 @@ export function settingsEnv(deps: Deps, engine: Engine, command: Command, env: R
   const added: Record<string, string> = {};
   for (const setting of command.settings ?? []) {
     if (env[setting.variable] !== undefined) continue;
-    added[setting.variable] = deps.state.settingsFile(`${engine.id}-${setting.name}`, setting.content);
+    added[setting.variable] = saveSettings(deps.state, `${engine.id}-${setting.name}`, setting.content);
   }
   return added;
 }
@@ -83,8 +83,8 @@ export function settingsEnv(deps: Deps, engine: Engine, command: Command, env: R
  */
 export async function versionOf(deps: Deps, engine: Engine, program: readonly [string, ...string[]]): Promise<string | null> {
   const [file, ...args] = program;
-  const stamp = deps.state.fileStamp(file);
-  const cacheFile = deps.state.path("versions.json");
+  const stamp = fileStamp(file);
+  const cacheFile = join(deps.state.root, "versions.json");
   const cache = readCache(cacheFile);
   const key = [...program, stamp].join("\u0000");
   if (cache[key] !== undefined) return cache[key];
@@ -105,7 +105,7 @@ export async function versionOf(deps: Deps, engine: Engine, program: readonly [s
 function readCache(file: string): Record<string, string> {
   try {
     const cache = readRecord(file);
-    return typeof cache === "object" && cache !== null ? (cache as Record<string, string>) : {};
+    return cache === null ? {} : (cache as Record<string, string>);
   } catch (error) {
     // A damaged cache is only slower.
     if (error instanceof Fault) return {};

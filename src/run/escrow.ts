@@ -5,7 +5,7 @@
  * only where the engine has nothing: an existing file of the engine is never overwritten.
  */
 import { join } from "node:path";
-import { checkEscrow, keepEscrow, keepEscrowText, saveRunFile } from "../audit/audit.ts";
+import { checkEscrow, dropOldEscrow, keepEscrow, keepEscrowText, saveRunFile } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
 import { restoreFile, sessionFiles } from "../drivers/drivers.ts";
@@ -22,6 +22,7 @@ export async function takeEscrow(deps: Deps, setup: EngineSetup, run: RunRecord)
     const kept = { ...run, escrow };
     saveRunFile(kept);
     await deps.store.saveRun(kept);
+    dropOldEscrow(run.runDirectory, escrow);
     return kept;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
@@ -32,16 +33,10 @@ export async function takeEscrow(deps: Deps, setup: EngineSetup, run: RunRecord)
 
 /** Puts the copy back into the engine's home. The caller has checked that the engine lost it. */
 export async function restoreEscrow(deps: Deps, setup: EngineSetup, run: RunRecord): Promise<void> {
-  const paths = run.escrow === null ? null : checkEscrow(run.runDirectory, run.escrow);
-  if (run.escrow === null || paths === null || setup.home === null) {
-    throw new Fault("session_lost", `The copy of the session in run ${run.handle} is missing or damaged.`, {
-      facts: { handle: run.handle },
-    });
-  }
-  for (const [at, file] of run.escrow.files.entries()) {
-    const from = paths[at] ?? "";
-    if (file.restoreTo === null) await importSession(deps, setup, run, from);
-    else await restoreFile(from, join(setup.home, file.restoreTo));
+  if (run.escrow === null || setup.home === null) return;
+  for (const { path, restoreTo } of await checkEscrow(run.runDirectory, run.escrow)) {
+    if (restoreTo === null) await importSession(deps, setup, run, path);
+    else await restoreFile(path, join(setup.home, restoreTo));
   }
 }
 
@@ -57,12 +52,12 @@ async function copy(deps: Deps, setup: EngineSetup, run: RunRecord, session: str
       maxBytes: limit,
     });
     if (result.code !== 0 || result.timedOut) return null;
-    return keepEscrowText(run.runDirectory, session, result.stdout);
+    return keepEscrowText(run.runDirectory, { session, text: result.stdout, clock: deps.clock });
   }
   if (!engine.can.readStore || setup.home === null) return null;
   const located = await engine.locate(session, { home: setup.home, cwd: run.cwd }, sessionFiles());
   if (located.state !== "present" || located.files.length === 0) return null;
-  const kept = await keepEscrow(run.runDirectory, located.files, session, limit);
+  const kept = await keepEscrow(run.runDirectory, { session, files: located.files, limitBytes: limit, clock: deps.clock });
   if (!("skipped" in kept)) return kept;
   deps.log.warn(`no copy of the session was kept: ${kept.skipped}`);
   return null;

@@ -4,7 +4,7 @@
  * Order is what survives a crash: attempt row, then spawn (I1); raw bytes, then parsing (I7); a session id goes
  * to disk when it is first seen (I2); the end is written before anything is said about it.
  */
-import { createAttemptDir, openTape, saveAttemptFile, type Tape } from "../audit/audit.ts";
+import { attemptDir, createAttemptDir, openTape, saveAttemptFile, type Tape } from "../audit/audit.ts";
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";
@@ -90,12 +90,12 @@ export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<H
   if (!(await deps.store.createAttempt(attempt, job.fence))) {
     throw new Fault("session_busy", `Attempt ${attempt.n} of run ${job.run.handle} was started by another process.`);
   }
-  const directory = createAttemptDir(job.run.runDirectory, attempt.n);
+  createAttemptDir(job.run.runDirectory, attempt.n);
   saveAttemptFile(job.run.runDirectory, attempt);
   const run = { ...job.run, attempts: attempt.n };
   const ledger = new Ledger(deps, { run, attempt, fence: job.fence });
   ledger.save({ run: { status: "running", ...chosenSession(deps, job, attempt.n) } });
-  const tape = openTape(directory, { redact: job.redact, clock: deps.clock });
+  const tape = openTape(attemptDir(job.run.runDirectory, attempt.n), { redact: job.redact, clock: deps.clock });
   return new Holder(deps, job, ledger, tape).hold(watch);
 }
 

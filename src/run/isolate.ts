@@ -3,7 +3,7 @@
  * work in it would be lost if it were removed.
  */
 import { join, relative } from "node:path";
-import { isDirectory, makeDirectory, realPath } from "../audit/audit.ts";
+import { isDirectory, isEmptyDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
@@ -23,7 +23,7 @@ export async function planWorkplace(
   if (request.isolate === null) return { cwd: request.cwd, make: async () => {} };
   if (request.isolate === "dir") {
     const directory = join(runDirectory, "work");
-    return { cwd: directory, make: async () => makeDirectory(directory) };
+    return { cwd: directory, make: async () => void makeDirectory(directory) };
   }
   const top = await git(deps, request.cwd, ["rev-parse", "--show-toplevel"]);
   const commit = await git(deps, request.cwd, ["rev-parse", "--verify", "HEAD^{commit}"]);
@@ -33,7 +33,7 @@ export async function planWorkplace(
     });
   }
   const worktree = join(runDirectory, "worktree");
-  const inside = relative(realPath(top.stdout.trimEnd()), request.cwd);
+  const inside = relative(resolveDirectory(top.stdout.trimEnd()), request.cwd);
   return {
     cwd: join(worktree, inside),
     make: async () => {
@@ -50,7 +50,7 @@ export async function planWorkplace(
 export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
   if (run.launch.isolate === "dir") {
     const directory = join(run.runDirectory, "work");
-    return deps.state.isEmptyDirectory(directory) ? null : `there are files in ${directory}`;
+    return isEmptyDirectory(directory) ? null : `there are files in ${directory}`;
   }
   const worktree = join(run.runDirectory, "worktree");
   if (run.launch.isolate !== "worktree" || !isDirectory(worktree)) return null;

@@ -42,7 +42,7 @@ export function storableEnv(given: readonly (readonly [string, string])[], redac
 }
 
 /** The recorded variables with their values, those that were secrets from today's environment. */
-export function recordedEnv(run: RunRecord, env: Env, given: readonly (readonly [string, string])[]): [string, string][] {
+export function recordedEnv(run: RunRecord, env: Env, given: readonly (readonly [string, string])[]): readonly (readonly [string, string])[] {
   const fresh = new Map(given);
   const values: [string, string][] = [];
   for (const { name, value } of run.launch.env) {

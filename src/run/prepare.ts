@@ -53,7 +53,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     cwdExists: isDirectory(run.cwd),
     home: { now: setup.home, exists: run.engineHome !== null && isDirectory(run.engineHome) },
     known,
-    escrow: run.escrow !== null && checkEscrow(run.runDirectory, run.escrow) !== null ? run.escrow.session : null,
+    escrow: known.some((session) => session.state === "absent") ? await wholeCopy(deps, run) : null,
     want: wish.want,
   });
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
@@ -77,6 +77,19 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     ? { ...run.launch, given: keepNative(engine, run.launch.given, wish.native, run.launch.message !== null) }
     : run.launch;
   return { run: { ...run, launch }, setup, plan, command, kind, interactive, message, notes: notesFor(engine, run, plan) };
+}
+
+/** The session that our copy is of, when size and checksum prove it whole. */
+async function wholeCopy(deps: Deps, run: RunRecord): Promise<string | null> {
+  if (run.escrow === null) return null;
+  try {
+    await checkEscrow(run.runDirectory, run.escrow);
+    return run.escrow.session;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(`the run's copy of the session cannot be used: ${error.message}`);
+    return null;
+  }
 }
 
 async function lookUp(engine: Engine, run: RunRecord): Promise<readonly KnownSession[]> {

@@ -1,7 +1,7 @@
 /**
  * The session id of an attempt whose owner died: read again from the tape, then looked for in the engine's store.
  */
-import { readStream } from "../audit/audit.ts";
+import { attemptDir, readStream } from "../audit/audit.ts";
 import type { Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord, SeenSession } from "../core/records.ts";
@@ -43,12 +43,11 @@ export async function recoverSession(deps: Deps, run: RunRecord, attempt: Attemp
 }
 
 async function fromTape(deps: Deps, engine: Engine, run: RunRecord, attempt: AttemptRecord): Promise<SeenSession | null> {
-  if (!deps.state.hasRunDirectory(run.runId)) return null;
   const reader = engine.reader(() => deps.clock.now());
   for (const stream of ["stdout", "stderr"] as const satisfies readonly Stream[]) {
     const lines = new LineSplitter(LINE_BYTES);
     let bytes = 0;
-    for await (const chunk of readStream(run.runDirectory, attempt.n, stream)) {
+    for await (const chunk of readStream(attemptDir(run.runDirectory, attempt.n), stream)) {
       for (const line of lines.push(chunk)) {
         const found = reader.line(stream, line).find((event) => event.type === "session");
         if (found !== undefined) return seenNow(deps, attempt, found.session, attempt.mode === "pty" ? "pty-output" : stream);

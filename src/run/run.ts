@@ -3,6 +3,7 @@
  *
  * Follow a run here: `startRun` records it, `resumeRun` plans it, both hand a job to the holder and prove what came back.
  */
+import { join } from "node:path";
 import { createRunDir, saveReceipt, saveRunFile } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
@@ -67,7 +68,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const existing = request.runDir === null ? null : await selectRunDir(deps, request.runDir, engine.id);
   const setup = setUpEngine(deps, engine, request.env);
   const runId = existing?.runId ?? makeRunId(deps.clock.now(), engine.id, deps.newHandle());
-  const runDirectory = existing?.runDirectory ?? deps.state.runDirectory(runId);
+  const runDirectory = existing?.runDirectory ?? join(deps.state.runsRoot, runId);
   const workplace = existing === null ? await planWorkplace(deps, runDirectory, request) : null;
   const given = [...setup.defaultArgs, ...request.native];
   const interactive = request.message === null && engine.opensUi(given);
@@ -198,7 +199,7 @@ function newRun(deps: Deps, parts: NewRun): RunRecord {
     v: 1,
     handle: runId.slice(-8),
     runId,
-    runDirectory: deps.state.runDirectory(runId),
+    runDirectory: join(deps.state.runsRoot, runId),
     agentName: setup.engine.id,
     session: { field: null, value: null, source: null, verifiedAt: null },
     sessions: [],
@@ -230,12 +231,14 @@ function newRun(deps: Deps, parts: NewRun): RunRecord {
 
 /** The index decides over the handle; the run directory follows. */
 async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> {
-  deps.state.assertWritable();
+  if (!deps.state.writable) {
+    throw new Fault("storage_failed", `The state directory ${deps.state.root} cannot be written to.`, { facts: { path: deps.state.root } });
+  }
   if ((await deps.store.createRun(run)) === "handle_taken") {
     // One handle in four thousand million: the user may simply start again.
     throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Start again.`, { facts: { handle: run.handle } });
   }
-  createRunDir(run.runDirectory);
+  createRunDir(deps.state, run.runId);
   saveRunFile(run);
   return run;
 }

@@ -1,7 +1,8 @@
 /**
  * From what the user types to a run, and from what the index says to what is true now.
  */
-import { loadAttemptFile, loadRunFile, saveAttemptFile, saveRunFile } from "../audit/audit.ts";
+import { isDirectory, loadAttemptFile, loadRunFile, runDirAt, saveAttemptFile, saveRunFile } from "../audit/audit.ts";
+import { basename } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { isRunId, parseSelector } from "../core/ids.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
@@ -62,11 +63,11 @@ export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly 
  */
 export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunRecord> {
   if (run.status !== "running" || (await liveOwner(deps, run.runId)) !== null) return run;
-  const known = mirrored(deps, run);
-  const attempt = lastAttempt(deps, known) ?? (await deps.store.listAttempts(run.runId)).at(-1) ?? null;
+  const known = await mirrored(deps, run);
+  const attempt = (await lastAttempt(deps, known)) ?? (await deps.store.listAttempts(run.runId)).at(-1) ?? null;
   const corrected = attempt === null ? interrupted(deps, known) : await ended(deps, known, attempt);
   if (deps.state.writable) {
-    if (deps.state.hasRunDirectory(run.runId)) saveRunFile(corrected);
+    if (isDirectory(run.runDirectory)) saveRunFile(corrected);
     await deps.store.saveRun(corrected);
   }
   return corrected;
@@ -87,7 +88,7 @@ async function ended(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promis
     diagnostics: [...attempt.diagnostics, ...found.diagnostics],
   };
   if (deps.state.writable) {
-    if (deps.state.hasRunDirectory(run.runId)) saveAttemptFile(run.runDirectory, closed);
+    if (isDirectory(run.runDirectory)) saveAttemptFile(run.runDirectory, closed);
     await deps.store.saveAttempt(closed);
   }
   return interrupted(deps, { ...run, ...found.run, attempts: Math.max(run.attempts, attempt.n) });
@@ -103,9 +104,9 @@ function whyDead(deps: Deps, attempt: AttemptRecord): string {
 }
 
 /** `run.json` may be newer than the index row: it is written first. */
-function mirrored(deps: Deps, run: RunRecord): RunRecord {
+async function mirrored(deps: Deps, run: RunRecord): Promise<RunRecord> {
   try {
-    const file = deps.state.hasRunDirectory(run.runId) ? loadRunFile(run.runDirectory) : null;
+    const file = await loadRunFile(run.runDirectory);
     return file !== null && file.updatedAt >= run.updatedAt ? file : run;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
@@ -114,10 +115,11 @@ function mirrored(deps: Deps, run: RunRecord): RunRecord {
   }
 }
 
-function lastAttempt(deps: Deps, run: RunRecord): AttemptRecord | null {
+async function lastAttempt(deps: Deps, run: RunRecord): Promise<AttemptRecord | null> {
   try {
     // An attempt's directory may exist before the run's counter was written.
-    return loadAttemptFile(run.runDirectory, run.attempts + 1) ?? loadAttemptFile(run.runDirectory, run.attempts);
+    const next = await loadAttemptFile(run.runDirectory, run.attempts + 1);
+    return next ?? (await loadAttemptFile(run.runDirectory, run.attempts));
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     deps.log.warn(error.message);
@@ -126,8 +128,8 @@ function lastAttempt(deps: Deps, run: RunRecord): AttemptRecord | null {
 }
 
 function runIdOfPath(deps: Deps, path: string): string {
-  const name = deps.state.runIdAt(path);
-  if (name === null || !isRunId(name)) {
+  const name = basename(runDirAt(deps.state, path));
+  if (!isRunId(name)) {
     throw new Fault("outside_root", `${JSON.stringify(path)} is not a run directory below ${deps.state.runsRoot}.`, {
       facts: { given: path },
     });

@@ -1,0 +1,38 @@
+/** Directories and programs of the user's that a run refers to: looked at, never written. */
+import { accessSync, constants, readdirSync, realpathSync, statSync } from "node:fs";
+import { resolve } from "node:path";
+import { Fault } from "../core/faults.ts";
+import { isErrno } from "./files.ts";
+
+/** The real path of a directory that an agent can work in. */
+export function resolveDirectory(path: string): string {
+  const refuse = (why: string): never => {
+    throw new Fault("cwd_invalid", `${JSON.stringify(path)} ${why}.`, { facts: { path } });
+  };
+  try {
+    const real = realpathSync(resolve(path));
+    if (!statSync(real).isDirectory()) return refuse("is not a directory");
+    accessSync(real, constants.R_OK | constants.X_OK);
+    return real;
+  } catch (error) {
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return refuse("does not exist");
+    if (isErrno(error, "EACCES", "EPERM")) return refuse("cannot be read");
+    if (isErrno(error, "ELOOP", "ENAMETOOLONG")) return refuse("is not a usable path");
+    throw error;
+  }
+}
+
+export function isDirectory(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** Missing counts as empty. */
+export function isEmptyDirectory(path: string): boolean {
+  return !isDirectory(path) || readdirSync(path).length === 0;
+}
+
+/** Changes whenever the file is replaced or rewritten. */
+export function fileStamp(path: string): string {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  return stat === undefined ? "missing" : `${stat.ino}-${stat.size}-${stat.mtimeMs}`;
+}

@@ -1,0 +1,73 @@
+import { describe, expect, test } from "vitest";
+import { Fault, type FaultCode } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import { type KnownSession, type Plan, planResume, type ResumeFacts } from "./plan.ts";
+
+const run = { handle: "1a2b3c4d", cwd: "/work/shop", engineHome: "/home/u/.codex" } as RunRecord;
+const known = (id: string, state: KnownSession["state"], damaged = false): KnownSession => ({ id, state, note: "a note", damaged });
+
+const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode]> = {
+  "a session that is there": [
+    { known: [known("a", "present")] },
+    { do: "continue", session: "a", restore: false, passedOver: [] },
+  ],
+  "a store that cannot be read: the engine will say": [
+    { known: [known("a", "unknown")] },
+    { do: "continue", session: "a", restore: false, passedOver: [] },
+  ],
+  "lost, with a copy": [
+    { known: [known("a", "absent")], escrow: "a" },
+    { do: "continue", session: "a", restore: true, passedOver: [] },
+  ],
+  "lost, and the copy is of another": [{ known: [known("a", "absent")], escrow: "b" }, "session_lost"],
+  "lost, no copy": [{ known: [known("a", "absent")] }, "session_lost"],
+  "the newest was never written: back to the one before": [
+    { known: [known("b", "absent"), known("a", "present")] },
+    { do: "continue", session: "a", restore: false, passedOver: ["b"] },
+  ],
+  "the newest has a copy: not back": [
+    { known: [known("b", "absent"), known("a", "present")], escrow: "b" },
+    { do: "continue", session: "b", restore: true, passedOver: [] },
+  ],
+  "damaged in the engine's store": [{ known: [known("a", "unusable", true)] }, "session_damaged"],
+  "there, but the engine will not continue it": [{ known: [known("a", "unusable")] }, "session_lost"],
+  "no id at all": [{ known: [] }, "session_unknown"],
+  "the directory is gone": [{ cwdExists: false }, "cwd_missing"],
+  "the directory is gone, fresh or not": [{ cwdExists: false, want: "fresh" }, "cwd_missing"],
+  "another engine home": [{ home: { now: "/elsewhere", exists: true } }, "engine_home_missing"],
+  "the engine home is gone": [{ home: { now: "/home/u/.codex", exists: false } }, "engine_home_missing"],
+  "fresh needs no session": [{ known: [], want: "fresh" }, { do: "fresh" }],
+  "a fork": [
+    { known: [known("a", "present")], want: "fork" },
+    { do: "continue", session: "a", restore: false, passedOver: [] },
+  ],
+  "a fork where the engine cannot": [
+    { known: [known("a", "present")], want: "fork", engine: { title: "E", canFork: false } },
+    "engine_cannot",
+  ],
+};
+
+describe("planResume", () => {
+  test.each(Object.entries(cases))("%s", (_name, [given, then]) => {
+    const facts: ResumeFacts = {
+      run,
+      engine: { title: "Codex", canFork: true },
+      cwdExists: true,
+      home: { now: "/home/u/.codex", exists: true },
+      known: [known("a", "present")],
+      escrow: null,
+      want: "resume",
+      ...given,
+    };
+    expect(outcomeOf(() => planResume(facts))).toEqual(then);
+  });
+});
+
+function outcomeOf(plan: () => Plan): Plan | FaultCode {
+  try {
+    return plan();
+  } catch (error) {
+    if (error instanceof Fault) return error.code;
+    throw error;
+  }
+}
