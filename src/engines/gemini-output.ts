@@ -1,0 +1,222 @@
+/** What Gemini CLI prints, translated. Recorded transcripts: gemini.fixtures/. */
+import type { EngineEvent, Exit, Tokens, Trouble, TroubleKind } from "../core/events.ts";
+import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import type { OutputReader } from "./engine.ts";
+import { troubleOf, type TroublePattern } from "./troubles.ts";
+
+/** What `--session-id` takes, without what `--resume` reads as something else than an id. */
+export const ID = /^(?!latest$|\d+$)[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$/;
+const MAX_OBJECT = 1_048_576;
+
+const PATTERNS: readonly TroublePattern[] = [
+  ["quota", /exhausted your daily quota|PerDay/i],
+  ["rate_limited", /exhausted your capacity|RESOURCE_EXHAUSTED|quota exceeded/i],
+  ["context_full", /token count \(?\d* ?\)?.{0,20}exceeds|exceeds the maximum number of tokens/i],
+  ["auth", /API key not valid|UNAUTHENTICATED|PERMISSION_DENIED|invalid auth method|set an auth method/i],
+  ["overloaded", /UNAVAILABLE|model is overloaded/i],
+  ["network", /fetch failed|\bterminated\b|socket hang up|other side closed/i],
+];
+
+interface State {
+  readonly now: () => number;
+  /** Names of open tools by id: the end does not repeat them. */
+  readonly tools: Map<string, string>;
+  session: string | null;
+  inText: boolean;
+  lastError: string;
+  /** A failed try whose announcement goes on in the next line. */
+  failedTry: string | null;
+}
+
+export function geminiReader(now: () => number): OutputReader {
+  const state: State = {
+    now,
+    tools: new Map(),
+    session: null,
+    inText: false,
+    lastError: "",
+    failedTry: null,
+  };
+  const objects = { stdout: prettyObjects(), stderr: prettyObjects() };
+  return {
+    line(stream, text) {
+      const piece = objects[stream](text);
+      if (piece === "") return [];
+      const line = parseObject(piece ?? text);
+      if (piece !== null) return line === undefined ? [] : whole(state, line, piece);
+      // Noise on stderr is no sign of life: a failing turn prints stack traces while it retries.
+      if (stream === "stderr") return retried(state, text);
+      if (line === undefined) return text.trim() === "" ? [] : [{ type: "unknown" }];
+      return stringIn(line, "type") === undefined ? whole(state, line, text) : streamed(state, line, text);
+    },
+    end: () => [],
+  };
+}
+
+/** Collects a pretty-printed object, from a line `{` to a line `}`, both at the margin. Null: the line is no part of one; empty: it goes on. */
+function prettyObjects(): (text: string) => string | null {
+  let lines: string[] | null = null;
+  let size = 0;
+  return (text) => {
+    if (text === "{") {
+      lines = [];
+      size = 0;
+    }
+    if (lines === null) return null;
+    lines.push(text);
+    size += text.length;
+    const object = text === "}" ? lines.join("\n") : "";
+    if (object !== "" || size > MAX_OBJECT) lines = null;
+    return object;
+  };
+}
+
+/** A line of `-o stream-json`. */
+function streamed(state: State, line: JsonObject, text: string): readonly EngineEvent[] {
+  const { inText } = state;
+  state.inText = false;
+  switch (stringIn(line, "type") ?? "") {
+    case "init":
+      return named(state, line, text);
+    case "message": {
+      if (stringIn(line, "role") !== "assistant") return [{ type: "turn_started" }];
+      state.inText = true;
+      const delta = inText ? { delta: true as const } : {};
+      return [{ type: "text", text: stringIn(line, "content") ?? "", ...delta }];
+    }
+    case "tool_use":
+      return toolStarted(line, state.tools);
+    case "tool_result":
+      return toolEnded(line, state.tools);
+    case "error":
+      state.lastError = stringIn(line, "message") ?? "";
+      return [{ type: "notice", message: state.lastError }];
+    case "result": {
+      const stats = objectIn(line, "stats");
+      const input = numberIn(stats, "input_tokens") ?? 0;
+      const output = numberIn(stats, "output_tokens") ?? 0;
+      const done = stringIn(line, "status") === "success";
+      return [
+        { type: "usage", tokens: { input, output } },
+        done ? { type: "turn_ended", result: "completed" } : failed(state, objectIn(line, "error")),
+      ];
+    }
+    default:
+      return [{ type: "unknown" }];
+  }
+}
+
+/** The one object of `-o json`: a success on stdout, a failure on stderr. */
+function whole(state: State, object: JsonObject, text: string): readonly EngineEvent[] {
+  const error = objectIn(object, "error");
+  const response = stringIn(object, "response");
+  if (error === undefined && response === undefined) return [{ type: "unknown" }];
+  const ids = named(state, object, text);
+  if (error !== undefined) return [...ids, failed(state, error)];
+  const tokens = tokensOf(object);
+  const usage = tokens === null ? [] : [{ type: "usage", tokens } as const];
+  if (response === undefined || response === "") {
+    return [...ids, ...usage, failed(state, { message: "The model returned an empty answer." })];
+  }
+  return [...ids, { type: "text", text: response }, ...usage, { type: "turn_ended", result: "completed" }];
+}
+
+function named(state: State, line: JsonObject, text: string): readonly EngineEvent[] {
+  const session = stringIn(line, "session_id") ?? "";
+  if (!ID.test(session) || hasDuplicateKeys(text)) return [{ type: "unknown" }];
+  if (session === state.session) return [];
+  state.session = session;
+  return [{ type: "session", session }];
+}
+
+function failed(state: State, error: JsonObject | undefined): EngineEvent {
+  const message = stringIn(error, "message") ?? (state.lastError || "The turn failed.");
+  const code = numberIn(error, "code") ?? statusIn(message) ?? 0;
+  const status = code < 400 || code > 599 ? {} : { status: code };
+  const trouble = troubleOf(message, state.now(), { ...status, patterns: PATTERNS });
+  return { type: "turn_ended", result: "failed", trouble };
+}
+
+/** `Attempt 1 failed: …`, and in the same line or the next `Retrying after 5223ms...`. */
+function retried(state: State, text: string): readonly EngineEvent[] {
+  if (/^Attempt \d+ failed/.test(text)) state.failedTry = text;
+  const { failedTry } = state;
+  const delay = /Retrying after (\d{1,9})ms/.exec(text)?.[1];
+  if (failedTry === null || (delay === undefined && !text.includes("Retrying with backoff"))) return [];
+  state.failedTry = null;
+  const trouble = troubleOf(failedTry, state.now(), { patterns: PATTERNS });
+  return [{ type: "retry", trouble, ...(delay === undefined ? {} : { delayMs: Number(delay) }) }];
+}
+
+function toolStarted(line: JsonObject, tools: Map<string, string>): readonly EngineEvent[] {
+  const name = stringIn(line, "tool_name");
+  if (name === undefined) return [{ type: "unknown" }];
+  const id = stringIn(line, "tool_id") ?? name;
+  tools.set(id, name);
+  const given = objectIn(line, "parameters");
+  const detail = stringIn(given, "command") ?? stringIn(given, "file_path") ?? stringIn(given, "pattern");
+  return [{ type: "tool", state: "started", id, name, ...(detail === undefined ? {} : { detail }) }];
+}
+
+function toolEnded(line: JsonObject, tools: Map<string, string>): readonly EngineEvent[] {
+  const id = stringIn(line, "tool_id");
+  if (id === undefined) return [{ type: "unknown" }];
+  const name = tools.get(id) ?? "tool";
+  tools.delete(id);
+  return [{ type: "tool", state: "ended", id, name, ok: stringIn(line, "status") === "success" }];
+}
+
+function tokensOf(object: JsonObject): Tokens | null {
+  const models = objectIn(objectIn(object, "stats"), "models");
+  if (models === undefined) return null;
+  const counts = Object.values(models).map((model) => objectIn(model, "tokens"));
+  const sum = (key: string) => counts.reduce((total, count) => total + (numberIn(count, key) ?? 0), 0);
+  return { input: sum("prompt"), output: sum("candidates") };
+}
+
+/** `[API Error: {"error":{"code":401,…}}]` */
+function statusIn(message: string): number | undefined {
+  const code = /"code":\s?([45]\d{2})\b/.exec(message)?.[1];
+  return code === undefined ? undefined : Number(code);
+}
+
+/** Gemini's own exit codes. */
+const EXITS: Readonly<Record<number, readonly [kind: TroubleKind, means: string]>> = {
+  41: ["auth", "Gemini has no valid login."],
+  42: ["usage", "Gemini got no usable input."],
+  44: ["other", "Gemini's sandbox failed."],
+  52: ["other", "Gemini's settings are wrong."],
+  53: ["other", "Gemini reached its limit of turns."],
+  54: ["other", "A tool of Gemini failed."],
+};
+
+const TRUST =
+  "Gemini does not trust this folder. Give --trust-cwd to allow it for this run, or trust the folder in Gemini itself.";
+
+export function explainExit({ code }: Exit, stderrTail: string, nowMs: number): Trouble | null {
+  if (code === null || code === 0) return null;
+  if (code === 55) return { kind: "usage", message: TRUST };
+  const words = lastWords(stderrTail);
+  if (stderrTail.includes("Error resuming session:")) return { kind: "session_lost", message: words };
+  const own = EXITS[code];
+  if (own !== undefined) return { kind: own[0], message: words || own[1] };
+  if (USAGE.test(stderrTail)) return { kind: "usage", message: words };
+  // An HTTP status modulo 256: 173 is 429.
+  const status = code + 256 >= 400 ? { status: code + 256 } : {};
+  if (words === "" && code + 256 < 400) return null;
+  return troubleOf(words || `Gemini's model answered with HTTP status ${code + 256}.`, nowMs, {
+    ...status,
+    patterns: PATTERNS,
+  });
+}
+
+const USAGE = /^(?:Unknown argument|Not enough arguments|Invalid values|Cannot use both|Usage: gemini)/m;
+const NOISE =
+  /^\s*$|^\s+at |^Warning: |^Ripgrep is not|^YOLO mode|^Usage: |^\s|^[{}]|^Options:|^Commands:|^Positionals:/;
+
+/** The first line that is neither noise nor part of a stack trace or the help. */
+function lastWords(stderrTail: string): string {
+  // oxlint-disable-next-line no-control-regex -- colours are control sequences
+  const plain = stderrTail.replaceAll(/\u001b\[[0-9;]*m/g, "");
+  return (plain.split("\n").find((line) => !NOISE.test(line)) ?? "").trim().slice(0, 500);
+}

@@ -1,0 +1,216 @@
+/**
+ * Gemini CLI: its command line and how an attempt is asked of it. What it prints is read in `gemini-output.ts`,
+ * what it stores in `gemini-store.ts`. Quirks with versions: docs/engines/gemini.md.
+ */
+import { basename, dirname, join } from "node:path";
+import { Fault } from "../core/faults.ts";
+import { attemptOptions } from "./attempt-options.ts";
+import type { Ask, Command, Engine } from "./engine.ts";
+import { explainExit, geminiReader, ID } from "./gemini-output.ts";
+import { geminiSessions, locateGemini } from "./gemini-store.ts";
+import {
+  type Given,
+  type Grammar,
+  type Guard,
+  has,
+  type Parsed,
+  parseArgs,
+  render,
+  valueOf,
+} from "./grammar.ts";
+
+/** Wider is higher. Gemini refuses `-y` beside `--approval-mode`: they are one setting. */
+const APPROVAL_MODES = ["plan", "default", "auto_edit", "yolo"];
+
+function approval(fixed?: string): Guard {
+  const place = (mode: string | null) => APPROVAL_MODES.indexOf(fixed ?? mode ?? "");
+  return { scale: "approval", rank: (mode) => (place(mode) === -1 || mode === "false" ? null : place(mode)) };
+}
+
+/** `gemini --help` of 0.61.0 and the hidden options of its source. The parser also takes every name in camel case. */
+const grammar: Grammar = {
+  strictValues: true,
+  options: [
+    { names: ["--approval-mode", "--approvalMode"], takes: "value", guard: approval() },
+    { names: ["--yolo", "-y"], takes: "none", guard: approval("yolo") },
+    { names: ["--model", "-m"], takes: "value" },
+    { names: ["--debug", "-d"], takes: "none" },
+    { names: ["--prompt", "-p"], takes: "value", bears: "prompt" },
+    { names: ["--prompt-interactive", "--promptInteractive", "-i"], takes: "value", bears: "prompt" },
+    { names: ["--resume", "-r"], takes: "optional", bears: "session" },
+    { names: ["--session-id", "--sessionId"], takes: "value", bears: "session" },
+    { names: ["--session-file", "--sessionFile"], takes: "value", bears: "session" },
+    { names: ["--output-format", "--outputFormat", "-o"], takes: "value", bears: "output" },
+    { names: ["--list-extensions", "--listExtensions", "-l"], takes: "none", bears: "once" },
+    { names: ["--list-sessions", "--listSessions"], takes: "none", bears: "once" },
+    { names: ["--delete-session", "--deleteSession"], takes: "optional", bears: "once" },
+    { names: ["--version", "-v"], takes: "none", bears: "once" },
+    { names: ["--help", "-h"], takes: "none", bears: "once" },
+    { names: ["--worktree", "-w"], takes: "optional", refuse: "gemini would make another worktree" },
+    { names: ["--acp"], takes: "none", refuse: "it makes gemini speak ACP" },
+    {
+      names: ["--experimental-acp", "--experimentalAcp"],
+      takes: "none",
+      refuse: "it makes gemini speak ACP",
+    },
+    { names: ["--skip-trust", "--skipTrust"], takes: "none", guard: "grant" },
+    // A sandbox may be asked for, never refused: the settings may ask for one.
+    { names: ["--sandbox", "-s"], takes: "none", guard: { rank: (value) => (value === "false" ? 1 : 0) } },
+    { names: ["--policy"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--admin-policy", "--adminPolicy"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--allowed-tools", "--allowedTools"], takes: "value", repeatable: true, guard: "grant" },
+    // Lists of all that is allowed: one more name is one more right.
+    {
+      names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"],
+      takes: "value",
+      repeatable: true,
+      guard: "grant",
+    },
+    { names: ["--extensions", "-e"], takes: "value", repeatable: true, guard: "grant" },
+    {
+      names: ["--include-directories", "--includeDirectories"],
+      takes: "value",
+      repeatable: true,
+      guard: "grant",
+    },
+    { names: ["--screen-reader", "--screenReader"], takes: "none" },
+    { names: ["--raw-output", "--rawOutput"], takes: "none" },
+    { names: ["--accept-raw-output-risk", "--acceptRawOutputRisk"], takes: "none" },
+    { names: ["--fake-responses", "--fakeResponses"], takes: "optional" },
+    { names: ["--fake-responses-non-strict", "--fakeResponsesNonStrict"], takes: "optional" },
+    { names: ["--record-responses", "--recordResponses"], takes: "optional" },
+  ],
+  commands: { "": ["mcp", "extensions|extension", "skills|skill", "hooks|hook", "gemma"] },
+};
+
+export const gemini: Engine = {
+  id: "gemini",
+  title: "Gemini CLI",
+  program: "gemini",
+  tested: ["0.61.0", "0.61.0"],
+  session: { field: "session_id", format: ID },
+  can: { chooseSession: true, fork: false, interactive: true, readStore: true, boundToCwd: true },
+  grammar,
+  home(env) {
+    const root = env["GEMINI_CLI_HOME"] || env["HOME"];
+    return root ? join(root, ".gemini") : null;
+  },
+  homeEnv: (home) => ({ GEMINI_CLI_HOME: basename(home) === ".gemini" ? dirname(home) : home }),
+  version: (output) => /^\s*v?(\d+\.\d+\.\d+\S*)\s*$/m.exec(output)?.[1] ?? null,
+  opensUi,
+  command,
+  reader: geminiReader,
+  explainExit,
+  locate: locateGemini,
+  sessions: geminiSessions,
+};
+
+function opensUi(args: readonly string[]): boolean {
+  const parsed = parseArgs(grammar, args);
+  const headless = [
+    "--prompt",
+    "--version",
+    "--help",
+    "--list-extensions",
+    "--list-sessions",
+    "--delete-session",
+    "--acp",
+    "--experimental-acp",
+  ];
+  return parsed.commands.length === 0 && !headless.some((name) => has(parsed, name));
+}
+
+function command(ask: Ask): Command {
+  if (ask.kind === "fork") {
+    throw new Fault("engine_cannot", "Gemini cannot fork a conversation. Resume it, or start a new run.");
+  }
+  if (ask.kind === "start" && ask.message === null && ask.given.length > 0) return untouched(ask);
+  const { options, report } = attemptOptions(grammar, ask);
+  const session = sessionArgs(ask, options);
+  const headless = !ask.interactive && ask.message !== null;
+  const format = formatIn(options);
+  const message = ask.message === null || headless ? [] : [`--prompt-interactive=${ask.message}`];
+  return {
+    args: [
+      ...session.args,
+      ...(headless && format === null ? ["-o", "stream-json"] : []),
+      ...render(options),
+      ...message,
+    ],
+    stdin: headless ? ask.message : null,
+    env: environment(ask),
+    headless,
+    structured: headless && format !== "text",
+    expects: session.expects,
+    options: report,
+    ...(sweepable(ask) ? { warnings: [SWEEP_WARNING] } : {}),
+  };
+}
+
+/** Native arguments without a message of ours: passed on as they are. */
+function untouched(ask: Ask): Command {
+  const parsed = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
+  const headless = !opensUi(ask.given);
+  return {
+    args: ask.given,
+    stdin: null,
+    env: environment(ask),
+    headless,
+    structured: headless && (formatIn(parsed.options) ?? "").endsWith("json"),
+    expects: idIn(parsed),
+    options: { kept: [...ask.given], dropped: [], rewritten: [] },
+  };
+}
+
+function sessionArgs(
+  ask: Ask,
+  options: readonly Given[],
+): { readonly args: readonly string[]; readonly expects: string | null } {
+  // Only a start carries session options of the user's own; they stand instead of ours.
+  const own = options.filter((option) => option.spec?.bears === "session");
+  if (own.length > 0) return { args: [], expects: idIn({ commands: [], options: own, words: [] }) };
+  if (ask.session === null) return { args: [], expects: null };
+  if (ask.kind !== "resume") {
+    const id = unsweepable(ask.session);
+    return { args: ["--session-id", id], expects: id };
+  }
+  if (!ID.test(ask.session)) {
+    throw new Fault(
+      "session_unknown",
+      `${JSON.stringify(ask.session.slice(0, 80))} is not a session id of Gemini.`,
+    );
+  }
+  return { args: [`--resume=${ask.session}`], expects: ask.session };
+}
+
+/** `latest` and numbers choose a session, but do not say which. */
+function idIn(parsed: Parsed): string | null {
+  const id = valueOf(parsed, "--session-id") ?? valueOf(parsed, "--resume") ?? null;
+  return id !== null && ID.test(id) ? id : null;
+}
+
+function formatIn(options: readonly Given[]): string | null {
+  return options.findLast((option) => option.spec?.bears === "output")?.values.at(-1) ?? null;
+}
+
+function environment(ask: Ask): Readonly<Record<string, string>> {
+  // Without relaunch there is one process, and it obeys signals.
+  return { GEMINI_CLI_NO_RELAUNCH: "1", ...(ask.trustCwd ? { GEMINI_CLI_TRUST_WORKSPACE: "true" } : {}) };
+}
+
+/**
+ * Gemini 0.61 leaves an empty twin of a resumed session, and its next start in that project deletes every file
+ * whose name ends in the same eight letters and digits: the conversation itself. An underscore as the eighth
+ * character makes that sweep take the empty twin alone. Measured with default settings, as root and as a user.
+ */
+function unsweepable(id: string): string {
+  return /^[A-Za-z0-9]{8}/.test(id) ? `${id.slice(0, 7)}_${id.slice(8)}` : id;
+}
+
+const SWEEP_WARNING =
+  "Gemini may delete this conversation when another one starts in this folder (google-gemini/gemini-cli#27368). " +
+  'Set "general": {"sessionRetention": {"enabled": false}} in its settings.json to prevent that.';
+
+function sweepable(ask: Ask): boolean {
+  return ask.kind === "resume" && ask.session !== null && unsweepable(ask.session) !== ask.session;
+}

@@ -1,0 +1,263 @@
+/**
+ * iFlow CLI, which nobody can install any more: for recorded runs and for people who still have the program.
+ * Everything here follows documented output and was never run. Notes: docs/engines/iflow.md.
+ */
+import { basename, dirname, join } from "node:path";
+import type { EngineEvent, Exit } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
+import { hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import { attemptOptions } from "./attempt-options.ts";
+import type { Ask, Command, Engine, OutputReader } from "./engine.ts";
+import { type Grammar, type Guard, has, type Parsed, parseArgs, render, valueOf } from "./grammar.ts";
+import { troubleOf } from "./troubles.ts";
+
+const ID = /^session-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** Linux takes at most 128 KiB as one argument; the rest is a margin. */
+const MAX_MESSAGE_BYTES = 128 * 1024 - 1024;
+
+/** Wider is higher. One flag a mode; the last one given counts. */
+const MODES = ["--plan", "--default", "--auto-edit", "--yolo"];
+
+function mode(name: string): Guard {
+  return { scale: "mode", rank: (value) => (value === "false" ? null : MODES.indexOf(name)) };
+}
+
+/** From the vendor's documentation and the CLI it was forked from. */
+const grammar: Grammar = {
+  strictValues: true,
+  options: [
+    { names: ["--model", "-m"], takes: "value" },
+    { names: ["--prompt", "-p"], takes: "value", bears: "prompt" },
+    { names: ["--prompt-interactive", "--promptInteractive", "-i"], takes: "value", bears: "prompt" },
+    { names: ["--resume", "-r"], takes: "optional", bears: "session" },
+    { names: ["--continue", "-c"], takes: "none", bears: "session" },
+    { names: ["--output-file", "--outputFile", "-o"], takes: "value", bears: "once" },
+    { names: ["--yolo", "-y"], takes: "none", guard: mode("--yolo") },
+    { names: ["--default"], takes: "none", guard: mode("--default") },
+    { names: ["--plan"], takes: "none", guard: mode("--plan") },
+    { names: ["--auto-edit", "--autoEdit"], takes: "none", guard: mode("--auto-edit") },
+    { names: ["--sandbox", "-s"], takes: "none", guard: { rank: (value) => (value === "false" ? 1 : 0) } },
+    { names: ["--sandbox-image", "--sandboxImage"], takes: "value", guard: "grant" },
+    {
+      names: ["--include-directories", "--includeDirectories", "--add-dir"],
+      takes: "value",
+      repeatable: true,
+      guard: "grant",
+    },
+    { names: ["--allowed-tools", "--allowedTools"], takes: "value", repeatable: true, guard: "grant" },
+    {
+      names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"],
+      takes: "value",
+      repeatable: true,
+      guard: "grant",
+    },
+    { names: ["--extensions", "-e"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--thinking"], takes: "none" },
+    { names: ["--stream"], takes: "none" },
+    { names: ["--all-files", "--all_files", "-a"], takes: "none" },
+    { names: ["--debug", "-d"], takes: "none" },
+    { names: ["--show-memory-usage"], takes: "none" },
+    { names: ["--checkpointing"], takes: "none" },
+    { names: ["--max-turns", "--maxTurns"], takes: "value" },
+    { names: ["--max-tokens", "--maxTokens"], takes: "value" },
+    { names: ["--timeout"], takes: "value" },
+    { names: ["--experimental-acp"], takes: "none", refuse: "it makes iFlow speak ACP" },
+    { names: ["--list-extensions", "-l"], takes: "none", bears: "once" },
+    { names: ["--version", "-v"], takes: "none", bears: "once" },
+    { names: ["--help", "-h"], takes: "none", bears: "once" },
+  ],
+  commands: { "": ["mcp", "agent", "workflow", "commands", "extensions"] },
+};
+
+export const iflow: Engine = {
+  id: "iflow",
+  title: "iFlow CLI",
+  program: "iflow",
+  legacy: "its service was closed on 2026-04-17 and its package is no longer published",
+  tested: null,
+  session: { field: "session-id", format: ID },
+  can: { chooseSession: false, fork: false, interactive: true, readStore: false, boundToCwd: true },
+  grammar,
+  home: (env) => (env["HOME"] ? join(env["HOME"], ".iflow") : null),
+  homeEnv: (home) => ({ HOME: basename(home) === ".iflow" ? dirname(home) : home }),
+  version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
+  opensUi: (args) => opensUi(parseArgs(grammar, args)),
+  command,
+  reader: iflowReader,
+  explainExit({ code }, stderrTail, nowMs) {
+    if (code === null || code === 0) return null;
+    const words = stderrTail.split("\n").find((line) => API_ERROR.test(line)) ?? "";
+    return words === "" ? null : troubleOf(words.trim(), nowMs);
+  },
+  locate: async () => ({ state: "unknown", why: "iFlow's session files are not documented" }),
+  sessions: async () => [],
+};
+
+function opensUi(parsed: Parsed): boolean {
+  const headless = ["--prompt", "--version", "--help", "--list-extensions", "--experimental-acp"];
+  return parsed.commands.length === 0 && !headless.some((name) => has(parsed, name));
+}
+
+function command(ask: Ask): Command {
+  if (ask.kind === "fork") {
+    throw new Fault("engine_cannot", "iFlow cannot fork a conversation. Resume it, or start a new run.");
+  }
+  if (ask.kind === "start" && ask.message === null) return untouched(ask);
+  const { options, report } = attemptOptions(grammar, ask);
+  const headless = !ask.interactive && ask.message !== null;
+  const message = ask.message === null ? [] : messageArgs(ask.message, headless);
+  return {
+    args: [...sessionArgs(ask), ...render(options), ...message],
+    stdin: null,
+    env: {},
+    headless,
+    structured: headless,
+    expects: ask.kind === "resume" ? ask.session : null,
+    options: report,
+  };
+}
+
+/** Native arguments without a message of ours: passed on as they are. */
+function untouched({ given }: Ask): Command {
+  const parsed = parseArgs(grammar, given);
+  const session = valueOf(parsed, "--resume") ?? "";
+  return {
+    args: given,
+    stdin: null,
+    env: {},
+    headless: !opensUi(parsed),
+    structured: has(parsed, "--prompt"),
+    expects: ID.test(session) ? session : null,
+    options: { kept: [...given], dropped: [], rewritten: [] },
+  };
+}
+
+function sessionArgs({ kind, session }: Ask): readonly string[] {
+  if (kind !== "resume") return [];
+  if (session === null || !ID.test(session)) {
+    const text = JSON.stringify(session?.slice(0, 80) ?? null);
+    throw new Fault("session_unknown", `${text} is not a session id of iFlow.`);
+  }
+  return [`--resume=${session}`];
+}
+
+/** iFlow takes its message as an argument alone. One that begins with a dash would be taken for an option. */
+function messageArgs(message: string, headless: boolean): readonly string[] {
+  const bytes = new TextEncoder().encode(message).length;
+  if (bytes > MAX_MESSAGE_BYTES) {
+    throw new Fault(
+      "message_invalid",
+      `The message has ${bytes} bytes; iFlow takes it as an argument, which holds ${MAX_MESSAGE_BYTES}. Put it into a file and name the file.`,
+      { facts: { bytes, most: MAX_MESSAGE_BYTES } },
+    );
+  }
+  if (!headless) return [`--prompt-interactive=${message}`];
+  return message.startsWith("-") ? [`--prompt=${message}`] : ["-p", message];
+}
+
+const API_ERROR = /^\W*(?:Error when talking to iFlow API|Generate data error|.*fetch failed)/i;
+const MAX_BLOCK = 65_536;
+
+interface State {
+  session: string | null;
+  said: boolean;
+  error: string | null;
+  /** The last block on stdout, as long as nothing but blank lines follows it: there it may be the model's own text. */
+  stdoutBlock: string | null;
+}
+
+/** `<Execution Info>`, a JSON object, `</Execution Info>`: on stderr as measured with 0.5.19, elsewhere on stdout. */
+function iflowReader(now: () => number): OutputReader {
+  const state: State = { session: null, said: false, error: null, stdoutBlock: null };
+  const blocks = { stdout: blockCollector(), stderr: blockCollector() };
+  return {
+    line(stream, text) {
+      const block = blocks[stream].line(text);
+      if (block === "") return [];
+      if (stream === "stderr") {
+        if (block !== null) return named(state, block);
+        if (API_ERROR.test(text)) state.error ??= text.trim();
+        return [];
+      }
+      if (block === null) return answered(state, text);
+      const before = unblocked(state);
+      state.stdoutBlock = block;
+      return before;
+    },
+    end(exit) {
+      const last = blocks.stderr.rest() ?? blocks.stdout.rest() ?? state.stdoutBlock;
+      const late = state.session === null && last !== null ? named(state, last) : [];
+      return [...late, ...ended(state, exit, now())];
+    },
+  };
+}
+
+/** A block with text after it was part of the answer. */
+function unblocked(state: State): readonly EngineEvent[] {
+  const block = state.stdoutBlock;
+  state.stdoutBlock = null;
+  return block === null ? [] : [{ type: "text", text: `<Execution Info>${block}</Execution Info>` }];
+}
+
+function answered(state: State, text: string): readonly EngineEvent[] {
+  if (text.trim() === "") return state.said && state.stdoutBlock === null ? [{ type: "text", text }] : [];
+  if (!state.said && API_ERROR.test(text)) {
+    state.error ??= text.trim();
+    return [{ type: "notice", message: text.trim() }];
+  }
+  state.said = true;
+  return [...unblocked(state), { type: "text", text }];
+}
+
+function named(state: State, block: string): readonly EngineEvent[] {
+  const info = parseObject(block);
+  const session = stringIn(info, "session-id") ?? "";
+  if (!ID.test(session) || hasDuplicateKeys(block)) return [{ type: "unknown" }];
+  const usage = objectIn(info, "tokenUsage");
+  const tokens = { input: numberIn(usage, "input") ?? 0, output: numberIn(usage, "output") ?? 0 };
+  const counted: readonly EngineEvent[] = usage === undefined ? [] : [{ type: "usage", tokens }];
+  if (session === state.session) return counted;
+  state.session = session;
+  return [{ type: "session", session }, ...counted];
+}
+
+function ended(state: State, { code }: Exit, nowMs: number): readonly EngineEvent[] {
+  if (state.error !== null) {
+    return [{ type: "turn_ended", result: "failed", trouble: troubleOf(state.error, nowMs) }];
+  }
+  if (code !== 0 || state.session === null) return [];
+  if (state.said) return [{ type: "turn_ended", result: "completed" }];
+  const trouble = { kind: "other", message: "The model returned an empty answer." } as const;
+  return [{ type: "turn_ended", result: "failed", trouble }];
+}
+
+interface BlockCollector {
+  /** A complete block's content; empty while one is open; null for a line outside. */
+  line(text: string): string | null;
+  /** The content of a block that the output ended in. */
+  rest(): string | null;
+}
+
+function blockCollector(): BlockCollector {
+  let lines: string[] | null = null;
+  let size = 0;
+  return {
+    line(text) {
+      const opening = /^<Execution Info>(.*)$/.exec(text.trim());
+      if (opening !== null) {
+        lines = [];
+        size = 0;
+      }
+      if (lines === null) return null;
+      const content = opening?.[1] ?? text;
+      const closing = content.indexOf("</Execution Info>");
+      lines.push(closing === -1 ? content : content.slice(0, closing));
+      size += content.length;
+      const whole = closing === -1 ? "" : lines.join("\n") || " ";
+      if (closing !== -1 || size > MAX_BLOCK) lines = null;
+      return whole;
+    },
+    rest: () => lines?.join("\n") ?? null,
+  };
+}

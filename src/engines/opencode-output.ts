@@ -1,0 +1,230 @@
+/** What OpenCode prints, translated: JSON events on stdout, its log on stderr. Recorded transcripts: opencode.fixtures/. */
+import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
+import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import type { OutputReader } from "./engine.ts";
+import { troubleOf, type TroublePattern } from "./troubles.ts";
+
+export const ID = /^ses_[0-9A-Za-z]{16,40}$/;
+
+const PATTERNS: readonly TroublePattern[] = [
+  ["session_lost", /session not found/i],
+  ["context_full", /maximum context length|ContextOverflow/i],
+  ["auth", /API key not valid|ProviderAuthError/i],
+  ["network", /unable to connect|socket connection was closed|fetch failed/i],
+  ["usage", /you must provide a message|file not found:/i],
+];
+
+/** The one synthetic tool call that stands for what the log shows to be under way. */
+const UNDER_WAY = "under-way";
+
+interface State {
+  readonly now: () => number;
+  session: string | null;
+  started: boolean;
+  answered: boolean;
+  rejected: boolean;
+  /** A step began and has not finished. */
+  inStep: boolean;
+  underWay: string | null;
+  finish: string | null;
+  error: Trouble | null;
+  input: number;
+  output: number;
+}
+
+export function opencodeReader(now: () => number): OutputReader {
+  const state: State = {
+    now,
+    session: null,
+    started: false,
+    answered: false,
+    rejected: false,
+    inStep: false,
+    underWay: null,
+    finish: null,
+    error: null,
+    input: 0,
+    output: 0,
+  };
+  return {
+    line: (stream, text) => (stream === "stderr" ? logged(state, text) : printed(state, text)),
+    end: (exit) => ended(state, exit),
+  };
+}
+
+function printed(state: State, text: string): readonly EngineEvent[] {
+  const line = parseObject(text);
+  if (line === undefined) return text.trim() === "" ? [] : [{ type: "unknown" }];
+  const event = translate(state, line);
+  if (event === null || hasDuplicateKeys(text)) return [{ type: "unknown" }];
+  return [...named(state, stringIn(line, "sessionID") ?? ""), ...event];
+}
+
+function named(state: State, session: string): readonly EngineEvent[] {
+  if (!ID.test(session) || session === state.session) return [];
+  state.session = session;
+  return [{ type: "session", session }];
+}
+
+function translate(state: State, line: JsonObject): readonly EngineEvent[] | null {
+  const part = objectIn(line, "part");
+  switch (stringIn(line, "type") ?? "") {
+    case "step_start":
+      return stepStarted(state);
+    case "text": {
+      const text = stringIn(part, "text") ?? "";
+      state.answered ||= text.trim() !== "";
+      return [{ type: "text", text }];
+    }
+    case "reasoning":
+      return [];
+    case "tool_use":
+      return toolUsed(state, part);
+    case "step_finish":
+      return stepFinished(state, part);
+    case "error":
+      return failing(state, objectIn(line, "error"));
+    default:
+      return null;
+  }
+}
+
+/** A step that begins again without having finished is a broken connection: OpenCode asks the model once more. */
+function stepStarted(state: State): readonly EngineEvent[] {
+  if (state.inStep) {
+    return [
+      { type: "retry", trouble: { kind: "network", message: "The connection broke; OpenCode tries again." } },
+    ];
+  }
+  state.inStep = true;
+  if (state.started) return [];
+  state.started = true;
+  return [{ type: "turn_started" }];
+}
+
+/** OpenCode prints a tool call when it is over. */
+function toolUsed(state: State, part: JsonObject | undefined): readonly EngineEvent[] {
+  const name = stringIn(part, "tool") ?? "tool";
+  const call = objectIn(part, "state");
+  const input = objectIn(call, "input");
+  const detail = stringIn(input, "command") ?? stringIn(input, "filePath") ?? stringIn(input, "description");
+  const known = { name, ...(detail === undefined ? {} : { detail }) };
+  const ok = stringIn(call, "status") === "completed";
+  if (!ok && /rejected permission/i.test(stringIn(call, "error") ?? "")) state.rejected = true;
+  const id = state.underWay === null ? (stringIn(part, "callID") ?? name) : UNDER_WAY;
+  const begun = state.underWay === null ? [{ type: "tool", state: "started", id, ...known } as const] : [];
+  state.underWay = null;
+  return [...begun, { type: "tool", state: "ended", id, ...known, ok }];
+}
+
+function stepFinished(state: State, part: JsonObject | undefined): readonly EngineEvent[] {
+  const tokens = objectIn(part, "tokens");
+  state.inStep = false;
+  state.finish = stringIn(part, "reason") ?? null;
+  // A context that overflowed may have been compacted and the turn carried on.
+  if (state.finish === "stop") state.error = null;
+  state.input += numberIn(tokens, "input") ?? 0;
+  state.output += numberIn(tokens, "output") ?? 0;
+  return [
+    ...noLongerUnderWay(state),
+    { type: "usage", tokens: { input: state.input, output: state.output } },
+  ];
+}
+
+function failing(state: State, error: JsonObject | undefined): readonly EngineEvent[] {
+  const data = objectIn(error, "data");
+  const name = stringIn(error, "name") ?? "error";
+  const message = stringIn(data, "message") ?? name;
+  const status = numberIn(data, "statusCode");
+  const repeated = state.error?.message === message;
+  const trouble = troubleOf(message, state.now(), {
+    ...(status === undefined ? {} : { status }),
+    patterns: PATTERNS,
+  });
+  const kind =
+    name === "ContextOverflowError" ? "context_full" : name === "ProviderAuthError" ? "auth" : trouble.kind;
+  state.error = { ...trouble, kind };
+  state.inStep = false;
+  return [...noLongerUnderWay(state), ...(repeated ? [] : [{ type: "notice", message } as const])];
+}
+
+function noLongerUnderWay(state: State): readonly EngineEvent[] {
+  if (state.underWay === null) return [];
+  const name = state.underWay;
+  state.underWay = null;
+  return [{ type: "tool", state: "ended", id: UNDER_WAY, name }];
+}
+
+/**
+ * A line of `--print-logs`: `timestamp=… level=… run=… message=… key=value…`. Text of the model or of a tool stands
+ * in it only as a quoted value with its line breaks escaped, so it can never begin a line.
+ */
+const LOG = /^timestamp=\S+ level=(\w+) run=[0-9a-f]+ message=("[^"]*"|\S+)(.*)$/;
+/** A child of a sub-agent names its parent. */
+const CREATED =
+  /^ id=(ses_[0-9A-Za-z]+) slug=\S+ version=\S+ projectID=\S+ directory=.* parentID=undefined title=/;
+
+function logged(state: State, text: string): readonly EngineEvent[] {
+  const [, level, message = "", rest = ""] = LOG.exec(text) ?? [];
+  if (level === undefined) return saidToPeople(state, text);
+  if (message === "created" && state.session === null) return named(state, CREATED.exec(rest)?.[1] ?? "");
+  if (message === '"stream error"') return retrying(state, rest);
+  // The two pipes may be read in another order than they were written, so the next round ends it too.
+  if (message === "loop" && rest.startsWith(` session.id=${state.session} `)) return noLongerUnderWay(state);
+  if (message === "evaluated" && state.underWay === null) {
+    const name = /^ permission=(\w+) pattern=.* action\.action=(?:allow|ask)\b/.exec(rest)?.[1];
+    if (name === undefined) return [];
+    state.underWay = name;
+    return [{ type: "tool", state: "started", id: UNDER_WAY, name }];
+  }
+  return [];
+}
+
+/** OpenCode tries again after some errors, for 75 s or as long as a `retry-after` says, and does not announce it. */
+function retrying(state: State, rest: string): readonly EngineEvent[] {
+  const message = /error\.error="((?:[^"\\]|\\.)*)"/.exec(rest)?.[1] ?? "";
+  const trouble = troubleOf(message, state.now(), { patterns: PATTERNS });
+  const again = ["rate_limited", "overloaded", "network", "quota"].includes(trouble.kind);
+  return again && / small=false /.test(rest) ? [{ type: "retry", trouble }] : [];
+}
+
+function saidToPeople(state: State, text: string): readonly EngineEvent[] {
+  const plain = withoutColour(text);
+  if (!/^! permission requested: .*auto-rejecting/.test(plain)) return [];
+  state.rejected = true;
+  return [
+    {
+      type: "notice",
+      message: `${plain.slice(2)}. Give --auto to approve, or allow it in OpenCode's config.`,
+    },
+  ];
+}
+
+/** OpenCode has no terminal event: the turn is over when the process is. */
+function ended(state: State, { code }: Exit): readonly EngineEvent[] {
+  const failed = (trouble: Trouble): readonly EngineEvent[] => [
+    { type: "turn_ended", result: "failed", trouble },
+  ];
+  if (state.error !== null) return failed(state.error);
+  if (code !== 0 || state.finish === null) return [];
+  if (state.finish === "stop" && state.answered) return [{ type: "turn_ended", result: "completed" }];
+  const other = (message: string) => failed({ kind: "other", message });
+  if (state.finish === "stop") return other("The model returned an empty answer.");
+  if (state.rejected) return other("The turn stopped because a permission was rejected.");
+  if (state.finish === "length") return other("The answer was cut off at the model's output limit.");
+  return [{ type: "turn_ended", result: "interrupted" }];
+}
+
+export function explainExit({ code }: Exit, stderrTail: string, nowMs: number): Trouble | null {
+  if (code === null || code === 0) return null;
+  const lines = stderrTail.split("\n").map((line) => withoutColour(line).trim());
+  const error = lines.findLast((line) => line.startsWith("Error: "));
+  if (error !== undefined) return troubleOf(error.slice(7), nowMs, { patterns: PATTERNS });
+  const usage = lines.some((line) => line.startsWith("opencode run [message..]"));
+  return usage ? { kind: "usage", message: "OpenCode does not understand these arguments." } : null;
+}
+
+function withoutColour(text: string): string {
+  // oxlint-disable-next-line no-control-regex -- colours are control sequences
+  return text.replaceAll(/\u001b\[[0-9;]*m/g, "");
+}

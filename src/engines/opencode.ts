@@ -1,0 +1,222 @@
+/**
+ * OpenCode: its command line and how an attempt is asked of it. What it prints is read in `opencode-output.ts`.
+ * Its sessions are rows of a SQLite file. Quirks with versions: docs/engines/opencode.md.
+ */
+import { basename, dirname, join } from "node:path";
+import { Fault } from "../core/faults.ts";
+import { type AttemptOptions, attemptOptions, rewrite } from "./attempt-options.ts";
+import type { Ask, Command, Engine, FoundSession, Located, Row } from "./engine.ts";
+import {
+  type Given,
+  type Grammar,
+  type Guard,
+  has,
+  type Parsed,
+  parseArgs,
+  render,
+  valueOf,
+} from "./grammar.ts";
+import { explainExit, ID, opencodeReader } from "./opencode-output.ts";
+
+/** Another value may mean other rights, and nothing says which is wider. */
+const FIXED: Guard = { rank: () => null };
+
+/** `opencode --help` and `opencode run --help` of 1.18.33. */
+const grammar: Grammar = {
+  strictValues: true,
+  options: [
+    { names: ["--model", "-m"], takes: "value" },
+    { names: ["--agent"], takes: "value", guard: FIXED },
+    { names: ["--auto"], takes: "none", guard: "grant" },
+    { names: ["--pure"], takes: "none", guard: "limit" },
+    { names: ["--log-level", "--logLevel"], takes: "value" },
+    { names: ["--port"], takes: "value" },
+    { names: ["--continue", "-c"], takes: "none", bears: "session" },
+    { names: ["--session", "-s"], takes: "value", bears: "session" },
+    { names: ["--fork"], takes: "none", bears: "session" },
+    { names: ["--print-logs", "--printLogs"], takes: "none", bears: "output" },
+    { names: ["--help", "-h"], takes: "none", bears: "once" },
+    { names: ["--version", "-v"], takes: "none", bears: "once" },
+    // `run` alone.
+    { names: ["--format"], takes: "value", bears: "output" },
+    { names: ["--interactive", "-i"], takes: "none", bears: "output" },
+    { names: ["--command"], takes: "value", only: "headless", bears: "once" },
+    { names: ["--file", "-f"], takes: "variadic", repeatable: true, only: "headless", bears: "once" },
+    { names: ["--title"], takes: "value", only: "headless", bears: "once" },
+    { names: ["--dir"], takes: "value", guard: FIXED },
+    { names: ["--share"], takes: "none", only: "headless", guard: "grant" },
+    { names: ["--attach"], takes: "value", refuse: "the conversation is kept by another server" },
+    { names: ["--password", "-p"], takes: "value", only: "headless" },
+    { names: ["--username", "-u"], takes: "value", only: "headless" },
+    { names: ["--variant"], takes: "value", only: "headless" },
+    { names: ["--thinking"], takes: "none", only: "headless" },
+    // The UI alone.
+    { names: ["--prompt"], takes: "value", bears: "prompt" },
+    { names: ["--hostname"], takes: "value", only: "ui" },
+    { names: ["--mdns"], takes: "none", only: "ui" },
+    { names: ["--mdns-domain", "--mdnsDomain"], takes: "value", only: "ui" },
+    { names: ["--cors"], takes: "variadic", repeatable: true, only: "ui" },
+    { names: ["--mini"], takes: "none", only: "ui" },
+    { names: ["--no-replay"], takes: "none", only: "ui" },
+    { names: ["--replay-limit", "--replayLimit"], takes: "value", only: "ui" },
+  ],
+  commands: {
+    "": `run completion acp mcp attach debug providers|auth agent upgrade uninstall serve web models stats export
+      import github pr session plugin|plug db`.split(/\s+/),
+  },
+};
+
+export const opencode: Engine = {
+  id: "opencode",
+  title: "OpenCode",
+  program: "opencode",
+  tested: ["1.18.33", "1.18.33"],
+  session: { field: "sessionID", format: ID },
+  can: { chooseSession: false, fork: true, interactive: true, readStore: true, boundToCwd: true },
+  grammar,
+  home(env) {
+    const data = env["XDG_DATA_HOME"] || (env["HOME"] ? join(env["HOME"], ".local", "share") : "");
+    return data === "" ? null : join(data, "opencode");
+  },
+  homeEnv: (home) => ({ XDG_DATA_HOME: basename(home) === "opencode" ? dirname(home) : home }),
+  version: (output) => /^\s*v?(\d+\.\d+\.\d+\S*)\s*$/m.exec(output)?.[1] ?? null,
+  opensUi: (args) => opensUi(parseArgs(grammar, args)),
+  command,
+  reader: opencodeReader,
+  explainExit,
+  async locate(session, { home }, files): Promise<Located> {
+    const database = join(home, "opencode.db");
+    const sql = "SELECT directory, time_updated FROM session WHERE id = ?";
+    const rows = await files.rows(database, sql, [session]);
+    if (rows === null) return { state: "unknown", why: `${database} cannot be read` };
+    const [row] = rows;
+    if (row === undefined) return { state: "absent", searched: database };
+    return {
+      state: "present",
+      files: [],
+      cwd: textIn(row, "directory"),
+      updatedAtMs: timeIn(row, "time_updated"),
+    };
+  },
+  async sessions({ home, cwd }, files) {
+    const here = cwd === null ? "" : " AND directory = ?";
+    const rows = await files.rows(
+      join(home, "opencode.db"),
+      `SELECT id, directory, title, time_created, time_updated FROM session
+       WHERE parent_id IS NULL AND time_archived IS NULL${here} ORDER BY time_updated DESC LIMIT 500`,
+      cwd === null ? [] : [cwd],
+    );
+    return (rows ?? []).flatMap(foundIn);
+  },
+  transfer: {
+    exportArgs: (session) => ["export", session],
+    importArgs: (file) => ["import", file],
+  },
+};
+
+function opensUi(parsed: Parsed): boolean {
+  if (has(parsed, "--help") || has(parsed, "--version")) return false;
+  const [word] = parsed.commands;
+  return word === undefined || word === "attach" || (word === "run" && has(parsed, "--interactive"));
+}
+
+function command(ask: Ask): Command {
+  if (ask.kind === "start" && ask.message === null) return untouched(ask);
+  const options = attemptOptions(grammar, ask);
+  const [word] = options.given.commands;
+  if (ask.kind === "start" && word !== undefined && word !== "run") {
+    throw new Fault(
+      "usage",
+      `A message cannot be combined with \`opencode ${word}\`; give the native arguments alone.`,
+    );
+  }
+  return ask.interactive || ask.message === null ? inUi(ask, options) : headless(ask, ask.message, options);
+}
+
+/** Native arguments without a message of ours: passed on as they are. */
+function untouched({ given }: Ask): Command {
+  const parsed = parseArgs(grammar, given);
+  const session = valueOf(parsed, "--session") ?? null;
+  const continues = session !== null && ID.test(session) && !has(parsed, "--fork");
+  return {
+    args: given,
+    stdin: null,
+    env: {},
+    headless: !opensUi(parsed),
+    structured: parsed.commands[0] === "run" && valueOf(parsed, "--format") === "json",
+    expects: continues ? session : null,
+    options: { kept: [...given], dropped: [], rewritten: [] },
+  };
+}
+
+function headless(ask: Ask, message: string, all: AttemptOptions): Command {
+  const isDir = (option: Given) => option.spec?.names[0] === "--dir";
+  const { options, report, given } = rewrite(all, isDir);
+  const now: Parsed = { commands: [], options, words: [] };
+  // From any other directory OpenCode 1.18 carries out the turn, prints nothing and never ends.
+  const directory = valueOf(given, "--dir") ?? ask.cwd;
+  const format = has(now, "--format") ? [] : ["--format", "json"];
+  const title = ask.session !== null || has(now, "--title") ? [] : ["--title", ask.tag];
+  // The log names a new session before the model is asked; the events do so only when it answers.
+  const logs = has(now, "--print-logs") ? [] : ["--print-logs"];
+  return {
+    args: ["run", ...format, ...sessionArgs(ask), "--dir", directory, ...title, ...logs, ...render(options)],
+    stdin: message,
+    env: {},
+    headless: true,
+    structured: (valueOf(now, "--format") ?? "json") === "json",
+    expects: ask.kind === "resume" ? ask.session : (ownSession(now) ?? null),
+    options: report,
+  };
+}
+
+function inUi(ask: Ask, all: AttemptOptions): Command {
+  const isDir = (option: Given) => option.spec?.names[0] === "--dir";
+  const { options, report, given } = rewrite(all, isDir);
+  const directory = valueOf(given, "--dir") ?? null;
+  const project = directory === null ? [] : [directory];
+  const prompt = ask.message === null ? [] : [`--prompt=${ask.message}`];
+  return {
+    args: [...project, ...sessionArgs(ask), ...render(options), ...prompt],
+    stdin: null,
+    env: {},
+    headless: false,
+    structured: false,
+    expects: ask.kind === "resume" ? ask.session : null,
+    options: report,
+  };
+}
+
+/** An empty id would silently begin another conversation. */
+function sessionArgs({ kind, session }: Ask): readonly string[] {
+  if (kind !== "resume" && kind !== "fork") return [];
+  if (session === null || !ID.test(session)) {
+    const text = JSON.stringify(session?.slice(0, 80) ?? null);
+    throw new Fault("session_unknown", `${text} is not a session id of OpenCode.`);
+  }
+  return [`--session=${session}`, ...(kind === "fork" ? ["--fork"] : [])];
+}
+
+/** The session that the user's own options of a start continue. */
+function ownSession(now: Parsed): string | null {
+  const session = valueOf(now, "--session") ?? null;
+  return session !== null && ID.test(session) && !has(now, "--fork") ? session : null;
+}
+
+function foundIn(row: Row): readonly FoundSession[] {
+  const id = textIn(row, "id");
+  if (id === null || !ID.test(id)) return [];
+  const times = { createdAtMs: timeIn(row, "time_created"), updatedAtMs: timeIn(row, "time_updated") };
+  return [{ id, cwd: textIn(row, "directory"), path: null, ...times, title: textIn(row, "title") }];
+}
+
+function textIn(row: Row, column: string): string | null {
+  const value = row[column];
+  return typeof value === "string" ? value : null;
+}
+
+/** Milliseconds; SQLite libraries may hand out big integers. */
+function timeIn(row: Row, column: string): number | null {
+  const value = row[column];
+  return typeof value === "number" || typeof value === "bigint" ? Number(value) : null;
+}
