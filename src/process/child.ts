@@ -1,0 +1,179 @@
+/**
+ * What a started program looks like to the rest, and the one place where programs are started.
+ *
+ * Arguments are arrays (I10). The environment given is complete: nothing of ours is mixed in but `PWD`.
+ */
+import { spawn, type ChildProcess } from "node:child_process";
+import { closeSync, openSync, statSync } from "node:fs";
+import type { Exit, Stream } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
+import type { ProcessIdentity } from "../core/records.ts";
+import { identityOfChild } from "./identity.ts";
+import { deathSignalPrefix, requireProgram } from "./program.ts";
+
+export interface ChildSpec {
+  /** A name to be looked up on the PATH of `env`, or an absolute path. */
+  readonly file: string;
+  readonly args: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Written to stdin, which is then closed. Null: stdin is empty, or the terminal of an interactive child. */
+  readonly stdin: string | null;
+}
+
+export interface TerminalSize {
+  readonly cols: number;
+  readonly rows: number;
+}
+
+/** Gets every byte in order, as read. A chunk belongs to the receiver. */
+export type OnOutput = (stream: Stream, chunk: Buffer) => void;
+
+export interface Child {
+  readonly identity: ProcessIdentity;
+  /** Resolves when the program has ended and all that it wrote was delivered. Never rejects. */
+  readonly ended: Promise<Exit>;
+  /** Stops reading, so that a program that goes on writing blocks. */
+  pause(): void;
+  resume(): void;
+  /** Types into the terminal. Without a terminal there is nothing to type into: does nothing. */
+  write(data: Buffer | string): void;
+  resize(size: TerminalSize): void;
+}
+
+/** How the output stands, shared between a reader and those who wait for its end. */
+export interface Flow {
+  paused: boolean;
+  chunks: number;
+}
+
+export interface Launched {
+  readonly process: ChildProcess;
+  readonly identity: ProcessIdentity;
+  readonly exited: Promise<Exit>;
+}
+
+export interface LaunchPlan {
+  /** Words in front of the program, such as a shell that opens a terminal for it. */
+  readonly prefix: readonly string[];
+  readonly output: "pipe" | "ignore";
+}
+
+/** Descriptors that must not reach a child although they are not closed by exec. */
+export const privateDescriptors = new Set<number>();
+
+/** Starts the program in a session and process group of its own. A refusal of the system is a Fault. */
+export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launched> {
+  requireDirectory(spec.cwd);
+  const program = requireProgram(spec.file, spec.env);
+  const [file = program, ...args] = [...(await deathSignalPrefix()), ...plan.prefix, program, ...spec.args];
+  const blank = openSync("/dev/null", "r+");
+  try {
+    const child = spawn(file, args, {
+      cwd: spec.cwd,
+      env: { ...spec.env, PWD: spec.cwd },
+      detached: true,
+      stdio: stdio([spec.stdin === null ? "ignore" : "pipe", plan.output, plan.output], blank),
+    });
+    const exited = new Promise<Exit>((resolve) => {
+      child.once("exit", (code, signal) => resolve({ code, signal }));
+    });
+    // Read before the event loop can reap a child that has already ended.
+    const identity = child.pid === undefined ? null : identityOfChild(child.pid);
+    await new Promise<void>((resolve, reject) => {
+      child.once("spawn", resolve);
+      child.on("error", reject);
+    });
+    if (identity === null) throw new Error("started without a pid");
+    // A program may end or close its stdin without reading it: that is its right.
+    child.stdin?.on("error", () => {});
+    child.stdin?.end(spec.stdin ?? "");
+    return { process: child, identity, exited };
+  } catch (error) {
+    throw refusal(error, program);
+  } finally {
+    closeSync(blank);
+  }
+}
+
+/** How long output is waited for after the program's end: 250 ms of silence, 5 s in all. */
+const TICK_MS = 25;
+const QUIET_TICKS = 10;
+const MOST_TICKS = 200;
+
+/**
+ * Waits for `done`; a descendant that keeps the output open does not delay it for ever. Counts turns of the
+ * event loop, not time, so that a busy process does not take its own delay for silence.
+ */
+export async function settle(done: Promise<unknown>, flow: Flow): Promise<void> {
+  let finished = false;
+  let seen = flow.chunks;
+  let quiet = 0;
+  let ticks = 0;
+  const over = done.then(() => {
+    finished = true;
+  });
+  while (!finished && quiet < QUIET_TICKS && ticks < MOST_TICKS) {
+    let timer: NodeJS.Timeout | undefined;
+    const tick = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, TICK_MS);
+    });
+    await Promise.race([over, tick]);
+    clearTimeout(timer);
+    if (flow.paused) continue;
+    ticks += 1;
+    quiet = flow.chunks === seen ? quiet + 1 : 0;
+    seen = flow.chunks;
+  }
+}
+
+type Stdio = "pipe" | "ignore" | number;
+
+/** Private descriptors become /dev/null in the child; Node cannot set close-on-exec on them. */
+function stdio(standard: readonly Stdio[], blank: number): Stdio[] {
+  const all: Stdio[] = [...standard];
+  for (const descriptor of privateDescriptors) {
+    while (all.length < descriptor) all.push("ignore");
+    all[descriptor] = blank;
+  }
+  return all;
+}
+
+function requireDirectory(cwd: string): void {
+  const found = statSync(cwd, { throwIfNoEntry: false });
+  if (found?.isDirectory() === true) return;
+  throw new Fault("cwd_missing", `The working directory ${cwd} is gone or is not a directory.`, {
+    facts: { cwd },
+  });
+}
+
+function refusal(error: unknown, program: string): unknown {
+  if (error instanceof Fault || !(error instanceof Error)) return error;
+  const code = "code" in error && typeof error.code === "string" ? error.code : error.message;
+  const facts = { program, code };
+  switch (code) {
+    case "ENOENT":
+    case "EACCES":
+    case "ENOEXEC":
+      return new Fault("engine_missing", `${program} cannot be run (${code}). Install it again.`, {
+        facts,
+        cause: error,
+      });
+    case "E2BIG":
+      return new Fault(
+        "message_invalid",
+        "The message or another argument is too long for a command line. Use --message-file.",
+        { facts, cause: error },
+      );
+    case "ERR_INVALID_ARG_VALUE":
+      return new Fault("message_invalid", "An argument or a variable contains a zero byte.", {
+        facts,
+        cause: error,
+      });
+    default:
+      return new Fault("spawn_failed", `The system refused to start ${program} (${code}). Try again later.`, {
+        facts,
+        cause: error,
+      });
+  }
+}

@@ -1,0 +1,68 @@
+/** A child whose stdout and stderr are pipes, each apart. */
+import type { Exit } from "../core/events.ts";
+import {
+  launch,
+  settle,
+  type Child,
+  type ChildSpec,
+  type Flow,
+  type Launched,
+  type OnOutput,
+} from "./child.ts";
+
+/**
+ * Node's pipes are socket pairs: unlike a real pipe, they cannot be opened again through /proc, so no other
+ * process can forge a line of the agent.
+ */
+export async function spawnPiped(spec: ChildSpec, onOutput: OnOutput): Promise<Child> {
+  const launched = await launch(spec, { prefix: [], output: "pipe" });
+  const { stdout, stderr } = launched.process;
+  if (stdout === null || stderr === null) throw new Error("a pipe was not made");
+  const flow: Flow = { paused: false, chunks: 0 };
+  const streams = [stdout, stderr];
+  for (const [stream, name] of [
+    [stdout, "stdout"],
+    [stderr, "stderr"],
+  ] as const) {
+    stream.on("error", () => {});
+    stream.on("data", (chunk: Buffer) => {
+      flow.chunks += 1;
+      onOutput(name, chunk);
+    });
+  }
+  const applyPause = () => {
+    for (const stream of streams) {
+      if (flow.paused) stream.pause();
+      else stream.resume();
+    }
+  };
+  return {
+    identity: launched.identity,
+    ended: end(launched, flow, applyPause),
+    pause() {
+      flow.paused = true;
+      applyPause();
+    },
+    resume() {
+      flow.paused = false;
+      applyPause();
+    },
+    write() {},
+    resize() {},
+  };
+}
+
+async function end(launched: Launched, flow: Flow, applyPause: () => void): Promise<Exit> {
+  const { stdin, stdout, stderr } = launched.process;
+  const streams = [stdout, stderr].filter((stream) => stream !== null);
+  const closed = Promise.all(
+    streams.map((stream) => new Promise<void>((resolve) => stream.once("close", resolve))),
+  );
+  const exit = await launched.exited;
+  // Node lets all pipes flow after an exit; a pause holds until it is lifted.
+  setImmediate(applyPause);
+  await settle(closed, flow);
+  for (const stream of streams) stream.destroy();
+  stdin?.destroy();
+  return exit;
+}

@@ -1,0 +1,14 @@
+/**
+ * OS processes: starting an agent or a tool, telling one process from another, ending a whole tree.
+ *
+ * The door of the folder. It knows pids, pipes, terminals and signals, and nothing of runs or engines.
+ */
+export type { Child, ChildSpec, OnOutput, TerminalSize } from "./child.ts";
+export { identify, isAlive, self } from "./identity.ts";
+export { spawnPiped } from "./pipe.ts";
+export { resolveProgram } from "./program.ts";
+export { spawnPty } from "./pty.ts";
+export { runTool } from "./tool.ts";
+export type { ToolResult } from "./tool.ts";
+export { endTree, findMarked, MARKER_VARIABLE } from "./tree.ts";
+export type { Ladder, Rung } from "./tree.ts";

@@ -1,0 +1,93 @@
+/** Finding a program, and making sure that an agent does not outlive us where the system can promise that. */
+import { spawn } from "node:child_process";
+import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
+import { delimiter, isAbsolute, join } from "node:path";
+import type { Env } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
+
+/** The absolute path of an executable file. Empty and relative elements of PATH are ignored. */
+export function resolveProgram(name: string, env: Env): string | null {
+  return candidates(name, env).find(isExecutable) ?? null;
+}
+
+/** Like `resolveProgram`, but says what is wrong; a script whose interpreter is missing counts as missing. */
+export function requireProgram(name: string, env: Env): string {
+  const program = resolveProgram(name, env);
+  const facts = { program: program ?? name };
+  if (program === null) {
+    const found = candidates(name, env).find((path) => statSync(path, { throwIfNoEntry: false })?.isFile());
+    const why = found === undefined ? "was not found" : `is at ${found}, which is not executable`;
+    const where = found === undefined && !name.includes("/") ? " on PATH" : "";
+    throw new Fault(
+      "engine_missing",
+      `The program ${name} ${why}${where}. Install it, or name its path in the config.`,
+      { facts },
+    );
+  }
+  const interpreter = interpreterOf(program);
+  if (interpreter !== null && !isExecutable(interpreter)) {
+    throw new Fault(
+      "engine_missing",
+      `${program} needs ${interpreter}, which is missing or not executable. Install it again.`,
+      { facts },
+    );
+  }
+  return program;
+}
+
+let prefix: Promise<readonly string[]> | undefined;
+
+/**
+ * Words that make the kernel send SIGTERM to the agent when this process dies. Empty where there is no
+ * `setpriv` that can do it (macOS, BusyBox). `setpriv` is replaced by the program, so the pid stays.
+ */
+export function deathSignalPrefix(): Promise<readonly string[]> {
+  prefix ??= findDeathSignal();
+  return prefix;
+}
+
+async function findDeathSignal(): Promise<readonly string[]> {
+  const setpriv = process.platform === "linux" ? resolveProgram("setpriv", process.env) : null;
+  if (setpriv === null) return [];
+  const words = [setpriv, "--pdeathsig", "SIGTERM", "--"];
+  const works = await new Promise<boolean>((resolve) => {
+    const probe = spawn(setpriv, [...words.slice(1), "/bin/sh", "-c", ":"], { stdio: "ignore" });
+    probe.once("error", () => resolve(false));
+    probe.once("exit", (code) => resolve(code === 0));
+  });
+  return works ? words : [];
+}
+
+function candidates(name: string, env: Env): readonly string[] {
+  if (name === "" || name.includes("\0")) return [];
+  if (name.includes("/")) return isAbsolute(name) ? [name] : [];
+  return (env["PATH"] ?? "")
+    .split(delimiter)
+    .filter(isAbsolute)
+    .map((directory) => join(directory, name));
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** The absolute path after `#!`. Null: no script, or not readable, which execution does not need. */
+function interpreterOf(program: string): string | null {
+  let file: number | undefined;
+  try {
+    file = openSync(program, "r");
+    const start = Buffer.alloc(256);
+    const length = readSync(file, start, 0, start.length, 0);
+    const match = /^#![ \t]*(\/[^ \t\r\n]+)/.exec(start.toString("latin1", 0, length));
+    return match?.[1] ?? null;
+  } catch {
+    return null;
+  } finally {
+    if (file !== undefined) closeSync(file);
+  }
+}

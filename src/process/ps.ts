@@ -1,0 +1,49 @@
+/** The process table where there is no /proc (macOS), from `ps`. Slow, so asked only when needed. */
+import { spawnSync } from "node:child_process";
+import type { ProcessEntry } from "./identity.ts";
+
+const COLUMNS = ["-o", "pid=,ppid=,pgid=,stat=,lstart="];
+
+export function list(): readonly ProcessEntry[] {
+  return output("/bin/ps", ["-A", ...COLUMNS])
+    .split("\n")
+    .map(entry)
+    .filter((found) => found !== null);
+}
+
+export function find(pid: number): ProcessEntry | null {
+  return entry(output("/bin/ps", ["-p", String(pid), ...COLUMNS]));
+}
+
+/** `-E` shows the environment after the command, for processes of the same user. */
+export function hasVariable(pid: number, assignment: string): boolean {
+  const words = output("/bin/ps", ["-p", String(pid), "-Eww", "-o", "command="]).split(/\s+/);
+  return words.includes(assignment);
+}
+
+export function bootTime(): string {
+  return output("/usr/sbin/sysctl", ["-n", "kern.boottime"]).trim();
+}
+
+function entry(line: string): ProcessEntry | null {
+  const match = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S.*?)\s*$/.exec(line);
+  if (match === null) return null;
+  const [, pid, parent, group, state = "", start = ""] = match;
+  return {
+    pid: Number(pid),
+    parent: Number(parent),
+    group: Number(group),
+    session: 0,
+    start,
+    zombie: state.startsWith("Z"),
+  };
+}
+
+function output(file: string, args: readonly string[]): string {
+  const result = spawnSync(file, args, {
+    encoding: "utf8",
+    env: { LC_ALL: "C", TZ: "UTC" },
+    maxBuffer: 64 << 20,
+  });
+  return result.status === 0 ? result.stdout : "";
+}

@@ -1,0 +1,140 @@
+/**
+ * Ending an agent with everything it started: its group, its session, its descendants, and strays that left
+ * all three but still carry the marker in their environment. A signal is sent only after an identity check.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ProcessIdentity } from "../core/records.ts";
+import { hasVariable, identityOf, isAlive, processTable, type ProcessEntry } from "./identity.ts";
+
+/** The variable in every agent's environment that names its attempt. */
+export const MARKER_VARIABLE = "REPRISE_ATTEMPT";
+
+/** How long the agent may take to obey SIGINT, and then SIGTERM. */
+export interface Ladder {
+  readonly interruptMs: number;
+  readonly terminateMs: number;
+}
+
+export type Rung = "interrupt" | "terminate" | "kill";
+
+/** How long the kernel may take to carry out SIGKILL; a process in uninterruptible sleep takes longer. */
+const KILL_MS = 3000;
+
+/**
+ * Climbs from `from` to SIGKILL, and stops as soon as nothing is left. SIGINT goes to the agent's own group,
+ * as from a terminal; the rest goes to all. An empty marker marks nothing.
+ */
+export async function endTree(
+  root: ProcessIdentity,
+  marker: string,
+  ladder: Ladder,
+  from: Rung = "interrupt",
+): Promise<{ readonly survivors: readonly number[] }> {
+  const family = new Family(root, marker);
+  if (from === "interrupt") {
+    const group = family.alive().filter((member) => member.entry.group === root.pid);
+    await signalAndWait(group, "SIGINT", ladder.interruptMs);
+  }
+  if (from !== "kill") await signalAndWait(family.alive(), "SIGTERM", ladder.terminateMs);
+  const deadline = performance.now() + KILL_MS;
+  let left = family.alive();
+  while (left.length > 0 && performance.now() < deadline) {
+    await signalAndWait(left, "SIGKILL", 100);
+    left = family.alive();
+  }
+  return { survivors: left.map((member) => member.identity.pid) };
+}
+
+/** Live processes whose environment names this marker, ourselves excepted. */
+export function findMarked(marker: string): readonly ProcessIdentity[] {
+  return marked(processTable(), marker).map(identityOf);
+}
+
+interface Member {
+  readonly identity: ProcessIdentity;
+  readonly entry: ProcessEntry;
+}
+
+/** Everyone ever seen to belong to the agent. Membership is by identity, so a reused pid is no member. */
+class Family {
+  readonly #root: ProcessIdentity;
+  readonly #marker: string;
+  readonly #members = new Map<number, Member>();
+
+  constructor(root: ProcessIdentity, marker: string) {
+    this.#root = root;
+    this.#marker = marker;
+  }
+
+  /** Looks for new members, then lists those alive. */
+  alive(): readonly Member[] {
+    const table = processTable().filter(mayBeSignalled);
+    // The numbers of a group and a session mean something only while the agent itself vouches for them.
+    if (isAlive(this.#root)) {
+      const { pid } = this.#root;
+      for (const entry of table) {
+        if (entry.pid === pid || entry.group === pid || entry.session === pid) this.#add(entry);
+      }
+    }
+    for (const entry of marked(table, this.#marker)) this.#add(entry);
+    this.#addDescendants(table);
+    return table.map((entry) => this.#memberOf(entry)).filter((member) => member !== undefined);
+  }
+
+  #addDescendants(table: readonly ProcessEntry[]): void {
+    const children = new Map<number, ProcessEntry[]>();
+    for (const entry of table) children.set(entry.parent, [...(children.get(entry.parent) ?? []), entry]);
+    const todo = table.filter((entry) => this.#memberOf(entry) !== undefined);
+    for (let parent = todo.pop(); parent !== undefined; parent = todo.pop()) {
+      for (const child of children.get(parent.pid) ?? []) {
+        if (this.#memberOf(child) !== undefined) continue;
+        this.#add(child);
+        todo.push(child);
+      }
+    }
+  }
+
+  #add(entry: ProcessEntry): void {
+    this.#members.set(entry.pid, { identity: identityOf(entry), entry });
+  }
+
+  #memberOf(entry: ProcessEntry): Member | undefined {
+    const member = this.#members.get(entry.pid);
+    return member?.entry.start === entry.start ? member : undefined;
+  }
+}
+
+async function signalAndWait(
+  members: readonly Member[],
+  signal: NodeJS.Signals,
+  waitMs: number,
+): Promise<void> {
+  const deadline = performance.now() + waitMs;
+  for (const member of members) {
+    send(member.identity, signal);
+    // A stopped process sees no other signal but SIGKILL before it goes on.
+    if (signal !== "SIGKILL") send(member.identity, "SIGCONT");
+  }
+  while (members.some((member) => isAlive(member.identity)) && performance.now() < deadline) {
+    await sleep(Math.min(10, Math.max(1, deadline - performance.now())));
+  }
+}
+
+function send(id: ProcessIdentity, signal: NodeJS.Signals): void {
+  if (!isAlive(id)) return;
+  try {
+    process.kill(id.pid, signal);
+  } catch {
+    // It ended in between, or it runs as someone else; then it shows up among the survivors.
+  }
+}
+
+function marked(table: readonly ProcessEntry[], marker: string): readonly ProcessEntry[] {
+  if (marker === "") return [];
+  const assignment = `${MARKER_VARIABLE}=${marker}`;
+  return table.filter((entry) => mayBeSignalled(entry) && hasVariable(entry.pid, assignment));
+}
+
+function mayBeSignalled(entry: ProcessEntry): boolean {
+  return entry.pid > 1 && entry.pid !== process.pid && !entry.zombie;
+}
