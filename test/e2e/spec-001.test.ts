@@ -79,7 +79,7 @@ describe("Requirement: Minimal-input resume command", () => {
     });
     expect(resumed["text"]).toContain("the first message");
     const received = box.journalEntries().findLast((entry) => entry["event"] === "message");
-    expect(received).toMatchObject({ message: "the second message" });
+    expect(received).toMatchObject({ text: "the second message" });
   });
 
   test("Scenario: Resume fails on missing handle context (no such handle)", async () => {
