@@ -10,6 +10,9 @@ import { isatty } from "node:tty";
 import { claude } from "./as-claude.ts";
 import { codex } from "./as-codex.ts";
 import { demo } from "./as-demo.ts";
+import { gemini } from "./as-gemini.ts";
+import { iflow } from "./as-iflow.ts";
+import { opencode } from "./as-opencode.ts";
 import { chat } from "./chat.ts";
 import { type Journal, makeJournal, messageFacts, startFacts } from "./journal.ts";
 import { makeOutput, type Output } from "./output.ts";
@@ -17,7 +20,7 @@ import { type Conversation, type Persona, Refusal, type Request, type World } fr
 import { play } from "./play.ts";
 import { parseScript, planOf, type Step } from "./steps.ts";
 
-const PERSONAS: readonly Persona[] = [demo, codex, claude];
+const PERSONAS: readonly Persona[] = [demo, codex, claude, gemini, iflow, opencode];
 
 async function main(): Promise<number> {
   const out = makeOutput();

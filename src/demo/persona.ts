@@ -53,13 +53,15 @@ export interface Conversation {
   readonly earlier: readonly string[];
   user(text: string): Promise<void>;
   assistant(text: string): Promise<void>;
+  /** The turn failed. Absent: what the user said simply stays. */
+  failed?(): Promise<void>;
 }
 
 export interface Voice {
   /** A structured line of this engine that names a forged session. */
   readonly forgery: string;
   session(): void;
-  turnStarted(): void;
+  turnStarted(message: string): void;
   /** A piece of the answer; pieces follow each other without a break. */
   text(piece: string): void;
   toolStarted(id: string, name: string, detail: string): void;

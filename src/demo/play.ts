@@ -61,13 +61,16 @@ const HANDLERS: Readonly<Record<Step["step"], Handler>> = {
     await turn.conversation.user(turn.message);
     return undefined;
   },
-  begin: now(({ turn }) => turn.voice.turnStarted()),
+  begin: now(({ turn }) => turn.voice.turnStarted(turn.message)),
   answer,
   async end({ turn, state }) {
     await turn.conversation.assistant(state.said.join(""));
     return turn.voice.completed();
   },
-  fail: async ({ step, turn }) => turn.voice.failed(step.trouble ?? NO_TROUBLE),
+  async fail({ step, turn }) {
+    await turn.conversation.failed?.();
+    return turn.voice.failed(step.trouble ?? NO_TROUBLE);
+  },
 
   print: now(({ step, turn }) => turn.out.line(step.text ?? "")),
   stderr: now(({ step, turn }) => turn.out.err(step.text ?? "")),
