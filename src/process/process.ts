@@ -10,5 +10,5 @@ export { resolveProgram } from "./program.ts";
 export { spawnPty } from "./pty.ts";
 export { runTool } from "./tool.ts";
 export type { ToolResult } from "./tool.ts";
-export { endTree, findMarked, MARKER_VARIABLE } from "./tree.ts";
+export { endTree, findMarked, interruptGroup, MARKER_VARIABLE, signal } from "./tree.ts";
 export type { Ladder, Rung } from "./tree.ts";

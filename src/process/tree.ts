@@ -25,16 +25,13 @@ const KILL_MS = 3000;
  * as from a terminal; the rest goes to all. An empty marker marks nothing.
  */
 export async function endTree(
-  root: ProcessIdentity,
+  root: ProcessIdentity | null,
   marker: string,
   ladder: Ladder,
   from: Rung = "interrupt",
 ): Promise<{ readonly survivors: readonly number[] }> {
   const family = new Family(root, marker);
-  if (from === "interrupt") {
-    const group = family.alive().filter((member) => member.entry.group === root.pid);
-    await signalAndWait(group, "SIGINT", ladder.interruptMs);
-  }
+  if (from === "interrupt") await signalAndWait(family.group(), "SIGINT", ladder.interruptMs);
   if (from !== "kill") await signalAndWait(family.alive(), "SIGTERM", ladder.terminateMs);
   const deadline = performance.now() + KILL_MS;
   let left = family.alive();
@@ -43,6 +40,18 @@ export async function endTree(
     left = family.alive();
   }
   return { survivors: left.map((member) => member.identity.pid) };
+}
+
+/** Asks the agent's own group to stop, as Ctrl-C on a terminal does. Nothing is awaited and nobody is forced. */
+export function interruptGroup(root: ProcessIdentity): void {
+  for (const member of new Family(root, "").group()) send(member.identity, "SIGINT");
+}
+
+/** False: it is not that process any more, and nothing was signalled. */
+export function signal(identity: ProcessIdentity, name: "SIGINT" | "SIGTERM" | "SIGKILL"): boolean {
+  if (identity.pid <= 1 || identity.pid === process.pid || !isAlive(identity)) return false;
+  send(identity, name);
+  return true;
 }
 
 /** Live processes whose environment names this marker, ourselves excepted. */
@@ -57,11 +66,11 @@ interface Member {
 
 /** Everyone ever seen to belong to the agent. Membership is by identity, so a reused pid is no member. */
 class Family {
-  readonly #root: ProcessIdentity;
+  readonly #root: ProcessIdentity | null;
   readonly #marker: string;
   readonly #members = new Map<number, Member>();
 
-  constructor(root: ProcessIdentity, marker: string) {
+  constructor(root: ProcessIdentity | null, marker: string) {
     this.#root = root;
     this.#marker = marker;
   }
@@ -70,7 +79,7 @@ class Family {
   alive(): readonly Member[] {
     const table = processTable().filter(mayBeSignalled);
     // The numbers of a group and a session mean something only while the agent itself vouches for them.
-    if (isAlive(this.#root)) {
+    if (this.#root !== null && isAlive(this.#root)) {
       const { pid } = this.#root;
       for (const entry of table) {
         if (entry.pid === pid || entry.group === pid || entry.session === pid) this.#add(entry);
@@ -79,6 +88,10 @@ class Family {
     for (const entry of marked(table, this.#marker)) this.#add(entry);
     this.#addDescendants(table);
     return table.map((entry) => this.#memberOf(entry)).filter((member) => member !== undefined);
+  }
+
+  group(): readonly Member[] {
+    return this.alive().filter((member) => member.entry.group === this.#root?.pid);
   }
 
   #addDescendants(table: readonly ProcessEntry[]): void {
@@ -106,24 +119,24 @@ class Family {
 
 async function signalAndWait(
   members: readonly Member[],
-  signal: NodeJS.Signals,
+  name: NodeJS.Signals,
   waitMs: number,
 ): Promise<void> {
   const deadline = performance.now() + waitMs;
   for (const member of members) {
-    send(member.identity, signal);
+    send(member.identity, name);
     // A stopped process sees no other signal but SIGKILL before it goes on.
-    if (signal !== "SIGKILL") send(member.identity, "SIGCONT");
+    if (name !== "SIGKILL") send(member.identity, "SIGCONT");
   }
   while (members.some((member) => isAlive(member.identity)) && performance.now() < deadline) {
     await sleep(Math.min(10, Math.max(1, deadline - performance.now())));
   }
 }
 
-function send(id: ProcessIdentity, signal: NodeJS.Signals): void {
+function send(id: ProcessIdentity, name: NodeJS.Signals): void {
   if (!isAlive(id)) return;
   try {
-    process.kill(id.pid, signal);
+    process.kill(id.pid, name);
   } catch {
     // It ended in between, or it runs as someone else; then it shows up among the survivors.
   }

@@ -130,7 +130,7 @@ class Holder {
     watch.live({
       interactive: this.#job.interactive,
       write: (data) => agent.write(data),
-      resize: (cols, rows) => agent.resize(cols, rows),
+      resize: (cols, rows) => agent.resize({ cols, rows }),
     });
     watch.onStop((request) => this.#stopRequested(request));
     const ticking = setInterval(() => this.#tick(watch), 1_000);
