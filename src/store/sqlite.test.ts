@@ -586,6 +586,17 @@ describe("many processes", { timeout: 60_000 }, () => {
     expect(await store.createRun(runLike(3))).toBe("created");
   });
 
+  test("a writer that stands in the way of WAL is waited for, although SQLite does not wait", async () => {
+    const path = freshPath();
+    const db = new DatabaseSync(path);
+    db.exec("CREATE TABLE t (x); DROP TABLE t; BEGIN IMMEDIATE");
+    const opening = openStore(path);
+    setTimeout(() => db.exec("ROLLBACK"), 30);
+    await using store = await opening;
+    expect((await store.about()).journal).toBe("wal");
+    db.close();
+  });
+
   test("a file that is locked while it is opened is busy", async () => {
     const path = freshPath();
     const db = new DatabaseSync(path);
@@ -652,8 +663,13 @@ describe("a disk that refuses", () => {
     },
   );
 
-  const unshare = ["-m", "sh", "-c", 'mount -t tmpfs -o size=1m none "$1" && shift && exec "$@"', "sh"];
-  const canMount = spawnSync("unshare", [...unshare, folder, "true"]).status === 0;
+  /** A small file system of its own, gone with the process. */
+  const mounted = (mount: string, ...child: readonly string[]) => {
+    const [unshare, ...args] = ["unshare", "-m", "sh", "-c"] as const;
+    const script = 'mount -t tmpfs -o size=1m none "$1" && shift && exec "$@"';
+    return spawnSync(unshare, [...args, script, "sh", mount, ...child], { encoding: "utf8" });
+  };
+  const canMount = mounted(folder, "true").status === 0;
   test.skipIf(!canMount)("because it is full: no answer, and all before it is there", () => {
     const mount = fs.mkdtempSync(join(folder, "full-"));
     const script = `
@@ -664,8 +680,7 @@ describe("a disk that refuses", () => {
       } catch (error) { say(error.code); }
       const runs = await store.listRuns({ limit: Infinity });
       say((created > 5 && runs.length === created) + " " + (await store.verify()).length);`;
-    const args = [...unshare, mount, process.execPath, ...nodeArgs(script, join(mount, "index.db"))];
-    const output = execFileSync("unshare", args, { encoding: "utf8" });
-    expect(output).toBe("storage_full\ntrue 0\n");
+    const { stdout } = mounted(mount, process.execPath, ...nodeArgs(script, join(mount, "index.db")));
+    expect(stdout).toBe("storage_full\ntrue 0\n");
   });
 });
