@@ -1,0 +1,138 @@
+/**
+ * An engine's own session store, as files: read with care, because others write there, and never changed but
+ * for putting back a copy that the engine has lost.
+ */
+import { constants } from "node:fs";
+import { copyFile, link, lstat, mkdir, open, readdir, unlink, type FileHandle } from "node:fs/promises";
+import { randomBytes } from "node:crypto";
+import { basename, dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { Fault } from "../core/faults.ts";
+import type { FileEntry, Row, SessionFiles } from "../engines/engine.ts";
+
+export function sessionFiles(): SessionFiles {
+  return { list, stat, head, tail, rows };
+}
+
+/**
+ * Puts a copy back where the engine keeps its sessions, whole or not at all. A file that is there already is
+ * never replaced: it is a Fault.
+ */
+export async function restoreFile(from: string, to: string): Promise<void> {
+  const parent = dirname(to);
+  const temporary = join(parent, `.${basename(to)}.${randomBytes(6).toString("hex")}.tmp`);
+  try {
+    await mkdir(parent, { recursive: true, mode: 0o700 });
+    try {
+      await copyFile(from, temporary, constants.COPYFILE_EXCL);
+      await using copy = await opened(temporary, constants.O_RDWR);
+      await copy.chmod(0o600);
+      await copy.sync();
+      // Unlike a rename, a link fails when the name is taken.
+      await link(temporary, to);
+    } finally {
+      await unlink(temporary).catch(() => {});
+    }
+    await using directory = await open(parent, constants.O_RDONLY);
+    await directory.sync();
+  } catch (cause) {
+    throw restoreFault(cause, to);
+  }
+}
+
+async function list(directory: string): Promise<readonly FileEntry[]> {
+  const names = await readdir(directory).catch(() => []);
+  const entries = await Promise.all(names.map((name) => stat(join(directory, name))));
+  return entries.filter((entry) => entry !== null);
+}
+
+/** Null for what is neither a regular file nor a directory: links, pipes and devices do not exist here. */
+async function stat(path: string): Promise<FileEntry | null> {
+  try {
+    const found = await lstat(path);
+    if (!found.isFile() && !found.isDirectory()) return null;
+    const { size, mtimeMs } = found;
+    return { name: basename(path), directory: found.isDirectory(), size, mtimeMs };
+  } catch {
+    return null;
+  }
+}
+
+function head(path: string, bytes: number): Promise<string | null> {
+  return part(path, bytes, () => 0);
+}
+
+function tail(path: string, bytes: number): Promise<string | null> {
+  return part(path, bytes, (size) => Math.max(0, size - bytes));
+}
+
+async function part(path: string, bytes: number, from: (size: number) => number): Promise<string | null> {
+  try {
+    await using file = await opened(path, constants.O_RDONLY);
+    const { size } = await file.stat();
+    const start = from(size);
+    const buffer = Buffer.alloc(Math.max(0, Math.min(bytes, size - start)));
+    let length = 0;
+    while (length < buffer.length) {
+      const { bytesRead } = await file.read(buffer, length, buffer.length - length, start + length);
+      if (bytesRead === 0) break;
+      length += bytesRead;
+    }
+    return buffer.toString("utf8", 0, length);
+  } catch {
+    return null;
+  }
+}
+
+/** A regular file. Opening neither follows a link nor waits for the other end of a pipe. */
+async function opened(path: string, flags: number): Promise<FileHandle> {
+  const file = await open(path, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  if ((await file.stat()).isFile()) return file;
+  await file.close();
+  throw new Error(`${path} is not a regular file`);
+}
+
+const BUSY_MS = 1000;
+
+async function rows(
+  database: string,
+  sql: string,
+  values: readonly string[],
+): Promise<readonly Row[] | null> {
+  try {
+    const file = await stat(database);
+    if (file === null || file.directory) return null;
+    const { DatabaseSync } = await import("@photostructure/sqlite");
+    const address = pathToFileURL(database);
+    // SQLite creates the two files of its write-ahead log even for a reader, unless told that they are not
+    // needed (no log: nothing is being written) or that it must do with what is there.
+    const log = await stat(`${database}-wal`);
+    address.searchParams.set(log === null ? "immutable" : "readonly_shm", "1");
+    const reader = new DatabaseSync(address.href, { readOnly: true, timeout: BUSY_MS });
+    try {
+      return reader.prepare(sql).all(...values) as Row[];
+    } finally {
+      reader.close();
+    }
+  } catch {
+    return null;
+  }
+}
+
+function restoreFault(cause: unknown, to: string): Fault {
+  const code =
+    cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : "unknown";
+  const facts = { path: to, code };
+  if (code === "EEXIST") {
+    return new Fault("storage_failed", `${to} exists already and is left as it is. Move it away first.`, {
+      facts,
+      cause,
+    });
+  }
+  const full = code === "ENOSPC" || code === "EDQUOT";
+  return new Fault(
+    full ? "storage_full" : "storage_failed",
+    `The session could not be put back at ${to} (${code}).`,
+    { facts, cause },
+  );
+}
