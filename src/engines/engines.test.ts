@@ -35,7 +35,8 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, 
     existsSync(new URL(file, dir)) ? readFileSync(new URL(file, dir), "utf8") : null;
 
   test("has recorded transcripts", () => {
-    expect(names.length > 0).toBe(engine.tested !== null);
+    // An engine that nobody can run any more may have documented ones instead.
+    if (engine.tested !== null) expect(names).not.toEqual([]);
   });
 
   if (names.length > 0) {

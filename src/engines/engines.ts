@@ -3,12 +3,15 @@ import { claude } from "./claude.ts";
 import { codex } from "./codex.ts";
 import { demo } from "./demo.ts";
 import type { Engine } from "./engine.ts";
+import { gemini } from "./gemini.ts";
+import { iflow } from "./iflow.ts";
+import { opencode } from "./opencode.ts";
 
 export { customEngine } from "./custom.ts";
 export { DEMO_PROGRAM } from "./demo.ts";
 export { keepNative } from "./grammar.ts";
 
-export const ENGINES: readonly Engine[] = [codex, claude, demo];
+export const ENGINES: readonly Engine[] = [codex, claude, gemini, iflow, opencode, demo];
 
 export function findEngine(id: string): Engine | undefined {
   return ENGINES.find((engine) => engine.id === id);
