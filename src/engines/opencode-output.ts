@@ -1,6 +1,14 @@
 /** What OpenCode prints, translated: JSON events on stdout, its log on stderr. Recorded transcripts: opencode.fixtures/. */
 import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
-import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import {
+  hasDuplicateKeys,
+  type JsonObject,
+  numberIn,
+  objectIn,
+  parseJson,
+  parseObject,
+  stringIn,
+} from "../lib/json.ts";
 import type { OutputReader } from "./engine.ts";
 import { troubleOf, type TroublePattern } from "./troubles.ts";
 
@@ -26,6 +34,8 @@ interface State {
   /** A step began and has not finished. */
   inStep: boolean;
   underWay: string | null;
+  /** The log showed a tool call that stdout has not shown yet. */
+  announced: boolean;
   finish: string | null;
   error: Trouble | null;
   input: number;
@@ -41,6 +51,7 @@ export function opencodeReader(now: () => number): OutputReader {
     rejected: false,
     inStep: false,
     underWay: null,
+    announced: false,
     finish: null,
     error: null,
     input: 0,
@@ -111,8 +122,9 @@ function toolUsed(state: State, part: JsonObject | undefined): readonly EngineEv
   const known = { name, ...(detail === undefined ? {} : { detail }) };
   const ok = stringIn(call, "status") === "completed";
   if (!ok && /rejected permission/i.test(stringIn(call, "error") ?? "")) state.rejected = true;
-  const id = state.underWay === null ? (stringIn(part, "callID") ?? name) : UNDER_WAY;
-  const begun = state.underWay === null ? [{ type: "tool", state: "started", id, ...known } as const] : [];
+  const id = state.announced ? UNDER_WAY : (stringIn(part, "callID") ?? name);
+  const begun = state.announced ? [] : [{ type: "tool", state: "started", id, ...known } as const];
+  state.announced = false;
   state.underWay = null;
   return [...begun, { type: "tool", state: "ended", id, ...known, ok }];
 }
@@ -120,6 +132,7 @@ function toolUsed(state: State, part: JsonObject | undefined): readonly EngineEv
 function stepFinished(state: State, part: JsonObject | undefined): readonly EngineEvent[] {
   const tokens = objectIn(part, "tokens");
   state.inStep = false;
+  state.announced = false;
   state.finish = stringIn(part, "reason") ?? null;
   // A context that overflowed may have been compacted and the turn carried on.
   if (state.finish === "stop") state.error = null;
@@ -171,13 +184,27 @@ function logged(state: State, text: string): readonly EngineEvent[] {
   if (message === '"stream error"') return retrying(state, rest);
   // The two pipes may be read in another order than they were written, so the next round ends it too.
   if (message === "loop" && rest.startsWith(` session.id=${state.session} `)) return noLongerUnderWay(state);
-  if (message === "evaluated" && state.underWay === null) {
-    const name = /^ permission=(\w+) pattern=.* action\.action=(?:allow|ask)\b/.exec(rest)?.[1];
-    if (name === undefined) return [];
-    state.underWay = name;
-    return [{ type: "tool", state: "started", id: UNDER_WAY, name }];
-  }
-  return [];
+  return message === "evaluated" ? begins(state, rest) : [];
+}
+
+/** OpenCode asks its permission rules just before it runs a tool; the events show a tool only when it is over. */
+function begins(state: State, rest: string): readonly EngineEvent[] {
+  const rule =
+    /^ permission=(\w+) pattern=("(?:[^"\\]|\\.)*"|\S+) action\.permission=\S+ action\.action=(?:allow|ask)\b/;
+  const [, name, pattern = ""] = rule.exec(rest) ?? [];
+  if (name === undefined || state.announced) return [];
+  state.announced = true;
+  state.underWay = name;
+  const quoted = parseJson(pattern);
+  return [
+    {
+      type: "tool",
+      state: "started",
+      id: UNDER_WAY,
+      name,
+      detail: typeof quoted === "string" ? quoted : pattern,
+    },
+  ];
 }
 
 /** OpenCode tries again after some errors, for 75 s or as long as a `retry-after` says, and does not announce it. */
