@@ -10,8 +10,6 @@ import { plain } from "../lib/harmless.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import {
   endTree,
-  interruptGroup,
-  MARKER_VARIABLE,
   spawnPiped,
   spawnPty,
   type Child,
@@ -85,7 +83,7 @@ export async function openAgent(options: AgentOptions): Promise<LiveAgent> {
     resume: () => child.resume(),
     write: (data) => child.write(data),
     resize: (size) => child.resize(size),
-    interrupt: () => interruptGroup(child.identity),
+    interrupt: () => child.interrupt(),
     end: (from) => endTree(child.identity, marker, ladder, from),
     stderrTail: () => plain(tail.toString("utf8")),
   };
@@ -93,7 +91,7 @@ export async function openAgent(options: AgentOptions): Promise<LiveAgent> {
 
 function start(options: AgentOptions, onOutput: AgentHooks["raw"]): Promise<Child> {
   const { mode, interactive, size = SIZE, marker } = options;
-  const child = { ...options.child, env: { ...options.child.env, [MARKER_VARIABLE]: marker } };
+  const child = { ...options.child, marker };
   return mode === "pty" ? spawnPty({ ...child, interactive, size }, onOutput) : spawnPiped(child, onOutput);
 }
 

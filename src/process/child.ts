@@ -10,6 +10,7 @@ import { Fault } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { identityOfChild } from "./identity.ts";
 import { deathSignalPrefix, requireProgram } from "./program.ts";
+import { MARKER_VARIABLE } from "./tree.ts";
 
 export interface ChildSpec {
   /** A name to be looked up on the PATH of `env`, or an absolute path. */
@@ -19,6 +20,8 @@ export interface ChildSpec {
   readonly env: Readonly<Record<string, string>>;
   /** Written to stdin, which is then closed. Null: stdin is empty, or the terminal of an interactive child. */
   readonly stdin: string | null;
+  /** Put into the environment, where `findMarked` and `endTree` look for it. Absent: not marked. */
+  readonly marker?: string;
 }
 
 export interface TerminalSize {
@@ -39,6 +42,8 @@ export interface Child {
   /** Types into the terminal. Without a terminal there is nothing to type into: does nothing. */
   write(data: Buffer | string): void;
   resize(size: TerminalSize): void;
+  /** SIGINT to the program's own process group, as Ctrl-C on a terminal sends it. */
+  interrupt(): void;
 }
 
 /** How the output stands, shared between a reader and those who wait for its end. */
@@ -71,7 +76,7 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launche
   try {
     const child = spawn(file, args, {
       cwd: spec.cwd,
-      env: { ...spec.env, PWD: spec.cwd },
+      env: environment(spec),
       detached: true,
       stdio: stdio([spec.stdin === null ? "ignore" : "pipe", plan.output, plan.output], blank),
     });
@@ -125,6 +130,11 @@ export async function settle(done: Promise<unknown>, flow: Flow): Promise<void> 
     quiet = flow.chunks === seen ? quiet + 1 : 0;
     seen = flow.chunks;
   }
+}
+
+function environment(spec: ChildSpec): NodeJS.ProcessEnv {
+  const mark = spec.marker === undefined ? {} : { [MARKER_VARIABLE]: spec.marker };
+  return { ...spec.env, ...mark, PWD: spec.cwd };
 }
 
 type Stdio = "pipe" | "ignore" | number;

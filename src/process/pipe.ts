@@ -9,6 +9,7 @@ import {
   type Launched,
   type OnOutput,
 } from "./child.ts";
+import { interruptGroup } from "./tree.ts";
 
 /**
  * Node's pipes are socket pairs: unlike a real pipe, they cannot be opened again through /proc, so no other
@@ -49,6 +50,7 @@ export async function spawnPiped(spec: ChildSpec, onOutput: OnOutput): Promise<C
     },
     write() {},
     resize() {},
+    interrupt: () => interruptGroup(launched.identity),
   };
 }
 

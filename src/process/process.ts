@@ -9,6 +9,5 @@ export { spawnPiped } from "./pipe.ts";
 export { resolveProgram } from "./program.ts";
 export { spawnPty } from "./pty.ts";
 export { runTool } from "./tool.ts";
-export type { ToolResult } from "./tool.ts";
-export { endTree, findMarked, interruptGroup, MARKER_VARIABLE, signal } from "./tree.ts";
+export { endTree, findMarked, signal } from "./tree.ts";
 export type { Ladder, Rung } from "./tree.ts";

@@ -21,6 +21,7 @@ import {
   type OnOutput,
   type TerminalSize,
 } from "./child.ts";
+import { interruptGroup } from "./tree.ts";
 
 /** `interactive`: the terminal is stdin too, and `spec.stdin` must be null. */
 export interface PtySpec extends ChildSpec {
@@ -87,6 +88,7 @@ function live(launched: Launched, terminals: readonly Terminal[], flow: Flow): C
     resize(size) {
       for (const terminal of terminals) terminal.resize(size);
     },
+    interrupt: () => interruptGroup(launched.identity),
   };
 }
 

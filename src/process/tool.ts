@@ -1,49 +1,41 @@
 /** A short-lived helper program (`--version`, git, an engine's export): bounded in time and in output. */
-import type { Exit } from "../core/events.ts";
-import type { ChildSpec } from "./child.ts";
+import type { ToolOptions, ToolResult } from "../core/deps.ts";
 import { spawnPiped } from "./pipe.ts";
 import { endTree } from "./tree.ts";
 
-export interface ToolOptions extends Pick<ChildSpec, "cwd" | "env"> {
-  readonly timeoutMs: number;
-  /** For each stream; what is beyond it is read and dropped. */
-  readonly maxBytes: number;
-  /** Absent: stdin is empty. */
-  readonly stdin?: string;
-}
+const MAX_BYTES = 16 << 20;
 
-export interface ToolResult extends Exit {
-  readonly stdout: string;
-  readonly stderr: string;
-  /** It was ended with all its children because the time was up. */
-  readonly timedOut: boolean;
-  /** Output was dropped. */
-  readonly cut: boolean;
-}
-
-/** A program that fails is a result; one that cannot be started is a Fault. */
+/**
+ * A program that fails is a result; one that cannot be started is a Fault. One that takes too long, or writes
+ * more than `maxBytes` on a stream, is ended with all its children, so that cut output never counts as success.
+ */
 export async function runTool(
   file: string,
   args: readonly string[],
-  options: ToolOptions,
+  options: ToolOptions & { readonly stdin?: string },
 ): Promise<ToolResult> {
+  const { cwd, env, timeoutMs, maxBytes = MAX_BYTES, stdin = null } = options;
   const kept = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
-  const room = { stdout: options.maxBytes, stderr: options.maxBytes };
-  let cut = false;
-  const { cwd, env, stdin = null } = options;
+  const room = { stdout: maxBytes, stderr: maxBytes };
   const child = await spawnPiped({ file, args, cwd, env, stdin }, (stream, chunk) => {
-    if (chunk.length > room[stream]) cut = true;
-    const part = chunk.subarray(0, room[stream]);
-    room[stream] -= part.length;
+    const part = chunk.subarray(0, Math.max(0, room[stream]));
+    room[stream] -= chunk.length;
     if (part.length > 0) kept[stream].push(part);
+    if (room[stream] < 0) stop();
   });
+  let stopping: Promise<unknown> | undefined;
+  const stop = () => {
+    stopping ??= endTree(child.identity, "", { interruptMs: 0, terminateMs: 0 }, "kill");
+  };
   let timedOut = false;
   const timer = setTimeout(() => {
     timedOut = true;
-    void endTree(child.identity, "", { interruptMs: 0, terminateMs: 0 }, "kill");
-  }, options.timeoutMs);
+    stop();
+  }, timeoutMs);
   const exit = await child.ended;
   clearTimeout(timer);
+  await stopping;
+  const { code, signal } = stopping === undefined ? exit : { code: null, signal: "SIGKILL" };
   const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString("utf8");
-  return { ...exit, stdout: text(kept.stdout), stderr: text(kept.stderr), timedOut, cut };
+  return { code, signal, stdout: text(kept.stdout), stderr: text(kept.stderr), timedOut };
 }
