@@ -70,7 +70,7 @@ async function openIndex(state: StateDir, log: Log): Promise<Store> {
     return await open(state.indexPath);
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== "index_damaged" || !state.writable) throw error;
-    const rebuilt = await rebuildIndex(state, open, log);
+    const rebuilt = await rebuildIndex(state, open, log, realProcesses);
     log.warn(`the index was damaged; it was set aside as ${rebuilt.setAside ?? "nothing"} and rebuilt with ${rebuilt.runs} runs from the run directories.`);
     return open(state.indexPath);
   }

@@ -13,7 +13,7 @@ import type { Deps } from "./deps.ts";
 import type { EngineSetup } from "./engine-setup.ts";
 
 /** Never throws a fault: a copy that could not be taken is a warning, the run is not harmed. */
-export async function takeEscrow(deps: Deps, setup: EngineSetup, run: RunRecord): Promise<RunRecord> {
+export async function takeEscrow(deps: Deps, setup: EngineSetup, run: RunRecord, fence: number): Promise<RunRecord> {
   const { escrowLimitBytes } = deps.config;
   if (!run.launch.escrow || escrowLimitBytes === 0 || run.session.value === null || setup.home === null) return run;
   try {
@@ -21,7 +21,7 @@ export async function takeEscrow(deps: Deps, setup: EngineSetup, run: RunRecord)
     if (escrow === null) return run;
     const kept = { ...run, escrow };
     saveRunFile(kept);
-    await deps.store.saveRun(kept);
+    await deps.store.saveRun(kept, fence);
     dropOldEscrow(run.runDirectory, escrow);
     return kept;
   } catch (error) {

@@ -334,6 +334,9 @@ class Holder {
       explained: this.#turnEnd === null ? engine.explainExit(exit, stderrTail, this.#deps.clock.now()) : null,
       diverged: isDiverged ? { asked, reported } : null,
     });
+    // An agent that died left its tools behind; one that finished may have started a server on purpose.
+    if (outcome.result !== "completed") await this.#agent?.end("terminate");
+    const version = await this.#job.version;
     const diagnostics = [...attempt.diagnostics, ...this.#sessionDiagnostics(settled.mismatch, reported)];
     this.#ledger.save({
       attempt: {
@@ -343,11 +346,12 @@ class Holder {
         outcome: redactOutcome(outcome, this.#job.redact),
         tokens: this.#tokens,
         bytes,
-        engineVersion: await this.#job.version,
+        engineVersion: version,
         diagnostics,
       },
       run: {
         status: outcome.result,
+        launch: { ...this.#ledger.run.launch, version: this.#ledger.run.launch.version ?? version },
         // A conversation that diverged never replaces the one that was asked for.
         session: isDiverged
           ? this.#ledger.run.session

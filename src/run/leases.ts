@@ -16,7 +16,7 @@ const RENEW_MS = 30_000;
 const FOREIGN_DEAD_MS = 100_000;
 
 export const runKey = (runId: string): string => `run:${runId}`;
-const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
+export const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
 
 export class RunHold implements AsyncDisposable {
   readonly fence: number;
@@ -41,9 +41,23 @@ export class RunHold implements AsyncDisposable {
     this.#held.push({ key, fence: answer.lease.fence });
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  /** Lets go at once when the work fails; when it succeeds, the caller does, with `release`. */
+  async untilFinished<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work();
+    } catch (error) {
+      await this.release();
+      throw error;
+    }
+  }
+
+  async release(): Promise<void> {
     clearInterval(this.#renewing);
     for (const { key, fence } of this.#held.splice(0).toReversed()) await this.#deps.store.releaseLease(key, fence);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.release();
   }
 
   async #renew(): Promise<void> {

@@ -25,7 +25,15 @@ export type { Deps } from "./deps.ts";
 export type { LiveControls, LiveStatus, StopRequest, Watch } from "./holder.ts";
 export type { Limits } from "./liveness.ts";
 export { type DryRun, dryRun } from "./prepare.ts";
-export { selectLatest, selectRun } from "./select.ts";
+export { type Adopted, adoptSession, type Conversation, findConversations } from "./adopt.ts";
+export { type Pruned, pruneRuns, removeRun } from "./clean.ts";
+export { findEngine } from "./engine-setup.ts";
+export { type Explanation, explainOutput } from "./explain.ts";
+export { checkHealth, type Health } from "./health.ts";
+export { type InspectedAttempt, type Inspection, inspectRun } from "./inspect.ts";
+export { rebuildIndex, renewIndex } from "./rebuild.ts";
+export { listRuns, selectLatest, selectRun } from "./select.ts";
+export { type Stopped, stopRun } from "./stop.ts";
 
 export interface AttemptOptions {
   readonly mode: Mode | "auto";
@@ -59,7 +67,7 @@ export interface AttemptResult {
   readonly attempt: AttemptRecord;
   readonly receipt: Receipt | null;
   readonly exitCode: number;
-  /** Copies the engine's session into the run. To be awaited after the summary was shown. */
+  /** Copies the engine's session into the run and lets go of it. To be awaited after the summary was shown. */
   finish(): Promise<void>;
 }
 
@@ -88,27 +96,32 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     trustCwd: request.trustCwd,
   });
   const run = existing ?? (await recordRun(deps, newRun(deps, { request, setup, command, runId, cwd, given, interactive })));
-  await using hold = await holdRun(deps, run);
-  await workplace?.make();
-  return attempt(deps, watch, { run, setup, command, hold, interactive, message: request.message, kind: existing === null ? "start" : "fresh", request, native: [], env: request.env });
+  const hold = await holdRun(deps, run);
+  return hold.untilFinished(async () => {
+    await workplace?.make();
+    const kind = existing === null ? "start" : "fresh";
+    return attempt(deps, watch, { run, setup, command, hold, interactive, message: request.message, kind, request, native: [], env: request.env });
+  });
 }
 
 export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch): Promise<AttemptResult> {
   const found = await selectRun(deps, request.selector);
-  await using hold = await holdRun(deps, found);
-  const prepared = await prepareResume(deps, found, request);
-  const { run, setup, plan } = prepared;
-  if (plan.do === "continue") await hold.holdSession(run, plan.session);
-  for (const note of prepared.notes) deps.log.info(note);
-  await endStrays(deps, run);
-  if (plan.do === "continue" && plan.restore) await restoreEscrow(deps, setup, run);
-  return attempt(deps, watch, {
-    ...prepared,
-    hold,
-    request,
-    native: request.native,
-    env: recordedEnv(run, deps.env, request.env),
-    asked: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
+  const hold = await holdRun(deps, found);
+  return hold.untilFinished(async () => {
+    const prepared = await prepareResume(deps, found, request);
+    const { run, setup, plan } = prepared;
+    if (plan.do === "continue") await hold.holdSession(run, plan.session);
+    for (const note of prepared.notes) deps.log.info(note);
+    await endStrays(deps, run);
+    if (plan.do === "continue" && plan.restore) await restoreEscrow(deps, setup, run);
+    return attempt(deps, watch, {
+      ...prepared,
+      hold,
+      request,
+      native: request.native,
+      env: recordedEnv(run, deps.env, request.env),
+      asked: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
+    });
   });
 }
 
@@ -163,7 +176,10 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     attempt: held.attempt,
     receipt,
     exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
-    finish: async () => void (await takeEscrow(deps, setup, held.run)),
+    finish: async () => {
+      await takeEscrow(deps, setup, held.run, hold.fence);
+      await hold.release();
+    },
   };
 }
 
@@ -245,6 +261,8 @@ async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> {
 
 /** Children of an earlier attempt that outlived it would be a second writer on the same session. */
 async function endStrays(deps: Deps, run: RunRecord): Promise<void> {
+  // What a finished turn left running on purpose, a server say, is the user's.
+  if (run.status === "completed") return;
   const marker = markerOf(run.runId, run.attempts);
   const strays = deps.processes.findMarked(marker);
   if (strays.length === 0) return;
