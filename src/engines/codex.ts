@@ -203,10 +203,8 @@ function start(ask: Ask, message: string): Command {
   }
   const json = has(parsed, "--json") ? [] : ["--json"];
   const args = [...render(root), "exec", ...json, ...trust(ask, parsed), ...render(rest)];
-  // A variadic option would take the `-` as one more value.
-  const guard = rest.at(-1)?.spec?.takes === "variadic" ? ["--"] : [];
   return {
-    ...plain([...args, ...guard, "-"], parsed),
+    ...plain([...args, ...fence(rest), "-"], parsed),
     stdin: message,
     headless: true,
     structured: true,
@@ -253,10 +251,9 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
     ...trust(ask, parsed),
     ...render(after),
   ];
-  const guard = after.at(-1)?.spec?.takes === "variadic" ? ["--"] : [];
   return {
     ...shared,
-    args: [...args, ...guard, session, "-"],
+    args: [...args, ...fence(after), session, "-"],
     stdin: message,
     headless: true,
     structured: true,
@@ -268,6 +265,15 @@ function plain(args: readonly string[], parsed: Parsed) {
     ? { ephemeral: "codex saves no session with --ephemeral" }
     : {};
   return { args, stdin: null, env: {}, expects: null, ...ephemeral };
+}
+
+/** A variadic or an unknown option at the end could take the word that follows it. */
+function fence(options: readonly Given[]): string[] {
+  const last = options.at(-1);
+  const open =
+    last !== undefined &&
+    (last.spec?.takes === "variadic" || (last.spec === null && last.values.length === 0));
+  return open ? ["--"] : [];
 }
 
 /** An unknown option before `exec` is one of the top level. */

@@ -1,0 +1,382 @@
+import { describe, expect, test } from "vitest";
+import { Fault } from "../core/faults.ts";
+import { codex } from "./codex.ts";
+import type { Ask } from "./engine.ts";
+import { keepNative } from "./grammar.ts";
+import { fakeFiles } from "../../test/session-files.ts";
+
+const ID = "01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0";
+const PARENT = "01a1dd0a-1111-7000-8000-000000000001";
+
+const ask = (part: Partial<Ask> & { line?: string; over?: string }): Ask => ({
+  kind: "start",
+  interactive: false,
+  message: "go",
+  session: null,
+  forkTo: null,
+  given: split(part.line),
+  givenHasNoPrompt: true,
+  native: split(part.over),
+  cwd: "/home/user/lab",
+  tag: "1a2b3c4d-1",
+  trustCwd: false,
+  ...part,
+});
+
+const resume = (line: string, part: Partial<Ask> & { over?: string } = {}) =>
+  ask({ kind: "resume", session: ID, line, ...part });
+
+describe("start with a message", () => {
+  const cases: Record<string, string> = {
+    "": "exec --json -",
+    "-m x": "exec --json -m x -",
+    "exec -m x": "exec --json -m x -",
+    "e -m x": "exec --json -m x -",
+    "-m x exec": "exec --json -m x -",
+    "-m x exec -c a=1 -c b=2": "exec --json -m x -c a=1 -c b=2 -",
+    "exec --json": "exec --json -",
+    "--json -m x": "exec --json -m x -",
+    "--sandbox=read-only": "exec --json --sandbox=read-only -",
+    "-mx": "exec --json -mx -",
+    "-m default -m own": "exec --json -m own -",
+    "-a never exec -m x": "-a never exec --json -m x -",
+    "--search": "--search exec --json -",
+    "--new v": "exec --json --new v -",
+    "--new v exec": "--new v exec --json -",
+    "exec --new=1 --newer": "exec --json --new=1 --newer -- -",
+    "-i a.png b.png": "exec --json -i a.png b.png -- -",
+    "-i a.png -m x": "exec --json -i a.png -m x -",
+    "--skip-git-repo-check --add-dir d --add-dir e":
+      "exec --json --skip-git-repo-check --add-dir d --add-dir e -",
+    "-o out.txt --output-schema s.json --color never":
+      "exec --json -o out.txt --output-schema s.json --color never -",
+    "fix it": "usage",
+    "exec fix": "usage",
+    "-- -x": "usage",
+    "exec resume": "usage",
+    review: "usage",
+    "-m": "usage",
+    "-m --json": "usage",
+  };
+  test.each(Object.entries(cases))("%s", (line, then) => {
+    expect(argsOf(ask({ line }))).toBe(then);
+  });
+
+  test("gives the message on stdin and knows what it may expect", () => {
+    expect(codex.command(ask({ line: "-m x", message: "- item" }))).toEqual({
+      args: ["exec", "--json", "-m", "x", "-"],
+      stdin: "- item",
+      env: {},
+      headless: true,
+      structured: true,
+      expects: null,
+      options: { kept: ["-m x"], dropped: [], rewritten: [] },
+    });
+  });
+
+  test("trusts the folder only when asked to", () => {
+    expect(argsOf(ask({ trustCwd: true }))).toBe("exec --json --skip-git-repo-check -");
+    expect(argsOf(ask({ trustCwd: true, line: "--skip-git-repo-check" }))).toBe(
+      "exec --json --skip-git-repo-check -",
+    );
+  });
+
+  test.each(["-s workspace-write", '-c sandbox_mode="danger-full-access"', "--yolo", "--approve-for-me"])(
+    "warns that %s makes codex trust the folder",
+    (line) => {
+      expect(codex.command(ask({ line })).warnings).toEqual([expect.stringContaining("--trust-cwd")]);
+      expect(codex.command(ask({ line, trustCwd: true })).warnings).toBeUndefined();
+    },
+  );
+
+  test.each(["-s read-only", "--add-dir d", "-c model=x"])("has no warning for %s", (line) => {
+    expect(codex.command(ask({ line })).warnings).toBeUndefined();
+  });
+
+  test("says when nothing will be saved", () => {
+    expect(codex.command(ask({ line: "--ephemeral" })).ephemeral).toMatch(/--ephemeral/);
+  });
+
+  test("interactive: the message is a word of its own", () => {
+    expect(argsOf(ask({ interactive: true, line: "-m x", message: "-go" }))).toBe("-m x -- -go");
+  });
+
+  test("fresh: what continued another conversation is left out", () => {
+    expect(
+      argsOf(ask({ kind: "fresh", line: "exec resume --last -m x old prompt", givenHasNoPrompt: false })),
+    ).toBe("exec --json -m x -");
+  });
+});
+
+describe("start without a message", () => {
+  const cases: Record<string, [ui: boolean, structured: boolean]> = {
+    "": [true, false],
+    "-m x": [true, false],
+    "fix the test": [true, false],
+    "resume --last": [true, false],
+    fork: [true, false],
+    "--help": [false, false],
+    "exec hi": [false, false],
+    "exec --json hi": [false, true],
+    "-m x exec --json fix it -c a=1": [false, true],
+    "--new exec --json": [false, true],
+    "exec resume --json --last hi": [false, true],
+    "review --uncommitted": [false, false],
+    "login status": [false, false],
+  };
+  test.each(Object.entries(cases))("%s", (line, [ui, structured]) => {
+    const command = codex.command(ask({ line, message: null, givenHasNoPrompt: false }));
+    expect([command.args, command.headless, command.structured, command.stdin]).toEqual([
+      split(line),
+      !ui,
+      structured,
+      null,
+    ]);
+    expect(codex.opensUi(split(line))).toBe(ui);
+  });
+});
+
+describe("resume", () => {
+  const cases: Record<string, string> = {
+    "": `exec resume --json ${ID} -`,
+    "-m x": `exec resume --json -m x ${ID} -`,
+    "exec --json -m x hello": `exec resume --json -m x ${ID} -`,
+    "exec --json hello -m x": `exec resume --json -m x ${ID} -`,
+    "exec --json fix the flaky test": `exec resume --json ${ID} -`,
+    "-m x exec -s workspace-write hello": `exec -s workspace-write resume --json -m x ${ID} -`,
+    "-s read-only -C dir --add-dir a --add-dir b -p prof -m x -c k=1": `exec -s read-only -C dir --add-dir a --add-dir b -p prof resume --json -m x -c k=1 ${ID} -`,
+    "--color never --oss --local-provider ollama": `exec --color never --oss --local-provider ollama resume --json ${ID} -`,
+    "-a never --search exec -m x": `-a never --search exec resume --json -m x ${ID} -`,
+    "--yolo": `exec resume --json --yolo ${ID} -`,
+    "--approve-for-me": `exec --approve-for-me resume --json ${ID} -`,
+    "-i a.png b.png": `exec resume --json ${ID} -`,
+    "-i a.png -- prompt": `exec resume --json ${ID} -`,
+    "--new v": `exec resume --json --new -- ${ID} -`,
+    "--new v prompt": `exec resume --json --new v ${ID} -`,
+    "--one exec --two=2 -m x": `--one exec resume --json --two=2 -m x ${ID} -`,
+    "-m a -m b": `exec resume --json -m b ${ID} -`,
+    "-c a=1 -c a=2": `exec resume --json -c a=1 -c a=2 ${ID} -`,
+    "exec resume --last go on": `exec resume --json ${ID} -`,
+    "exec resume 01a1dd0a-0000-7000-8000-000000000000 go": `exec resume --json ${ID} -`,
+    "resume --all --include-non-interactive": `exec resume --json ${ID} -`,
+    "--no-alt-screen --no-daemon -m x": `exec resume --json -m x ${ID} -`,
+    "exec review --base main -m x": `exec resume --json -m x ${ID} -`,
+    "-o out --output-schema s --skip-git-repo-check": `exec resume --json -o out --output-schema s --skip-git-repo-check ${ID} -`,
+    "--sandbox=workspace-write -mx": `exec --sandbox=workspace-write resume --json -mx ${ID} -`,
+    "--thread-source x --enable f --disable g": `exec resume --json --enable f --disable g ${ID} -`,
+    "--ephemeral": "option_unkept",
+    "--worktree": "option_unkept",
+    "-m": "option_unkept",
+    "--remote ws://host": "option_unkept",
+  };
+  test.each(Object.entries(cases))("%s", (line, then) => {
+    expect(argsOf(resume(line, { givenHasNoPrompt: false }))).toBe(then);
+  });
+
+  test("every resume renders the same options", () => {
+    const given = split("-a never exec -m x --json --add-dir d -c k=1 hi --new v -s read-only");
+    const attempts = [1, 2, 3].map(() =>
+      codex.command(ask({ kind: "resume", session: ID, given, givenHasNoPrompt: false })),
+    );
+    expect(new Set(attempts.map((command) => JSON.stringify(command))).size).toBe(1);
+    expect(attempts[2]?.args).toEqual(
+      split(`-a never exec --add-dir d -s read-only resume --json -m x -c k=1 --new v ${ID} -`),
+    );
+  });
+
+  test("reports what became of the options", () => {
+    const { options, expects, stdin } = codex.command(
+      resume("exec --json -m x old prompt", { givenHasNoPrompt: false }),
+    );
+    expect({ options, expects, stdin }).toEqual({
+      options: { kept: ["-m x"], dropped: ["--json", '"old"', '"prompt"'], rewritten: [] },
+      expects: ID,
+      stdin: "go",
+    });
+  });
+
+  test("in the UI", () => {
+    const ui = { interactive: true, message: null };
+    expect(argsOf(resume("-m x -a never -s read-only --color never", ui))).toBe(
+      `resume -a never -s read-only -m x --no-daemon ${ID}`,
+    );
+    expect(argsOf(resume("--no-daemon", { ...ui, message: "-x" }))).toBe(`resume --no-daemon ${ID} -- -x`);
+    expect(argsOf(resume("--ignore-rules", ui))).toBe("option_unkept");
+  });
+
+  test("fork", () => {
+    const fork = ask({ kind: "fork", session: ID, line: "-s read-only -m x" });
+    expect(argsOf(fork)).toBe(`exec -s read-only fork --json -m x ${ID} -`);
+    expect(codex.command(fork).expects).toBeNull();
+    expect(argsOf({ ...fork, interactive: true, message: null })).toBe(
+      `fork -s read-only -m x --no-daemon ${ID}`,
+    );
+  });
+
+  test.each(["", "latest", "thread name", `${ID}\r`, ` ${ID}`, ID.slice(0, 8), ID.toUpperCase(), `-${ID}`])(
+    "refuses %j, for which codex would start anew",
+    (session) => {
+      expect(argsOf(ask({ kind: "resume", session }))).toBe("session_unknown");
+    },
+  );
+});
+
+describe("options of one attempt", () => {
+  const cases: Record<string, [given: string, native: string, then: string]> = {
+    "another model": ["-m x", "-m y", `exec resume --json -m y ${ID} -`],
+    "an image for this turn": ["-i old.png", "-i new.png", `exec resume --json -i new.png -- ${ID} -`],
+    "a narrower sandbox": ["-s workspace-write", "-s read-only", `exec -s read-only resume --json ${ID} -`],
+    "a narrower sandbox than all": [
+      "--yolo -m x",
+      "-s workspace-write",
+      `exec -s workspace-write resume --json -m x ${ID} -`,
+    ],
+    "a narrower sandbox as a setting": [
+      "-s workspace-write",
+      '-c sandbox_mode="read-only"',
+      `exec resume --json -c sandbox_mode="read-only" ${ID} -`,
+    ],
+    "the same sandbox": [
+      "-s workspace-write",
+      "-s workspace-write",
+      `exec -s workspace-write resume --json ${ID} -`,
+    ],
+    "a wider sandbox": ["-s read-only", "-s workspace-write", "would_widen"],
+    "a wider sandbox as a setting": ["-s read-only", "-c sandbox_mode=danger-full-access", "would_widen"],
+    "no sandbox at all": ["-s danger-full-access", "--yolo", "would_widen"],
+    "a sandbox where none was named": ["", "-s workspace-write", "would_widen"],
+    "automatic approval": ["-s workspace-write", "--approve-for-me", "would_widen"],
+    "another directory": ["--add-dir a", "--add-dir b", "would_widen"],
+    "another root": ["", "-C /", "would_widen"],
+    "a setting that may widen": ["", "-c sandbox_workspace_write.network_access=true", "would_widen"],
+    "a harmless setting": [
+      "",
+      "-c model_reasoning_effort=high",
+      `exec resume --json -c model_reasoning_effort=high ${ID} -`,
+    ],
+    "another profile": ["-p a", "-p b", "would_widen"],
+    "a feature": ["", "--enable x", "would_widen"],
+    "something unknown": ["", "--new", "would_widen"],
+    "a session": ["", "--last", "usage"],
+    "a word": ["", "hello", "usage"],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [line, over, then]) => {
+    expect(argsOf(resume(line, { over, native: split(over) }))).toBe(then);
+  });
+
+  test("kept for the run, they hold for the next resume", () => {
+    const given = keepNative(codex, split("exec -m x hi"), split("-m y"), false);
+    expect(given).toEqual(["exec", "-m", "y", "--", "hi"]);
+    expect(argsOf(ask({ kind: "resume", session: ID, given, givenHasNoPrompt: false }))).toBe(
+      `exec resume --json -m y ${ID} -`,
+    );
+  });
+});
+
+describe("home and version", () => {
+  test("from the environment", () => {
+    expect(codex.home({ HOME: "/home/user" })).toBe("/home/user/.codex");
+    expect(codex.home({ HOME: "/home/user", CODEX_HOME: "/x" })).toBe("/x");
+    expect(codex.home({ CODEX_HOME: "" })).toBeNull();
+    expect(codex.homeEnv("/x")).toEqual({ CODEX_HOME: "/x" });
+    expect([codex.version("codex-cli 0.166.0\n"), codex.version("no")]).toEqual(["0.166.0", null]);
+  });
+});
+
+describe("the session store", () => {
+  const HOME = "/home/user/.codex";
+  const rollout = (id: string, day = "2026/11/15") =>
+    `${HOME}/sessions/${day}/rollout-2026-11-15T02-29-07-${id}.jsonl`;
+  const meta = (payload: object) => `${JSON.stringify({ type: "session_meta", payload })}\n`;
+  const user = `${JSON.stringify({ type: "event_msg", payload: { type: "item_completed", item: { type: "UserMessage", content: [{ text: " fix it\n" }] } } })}\n`;
+  const locate = (files: Record<string, string>, id = ID) =>
+    codex.locate(id, { home: HOME, cwd: "/elsewhere" }, fakeFiles(files));
+  const present = (path: string) => ({
+    state: "present",
+    files: [{ path, restoreTo: path.slice(HOME.length + 1) }],
+    cwd: "/w",
+    updatedAtMs: 1000,
+  });
+
+  // The id was made on 2026-11-15 UTC; folders are named in local time, and any folder is good enough for codex.
+  test.each(["2026/11/14", "2026/11/15", "2026/11/16", "2020/01/01", "copied"])(
+    "finds a session in %s",
+    async (day) => {
+      expect(await locate({ [rollout(ID, day)]: meta({ id: ID, cwd: "/w" }) + user })).toEqual(
+        present(rollout(ID, day)),
+      );
+    },
+  );
+
+  test("brings along the parents of a fork", async () => {
+    const files = {
+      [rollout(ID)]: meta({ cwd: "/w", history_base: { thread_id: PARENT } }),
+      [rollout(PARENT)]: meta({ cwd: "/w" }),
+    };
+    const found = await locate(files);
+    expect(found.state === "present" && found.files.map(({ path }) => path)).toEqual([
+      rollout(ID),
+      rollout(PARENT),
+    ]);
+  });
+
+  const archived = `${HOME}/archived_sessions/rollout-2026-11-15T02-29-07-${ID}.jsonl`;
+  const unusable: Record<
+    string,
+    [files: Record<string, string>, path: string, why: RegExp, damaged: boolean]
+  > = {
+    archived: [{ [archived]: meta({}) }, archived, new RegExp(`codex unarchive ${ID}`), false],
+    empty: [{ [rollout(ID)]: "" }, rollout(ID), /first line/, true],
+    "bad first line": [{ [rollout(ID)]: `garbage\n${meta({})}` }, rollout(ID), /first line/, true],
+    "another first line": [{ [rollout(ID)]: user }, rollout(ID), /first line/, true],
+    "fork without its parent": [
+      { [rollout(ID)]: meta({ history_base: { thread_id: PARENT } }) },
+      rollout(ID),
+      new RegExp(PARENT),
+      true,
+    ],
+  };
+  test.each(Object.entries(unusable))("%s: unusable", async (_name, [files, path, why, damaged]) => {
+    expect(await locate(files)).toEqual({
+      state: "unusable",
+      path,
+      why: expect.stringMatching(why),
+      damaged,
+    });
+  });
+
+  test("absent, also when only a renamed copy is there", async () => {
+    const gone = { state: "absent", searched: `${HOME}/sessions` };
+    expect(await locate({})).toEqual(gone);
+    expect(await locate({ [`${HOME}/sessions/2026/11/15/${ID}.jsonl`]: meta({}) })).toEqual(gone);
+  });
+
+  test("lists sessions, newest first, of one directory or of all", async () => {
+    const files = fakeFiles({
+      [rollout(PARENT, "2026/11/14")]: meta({ cwd: "/w" }),
+      [rollout(ID)]: meta({ cwd: "/w2" }) + user,
+      [`${HOME}/sessions/2026/11/15/notes.txt`]: "x",
+      [rollout("01a1dd0a-2222-7000-8000-000000000002")]: "broken",
+    });
+    const all = await codex.sessions({ home: HOME, cwd: null }, files);
+    expect(all.map(({ id, cwd, title }) => [id, cwd, title])).toEqual([
+      [ID, "/w2", "fix it"],
+      [PARENT, "/w", null],
+    ]);
+    expect(all[0]?.createdAtMs).toBe(Number.parseInt("01a1dd0aa544", 16));
+    expect((await codex.sessions({ home: HOME, cwd: "/w" }, files)).map(({ id }) => id)).toEqual([PARENT]);
+  });
+});
+
+function split(line = ""): string[] {
+  return line.split(" ").filter(Boolean);
+}
+
+function argsOf(wish: Ask): string {
+  try {
+    return codex.command(wish).args.join(" ");
+  } catch (error) {
+    if (error instanceof Fault) return error.code;
+    throw error;
+  }
+}
