@@ -3,14 +3,18 @@
  * to misbehave: docs/engines/demo.md
  */
 import { isAbsolute, join } from "node:path";
-import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
+import type { TroubleKind } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import { isObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import { parseObject, stringIn } from "../lib/json.ts";
+import { DEMO_ID, demoReader } from "./demo-output.ts";
 import type { Ask, Command, Engine, FoundSession, SessionFiles } from "./engine.ts";
 import {
-  type Given,
+  assertComplete,
+  assertNoPrompt,
+  describe,
   type Grammar,
   has,
+  lastWins,
   override,
   type Parsed,
   parseArgs,
@@ -47,10 +51,7 @@ export const demo: Engine = {
   title: "Demo agent",
   program: DEMO_PROGRAM,
   tested: ["1.0.0", "1.0.0"],
-  session: {
-    field: "session_id",
-    format: /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i,
-  },
+  session: { field: "session_id", format: DEMO_ID },
   can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: false },
   grammar,
 
@@ -78,12 +79,7 @@ export const demo: Engine = {
     return ask.message === null && !ask.interactive ? untouched(ask) : start(ask);
   },
 
-  reader() {
-    return {
-      line: (stream, text) => (stream === "stdout" ? translate(text) : []),
-      end: () => [],
-    };
-  },
+  reader: demoReader,
 
   explainExit(exit, stderrTail) {
     const said = /^demo: (.*)$/m.exec(stderrTail)?.[1];
@@ -95,7 +91,9 @@ export const demo: Engine = {
     const name = `${session}.jsonl`;
     const path = join(where.home, "sessions", name);
     const entry = await files.stat(path);
-    if (entry === null || entry.directory) return { state: "absent", searched: join(where.home, "sessions") };
+    if (!DEMO_ID.test(session) || entry === null || entry.directory) {
+      return { state: "absent", searched: join(where.home, "sessions") };
+    }
     const head = await headOf(path, files);
     if (head === null) {
       return { state: "unusable", path, why: "its first line is not that of a session", damaged: true };
@@ -113,7 +111,7 @@ export const demo: Engine = {
     const found: FoundSession[] = [];
     for (const entry of await files.list(directory)) {
       const id = /^(.+)\.jsonl$/.exec(entry.name)?.[1];
-      if (id === undefined || entry.directory || !demo.session.format.test(id)) continue;
+      if (id === undefined || entry.directory || !DEMO_ID.test(id)) continue;
       const path = join(directory, entry.name);
       const head = await headOf(path, files);
       if (head === null || (where.cwd !== null && head.cwd !== where.cwd)) continue;
@@ -133,25 +131,28 @@ function untouched(ask: Ask): Command {
     headless: !demo.opensUi(ask.given),
     structured: valueOf(parsed, "--format") === "jsonl",
     expects: sessionIn(parsed),
-    options: { kept: texts(parsed.options), dropped: [], rewritten: [] },
+    options: { kept: describe(parsed.options), dropped: [], rewritten: [] },
   };
 }
 
 /** What the user said about session and format stands; the rest is chosen here. */
 function start(ask: Ask): Command {
-  const parsed = parseArgs(grammar, ask.given, true);
-  assertNoWords(parsed);
+  const recorded = parseArgs(grammar, ask.given, true);
+  assertNoPrompt(recorded);
+  const parsed = override(recorded, parseArgs(grammar, ask.native, true));
+  assertComplete(parsed);
+  const options = lastWins(parsed.options);
   const theirs = ["--session-id", "--resume"].some((name) => has(parsed, name));
   const session = theirs || ask.session === null ? [] : ["--session-id", ask.session];
   const format = ask.interactive || has(parsed, "--format") ? [] : ["--format", "jsonl"];
   return {
-    args: [...render(parsed.options), ...format, ...session, ...messageArgs(ask)],
+    args: [...render(options), ...format, ...session, ...messageArgs(ask)],
     stdin: ask.interactive ? null : ask.message,
     env: {},
     headless: !ask.interactive,
     structured: !ask.interactive && (valueOf(parsed, "--format") ?? "jsonl") === "jsonl",
     expects: theirs ? sessionIn(parsed) : ask.session,
-    options: { kept: texts(parsed.options), dropped: [], rewritten: [] },
+    options: { kept: describe(options), dropped: [], rewritten: [] },
   };
 }
 
@@ -166,7 +167,7 @@ function again(ask: Ask): Command {
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const { after, dropped } = splitForResume(override(recorded, parseArgs(grammar, ask.native, true)));
   const format = ask.interactive ? [] : ["--format", "jsonl"];
-  const prompt = recorded.words.length === 0 ? [] : ["the first prompt"];
+  const prompt = recorded.words.map((word) => JSON.stringify(word));
   return {
     args: [...render(after), ...format, ...sessionArgs(ask), ...messageArgs(ask)],
     stdin: ask.interactive ? null : ask.message,
@@ -174,7 +175,7 @@ function again(ask: Ask): Command {
     headless: !ask.interactive,
     structured: !ask.interactive,
     expects: ask.kind === "fork" ? ask.forkTo : ask.session,
-    options: { kept: texts(after), dropped: [...texts(dropped), ...prompt], rewritten: [] },
+    options: { kept: describe(after), dropped: [...describe(dropped), ...prompt], rewritten: [] },
   };
 }
 
@@ -191,95 +192,9 @@ function messageArgs(ask: Ask): string[] {
   return ask.message === null ? [] : ["--chat", "--", ask.message];
 }
 
-function texts(options: readonly Given[]): string[] {
-  return options.map((given) => given.raw.join(" "));
-}
-
-function assertNoWords(parsed: Parsed): void {
-  const [word] = parsed.words;
-  if (word === undefined) return;
-  throw new Fault(
-    "usage",
-    `There is a message and also a prompt among the native arguments: ${JSON.stringify(word)}. Give one of them.`,
-  );
-}
-
 function rankOfAccess(value: string | null): number | null {
   const rank = ACCESS.indexOf(value ?? "read");
   return rank === -1 ? null : rank;
-}
-
-function translate(text: string): EngineEvent[] {
-  const line = parseObject(text);
-  if (line === undefined) return [{ type: "unknown" }];
-  switch (line["type"]) {
-    case "session": {
-      const session = stringIn(line, "session_id") ?? "";
-      return demo.session.format.test(session) ? [{ type: "session", session }] : [{ type: "unknown" }];
-    }
-    case "turn.started":
-      return [{ type: "turn_started" }];
-    case "text":
-      return [{ type: "text", text: stringIn(line, "delta") ?? "", delta: true }];
-    case "tool.started":
-    case "tool.ended":
-      return [toolEvent(line, line["type"] === "tool.started")];
-    case "retry":
-      return [{ type: "retry", trouble: troubleIn(line), delayMs: numberIn(line, "delay_ms") ?? 0 }];
-    case "usage": {
-      const tokens = {
-        input: numberIn(line, "input_tokens") ?? 0,
-        output: numberIn(line, "output_tokens") ?? 0,
-      };
-      return [{ type: "usage", tokens }];
-    }
-    case "turn.ended":
-      return [turnEnded(line)];
-    default:
-      return [{ type: "unknown" }];
-  }
-}
-
-function toolEvent(line: unknown, started: boolean): EngineEvent {
-  const name = stringIn(line, "name") ?? "tool";
-  const detail = stringIn(line, "detail");
-  return {
-    type: "tool",
-    state: started ? "started" : "ended",
-    id: stringIn(line, "id") ?? name,
-    name,
-    ...(detail === undefined ? {} : { detail }),
-    ...(started || !isObject(line) ? {} : { ok: line["ok"] === true }),
-  };
-}
-
-function turnEnded(line: unknown): EngineEvent {
-  const result = stringIn(line, "result");
-  if (result === "completed" || result === "interrupted") return { type: "turn_ended", result };
-  return { type: "turn_ended", result: "failed", trouble: troubleIn(line) };
-}
-
-const KINDS: Readonly<Record<string, TroubleKind>> = {
-  rate_limited: "rate_limited",
-  quota: "quota",
-  auth: "auth",
-  overloaded: "overloaded",
-  network: "network",
-  context_full: "context_full",
-  busy: "session_busy",
-};
-
-function troubleIn(line: unknown): Trouble {
-  const error = objectIn(line, "error");
-  const code = stringIn(error, "code") ?? "";
-  const status = numberIn(error, "status");
-  const resets = Date.parse(stringIn(error, "resets_at") ?? "");
-  return {
-    kind: (Object.hasOwn(KINDS, code) ? KINDS[code] : undefined) ?? "other",
-    message: (stringIn(error, "message") ?? "The agent gave no reason.").slice(0, 500),
-    ...(Number.isNaN(resets) ? {} : { resetsAt: new Date(resets).toISOString() }),
-    ...(status === undefined ? {} : { status }),
-  };
 }
 
 function kindOfRefusal(said: string, code: number | null): TroubleKind {

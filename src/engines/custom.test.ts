@@ -1,0 +1,199 @@
+import { describe, expect, test } from "vitest";
+import { parseConfig } from "../core/config.ts";
+import { customEngine } from "./custom.ts";
+import type { Ask, Engine } from "./engine.ts";
+
+const ID = "11111111-1111-4111-8111-111111111111";
+const NOW = Date.parse("2026-11-15T02:30:00Z");
+
+const STDIN = `
+[engines.mine]
+program = "mine"
+title = "My agent"
+start = ["run", "--json", "--id={session}"]
+resume = ["run", "--json", "{options}", "--continue", "{session}"]
+interactive = { start = ["ui", "{session}"], resume = ["ui", "--continue", "{session}"] }
+session = { field = "session_id", format = "uuid", choose = true }
+[engines.mine.events]
+session = "type=init"
+text = "type=message role=assistant : content.text"
+delta = "type=delta : text"
+tool_started = "type=tool state=start : name"
+tool_ended = "type=tool state=end : name"
+done = "type=result"
+failed = "type=result ok=false : error.message"
+`;
+
+const ARGUMENT = `
+[engines.mine]
+program = "mine"
+message = "argument"
+start = ["-p", "--", "{message}"]
+resume = ["-r", "{session}", "-p", "{message}"]
+session = { field = "id", format = "s-[0-9]{1,8}" }
+events = { session = "type=init", done = "type=result" }
+`;
+
+function engineOf(text: string): Engine {
+  const engine = customEngine("mine", parseConfig(text, "c.toml", "user").engines?.["mine"] ?? {});
+  if (engine === null) throw new Error("no engine");
+  return engine;
+}
+
+const ask = (part: Partial<Ask>): Ask => ({
+  kind: "start",
+  interactive: false,
+  message: "go",
+  session: ID,
+  forkTo: null,
+  given: [],
+  givenHasNoPrompt: true,
+  native: [],
+  cwd: "/w",
+  tag: "1a2b3c4d-1",
+  trustCwd: false,
+  ...part,
+});
+
+describe("commands", () => {
+  const cases: Record<string, [text: string, given: Partial<Ask>, args: string[], stdin: string | null]> = {
+    "a start with a chosen id": [STDIN, {}, ["run", "--json", `--id=${ID}`], "go"],
+    "options go last without a mark": [
+      STDIN,
+      { given: ["--model", "x"] },
+      ["run", "--json", `--id=${ID}`, "--model", "x"],
+      "go",
+    ],
+    "options go where the mark is": [
+      STDIN,
+      { kind: "resume", given: ["--model", "x", "--fast"] },
+      ["run", "--json", "--model", "x", "--fast", "--continue", ID],
+      "go",
+    ],
+    "the UI": [STDIN, { interactive: true, message: null }, ["ui", ID], null],
+    "the UI again": [
+      STDIN,
+      { interactive: true, message: null, kind: "resume" },
+      ["ui", "--continue", ID],
+      null,
+    ],
+    "a message as an argument, options before its dashes": [
+      ARGUMENT,
+      { session: null, given: ["--fast"] },
+      ["-p", "--fast", "--", "go"],
+      null,
+    ],
+    "a message like an option, behind dashes": [
+      ARGUMENT,
+      { session: null, message: "--yolo" },
+      ["-p", "--", "--yolo"],
+      null,
+    ],
+    "a message like a placeholder stays what it is": [
+      ARGUMENT,
+      { session: null, message: "{session} $(id) {options}" },
+      ["-p", "--", "{session} $(id) {options}"],
+      null,
+    ],
+    "a resume": [ARGUMENT, { kind: "resume", session: "s-1" }, ["-r", "s-1", "-p", "go"], null],
+    "native arguments alone": [STDIN, { message: null, given: ["login", "--now"] }, ["login", "--now"], null],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [text, given, args, stdin]) => {
+    const command = engineOf(text).command(ask(given));
+    expect([command.args, command.stdin]).toEqual([args, stdin]);
+  });
+
+  test("what it must report", () => {
+    const expects = (text: string, part: Partial<Ask>) => engineOf(text).command(ask(part)).expects;
+    expect(expects(STDIN, {})).toBe(ID);
+    expect(expects(ARGUMENT, { session: null })).toBeNull();
+    expect(expects(ARGUMENT, { kind: "resume", session: "s-1" })).toBe("s-1");
+  });
+
+  test.each<[string, string, Partial<Ask>, string]>([
+    ["a fork", STDIN, { kind: "fork" }, "engine_cannot"],
+    ["a UI it has not", ARGUMENT, { interactive: true }, "engine_cannot"],
+    ["a resume of nothing", STDIN, { kind: "resume", session: null }, "session_unknown"],
+    ["two messages", STDIN, { given: ["word"] }, "usage"],
+    ["an option over recorded ones", STDIN, { kind: "resume", native: ["--yolo"] }, "would_widen"],
+    [
+      "a bare message like an option",
+      ARGUMENT,
+      { kind: "resume", session: "s-1", message: "-x" },
+      "message_invalid",
+    ],
+  ])("refuses %s", (_name, text, part, code) => {
+    expect(() => engineOf(text).command(ask(part))).toThrow(expect.objectContaining({ code }) as Error);
+  });
+});
+
+describe("lines", () => {
+  const cases: Record<string, [line: unknown, then: unknown[]]> = {
+    "a session": [{ type: "init", session_id: ID }, [{ type: "session", session: ID }]],
+    "an id in another format": [{ type: "init", session_id: "x" }, [{ type: "unknown" }]],
+    "an id in another line": [{ type: "message", session_id: ID }, [{ type: "unknown" }]],
+    "an id below the top": [{ type: "init", data: { session_id: ID } }, [{ type: "unknown" }]],
+    text: [{ type: "message", role: "assistant", content: { text: "hi" } }, [{ type: "text", text: "hi" }]],
+    "the user's own text": [
+      { type: "message", role: "user", content: { text: "hi" } },
+      [{ type: "unknown" }],
+    ],
+    "a piece of text": [{ type: "delta", text: "h" }, [{ type: "text", text: "h", delta: true }]],
+    "a tool": [
+      { type: "tool", state: "start", name: "sh" },
+      [{ type: "tool", state: "started", id: "sh", name: "sh" }],
+    ],
+    "the end of a tool": [
+      { type: "tool", state: "end", name: "sh" },
+      [{ type: "tool", state: "ended", id: "sh", name: "sh" }],
+    ],
+    "a good end": [{ type: "result", ok: true }, [{ type: "turn_ended", result: "completed" }]],
+    "a bad end wins over a good one": [
+      { type: "result", ok: false, error: { message: "HTTP 429: slow down" } },
+      [
+        {
+          type: "turn_ended",
+          result: "failed",
+          trouble: { kind: "rate_limited", message: "HTTP 429: slow down", status: 429 },
+        },
+      ],
+    ],
+    "something else": [{ type: "novelty" }, [{ type: "unknown" }]],
+    "a list": [[1], [{ type: "unknown" }]],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [line, then]) => {
+    const reader = engineOf(STDIN).reader(() => NOW);
+    expect(reader.line("stdout", JSON.stringify(line))).toEqual(then);
+    expect(reader.line("stderr", JSON.stringify(line))).toEqual([]);
+  });
+
+  test("an id named twice counts for nothing", () => {
+    const line = `{"type":"init","session_id":"${ID}","session_id":"${ID}"}`;
+    expect(
+      engineOf(STDIN)
+        .reader(() => NOW)
+        .line("stdout", line),
+    ).toEqual([{ type: "unknown" }]);
+  });
+});
+
+test("what it can do follows from its description", () => {
+  expect(engineOf(STDIN)).toMatchObject({
+    id: "mine",
+    title: "My agent",
+    program: "mine",
+    can: { chooseSession: true, fork: false, interactive: true, readStore: false, boundToCwd: false },
+  });
+  expect(engineOf(ARGUMENT).can).toMatchObject({ chooseSession: false, interactive: false });
+  expect(customEngine("codex", { args: ["-m", "x"] })).toBeNull();
+});
+
+test("the last words on stderr explain a failure", () => {
+  const engine = engineOf(STDIN);
+  expect(engine.explainExit({ code: 1, signal: null }, "noise\nError: invalid api key\n", NOW)).toEqual({
+    kind: "auth",
+    message: "Error: invalid api key",
+  });
+  expect(engine.explainExit({ code: 1, signal: null }, "", NOW)).toBeNull();
+  expect(engine.explainExit({ code: 0, signal: null }, "noise", NOW)).toBeNull();
+});
