@@ -29,12 +29,16 @@ const EXIT_CODES: Readonly<Record<string, string>> = {
 function page(): string {
   const faults = Object.entries(FAULTS);
   for (const [code, { exit }] of faults) {
-    if (EXIT_CODES[exit] === undefined) throw new Error(`the exit code ${exit} of ${code} has no meaning here`);
+    if (EXIT_CODES[exit] === undefined)
+      throw new Error(`the exit code ${exit} of ${code} has no meaning here`);
   }
   const exits = Object.entries(EXIT_CODES).map(([code, means]) => `| ${code} | ${means} |`);
   const rows = faults
     .toSorted(([a, one], [b, other]) => one.exit - other.exit || (a < b ? -1 : 1))
-    .map(([code, { exit, retryable, means }]) => `| \`${code}\` | ${exit} | ${retryable ? "yes" : "no"} | ${means} |`);
+    .map(
+      ([code, { exit, retryable, means }]) =>
+        `| \`${code}\` | ${exit} | ${retryable ? "yes" : "no"} | ${means} |`,
+    );
   return `# Errors
 
 <!-- Generated from src/core/faults.ts by \`npm run docs\`. Do not edit. -->

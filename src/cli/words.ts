@@ -9,11 +9,7 @@ export function age(iso: string, nowMs: number): string {
   const ms = nowMs - Date.parse(iso);
   if (Number.isNaN(ms)) return "?";
   if (ms < 1_000) return "now";
-  return formatDuration(ms)
-    .split(" ")
-    .slice(0, 2)
-    .join(" ")
-    .replace(/\.\d/, "");
+  return formatDuration(ms).split(" ").slice(0, 2).join(" ").replace(/\.\d/, "");
 }
 
 /** A path for people: `~` for the home directory, and its end when it is too long for the columns. */
@@ -21,7 +17,7 @@ export function shortPath(path: string, home: string | undefined, columns?: numb
   const atHome = home !== undefined && home !== "" && (path === home || path.startsWith(`${home}/`));
   const whole = harmlessLine(atHome ? `~${path.slice(home.length)}` : path);
   if (columns === undefined || widthOf(whole) <= columns) return whole;
-  const characters = [...whole];
+  const characters = Array.from(whole);
   let room = Math.max(0, columns - 1);
   let from = characters.length;
   while (from > 0 && widthOf(characters[from - 1] ?? "") <= room) {

@@ -1,0 +1,56 @@
+/** The state directory as a thing to look after: how it is, and putting a rebuilt index in the place of a damaged one. */
+import { existsSync, linkSync, renameSync, statfsSync, statSync } from "node:fs";
+import { storageFault, syncDirectory } from "./files.ts";
+import type { StateDir } from "./state.ts";
+
+export interface StateFacts {
+  /** Permission bits in octal, such as `700`. */
+  readonly mode: string;
+  /** What this user may still write; null where the system does not tell. */
+  readonly freeBytes: number | null;
+}
+
+export function stateFacts(state: StateDir): StateFacts {
+  return {
+    mode: (statSync(state.root).mode & 0o777).toString(8).padStart(3, "0"),
+    freeBytes: freeBytes(state.root),
+  };
+}
+
+function freeBytes(path: string): number | null {
+  try {
+    const { bavail, bsize } = statfsSync(path);
+    return bavail * bsize;
+  } catch {
+    return null;
+  }
+}
+
+/** Tells one index file from another by path; never opened here. Null: there is none. */
+export function indexIdentity(state: StateDir): string | null {
+  const stats = statSync(state.indexPath, { throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
+}
+
+/**
+ * Puts a closed, complete index at `fresh` in place and keeps the old one, with its journals, under names that end
+ * in `damaged-<stamp>`. The old journals go first: they must never be replayed into the new file. Returns the old
+ * one's new name; null when there was none.
+ */
+export function replaceIndex(state: StateDir, fresh: string, stamp: string): string | null {
+  const { indexPath } = state;
+  const aside = `${indexPath}.damaged-${stamp}`;
+  try {
+    const had = existsSync(indexPath);
+    // A second name first, so that there is an index at its path at every moment.
+    if (had) linkSync(indexPath, aside);
+    for (const suffix of ["-wal", "-shm", "-journal"]) {
+      if (existsSync(indexPath + suffix)) renameSync(indexPath + suffix, aside + suffix);
+    }
+    renameSync(fresh, indexPath);
+    syncDirectory(state.root);
+    return had ? aside : null;
+  } catch (error) {
+    throw storageFault(error, "replace", indexPath);
+  }
+}

@@ -1,0 +1,129 @@
+/** `reprise adopt [engine] [session-id]` */
+import { resolveDirectory } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { table } from "../lib/table.ts";
+import { adoptSession, type Conversation, type Deps, findConversations } from "../run/run.ts";
+import { count, makeCommand, once, parse, text } from "./command.ts";
+import { type Context, paint } from "./context.ts";
+import { age, plural, shortPath } from "./words.ts";
+
+interface AdoptOptions {
+  readonly cwd?: string;
+  readonly all?: true;
+  readonly name?: string;
+  readonly limit?: number;
+  readonly json?: true;
+}
+
+const DEFAULT_LIMIT = 50;
+
+const command = () =>
+  makeCommand({
+    name: "adopt",
+    summary:
+      "Find conversations that were started outside Reprise, and take one over so that it can be resumed by handle.",
+    examples: [
+      "reprise adopt                      (conversations of this directory)",
+      "reprise adopt codex --all",
+      "reprise adopt claude 8f3c1a2e --name refactoring",
+    ],
+  })
+    .argument("[engine]", "codex, claude, gemini, opencode, …")
+    .argument("[session-id]", "the engine's id of the conversation, or its first 8 or more characters")
+    .addOption(once("--cwd <dir>", "conversations of this directory (default: here)", text))
+    .option("--all", "conversations of every directory")
+    .addOption(once("--name <name>", "a name for the new run", text))
+    .addOption(once("--limit <n>", `list at most so many (default ${DEFAULT_LIMIT})`, count(1, 10_000)))
+    .option("--json", "print one JSON object");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const options: AdoptOptions = parser.opts();
+  const [engine = null, session, more] = parser.args;
+  if (more !== undefined) throw new Fault("usage", "`reprise adopt` takes one engine and one session id.");
+  if (options.cwd !== undefined && options.all === true)
+    throw new Fault("usage", "Give --cwd or --all, not both.");
+  const cwd = options.all === true ? null : resolveDirectory(options.cwd ?? ".");
+  const deps = await context.open({ cwd });
+  if (engine === null || session === undefined) return list(context, deps, options, { engine, cwd });
+  const { run: adopted, isNew } = await adoptSession(deps, {
+    engine,
+    session,
+    cwd: options.cwd === undefined ? null : cwd,
+    name: options.name ?? null,
+  });
+  if (options.json === true) context.printJson({ ok: true, isNew, ...adopted });
+  else {
+    const what = isNew ? "Adopted as run" : "This conversation belongs to run";
+    context.print(`${what} ${adopted.handle}. Continue it: reprise resume ${adopted.handle} "…"`);
+  }
+  return 0;
+}
+
+async function list(
+  context: Context,
+  deps: Deps,
+  options: AdoptOptions,
+  filter: { readonly engine: string | null; readonly cwd: string | null },
+): Promise<number> {
+  if (options.name !== undefined)
+    throw new Fault(
+      "usage",
+      "--name goes with an engine and a session id: reprise adopt codex 0199a3f2 --name …",
+    );
+  const found = (await findConversations(deps, filter)).slice(0, options.limit ?? DEFAULT_LIMIT);
+  if (options.json === true) {
+    context.printJson({ ok: true, conversations: found.map(toJson) });
+    return 0;
+  }
+  if (found.length === 0) {
+    const where = filter.cwd === null ? "" : " in this directory; --all looks everywhere";
+    context.print(`No conversations found${where}.`);
+    return 0;
+  }
+  const [header = "", ...lines] = conversationTable(context, deps, found);
+  context.print(paint(context.terminal, "dim", header));
+  for (const line of lines) context.print(line);
+  const open = found.filter(({ handle }) => handle === null);
+  const [first] = open;
+  if (first !== undefined) {
+    context.print(
+      `${plural(open.length, "conversation")} without a handle. Take one over: reprise adopt ${first.engine} ${first.id}`,
+    );
+  }
+  return 0;
+}
+
+function conversationTable(context: Context, deps: Deps, found: readonly Conversation[]): string[] {
+  const { terminal } = context;
+  const home = deps.env["HOME"];
+  const rows = found.map((one) => [
+    one.handle ?? "-",
+    one.engine,
+    harmlessLine(one.id, 64),
+    one.updatedAtMs === null ? "?" : age(new Date(one.updatedAtMs).toISOString(), deps.clock.now()),
+    shortPath(one.cwd ?? "?", home, terminal.stdout ? 30 : undefined),
+    harmlessLine(one.title ?? "", 60),
+  ]);
+  return table(
+    [["HANDLE", "ENGINE", "ID", "UPDATED", "WHERE", "TITLE"], ...rows],
+    terminal.stdout ? terminal.columns : undefined,
+  );
+}
+
+function toJson(one: Conversation) {
+  const iso = (ms: number | null) => (ms === null ? null : new Date(ms).toISOString());
+  const { engine, id, cwd, path, title, handle } = one;
+  return {
+    engine,
+    id,
+    cwd,
+    path,
+    title,
+    handle,
+    createdAt: iso(one.createdAtMs),
+    updatedAt: iso(one.updatedAtMs),
+  };
+}

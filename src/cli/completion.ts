@@ -1,0 +1,146 @@
+/**
+ * `reprise completion`: shell scripts that complete commands, options, engines and handles.
+ *
+ * Options are read from each command's own help and handles from the index when the user presses Tab, so the
+ * scripts never grow old.
+ */
+import { Fault } from "../core/faults.ts";
+import { ENGINES } from "../engines/engines.ts";
+import { nearest } from "../lib/suggest.ts";
+import { COMMANDS } from "./cli.ts";
+import { makeCommand, parse } from "./command.ts";
+import type { Context } from "./context.ts";
+import { STATUSES } from "./words.ts";
+
+const SHELLS = { bash, zsh, fish } as const;
+
+const command = () =>
+  makeCommand({
+    name: "completion",
+    summary: "Print shell completion for bash, zsh or fish.",
+    examples: [
+      "reprise completion bash > ~/.local/share/bash-completion/completions/reprise",
+      "reprise completion zsh > ~/.zfunc/_reprise      (with ~/.zfunc in fpath)",
+      "reprise completion fish > ~/.config/fish/completions/reprise.fish",
+    ],
+  }).argument("[shell]", "bash, zsh or fish");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const [shell = "", more] = parser.args;
+  if (more !== undefined || !Object.hasOwn(SHELLS, shell)) {
+    const near = nearest(shell, Object.keys(SHELLS));
+    const hint = near === null ? "" : ` Did you mean ${near}?`;
+    throw new Fault("usage", `Which shell: bash, zsh or fish?${hint} As in: reprise completion bash`);
+  }
+  context.print(SHELLS[shell as keyof typeof SHELLS]());
+  return 0;
+}
+
+const HANDLE_COMMANDS = ["resume", "show", "logs", "stop", "rm"];
+const ENGINE_COMMANDS = ["start", "adopt"];
+/** What an option's value is completed with. */
+const VALUES: Readonly<Record<string, string>> = {
+  "--mode": "auto pipe pty",
+  "--isolate": "dir worktree",
+  "--stream": "pty-output stdout stderr events timing",
+  "--status": STATUSES.join(" "),
+};
+
+const commands = () => Object.keys(COMMANDS).join(" ");
+const engines = () => ENGINES.map((engine) => engine.id).join(" ");
+
+function bash(): string {
+  const values = Object.entries(VALUES).map(
+    ([option, words]) => `    ${option}) _reprise_words "${words}"; return ;;`,
+  );
+  return `# bash completion for reprise
+_reprise_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
+_reprise() {
+  local cur="\${COMP_WORDS[COMP_CWORD]}" prev="\${COMP_WORDS[COMP_CWORD - 1]}" cmd="\${COMP_WORDS[1]}"
+  COMPREPLY=()
+  if ((COMP_CWORD == 1)); then _reprise_words "${commands()} help --help --version"; return; fi
+  case "$prev" in
+    --engine) _reprise_words "${engines()}"; return ;;
+    --cwd) mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
+    --message-file) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+${values.join("\n")}
+  esac
+  if [[ $cur == -* ]]; then
+    _reprise_words "$(reprise "$cmd" --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*')"
+    return
+  fi
+  case "$cmd" in
+    ${HANDLE_COMMANDS.join("|")}) _reprise_words "$(reprise list --handles 2>/dev/null)" ;;
+    ${ENGINE_COMMANDS.join("|")}) ((COMP_CWORD == 2)) && _reprise_words "${engines()}" ;;
+    completion) _reprise_words "bash zsh fish" ;;
+    help) _reprise_words "${commands()}" ;;
+    *) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+  esac
+}
+complete -F _reprise reprise`;
+}
+
+function zsh(): string {
+  const summaries = Object.entries(COMMANDS).map(
+    ([name, { summary }]) => `    '${name}:${summary.replaceAll("'", "'\\''")}'`,
+  );
+  const values = Object.entries(VALUES).map(
+    ([option, words]) => `    ${option}) compadd -- ${words}; return ;;`,
+  );
+  return `#compdef reprise
+_reprise() {
+  local cmd="$words[2]" prev="$words[CURRENT-1]" cur="$words[CURRENT]"
+  local -a commands=(
+${summaries.join("\n")}
+  )
+  if ((CURRENT == 2)); then _describe command commands; return; fi
+  case "$prev" in
+    --engine) compadd -- ${engines()}; return ;;
+    --cwd) _files -/; return ;;
+    --message-file) _files; return ;;
+${values.join("\n")}
+  esac
+  if [[ $cur == -* ]]; then
+    compadd -- \${(f)"$(reprise "$cmd" --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*')"}
+    return
+  fi
+  case "$cmd" in
+    ${HANDLE_COMMANDS.join("|")}) compadd -- \${(f)"$(reprise list --handles 2>/dev/null)"} ;;
+    ${ENGINE_COMMANDS.join("|")}) ((CURRENT == 3)) && compadd -- ${engines()} ;;
+    completion) compadd -- bash zsh fish ;;
+    help) _describe command commands ;;
+    *) _files ;;
+  esac
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then _reprise "$@"; else compdef _reprise reprise; fi`;
+}
+
+function fish(): string {
+  const summaries = Object.entries(COMMANDS).map(
+    ([name, { summary }]) =>
+      `complete -c reprise -n __fish_use_subcommand -f -a ${name} -d '${summary.replaceAll("'", "\\'")}'`,
+  );
+  const values = Object.entries(VALUES).map(
+    ([option, words]) =>
+      `complete -c reprise -n 'not __fish_use_subcommand' -l ${option.slice(2)} -x -a '${words}'`,
+  );
+  return `# fish completion for reprise
+function __reprise_options
+  set -l words (commandline -opc)
+  string match -q -- '-*' (commandline -ct); or return
+  reprise $words[2] --help 2>/dev/null | string match -r -a -- '--[a-z][a-z-]*'
+end
+complete -c reprise -f
+${summaries.join("\n")}
+complete -c reprise -n 'not __fish_use_subcommand' -a '(__reprise_options)'
+complete -c reprise -n '__fish_seen_subcommand_from ${HANDLE_COMMANDS.join(" ")}' -a '(reprise list --handles 2>/dev/null)'
+complete -c reprise -n '__fish_seen_subcommand_from ${ENGINE_COMMANDS.join(" ")}' -a '${engines()}'
+complete -c reprise -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
+complete -c reprise -n '__fish_seen_subcommand_from help' -a '${commands()}'
+complete -c reprise -n 'not __fish_use_subcommand' -l engine -x -a '${engines()}'
+complete -c reprise -n 'not __fish_use_subcommand' -l cwd -x -a '(__fish_complete_directories)'
+complete -c reprise -n 'not __fish_use_subcommand' -l message-file -r
+${values.join("\n")}`;
+}

@@ -1,0 +1,111 @@
+/** `reprise doctor`: is everything in order, and what to do where it is not. */
+import { exitCodeOf, Fault } from "../core/faults.ts";
+import { table } from "../lib/table.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { checkHealth, type Deps, type Health, renewIndex } from "../run/run.ts";
+import { makeCommand, parse } from "./command.ts";
+import { type Context, paint } from "./context.ts";
+import { plural } from "./words.ts";
+
+interface DoctorOptions {
+  readonly rebuildIndex?: true;
+  readonly json?: true;
+}
+
+const command = () =>
+  makeCommand({
+    name: "doctor",
+    summary: "Check engines, state directory and index. Exit code 1 when something needs attention.",
+    examples: ["reprise doctor", "reprise doctor --json | jq .findings", "reprise doctor --rebuild-index"],
+  })
+    .option("--rebuild-index", "put everything into the index that the run directories have")
+    .option("--json", "print one JSON object");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const options: DoctorOptions = parser.opts();
+  if (parser.args.length > 0) throw new Fault("usage", "`reprise doctor` takes options only.");
+  const deps = await openOrSay(context, options);
+  if (typeof deps === "number") return deps;
+  const progress = (text: string) => {
+    if (context.terminal.stderr && options.json === undefined) context.log.info(text);
+  };
+  const rebuilt = options.rebuildIndex === true ? await renewIndex(deps) : null;
+  const health = await checkHealth(deps, progress);
+  const needsAttention = health.findings.some(({ level }) => level === "attention");
+  const node = process.version;
+  if (options.json === true) {
+    context.printJson({ ok: !needsAttention, version: context.version, node, ...health, rebuilt });
+  } else {
+    if (rebuilt !== null) {
+      const aside = rebuilt.setAside === null ? "" : ` The old index is ${rebuilt.setAside}.`;
+      context.print(
+        `The index has ${plural(rebuilt.runs, "run")} from the run directories; ${rebuilt.skipped} were left out.${aside}\n`,
+      );
+    }
+    print(context, health, node);
+  }
+  return needsAttention ? 1 : 0;
+}
+
+/** A state directory that cannot be opened is the first thing a doctor should report. */
+async function openOrSay(context: Context, options: DoctorOptions): Promise<Deps | number> {
+  try {
+    return await context.open({ cwd: process.cwd() });
+  } catch (error) {
+    if (!(error instanceof Fault) || options.json === true) throw error;
+    context.print(`reprise ${context.version}, node ${process.version}`);
+    context.print(`${paint(context.terminal, "red", "attention")}  ${error.message}`);
+    return exitCodeOf(error);
+  }
+}
+
+function print(context: Context, health: Health, node: string): void {
+  const { terminal } = context;
+  const { state, index, tools } = health;
+  const title = (text: string) => context.print(paint(terminal, "bold", text));
+  title("Engines");
+  const rows = health.engines.map((engine) => [
+    `  ${engine.id}`,
+    engine.version ?? (engine.program === null ? "not found" : "unknown version"),
+    fitText(engine),
+    harmlessLine(engine.program ?? engine.legacy ?? ""),
+  ]);
+  for (const line of table(rows, terminal.stdout ? terminal.columns : undefined)) context.print(line);
+  title("Reprise");
+  const free = state.freeBytes === null ? "" : `, ${Math.floor(state.freeBytes / 1_048_576)} MiB free`;
+  context.print(`  version    ${context.version}, node ${node}`);
+  context.print(
+    `  state      ${state.path} (mode ${state.mode}, ${state.writable ? "writable" : "read-only"}${free})`,
+  );
+  context.print(
+    `  index      ${plural(index.runs, "run")}, ${index.damaged === 0 ? "sound" : plural(index.damaged, "damaged row")} ` +
+      `(${index.backend} ${index.version}, schema ${index.schema}${index.journal === null ? "" : `, journal ${index.journal}`})`,
+  );
+  for (const [name, path] of Object.entries(tools))
+    context.print(`  ${name.padEnd(10)} ${path ?? "not found"}`);
+  title("Findings");
+  if (health.findings.length === 0) context.print(paint(terminal, "green", "  everything is in order"));
+  for (const { level, what, todo } of health.findings) {
+    const mark =
+      level === "attention" ? paint(terminal, "red", "attention") : paint(terminal, "dim", "note     ");
+    context.print(
+      `  ${mark}  ${harmlessLine(what)}${todo === null ? "" : `\n             → ${harmlessLine(todo)}`}`,
+    );
+  }
+}
+
+function fitText(engine: Health["engines"][number]): string {
+  if (engine.program === null) return "";
+  switch (engine.fit) {
+    case "tested":
+      return "tested";
+    case "newer":
+      return `newer than tested (${engine.tested?.[1] ?? ""})`;
+    case "older":
+      return `older than tested (${engine.tested?.[0] ?? ""})`;
+    case "unknown":
+      return "not tested";
+  }
+}

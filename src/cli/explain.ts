@@ -1,0 +1,139 @@
+/** `reprise explain`: what Reprise understands of an engine's output. Needs no state directory. */
+import { createReadStream, statSync } from "node:fs";
+import type { EngineEvent } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
+import type { Engine } from "../engines/engine.ts";
+import { findEngine as builtIn } from "../engines/engines.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { type Explanation, explainOutput, findEngine } from "../run/run.ts";
+import { makeCommand, once, parse, text } from "./command.ts";
+import { type Context, paint } from "./context.ts";
+import { plural } from "./words.ts";
+
+interface ExplainOptions {
+  readonly engine?: string;
+  readonly now?: number;
+  readonly stderr?: true;
+  readonly json?: true;
+}
+
+const command = () =>
+  makeCommand({
+    name: "explain",
+    summary: "Say what Reprise understands of an engine's output: session, events, troubles, reset time.",
+    examples: [
+      "codex exec --json 'hi' | reprise explain --engine codex",
+      "reprise explain --engine claude --stderr errors.txt",
+      "reprise logs 1a2b3c4d --stream stdout | reprise explain --engine gemini --json",
+    ],
+  })
+    .argument("[file]", "the output; standard input when absent")
+    .addOption(once("--engine <engine>", "whose output it is", text))
+    .addOption(once("--now <time>", 'the moment that "in 5 minutes" counts from (ISO 8601)', readTime))
+    .option("--stderr", "the input is what the engine wrote to stderr")
+    .option("--json", "print one JSON object");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const options: ExplainOptions = parser.opts();
+  const [file, more] = parser.args;
+  if (more !== undefined) throw new Fault("usage", "`reprise explain` reads one file, or standard input.");
+  if (options.engine === undefined) {
+    throw new Fault(
+      "usage",
+      "Whose output is it? Give --engine, as in: reprise explain --engine codex < output",
+    );
+  }
+  const engine: Engine = builtIn(options.engine) ?? findEngine(await context.open(), options.engine);
+  const found = await explainOutput(engine, input(context, file), {
+    stream: options.stderr === true ? "stderr" : "stdout",
+    now: () => options.now ?? Date.now(),
+  });
+  if (options.json === true) context.printJson({ ok: true, ...found });
+  else print(context, engine, found);
+  return 0;
+}
+
+function readTime(value: string): number {
+  const ms = /^\d{4}-\d\d-\d\dT/.test(value) ? Date.parse(value) : Number.NaN;
+  if (Number.isNaN(ms))
+    throw new Fault(
+      "usage",
+      `--now takes a time such as 2026-11-15T09:00:00Z, not ${JSON.stringify(value.slice(0, 80))}.`,
+    );
+  return ms;
+}
+
+function input(context: Context, file: string | undefined): AsyncIterable<Buffer> {
+  if (file === undefined || file === "-") {
+    if (context.terminal.stdin) context.log.info("reading from the terminal; end with Ctrl-D");
+    return process.stdin;
+  }
+  try {
+    if (!statSync(file).isFile()) throw new Fault("usage", `${JSON.stringify(file)} is not a file.`);
+  } catch (error) {
+    if (error instanceof Fault) throw error;
+    throw new Fault(
+      "usage",
+      `${JSON.stringify(file)} cannot be read (${error instanceof Error && "code" in error ? String(error.code) : "unknown"}).`,
+    );
+  }
+  return createReadStream(file);
+}
+
+function print(context: Context, engine: Engine, found: Explanation): void {
+  const { terminal } = context;
+  const line = (label: string, value: string) =>
+    context.print(`${paint(terminal, "dim", label.padEnd(9))} ${value}`);
+  line("engine", `${engine.title}, ${plural(found.lines, "line")} of ${found.stream}`);
+  if (found.session === null)
+    line("session", `none: no line names a ${engine.session.field} in the engine's own format`);
+  for (const [at, id] of found.sessions.entries()) {
+    line(
+      at === 0 ? "session" : "also",
+      `${id.field} ${harmlessLine(id.value, 200)} (${id.source}, line ${id.line})`,
+    );
+  }
+  if (found.sessions.length > 1)
+    line("", "session_mismatch: several ids; the first counts unless the engine's store confirms another");
+  for (const { event, line: at } of found.events) line(`line ${at}`, describe(event));
+  if (found.eventsLeftOut > 0) line("", `and ${plural(found.eventsLeftOut, "more event")}`);
+  for (const { trouble, line: at } of found.troubles) {
+    line("trouble", `${trouble.kind} (line ${at}): ${harmlessLine(trouble.message, 300)}`);
+  }
+  if (found.resetsAt !== null) line("resets at", found.resetsAt);
+  if (found.unknown.count > 0) {
+    const rest = found.unknown.count > found.unknown.firstLines.length ? ", …" : "";
+    line(
+      "unknown",
+      `${plural(found.unknown.count, "line")} not understood: ${found.unknown.firstLines.join(", ")}${rest}`,
+    );
+  }
+  line("judgement", `${found.outcome.result}: ${harmlessLine(found.outcome.reason, 300)}`);
+}
+
+function describe(event: EngineEvent): string {
+  switch (event.type) {
+    case "session":
+      return `session ${harmlessLine(event.session, 200)}`;
+    case "session_changed":
+      return `session changed to ${harmlessLine(event.session, 200)}: ${harmlessLine(event.why, 200)}`;
+    case "turn_started":
+      return "turn started";
+    case "text":
+      return `text${event.delta === true ? " (continued)" : ""}: ${harmlessLine(event.text, 100)}`;
+    case "tool":
+      return `tool ${event.state}: ${harmlessLine(event.name, 60)} ${harmlessLine(event.detail ?? "", 100)}`.trimEnd();
+    case "retry":
+      return `retry: ${event.trouble.kind}${event.delayMs === undefined ? "" : `, in ${event.delayMs} ms`}`;
+    case "notice":
+      return `notice: ${harmlessLine(event.message, 150)}`;
+    case "usage":
+      return `tokens: ${event.tokens.input} in, ${event.tokens.output} out`;
+    case "turn_ended":
+      return `turn ended: ${event.result}${event.trouble === undefined ? "" : ` (${event.trouble.kind})`}`;
+    case "unknown":
+      return "not understood";
+  }
+}

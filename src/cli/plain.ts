@@ -1,0 +1,73 @@
+/** A recording as text: in bounded memory, and with nothing left in it that a terminal would obey (I11). */
+import { harmless, plain } from "../lib/harmless.ts";
+
+/** A line that is longer is handed on in pieces. */
+const MAX_LINE = 64 * 1024;
+/** Lines above the screen that are kept of a UI. */
+const SCROLLBACK = 10_000;
+
+/** Line by line: control sequences are removed, a carriage return overwrites its line. */
+export async function* plainText(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let pending = "";
+  for await (const chunk of chunks) {
+    pending += decoder.decode(chunk, { stream: true });
+    const end = pending.lastIndexOf("\n") + 1;
+    if (end > 0) yield plain(pending.slice(0, end));
+    pending = pending.slice(end);
+    if (pending.length <= MAX_LINE) continue;
+    yield plain(pending);
+    pending = "";
+  }
+  pending += decoder.decode();
+  if (pending !== "") yield plain(pending);
+}
+
+/** What a UI had on its screen, and above it, when the recording ends. */
+export async function* renderScreen(
+  chunks: AsyncIterable<Buffer>,
+  size: { readonly columns: number; readonly rows: number },
+): AsyncGenerator<string> {
+  const { default: xterm } = await import("@xterm/headless");
+  const terminal = new xterm.Terminal({
+    cols: size.columns,
+    rows: size.rows,
+    scrollback: SCROLLBACK,
+    allowProposedApi: true,
+  });
+  try {
+    for await (const chunk of chunks) await new Promise<void>((resolve) => terminal.write(chunk, resolve));
+    const { normal, active, alternate } = terminal.buffer;
+    yield* linesOf(normal);
+    // A UI that never left its own screen still shows there.
+    if (active.type === "alternate") yield* linesOf(alternate);
+  } finally {
+    terminal.dispose();
+  }
+}
+
+interface ScreenBuffer {
+  readonly length: number;
+  getLine(
+    y: number,
+  ): { readonly isWrapped: boolean; translateToString(trimRight: boolean): string } | undefined;
+}
+
+/** Rows that were wrapped are one line again; empty lines at the end are left out. */
+function* linesOf(buffer: ScreenBuffer): Generator<string> {
+  let blank = 0;
+  let line: string | null = null;
+  for (let y = 0; y <= buffer.length; y += 1) {
+    const row = buffer.getLine(y);
+    if (row?.isWrapped === true && line !== null) {
+      line += row.translateToString(true);
+      continue;
+    }
+    if (line === "") blank += 1;
+    else if (line !== null) {
+      yield `${"\n".repeat(blank)}${harmless(line)}\n`;
+      blank = 0;
+    }
+    line = row?.translateToString(true) ?? null;
+  }
+}

@@ -1,0 +1,78 @@
+/** `reprise prune --older-than 30d` */
+import { Fault } from "../core/faults.ts";
+import type { RunRecord, RunStatus } from "../core/records.ts";
+import { type Pruned, pruneRuns } from "../run/run.ts";
+import { duration, makeCommand, once, oneOf, parse } from "./command.ts";
+import type { Context } from "./context.ts";
+import { age, plural, STATUSES } from "./words.ts";
+
+interface PruneOptions {
+  readonly olderThan?: number | null;
+  readonly status?: RunStatus;
+  readonly dryRun?: true;
+  readonly discardWork?: true;
+  readonly json?: true;
+}
+
+const command = () =>
+  makeCommand({
+    name: "prune",
+    summary: "Remove runs that nobody touched for a while. Live runs and unsaved work stay.",
+    examples: [
+      "reprise prune --older-than 30d --dry-run",
+      "reprise prune --older-than 30d",
+      "reprise prune --older-than 7d --status completed",
+    ],
+  })
+    .addOption(once("--older-than <age>", "last updated longer ago than this, such as 30d or 12h", duration))
+    .addOption(once("--status <status>", `only ${STATUSES.join(", ")}`, oneOf(...STATUSES)))
+    .option("--dry-run", "say what would be removed, remove nothing")
+    .option("--discard-work", "also runs with uncommitted or unmerged work")
+    .option("--json", "print one JSON object");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const options: PruneOptions = parser.opts();
+  if (parser.args.length > 0)
+    throw new Fault("usage", "`reprise prune` takes options only. To remove one run: reprise rm <handle>");
+  if (options.olderThan === undefined)
+    throw new Fault("usage", "How old? Give --older-than, as in: reprise prune --older-than 30d --dry-run");
+  const deps = await context.open({ cwd: null });
+  const pruned = await pruneRuns(
+    deps,
+    {
+      olderThanMs: options.olderThan ?? 0,
+      status: options.status ?? null,
+      dryRun: options.dryRun === true,
+      discardWork: options.discardWork === true,
+    },
+    (done, of) => {
+      if (done > 0 && done % 100 === 0) context.log.info(`${done} of ${of} runs`);
+    },
+  );
+  if (options.json === true) context.printJson(toJson(pruned, options.dryRun === true));
+  else print(context, pruned, options.dryRun === true, deps.clock.now());
+  return pruned.skipped.some(({ failed }) => failed) ? 10 : 0;
+}
+
+function toJson(pruned: Pruned, dryRun: boolean) {
+  const named = ({ handle, runId, updatedAt }: RunRecord) => ({ handle, runId, updatedAt });
+  return {
+    ok: pruned.skipped.every(({ failed }) => !failed),
+    dryRun,
+    removed: pruned.removed.map(named),
+    skipped: pruned.skipped.map(({ run: record, code, reason }) => ({ ...named(record), code, reason })),
+  };
+}
+
+function print(context: Context, pruned: Pruned, dryRun: boolean, nowMs: number): void {
+  const verb = dryRun ? "Would remove" : "Removed";
+  for (const { handle, agentName, updatedAt } of pruned.removed) {
+    context.print(`${verb} ${handle} (${agentName}, ${age(updatedAt, nowMs)} old)`);
+  }
+  for (const { reason } of pruned.skipped) context.print(`Kept: ${reason}`);
+  context.print(
+    `${verb} ${plural(pruned.removed.length, "run")}, kept ${pruned.skipped.length} of those that are old enough.`,
+  );
+}

@@ -1,0 +1,62 @@
+/** `reprise rm <handle…>` */
+import { exitCodeOf, Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import { type Deps, removeRun, selectRun } from "../run/run.ts";
+import { makeCommand, parse } from "./command.ts";
+import type { Context } from "./context.ts";
+
+interface RmOptions {
+  readonly discardWork?: true;
+  readonly json?: true;
+}
+
+const command = () =>
+  makeCommand({
+    name: "rm",
+    summary: "Remove runs: their recordings and their place in the list. The engine keeps its own session.",
+    examples: ["reprise rm 1a2b3c4d", "reprise rm 1a2b3c4d 5e6f7a8b --discard-work"],
+  })
+    .argument("[handles...]", "handles, unique prefixes of 4 to 7 characters, or run ids")
+    .option("--discard-work", "also when that destroys uncommitted or unmerged work")
+    .option("--json", "print one JSON object");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const options: RmOptions = parser.opts();
+  if (parser.args.length === 0) throw new Fault("usage", "Which run? `reprise list` shows the handles.");
+  const deps = await context.open({ cwd: null });
+  const removed: RunRecord[] = [];
+  const failed: { given: string; fault: Fault }[] = [];
+  for (const given of new Set(parser.args)) {
+    const result = await remove(deps, given, options.discardWork === true);
+    if (result instanceof Fault) failed.push({ given, fault: result });
+    else removed.push(result);
+  }
+  const [first] = failed;
+  // One handle, or nothing done at all: the fault itself says what is wrong.
+  if (first !== undefined && removed.length === 0 && failed.length === 1) throw first.fault;
+  if (options.json === true) {
+    context.printJson({
+      ok: failed.length === 0,
+      removed: removed.map(({ handle, runId }) => ({ handle, runId })),
+      failed: failed.map(({ given, fault }) => ({ given, code: fault.code, message: fault.message })),
+    });
+  } else {
+    for (const { handle } of removed) context.print(`Removed run ${handle}.`);
+    for (const { fault } of failed) context.log.warn(fault.message);
+  }
+  if (first === undefined) return 0;
+  return removed.length === 0 ? exitCodeOf(first.fault) : 10;
+}
+
+async function remove(deps: Deps, given: string, discardWork: boolean): Promise<RunRecord | Fault> {
+  try {
+    const found = await selectRun(deps, given);
+    await removeRun(deps, found, { discardWork });
+    return found;
+  } catch (error) {
+    if (error instanceof Fault) return error;
+    throw error;
+  }
+}

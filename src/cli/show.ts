@@ -1,0 +1,199 @@
+/** `reprise show <handle>`: one run, its attempts, and the proof of each resume. */
+import { Fault } from "../core/faults.ts";
+import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { type InspectedAttempt, type Inspection, inspectRun } from "../run/run.ts";
+import { count, makeCommand, once, parse } from "./command.ts";
+import { type Context, paint } from "./context.ts";
+import { age, plural, STATUS_COLORS } from "./words.ts";
+
+interface ShowOptions {
+  readonly attempt?: number;
+  readonly json?: true;
+}
+
+const command = () =>
+  makeCommand({
+    name: "show",
+    summary: "Show one run, its attempts and the proof of each resume.",
+    examples: [
+      "reprise show 1a2b3c4d",
+      "reprise show 1a2b --attempt 2",
+      "reprise show 1a2b3c4d --json | jq .session",
+    ],
+  })
+    .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
+    .addOption(once("--attempt <n>", "only this attempt", count(1, 999_999_999)))
+    .option("--json", "print one JSON object: the handle record, and its attempts as `history`");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const options: ShowOptions = parser.opts();
+  const [handle, more] = parser.args;
+  if (handle === undefined || more !== undefined) {
+    throw new Fault("usage", "Which run? `reprise list` shows the handles; show takes one.");
+  }
+  const deps = await context.open({ cwd: null });
+  const found = await inspectRun(deps, handle);
+  const attempts = chosen(found, options.attempt);
+  if (options.json === true) {
+    context.printJson({
+      ok: true,
+      ...found.run,
+      live: found.live,
+      escrowState: found.escrow,
+      history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
+      warnings: found.warnings,
+    });
+    return 0;
+  }
+  for (const warning of found.warnings) context.log.warn(warning);
+  if (options.attempt === undefined) printRun(context, found, deps.clock.now());
+  for (const attempt of attempts) printAttempt(context, attempt);
+  if (options.attempt === undefined)
+    context.print(`\n${paint(context.terminal, "dim", "next")}       ${next(found)}`);
+  return 0;
+}
+
+function chosen(found: Inspection, n: number | undefined): readonly InspectedAttempt[] {
+  if (n === undefined) return found.attempts;
+  const attempts = found.attempts.filter((attempt) => attempt.n === n);
+  if (attempts.length > 0) return attempts;
+  const { handle } = found.run;
+  throw new Fault(
+    "attempt_unknown",
+    `Run ${handle} has no attempt ${n}; it has ${plural(found.attempts.length, "attempt")}.`,
+    {
+      facts: { handle, attempt: n },
+    },
+  );
+}
+
+function printRun(context: Context, found: Inspection, nowMs: number): void {
+  const { terminal } = context;
+  const { run: record } = found;
+  const line = (label: string, value: string | null) => {
+    if (value !== null) context.print(`${paint(terminal, "dim", label.padEnd(10))} ${value}`);
+  };
+  const live = found.live === null ? "" : `, pid ${found.live.pid}`;
+  const status = paint(terminal, STATUS_COLORS[record.status], record.status);
+  line("run", `${paint(terminal, "bold", record.handle)}  ${record.runId}`);
+  line("engine", harmlessLine(record.agentName));
+  line(
+    "status",
+    `${status}${live}, ${plural(record.attempts, "attempt")}, updated ${ago(record.updatedAt, nowMs)}`,
+  );
+  line("name", record.name === null ? null : harmlessLine(record.name, 200));
+  line("subject", record.subject === null ? null : harmlessLine(record.subject, 200));
+  line("message", record.launch.message === null ? null : harmlessLine(record.launch.message, 200));
+  line("cwd", harmlessLine(record.cwd));
+  line("session", sessionText(record));
+  line(
+    "launch",
+    record.launch.args.length === 0
+      ? null
+      : harmlessLine([record.launch.program, ...record.launch.args].join(" "), 1_000),
+  );
+  line("home", record.engineHome === null ? null : harmlessLine(record.engineHome));
+  line("directory", harmlessLine(record.runDirectory));
+  line("copy", escrowText(found, nowMs));
+}
+
+function sessionText({ session }: RunRecord): string {
+  if (session.value === null) return "none found";
+  const proof = session.verifiedAt === null ? "not verified yet" : `verified ${session.verifiedAt}`;
+  return `${session.field ?? "session"} ${harmlessLine(session.value, 200)} (${session.source ?? "unknown"}, ${proof})`;
+}
+
+function escrowText(found: Inspection, nowMs: number): string {
+  const { escrow } = found.run;
+  if (escrow === null) return "none of the engine's session";
+  const bytes = escrow.files.reduce((sum, { size }) => sum + size, 0);
+  const state = found.escrow === "whole" ? "whole" : "damaged or gone";
+  return `of session ${harmlessLine(escrow.session, 200)}, ${bytes} bytes, taken ${ago(escrow.takenAt, nowMs)}: ${state}`;
+}
+
+function printAttempt(context: Context, { n, record, receipt }: InspectedAttempt): void {
+  const { terminal } = context;
+  context.print("");
+  if (record === null) {
+    context.print(`${paint(terminal, "bold", `attempt ${n}`)}  its record cannot be read`);
+    return;
+  }
+  const indent = (text: string) => context.print(`           ${text}`);
+  const result = record.outcome?.result ?? "running";
+  const reason = record.outcome === null ? "" : `: ${harmlessLine(record.outcome.reason, 300)}`;
+  context.print(
+    `${paint(terminal, "bold", `attempt ${n}`)}  ${record.kind}, ${paint(terminal, STATUS_COLORS[result], result)}${reason}`,
+  );
+  indent(paint(terminal, "dim", factsOf(record)));
+  if (record.message !== null) indent(`message: ${harmlessLine(record.message, 160)}`);
+  const trouble = record.outcome?.trouble;
+  if (trouble !== undefined) {
+    indent(
+      `${trouble.kind}: ${harmlessLine(trouble.message, 300)}${trouble.resetsAt === undefined ? "" : ` (resets at ${trouble.resetsAt})`}`,
+    );
+  }
+  for (const diagnostic of record.diagnostics) indent(harmlessLine(diagnostic, 400));
+  if (receipt !== null) for (const text of proofOf(receipt)) indent(text);
+}
+
+function factsOf(record: AttemptRecord): string {
+  const took =
+    record.endedAt === null
+      ? null
+      : formatDuration(Date.parse(record.endedAt) - Date.parse(record.startedAt));
+  const exit = record.exit === null ? null : (record.exit.signal ?? `exit ${record.exit.code ?? "unknown"}`);
+  const tokens =
+    record.tokens === null ? null : `${record.tokens.input} tokens in, ${record.tokens.output} out`;
+  const version = record.engineVersion === null ? null : `version ${harmlessLine(record.engineVersion, 60)}`;
+  const facts = [
+    record.startedAt,
+    took,
+    exit,
+    `${record.mode}${record.interactive ? " (UI)" : ""}`,
+    tokens,
+    version,
+  ];
+  return facts.filter((fact) => fact !== null).join(" · ");
+}
+
+/** The receipt as a proof that a person can check. */
+export function proofOf(receipt: Receipt): readonly string[] {
+  const asked = harmlessLine(receipt.asked, 200);
+  const reported = receipt.reported === null ? null : harmlessLine(receipt.reported, 200);
+  const lines = [verdict(receipt, asked, reported)];
+  if (receipt.restoredFromEscrow) lines.push("the engine had lost it; the run's copy was put back first");
+  for (const [what, options] of Object.entries(receipt.options)) {
+    if (options.length > 0) lines.push(`options ${what}: ${harmlessLine(options.join("  "), 400)}`);
+  }
+  return lines;
+}
+
+function verdict(receipt: Receipt, asked: string, reported: string | null): string {
+  switch (receipt.verified) {
+    case "engine_reported":
+      return `proof: asked for ${asked}, the engine reported ${reported ?? "nothing"}: the same conversation`;
+    case "store_confirmed":
+      return `proof: asked for ${asked}, the engine's own store shows that it went on there: the same conversation`;
+    case "not_verified":
+      return `no proof: asked for ${asked}, the engine reported ${reported ?? "no id"}`;
+    case "diverged":
+      return `diverged: asked for ${asked}, the engine answered in ${reported ?? "another conversation"}`;
+  }
+}
+
+function next(found: Inspection): string {
+  const { handle, session } = found.run;
+  if (found.live !== null) return `reprise logs ${handle} -f    or    reprise stop ${handle}`;
+  if (session.value === null)
+    return `reprise resume ${handle} --force-fresh "…"    (there is no conversation to continue)`;
+  return `reprise resume ${handle} "…"    or    reprise logs ${handle}`;
+}
+
+function ago(iso: string, nowMs: number): string {
+  const text = age(iso, nowMs);
+  return text === "now" ? "just now" : `${text} ago`;
+}

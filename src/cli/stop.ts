@@ -1,0 +1,56 @@
+/** `reprise stop <handle>` */
+import { Fault } from "../core/faults.ts";
+import { type Stopped, stopRun } from "../run/run.ts";
+import { makeCommand, parse } from "./command.ts";
+import type { Context } from "./context.ts";
+
+const command = () =>
+  makeCommand({
+    name: "stop",
+    summary: "Stop a live run. Its conversation can be resumed.",
+    examples: ["reprise stop 1a2b3c4d", "reprise stop 1a2b --json"],
+  })
+    .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
+    .option("--json", "print one JSON object");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const { json }: { json?: true } = parser.opts();
+  const [handle, more] = parser.args;
+  if (handle === undefined || more !== undefined) {
+    throw new Fault(
+      "usage",
+      "Which run? `reprise list --status running` shows the live ones; stop takes one handle.",
+    );
+  }
+  const deps = await context.open({ cwd: null });
+  const stopped = await stopRun(deps, handle, (text) => context.log.info(text));
+  if (json === true) {
+    const { run: record, how, strays } = stopped;
+    context.printJson({
+      ok: true,
+      handle: record.handle,
+      runId: record.runId,
+      status: record.status,
+      how,
+      strays,
+    });
+  } else context.print(say(stopped));
+  return 0;
+}
+
+function say({ run: { handle, status }, how, strays }: Stopped): string {
+  const left = strays === 0 ? "" : ` ${strays} of its processes were still there and have been ended.`;
+  const again = `Continue it: reprise resume ${handle} "…"`;
+  switch (how) {
+    case "not_running":
+      return `Run ${handle} is not running (${status}).`;
+    case "strays":
+      return `Run ${handle} was not running (${status}).${left}`;
+    case "asked":
+      return `Run ${handle} has stopped (${status}).${left} ${again}`;
+    case "killed":
+      return `Run ${handle} did not stop by itself and was ended (${status}).${left} ${again}`;
+  }
+}

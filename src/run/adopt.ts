@@ -1,0 +1,219 @@
+/**
+ * Conversations that were started outside Reprise: finding them in the engines' own stores, and making a run of
+ * one so that it has a handle. Nothing is written to the engine's store.
+ */
+import { createRunDir, saveRunFile } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { makeRunId } from "../core/ids.ts";
+import type { RunRecord } from "../core/records.ts";
+import { sessionFiles } from "../drivers/drivers.ts";
+import type { Engine, FoundSession } from "../engines/engine.ts";
+import { type Deps, isoNow } from "./deps.ts";
+import { allEngines, environmentOf, findEngine, findProgram, versionOf } from "./engine-setup.ts";
+import { takeEscrow } from "./escrow.ts";
+import { excerpt, redactorFor } from "./launch.ts";
+import { holdRun } from "./leases.ts";
+
+export interface Conversation extends FoundSession {
+  readonly engine: string;
+  /** The run that knows it already; null: none. */
+  readonly handle: string | null;
+}
+
+export interface ConversationFilter {
+  /** Null: every engine whose store can be read. */
+  readonly engine: string | null;
+  /** Null: wherever it took place. */
+  readonly cwd: string | null;
+}
+
+/** Newest first. An engine whose store cannot be read is a warning. */
+export async function findConversations(
+  deps: Deps,
+  filter: ConversationFilter,
+): Promise<readonly Conversation[]> {
+  const engines = filter.engine === null ? allEngines(deps) : [readable(findEngine(deps, filter.engine))];
+  const found: Conversation[] = [];
+  for (const engine of engines) {
+    const { home } = environmentOf(deps, engine, []);
+    if (home === null || !engine.can.readStore) continue;
+    try {
+      const sessions = await engine.sessions({ home, cwd: filter.cwd }, sessionFiles());
+      if (sessions.length === 0) continue;
+      const known = await runsBySession(deps, engine.id);
+      for (const session of sessions) {
+        found.push({ ...session, engine: engine.id, handle: known.get(session.id)?.handle ?? null });
+      }
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      deps.log.warn(`${engine.title}: ${error.message}`);
+    }
+  }
+  return found.toSorted((one, other) => (other.updatedAtMs ?? 0) - (one.updatedAtMs ?? 0));
+}
+
+export interface AdoptRequest {
+  readonly engine: string;
+  /** An id, or its first 8 or more characters. */
+  readonly session: string;
+  /** Where the conversation took place, for stores that do not say so. */
+  readonly cwd: string | null;
+  readonly name: string | null;
+}
+
+export interface Adopted {
+  readonly run: RunRecord;
+  /** False: this run had the conversation already. */
+  readonly isNew: boolean;
+}
+
+export async function adoptSession(deps: Deps, request: AdoptRequest): Promise<Adopted> {
+  const engine = readable(findEngine(deps, request.engine));
+  const found = await pick(deps, engine, request.session);
+  const known = (await runsBySession(deps, engine.id)).get(found.id);
+  if (known !== undefined) return { run: known, isNew: false };
+  const cwd = placeOf(engine, found, request.cwd);
+  const { home } = environmentOf(deps, engine, []);
+  await assertUsable(engine, found, cwd, home);
+  const run = await newRun(deps, engine, { ...found, cwd }, request.name);
+  await using hold = await holdRun(deps, run);
+  // Of two adoptions at once the second finds the session held, or the run of the first.
+  await hold.holdSession(run, found.id);
+  const first = (await runsBySession(deps, engine.id)).get(found.id);
+  if (first !== undefined) return { run: first, isNew: false };
+  if ((await deps.store.createRun(run)) === "handle_taken") {
+    throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Adopt it again.`, {
+      facts: { handle: run.handle },
+    });
+  }
+  createRunDir(deps.state, run.runId);
+  saveRunFile(run);
+  const program = findProgram(deps, engine) ?? [engine.program];
+  return {
+    run: await takeEscrow(deps, { ...environmentOf(deps, engine, []), program }, run, hold.fence),
+    isNew: true,
+  };
+}
+
+function placeOf(engine: Engine, found: FoundSession, given: string | null): string {
+  const cwd = found.cwd ?? given;
+  if (cwd === null) {
+    throw new Fault(
+      "usage",
+      `${engine.title} does not say where this conversation took place. Add --cwd DIR.`,
+    );
+  }
+  if (given !== null && given !== cwd) {
+    throw new Fault("usage", `The conversation took place in ${cwd}, not in ${given}. Leave out --cwd.`);
+  }
+  return cwd;
+}
+
+async function pick(deps: Deps, engine: Engine, text: string): Promise<FoundSession> {
+  const { home } = environmentOf(deps, engine, []);
+  const all = home === null ? [] : await engine.sessions({ home, cwd: null }, sessionFiles());
+  const exact = all.filter((session) => session.id === text);
+  const fitting =
+    exact.length > 0 ? exact : all.filter((session) => text.length >= 8 && session.id.startsWith(text));
+  const [first] = fitting;
+  const facts = { engine: engine.id, given: text };
+  if (first === undefined) {
+    const short = text.length < 8 ? " A prefix needs at least 8 characters." : "";
+    throw new Fault(
+      "session_lost",
+      `${engine.title} has no conversation ${JSON.stringify(text.slice(0, 80))} in ${home ?? "its store"}.${short} ` +
+        `\`reprise adopt ${engine.id} --all\` lists them.`,
+      { facts },
+    );
+  }
+  if (new Set(fitting.map(({ id }) => id)).size > 1) {
+    const ids = fitting.slice(0, 5).map(({ id }) => id);
+    throw new Fault(
+      "handle_ambiguous",
+      `${text} fits several conversations: ${ids.join(", ")}. Type more characters.`,
+      {
+        facts: { ...facts, ids },
+      },
+    );
+  }
+  return first;
+}
+
+async function assertUsable(
+  engine: Engine,
+  found: FoundSession,
+  cwd: string,
+  home: string | null,
+): Promise<void> {
+  const located = home === null ? null : await engine.locate(found.id, { home, cwd }, sessionFiles());
+  if (located?.state !== "unusable") return;
+  throw new Fault(
+    located.damaged ? "session_damaged" : "session_lost",
+    `${engine.title} would not continue ${found.id}: ${located.why} (${located.path}).`,
+    { facts: { engine: engine.id, session: found.id } },
+  );
+}
+
+async function newRun(
+  deps: Deps,
+  engine: Engine,
+  found: FoundSession & { cwd: string },
+  name: string | null,
+): Promise<RunRecord> {
+  const program = findProgram(deps, engine);
+  const at = isoNow(deps);
+  const runId = makeRunId(deps.clock.now(), engine.id, deps.newHandle());
+  return {
+    v: 1,
+    handle: runId.slice(-8),
+    runId,
+    runDirectory: `${deps.state.runsRoot}/${runId}`,
+    agentName: engine.id,
+    // The engine's own store has it: that is the proof.
+    session: { field: engine.session.field, value: found.id, source: "adopted", verifiedAt: at },
+    sessions: [{ value: found.id, source: "adopted", at, attempt: 0, verifiedAt: at }],
+    launch: {
+      args: [],
+      given: [],
+      redacted: [],
+      env: [],
+      mode: "pipe",
+      interactive: false,
+      isolate: null,
+      escrow: true,
+      trustCwd: false,
+      program: program?.[0] ?? engine.program,
+      version: program === null ? null : await versionOf(deps, engine, program).catch(() => null),
+      message: excerpt(found.title, redactorFor(deps.env, [])),
+    },
+    cwd: found.cwd,
+    engineHome: environmentOf(deps, engine, []).home,
+    // Somebody began it and Reprise did not see it end.
+    status: "interrupted",
+    attempts: 0,
+    subject: null,
+    name,
+    escrow: null,
+    createdAt: at,
+    updatedAt: at,
+  };
+}
+
+async function runsBySession(deps: Deps, engine: string): Promise<ReadonlyMap<string, RunRecord>> {
+  const runs = await deps.store.listRuns({ engine, limit: Number.POSITIVE_INFINITY });
+  const known = new Map<string, RunRecord>();
+  // Newest first, so that the newest run of a session is the one that is named.
+  for (const run of runs.toReversed()) for (const { value } of run.sessions) known.set(value, run);
+  return known;
+}
+
+function readable(engine: Engine): Engine {
+  if (engine.can.readStore) return engine;
+  throw new Fault(
+    "engine_cannot",
+    `The sessions of ${engine.title} cannot be looked up. Start it with Reprise instead.`,
+    {
+      facts: { engine: engine.id },
+    },
+  );
+}

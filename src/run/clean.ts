@@ -1,0 +1,102 @@
+/**
+ * Removing runs without destroying work: a live run never, unsaved work only when the user says so.
+ *
+ * The directory goes first, then the index row, both under the run's lease: whatever a crash leaves behind still
+ * has its handle, and `rm` can finish it. The engine's own session is not ours to remove.
+ */
+import { removeRunDir } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { RunRecord, RunStatus } from "../core/records.ts";
+import type { Deps } from "./deps.ts";
+import { leaveWorktree, workAtRisk } from "./isolate.ts";
+import { holdRun, liveOwner } from "./leases.ts";
+import { listRuns } from "./select.ts";
+
+export interface CleanOptions {
+  /** Removes a worktree or directory with work that is saved nowhere else. */
+  readonly discardWork: boolean;
+}
+
+/** Throws `run_busy` for a live run and `work_unsaved` for work that would be lost. */
+export async function removeRun(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
+  await assertNotLive(deps, run);
+  await using _held = await holdRun(deps, run);
+  await assertNoWork(deps, run, options);
+  await leaveWorktree(deps, run);
+  await removeRunDir(deps.state, run.runId);
+  await deps.store.deleteRun(run.runId);
+}
+
+export interface PruneOptions extends CleanOptions {
+  readonly olderThanMs: number;
+  readonly status: RunStatus | null;
+  readonly dryRun: boolean;
+}
+
+export interface Pruned {
+  /** With `dryRun`: what would be removed. */
+  readonly removed: readonly RunRecord[];
+  readonly skipped: readonly Skipped[];
+}
+
+export interface Skipped {
+  readonly run: RunRecord;
+  readonly code: string;
+  readonly reason: string;
+  /** It was to be removed and could not be; the others are kept on purpose. */
+  readonly failed: boolean;
+}
+
+/** Runs that nobody touched for so long. `onProgress` hears of every run that was looked at. */
+export async function pruneRuns(
+  deps: Deps,
+  options: PruneOptions,
+  onProgress: (done: number, of: number) => void,
+): Promise<Pruned> {
+  const updatedBefore = new Date(deps.clock.now() - options.olderThanMs).toISOString();
+  const found = await listRuns(deps, {
+    updatedBefore,
+    limit: Number.POSITIVE_INFINITY,
+    ...(options.status === null ? {} : { status: options.status }),
+  });
+  // A run that was found dead just now has been touched just now.
+  const old = found.filter((run) => run.updatedAt < updatedBefore);
+  const removed: RunRecord[] = [];
+  const skipped: Skipped[] = [];
+  for (const [at, run] of old.entries()) {
+    onProgress(at, old.length);
+    try {
+      if (options.dryRun) {
+        await assertNotLive(deps, run);
+        await assertNoWork(deps, run, options);
+      } else await removeRun(deps, run, options);
+      removed.push(run);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      skipped.push({ run, code: error.code, reason: error.message, failed: !KEPT.includes(error.code) });
+    }
+  }
+  return { removed, skipped };
+}
+
+const KEPT: readonly string[] = ["run_busy", "session_busy", "work_unsaved"];
+
+async function assertNotLive(deps: Deps, run: RunRecord): Promise<void> {
+  const owner = await liveOwner(deps, run.runId);
+  if (owner === null) return;
+  throw new Fault(
+    "run_busy",
+    `Run ${run.handle} is live (pid ${owner.pid}). End it first: reprise stop ${run.handle}`,
+    { facts: { handle: run.handle, pid: owner.pid } },
+  );
+}
+
+async function assertNoWork(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
+  const risk = options.discardWork ? null : await workAtRisk(deps, run);
+  if (risk === null) return;
+  throw new Fault(
+    "work_unsaved",
+    `Run ${run.handle} was not removed: ${risk}. Save it, or add --discard-work to throw it away.`,
+    { facts: { handle: run.handle, why: risk } },
+  );
+}

@@ -1,0 +1,254 @@
+/**
+ * Is everything in order? Facts about engines, state directory, index and leftovers, and findings that say what
+ * to do. Changes nothing but what crashed writers left behind.
+ */
+import { listRunDirs, stateFacts, sweepTemp } from "../audit/audit.ts";
+import type { Engine } from "../engines/engine.ts";
+import { type Deps, isoNow } from "./deps.ts";
+import { allEngines, environmentOf, findProgram, versionOf } from "./engine-setup.ts";
+import { markerOf } from "./holder.ts";
+import { listRuns } from "./select.ts";
+
+export interface Health {
+  readonly at: string;
+  readonly engines: readonly EngineHealth[];
+  readonly state: {
+    readonly path: string;
+    readonly mode: string;
+    readonly writable: boolean;
+    readonly freeBytes: number | null;
+  };
+  readonly index: {
+    readonly backend: string;
+    readonly version: string;
+    readonly schema: number;
+    readonly path: string | null;
+    readonly journal: string | null;
+    readonly runs: number;
+    readonly damaged: number;
+  };
+  /** Absolute paths; null: not installed. */
+  readonly tools: {
+    readonly git: string | null;
+    readonly tmux: string | null;
+    readonly setpriv: string | null;
+  };
+  readonly findings: readonly Finding[];
+}
+
+export interface EngineHealth {
+  readonly id: string;
+  readonly title: string;
+  /** Null: not installed. */
+  readonly program: string | null;
+  readonly version: string | null;
+  readonly tested: readonly [oldest: string, newest: string] | null;
+  readonly fit: Fit;
+  readonly home: string | null;
+  readonly legacy: string | null;
+}
+
+/** unknown: no version, or none was recorded for this engine. */
+export type Fit = "tested" | "newer" | "older" | "unknown";
+
+export interface Finding {
+  /** attention: somebody should do something. note: good to know. */
+  readonly level: "attention" | "note";
+  readonly about: "engines" | "state" | "index" | "runs" | "tools";
+  readonly what: string;
+  /** What to type; null: nothing. */
+  readonly todo: string | null;
+}
+
+const LITTLE_SPACE = 512 * 1024 * 1024;
+/** How many of the newest runs are asked for processes that outlived them. */
+const STRAY_RUNS = 20;
+
+export async function checkHealth(deps: Deps, onProgress: (text: string) => void): Promise<Health> {
+  const findings: Finding[] = [];
+  onProgress("asking the engines for their versions");
+  const engines = await Promise.all(allEngines(deps).map((engine) => engineHealth(deps, engine)));
+  findings.push(...engines.flatMap(engineFindings));
+  if (engines.every(({ id, program }) => program === null || id === "demo")) {
+    findings.push(note("engines", "no engine is installed yet", "reprise demo"));
+  }
+  const state = { path: deps.state.root, writable: deps.state.writable, ...stateFacts(deps.state) };
+  findings.push(...stateFindings(state));
+  onProgress("reading the index");
+  const index = await indexHealth(deps, findings);
+  onProgress("looking for what was left behind");
+  await leftovers(deps, findings);
+  const find = (name: string) => deps.processes.resolveProgram(name, deps.env);
+  const tools = { git: find("git"), tmux: find("tmux"), setpriv: find("setpriv") };
+  findings.push(...toolFindings(tools));
+  return { at: isoNow(deps), engines, state, index, tools, findings };
+}
+
+async function engineHealth(deps: Deps, engine: Engine): Promise<EngineHealth> {
+  const program = findProgram(deps, engine);
+  // A version that cannot be asked for is no reason to stop looking.
+  const version = program === null ? null : await versionOf(deps, engine, program).catch(() => null);
+  return {
+    id: engine.id,
+    title: engine.title,
+    program: program?.[0] ?? null,
+    version,
+    tested: engine.tested,
+    fit: fitOf(version, engine.tested),
+    home: environmentOf(deps, engine, []).home,
+    legacy: engine.legacy ?? null,
+  };
+}
+
+export function fitOf(version: string | null, tested: readonly [string, string] | null): Fit {
+  const [at, oldest, newest] = [version, tested?.[0], tested?.[1]].map((text) => numbersIn(text ?? ""));
+  if (at === undefined || oldest === undefined || newest === undefined) return "unknown";
+  if (at.length === 0 || newest.length === 0) return "unknown";
+  if (compare(at, oldest) < 0) return "older";
+  return compare(at, newest) > 0 ? "newer" : "tested";
+}
+
+function numbersIn(version: string): readonly number[] {
+  return (/\d+(?:\.\d+)*/.exec(version)?.[0] ?? "").split(".").filter(Boolean).map(Number);
+}
+
+function compare(one: readonly number[], other: readonly number[]): number {
+  for (let at = 0; at < Math.max(one.length, other.length); at += 1) {
+    const difference = (one[at] ?? 0) - (other[at] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+function engineFindings(engine: EngineHealth): readonly Finding[] {
+  if (engine.program === null) return [];
+  const range = engine.tested === null ? "" : ` (tested: ${engine.tested.join(" to ")})`;
+  if (engine.version === null) {
+    return [
+      attention(
+        "engines",
+        `${engine.title} is installed but does not tell its version: ${engine.program}`,
+        `${engine.program} --version`,
+      ),
+    ];
+  }
+  if (engine.fit === "newer" || engine.fit === "older") {
+    return [
+      note(
+        "engines",
+        `${engine.title} ${engine.version} is ${engine.fit} than what was tested${range}; it probably works`,
+        `reprise explain --engine ${engine.id} < output`,
+      ),
+    ];
+  }
+  return [];
+}
+
+function stateFindings(state: Health["state"]): readonly Finding[] {
+  const findings: Finding[] = [];
+  if (!state.writable)
+    findings.push(
+      attention("state", `${state.path} cannot be written to; runs can be read but not started`, null),
+    );
+  if (state.mode !== "700")
+    findings.push(
+      attention(
+        "state",
+        `${state.path} has mode ${state.mode}, others may look into it`,
+        `chmod 700 '${state.path}'`,
+      ),
+    );
+  if (state.freeBytes !== null && state.freeBytes < LITTLE_SPACE) {
+    findings.push(
+      attention(
+        "state",
+        `only ${Math.floor(state.freeBytes / 1_048_576)} MiB are free at ${state.path}`,
+        "reprise prune --older-than 30d",
+      ),
+    );
+  }
+  return findings;
+}
+
+async function indexHealth(deps: Deps, findings: Finding[]): Promise<Health["index"]> {
+  const rebuild = "reprise doctor --rebuild-index";
+  const about = await deps.store.about();
+  const damage = await deps.store.verify();
+  for (const { table, key, what } of damage.slice(0, 20))
+    findings.push(attention("index", `${table} ${key}: ${what}`, rebuild));
+  if (damage.length > 20)
+    findings.push(attention("index", `and ${damage.length - 20} more damaged rows`, rebuild));
+  if (about.note !== null) findings.push(note("index", about.note, null));
+  const rows = await listRuns(deps, { limit: Number.POSITIVE_INFINITY });
+  const { runIds, odd } = listRunDirs(deps.state);
+  const known = new Set(rows.map(({ runId }) => runId));
+  const directories = new Set(runIds);
+  const strange = runIds.filter((runId) => !known.has(runId));
+  if (strange.length > 0) {
+    findings.push(
+      attention("runs", `${strange.length} run directories are not in the index: ${some(strange)}`, rebuild),
+    );
+  }
+  const gone = rows.filter(({ runId }) => !directories.has(runId));
+  if (gone.length > 0) {
+    const handles = gone.map(({ handle }) => handle);
+    findings.push(
+      attention(
+        "runs",
+        `the directories of ${gone.length} runs are gone: ${some(handles)}`,
+        `reprise rm ${handles.slice(0, 20).join(" ")}`,
+      ),
+    );
+  }
+  for (const { path, why } of odd)
+    findings.push(attention("runs", `${path} does not belong there: ${why}`, `look at it, then remove it`));
+  const { note: _note, ...facts } = about;
+  return { ...facts, runs: rows.length, damaged: damage.length };
+}
+
+async function leftovers(deps: Deps, findings: Finding[]): Promise<void> {
+  const swept = deps.state.writable ? await sweepTemp(deps.state, deps.clock) : 0;
+  if (swept > 0)
+    findings.push(note("state", `${swept} unfinished files of crashed processes were removed`, null));
+  for (const run of await listRuns(deps, { limit: STRAY_RUNS })) {
+    if (run.status === "running" || run.attempts === 0) continue;
+    const strays = deps.processes.findMarked(markerOf(run.runId, run.attempts));
+    if (strays.length === 0) continue;
+    const pids = strays.map(({ pid }) => pid).join(", ");
+    findings.push(
+      attention(
+        "runs",
+        `run ${run.handle} has ended but left processes behind: pid ${pids}`,
+        `reprise stop ${run.handle}`,
+      ),
+    );
+  }
+}
+
+function toolFindings(tools: Health["tools"]): readonly Finding[] {
+  const findings: Finding[] = [];
+  if (tools.git === null)
+    findings.push(note("tools", "git is not installed; --isolate worktree needs it", null));
+  if (tools.setpriv === null && process.platform === "linux") {
+    findings.push(
+      note(
+        "tools",
+        "setpriv (util-linux) is not installed; if Reprise is killed, its agent is ended only by the next command",
+        null,
+      ),
+    );
+  }
+  return findings;
+}
+
+function some(names: readonly string[]): string {
+  return names.length <= 5 ? names.join(", ") : `${names.slice(0, 5).join(", ")}, …`;
+}
+
+function attention(about: Finding["about"], what: string, todo: string | null): Finding {
+  return { level: "attention", about, what, todo };
+}
+
+function note(about: Finding["about"], what: string, todo: string | null): Finding {
+  return { level: "note", about, what, todo };
+}

@@ -1,0 +1,99 @@
+/**
+ * One run with everything that is known of it, for people. The run directory is believed before the index; what
+ * is damaged is named and the rest is told all the same (I9).
+ */
+import { checkEscrow, listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
+import type { Deps } from "./deps.ts";
+import { liveOwner } from "./leases.ts";
+import { selectRun } from "./select.ts";
+
+export interface Inspection {
+  readonly run: RunRecord;
+  /** The process that works on it right now. */
+  readonly live: { readonly pid: number } | null;
+  /** Oldest first. */
+  readonly attempts: readonly InspectedAttempt[];
+  readonly escrow: "none" | "whole" | "damaged";
+  /** What is missing or damaged, one sentence each. */
+  readonly warnings: readonly string[];
+}
+
+export interface InspectedAttempt {
+  readonly n: number;
+  /** Null: neither the run directory nor the index can tell. */
+  readonly record: AttemptRecord | null;
+  readonly receipt: Receipt | null;
+}
+
+export async function inspectRun(deps: Deps, selector: string): Promise<Inspection> {
+  const warnings: string[] = [];
+  const row = await selectRun(deps, selector);
+  const mirror = await orWarn(warnings, () => loadRunFile(row.runDirectory));
+  const run = await newer(deps, row, mirror ?? null);
+  const owner = await liveOwner(deps, run.runId);
+  const attempts =
+    mirror === undefined ? await fromIndex(deps, run, warnings) : await attemptsOf(deps, run, warnings);
+  return {
+    run,
+    live: owner === null ? null : { pid: owner.pid },
+    attempts,
+    escrow: await escrowOf(run, warnings),
+    warnings,
+  };
+}
+
+/** The directory is written first, so a newer record there means that the index missed something. */
+async function newer(deps: Deps, row: RunRecord, mirror: RunRecord | null): Promise<RunRecord> {
+  if (mirror === null || mirror.updatedAt <= row.updatedAt || row.status === "running") return row;
+  if (mirror.status === "running") return row;
+  if (deps.state.writable) await deps.store.saveRun(mirror);
+  return mirror;
+}
+
+async function attemptsOf(
+  deps: Deps,
+  run: RunRecord,
+  warnings: string[],
+): Promise<readonly InspectedAttempt[]> {
+  const indexed = await fromIndex(deps, run, warnings);
+  const directories = (await orWarn(warnings, async () => listAttemptDirs(run.runDirectory))) ?? [];
+  const numbers = new Set([...indexed.map(({ n }) => n), ...directories]);
+  const attempts: InspectedAttempt[] = [];
+  for (const n of [...numbers].toSorted((one, other) => one - other)) {
+    const file = await orWarn(warnings, () => loadAttemptFile(run.runDirectory, n));
+    if (file === null) warnings.push(`Attempt ${n} has no meta.json.`);
+    const receipt = await orWarn(warnings, () => loadReceipt(run.runDirectory, n));
+    const record = file ?? indexed.find((attempt) => attempt.n === n)?.record ?? null;
+    attempts.push({ n, record, receipt: receipt ?? null });
+  }
+  return attempts;
+}
+
+async function fromIndex(
+  deps: Deps,
+  run: RunRecord,
+  warnings: string[],
+): Promise<readonly InspectedAttempt[]> {
+  const records = (await orWarn(warnings, () => deps.store.listAttempts(run.runId))) ?? [];
+  return records.map((record) => ({ n: record.n, record, receipt: null }));
+}
+
+async function escrowOf(run: RunRecord, warnings: string[]): Promise<Inspection["escrow"]> {
+  const { escrow } = run;
+  if (escrow === null) return "none";
+  const copies = await orWarn(warnings, () => checkEscrow(run.runDirectory, escrow));
+  return copies === undefined ? "damaged" : "whole";
+}
+
+/** Undefined: it could not be read, and `warnings` says why. */
+async function orWarn<T>(warnings: string[], work: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    if (!warnings.includes(error.message)) warnings.push(error.message);
+    return undefined;
+  }
+}

@@ -1,0 +1,187 @@
+/**
+ * The index again from the run directories, which are the truth for what happened (I7).
+ *
+ * The index is the truth for leases. A live owner whose lease were lost would have to end its agent (I6), so leases
+ * of live runs are carried over with their fencing numbers; where they cannot be read, nothing is replaced until
+ * that run has ended. Rows that are sound are mended in place and keep everything.
+ */
+import { join } from "node:path";
+import {
+  indexIdentity,
+  listAttemptDirs,
+  listRunDirs,
+  loadAttemptFile,
+  loadRunFile,
+  replaceIndex,
+  type StateDir,
+} from "../audit/audit.ts";
+import type { Log, Processes } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import { type Damage, type Lease, openStore, type Store } from "../store/store.ts";
+import type { Deps } from "./deps.ts";
+import { liveOwner, runKey, sessionKey } from "./leases.ts";
+
+export interface Rebuilt {
+  /** How many runs the index has from run directories. */
+  readonly runs: number;
+  /** Run directories that could not be used; each was named in a warning and left where it is. */
+  readonly skipped: number;
+  /** The new name of the old index; null: it was mended in place, there was none, or another process was faster. */
+  readonly setAside: string | null;
+}
+
+/** `doctor --rebuild-index`: in place where the old index is sound but for some rows, else as a new file. */
+export async function renewIndex(deps: Deps): Promise<Rebuilt> {
+  const damage = await deps.store.verify();
+  if (damage.some(isBeyondRows)) return rebuildIndex(deps.state, openStore, deps.log, deps.processes);
+  let runs = 0;
+  const { usable, skipped } = await readRuns(deps.state, deps.log);
+  for (const found of usable) {
+    // The owner of a live run keeps its rows itself.
+    if ((await liveOwner(deps, found.run.runId)) === null && !(await mend(deps, found))) continue;
+    runs += 1;
+  }
+  return { runs, skipped: skipped + usable.length - runs, setAside: null };
+}
+
+/** Leases and events are nowhere but in the index, and a damaged page may hide any row. */
+function isBeyondRows(damage: Damage): boolean {
+  return damage.key === "*" || !["runs", "attempts"].includes(damage.table);
+}
+
+async function mend(deps: Deps, found: FoundRun): Promise<boolean> {
+  const { store, log } = deps;
+  if ((await store.createRun(found.run)) === "handle_taken") {
+    try {
+      await store.saveRun(found.run);
+    } catch (error) {
+      if (!(error instanceof Fault && error.code === "handle_unknown")) throw error;
+      log.warn(`${found.run.runDirectory} was left out: another run has the handle ${found.run.handle}.`);
+      return false;
+    }
+  }
+  for (const attempt of found.attempts) await store.saveAttempt(attempt);
+  return true;
+}
+
+/**
+ * Builds a new index beside the old one and puts it in its place; the old one stays as `index.db.damaged-<time>`.
+ * Processes that have the old one open notice and open the new one.
+ */
+export async function rebuildIndex(
+  state: StateDir,
+  open: (path: string) => Promise<Store>,
+  log: Log,
+  processes: Processes,
+): Promise<Rebuilt> {
+  const before = indexIdentity(state);
+  const { usable, skipped } = await readRuns(state, log);
+  const leases = await leasesOfLive(state, open, usable, processes);
+  // Named like every unfinished file, so that a crash leaves nothing that is not swept.
+  const path = join(state.root, `.tmp-${processes.self().pid}-index`);
+  let runs = 0;
+  {
+    await using fresh = await open(path);
+    for (const { run, attempts } of usable) {
+      if ((await fresh.createRun(run)) === "handle_taken") {
+        log.warn(`${run.runDirectory} was left out: another run has the handle ${run.handle}.`);
+        continue;
+      }
+      for (const attempt of attempts) await fresh.saveAttempt(attempt);
+      runs += 1;
+    }
+    for (const lease of leases) await carryOver(fresh, lease);
+  }
+  const left = skipped + usable.length - runs;
+  if (indexIdentity(state) !== before) return { runs, skipped: left, setAside: null };
+  return { runs, skipped: left, setAside: replaceIndex(state, path, stamp()) };
+}
+
+interface FoundRun {
+  readonly run: RunRecord;
+  readonly attempts: readonly AttemptRecord[];
+}
+
+async function readRuns(
+  state: StateDir,
+  log: Log,
+): Promise<{ usable: readonly FoundRun[]; skipped: number }> {
+  const { runIds, odd } = listRunDirs(state);
+  for (const { path, why } of odd) log.warn(`${path} was left out: ${why}.`);
+  const usable: FoundRun[] = [];
+  for (const runId of runIds) {
+    const found = await orWarn(log, () => readRun(join(state.runsRoot, runId), log));
+    if (found !== null) usable.push(found);
+    else log.warn(`${join(state.runsRoot, runId)} was left out.`);
+  }
+  return { usable, skipped: odd.length + runIds.length - usable.length };
+}
+
+async function readRun(directory: string, log: Log): Promise<FoundRun | null> {
+  const run = await loadRunFile(directory);
+  if (run === null) return null;
+  const attempts: AttemptRecord[] = [];
+  for (const n of listAttemptDirs(directory)) {
+    const attempt = await orWarn(log, () => loadAttemptFile(directory, n));
+    if (attempt !== null) attempts.push(attempt);
+  }
+  return { run: { ...run, attempts: Math.max(run.attempts, attempts.at(-1)?.n ?? 0) }, attempts };
+}
+
+async function leasesOfLive(
+  state: StateDir,
+  open: (path: string) => Promise<Store>,
+  found: readonly FoundRun[],
+  processes: Processes,
+): Promise<readonly Lease[]> {
+  const live = found.filter(({ run, attempts }) => {
+    const owner = attempts.at(-1)?.owner;
+    return run.status === "running" && owner !== undefined && processes.isAlive(owner);
+  });
+  if (live.length === 0) return [];
+  const leases: Lease[] = [];
+  for (const { run, attempts } of live) {
+    try {
+      await using old = await open(state.indexPath);
+      const held = await old.getLease(runKey(run.runId));
+      if (held === null) continue;
+      const keys = new Set(run.sessions.map(({ value }) => sessionKey(run.agentName, value)));
+      leases.push(held);
+      for (const key of keys) leases.push(...[(await old.getLease(key)) ?? []].flat());
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      const pid = attempts.at(-1)?.owner.pid ?? 0;
+      throw new Fault(
+        "index_damaged",
+        `The index ${state.indexPath} is damaged, and run ${run.handle} is live (pid ${pid}). It loses nothing and ends as ever; ` +
+          "the index is rebuilt by the next command after that. To end it now, press Ctrl-C where it runs.",
+        { facts: { handle: run.handle, pid, path: state.indexPath }, cause: error },
+      );
+    }
+  }
+  return leases;
+}
+
+/** The owner goes on writing with the fence it has, so the new index must count up to the same one. */
+async function carryOver(store: Store, lease: Lease): Promise<void> {
+  for (;;) {
+    const answer = await store.acquireLease(lease.key, lease.owner, () => false);
+    if (!answer.held || answer.lease.fence >= lease.fence) return;
+    await store.releaseLease(lease.key, answer.lease.fence);
+  }
+}
+
+async function orWarn<T>(log: Log, work: () => Promise<T>): Promise<T | null> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    log.warn(error.message);
+    return null;
+  }
+}
+
+function stamp(): string {
+  return new Date().toISOString().replace(/[-:]|\.\d{3}/g, "");
+}

@@ -1,0 +1,102 @@
+/**
+ * Stopping a run from outside. The owner is asked as Ctrl-C would ask it, so that it ends its agent properly and
+ * records the end itself; only an owner that does not listen is killed, and then its agent is ended by its marker.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import type { LeaseOwner } from "../store/store.ts";
+import type { Deps } from "./deps.ts";
+import { markerOf } from "./holder.ts";
+import { liveOwner } from "./leases.ts";
+import { correctStatus, selectRun } from "./select.ts";
+
+export interface Stopped {
+  readonly run: RunRecord;
+  /**
+   * asked: the owner stopped by itself. killed: it did not and was killed. strays: the owner was dead already and
+   * had left processes behind. not_running: there was nothing to stop.
+   */
+  readonly how: "not_running" | "asked" | "killed" | "strays";
+  /** How many processes the owner had left behind. */
+  readonly strays: number;
+}
+
+const FIRST_WAIT_MS = 10_000;
+const SECOND_WAIT_MS = 15_000;
+const POLL_MS = 50;
+
+export async function stopRun(
+  deps: Deps,
+  selector: string,
+  onProgress: (text: string) => void,
+): Promise<Stopped> {
+  const run = await selectRun(deps, selector);
+  const owner = await liveOwner(deps, run.runId);
+  if (owner === null) {
+    const strays = await endStrays(deps, run);
+    return { run, how: strays === 0 ? "not_running" : "strays", strays };
+  }
+  const asked = await askTwice(deps, run, owner, onProgress);
+  if (!asked) {
+    onProgress(`pid ${owner.pid} does not stop; ending it`);
+    deps.processes.signal(owner, "SIGKILL");
+    await untilGone(deps, run, owner, FIRST_WAIT_MS);
+  }
+  const strays = await endStrays(deps, run);
+  const now = await deps.store.getRun(run.runId);
+  return { run: await correctStatus(deps, now ?? run), how: asked ? "asked" : "killed", strays };
+}
+
+/** True: the owner let go of the run. */
+async function askTwice(
+  deps: Deps,
+  run: RunRecord,
+  owner: LeaseOwner,
+  onProgress: (text: string) => void,
+): Promise<boolean> {
+  if (!deps.processes.signal(owner, "SIGINT")) {
+    // It ended between the look-up and the signal, or it lives where signals do not reach.
+    if ((await liveOwner(deps, run.runId)) === null) return true;
+    throw new Fault(
+      "run_busy",
+      `Run ${run.handle} is owned by pid ${owner.pid} on ${owner.machine}, in another container or on another machine. Stop it there.`,
+      { facts: { handle: run.handle, pid: owner.pid, machine: owner.machine } },
+    );
+  }
+  onProgress(`asked pid ${owner.pid} to stop`);
+  if (await untilGone(deps, run, owner, FIRST_WAIT_MS)) return true;
+  onProgress(`asking pid ${owner.pid} again`);
+  deps.processes.signal(owner, "SIGINT");
+  return untilGone(deps, run, owner, SECOND_WAIT_MS);
+}
+
+async function untilGone(deps: Deps, run: RunRecord, owner: LeaseOwner, waitMs: number): Promise<boolean> {
+  const deadline = deps.clock.mono() + waitMs;
+  for (;;) {
+    const now = await liveOwner(deps, run.runId);
+    if (now === null || now.pid !== owner.pid || now.start !== owner.start) return true;
+    if (deps.clock.mono() >= deadline) return false;
+    await sleep(POLL_MS);
+  }
+}
+
+/** Ends what carries the marker of the last attempts; returns how many processes that were. */
+async function endStrays(deps: Deps, run: RunRecord): Promise<number> {
+  let count = 0;
+  // The owner may have begun an attempt that the record in our hands does not know.
+  for (const n of [run.attempts, run.attempts + 1]) {
+    const marker = markerOf(run.runId, n);
+    const strays = n === 0 ? [] : deps.processes.findMarked(marker);
+    if (strays.length === 0) continue;
+    count += strays.length;
+    const { survivors } = await deps.processes.endTree(null, marker, "interrupt");
+    if (survivors.length === 0) continue;
+    throw new Fault(
+      "run_busy",
+      `Processes of run ${run.handle} cannot be ended: pid ${survivors.join(", ")}. End them yourself, then stop it again.`,
+      { facts: { handle: run.handle, pids: survivors.map(String) } },
+    );
+  }
+  return count;
+}
