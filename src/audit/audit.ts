@@ -26,3 +26,4 @@ export {
 export { type LogName, openTape, type Tape } from "./tape.ts";
 export { checkEscrow, type CheckedCopy, dropOldEscrow, keepEscrow, keepEscrowText } from "./escrow.ts";
 export { followStream, readStream } from "./logs.ts";
+export { indexIdentity, replaceIndex, type StateFacts, stateFacts } from "./upkeep.ts";
