@@ -31,12 +31,18 @@ export async function endTree(
   from: Rung = "interrupt",
 ): Promise<{ readonly survivors: readonly number[] }> {
   const family = new Family(root, marker);
-  if (from === "interrupt") await signalAndWait(family.group(), "SIGINT", ladder.interruptMs);
-  if (from !== "kill") await signalAndWait(family.alive(), "SIGTERM", ladder.terminateMs);
+  // Known before anything is signalled: who belongs to the agent shows only while the agent lives.
+  family.alive();
+  if (from === "interrupt" && root !== null && isAlive(root)) {
+    interruptGroup(root);
+    // What the agent leaves behind need not be asked so gently.
+    await untilDead([root], ladder.interruptMs);
+  }
+  if (from !== "kill") await untilDead(signalAll(family.alive(), "SIGTERM"), ladder.terminateMs);
   const deadline = performance.now() + KILL_MS;
   let left = family.alive();
   while (left.length > 0 && performance.now() < deadline) {
-    await signalAndWait(left, "SIGKILL", 100);
+    await untilDead(signalAll(left, "SIGKILL"), 100);
     left = family.alive();
   }
   return { survivors: left.map((member) => member.identity.pid) };
@@ -44,14 +50,22 @@ export async function endTree(
 
 /** Asks the agent's own group to stop, as Ctrl-C on a terminal does. Nothing is awaited and nobody is forced. */
 export function interruptGroup(root: ProcessIdentity): void {
-  for (const member of new Family(root, "").group()) send(member.identity, "SIGINT");
+  const members = new Family(root, "").alive();
+  signalAll(
+    members.filter((member) => member.entry.group === root.pid),
+    "SIGINT",
+  );
 }
 
-/** False: it is not that process any more, and nothing was signalled. */
-export function signal(identity: ProcessIdentity, name: "SIGINT" | "SIGTERM" | "SIGKILL"): boolean {
-  if (identity.pid <= 1 || identity.pid === process.pid || !isAlive(identity)) return false;
-  send(identity, name);
-  return true;
+/** False: it is not that process any more, or it may not be signalled. Nothing was sent then. */
+export function signal(id: ProcessIdentity, name: NodeJS.Signals): boolean {
+  if (id.pid <= 1 || id.pid === process.pid || !isAlive(id)) return false;
+  try {
+    return process.kill(id.pid, name);
+  } catch {
+    // It ended in between, or it runs as someone else.
+    return false;
+  }
 }
 
 /** Live processes whose environment names this marker, ourselves excepted. */
@@ -90,10 +104,6 @@ class Family {
     return table.map((entry) => this.#memberOf(entry)).filter((member) => member !== undefined);
   }
 
-  group(): readonly Member[] {
-    return this.alive().filter((member) => member.entry.group === this.#root?.pid);
-  }
-
   #addDescendants(table: readonly ProcessEntry[]): void {
     const children = new Map<number, ProcessEntry[]>();
     for (const entry of table) children.set(entry.parent, [...(children.get(entry.parent) ?? []), entry]);
@@ -117,28 +127,19 @@ class Family {
   }
 }
 
-async function signalAndWait(
-  members: readonly Member[],
-  name: NodeJS.Signals,
-  waitMs: number,
-): Promise<void> {
-  const deadline = performance.now() + waitMs;
-  for (const member of members) {
-    send(member.identity, name);
+function signalAll(members: readonly Member[], name: NodeJS.Signals): readonly ProcessIdentity[] {
+  for (const { identity } of members) {
+    signal(identity, name);
     // A stopped process sees no other signal but SIGKILL before it goes on.
-    if (name !== "SIGKILL") send(member.identity, "SIGCONT");
+    if (name !== "SIGKILL") signal(identity, "SIGCONT");
   }
-  while (members.some((member) => isAlive(member.identity)) && performance.now() < deadline) {
-    await sleep(Math.min(10, Math.max(1, deadline - performance.now())));
-  }
+  return members.map((member) => member.identity);
 }
 
-function send(id: ProcessIdentity, name: NodeJS.Signals): void {
-  if (!isAlive(id)) return;
-  try {
-    process.kill(id.pid, name);
-  } catch {
-    // It ended in between, or it runs as someone else; then it shows up among the survivors.
+async function untilDead(identities: readonly ProcessIdentity[], waitMs: number): Promise<void> {
+  const deadline = performance.now() + waitMs;
+  while (identities.some(isAlive) && performance.now() < deadline) {
+    await sleep(Math.min(10, Math.max(1, deadline - performance.now())));
   }
 }
 
