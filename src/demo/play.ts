@@ -210,13 +210,28 @@ async function expectStdin({ step, turn }: Call): Promise<number | undefined> {
   return 97;
 }
 
-/** A grandchild in a session of its own that ignores SIGTERM; `hold` keeps our stdout and stderr open in it. */
+/** Says when it is ready, ignores what asks it to end, notes that in the journal, and ends by itself in a minute. */
+const STRAY = `
+const fs = require("node:fs");
+const log = process.env.REPRISE_DEMO_LOG;
+for (const signal of ["SIGTERM", "SIGHUP", "SIGINT"]) process.on(signal, () => {
+  const line = { at: new Date().toISOString(), event: "ignored", pid: process.pid, signal };
+  if (log) fs.appendFileSync(log, JSON.stringify(line) + "\\n");
+});
+setTimeout(() => process.exit(0), 60000);
+fs.writeSync(3, "r");
+fs.closeSync(3);`;
+
+/** A grandchild in a session of its own; `hold` keeps our stdout and stderr open in it. */
 async function forkChild({ step, turn }: Call): Promise<undefined> {
-  const program = "process.on('SIGTERM',()=>{});process.on('SIGHUP',()=>{});setTimeout(()=>{},60000)";
-  const child = spawn(process.execPath, ["-e", program], {
+  const shared = step.name === "hold" ? "inherit" : "ignore";
+  const child = spawn(process.execPath, ["-e", STRAY], {
     detached: true,
-    stdio: step.name === "hold" ? ["ignore", "inherit", "inherit"] : "ignore",
+    stdio: ["ignore", shared, shared, "pipe"],
   });
+  const ready = child.stdio[3];
+  await new Promise((go) => ready?.once("data", go).once("close", go));
+  ready?.destroy();
   child.unref();
   turn.journal.write("child", { child: child.pid });
 }

@@ -1,0 +1,541 @@
+/**
+ * The scripted agent as a program: bundled once, run for real. Every persona is driven by the real profile of the
+ * engine it plays: what the profile asks, the agent must understand; what the agent says, the profile must read.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { buildSync } from "esbuild";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { EngineEvent, Exit } from "../core/events.ts";
+import { sessionFiles } from "../drivers/session-files.ts";
+import { demo } from "../engines/demo.ts";
+import type { Ask, Command, Engine } from "../engines/engine.ts";
+import { ENGINES } from "../engines/engines.ts";
+
+const ID = "11111111-1111-4111-8111-111111111111";
+const GONE = "99999999-9999-4999-8999-999999999999";
+
+let root = "";
+let agent = "";
+let work = "";
+let env: Record<string, string> = {};
+const children: ChildProcess[] = [];
+
+beforeAll(() => {
+  root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-demo-")));
+  agent = join(root, "demo-agent.mjs");
+  // The database library is not bundled; it is found from where the bundle stands.
+  symlinkSync(resolve("node_modules"), join(root, "node_modules"));
+  buildSync({
+    entryPoints: ["src/demo/agent.ts"],
+    outfile: agent,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node20",
+    external: ["@photostructure/sqlite"],
+    logLevel: "error",
+  });
+});
+
+afterAll(() => {
+  for (const child of children) child.kill("SIGKILL");
+  rmSync(root, { recursive: true, force: true });
+});
+
+beforeEach(() => {
+  work = mkdtempSync(join(root, "case-"));
+  env = {
+    HOME: join(work, "home"),
+    PATH: process.env["PATH"] ?? "",
+    TZ: "UTC",
+    PWD: work,
+    REPRISE_DEMO_HOME: join(work, "demo"),
+    REPRISE_DEMO_LOG: join(work, "log.jsonl"),
+    CODEX_HOME: join(work, "codex"),
+  };
+  mkdirSync(join(work, "codex"));
+  mkdirSync(join(work, "home"));
+});
+
+interface Ended {
+  readonly exit: Exit;
+  readonly stdout: Buffer;
+  readonly stderr: string;
+  readonly out: string;
+}
+
+function start(
+  args: readonly string[],
+  stdin: string | null,
+): { child: ChildProcess; ended: Promise<Ended> } {
+  const child = spawn(process.execPath, [agent, ...args], { cwd: work, env, stdio: "pipe" });
+  children.push(child);
+  const stdout: Buffer[] = [];
+  const stderr: Buffer[] = [];
+  child.stdout.on("data", (chunk: Buffer) => stdout.push(chunk));
+  child.stderr.on("data", (chunk: Buffer) => stderr.push(chunk));
+  child.stdin.on("error", () => undefined);
+  if (stdin !== null) child.stdin.end(stdin);
+  const ended = new Promise<Ended>((done) => {
+    child.on("close", (code, signal) => {
+      const all = Buffer.concat(stdout);
+      done({
+        exit: { code, signal },
+        stdout: all,
+        stderr: Buffer.concat(stderr).toString(),
+        out: all.toString(),
+      });
+    });
+  });
+  return { child, ended };
+}
+
+const run = async (args: readonly string[], stdin = ""): Promise<Ended> => await start(args, stdin).ended;
+const json = async (message: string, ...args: string[]): Promise<Ended> =>
+  await run([...args, "--format", "jsonl", "-"], message);
+
+function eventsOf(engine: Engine, { out, stderr, exit }: Ended): readonly EngineEvent[] {
+  const reader = engine.reader(() => Date.parse("2026-11-15T02:30:00Z"));
+  const lines = (text: string): string[] => text.split("\n").map((line) => line.replace(/\r$/, ""));
+  return [
+    ...lines(stderr).flatMap((line) => reader.line("stderr", line)),
+    ...lines(out).flatMap((line) => reader.line("stdout", line)),
+    ...reader.end(exit),
+  ];
+}
+
+const textOf = (events: readonly EngineEvent[]): string =>
+  events.map((event) => (event.type === "text" ? event.text : "")).join("");
+const idsOf = (events: readonly EngineEvent[]): string[] =>
+  events.flatMap((event) => (event.type === "session" ? [event.session] : []));
+
+function journal(): readonly Record<string, unknown>[] {
+  const text = readFileSync(env["REPRISE_DEMO_LOG"] ?? "", "utf8");
+  return text
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line) as Record<string, unknown>);
+}
+
+/** Polls until `found` is not undefined; the test's own deadline ends it. */
+async function until<T>(look: () => T | undefined): Promise<T> {
+  for (;;) {
+    const found = look();
+    if (found !== undefined) return found;
+    await new Promise((again) => setTimeout(again, 10));
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe("memory", () => {
+  test("a conversation is carried from process to process", async () => {
+    await json("fix the flaky test", "--session-id", ID);
+    await json("and add one", "--resume", ID, "--model", "big");
+    const third = await json("thanks", "--resume", ID, "--allow", "net", "--allow", "disk");
+    expect(textOf(eventsOf(demo, third))).toBe(
+      `You said "thanks". I remember 2 earlier messages: "fix the flaky test", "and add one". model=demo-1 mood=plain access=read allow=net,disk cwd=${work}`,
+    );
+  });
+
+  test("what was said before a death is remembered", async () => {
+    expect((await json("fix it @@die", "--session-id", ID)).exit).toEqual({ code: null, signal: "SIGKILL" });
+    expect(textOf(eventsOf(demo, await json("go on", "--resume", ID)))).toContain(
+      'I remember 1 earlier message: "fix it".',
+    );
+  });
+
+  test("a torn last line spoils nothing", async () => {
+    await json("one", "--session-id", ID);
+    const file = join(work, "demo", "sessions", `${ID}.jsonl`);
+    writeFileSync(file, `${readFileSync(file, "utf8")}{"type":"user","te`);
+    expect(textOf(eventsOf(demo, await json("two", "--resume", ID)))).toContain('1 earlier message: "one".');
+    expect(textOf(eventsOf(demo, await json("three", "--resume", ID)))).toContain('"one", "two".');
+  });
+
+  test("a fork leaves the original alone", async () => {
+    await json("one", "--session-id", ID);
+    const fork = eventsOf(demo, await json("two", "--resume", ID, "--fork", "--session-id", GONE));
+    expect([idsOf(fork), textOf(fork).includes('1 earlier message: "one"')]).toEqual([[GONE], true]);
+    expect(textOf(eventsOf(demo, await json("three", "--resume", ID)))).toContain(
+      '1 earlier message: "one".',
+    );
+  });
+});
+
+describe("directives", () => {
+  const half = ["session", "turn_started", "text", "text", "text", "text", "text"];
+  const kinds = (events: readonly EngineEvent[]): string[] => events.map(({ type }) => type);
+
+  test.each<[string, Exit, string[]]>([
+    ["@@die", { code: null, signal: "SIGKILL" }, half],
+    ["@@die:before-session", { code: null, signal: "SIGKILL" }, []],
+    ["@@die:after-session", { code: null, signal: "SIGKILL" }, ["session"]],
+    ["@@die:after-user", { code: null, signal: "SIGKILL" }, ["session"]],
+    ["@@die:in-tool", { code: null, signal: "SIGKILL" }, ["session", "turn_started", "tool"]],
+    ["@@exit:3", { code: 3, signal: null }, half],
+    ["@@exit:0:after-session", { code: 0, signal: null }, ["session"]],
+    ["@@signal:HUP:after-user", { code: null, signal: "SIGHUP" }, ["session"]],
+    ["@@429", { code: 1, signal: null }, ["session", "turn_started", "usage", "turn_ended"]],
+    ["@@busy", { code: 1, signal: null }, ["usage", "turn_ended"]],
+    ["@@silent", { code: 0, signal: null }, []],
+  ])("%s", async (directive, exit, types) => {
+    const ended = await json(directive, "--session-id", ID);
+    const seen = eventsOf(demo, { ...ended, out: ended.out.trimEnd() }).filter(
+      ({ type }) => type !== "unknown",
+    );
+    expect([ended.exit, kinds(seen).slice(0, half.length)]).toEqual([exit, types]);
+  });
+
+  test("a death after the id and before the user's line leaves no session", async () => {
+    await json("@@die:after-session", "--session-id", ID);
+    expect(await json("go on", "--resume", ID)).toMatchObject({
+      exit: { code: 1 },
+      stderr: `demo: no session ${ID} in ${join(work, "demo", "sessions")}\n`,
+    });
+  });
+
+  test("@@hang hangs until SIGINT, which ends the turn politely", async () => {
+    const { child, ended } = start(["--format", "jsonl", "--session-id", ID, "-"], "x @@hang");
+    await until(() => (safeJournal().some(({ event }) => event === "hang") ? true : undefined));
+    child.kill("SIGINT");
+    const { exit, out } = await ended;
+    expect([exit.code, out.trimEnd().split("\n").at(-1)]).toEqual([
+      130,
+      '{"type":"turn.ended","result":"interrupted"}',
+    ]);
+  });
+
+  test("@@ignore-sigterm needs SIGKILL", async () => {
+    const { child, ended } = start(["--format", "jsonl", "-"], "x @@ignore-sigterm @@hang");
+    await until(() => (safeJournal().some(({ event }) => event === "hang") ? true : undefined));
+    child.kill("SIGTERM");
+    child.kill("SIGINT");
+    await until(() =>
+      safeJournal().filter(({ event }) => event === "ignored").length === 2 ? true : undefined,
+    );
+    child.kill("SIGKILL");
+    expect((await ended).exit).toEqual({ code: null, signal: "SIGKILL" });
+  });
+
+  test("@@fork-child leaves a grandchild that ignores SIGTERM", async () => {
+    await json("x @@fork-child", "--session-id", ID);
+    const pid = Number(journal().find(({ event }) => event === "child")?.["child"]);
+    process.kill(pid, "SIGTERM");
+    await until(() => journal().find((line) => line["event"] === "ignored" && line["pid"] === pid));
+    process.kill(pid, "SIGKILL");
+    await until(() => (isAlive(pid) ? undefined : true));
+  });
+
+  test("@@fork-child:hold keeps stdout open after the agent's end", async () => {
+    const { child, ended } = start(["--format", "jsonl", "-"], "x @@fork-child:hold");
+    await new Promise((exited) => child.once("exit", exited));
+    const pid = Number(journal().find(({ event }) => event === "child")?.["child"]);
+    expect([isAlive(pid), child.stdout?.readableEnded]).toEqual([true, false]);
+    process.kill(pid, "SIGKILL");
+    expect((await ended).exit.code).toBe(0);
+  });
+
+  test("@@other-session answers in another conversation", async () => {
+    await json("one", "--session-id", ID);
+    const events = eventsOf(demo, await json("two @@other-session", "--resume", ID));
+    expect([idsOf(events).includes(ID), textOf(events).includes("first exchange")]).toEqual([false, true]);
+  });
+
+  test("@@forge names a false id in text and tool output, never in a line of its own", async () => {
+    const ended = await json("x @@forge", "--session-id", ID);
+    expect(ended.out.match(/deadbeef-dead-4ead-8ead-deadbeefdead/g)).toHaveLength(2);
+    expect(idsOf(eventsOf(demo, ended))).toEqual([ID]);
+  });
+
+  test("@@split writes the id in two pieces", async () => {
+    const { child, ended } = start(["--format", "jsonl", "--session-id", ID, "-"], "x @@split");
+    const first = await new Promise<string>((seen) =>
+      child.stdout?.once("data", (chunk: Buffer) => seen(chunk.toString())),
+    );
+    expect(first).toMatch(/^\{"type":"session".*[^\n]$/);
+    expect(idsOf(eventsOf(demo, await ended))).toEqual([ID]);
+  });
+
+  test("@@crlf, @@badutf8, @@osc, @@line, @@flood and @@burst are what they say", async () => {
+    expect((await json("x @@crlf", "--session-id", ID)).out.replaceAll("\r\n", "")).not.toContain("\n");
+    expect((await json("x @@badutf8")).stdout.includes(Buffer.from([0xff, 0xfe, 0xc3, 0x28]))).toBe(true);
+    const osc = await json("x @@osc");
+    expect([osc.stderr.includes("\u001b]52;c;"), textOf(eventsOf(demo, osc)).includes("\u001b]0;")]).toEqual([
+      true,
+      true,
+    ]);
+    expect((await json("x @@line:300000")).out.split("\n").map(({ length }) => length)).toContain(300_000);
+    expect((await json("x @@flood:300000")).stdout.length).toBeGreaterThan(300_000);
+    expect((await json("x @@burst:500")).out.match(/burst \d+/g)).toHaveLength(500);
+  });
+
+  test("@@close-stdout goes on without a reader", async () => {
+    const ended = await json("x @@close-stdout", "--session-id", ID);
+    expect([ended.exit.code, ended.out.includes("turn.ended")]).toEqual([0, false]);
+    expect(textOf(eventsOf(demo, await json("y", "--resume", ID)))).toContain('"x"');
+  });
+
+  test("@@write writes into the working directory, @@env tells a variable", async () => {
+    env["COLOUR"] = "teal";
+    const events = eventsOf(demo, await json("note this @@write:note.txt @@env:COLOUR"));
+    expect(readFileSync(join(work, "note.txt"), "utf8")).toBe("note this\n");
+    expect(textOf(events)).toContain("COLOUR=teal");
+  });
+
+  test("an unknown directive is named on stderr", async () => {
+    expect((await json("x @@dei")).stderr).toBe("demo: unknown directive @@dei\n");
+  });
+});
+
+test("in a chat, /clear begins a new conversation and /exit leaves", async () => {
+  const lines = ["hello", "again", "/clear", "and now", "/exit", ""].join("\n");
+  const { out, exit } = await run(["--chat", "--session-id", ID], lines);
+  expect(exit.code).toBe(0);
+  expect(out.match(/You said .*? model/g)).toEqual([
+    'You said "hello". This is our first exchange. model',
+    'You said "again". I remember 1 earlier message: "hello". model',
+    'You said "and now". This is our first exchange. model',
+  ]);
+  const ids = journal().flatMap(({ event, session }) => (event === "session" ? [session] : []));
+  expect(ids[0]).toBe(ID);
+  expect(out.trimEnd().split("\n").at(-1)).toBe(`demo --resume ${String(ids[1])}`);
+});
+
+describe("scripts", () => {
+  const script = (...steps: unknown[]): string => {
+    const file = join(work, "script.jsonl");
+    writeFileSync(file, ["# a script", ...steps.map((step) => JSON.stringify(step)), ""].join("\n"));
+    return file;
+  };
+
+  test("replace the turn and talk over stdin", async () => {
+    env["REPRISE_DEMO_SCRIPT"] = script(
+      { step: "expect-stdin", text: "initialize" },
+      { step: "print", text: '{"id":1,"result":{}}' },
+      { step: "expect-stdin", text: "turn" },
+      { step: "stderr", text: "working" },
+      { step: "exit", code: 4 },
+    );
+    const ended = await run([], '{"id":1,"method":"initialize"}\n{"method":"turn/start"}\n');
+    expect([ended.out, ended.stderr, ended.exit.code]).toEqual(['{"id":1,"result":{}}\n', "working\n", 4]);
+  });
+
+  test("may use the parts of an ordinary turn", async () => {
+    const file = script({ step: "session" }, { step: "user" }, { step: "text", text: "hi" }, { step: "end" });
+    const events = eventsOf(
+      demo,
+      await run(["--script", file, "--format", "jsonl", "--session-id", ID, "hello"]),
+    );
+    expect([idsOf(events), textOf(events)]).toEqual([[ID], "hi"]);
+    delete env["REPRISE_DEMO_SCRIPT"];
+    expect(textOf(eventsOf(demo, await json("more", "--resume", ID)))).toContain('"hello"');
+  });
+
+  test.each<[unknown[], RegExp]>([
+    [[{ step: "dance" }], /script line 2: unknown step "dance"/],
+    [[{ step: "wait", ms: "1" }], /script line 2: wait has no field ms of this kind/],
+    [[7], /script line 2: a step is a JSON object/],
+  ])("refuse %j", async (steps, words) => {
+    expect(await run(["--script", script(...steps), "x"])).toMatchObject({
+      exit: { code: 2 },
+      stderr: expect.stringMatching(words) as string,
+    });
+  });
+
+  test("an answer that was not expected ends with 97", async () => {
+    const file = script({ step: "expect-stdin", text: "yes" });
+    expect((await run(["--script", file], "no\n")).exit.code).toBe(97);
+  });
+});
+
+describe("the command line", () => {
+  test.each<[string[], string, number]>([
+    [["--nonsense", "x"], "demo: unknown option or missing value: --nonsense", 2],
+    [["--model"], "demo: unknown option or missing value: --model", 2],
+    [["--resume", "nope", "x"], "demo: not a session id: nope", 2],
+    [
+      ["--resume", ID, "--session-id", GONE, "x"],
+      "demo: --session-id goes with --resume only when --fork is given",
+      2,
+    ],
+    [["--fork", "x"], "demo: --fork needs --resume", 2],
+    [["--mood", "blue", "x"], "demo: --mood is one of plain, cheerful, grumpy", 2],
+    [["--resume", ID, "x"], `demo: no session ${ID} in`, 1],
+    [["-"], "demo: there is no message", 2],
+  ])("%j is refused", async (args, words, code) => {
+    const ended = await run(args);
+    expect([ended.out, ended.exit.code]).toEqual(["", code]);
+    expect(ended.stderr).toContain(words);
+  });
+
+  test("an id cannot be chosen twice", async () => {
+    await json("one", "--session-id", ID);
+    expect((await json("two", "--session-id", ID)).stderr).toBe(
+      `demo: session ${ID} already exists; use --resume\n`,
+    );
+  });
+
+  test("a message of 1 MB arrives whole", async () => {
+    const message = "0123456789".repeat(100_000);
+    await json(message, "--session-id", ID);
+    expect(journal().find(({ event }) => event === "message")).toMatchObject({
+      bytes: 1_000_000,
+      session: ID,
+    });
+  });
+
+  test("the journal tells start, session, message and end of every life", async () => {
+    env["REPRISE_MARK"] = "m1";
+    await json("hello", "--session-id", ID);
+    const lines = journal();
+    expect(lines.map(({ event }) => event)).toEqual(["start", "session", "message", "end"]);
+    expect(lines[0]).toMatchObject({ as: "demo", cwd: work, terminals: [], env: { REPRISE_MARK: "m1" } });
+    expect(lines[3]).toMatchObject({ code: 0 });
+  });
+});
+
+describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("as %s", (id, engine) => {
+  const ask = (part: Partial<Ask>): Ask => ({
+    kind: "start",
+    interactive: false,
+    message: "hello",
+    session: engine.can.chooseSession ? ID : null,
+    forkTo: null,
+    given: [],
+    givenHasNoPrompt: true,
+    native: [],
+    cwd: work,
+    tag: "1a2b3c4d-1",
+    trustCwd: false,
+    ...part,
+  });
+  const perform = async (command: Command): Promise<Ended> => {
+    env = { ...env, ...command.env };
+    return await run(["--as", id, "--", ...command.args], command.stdin ?? "");
+  };
+  const turn = async (part: Partial<Ask>) => {
+    const command = engine.command(ask(part));
+    const ended = await perform(command);
+    const events = eventsOf(engine, ended);
+    return { command, ended, events, ids: [...new Set(idsOf(events))], text: textOf(events) };
+  };
+  const last = (events: readonly EngineEvent[]) => events.findLast(({ type }) => type === "turn_ended");
+  const home = (): string => engine.home(env) ?? "";
+
+  test("says its version as the engine does", async () => {
+    const { out } = await run(["--as", id, "--", "--version"]);
+    expect(engine.version(out)).toMatch(/^\d+\.\d+\.\d+$/);
+  });
+
+  test("start, resume and resume again are one conversation", async () => {
+    const first = await turn({});
+    expect(last(first.events)).toMatchObject({ result: "completed" });
+    expect(first.ids).toHaveLength(1);
+    const [session = ""] = first.ids;
+    if (first.command.expects !== null) expect(session).toBe(first.command.expects);
+    expect(engine.session.format.test(session)).toBe(true);
+    for (const [message, count] of [
+      ["second", 1],
+      ["third", 2],
+    ] as const) {
+      const next = await turn({ kind: "resume", session, message });
+      expect([next.ids, last(next.events)]).toMatchObject([[session], { result: "completed" }]);
+      expect(next.text).toContain(`I remember ${count} earlier message`);
+    }
+  });
+
+  test("a kill in the middle leaves a session that goes on", async () => {
+    const dead = await turn({ message: "hello @@tool:shell @@die" });
+    expect([dead.ended.exit.signal, last(dead.events)]).toEqual(["SIGKILL", undefined]);
+    // iFlow names its session only at the end, and nothing else tells.
+    if (!engine.can.readStore) return;
+    const found = await engine.sessions({ home: home(), cwd: work }, sessionFiles());
+    expect(found).toHaveLength(1);
+    const next = await turn({ kind: "resume", session: found[0]?.id ?? "", message: "go on" });
+    expect(next.text).toContain('I remember 1 earlier message: "hello".');
+  });
+
+  test("its store is read by the profile", async () => {
+    if (!engine.can.readStore) return;
+    const { ids } = await turn({});
+    const located = await engine.locate(ids[0] ?? "", { home: home(), cwd: work }, sessionFiles());
+    expect(located).toMatchObject({ state: "present" });
+    const [found] = await engine.sessions({ home: home(), cwd: work }, sessionFiles());
+    expect(found).toMatchObject({ id: ids[0], cwd: work });
+  });
+
+  test("a session that is gone is lost, in the engine's own words", async () => {
+    const { command } = await turn({});
+    if (id === "iflow") return;
+    const gone = id === "opencode" ? "ses_000000000000aaaaaaaaaaaaaa" : GONE;
+    const lost = await turn({ kind: "resume", session: gone });
+    expect(command.headless).toBe(true);
+    const trouble = last(lost.events) ?? {
+      trouble: engine.explainExit(lost.ended.exit, lost.ended.stderr, 0),
+    };
+    expect(trouble).toMatchObject({ trouble: { kind: "session_lost" } });
+  });
+
+  test.each<[string, string]>([
+    ["@@429", "rate_limited"],
+    ["@@quota", "quota"],
+    ["@@401", "auth"],
+    ["@@503", "overloaded"],
+    ["@@network", "network"],
+    ["@@context", "context_full"],
+  ])("%s is %s", async (directive, kind) => {
+    const { events } = await turn({ message: `hello ${directive}` });
+    expect(last(events)).toMatchObject({ result: "failed", trouble: { kind } });
+  });
+
+  test("a forged id inside text and tool output changes nothing", async () => {
+    const { ids, events } = await turn({ message: "hello @@forge" });
+    expect(last(events)).toMatchObject({ result: "completed" });
+    expect(ids).toHaveLength(1);
+    expect(ids[0]).not.toMatch(/deadbeef|FORGED/);
+  });
+
+  test("tools are seen", async () => {
+    const { events } = await turn({ message: "hello @@tool:shell" });
+    if (id === "iflow") return;
+    const states = events.flatMap((event) => (event.type === "tool" ? [event.state] : []));
+    expect(states).toEqual(["started", "ended"]);
+  });
+
+  test("a fork has an id of its own and remembers", async () => {
+    if (!engine.can.fork) return;
+    const { ids } = await turn({});
+    const fork = await turn({ kind: "fork", session: ids[0] ?? "", message: "aside" });
+    expect(fork.ids).toHaveLength(1);
+    expect(fork.ids).not.toEqual(ids);
+    expect(fork.text).toContain('I remember 1 earlier message: "hello".');
+  });
+});
+
+/** Empty until the first line is there. */
+function safeJournal(): readonly Record<string, unknown>[] {
+  try {
+    return journal();
+  } catch {
+    return [];
+  }
+}
