@@ -107,7 +107,7 @@ async function rows(
     // SQLite creates the two files of its write-ahead log even for a reader, unless told that they are not
     // needed (no log: nothing is being written) or that it must do with what is there.
     const log = await stat(`${database}-wal`);
-    address.searchParams.set(log === null ? "immutable" : "readonly_shm", "1");
+    address.searchParams.set(log === null || log.size === 0 ? "immutable" : "readonly_shm", "1");
     const reader = new DatabaseSync(address.href, { readOnly: true, timeout: BUSY_MS });
     try {
       return reader.prepare(sql).all(...values) as Row[];
