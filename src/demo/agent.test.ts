@@ -21,6 +21,7 @@ import { sessionFiles } from "../drivers/session-files.ts";
 import { demo } from "../engines/demo.ts";
 import type { Ask, Command, Engine } from "../engines/engine.ts";
 import { ENGINES } from "../engines/engines.ts";
+import { planOf } from "./steps.ts";
 
 const ID = "11111111-1111-4111-8111-111111111111";
 const GONE = "99999999-9999-4999-8999-999999999999";
@@ -299,6 +300,16 @@ describe("directives", () => {
     const events = eventsOf(demo, await json("note this @@write:note.txt @@env:COLOUR"));
     expect(readFileSync(join(work, "note.txt"), "utf8")).toBe("note this\n");
     expect(textOf(events)).toContain("COLOUR=teal");
+  });
+
+  test("every directive of the docs is known", () => {
+    const docs = readFileSync("docs/engines/demo.md", "utf8");
+    const named = [...new Set(docs.match(/@@[a-z0-9-]+/g))];
+    expect(named.length).toBeGreaterThan(30);
+    const unknown = named.filter((name) =>
+      planOf(name).some(({ text }) => text?.startsWith("demo: unknown") === true),
+    );
+    expect(unknown).toEqual([]);
   });
 
   test("an unknown directive is named on stderr", async () => {

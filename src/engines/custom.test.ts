@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { parseConfig } from "../core/config.ts";
 import { customEngine } from "./custom.ts";
@@ -196,4 +197,25 @@ test("the last words on stderr explain a failure", () => {
   });
   expect(engine.explainExit({ code: 1, signal: null }, "", NOW)).toBeNull();
   expect(engine.explainExit({ code: 0, signal: null }, "noise", NOW)).toBeNull();
+});
+
+test("the examples of docs/config.md are what they say", () => {
+  const docs = readFileSync("docs/config.md", "utf8");
+  const [general = "", parrot = ""] = [...docs.matchAll(/```toml\n(.*?)```/gs)].map(([, text = ""]) => text);
+  expect(parseConfig(general, "c.toml", "user")).toMatchObject({
+    idleTimeoutMs: 900_000,
+    engines: { codex: {} },
+  });
+  const engine = customEngine("parrot", parseConfig(parrot, "c.toml", "user").engines?.["parrot"] ?? {});
+  const reader = engine?.reader(() => NOW);
+  const printed = docs.split("\n").filter((line) => line.startsWith('{"type":'));
+  expect(printed.flatMap((line) => reader?.line("stdout", line) ?? [])).toEqual([
+    { type: "session", session: "s-4711" },
+    { type: "text", text: "hello?" },
+    { type: "turn_ended", result: "completed" },
+  ]);
+  expect(engine?.command(ask({ kind: "resume", session: "s-4711", message: "and now" }))).toMatchObject({
+    args: ["ask", "--json", "--continue", "s-4711"],
+    stdin: "and now",
+  });
 });
