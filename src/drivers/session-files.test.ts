@@ -28,7 +28,7 @@ beforeAll(() => {
   writeFileSync(at("empty"), "");
   symlinkSync(at("session.jsonl"), at("link"));
   symlinkSync(at("folder"), at("folder-link"));
-  spawnSync("mkfifo", [at("fifo")]);
+  spawnSync("sh", ["-c", 'mkfifo "$1"', "sh", at("fifo")]);
 });
 afterAll(() => rmSync(home, { recursive: true }));
 

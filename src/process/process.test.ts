@@ -48,7 +48,7 @@ function newMarker(): string {
   return marker;
 }
 
-const fixture = (name: string) => fileURLToPath(new URL(`fixtures/${name}`, import.meta.url));
+const fixture = (name: string) => fileURLToPath(new URL(`process.fixtures/${name}`, import.meta.url));
 
 interface Started {
   readonly child: Child;
@@ -349,7 +349,7 @@ describe("identity", () => {
   test.skipIf(!hasSetpriv)("an agent is told to stop when its parent is killed", async () => {
     const note = join(scratch, "told");
     const agent = `trap 'echo SIGTERM > ${note}; exit' TERM; echo ready; while :; do sleep 0.02; done`;
-    const args = ["--import", "tsx", fixture("starts-an-agent.ts"), "sh", "-c", agent];
+    const args = ["--import", "tsx", fixture("starts-an-agent.mjs"), "sh", "-c", agent];
     const holder = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
     let said = "";
     holder.stdout.on("data", (chunk: Buffer) => (said += chunk.toString()));

@@ -3,7 +3,7 @@
  *
  * The door of the folder. It knows pids, pipes, terminals and signals, and nothing of runs or engines.
  */
-export type { Child, ChildSpec, OnOutput, TerminalSize } from "./child.ts";
+export type { Child, ChildSpec, TerminalSize } from "./child.ts";
 export { identify, isAlive, self } from "./identity.ts";
 export { spawnPiped } from "./pipe.ts";
 export { resolveProgram } from "./program.ts";
