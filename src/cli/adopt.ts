@@ -41,8 +41,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const parser = command();
   parse(parser, args);
   const options: AdoptOptions = parser.opts();
-  const [engine = null, session, more] = parser.args;
-  if (more !== undefined) throw new Fault("usage", "`reprise adopt` takes one engine and one session id.");
+  const [engine = null, session] = parser.args;
   if (options.cwd !== undefined && options.all === true)
     throw new Fault("usage", "Give --cwd or --all, not both.");
   const cwd = options.all === true ? null : resolveDirectory(options.cwd ?? ".");

@@ -28,8 +28,8 @@ const command = () =>
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = command();
   parse(parser, args);
-  const [shell = "", more] = parser.args;
-  if (more !== undefined || !Object.hasOwn(SHELLS, shell)) {
+  const [shell = ""] = parser.args;
+  if (!Object.hasOwn(SHELLS, shell)) {
     const near = nearest(shell, Object.keys(SHELLS));
     const hint = near === null ? "" : ` Did you mean ${near}?`;
     throw new Fault("usage", `Which shell: bash, zsh or fish?${hint} As in: reprise completion bash`);
@@ -68,7 +68,7 @@ _reprise() {
 ${values.join("\n")}
   esac
   if [[ $cur == -* ]]; then
-    _reprise_words "$(reprise "$cmd" --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*')"
+    _reprise_words "$(reprise "$cmd" --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*' | sort -u)"
     return
   fi
   case "$cmd" in
@@ -103,7 +103,7 @@ ${summaries.join("\n")}
 ${values.join("\n")}
   esac
   if [[ $cur == -* ]]; then
-    compadd -- \${(f)"$(reprise "$cmd" --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*')"}
+    compadd -- \${(f)"$(reprise "$cmd" --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*' | sort -u)"}
     return
   fi
   case "$cmd" in
@@ -130,7 +130,7 @@ function fish(): string {
 function __reprise_options
   set -l words (commandline -opc)
   string match -q -- '-*' (commandline -ct); or return
-  reprise $words[2] --help 2>/dev/null | string match -r -a -- '--[a-z][a-z-]*'
+  reprise $words[2] --help 2>/dev/null | string match -r -a -- '--[a-z][a-z-]*' | sort -u
 end
 complete -c reprise -f
 ${summaries.join("\n")}

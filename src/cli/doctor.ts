@@ -25,7 +25,6 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const parser = command();
   parse(parser, args);
   const options: DoctorOptions = parser.opts();
-  if (parser.args.length > 0) throw new Fault("usage", "`reprise doctor` takes options only.");
   const deps = await openOrSay(context, options);
   if (typeof deps === "number") return deps;
   const progress = (text: string) => {

@@ -37,8 +37,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const parser = command();
   parse(parser, args);
   const options: ExplainOptions = parser.opts();
-  const [file, more] = parser.args;
-  if (more !== undefined) throw new Fault("usage", "`reprise explain` reads one file, or standard input.");
+  const [file] = parser.args;
   if (options.engine === undefined) {
     throw new Fault(
       "usage",

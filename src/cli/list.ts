@@ -48,8 +48,6 @@ const command = () =>
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = command();
   parse(parser, args);
-  if (parser.args.length > 0)
-    throw new Fault("usage", "`reprise list` takes options only. To see one run: reprise show <handle>");
   const options: ListOptions = parser.opts();
   const filter = filterOf(options);
   const deps = await context.open({ cwd: null });

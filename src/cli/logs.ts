@@ -57,9 +57,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const parser = command();
   parse(parser, args);
   const options: LogsOptions = parser.opts();
-  const [handle, more] = parser.args;
-  if (handle === undefined || more !== undefined)
-    throw new Fault("usage", "Which run? `reprise list` shows the handles; logs takes one.");
+  const [handle] = parser.args;
+  if (handle === undefined) throw new Fault("usage", "Which run? `reprise list` shows the handles.");
   if (options.plain === true && options.raw === true)
     throw new Fault("usage", "Give --plain or --raw, not both.");
   const deps = await context.open({ cwd: null });

@@ -34,8 +34,6 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const parser = command();
   parse(parser, args);
   const options: PruneOptions = parser.opts();
-  if (parser.args.length > 0)
-    throw new Fault("usage", "`reprise prune` takes options only. To remove one run: reprise rm <handle>");
   if (options.olderThan === undefined)
     throw new Fault("usage", "How old? Give --older-than, as in: reprise prune --older-than 30d --dry-run");
   const deps = await context.open({ cwd: null });
@@ -72,7 +70,5 @@ function print(context: Context, pruned: Pruned, dryRun: boolean, nowMs: number)
     context.print(`${verb} ${handle} (${agentName}, ${age(updatedAt, nowMs)} old)`);
   }
   for (const { reason } of pruned.skipped) context.print(`Kept: ${reason}`);
-  context.print(
-    `${verb} ${plural(pruned.removed.length, "run")}, kept ${pruned.skipped.length} of those that are old enough.`,
-  );
+  context.print(`${verb} ${plural(pruned.removed.length, "run")}, kept ${pruned.skipped.length}.`);
 }

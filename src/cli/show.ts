@@ -31,9 +31,9 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const parser = command();
   parse(parser, args);
   const options: ShowOptions = parser.opts();
-  const [handle, more] = parser.args;
-  if (handle === undefined || more !== undefined) {
-    throw new Fault("usage", "Which run? `reprise list` shows the handles; show takes one.");
+  const [handle] = parser.args;
+  if (handle === undefined) {
+    throw new Fault("usage", "Which run? `reprise list` shows the handles.");
   }
   const deps = await context.open({ cwd: null });
   const found = await inspectRun(deps, handle);

@@ -17,12 +17,9 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const parser = command();
   parse(parser, args);
   const { json }: { json?: true } = parser.opts();
-  const [handle, more] = parser.args;
-  if (handle === undefined || more !== undefined) {
-    throw new Fault(
-      "usage",
-      "Which run? `reprise list --status running` shows the live ones; stop takes one handle.",
-    );
+  const [handle] = parser.args;
+  if (handle === undefined) {
+    throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
   }
   const deps = await context.open({ cwd: null });
   const stopped = await stopRun(deps, handle, (text) => context.log.info(text));

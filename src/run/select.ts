@@ -53,6 +53,11 @@ export async function selectRunDir(deps: Deps, text: string, engine: string): Pr
 
 /** Newest first. Runs whose owner died are corrected on sight. */
 export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly RunRecord[]> {
+  // Whoever asks for a status asks for the true one, so those that may be wrong are put right before the look-up.
+  if (filter.status !== undefined) {
+    const running = await deps.store.listRuns({ status: "running", limit: Number.POSITIVE_INFINITY });
+    for (const run of running) await correctStatus(deps, run);
+  }
   const runs = await deps.store.listRuns(filter);
   return Promise.all(runs.map((run) => correctStatus(deps, run)));
 }

@@ -90,7 +90,7 @@ async function endStrays(deps: Deps, run: RunRecord): Promise<number> {
     const strays = n === 0 ? [] : deps.processes.findMarked(marker);
     if (strays.length === 0) continue;
     count += strays.length;
-    const { survivors } = await deps.processes.endTree(null, marker, "interrupt");
+    const { survivors } = await deps.processes.endTree(null, marker, "terminate");
     if (survivors.length === 0) continue;
     throw new Fault(
       "run_busy",
