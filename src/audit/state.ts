@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { accessSync, chmodSync, constants, existsSync, mkdirSync, unlinkSync } from "node:fs";
 import { lstat as lstatOf, readdir, rm } from "node:fs/promises";
-import { isAbsolute, join } from "node:path";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import type { Clock, Env, Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import {
@@ -40,7 +40,7 @@ export function stateDirectory(env: Env): string {
 }
 
 function absolute(variable: string, path: string): string {
-  if (isAbsolute(path) && !path.includes("\0")) return join(path, ".");
+  if (isAbsolute(path) && !path.includes("\0")) return resolve("/", path);
   const what = path === "" ? "is not set" : "is not an absolute path";
   throw new Fault(
     "storage_failed",
@@ -83,10 +83,10 @@ export function saveSettings(state: StateDir, name: string, content: string): st
 /** False: the directory cannot be written to, and may not even exist, since the file system is read-only. */
 function prepare(path: string, log?: Log): boolean {
   try {
-    mkdirSync(path, { recursive: true, mode: 0o700 });
+    makeAll(path);
   } catch (error) {
     if (isErrno(error, "EROFS")) return false;
-    if (!isErrno(error, "EEXIST")) throw storageFault(error, "create", path);
+    throw storageFault(error, "create", path);
   }
   const stats = lstat(path);
   if (stats?.isDirectory() !== true) {
@@ -108,6 +108,18 @@ function prepare(path: string, log?: Log): boolean {
   } catch (error) {
     if (isErrno(error, "EROFS", "EACCES")) return false;
     throw storageFault(error, "write", path);
+  }
+}
+
+/** Node's own recursive form never returns where the system answers ENOENT for a place that exists, as in /proc. */
+function makeAll(path: string): void {
+  if (existsSync(path)) return;
+  if (dirname(path) !== path) makeAll(dirname(path));
+  try {
+    mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    // Another process was faster.
+    if (!isErrno(error, "EEXIST")) throw error;
   }
 }
 

@@ -1,0 +1,184 @@
+import { execFileSync } from "node:child_process";
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { Fault } from "../core/faults.ts";
+import { openState, saveSettings, stateDirectory, sweepTemp } from "./state.ts";
+
+const isRoot = process.geteuid?.() === 0;
+const NOW = 1_800_000_000_000;
+const clock = { now: () => NOW, mono: () => 0 };
+
+let dir: string;
+let root: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "reprise-state-"));
+  root = join(dir, "deep", "state");
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8);
+
+describe("stateDirectory", () => {
+  test.each([
+    [{ REPRISE_HOME: "/r/", XDG_STATE_HOME: "/x", HOME: "/h" }, "/r"],
+    [{ REPRISE_HOME: "", XDG_STATE_HOME: "/x", HOME: "/h" }, "/x/reprise"],
+    [{ XDG_STATE_HOME: "relative", HOME: "/h" }, "/h/.local/state/reprise"],
+    [{ HOME: "/h/../k" }, "/k/.local/state/reprise"],
+  ])("%j", (env, then) => expect(stateDirectory(env)).toBe(then));
+
+  test.each([{}, { HOME: "" }, { HOME: "home" }, { REPRISE_HOME: "./x", HOME: "/h" }])(
+    "%j is refused",
+    (env) => {
+      expect(() => stateDirectory(env)).toThrow(/Set REPRISE_HOME to an absolute path/);
+    },
+  );
+});
+
+describe("openState", () => {
+  test("creates directories for the owner alone, whatever the umask", async () => {
+    const before = process.umask(0);
+    try {
+      const state = await openState(root);
+      expect(state).toMatchObject({
+        root,
+        runsRoot: join(root, "runs"),
+        indexPath: join(root, "index.db"),
+        writable: true,
+      });
+      saveSettings(state, "gemini.json", "{}");
+    } finally {
+      process.umask(before);
+    }
+    expect(["", "runs", "settings"].map((name) => modeOf(join(root, name)))).toEqual(["700", "700", "700"]);
+    expect(["reserve", "settings/gemini.json"].map((name) => modeOf(join(root, name)))).toEqual([
+      "600",
+      "600",
+    ]);
+  });
+
+  test("tightens a directory of ours and says so", async () => {
+    mkdirSync(root, { recursive: true });
+    chmodSync(root, 0o755);
+    const warnings: string[] = [];
+    await openState(root, { warn: (text) => warnings.push(text), info: () => {} });
+    expect(modeOf(root)).toBe("700");
+    expect(warnings).toEqual([`${root} was open to other users (mode 755); it is 700 again.`]);
+  });
+
+  test("refuses a link and a file, naming the path", async () => {
+    mkdirSync(join(dir, "elsewhere"));
+    symlinkSync(join(dir, "elsewhere"), join(dir, "link"));
+    writeFileSync(join(dir, "file"), "");
+    await expect(openState(join(dir, "link"))).rejects.toMatchObject({
+      code: "denied",
+      facts: { path: join(dir, "link") },
+    });
+    await expect(openState(join(dir, "file"))).rejects.toMatchObject({ code: "denied" });
+    mkdirSync(root, { recursive: true, mode: 0o700 });
+    symlinkSync(join(dir, "elsewhere"), join(root, "runs"));
+    await expect(openState(root)).rejects.toMatchObject({
+      code: "denied",
+      facts: { path: join(root, "runs") },
+    });
+  });
+
+  test.skipIf(!isRoot)("refuses a directory of another user (needs root to make one)", async () => {
+    mkdirSync(root, { recursive: true, mode: 0o700 });
+    chownSync(root, 12_345, 12_345);
+    await expect(openState(root)).rejects.toMatchObject({ code: "denied", message: /another user/ });
+  });
+
+  test("the reserve is made once, and its room given back", async () => {
+    const state = await openState(root);
+    const { ino, size } = statSync(join(root, "reserve"));
+    expect(size).toBe(1024 * 1024);
+    await openState(root);
+    expect(statSync(join(root, "reserve")).ino).toBe(ino);
+    expect([state.releaseReserve(), state.releaseReserve()]).toEqual([true, false]);
+    expect(existsSync(join(root, "reserve"))).toBe(false);
+  });
+
+  test("a read-only file system can be read", async ({ skip }) => {
+    mkdirSync(root, { recursive: true });
+    try {
+      execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", root], { stdio: "ignore" });
+    } catch {
+      skip("mounting is not allowed here");
+    }
+    try {
+      await openState(root);
+      execFileSync("mount", ["-o", "remount,ro", root]);
+      expect(await openState(root)).toMatchObject({ writable: false });
+      expect(await openState(join(root, "new"))).toMatchObject({ writable: false });
+      expect(() => saveSettings({ ...dummyState(), root }, "x", "y")).toThrow(
+        expect.objectContaining({
+          code: "storage_failed",
+          facts: expect.objectContaining({ errno: "EROFS" }),
+        }),
+      );
+    } finally {
+      execFileSync("umount", [root]);
+    }
+  });
+});
+
+function dummyState() {
+  return { root: "", runsRoot: "", indexPath: "", writable: false, releaseReserve: () => false };
+}
+
+test("settings names cannot leave their directory", async () => {
+  const state = await openState(root);
+  const path = saveSettings(state, "../../.bashrc", "x");
+  expect(path).toBe(join(root, "settings", "_._.._.bashrc"));
+  expect(readFileSync(path, "utf8")).toBe("x");
+});
+
+describe("sweepTemp", () => {
+  test("removes what nobody is writing any more", async () => {
+    const state = await openState(root);
+    const run = join(state.runsRoot, "20260101T000000Z-demo-1a2b3c4d");
+    mkdirSync(join(run, "attempts", "1"), { recursive: true });
+    mkdirSync(join(run, "work"));
+    const dead = 4_194_303;
+    const minutes = { young: 0.5, middle: 10, old: 61 };
+    const files = {
+      [join(root, `.tmp-${dead}-aa`)]: [minutes.middle, false],
+      [join(run, `.tmp-${dead}-bb`)]: [minutes.young, true],
+      [join(run, "attempts", "1", `.tmp-${process.pid}-cc`)]: [minutes.middle, true],
+      [join(run, "attempts", "1", `.tmp-${process.pid}-dd`)]: [minutes.old, false],
+      [join(run, "work", `.tmp-${dead}-ee`)]: [minutes.old, true],
+      [join(run, "run.json")]: [minutes.old, true],
+    } as const;
+    const trash = join(state.runsRoot, `.trash-${dead}-ff`);
+    mkdirSync(trash);
+    writeFileSync(join(trash, "x"), "");
+    utimesSync(trash, NOW / 1000 - 600, NOW / 1000 - 600);
+    for (const [path, [age]] of Object.entries(files)) {
+      writeFileSync(path, "");
+      utimesSync(path, NOW / 1000 - age * 60, NOW / 1000 - age * 60);
+    }
+    expect(await sweepTemp(state, clock)).toBe(3);
+    expect(Object.keys(files).map((path) => [path, existsSync(path)])).toEqual(
+      Object.entries(files).map(([path, [, stays]]) => [path, stays]),
+    );
+    expect(existsSync(trash)).toBe(false);
+  });
+});
+
+test("faults are faults", async () => {
+  await expect(openState(join("/proc", "reprise"))).rejects.toBeInstanceOf(Fault);
+});
