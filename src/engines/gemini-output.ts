@@ -26,6 +26,10 @@ interface State {
   lastError: string;
   /** A failed try whose announcement goes on in the next line. */
   failedTry: string | null;
+  /** What Gemini was last trying to get past. */
+  retrying: Trouble | null;
+  /** The turn's last word was seen. The two pipes may be read in another order than they were written. */
+  over: boolean;
 }
 
 export function geminiReader(now: () => number): OutputReader {
@@ -36,6 +40,8 @@ export function geminiReader(now: () => number): OutputReader {
     inText: false,
     lastError: "",
     failedTry: null,
+    retrying: null,
+    over: false,
   };
   const objects = { stdout: prettyObjects(), stderr: prettyObjects() };
   return {
@@ -49,7 +55,12 @@ export function geminiReader(now: () => number): OutputReader {
       if (line === undefined) return text.trim() === "" ? [] : [{ type: "unknown" }];
       return stringIn(line, "type") === undefined ? whole(state, line, text) : streamed(state, line, text);
     },
-    end: () => [],
+    end: () => {
+      const { retrying, over } = state;
+      return retrying === null || over
+        ? []
+        : [{ type: "turn_ended", result: "interrupted", trouble: retrying }];
+    },
   };
 }
 
@@ -62,6 +73,8 @@ function prettyObjects(): (text: string) => string | null {
       lines = [];
       size = 0;
     }
+    // Within the object every line is indented.
+    else if (text !== "}" && !text.startsWith(" ")) lines = null;
     if (lines === null) return null;
     lines.push(text);
     size += text.length;
@@ -75,6 +88,7 @@ function prettyObjects(): (text: string) => string | null {
 function streamed(state: State, line: JsonObject, text: string): readonly EngineEvent[] {
   const { inText } = state;
   state.inText = false;
+  state.retrying = null;
   switch (stringIn(line, "type") ?? "") {
     case "init":
       return named(state, line, text);
@@ -92,6 +106,7 @@ function streamed(state: State, line: JsonObject, text: string): readonly Engine
       state.lastError = stringIn(line, "message") ?? "";
       return [{ type: "notice", message: state.lastError }];
     case "result": {
+      state.over = true;
       const stats = objectIn(line, "stats");
       const input = numberIn(stats, "input_tokens") ?? 0;
       const output = numberIn(stats, "output_tokens") ?? 0;
@@ -111,6 +126,7 @@ function whole(state: State, object: JsonObject, text: string): readonly EngineE
   const error = objectIn(object, "error");
   const response = stringIn(object, "response");
   if (error === undefined && response === undefined) return [{ type: "unknown" }];
+  state.over = true;
   const ids = named(state, object, text);
   if (error !== undefined) return [...ids, failed(state, error)];
   const tokens = tokensOf(object);
@@ -145,6 +161,7 @@ function retried(state: State, text: string): readonly EngineEvent[] {
   if (failedTry === null || (delay === undefined && !text.includes("Retrying with backoff"))) return [];
   state.failedTry = null;
   const trouble = troubleOf(failedTry, state.now(), { patterns: PATTERNS });
+  state.retrying = trouble;
   return [{ type: "retry", trouble, ...(delay === undefined ? {} : { delayMs: Number(delay) }) }];
 }
 

@@ -30,6 +30,7 @@ function approval(fixed?: string): Guard {
 /** `gemini --help` of 0.61.0 and the hidden options of its source. The parser also takes every name in camel case. */
 const grammar: Grammar = {
   strictValues: true,
+  flagWords: true,
   options: [
     { names: ["--approval-mode", "--approvalMode"], takes: "value", guard: approval() },
     { names: ["--yolo", "-y"], takes: "none", guard: approval("yolo") },

@@ -10,6 +10,7 @@ import {
   keepNative,
   lastWins,
   override,
+  type Parsed,
   parseArgs,
   render,
   splitForResume,
@@ -120,6 +121,14 @@ describe("parseArgs", () => {
   test("a strict engine takes no value that begins with a dash", () => {
     const strict: Grammar = { ...grammar, strictValues: true };
     expect(parseArgs(strict, ["-m", "-q"]).options.map(({ raw }) => raw)).toEqual([["-m"], ["-q"]]);
+  });
+
+  test("true and false belong to a flag where the engine reads them so", () => {
+    const loose: Grammar = { ...grammar, flagWords: true };
+    const flags = ({ options, words }: Parsed) => [options.map(({ raw }) => raw), words];
+    expect(flags(parseArgs(loose, ["--quiet", "false", "hi"]))).toEqual([[["--quiet", "false"]], ["hi"]]);
+    expect(flags(parseArgs(loose, ["--quiet", "hi"]))).toEqual([[["--quiet"]], ["hi"]]);
+    expect(flags(parseArgs(grammar, ["--quiet", "false"]))).toEqual([[["--quiet"]], ["false"]]);
   });
 
   test("loses and invents no argument", () => {

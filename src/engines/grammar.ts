@@ -44,6 +44,8 @@ export interface Grammar {
   readonly commands: Readonly<Record<string, readonly string[]>>;
   /** A word that begins with a dash is never taken as an option's value. */
   readonly strictValues?: true;
+  /** `true` or `false` after an option that takes no value is its value, as yargs reads it. */
+  readonly flagWords?: true;
 }
 
 /** One option as it was typed. `raw` is what is rendered; `values` what was understood. */
@@ -281,7 +283,10 @@ function match(grammar: Grammar, arg: string): readonly Match[] {
 }
 
 function valuesFor(grammar: Grammar, { spec, attached }: Match, rest: readonly string[]): readonly string[] {
-  if (spec === null || attached !== null || spec.takes === "none") return [];
+  if (spec === null || attached !== null) return [];
+  if (spec.takes === "none") {
+    return grammar.flagWords === true && /^(?:true|false)$/.test(rest[0] ?? "") ? rest.slice(0, 1) : [];
+  }
   // A required value is the next word whatever it looks like, unless the engine's parser is strict.
   const [first] = rest;
   const required = spec.takes === "value" && grammar.strictValues === undefined;

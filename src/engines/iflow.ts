@@ -26,6 +26,7 @@ function mode(name: string): Guard {
 /** From the vendor's documentation and the CLI it was forked from. */
 const grammar: Grammar = {
   strictValues: true,
+  flagWords: true,
   options: [
     { names: ["--model", "-m"], takes: "value" },
     { names: ["--prompt", "-p"], takes: "value", bears: "prompt" },

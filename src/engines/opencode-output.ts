@@ -38,6 +38,8 @@ interface State {
   announced: boolean;
   finish: string | null;
   error: Trouble | null;
+  /** What OpenCode was last trying to get past. */
+  retrying: Trouble | null;
   input: number;
   output: number;
 }
@@ -54,6 +56,7 @@ export function opencodeReader(now: () => number): OutputReader {
     announced: false,
     finish: null,
     error: null,
+    retrying: null,
     input: 0,
     output: 0,
   };
@@ -102,11 +105,8 @@ function translate(state: State, line: JsonObject): readonly EngineEvent[] | nul
 
 /** A step that begins again without having finished is a broken connection: OpenCode asks the model once more. */
 function stepStarted(state: State): readonly EngineEvent[] {
-  if (state.inStep) {
-    return [
-      { type: "retry", trouble: { kind: "network", message: "The connection broke; OpenCode tries again." } },
-    ];
-  }
+  if (state.inStep)
+    return again(state, { kind: "network", message: "The connection broke; OpenCode tries again." });
   state.inStep = true;
   if (state.started) return [];
   state.started = true;
@@ -133,6 +133,7 @@ function stepFinished(state: State, part: JsonObject | undefined): readonly Engi
   const tokens = objectIn(part, "tokens");
   state.inStep = false;
   state.announced = false;
+  state.retrying = null;
   state.finish = stringIn(part, "reason") ?? null;
   // A context that overflowed may have been compacted and the turn carried on.
   if (state.finish === "stop") state.error = null;
@@ -211,8 +212,13 @@ function begins(state: State, rest: string): readonly EngineEvent[] {
 function retrying(state: State, rest: string): readonly EngineEvent[] {
   const message = /error\.error="((?:[^"\\]|\\.)*)"/.exec(rest)?.[1] ?? "";
   const trouble = troubleOf(message, state.now(), { patterns: PATTERNS });
-  const again = ["rate_limited", "overloaded", "network", "quota"].includes(trouble.kind);
-  return again && / small=false /.test(rest) ? [{ type: "retry", trouble }] : [];
+  const passing = ["rate_limited", "overloaded", "network", "quota"].includes(trouble.kind);
+  return passing && rest.includes(" small=false ") ? again(state, trouble) : [];
+}
+
+function again(state: State, trouble: Trouble): readonly EngineEvent[] {
+  state.retrying = trouble;
+  return [{ type: "retry", trouble }];
 }
 
 function saidToPeople(state: State, text: string): readonly EngineEvent[] {
@@ -233,6 +239,9 @@ function ended(state: State, { code }: Exit): readonly EngineEvent[] {
     { type: "turn_ended", result: "failed", trouble },
   ];
   if (state.error !== null) return failed(state.error);
+  if (code !== 0 && state.retrying !== null) {
+    return [{ type: "turn_ended", result: "interrupted", trouble: state.retrying }];
+  }
   if (code !== 0 || state.finish === null) return [];
   if (state.finish === "stop" && state.answered) return [{ type: "turn_ended", result: "completed" }];
   const other = (message: string) => failed({ kind: "other", message });

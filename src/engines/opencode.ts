@@ -24,6 +24,7 @@ const FIXED: Guard = { rank: () => null };
 /** `opencode --help` and `opencode run --help` of 1.18.33. */
 const grammar: Grammar = {
   strictValues: true,
+  flagWords: true,
   options: [
     { names: ["--model", "-m"], takes: "value" },
     { names: ["--agent"], takes: "value", guard: FIXED },
@@ -171,6 +172,13 @@ function headless(ask: Ask, message: string, all: AttemptOptions): Command {
 }
 
 function inUi(ask: Ask, all: AttemptOptions): Command {
+  if (ask.message !== null && ask.session !== null) {
+    // OpenCode 1.18 ignores `--prompt` beside `--session`.
+    throw new Fault(
+      "engine_cannot",
+      "OpenCode's UI takes no message for a conversation that exists: leave the message out and type it there.",
+    );
+  }
   const isDir = (option: Given) => option.spec?.names[0] === "--dir";
   const { options, report, given } = rewrite(all, isDir);
   const directory = valueOf(given, "--dir") ?? null;

@@ -1,0 +1,499 @@
+import { describe, expect, test } from "vitest";
+import { fakeFiles } from "../../test/session-files.ts";
+import { Fault } from "../core/faults.ts";
+import type { Ask } from "./engine.ts";
+import { gemini } from "./gemini.ts";
+
+const UUID = "1a2b3c4d-5e6f-4a1b-8c2d-3e4f5a6b7c8d";
+const CHOSEN = "1a2b3c4_-5e6f-4a1b-8c2d-3e4f5a6b7c8d";
+
+function ask(given: readonly string[], more: Partial<Ask> = {}): Ask {
+  return {
+    kind: "start",
+    interactive: false,
+    message: "hello",
+    session: more.kind === "resume" ? CHOSEN : UUID,
+    forkTo: null,
+    given,
+    givenHasNoPrompt: more.message !== null && (more.kind ?? "start") === "start",
+    native: [],
+    cwd: "/home/user/work",
+    tag: "reprise-1a2b3c4d-1",
+    trustCwd: false,
+    ...more,
+  };
+}
+
+function outcome(asked: Ask): readonly string[] | string {
+  try {
+    return gemini.command(asked).args;
+  } catch (error) {
+    if (error instanceof Fault) return error.code;
+    throw error;
+  }
+}
+
+const START = ["--session-id", CHOSEN, "-o", "stream-json"];
+const RESUME = [`--resume=${CHOSEN}`, "-o", "stream-json"];
+
+describe("start with a message", () => {
+  const cases: Record<string, [given: string[], args: readonly string[] | string]> = {
+    "nothing given": [[], START],
+    "an option with a value": [
+      ["-m", "x"],
+      [...START, "-m", "x"],
+    ],
+    "an option with = ": [["--model=x"], [...START, "--model=x"]],
+    "options keep their order": [
+      ["-y", "--debug", "--include-directories", "/a", "--include-directories=/b"],
+      [...START, "-y", "--debug", "--include-directories", "/a", "--include-directories=/b"],
+    ],
+    "unknown options keep their order and values": [
+      ["--new", "v", "-d", "--other=1", "-Z"],
+      [...START, "--new", "v", "-d", "--other=1", "-Z"],
+    ],
+    "an output format of the user's stands": [
+      ["-o", "json"],
+      ["--session-id", CHOSEN, "-o", "json"],
+    ],
+    "a session of the user's stands": [
+      ["--session-id", "mine-00001"],
+      ["-o", "stream-json", "--session-id", "mine-00001"],
+    ],
+    "a resume of the user's stands": [
+      ["-r", "latest"],
+      ["-o", "stream-json", "-r", "latest"],
+    ],
+    "a prompt option is a second message": [["-p", "hi"], "usage"],
+    "a prompt option with = is a second message": [["-p=hi"], "usage"],
+    "an interactive prompt is a second message": [["-i", "hi"], "usage"],
+    "words are a second message": [["fix", "the", "test"], "usage"],
+    "words after -- are a second message": [["-m", "x", "--", "-fix"], "usage"],
+    "a value is missing at the end": [["-d", "--model"], "usage"],
+    "a value is missing before an option": [["--model", "-d"], "usage"],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [given, args]) => {
+    expect(outcome(ask(given))).toEqual(args);
+  });
+});
+
+describe("resume with a message", () => {
+  const cases: Record<string, [given: string[], args: readonly string[] | string]> = {
+    "nothing given": [[], RESUME],
+    "options before the prompt": [
+      ["-m", "x", "-p", "hi"],
+      [...RESUME, "-m", "x"],
+    ],
+    "options after the prompt": [
+      ["-p", "hi", "-m", "x"],
+      [...RESUME, "-m", "x"],
+    ],
+    "options around the prompt": [
+      ["-d", "-p", "hi", "--model=x"],
+      [...RESUME, "-d", "--model=x"],
+    ],
+    "a prompt with = ": [
+      ["-m", "x", "-p=hi", "-y"],
+      [...RESUME, "-m", "x", "-y"],
+    ],
+    "a long prompt option": [
+      ["--prompt=hi you", "-y"],
+      [...RESUME, "-y"],
+    ],
+    "an interactive prompt": [
+      ["-i", "hi", "-y"],
+      [...RESUME, "-y"],
+    ],
+    "a prompt of several words": [
+      ["-y", "fix", "the", "test", "-m", "x"],
+      [...RESUME, "-y", "-m", "x"],
+    ],
+    "a prompt after --": [
+      ["-y", "--", "-fix", "it"],
+      [...RESUME, "-y"],
+    ],
+    "an old session": [
+      ["--resume", "old-session", "-m", "x"],
+      [...RESUME, "-m", "x"],
+    ],
+    "-r latest": [["-r", "latest", "-p", "hi"], RESUME],
+    "a bare --resume": [
+      ["-m", "x", "--resume"],
+      [...RESUME, "-m", "x"],
+    ],
+    "--resume=5": [
+      ["--resume=5", "-d"],
+      [...RESUME, "-d"],
+    ],
+    "an id chosen by the user": [
+      ["--session-id", "mine-00001", "-d"],
+      [...RESUME, "-d"],
+    ],
+    "a session file": [
+      ["--session-file=/a.jsonl", "-d"],
+      [...RESUME, "-d"],
+    ],
+    "camel case": [
+      ["--sessionId=mine-00001", "--outputFormat", "json", "-d"],
+      [...RESUME, "-d"],
+    ],
+    "an output format": [["-o", "text", "-p", "hi"], RESUME],
+    "an output format with = ": [
+      ["--output-format=json", "-m", "x"],
+      [...RESUME, "-m", "x"],
+    ],
+    "repeated options stay repeated": [
+      ["--allowed-tools", "a", "--policy=p", "--allowed-tools=b"],
+      [...RESUME, "--allowed-tools", "a", "--policy=p", "--allowed-tools=b"],
+    ],
+    "of a repeated single option the last counts": [
+      ["-m", "x", "--model", "y"],
+      [...RESUME, "--model", "y"],
+    ],
+    "rights are given again": [
+      ["--approval-mode", "auto_edit", "-s", "--skip-trust", "-e", "none"],
+      [...RESUME, "--approval-mode", "auto_edit", "-s", "--skip-trust", "-e", "none"],
+    ],
+    "flags written together": [
+      ["-dy", "-p", "hi"],
+      [...RESUME, "-d", "-y"],
+    ],
+    "unknown options in order": [
+      ["--new", "v", "-p", "hi", "--other=1", "--flag"],
+      [...RESUME, "--new", "v", "--other=1", "--flag"],
+    ],
+    "the word after an unknown option is its value when the prompt is elsewhere": [
+      ["hi", "--new", "v"],
+      [...RESUME, "--new", "v"],
+    ],
+    "the only word is the prompt": [
+      ["--new", "hi"],
+      [...RESUME, "--new"],
+    ],
+    "a value is missing at the end": [["-p", "hi", "--model"], "option_unkept"],
+    "a worktree cannot be made again": [["-w", "x"], "option_unkept"],
+    "ACP cannot be resumed": [["--acp"], "option_unkept"],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [given, args]) => {
+    expect(outcome(ask(given, { kind: "resume" }))).toEqual(args);
+  });
+});
+
+describe("native options of one attempt", () => {
+  const cases: Record<string, [given: string[], native: string[], args: readonly string[] | string]> = {
+    "a model replaces the model": [["-m", "x", "-d"], ["--model=y"], [...RESUME, "-d", "--model=y"]],
+    "a narrower mode replaces -y": [
+      ["-y"],
+      ["--approval-mode", "plan"],
+      [...RESUME, "--approval-mode", "plan"],
+    ],
+    "the same mode": [["-y"], ["--approval-mode=yolo"], [...RESUME, "--approval-mode=yolo"]],
+    "-y is wider": [["--approval-mode", "auto_edit"], ["-y"], "would_widen"],
+    "a mode where none was given": [[], ["--approval-mode=default"], "would_widen"],
+    "the narrowest mode where none was given": [
+      [],
+      ["--approval-mode=plan"],
+      [...RESUME, "--approval-mode=plan"],
+    ],
+    "an unknown mode": [["-y"], ["--approval-mode=new"], "would_widen"],
+    "a sandbox may be asked for": [[], ["--sandbox"], [...RESUME, "--sandbox"]],
+    "a sandbox may not be left": [["-s"], ["--sandbox=false"], "would_widen"],
+    "a default sandbox may not be left": [[], ["--sandbox=false"], "would_widen"],
+    "another directory": [["--include-directories", "/a"], ["--include-directories", "/b"], "would_widen"],
+    "the same directory": [
+      ["--include-directories", "/a"],
+      ["--include-directories", "/a"],
+      [...RESUME, "--include-directories", "/a"],
+    ],
+    "another tool": [[], ["--allowed-tools=run_shell_command"], "would_widen"],
+    "a policy": [[], ["--policy", "/p"], "would_widen"],
+    "one more server": [["--allowed-mcp-server-names", "a"], ["--allowed-mcp-server-names=b"], "would_widen"],
+    trust: [[], ["--skip-trust"], "would_widen"],
+    "an option nobody knows": [[], ["--new"], "would_widen"],
+    "a session": [[], ["--session-id=x1"], "usage"],
+    "an output format": [[], ["-o", "text"], "usage"],
+    "a word": [[], ["hi"], "usage"],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [given, native, args]) => {
+    expect(outcome(ask(given, { kind: "resume", native }))).toEqual(args);
+  });
+});
+
+test("the second and the third resume carry what the first start was given", () => {
+  const given = ["-m", "x", "--new", "v", "-y", "--include-directories=/a", "--include-directories=/b", "-d"];
+  const first = gemini.command(ask(given));
+  const resumes = [1, 2, 3].map(() => gemini.command(ask(given, { kind: "resume", givenHasNoPrompt: true })));
+  expect(first.args).toEqual([...START, ...given]);
+  expect(resumes.map(({ args }) => args)).toEqual([1, 2, 3].map(() => [...RESUME, ...given]));
+  expect(resumes[2]?.options).toEqual({
+    kept: ["-m x", "--new v", "-y", "--include-directories=/a", "--include-directories=/b", "-d"],
+    dropped: [],
+    rewritten: [],
+  });
+});
+
+test("a headless resume, whole", () => {
+  const given = ["-p", "hi", "-o", "json", "-m", "x", "two", "words"];
+  expect(gemini.command(ask(given, { kind: "resume", message: "-x\ny", trustCwd: true }))).toEqual({
+    args: [...RESUME, "-m", "x"],
+    stdin: "-x\ny",
+    env: { GEMINI_CLI_NO_RELAUNCH: "1", GEMINI_CLI_TRUST_WORKSPACE: "true" },
+    headless: true,
+    structured: true,
+    expects: CHOSEN,
+    options: { kept: ["-m x"], dropped: ["-p hi", "-o json", '"two words"'], rewritten: [] },
+  });
+});
+
+test("native arguments without a message are untouched", () => {
+  const given = ["-p", "hi", "--resume", UUID, "-m", "x", "-o", "json"];
+  expect(gemini.command(ask(given, { message: null }))).toEqual({
+    args: given,
+    stdin: null,
+    env: { GEMINI_CLI_NO_RELAUNCH: "1" },
+    headless: true,
+    structured: true,
+    expects: UUID,
+    options: { kept: given, dropped: [], rewritten: [] },
+  });
+});
+
+describe("the UI", () => {
+  const cases: Record<string, [asked: Ask, args: readonly string[]]> = {
+    "a start": [ask([], { message: null, interactive: true }), ["--session-id", CHOSEN]],
+    "a start with a message": [
+      ask(["-m", "x"], { message: "-go", interactive: true }),
+      ["--session-id", CHOSEN, "-m", "x", "--prompt-interactive=-go"],
+    ],
+    "a resume": [
+      ask(["-m", "x", "-o", "json"], { kind: "resume", message: null, interactive: true }),
+      [`--resume=${CHOSEN}`, "-m", "x"],
+    ],
+    "a resume with a message": [
+      ask(["-i", "old"], { kind: "resume", message: "go on", interactive: true }),
+      [`--resume=${CHOSEN}`, "--prompt-interactive=go on"],
+    ],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [asked, args]) => {
+    const command = gemini.command(asked);
+    expect([command.args, command.headless, command.structured, command.stdin]).toEqual([
+      args,
+      false,
+      false,
+      null,
+    ]);
+  });
+
+  test.each([
+    [[], true],
+    [["-m", "x"], true],
+    [["fix it"], true],
+    [["-i", "fix it"], true],
+    [["-r", "latest"], true],
+    [["-p", "hi"], false],
+    [["-p=hi"], false],
+    [["--version"], false],
+    [["--list-sessions"], false],
+    [["--acp"], false],
+    [["-d", "mcp", "list"], false],
+  ])("%j opens it: %s", (args, opens) => {
+    expect(gemini.opensUi(args)).toBe(opens);
+  });
+});
+
+describe("session ids", () => {
+  test("a chosen id cannot be swept away with its empty twin", () => {
+    expect(gemini.command(ask([])).expects).toBe(CHOSEN);
+    expect(CHOSEN).toMatch(gemini.session.format);
+    expect(gemini.command(ask([], { session: CHOSEN })).expects).toBe(CHOSEN);
+  });
+
+  test("a resume of one that can be swept away warns", () => {
+    expect(gemini.command(ask([], { kind: "resume", session: UUID })).warnings?.[0]).toContain(
+      "sessionRetention",
+    );
+    expect(gemini.command(ask([], { kind: "resume" })).warnings).toBeUndefined();
+  });
+
+  test.each(["", "latest", "7", "a b", "--x"])("%j is refused", (session) => {
+    expect(outcome(ask([], { kind: "resume", session }))).toBe("session_unknown");
+  });
+
+  test("a fork is refused", () => {
+    expect(outcome(ask([], { kind: "fork" }))).toBe("engine_cannot");
+  });
+
+  test("a fresh start leaves the old prompt and session out", () => {
+    expect(outcome(ask(["-r", "old-one", "-m", "x", "-p", "hi"], { kind: "fresh" }))).toEqual([
+      ...START,
+      "-m",
+      "x",
+    ]);
+  });
+});
+
+test.each([
+  [{ HOME: "/h" }, "/h/.gemini"],
+  [{ HOME: "/h", GEMINI_CLI_HOME: "/g" }, "/g/.gemini"],
+  [{ HOME: "/h", GEMINI_CLI_HOME: "" }, "/h/.gemini"],
+  [{}, null],
+])("home of %j", (env, home) => {
+  expect(gemini.home(env)).toBe(home);
+  if (home !== null) expect(gemini.home(gemini.homeEnv(home))).toBe(home);
+});
+
+test("version", () => {
+  expect(["0.61.0\n", "noise\nv0.62.0-preview.1\n", "none"].map((text) => gemini.version(text))).toEqual([
+    "0.61.0",
+    "0.62.0-preview.1",
+    null,
+  ]);
+});
+
+describe("output", () => {
+  const read = (lines: readonly string[]) => {
+    const reader = gemini.reader(() => 0);
+    return [
+      ...lines.flatMap((line) => reader.line("stdout", line)),
+      ...reader.end({ code: 0, signal: null }),
+    ];
+  };
+
+  const INIT = `{"type":"init","timestamp":"2026-11-15T02:35:48.997Z","session_id":"${UUID}","model":"m"}`;
+
+  test("an object without end does not swallow the events after it", () => {
+    expect(read(["{", '  "x": 1,', INIT])).toEqual([{ type: "session", session: UUID }]);
+  });
+
+  test("a retry that is read after the end does not reopen the turn", () => {
+    const reader = gemini.reader(() => 0);
+    reader.line("stdout", '{"type":"result","status":"success"}');
+    reader.line("stderr", "Attempt 1 failed: x. Retrying after 10ms...");
+    expect(reader.end({ code: 0, signal: null })).toEqual([]);
+  });
+
+  test("an object that is too long is given up", () => {
+    const long = '  "x": "'.padEnd(70_000, "x");
+    const end = ['  "session_id": "aaaaaaaa-1",', '  "response": "x"', "}"];
+    expect(read(["{", ...Array.from({ length: 16 }, () => long), ...end])).toEqual(
+      Array.from({ length: 4 }, () => ({ type: "unknown" })),
+    );
+  });
+
+  test.each([
+    ["an id named twice", `{"type":"init","session_id":"${UUID}","session_id":"other-id"}`],
+    ["an id in another format", '{"type":"init","session_id":"../x"}'],
+    ["an id below the top", `{"type":"new","init":{"session_id":"${UUID}"}}`],
+  ])("%s does not count", (_name, line) => {
+    expect(read([line])).toEqual([{ type: "unknown" }]);
+  });
+});
+
+describe("the store", () => {
+  const HOME = "/h/.gemini";
+  const chats = `${HOME}/tmp/work/chats`;
+  const first = (id: string) =>
+    `{"sessionId":"${id}","projectHash":"p","startTime":"2026-11-15T05:05:41.821Z","kind":"main"}`;
+  const context =
+    '{"$set":{"messages":[{"id":"c","type":"user","content":[{"text":"<session_context>\\nx"}]}]}}';
+  const user = '{"id":"u","type":"user","content":[{"text":"fix  the\\ntest"}]}';
+  const tree = {
+    [`${HOME}/projects.json`]: '{"projects":{"/home/user/work":"work","/home/user/gone":"taken"}}',
+    [`${HOME}/tmp/work/.project_root`]: "/home/user/work",
+    [`${HOME}/tmp/taken/.project_root`]: "/home/user/other",
+    [`${HOME}/tmp/taken-1/.project_root`]: "/home/user/gone\n",
+    [`${HOME}/tmp/taken-1/chats/session-2026-11-15T05-05-gggggggg.jsonl`]: `${first("gggggggg-1")}\n${user}\n`,
+    [`${chats}/session-2026-11-15T05-05-aaaaaaaa.jsonl`]: [first("aaaaaaaa-1"), context, user].join("\n"),
+    [`${chats}/session-2026-11-15T05-06-aaaaaaaa.jsonl`]: first("aaaaaaaa-1"),
+    [`${chats}/session-2026-11-15T05-05-bbbbbbbb.jsonl`]: [first("bbbbbbbb-1"), context, user, context].join(
+      "\n",
+    ),
+    [`${chats}/session-2026-11-15T05-05-cccccccc.jsonl`]: '{"sessionId":"cccc',
+    [`${chats}/session-2026-11-15T05-05-dddddddd.jsonl`]: [
+      first("dddddddd-1"),
+      user,
+      '{"$rewindTo":"u"}',
+    ].join("\n"),
+  };
+  const where = { home: HOME, cwd: "/home/user/work" };
+
+  const cases: Record<string, [session: string, cwd: string, then: unknown]> = {
+    "a session beside its empty twin": [
+      "aaaaaaaa-1",
+      where.cwd,
+      {
+        state: "present",
+        files: [
+          {
+            path: `${chats}/session-2026-11-15T05-05-aaaaaaaa.jsonl`,
+            restoreTo: "tmp/work/chats/session-2026-11-15T05-05-aaaaaaaa.jsonl",
+          },
+        ],
+        cwd: where.cwd,
+        updatedAtMs: 6000,
+      },
+    ],
+    "another id with the same eight characters": [
+      "aaaaaaaa-2",
+      where.cwd,
+      { state: "absent", searched: chats },
+    ],
+    "a first turn that failed": [
+      "bbbbbbbb-1",
+      where.cwd,
+      {
+        state: "unusable",
+        path: `${chats}/session-2026-11-15T05-05-bbbbbbbb.jsonl`,
+        why: "the conversation never began: its first turn failed and Gemini took the message back",
+        damaged: false,
+      },
+    ],
+    "a damaged file": [
+      "cccccccc-1",
+      where.cwd,
+      {
+        state: "unusable",
+        path: `${chats}/session-2026-11-15T05-05-cccccccc.jsonl`,
+        why: "its first line cannot be read",
+        damaged: true,
+      },
+    ],
+    "another directory": [
+      "aaaaaaaa-1",
+      "/home/user/other",
+      { state: "absent", searched: `${HOME}/tmp/taken/chats` },
+    ],
+    "a directory nobody knows": ["aaaaaaaa-1", "/usr", { state: "absent", searched: `${HOME}/tmp` }],
+  };
+  test.each(Object.entries(cases))("%s", async (_name, [session, cwd, then]) => {
+    expect(await gemini.locate(session, { home: HOME, cwd }, fakeFiles(tree))).toEqual(then);
+  });
+
+  test("a rewound conversation never began", async () => {
+    expect(await gemini.locate("dddddddd-1", where, fakeFiles(tree))).toMatchObject({ state: "unusable" });
+  });
+
+  test("a registry that a marker contradicts is not believed", async () => {
+    const found = await gemini.locate("gggggggg-1", { home: HOME, cwd: "/home/user/gone" }, fakeFiles(tree));
+    expect(found).toMatchObject({ state: "present", cwd: "/home/user/gone" });
+  });
+
+  test("sessions of a directory and of all", async () => {
+    const here = await gemini.sessions(where, fakeFiles(tree));
+    expect(here).toEqual([
+      {
+        id: "aaaaaaaa-1",
+        cwd: where.cwd,
+        path: `${chats}/session-2026-11-15T05-05-aaaaaaaa.jsonl`,
+        createdAtMs: Date.parse("2026-11-15T05:05:41.821Z"),
+        updatedAtMs: 6000,
+        title: "fix the test",
+      },
+    ]);
+    const all = await gemini.sessions({ home: HOME, cwd: null }, fakeFiles(tree));
+    expect(all.map(({ id, cwd }) => [id, cwd])).toEqual([
+      ["aaaaaaaa-1", "/home/user/work"],
+      ["gggggggg-1", "/home/user/gone"],
+    ]);
+  });
+});

@@ -1,0 +1,430 @@
+import { describe, expect, test } from "vitest";
+import { fakeFiles } from "../../test/session-files.ts";
+import { Fault } from "../core/faults.ts";
+import type { Ask, Row, SessionFiles } from "./engine.ts";
+import { opencode } from "./opencode.ts";
+
+const ID = "ses_e22d9232bffeeGCHNmGWFLaPTI";
+const CWD = "/home/user/work";
+const TAG = "reprise-1a2b3c4d-1";
+
+function ask(given: readonly string[], more: Partial<Ask> = {}): Ask {
+  const kind = more.kind ?? "start";
+  return {
+    kind,
+    interactive: false,
+    message: "hello",
+    session: kind === "resume" || kind === "fork" ? ID : null,
+    forkTo: null,
+    given,
+    givenHasNoPrompt: kind === "start",
+    native: [],
+    cwd: CWD,
+    tag: TAG,
+    trustCwd: false,
+    ...more,
+  };
+}
+
+function outcome(asked: Ask): readonly string[] | string {
+  try {
+    return opencode.command(asked).args;
+  } catch (error) {
+    if (error instanceof Fault) return error.code;
+    throw error;
+  }
+}
+
+const START = ["run", "--format", "json", "--dir", CWD, "--title", TAG, "--print-logs"];
+const RESUME = ["run", "--format", "json", `--session=${ID}`, "--dir", CWD, "--print-logs"];
+
+describe("start with a message", () => {
+  const cases: Record<string, [given: string[], args: readonly string[] | string]> = {
+    "nothing given": [[], START],
+    "the sub-command alone": [["run"], START],
+    "an option with a value": [
+      ["-m", "p/x"],
+      [...START, "-m", "p/x"],
+    ],
+    "options before and after the sub-command": [
+      ["--pure", "run", "--model=p/x", "--auto"],
+      [...START, "--pure", "--model=p/x", "--auto"],
+    ],
+    "unknown options keep their order and values": [
+      ["--new", "v", "--auto", "--other=1"],
+      [...START, "--new", "v", "--auto", "--other=1"],
+    ],
+    "a title of the user's stands": [
+      ["--title", "mine"],
+      ["run", "--format", "json", "--dir", CWD, "--print-logs", "--title", "mine"],
+    ],
+    "a directory of the user's stands": [
+      ["--dir", "sub", "--auto"],
+      ["run", "--format", "json", "--dir", "sub", "--title", TAG, "--print-logs", "--auto"],
+    ],
+    "a format of the user's stands": [
+      ["--format", "default"],
+      ["run", "--dir", CWD, "--title", TAG, "--print-logs", "--format", "default"],
+    ],
+    "logs are asked for once": [
+      ["--print-logs", "--log-level", "DEBUG"],
+      ["run", "--format", "json", "--dir", CWD, "--title", TAG, "--print-logs", "--log-level", "DEBUG"],
+    ],
+    "files take every word": [
+      ["-f", "a.txt", "b.txt"],
+      [...START, "-f", "a.txt", "b.txt"],
+    ],
+    "a command takes the message": [
+      ["--command", "review"],
+      [...START, "--command", "review"],
+    ],
+    "words are a second message": [["run", "fix", "it"], "usage"],
+    "words after -- are a second message": [["--auto", "--", "-x"], "usage"],
+    "a prompt is a second message": [["--prompt=hi"], "usage"],
+    "another sub-command": [["serve"], "usage"],
+    "a value is missing": [["--auto", "--model"], "usage"],
+    "a dash is no value": [["--title", "--auto"], "usage"],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [given, args]) => {
+    expect(outcome(ask(given))).toEqual(args);
+  });
+});
+
+describe("resume with a message", () => {
+  const cases: Record<string, [given: string[], args: readonly string[] | string]> = {
+    "nothing given": [[], RESUME],
+    "options before the prompt": [
+      ["run", "-m", "p/x", "fix it"],
+      [...RESUME, "-m", "p/x"],
+    ],
+    "options after the prompt": [
+      ["run", "fix", "it", "-m", "p/x"],
+      [...RESUME, "-m", "p/x"],
+    ],
+    "options around the prompt": [
+      ["run", "--auto", "fix", "--variant=high", "it", "--thinking"],
+      [...RESUME, "--auto", "--variant=high", "--thinking"],
+    ],
+    "options before the sub-command": [
+      ["--pure", "run", "hi", "--auto"],
+      [...RESUME, "--pure", "--auto"],
+    ],
+    "a prompt after --": [
+      ["run", "--auto", "--", "-fix", "it"],
+      [...RESUME, "--auto"],
+    ],
+    "-s old": [
+      ["run", "-s", "old", "hi", "--auto"],
+      [...RESUME, "--auto"],
+    ],
+    "--session=old": [["run", "--session=ses_old", "hi"], RESUME],
+    "--continue": [
+      ["run", "--continue", "-m", "p/x", "hi"],
+      [...RESUME, "-m", "p/x"],
+    ],
+    "-c --fork": [
+      ["run", "-c", "--fork", "hi", "--auto"],
+      [...RESUME, "--auto"],
+    ],
+    "flags written together": [
+      ["run", "-cm", "p/x", "hi"],
+      [...RESUME, "-m", "p/x"],
+    ],
+    "a format": [
+      ["run", "--format", "default", "hi", "--auto"],
+      [...RESUME, "--auto"],
+    ],
+    "--format=json": [["run", "--format=json", "hi"], RESUME],
+    "logs are asked for once": [["run", "--print-logs", "hi"], RESUME],
+    "a title is for the first turn": [
+      ["run", "--title", "mine", "--auto", "hi"],
+      [...RESUME, "--auto"],
+    ],
+    "files are for the first turn": [
+      ["run", "hi", "-f", "a", "b", "--auto"],
+      [...RESUME, "--auto"],
+    ],
+    "a command is for the first turn": [["run", "--command", "review", "hi"], RESUME],
+    "the first start's directory": [
+      ["run", "--dir", "/home/user/sub", "hi", "--auto"],
+      ["run", "--format", "json", `--session=${ID}`, "--dir", "/home/user/sub", "--print-logs", "--auto"],
+    ],
+    "rights are given again": [
+      ["run", "--agent", "plan", "--auto", "--share", "hi"],
+      [...RESUME, "--agent", "plan", "--auto", "--share"],
+    ],
+    "unknown options in order": [
+      ["run", "--new", "v", "--other=1", "hi", "--flag"],
+      [...RESUME, "--new", "v", "--other=1", "--flag"],
+    ],
+    "the UI's own options are left out": [
+      ["--mini", "--prompt", "hi", "--hostname=h", "-m", "p/x"],
+      [...RESUME, "-m", "p/x"],
+    ],
+    "a project directory of the UI is left out": [
+      ["/home/user/work", "-m", "p/x"],
+      [...RESUME, "-m", "p/x"],
+    ],
+    "of a repeated option the last counts": [
+      ["run", "-m", "p/x", "--model=p/y", "hi"],
+      [...RESUME, "--model=p/y"],
+    ],
+    "a value is missing at the end": [["run", "hi", "--model"], "option_unkept"],
+    "another server cannot be resumed": [["run", "--attach", "http://h:1", "hi"], "option_unkept"],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [given, args]) => {
+    expect(outcome(ask(given, { kind: "resume" }))).toEqual(args);
+  });
+
+  test.each(["", "x", "ses_", "ses_../../x", "--auto", null])("the id %j is refused", (session) => {
+    expect(outcome(ask([], { kind: "resume", session }))).toBe("session_unknown");
+  });
+});
+
+describe("native options of one attempt", () => {
+  const cases: Record<string, [given: string[], native: string[], args: readonly string[] | string]> = {
+    "a model replaces the model": [
+      ["-m", "p/x", "--auto"],
+      ["-m", "p/y"],
+      [...RESUME, "--auto", "-m", "p/y"],
+    ],
+    "a file for this turn": [["run", "-f", "a", "--auto"], ["--file=b"], [...RESUME, "--auto", "--file=b"]],
+    "--auto is wider": [[], ["--auto"], "would_widen"],
+    "--auto again": [["--auto"], ["--auto"], [...RESUME, "--auto"]],
+    "another agent": [["--agent=plan"], ["--agent=build"], "would_widen"],
+    "an agent where none was given": [[], ["--agent=plan"], "would_widen"],
+    "the same agent": [["--agent=plan"], ["--agent", "plan"], [...RESUME, "--agent", "plan"]],
+    "another directory": [[], ["--dir", "/"], "would_widen"],
+    sharing: [[], ["--share"], "would_widen"],
+    "without plugins": [[], ["--pure"], [...RESUME, "--pure"]],
+    "an option nobody knows": [[], ["--new"], "would_widen"],
+    "a session": [[], ["-s", "ses_x"], "usage"],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [given, native, args]) => {
+    expect(outcome(ask(given, { kind: "resume", native }))).toEqual(args);
+  });
+});
+
+test("the second and the third resume carry what the first start was given", () => {
+  const given = ["--model", "p/x", "--new", "v", "--auto", "--agent=build", "--variant", "high"];
+  const resumes = [1, 2, 3].map(() =>
+    opencode.command(ask(given, { kind: "resume", givenHasNoPrompt: true })),
+  );
+  expect(opencode.command(ask(given)).args).toEqual([...START, ...given]);
+  expect(resumes.map(({ args }) => args)).toEqual([1, 2, 3].map(() => [...RESUME, ...given]));
+});
+
+test("a headless resume, whole", () => {
+  const given = ["run", "--dir", "sub", "-m", "p/x", "--title", "t", "fix", "it"];
+  expect(opencode.command(ask(given, { kind: "resume", message: '-x "y"\n' }))).toEqual({
+    args: ["run", "--format", "json", `--session=${ID}`, "--dir", "sub", "--print-logs", "-m", "p/x"],
+    stdin: '-x "y"\n',
+    env: {},
+    headless: true,
+    structured: true,
+    expects: ID,
+    options: { kept: ["-m p/x"], dropped: ["--title t", '"fix it"'], rewritten: ["--dir sub"] },
+  });
+});
+
+test("a fork names no session that it expects", () => {
+  const command = opencode.command(ask(["--auto"], { kind: "fork" }));
+  expect(command.expects).toBeNull();
+  expect(command.args).toEqual([
+    "run",
+    "--format",
+    "json",
+    `--session=${ID}`,
+    "--fork",
+    "--dir",
+    CWD,
+    "--print-logs",
+    "--auto",
+  ]);
+});
+
+test("a fresh start leaves the old prompt and session out", () => {
+  const given = ["run", "-s", ID, "--title", "t", "-m", "p/x", "hi"];
+  expect(outcome(ask(given, { kind: "fresh" }))).toEqual([...START, "-m", "p/x"]);
+});
+
+test.each([
+  [["run", "--format", "json", "hi"], true, true, null],
+  [["run", `--session=${ID}`, "hi"], true, false, ID],
+  [["run", "--session=", "hi"], true, false, null],
+  [["run", "-s", ID, "--fork", "hi"], true, false, null],
+  [["session", "list"], true, false, null],
+  [["-m", "p/x"], false, false, null],
+])("native arguments without a message are untouched: %j", (given, headless, structured, expects) => {
+  expect(opencode.command(ask(given, { message: null }))).toEqual({
+    args: given,
+    stdin: null,
+    env: {},
+    headless,
+    structured,
+    expects,
+    options: { kept: given, dropped: [], rewritten: [] },
+  });
+});
+
+describe("the UI", () => {
+  const cases: Record<string, [asked: Ask, args: readonly string[]]> = {
+    "a start": [ask([], { message: null, interactive: true }), []],
+    "a start with a message": [
+      ask(["-m", "p/x"], { message: "-go", interactive: true }),
+      ["-m", "p/x", "--prompt=-go"],
+    ],
+    "a resume": [
+      ask(["--mini", "-c", "-m", "p/x"], { kind: "resume", message: null, interactive: true }),
+      [`--session=${ID}`, "--mini", "-m", "p/x"],
+    ],
+    "a resume of a headless run": [
+      ask(["run", "--thinking", "--dir", "/d", "-m", "p/x", "hi"], {
+        kind: "resume",
+        message: null,
+        interactive: true,
+      }),
+      ["/d", `--session=${ID}`, "-m", "p/x"],
+    ],
+    "a fork": [ask([], { kind: "fork", message: null, interactive: true }), [`--session=${ID}`, "--fork"]],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [asked, args]) => {
+    const command = opencode.command(asked);
+    expect([command.args, command.headless, command.stdin]).toEqual([args, false, null]);
+  });
+
+  test("a message for a conversation that exists would be lost", () => {
+    expect(outcome(ask([], { kind: "resume", message: "go on", interactive: true }))).toBe("engine_cannot");
+  });
+
+  test.each([
+    [[], true],
+    [["/home/user/work"], true],
+    [["-s", ID], true],
+    [["--mini"], true],
+    [["run", "-i", "hi"], true],
+    [["run", "hi"], false],
+    [["session", "list"], false],
+    [["--version"], false],
+  ])("%j opens it: %s", (args, opens) => {
+    expect(opencode.opensUi(args)).toBe(opens);
+  });
+});
+
+test.each([
+  [{ HOME: "/h" }, "/h/.local/share/opencode"],
+  [{ HOME: "/h", XDG_DATA_HOME: "/d" }, "/d/opencode"],
+  [{ XDG_DATA_HOME: "" }, null],
+])("home of %j", (env, home) => {
+  expect(opencode.home(env)).toBe(home);
+  if (home !== null) expect(opencode.home(opencode.homeEnv(home))).toBe(home);
+});
+
+test("sessions are moved by export and import", () => {
+  expect(opencode.transfer?.exportArgs(ID)).toEqual(["export", ID]);
+  expect(opencode.transfer?.importArgs("/a.json")).toEqual(["import", "/a.json"]);
+});
+
+describe("output in the order in which it is read", () => {
+  const line = (type: string, part: object) => JSON.stringify({ type, timestamp: 1, sessionID: ID, part });
+  const log = (message: string) =>
+    `timestamp=2026-11-15T05:08:47.288Z level=INFO run=ab83683f message=${message}`;
+  const rule = log(
+    String.raw`evaluated permission=bash pattern="echo \"a\"" action.permission=* action.action=allow action.pattern=*`,
+  );
+  const done = line("tool_use", {
+    tool: "bash",
+    callID: "c1",
+    state: { status: "completed", input: { command: 'echo "a"' } },
+  });
+  const begun = { type: "tool", state: "started", id: "under-way", name: "bash", detail: 'echo "a"' };
+  const over = { type: "tool", state: "ended", id: "under-way", name: "bash", detail: 'echo "a"', ok: true };
+
+  const read = (lines: readonly (readonly ["stdout" | "stderr", string])[]) => {
+    const reader = opencode.reader(() => 0);
+    reader.line("stdout", line("step_start", {}));
+    return lines.flatMap(([stream, text]) => reader.line(stream, text));
+  };
+
+  test("a tool is open while it runs, and shown once", () => {
+    expect(
+      read([
+        ["stderr", rule],
+        ["stderr", rule],
+        ["stdout", done],
+      ]),
+    ).toEqual([begun, over]);
+  });
+
+  test("the next round closes it before stdout shows it", () => {
+    const events = read([
+      ["stderr", rule],
+      ["stderr", log(`loop session.id=${ID} step=1`)],
+      ["stdout", done],
+    ]);
+    expect(events).toEqual([begun, { type: "tool", state: "ended", id: "under-way", name: "bash" }, over]);
+  });
+
+  test("a round of a sub-agent does not close it", () => {
+    const events = read([
+      ["stderr", rule],
+      ["stderr", log("loop session.id=ses_e2264520cffeYAmKLk341iEBcg step=1")],
+    ]);
+    expect(events).toEqual([begun]);
+  });
+
+  test("a tool that is denied never runs", () => {
+    expect(read([["stderr", rule.replace("action.action=allow", "action.action=deny")]])).toEqual([]);
+  });
+
+  test.each([
+    ["of a sub-agent", " parentID=ses_e226456deffeONCHf157UcA2ui title=x"],
+    ["in another format", " parentID=undefined title=x"],
+  ])("a created session %s does not count", (name, rest) => {
+    const id = name === "of a sub-agent" ? "ses_e2264520cffeYAmKLk341iEBcg" : "ses_x";
+    const text = log(`created id=${id} slug=a-b version=1.18.33 projectID=global directory=/d path=d${rest}`);
+    expect(opencode.reader(() => 0).line("stderr", text)).toEqual([]);
+  });
+
+  test("an id named twice does not count", () => {
+    const text = `{"type":"text","sessionID":"${ID}","sessionID":"ses_e2264520cffeYAmKLk341iEBcg","part":{"text":"x"}}`;
+    expect(opencode.reader(() => 0).line("stdout", text)).toEqual([{ type: "unknown" }]);
+  });
+});
+
+describe("the store", () => {
+  const row = { id: ID, directory: CWD, title: "t", time_created: 1n, time_updated: 2 };
+  const database = (rows: readonly Row[] | null): SessionFiles & { asked: unknown[] } => {
+    const asked: unknown[] = [];
+    return {
+      ...fakeFiles({}),
+      asked,
+      rows: (...query) => {
+        asked.push([query[0], query[2]]);
+        return Promise.resolve(rows);
+      },
+    };
+  };
+
+  test.each([
+    ["has it", [row], { state: "present", files: [], cwd: CWD, updatedAtMs: 2 }],
+    ["does not have it", [], { state: "absent", searched: "/h/opencode/opencode.db" }],
+    ["cannot be read", null, { state: "unknown", why: "/h/opencode/opencode.db cannot be read" }],
+  ])("%s", async (_name, rows, then) => {
+    const files = database(rows);
+    expect(await opencode.locate(ID, { home: "/h/opencode", cwd: CWD }, files)).toEqual(then);
+    expect(files.asked).toEqual([["/h/opencode/opencode.db", [ID]]]);
+  });
+
+  test("sessions of a directory and of all", async () => {
+    const files = database([row, { id: 7 }, { id: "msg_1" }]);
+    const found = [{ id: ID, cwd: CWD, path: null, createdAtMs: 1, updatedAtMs: 2, title: "t" }];
+    expect(await opencode.sessions({ home: "/h/opencode", cwd: CWD }, files)).toEqual(found);
+    expect(await opencode.sessions({ home: "/h/opencode", cwd: null }, files)).toEqual(found);
+    expect(files.asked).toEqual([
+      ["/h/opencode/opencode.db", [CWD]],
+      ["/h/opencode/opencode.db", []],
+    ]);
+    expect(await opencode.sessions({ home: "/h/opencode", cwd: null }, database(null))).toEqual([]);
+  });
+});
