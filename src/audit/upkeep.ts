@@ -1,6 +1,18 @@
 /** The state directory as a thing to look after: how it is, and putting a rebuilt index in the place of a damaged one. */
-import { existsSync, linkSync, renameSync, statfsSync, statSync } from "node:fs";
-import { storageFault, syncDirectory } from "./files.ts";
+import {
+  closeSync,
+  constants,
+  copyFileSync,
+  existsSync,
+  fsyncSync,
+  linkSync,
+  openSync,
+  renameSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
+import { Fault } from "../core/faults.ts";
+import { removeQuietly, storageFault, syncDirectory, temporaryPath } from "./files.ts";
 import type { StateDir } from "./state.ts";
 
 export interface StateFacts {
@@ -36,21 +48,46 @@ export function indexIdentity(state: StateDir): string | null {
  * Puts a closed, complete index at `fresh` in place and keeps the old one, with its journals, under names that end
  * in `damaged-<stamp>`. The old journals go first: they must never be replayed into the new file. Returns the old
  * one's new name; null when there was none.
+ *
+ * What is put in place is a copy: a connection that SQLite has not let go of yet would share its memory with the
+ * next one on the same file, and no other process would know of it.
  */
 export function replaceIndex(state: StateDir, fresh: string, stamp: string): string | null {
   const { indexPath } = state;
   const aside = `${indexPath}.damaged-${stamp}`;
+  const copy = temporaryPath(state.root);
   try {
+    if ((statSync(`${fresh}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0) {
+      throw new Fault("storage_failed", `The rebuilt index ${fresh} is still in use. Try again.`, {
+        facts: { path: fresh },
+      });
+    }
+    copyFileSync(fresh, copy, constants.COPYFILE_EXCL);
+    confirm(copy);
     const had = existsSync(indexPath);
     // A second name first, so that there is an index at its path at every moment.
     if (had) linkSync(indexPath, aside);
-    for (const suffix of ["-wal", "-shm", "-journal"]) {
+    for (const suffix of JOURNALS) {
       if (existsSync(indexPath + suffix)) renameSync(indexPath + suffix, aside + suffix);
     }
-    renameSync(fresh, indexPath);
+    renameSync(copy, indexPath);
     syncDirectory(state.root);
     return had ? aside : null;
   } catch (error) {
+    removeQuietly(copy);
     throw storageFault(error, "replace", indexPath);
+  } finally {
+    for (const suffix of ["", ...JOURNALS]) removeQuietly(fresh + suffix);
+  }
+}
+
+const JOURNALS = ["-wal", "-shm", "-journal"];
+
+function confirm(path: string): void {
+  const fd = openSync(path, "r+");
+  try {
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
   }
 }

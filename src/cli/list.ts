@@ -112,9 +112,9 @@ export function runTable(
 ): string[] {
   const engines = Math.max(6, ...runs.map(({ agentName }) => agentName.length));
   // Handle, engine, status, attempts, age and the gaps between them; what is left is for words and directory.
-  const room = Math.max(24, terminal.columns - (8 + 2 + engines + 2 + 11 + 2 + 3 + 2 + 7 + 2) - 2);
-  const words = terminal.stdout ? Math.max(12, Math.min(48, Math.floor(room * 0.55))) : 60;
-  const place = terminal.stdout ? Math.max(10, room - words) : undefined;
+  const room = Math.max(16, terminal.columns - (8 + 2 + engines + 2 + 11 + 2 + 3 + 2 + 7 + 2) - 2);
+  const words = terminal.stdout ? Math.min(48, Math.ceil(room * 0.55)) : 60;
+  const place = terminal.stdout ? room - words : undefined;
   const rows = runs.map((record) => [
     record.handle,
     harmlessLine(record.agentName),

@@ -79,7 +79,7 @@ export async function rebuildIndex(
   const { usable, skipped } = await readRuns(state, log);
   const leases = await leasesOfLive(state, open, usable, processes);
   // Named like every unfinished file, so that a crash leaves nothing that is not swept.
-  const path = join(state.root, `.tmp-${processes.self().pid}-index`);
+  const path = join(state.root, `.tmp-${processes.self().pid}-index-${Date.now().toString(36)}`);
   let runs = 0;
   {
     await using fresh = await open(path);
@@ -94,6 +94,7 @@ export async function rebuildIndex(
     for (const lease of leases) await carryOver(fresh, lease);
   }
   const left = skipped + usable.length - runs;
+  // Another process was faster; what it made is as good as this.
   if (indexIdentity(state) !== before) return { runs, skipped: left, setAside: null };
   return { runs, skipped: left, setAside: replaceIndex(state, path, stamp()) };
 }

@@ -1,0 +1,43 @@
+import { expect, test } from "vitest";
+import type { RunRecord } from "../core/records.ts";
+import { widthOf } from "../lib/width.ts";
+import { runTable } from "./list.ts";
+
+const now = { nowMs: Date.parse("2026-11-15T12:00:00Z"), home: "/home/ada" };
+
+function run(change: Partial<RunRecord> & { message?: string }): RunRecord {
+  const { message = "fix the flaky test", ...rest } = change;
+  return {
+    handle: "1a2b3c4d",
+    agentName: "codex",
+    status: "interrupted",
+    attempts: 2,
+    name: null,
+    launch: { message } as RunRecord["launch"],
+    cwd: "/home/ada/work/project",
+    updatedAt: "2026-11-15T09:00:00Z",
+    ...rest,
+  } as RunRecord;
+}
+
+test("a pipe gets whole lines", () => {
+  expect(
+    runTable([run({}), run({ name: "a name", agentName: "opencode" })], { stdout: false, columns: 80 }, now),
+  ).toEqual([
+    "HANDLE    ENGINE    STATUS       ATT  UPDATED  WHAT                WHERE",
+    "1a2b3c4d  codex     interrupted  2    3 h      fix the flaky test  ~/work/project",
+    "1a2b3c4d  opencode  interrupted  2    3 h      a name              ~/work/project",
+  ]);
+});
+
+test.each([60, 80, 100, 200])("a terminal of %d columns is not overrun", (columns) => {
+  const long = run({ message: "文".repeat(300), cwd: `/srv/${"deep/".repeat(60)}end` });
+  const lines = runTable([long, run({})], { stdout: true, columns }, now);
+  for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(columns);
+  if (columns >= 80) expect(lines[1]).toMatch(/end$/);
+});
+
+test("what others wrote is one harmless line", () => {
+  const [, line] = runTable([run({ message: "a\n\u001b]0;x\u0007b" })], { stdout: false, columns: 80 }, now);
+  expect(line).toContain("a \\x1b]0;x\\x07b");
+});

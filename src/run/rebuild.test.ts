@@ -1,0 +1,191 @@
+import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import {
+  createAttemptDir,
+  createRunDir,
+  openState,
+  saveAttemptFile,
+  saveRunFile,
+  type StateDir,
+} from "../audit/audit.ts";
+import type { Processes } from "../core/deps.ts";
+import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
+import { openStore } from "../store/store.ts";
+import { runKey, sessionKey } from "./leases.ts";
+import { rebuildIndex } from "./rebuild.ts";
+
+const owner: ProcessIdentity = { pid: 4_000_000, start: "1", boot: "b", space: "s" };
+const at = "2026-11-15T05:00:00.000Z";
+
+let root: string;
+let state: StateDir;
+let warnings: string[];
+const log = { warn: (message: string) => void warnings.push(message), info: () => {} };
+
+beforeEach(async () => {
+  root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-rebuild-")));
+  state = await openState(join(root, "state"));
+  warnings = [];
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+/** Only what a rebuild asks: who am I, and does that owner live? */
+function processes(alive: boolean): Processes {
+  const refuse = () => {
+    throw new Error("not asked by a rebuild");
+  };
+  return {
+    self: () => ({ pid: process.pid, start: "9", boot: "b", space: "s" }),
+    isAlive: () => alive,
+    identify: refuse,
+    signal: refuse,
+    findMarked: refuse,
+    endTree: refuse,
+    resolveProgram: refuse,
+    runTool: refuse,
+  };
+}
+
+function makeRun(handle: string, status: RunRecord["status"], attempts: number): RunRecord {
+  const runId = `20261115T050000Z-demo-${handle}`;
+  const runDirectory = createRunDir(state, runId) ?? "";
+  const session = { value: "s-1", source: "stdout", at, attempt: 1, verifiedAt: at } as const;
+  const run: RunRecord = {
+    v: 1,
+    handle,
+    runId,
+    runDirectory,
+    agentName: "demo",
+    session: { field: "session_id", value: "s-1", source: "stdout", verifiedAt: at },
+    sessions: [session],
+    launch: {
+      args: [],
+      given: [],
+      redacted: [],
+      env: [],
+      mode: "pipe",
+      interactive: false,
+      isolate: null,
+      escrow: true,
+      trustCwd: false,
+      program: "/bin/demo",
+      version: null,
+      message: "hi",
+    },
+    cwd: "/",
+    engineHome: null,
+    status,
+    attempts,
+    subject: null,
+    name: null,
+    escrow: null,
+    createdAt: at,
+    updatedAt: at,
+  };
+  saveRunFile(run);
+  for (let n = 1; n <= attempts; n += 1) {
+    createAttemptDir(runDirectory, n);
+    saveAttemptFile(runDirectory, makeAttempt(runId, n));
+  }
+  return run;
+}
+
+function makeAttempt(runId: string, n: number): AttemptRecord {
+  return {
+    v: 1,
+    runId,
+    n,
+    kind: n === 1 ? "start" : "resume",
+    state: "running",
+    mode: "pipe",
+    interactive: false,
+    program: "/bin/demo",
+    args: [],
+    native: [],
+    cwd: "/",
+    message: "hi",
+    owner,
+    agent: null,
+    asked: null,
+    reported: [],
+    engineVersion: null,
+    startedAt: at,
+    endedAt: null,
+    exit: null,
+    outcome: null,
+    tokens: null,
+    bytes: { stdout: 0, stderr: 0 },
+    diagnostics: [],
+  };
+}
+
+const asides = () => readdirSync(state.root).filter((name) => name.includes(".damaged-"));
+const leftovers = () => readdirSync(state.root).filter((name) => name.startsWith(".tmp-"));
+
+test("runs and attempts come back from their directories; what is damaged is named and left", async () => {
+  const one = makeRun("00000001", "completed", 2);
+  const two = makeRun("00000002", "failed", 2);
+  const three = makeRun("00000003", "failed", 1);
+  writeFileSync(join(two.runDirectory, "attempts/2/meta.json"), "{");
+  writeFileSync(join(three.runDirectory, "run.json"), "{");
+  mkdirSync(join(state.runsRoot, "not-a-run"));
+  writeFileSync(state.indexPath, "no database ".repeat(1_000));
+
+  const rebuilt = await rebuildIndex(state, openStore, log, processes(false));
+
+  expect(rebuilt).toEqual({ runs: 2, skipped: 2, setAside: expect.stringContaining(".damaged-") });
+  expect(asides()).toHaveLength(1);
+  expect(leftovers()).toEqual([]);
+  await using store = await openStore(state.indexPath);
+  expect((await store.listRuns({})).map((run) => run.handle).toSorted()).toEqual(["00000001", "00000002"]);
+  expect(await store.getRun(one.runId)).toEqual(one);
+  expect((await store.listAttempts(one.runId)).map(({ n }) => n)).toEqual([1, 2]);
+  expect((await store.listAttempts(two.runId)).map(({ n }) => n)).toEqual([1]);
+  expect(await store.verify()).toEqual([]);
+  const all = warnings.join("\n");
+  for (const path of ["attempts/2/meta.json", `${three.runDirectory}/run.json`, "not-a-run"])
+    expect(all).toContain(path);
+});
+
+test("without an old index nothing is set aside", async () => {
+  makeRun("00000001", "completed", 1);
+  expect(await rebuildIndex(state, openStore, log, processes(false))).toEqual({
+    runs: 1,
+    skipped: 0,
+    setAside: null,
+  });
+  expect(asides()).toEqual([]);
+});
+
+test("a live owner keeps its leases and its fence, and writes on through its open connection", async () => {
+  const run = makeRun("00000001", "running", 1);
+  await using old = await openStore(state.indexPath);
+  await old.createRun(run);
+  const me = { ...owner, machine: "m", renewedAtMs: 1 };
+  const dead = { ...me, pid: 77 };
+  await old.acquireLease(runKey(run.runId), dead, () => false);
+  const held = await old.acquireLease(runKey(run.runId), me, () => false);
+  await old.acquireLease(sessionKey("demo", "s-1"), me, () => false);
+  expect(held).toMatchObject({ held: true, lease: { fence: 2 } });
+
+  expect(await rebuildIndex(state, openStore, log, processes(true))).toMatchObject({ runs: 1, skipped: 0 });
+
+  await old.saveRun({ ...run, name: "still mine" }, 2);
+  await using store = await openStore(state.indexPath);
+  expect((await store.getRun(run.runId))?.name).toBe("still mine");
+  expect(await store.getLease(runKey(run.runId))).toEqual({ key: runKey(run.runId), fence: 2, owner: me });
+  expect(await store.getLease(sessionKey("demo", "s-1"))).toMatchObject({ fence: 1, owner: me });
+});
+
+test("leases that cannot be read stop the rebuild while their owner lives", async () => {
+  makeRun("00000001", "running", 1);
+  writeFileSync(state.indexPath, "no database ".repeat(1_000));
+  await expect(rebuildIndex(state, openStore, log, processes(true))).rejects.toMatchObject({
+    code: "index_damaged",
+    facts: { handle: "00000001", pid: owner.pid },
+  });
+  expect(asides()).toEqual([]);
+  expect(await rebuildIndex(state, openStore, log, processes(false))).toMatchObject({ runs: 1 });
+});
