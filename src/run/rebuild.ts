@@ -50,6 +50,21 @@ function isBeyondRows(damage: Damage): boolean {
   return damage.key === "*" || !["runs", "attempts"].includes(damage.table);
 }
 
+/**
+ * A run that the index has lost or cannot read, from its directory and back into the index. Null: no directory of
+ * that handle or run id has a usable record.
+ */
+export async function recallRun(deps: Deps, wanted: string): Promise<RunRecord | null> {
+  const isWanted = (runId: string) => runId === wanted || runId.endsWith(`-${wanted}`);
+  const [runId, ...others] = listRunDirs(deps.state).runIds.filter(isWanted);
+  if (runId === undefined || others.length > 0) return null;
+  const found = await orWarn(deps.log, () => readRun(join(deps.state.runsRoot, runId), deps.log));
+  if (found === null) return null;
+  deps.log.warn(`run ${found.run.handle} was read from its directory, since the index does not have it.`);
+  if (deps.state.writable) await mend(deps, found);
+  return found.run;
+}
+
 async function mend(deps: Deps, found: FoundRun): Promise<boolean> {
   const { store, log } = deps;
   if ((await store.createRun(found.run)) === "handle_taken") {
@@ -111,7 +126,8 @@ async function readRuns(
   const { runIds, odd } = listRunDirs(state);
   for (const { path, why } of odd) log.warn(`${path} was left out: ${why}.`);
   const usable: FoundRun[] = [];
-  for (const runId of runIds) {
+  for (const [at, runId] of runIds.entries()) {
+    if (at > 0 && at % 1_000 === 0) log.info(`read ${at} of ${runIds.length} run directories`);
     const found = await orWarn(log, () => readRun(join(state.runsRoot, runId), log));
     if (found !== null) usable.push(found);
     else log.warn(`${join(state.runsRoot, runId)} was left out.`);

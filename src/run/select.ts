@@ -9,19 +9,20 @@ import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { RunFilter } from "../store/store.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { liveOwner } from "./leases.ts";
+import { recallRun } from "./rebuild.ts";
 import { recoverSession } from "./recover.ts";
 
 /** A handle, a unique prefix or a full run id; the record is true for now. */
 export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
   const selector = parseSelector(text);
   if (selector.by === "runId") {
-    const run = await deps.store.getRun(selector.runId);
+    const run = (await rowOf(deps, selector.runId)) ?? (await recallRun(deps, selector.runId));
     if (run === null) throw unknown(text);
     return correctStatus(deps, run);
   }
   const found = await deps.store.findByHandle(selector.by === "handle" ? selector.handle : selector.prefix);
-  const [only] = found;
-  if (only === undefined) throw unknown(text);
+  const only = found[0] ?? (selector.by === "handle" ? await recallRun(deps, selector.handle) : null);
+  if (only === null) throw unknown(text);
   if (found.length > 1) {
     const list = found.map((run) => `${run.handle} (${run.agentName}, ${run.createdAt})`);
     throw new Fault("handle_ambiguous", `${text} fits ${found.length} runs: ${list.join("; ")}. Type more characters.`, {
@@ -29,6 +30,16 @@ export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
     });
   }
   return correctStatus(deps, only);
+}
+
+/** Null: there is no such row, or it is damaged. */
+async function rowOf(deps: Deps, runId: string): Promise<RunRecord | null> {
+  try {
+    return await deps.store.getRun(runId);
+  } catch (error) {
+    if (error instanceof Fault && error.code === "record_damaged") return null;
+    throw error;
+  }
 }
 
 /** The newest run that works in this directory. */

@@ -164,7 +164,7 @@ describe("show", () => {
       warnings: [],
     });
     expect(
-      record["history"].map((one: Record<string, unknown>) => [
+      (record["history"] as Record<string, unknown>[]).map((one) => [
         one["n"],
         one["kind"],
         (one["receipt"] as { verified: string } | null)?.verified,
@@ -398,7 +398,7 @@ describe("rm and prune", () => {
       skipped: [],
     });
     const dry = await own.json(["prune", "--older-than", "1ms", "--dry-run"]);
-    expect(dry["removed"].map((run: { handle: string }) => run.handle)).toEqual([one["handle"]]);
+    expect((dry["removed"] as { handle: string }[]).map((run) => run.handle)).toEqual([one["handle"]]);
     expect(await own.json(["prune", "--older-than", "1ms", "--status", "failed"])).toMatchObject({
       removed: [],
     });
@@ -477,7 +477,7 @@ describe("doctor", () => {
       state: { path: own.state, mode: "700", writable: true },
       index: { backend: "sqlite", runs: 0, damaged: 0 },
     });
-    expect(health["engines"].map((one: { id: string }) => one.id)).toEqual(
+    expect((health["engines"] as { id: string }[]).map((one) => one.id)).toEqual(
       expect.arrayContaining(["codex", "claude", "gemini", "iflow", "opencode", "demo"]),
     );
   });
@@ -509,6 +509,20 @@ describe("doctor", () => {
     expect(await own.run(["resume", two["handle"], "third"])).toMatchObject({ code: 0 });
     rmSync(two["runDirectory"], { recursive: true });
     expect((await own.run(["doctor"])).stdout).toContain(`reprise rm ${two["handle"]}`);
+  });
+
+  test("a run that the index has lost is found by its handle all the same", async () => {
+    using own = new Sandbox();
+    const one = await own.json(["start", "demo", "one"]);
+    for (const name of readdirSync(own.state).filter((file) => file.startsWith("index.db"))) {
+      rmSync(join(own.state, name));
+    }
+    const resumed = await own.run(["resume", one["handle"], "two"]);
+    expect(resumed.code).toBe(0);
+    expect(resumed.stderr).toContain("was read from its directory");
+    expect(await own.json(["show", one["handle"]])).toMatchObject({ attempts: 2, warnings: [] });
+    expect(await own.run(["rm", one["handle"]])).toMatchObject({ code: 0 });
+    expect(await own.run(["show", one["handle"]])).toMatchObject({ code: 3 });
   });
 
   test("a damaged index is set aside and rebuilt by any command", async () => {
