@@ -1,5 +1,5 @@
 /** Bundles the CLI and the demo agent into `dist/`: small chunks, loaded when a command needs them. */
-import { chmodSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -20,11 +20,13 @@ const common = {
   logLevel: "warning",
 };
 
-rmSync(new URL("../dist", import.meta.url), { recursive: true, force: true });
+// Built aside and put in place as a whole: a program that runs meanwhile keeps its files.
+const place = (name) => fileURLToPath(new URL(`../${name}`, import.meta.url));
+const [aside, dist, old] = [place(`.dist-${process.pid}`), place("dist"), place(`.dist-old-${process.pid}`)];
 await build({
   ...common,
   entryPoints: { reprise: "src/main.ts" },
-  outdir: "dist",
+  outdir: aside,
   splitting: true,
   chunkNames: "chunk-[name]-[hash]",
   banner: {
@@ -32,8 +34,10 @@ await build({
     js: 'import { createRequire as __createRequire } from "node:module"; const require = __createRequire(import.meta.url);',
   },
 });
-await build({ ...common, entryPoints: { "demo-agent": "src/demo/agent.ts" }, outdir: "dist" });
-const bin = fileURLToPath(new URL("../dist/reprise.js", import.meta.url));
-const { writeFileSync } = await import("node:fs");
+await build({ ...common, entryPoints: { "demo-agent": "src/demo/agent.ts" }, outdir: aside });
+const bin = `${aside}/reprise.js`;
 writeFileSync(bin, `#!/usr/bin/env node\n${readFileSync(bin, "utf8")}`);
 chmodSync(bin, 0o755);
+if (existsSync(dist)) renameSync(dist, old);
+renameSync(aside, dist);
+rmSync(old, { recursive: true, force: true });

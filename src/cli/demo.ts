@@ -8,7 +8,8 @@ import { openView, type ViewOptions } from "./live.ts";
 import { workingDirectory } from "./start.ts";
 import { finishAttempt } from "./summary.ts";
 
-const FIRST = "My lucky number is 4711. Write me a plan for the flaky test.";
+/** `@@die` makes the demo agent kill itself half-way through its answer. */
+const FIRST = "My lucky number is 4711. Plan a fix for the flaky test. @@slow:15 @@die";
 const SECOND = "Go on. And what was my lucky number?";
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
@@ -19,7 +20,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   }).option("--json", "print one JSON object at the end");
   parse(parser, args);
   const { json } = parser.opts<{ json?: true }>();
-  const look: ViewOptions = json === true ? { json } : {};
+  const look: ViewOptions = json === true ? { json } : { readable: true };
   const tell = (text: string) => {
     if (json === undefined) context.print(paint(context.terminal, "bold", text));
   };
@@ -28,10 +29,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const options = { ...attemptOptions({}, deps, context), mode: "pipe" as const, terminal: null };
 
   tell(`$ reprise start demo "${FIRST}"`);
-  const view = openView(context, json === true ? look : { quiet: true });
+  const view = openView(context, look);
   const started = await startRun(
     deps,
-    { ...options, engine: "demo", message: `${FIRST} @@slow:15 @@die`, native: [], env: [], cwd, isolate: null, runDir: null, name: "demo", subject: null, trustCwd: false, escrow: true },
+    { ...options, engine: "demo", message: FIRST, native: [], env: [], cwd, isolate: null, runDir: null, name: "demo", subject: null, trustCwd: false, escrow: true },
     view,
   ).finally(() => view.close());
   await started.finish();
@@ -39,7 +40,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   if (started.attempt.outcome?.result !== "interrupted") {
     throw new Fault("storage_failed", `The demo agent was to be interrupted, and it was ${started.attempt.outcome?.result ?? "lost"}.`);
   }
-  tell(`${firstLines(view.text())} …and here the agent was killed (${started.attempt.outcome.reason}).`);
+  tell(`…and here the agent died in the middle of its turn: ${started.attempt.outcome.reason}.`);
 
   tell(`\n$ reprise resume ${handle} "${SECOND}"`);
   const again = openView(context, look);
@@ -52,8 +53,4 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const remembers = again.text().includes("4711");
   tell(remembers ? `\nThe same conversation went on: it still knows 4711. \`reprise show ${handle}\` has the proof.` : "\nThe conversation was lost.");
   return code === 0 && remembers ? 0 : 1;
-}
-
-function firstLines(text: string): string {
-  return text.split("\n").slice(0, 6).join("\n");
 }

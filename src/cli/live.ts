@@ -21,6 +21,8 @@ export interface ViewOptions {
   readonly json?: true;
   readonly quiet?: true;
   readonly raw?: true;
+  /** Readable even when stdout is no terminal. */
+  readonly readable?: true;
 }
 
 const MAX_TEXT = 1024 * 1024;
@@ -33,6 +35,7 @@ class LiveView implements View {
   readonly #context: Context;
   readonly #look: "native" | "readable" | "nothing";
   readonly #statusLine: boolean;
+  readonly #quiet: boolean;
   #text = "";
   #statusShown = false;
   #midLine = false;
@@ -44,8 +47,10 @@ class LiveView implements View {
   constructor(context: Context, options: ViewOptions) {
     this.#context = context;
     const silent = options.json === true || options.quiet === true;
-    this.#look = silent ? "nothing" : context.terminal.stdout && options.raw === undefined ? "readable" : "native";
+    const readable = options.readable === true || (context.terminal.stdout && options.raw === undefined);
+    this.#look = silent ? "nothing" : readable ? "readable" : "native";
     this.#statusLine = context.terminal.stderr && options.quiet === undefined && (this.#look !== "native" || !context.terminal.stdout);
+    this.#quiet = options.quiet === true;
     this.#listen();
   }
 
@@ -137,7 +142,7 @@ class LiveView implements View {
   }
 
   #note(message: string): void {
-    if (this.#context.terminal.stderr) process.stderr.write(`reprise: ${message}\n`);
+    if (!this.#quiet) process.stderr.write(`reprise: ${message}\n`);
   }
 
   #show(event: EngineEvent): void {

@@ -32,6 +32,7 @@ const command = () =>
       .usage("<engine> [prompt] [options] [-- native arguments…]")
       .argument("<engine>", "codex, claude, gemini, iflow, opencode, demo, or one from your config")
       .argument("[prompt]", "what the agent shall do")
+      .allowExcessArguments()
       .addOption(once("--cwd <dir>", "where the agent works (default: here)", text))
       .addOption(once("--isolate <how>", "dir or worktree: a fresh place inside the run directory", oneOf("dir", "worktree")))
       .addOption(once("--run-dir <selector>", "add an attempt to this run: path, run id or handle", text))

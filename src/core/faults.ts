@@ -43,7 +43,7 @@ export const FAULTS = {
   engine_home_missing: {
     exit: 3,
     retryable: false,
-    means: "the run's engine home is gone or is another one now",
+    means: "the engine would use another home than the run was started with",
   },
   run_busy: { exit: 4, retryable: true, means: "another process owns this run right now" },
   session_busy: { exit: 4, retryable: true, means: "another live attempt holds this session" },

@@ -39,7 +39,7 @@ export interface AgentOptions {
   /** Null: nothing is understood, only captured. */
   readonly reader: OutputReader | null;
   readonly hooks: AgentHooks;
-  /** How patient `end` is; 5 s for SIGINT and 10 s for SIGTERM when absent. */
+  /** How patient `end` is; 5 s each for SIGINT and SIGTERM when absent. */
   readonly ladder?: Ladder;
 }
 
@@ -59,7 +59,7 @@ export interface LiveAgent {
   stderrTail(): string;
 }
 
-const LADDER: Ladder = { interruptMs: 5000, terminateMs: 10_000 };
+const LADDER: Ladder = { interruptMs: 5000, terminateMs: 5000 };
 const SIZE: TerminalSize = { cols: 80, rows: 24 };
 const TAIL_BYTES = 8192;
 

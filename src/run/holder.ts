@@ -219,11 +219,15 @@ class Holder {
     if (now === reported) return;
     void this.#lock(value);
     const { session } = settle(now, new Set());
+    // Another id than the one asked for is recorded, but it does not become the run's conversation (I4).
+    const isForeign = this.#job.kind === "resume" && !this.#job.interactive && session?.value !== this.#ledger.attempt.asked;
     this.#ledger.save({
       attempt: { reported: now },
       run: {
         sessions: observe(this.#ledger.run.sessions, next),
-        session: sessionOf(this.#job.engine.session.field, session, this.#ledger.run.session),
+        session: isForeign
+          ? this.#ledger.run.session
+          : sessionOf(this.#job.engine.session.field, session, this.#ledger.run.session),
       },
     });
   }

@@ -8,8 +8,8 @@ export interface ResumeFacts {
   readonly run: RunRecord;
   readonly engine: { readonly title: string; readonly canFork: boolean };
   readonly cwdExists: boolean;
-  /** The engine home that an attempt would use now, and whether it is there. */
-  readonly home: { readonly now: string | null; readonly exists: boolean };
+  /** The engine home that an attempt would use now. */
+  readonly home: string | null;
   /** The run's session ids, newest first, with what the engine's store says of each. */
   readonly known: readonly KnownSession[];
   /** The copy in the run directory, if there is one and its checksum holds. */
@@ -66,15 +66,15 @@ function assertPlace(facts: ResumeFacts): void {
       { facts: { handle: run.handle, cwd: run.cwd } },
     );
   }
-  if (run.engineHome === null || (home.now === run.engineHome && home.exists)) return;
-  const now = home.now ?? "unknown";
-  const problem =
-    now === run.engineHome
-      ? `is gone: ${run.engineHome}. Put it back, then resume again`
-      : `is ${run.engineHome}, but ${facts.engine.title} would now use ${now}. Set the environment as it was at the start, then resume again`;
-  throw new Fault("engine_home_missing", `The engine home of run ${run.handle} ${problem}.`, {
-    facts: { handle: run.handle, recorded: run.engineHome, now },
-  });
+  // A home that is gone altogether has lost the session; the copy may still bring it back.
+  if (run.engineHome === null || home === run.engineHome) return;
+  const now = home ?? "unknown";
+  throw new Fault(
+    "engine_home_missing",
+    `The engine home of run ${run.handle} is ${run.engineHome}, but ${facts.engine.title} would now use ${now}. ` +
+      "Set the environment as it was at the start, then resume again.",
+    { facts: { handle: run.handle, recorded: run.engineHome, now } },
+  );
 }
 
 function noSession(run: RunRecord): Fault {

@@ -51,7 +51,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     run,
     engine: { title: engine.title, canFork: engine.can.fork },
     cwdExists: isDirectory(run.cwd),
-    home: { now: setup.home, exists: run.engineHome !== null && isDirectory(run.engineHome) },
+    home: setup.home,
     known,
     escrow: known.some((session) => session.state === "absent") ? await wholeCopy(deps, run) : null,
     want: wish.want,

@@ -76,13 +76,13 @@ describe("handles", () => {
     expectRefused(await box.run(["start", "codex", "x", "--run-dir", handle]), 2, /belongs to demo, not to codex/);
   });
   test("--run-dir outside the runs root", async () => {
-    expectRefused(await box.run(["start", "demo", "x", "--run-dir", box.cwd]), 8, /outside|not a run directory/);
+    expectRefused(await box.run(["start", "demo", "x", "--run-dir", box.cwd]), 8, /is not a directory right below/);
   });
   test("--run-dir that is a symlink", async () => {
     const [directory = ""] = box.runDirectories();
     const link = join(box.root, "link");
     symlinkSync(directory, link);
-    expectRefused(await box.run(["start", "demo", "x", "--run-dir", link]), 8, /outside|not a run directory|symbolic link/);
+    expectRefused(await box.run(["start", "demo", "x", "--run-dir", link]), 8, /is not a directory right below/);
   });
   test("--run-dir that does not exist", async () => {
     expectRefused(await box.run(["start", "demo", "x", "--run-dir", join(box.state, "runs", "nope")]), 3, /./);

@@ -11,18 +11,22 @@ beforeAll(() => {
 });
 afterAll(() => box[Symbol.dispose]());
 
-/** Starts a run that will not end by itself and waits until the agent's own journal shows the moment. */
-async function startUntil(message: string, event: string, engine = "demo") {
+/** Starts a run that will not end by itself and waits until its tape has the text; null: until the agent runs. */
+async function startUntil(message: string, text: string | null) {
   const before = box.journalEntries().length;
   const known = new Set(box.runDirectories());
-  const child = box.spawn(["start", engine, message, "--", ...(engine === "demo" ? ["--model", "m1"] : [])]);
+  const child = box.spawn(["start", "demo", message]);
   child.stdin?.end();
+  let said = "";
+  child.stderr?.on("data", (chunk: Buffer) => (said += chunk.toString()));
   const done = collect(child);
-  const entry = await until(`the agent's ${event}`, () =>
-    box.journalEntries().slice(before).find((one) => one["event"] === event),
+  const entry = await until("the agent's start", () =>
+    box.journalEntries().slice(before).find((one) => one["event"] === "start"),
   );
   const runDirectory = await until("the run directory", () => box.runDirectories().find((one) => !known.has(one)));
-  return { child, done, agentPid: Number(entry["pid"]), handle: runDirectory.slice(-8), runDirectory };
+  const tape = join(runDirectory, "attempts", "1", "stdout.log");
+  if (text !== null) await until(`${text} on the tape`, () => existsSync(tape) && readFileSync(tape, "utf8").includes(text));
+  return { child, done, agentPid: Number(entry["pid"]), handle: runDirectory.slice(-8), runDirectory, stderr: () => said };
 }
 
 function isRunning(pid: number): boolean {
@@ -36,16 +40,15 @@ function markedProcesses(handle: string): string[] {
 }
 
 describe("kill -9 of Reprise", () => {
-  const moments: [name: string, message: string, event: string, hasSession: boolean][] = [
-    ["before the session line", "remember 4711 @@hang:before-session", "start", false],
-    ["after the session line", "remember 4711 @@hang:after-session", "session", true],
-    ["after the user line", "remember 4711 @@hang:after-user", "message", true],
-    ["in a tool call", "remember 4711 @@hang:in-tool", "tool", true],
-    ["half-way through the answer", "remember 4711 @@hang", "message", true],
+  const moments: [name: string, message: string, text: string | null, resumable: boolean][] = [
+    ["before the session line", "remember 4711 @@hang:before-session", null, false],
+    ["after the session line", "remember 4711 @@hang:after-session", "session_id", false],
+    ["in a tool call", "remember 4711 @@hang:in-tool", "tool.started", true],
+    ["half-way through the answer", "remember 4711 @@hang", "You ", true],
+    ["after the whole answer", "remember 4711 @@hang:after-text", "cwd=", true],
   ];
-  test.each(moments)("%s", async (_name, message, event, hasSession) => {
-    const { child, done, handle, agentPid } = await startUntil(message, event);
-    await until("the session on disk", () => !hasSession || JSON.parse(readFileSync(join(box.runDirectories().find((one) => one.endsWith(handle))!, "run.json"), "utf8")).session.value !== null);
+  test.each(moments)("%s", async (_name, message, text, resumable) => {
+    const { child, done, handle, agentPid } = await startUntil(message, text);
     child.kill("SIGKILL");
     await done;
     const list = await box.run(["list"]);
@@ -54,7 +57,7 @@ describe("kill -9 of Reprise", () => {
     expect(session.value).toMatch(/^[0-9a-f-]{36}$/);
     await until("the agent is gone", () => !isRunning(agentPid));
     const resumed = await box.run(["resume", handle, "what do you remember?"]);
-    if (message.includes("before-session") || message.includes("after-session")) {
+    if (!resumable) {
       // Nothing was written by the engine yet: refused by name, never a silent new conversation.
       expect(resumed.code).toBe(3);
       expect(resumed.stderr).toContain("does not have session");
@@ -73,8 +76,7 @@ describe("signals to Reprise", () => {
     ["SIGHUP", 129, "interrupted"],
   ];
   test.each(signals)("%s", async (signal, code, status) => {
-    const { child, done, handle, agentPid } = await startUntil("remember 4711 @@hang", "message");
-    await until("the attempt is running", () => markedProcesses(handle).length > 0);
+    const { child, done, handle, agentPid } = await startUntil("remember 4711 @@hang", "You ");
     child.kill(signal);
     const result = await done;
     expect(result.code).toBe(code);
@@ -85,9 +87,9 @@ describe("signals to Reprise", () => {
   });
 
   test("a second SIGINT ends an agent that ignores the first", async () => {
-    const { child, done, handle } = await startUntil("remember 4711 @@ignore-sigterm @@hang", "message");
+    const { child, done, handle, stderr } = await startUntil("remember 4711 @@ignore-sigterm @@hang", "You ");
     child.kill("SIGINT");
-    await until("the first request was heard", () => true);
+    await until("the first request was heard", () => stderr().includes("Ctrl-C again"));
     child.kill("SIGINT");
     expect(await done).toMatchObject({ code: 130 });
     expect(markedProcesses(handle)).toEqual([]);
@@ -97,7 +99,7 @@ describe("signals to Reprise", () => {
 
 describe("the agent dies", () => {
   test("kill -9 of the agent is an interruption, and the conversation goes on", async () => {
-    const { handle, agentPid, done } = await startUntil("remember 4711 @@hang", "message");
+    const { handle, agentPid, done } = await startUntil("remember 4711 @@hang", "You ");
     process.kill(agentPid, "SIGKILL");
     expect(await done).toMatchObject({ code: 1 });
     expect(await box.json(["show", handle])).toMatchObject({ status: "interrupted" });
@@ -107,7 +109,7 @@ describe("the agent dies", () => {
   });
 
   test("its descendants do not survive the end of the attempt", async () => {
-    const { child, done, handle } = await startUntil("remember 4711 @@fork-child @@hang", "message");
+    const { child, done, handle } = await startUntil("remember 4711 @@fork-child @@hang", "You ");
     await until("the grandchild", () => markedProcesses(handle).length >= 2);
     child.kill("SIGTERM");
     await done;
@@ -119,7 +121,7 @@ describe("two at once", () => {
   test("two resumes of one handle: one runs, the other gets session_busy, exit 4", async () => {
     const { handle } = await box.json(["start", "demo", "remember 4711"]);
     const results = await Promise.all([
-      box.run(["resume", handle, "one @@wait:1500", "--json"].toSorted(() => 0)),
+      box.run(["resume", "--json", handle, "one @@wait:1500"]),
       box.run(["resume", "--json", handle, "two @@wait:1500"]),
     ]);
     expect(results.map((result) => result.code).toSorted()).toEqual([0, 4]);
@@ -154,7 +156,7 @@ test("a different conversation than asked for is diverged, loud and non-zero", a
 
 describe("deadlines", () => {
   test("silence ends by the idle limit, and the run resumes", async () => {
-    const stopped = await box.json(["start", "demo", "remember 4711 @@hang", "--idle-timeout", "1s"]);
+    const stopped = await box.json(["start", "--idle-timeout", "1s", "demo", "remember 4711 @@hang"]);
     expect(stopped).toMatchObject({ outcome: { result: "interrupted", reason: "no sign of life for 1 s" } });
     const resumed = await box.json(["resume", stopped["handle"], "what do you remember?"]);
     expect(resumed["text"]).toContain("4711");

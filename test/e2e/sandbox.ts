@@ -79,8 +79,8 @@ export class Sandbox implements Disposable {
 
   /** Runs with `--json` and parses the one object that stdout holds. */
   async json<T = Record<string, any>>(args: readonly string[], options: RunOptions = {}): Promise<T> {
-    const dashes = args.indexOf("--");
-    const all = dashes === -1 ? [...args, "--json"] : [...args.slice(0, dashes), "--json", ...args.slice(dashes)];
+    const [command = "", ...rest] = args;
+    const all = [command, "--json", ...rest];
     const result = await this.run(all, options);
     try {
       return JSON.parse(result.stdout) as T;

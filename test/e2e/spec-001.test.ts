@@ -45,7 +45,7 @@ describe("Requirement: Interactive handle metadata record", () => {
 describe("Requirement: Multi-engine session id extraction", () => {
   const fields: [name: string, engine: EngineName, field: string, format: RegExp][] = [
     ["Codex extraction", "codex", "thread_id", /^[0-9a-f-]{36}$/],
-    ["Gemini extraction", "gemini", "session_id", /^[0-9a-f-]{36}$/],
+    ["Gemini extraction", "gemini", "session_id", /^[0-9a-f_-]{36}$/],
     ["iFlow extraction", "iflow", "session-id", /^session-[0-9a-f-]{36}$/],
     ["OpenCode extraction", "opencode", "sessionID", /^ses_/],
   ];
