@@ -124,7 +124,7 @@ test("redacting twice is redacting once", () => {
       const once = twice(pieces.join(""));
       expect(twice(once)).toBe(once);
     }),
-    { numRuns: 2000 },
+    { numRuns: 2000, seed: 7 },
   );
 });
 

@@ -49,7 +49,7 @@ export function redactor(known: readonly { readonly name: string; readonly value
   return (text) => {
     if (text.length < 4) return text;
     const hits = forms.some(([form]) => text.includes(form));
-    return redactPatterns(hits ? outsideMarks(text, replaceKnown) : text);
+    return settle(hits ? outsideMarks(text, replaceKnown) : text);
   };
 }
 
@@ -133,7 +133,7 @@ const BEARER = /(\bBearer {1,3})[\w.~+/-]{16,}={0,2}/gi;
 /** A block that is cut off is a secret all the same. */
 const PRIVATE_KEY =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*){0,64}(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?/g;
-const URL_PASSWORD = /(:\/\/[^\s/:@"'\\]{0,128}:)(?!\[redacted)[^\s/@"'\\]{1,512}@/g;
+const URL_PASSWORD = /(:\/\/[^\s/:@"'\\[\]]{0,128}:)(?!\[redacted)[^\s/@"'\\]{1,512}@/g;
 const URL_TOKEN = /(:\/\/)[^\s/:@"'\\[\]]{20,512}@/g;
 const COOKIE =
   /((?<![\w-])(?:set-)?cookie\\{0,3}["']?:\s{0,3}\\{0,3}["']?)(?!\[redacted)[^\s"'\\][^"'\\\r\n]*/gi;
@@ -145,6 +145,17 @@ const VALUE =
 /** `--api-key value`: an option and its value as two words. */
 const OPTION =
   /(?<![\w.-])(--?([A-Za-z][\w.-]{0,79})\s{1,3}["']?)(?!\[redacted)[^\s"'\\&,;<>(){}[\]-][^\s"'\\&,;]{7,}/g;
+
+/** One replacement may complete another pattern, so it is looked again until nothing changes. */
+function settle(text: string): string {
+  let before = text;
+  for (let pass = 0; pass < 4; pass += 1) {
+    const after = redactPatterns(before);
+    if (after === before) return after;
+    before = after;
+  }
+  return before;
+}
 
 function redactPatterns(text: string): string {
   let rest = text;
