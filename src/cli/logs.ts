@@ -40,6 +40,7 @@ const command = () =>
       "reprise logs 1a2b3c4d --plain > log.txt",
     ],
   })
+    .usage("[options] <handle>")
     .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
     .option("-f, --follow", "go on until the attempt ends")
     .addOption(option("--attempt <n>", "of this attempt (default: the last)", count(1, 999_999_999)))

@@ -16,6 +16,7 @@ const command = () =>
     summary: "Remove runs: their recordings and their place in the list. The engine keeps its own session.",
     examples: ["reprise rm 1a2b3c4d", "reprise rm 1a2b3c4d 5e6f7a8b --discard-work"],
   })
+    .usage("[options] <handle…>")
     .argument("[handles...]", "handles, unique prefixes of 4 to 7 characters, or run ids")
     .option("--discard-work", "also when that destroys uncommitted or unmerged work")
     .option("--json", "print one JSON object");

@@ -23,6 +23,7 @@ const command = () =>
       "reprise show 1a2b3c4d --json | jq .session",
     ],
   })
+    .usage("[options] <handle>")
     .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
     .addOption(once("--attempt <n>", "only this attempt", count(1, 999_999_999)))
     .option("--json", "print one JSON object: the handle record, and its attempts as `history`");

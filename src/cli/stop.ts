@@ -10,6 +10,7 @@ const command = () =>
     summary: "Stop a live run. Its conversation can be resumed.",
     examples: ["reprise stop 1a2b3c4d", "reprise stop 1a2b --json"],
   })
+    .usage("[options] <handle>")
     .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
     .option("--json", "print one JSON object");
 
