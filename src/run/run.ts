@@ -25,7 +25,7 @@ export type { Deps } from "./deps.ts";
 export type { LiveControls, LiveStatus, StopRequest, Watch } from "./holder.ts";
 export type { Limits } from "./liveness.ts";
 export { type DryRun, dryRun } from "./prepare.ts";
-export { type Adopted, adoptSession, type Conversation, findConversations } from "./adopt.ts";
+export { adoptSession, type Conversation, findConversations } from "./adopt.ts";
 export { type Pruned, pruneRuns, removeRun } from "./clean.ts";
 export { findEngine } from "./engine-setup.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
