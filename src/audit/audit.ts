@@ -17,13 +17,12 @@ export {
   loadReceipt,
   loadRunFile,
   removeRunDir,
-  type RunDirs,
   runDirAt,
   saveAttemptFile,
   saveReceipt,
   saveRunFile,
 } from "./runs.ts";
 export { type LogName, openTape, type Tape } from "./tape.ts";
-export { checkEscrow, type CheckedCopy, dropOldEscrow, keepEscrow, keepEscrowText } from "./escrow.ts";
+export { checkEscrow, dropOldEscrow, keepEscrow, keepEscrowText } from "./escrow.ts";
 export { followStream, readStream } from "./logs.ts";
-export { indexIdentity, replaceIndex, type StateFacts, stateFacts } from "./upkeep.ts";
+export { indexIdentity, replaceIndex, stateFacts } from "./upkeep.ts";

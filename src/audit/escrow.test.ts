@@ -106,7 +106,7 @@ describe("skipped with a reason, nothing left behind", () => {
     writeFileSync(join(home, "big"), "x".repeat(1000));
     symlinkSync(join(home, "small"), join(home, "link"));
     mkdirSync(join(home, "directory"));
-    execFileSync("mkfifo", [join(home, "pipe")]);
+    execFileSync("env", ["mkfifo", join(home, "pipe")]);
     const kept = await keepEscrow(run, ask(["small", name], 1000));
     expect(kept).toEqual({ skipped: expect.stringMatching(reason) });
     expect(readdirSync(join(run, "escrow"))).toEqual([]);

@@ -59,7 +59,7 @@ describe("readRecord", () => {
   });
 
   test("what is no regular file of ours is refused and never waited for", () => {
-    execFileSync("mkfifo", [join(dir, "pipe.json")]);
+    execFileSync("env", ["mkfifo", join(dir, "pipe.json")]);
     mkdirSync(join(dir, "directory.json"));
     writeFileSync(join(dir, "target"), "{}");
     symlinkSync(join(dir, "target"), join(dir, "link.json"));

@@ -222,7 +222,7 @@ describe("bad records", () => {
 
   test("a pipe in place of run.json is not waited for", async () => {
     const run = makeRun();
-    execFileSync("mkfifo", [join(run.runDirectory, "run.json")]);
+    execFileSync("env", ["mkfifo", join(run.runDirectory, "run.json")]);
     await expect(runs.loadRunFile(run.runDirectory)).rejects.toMatchObject({ code: "record_damaged" });
   });
 });

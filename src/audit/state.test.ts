@@ -115,13 +115,15 @@ describe("openState", () => {
   test("a read-only file system can be read", async ({ skip }) => {
     mkdirSync(root, { recursive: true });
     try {
-      execFileSync("mount", ["-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", root], { stdio: "ignore" });
+      execFileSync("env", ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", root], {
+        stdio: "ignore",
+      });
     } catch {
       skip("mounting is not allowed here");
     }
     try {
       await openState(root);
-      execFileSync("mount", ["-o", "remount,ro", root]);
+      execFileSync("env", ["mount", "-o", "remount,ro", root]);
       expect(await openState(root)).toMatchObject({ writable: false });
       expect(await openState(join(root, "new"))).toMatchObject({ writable: false });
       expect(() => saveSettings({ ...dummyState(), root }, "x", "y")).toThrow(
@@ -131,7 +133,7 @@ describe("openState", () => {
         }),
       );
     } finally {
-      execFileSync("umount", [root]);
+      execFileSync("env", ["umount", root]);
     }
   });
 });

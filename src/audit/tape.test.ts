@@ -161,24 +161,20 @@ describe("refused", () => {
     symlinkSync(join(dir, "victim"), join(dir, "stdout.log"));
     expect(open()).toBe("storage_failed");
     unlinkSync(join(dir, "stdout.log"));
-    execFileSync("mkfifo", [join(dir, "stdout.log")]);
+    execFileSync("env", ["mkfifo", join(dir, "stdout.log")]);
     expect(open()).toBe("denied");
     expect(open(join(dir, "nothing"))).toBe("storage_failed");
   });
 
-  test("a full disk: the fault says so, nothing is doubled, nothing lost once there is room", async ({
-    skip,
-  }) => {
+  test("a full disk: the fault says so, nothing is doubled, nothing lost in silence", async ({ skip }) => {
     const disk = join(dir, "disk");
     mkdirSync(disk);
     try {
-      execFileSync("mount", ["-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], { stdio: "ignore" });
+      execFileSync("env", ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], { stdio: "ignore" });
     } catch {
       skip("mounting is not allowed here");
     }
     try {
-      const ballast = join(disk, "ballast");
-      writeFileSync(ballast, Buffer.alloc(500 * 1024));
       const tape = openTape(disk, { redact, clock: manualClock() });
       const chunk = randomBytes(100 * 1024 + 13);
       let chunks = 0;
@@ -193,15 +189,29 @@ describe("refused", () => {
       }
       expect(fault).toMatchObject({ code: "storage_full", facts: { errno: "ENOSPC" } });
       expect(() => tape.retry()).toThrow(Fault);
-      unlinkSync(ballast);
+      // Some more is kept; what a caller passes after that is lost, and counted.
+      let more = 0;
+      for (let lost = 0; lost === 0 && more < 500; more += 1) {
+        try {
+          tape.raw("stdout", chunk);
+        } catch (error) {
+          lost = error instanceof Fault ? Number(error.facts["lostBytes"]) : Number.NaN;
+          expect([0, chunk.length]).toContain(lost);
+        }
+      }
+      chunks += more - 1;
+      execFileSync("env", ["mount", "-o", "remount,size=64m", disk]);
       tape.retry();
       expect(await tape.close()).toEqual({ stdout: chunks * chunk.length, stderr: 0 });
       const whole = Buffer.concat(Array.from({ length: chunks }, () => chunk));
       for (const name of ["pty-output.log", "stdout.log"]) {
         expect(sha(readFileSync(join(disk, name)))).toBe(sha(whole));
       }
+      expect(readFileSync(join(disk, "events.jsonl"), "utf8")).toContain(
+        `${chunk.length} bytes of output were lost`,
+      );
     } finally {
-      execFileSync("umount", [disk]);
+      execFileSync("env", ["umount", disk]);
     }
   });
 });

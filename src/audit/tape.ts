@@ -29,6 +29,14 @@ const TIMING_BYTES = 64 * 1024;
 /** Chunks of one stream that come this close together share a line in `timing.jsonl`. */
 const TOGETHER_MS = 5;
 
+/** More than this is not kept in memory for a disk that refuses to take it. */
+const MAX_OWED_BYTES = 8 * 1024 * 1024;
+
+interface Part {
+  readonly log: LogName;
+  readonly data: Buffer;
+}
+
 export interface TapeOptions {
   readonly redact: Redact;
   readonly clock: Clock;
@@ -53,7 +61,8 @@ export class Tape implements AsyncDisposable {
   readonly #startedAt: number;
   readonly #bytes: { stdout: number; stderr: number };
   /** Accepted but not written yet: the disk refused. Nothing is written past it. */
-  #owed: { log: LogName; data: Buffer }[] = [];
+  #owed: Part[] = [];
+  #lost = 0;
   #timingLine: { t: number; stream: Stream; n: number } | null = null;
   #timingText = "";
   #unknown = 0;
@@ -75,10 +84,16 @@ export class Tape implements AsyncDisposable {
 
   /**
    * A fault means that the bytes, or some of them, are not on disk yet. They belong to the tape all the same:
-   * do not pass them again, stop reading, and call `retry` until it succeeds or give up.
+   * do not pass them again, stop reading, and call `retry` until it succeeds or give up. A caller that goes on
+   * all the same loses what comes after some megabytes, and `events.jsonl` says how much.
    */
   raw(stream: Stream, chunk: Buffer): void {
     if (chunk.length === 0) return;
+    if (this.#owed.reduce((sum, { data }) => sum + data.length, 0) > MAX_OWED_BYTES) {
+      this.#lost += chunk.length;
+      this.retry();
+      this.#lost -= chunk.length;
+    }
     const t = this.#elapsed();
     const line = this.#timingLine;
     if (line !== null && line.stream === stream && t - line.t <= TOGETHER_MS) line.n += chunk.length;
@@ -119,9 +134,11 @@ export class Tape implements AsyncDisposable {
     this.#closed = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
     try {
-      if (this.#unknown > 0) {
-        const line = { t: this.#elapsed(), type: "unknown", count: this.#unknown };
-        this.#append({ log: "events", data: Buffer.from(`${JSON.stringify(line)}\n`) });
+      const t = this.#elapsed();
+      if (this.#unknown > 0) this.#appendEvent({ t, type: "unknown", count: this.#unknown });
+      if (this.#lost > 0) {
+        const message = `The disk was full: ${this.#lost} bytes of output were lost.`;
+        this.#appendEvent({ t, type: "notice", message });
       }
       await this.sync();
       syncDirectory(this.#directory);
@@ -138,27 +155,33 @@ export class Tape implements AsyncDisposable {
     await this.close();
   }
 
-  #append(...parts: { log: LogName; data: Buffer }[]): void {
+  #appendEvent(line: Readonly<Record<string, string | number>>): void {
+    this.#append({ log: "events", data: Buffer.from(`${JSON.stringify(line)}\n`) });
+  }
+
+  #append(...parts: Part[]): void {
     if (this.#failure !== null) throw this.#failure;
-    const owed = [...this.#owed, ...parts];
+    const owed = this.#owed.length === 0 ? parts : [...this.#owed, ...parts];
     let at = 0;
     let written = 0;
     try {
-      for (; at < owed.length; at += 1, written = 0) {
-        const { log, data } = owed[at] as (typeof owed)[number];
+      for (const { log, data } of owed) {
+        written = 0;
         writeFully(this.#fd(log), data, (bytes) => {
           written += bytes;
           this.#wrote(log, bytes);
         });
+        at += 1;
       }
       this.#owed = [];
     } catch (error) {
-      // The caller may reuse its chunk.
-      this.#owed = owed.slice(at).map(({ log, data }, index) => ({
-        log,
-        data: Buffer.from(data.subarray(index === 0 ? written : 0)),
-      }));
-      const path = join(this.#directory, LOG_FILES[this.#owed[0]?.log ?? "pty-output"]);
+      const old = owed.length - parts.length;
+      this.#owed = owed.slice(at).map(({ log, data }, index) => {
+        const rest = data.subarray(index === 0 ? written : 0);
+        // The caller may reuse its chunk.
+        return { log, data: at + index < old ? rest : Buffer.from(rest) };
+      });
+      const path = join(this.#directory, LOG_FILES[owed[at]?.log ?? "pty-output"]);
       throw storageFault(error, "write", path, this.#facts());
     }
   }
@@ -233,7 +256,7 @@ export class Tape implements AsyncDisposable {
   }
 
   #facts() {
-    return { stdoutBytes: this.#bytes.stdout, stderrBytes: this.#bytes.stderr };
+    return { stdoutBytes: this.#bytes.stdout, stderrBytes: this.#bytes.stderr, lostBytes: this.#lost };
   }
 }
 
