@@ -15,7 +15,7 @@ import { Fault } from "../core/faults.ts";
 import { removeQuietly, storageFault, syncDirectory, temporaryPath } from "./files.ts";
 import type { StateDir } from "./state.ts";
 
-export interface StateFacts {
+interface StateFacts {
   /** Permission bits in octal, such as `700`. */
   readonly mode: string;
   /** What this user may still write; null where the system does not tell. */
