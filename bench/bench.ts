@@ -3,7 +3,15 @@
  * `bench/results.json`. Not a test: times depend on the machine, ratios much less.
  */
 import { spawn, spawnSync } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { cpus, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import type { RunRecord } from "../src/core/records.ts";
@@ -52,7 +60,14 @@ async function lists(node: number): Promise<void> {
     const store = await openStore(join(state, "index.db"));
     for (let at = 0; at < count; at += 1) await store.createRun(sampleRun(state, at));
     const list = median(20, () => time(process.execPath, [CLI, "list"], env));
-    add(`reprise list, ${count} runs`, ms(list), `node -e 0: ${ms(node)}`, `≤ ${limit} ×`, list / node, limit);
+    add(
+      `reprise list, ${count} runs`,
+      ms(list),
+      `node -e 0: ${ms(node)}`,
+      `≤ ${limit} ×`,
+      list / node,
+      limit,
+    );
     if (count === 100_000) {
       const took: number[] = [];
       for (let at = 0; at < 1_000; at += 1) {
@@ -63,7 +78,13 @@ async function lists(node: number): Promise<void> {
         if (found.length !== 1) throw new Error(`${handle} was found ${found.length} times`);
       }
       const p99 = took.toSorted((one, other) => one - other)[990] ?? Number.NaN;
-      rows.push({ what: "handle look-up in 100000 runs, p99", measured: ms(p99), floor: "–", target: "≤ 5 ms", ok: p99 <= 5 });
+      rows.push({
+        what: "handle look-up in 100000 runs, p99",
+        measured: ms(p99),
+        floor: "–",
+        target: "≤ 5 ms",
+        ok: p99 <= 5,
+      });
     }
     await store[Symbol.asyncDispose]();
   }
@@ -73,7 +94,7 @@ async function lists(node: number): Promise<void> {
 function instantAgent(): void {
   const env = environment("instant");
   const agent = program("codex", [
-    "[ \"$1\" = --version ] && { echo codex-cli 0.166.0; exit 0; }",
+    '[ "$1" = --version ] && { echo codex-cli 0.166.0; exit 0; }',
     "cat > /dev/null",
     `printf '%s\\n' '{"type":"thread.started","thread_id":"01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0"}' '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'`,
   ]);
@@ -100,7 +121,7 @@ async function capture(mode: "pipe" | "pty"): Promise<void> {
   const env = environment(`capture-${mode}`);
   const flood = program("flood", [`exec head -c ${CAPTURE_BYTES} ${line64k()}`]);
   program("codex", [
-    "[ \"$1\" = --version ] && { echo codex-cli 0.166.0; exit 0; }",
+    '[ "$1" = --version ] && { echo codex-cli 0.166.0; exit 0; }',
     "cat > /dev/null",
     `exec /bin/sh ${flood}`,
   ]);
@@ -108,7 +129,11 @@ async function capture(mode: "pipe" | "pty"): Promise<void> {
   const script = time("script", ["-q", "-c", `/bin/sh ${flood}`, join(root, "typescript")], env);
   rmSync(join(root, "typescript"), { force: true });
   const start = performance.now();
-  const child = spawn(process.execPath, [CLI, "start", "codex", "x", "--quiet", "--mode", mode, "--cwd", root], { env, stdio: "ignore" });
+  const child = spawn(
+    process.execPath,
+    [CLI, "start", "codex", "x", "--quiet", "--mode", mode, "--cwd", root],
+    { env, stdio: "ignore" },
+  );
   const memory: { at: number; rss: number }[] = [];
   const sampling = setInterval(() => {
     const rss = residentBytes(child.pid ?? 0);
@@ -120,14 +145,38 @@ async function capture(mode: "pipe" | "pty"): Promise<void> {
   const throughput = CAPTURE_BYTES / took;
   const floor = CAPTURE_BYTES / script;
   const size = `${Math.round(CAPTURE_BYTES / 1024 ** 2)} MiB`;
-  add(`capture ${size}, ${mode}`, mbs(throughput), `script -q: ${mbs(floor)}`, "≥ 0.5 ×", throughput / floor, 0.5, "least");
+  add(
+    `capture ${size}, ${mode}`,
+    mbs(throughput),
+    `script -q: ${mbs(floor)}`,
+    "≥ 0.5 ×",
+    throughput / floor,
+    0.5,
+    "least",
+  );
   const part = took * ((100 * 1024 ** 2) / CAPTURE_BYTES);
   const peak = Math.max(...memory.map((sample) => sample.rss));
-  const early = Math.max(...memory.filter((sample) => sample.at < Math.max(part, 500)).map((sample) => sample.rss));
-  const late = Math.max(...memory.filter((sample) => sample.at > took - Math.max(part, 500)).map((sample) => sample.rss));
-  rows.push({ what: `peak memory, ${mode}`, measured: mib(peak), floor: "–", target: "≤ 150 MiB", ok: peak <= 150 * 1024 ** 2 });
+  const early = Math.max(
+    ...memory.filter((sample) => sample.at < Math.max(part, 500)).map((sample) => sample.rss),
+  );
+  const late = Math.max(
+    ...memory.filter((sample) => sample.at > took - Math.max(part, 500)).map((sample) => sample.rss),
+  );
+  rows.push({
+    what: `peak memory, ${mode}`,
+    measured: mib(peak),
+    floor: "–",
+    target: "≤ 150 MiB",
+    ok: peak <= 150 * 1024 ** 2,
+  });
   const growth = late - early;
-  rows.push({ what: `growth, first to last 100 MiB, ${mode}`, measured: mib(growth), floor: "–", target: "≤ 10 MiB", ok: growth <= 10 * 1024 ** 2 });
+  rows.push({
+    what: `growth, first to last 100 MiB, ${mode}`,
+    measured: mib(growth),
+    floor: "–",
+    target: "≤ 10 MiB",
+    ok: growth <= 10 * 1024 ** 2,
+  });
 }
 
 function residentBytes(pid: number): number | null {
@@ -158,13 +207,22 @@ function program(name: string, lines: readonly string[]): string {
 function environment(name: string): Record<string, string> {
   const home = join(root, name, "home");
   mkdirSync(home, { recursive: true });
-  return { PATH: process.env["PATH"] ?? "", HOME: home, REPRISE_HOME: join(root, name, "state"), LANG: "C.UTF-8" };
+  return {
+    PATH: process.env["PATH"] ?? "",
+    HOME: home,
+    REPRISE_HOME: join(root, name, "state"),
+    LANG: "C.UTF-8",
+  };
 }
 
 function time(file: string, args: readonly string[], env?: Record<string, string>): number {
   const start = performance.now();
-  const { status, error } = spawnSync(file, args, { stdio: ["ignore", "ignore", "inherit"], ...(env === undefined ? {} : { env }) });
-  if (error !== undefined || status !== 0) throw new Error(`${file} ${args.join(" ")} ended with ${status ?? String(error)}`);
+  const { status, error } = spawnSync(file, args, {
+    stdio: ["ignore", "ignore", "inherit"],
+    ...(env === undefined ? {} : { env }),
+  });
+  if (error !== undefined || status !== 0)
+    throw new Error(`${file} ${args.join(" ")} ended with ${status ?? String(error)}`);
   return performance.now() - start;
 }
 
@@ -174,7 +232,7 @@ function median(times: number, measure: () => number): number {
 }
 
 function sampleRun(state: string, at: number): RunRecord {
-  const handle = ((at * 2_654_435_761) % 2 ** 32 >>> 0).toString(16).padStart(8, "0");
+  const handle = (((at * 2_654_435_761) % 2 ** 32) >>> 0).toString(16).padStart(8, "0");
   const when = new Date(Date.UTC(2026, 0, 1) + at * 60_000).toISOString();
   const runId = `${when.replace(/[-:]|\.\d{3}/g, "")}-codex-${handle}`;
   return {
@@ -183,7 +241,12 @@ function sampleRun(state: string, at: number): RunRecord {
     runId,
     runDirectory: join(state, "runs", runId),
     agentName: "codex",
-    session: { field: "thread_id", value: `01a1dd0a-a544-73b2-b8f5-${handle}17f0`, source: "stdout", verifiedAt: when },
+    session: {
+      field: "thread_id",
+      value: `01a1dd0a-a544-73b2-b8f5-${handle}17f0`,
+      source: "stdout",
+      verifiedAt: when,
+    },
     sessions: [],
     launch: {
       args: ["exec", "--json", "-"],
@@ -211,15 +274,29 @@ function sampleRun(state: string, at: number): RunRecord {
   };
 }
 
-function add(what: string, measured: string, floor: string, target: string, ratio: number, limit: number, which: "most" | "least" = "most"): void {
+function add(
+  what: string,
+  measured: string,
+  floor: string,
+  target: string,
+  ratio: number,
+  limit: number,
+  which: "most" | "least" = "most",
+): void {
   const ok = which === "most" ? ratio <= limit : ratio >= limit;
   rows.push({ what, measured: `${measured} (${ratio.toFixed(2)} ×)`, floor, target, ok });
 }
 
 function report(): void {
-  const widths = [0, 1, 2, 3].map((column) => Math.max(...rows.map((row) => cells(row)[column]?.length ?? 0)));
+  const widths = [0, 1, 2, 3].map((column) =>
+    Math.max(...rows.map((row) => cells(row)[column]?.length ?? 0)),
+  );
   for (const row of rows) {
-    console.log(`${row.ok ? "ok  " : "MISS"}  ${cells(row).map((cell, at) => cell.padEnd(widths[at] ?? 0)).join("  ")}`);
+    console.log(
+      `${row.ok ? "ok  " : "MISS"}  ${cells(row)
+        .map((cell, at) => cell.padEnd(widths[at] ?? 0))
+        .join("  ")}`,
+    );
   }
   const machine = { node: process.version, cores: cpus().length, cpu: cpus()[0]?.model ?? "unknown" };
   writeFileSync("bench/results.json", `${JSON.stringify({ machine, rows }, null, 2)}\n`);

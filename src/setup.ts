@@ -47,7 +47,8 @@ export async function configure(deps: Deps, options: WorldOptions): Promise<Deps
   const projectFile = options.cwd === undefined || options.cwd === null ? null : findProjectFile(options.cwd);
   const project = projectFile === null ? {} : readConfig(projectFile, "project");
   const powers = projectPowers(project);
-  const usable = projectFile === null || powers.length === 0 || (await isTrusted(deps, projectFile, powers, options));
+  const usable =
+    projectFile === null || powers.length === 0 || (await isTrusted(deps, projectFile, powers, options));
   return { ...deps, config: mergeConfig(user, usable ? project : {}) };
 }
 
@@ -65,13 +66,21 @@ const realProcesses: Processes = {
 /** The index is disposable: a damaged one is set aside and rebuilt from the run directories, with a warning. */
 async function openIndex(state: StateDir, log: Log): Promise<Store> {
   const open = (path: string) =>
-    openStore(path, { readOnly: !state.writable, onDamage: (damage) => log.warn(`the index has a damaged row: ${damage.table} ${damage.key}. \`reprise doctor --rebuild-index\` repairs it.`) });
+    openStore(path, {
+      readOnly: !state.writable,
+      onDamage: (damage) =>
+        log.warn(
+          `the index has a damaged row: ${damage.table} ${damage.key}. \`reprise doctor --rebuild-index\` repairs it.`,
+        ),
+    });
   try {
     return await open(state.indexPath);
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== "index_damaged" || !state.writable) throw error;
     const rebuilt = await rebuildIndex(state, open, log, realProcesses);
-    log.warn(`the index was damaged; it was set aside as ${rebuilt.setAside ?? "nothing"} and rebuilt with ${rebuilt.runs} runs from the run directories.`);
+    log.warn(
+      `the index was damaged; it was set aside as ${rebuilt.setAside ?? "nothing"} and rebuilt with ${rebuilt.runs} runs from the run directories.`,
+    );
     return open(state.indexPath);
   }
 }
@@ -83,15 +92,26 @@ function assertPlace(env: Env): void {
   // Files of root in another user's home lock that user out of their own runs.
   const home = env["HOME"];
   const sudo = process.getuid?.() === 0 && env["SUDO_UID"] !== undefined && env["SUDO_UID"] !== "0";
-  if (sudo && env["REPRISE_HOME"] === undefined && home !== undefined && existsSync(home) && statSync(home).uid !== 0) {
-    throw new Fault("denied", `Reprise runs as root with the home of another user (${home}). Run it without sudo, or with sudo -H.`, {
-      facts: { home },
-    });
+  if (
+    sudo &&
+    env["REPRISE_HOME"] === undefined &&
+    home !== undefined &&
+    existsSync(home) &&
+    statSync(home).uid !== 0
+  ) {
+    throw new Fault(
+      "denied",
+      `Reprise runs as root with the home of another user (${home}). Run it without sudo, or with sudo -H.`,
+      {
+        facts: { home },
+      },
+    );
   }
 }
 
 function userConfigFile(env: Env): string | null {
-  const base = env["XDG_CONFIG_HOME"] ?? (env["HOME"] === undefined ? undefined : join(env["HOME"], ".config"));
+  const base =
+    env["XDG_CONFIG_HOME"] ?? (env["HOME"] === undefined ? undefined : join(env["HOME"], ".config"));
   return base === undefined || !base.startsWith("/") ? null : join(base, "reprise", "config.toml");
 }
 
@@ -114,13 +134,21 @@ function readText(file: string): string | null {
   try {
     fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
-    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR")) return null;
-    throw new Fault("config_invalid", `The config file ${file} cannot be read.`, { facts: { file }, cause: error });
+    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
+      return null;
+    throw new Fault("config_invalid", `The config file ${file} cannot be read.`, {
+      facts: { file },
+      cause: error,
+    });
   }
   try {
     const stat = fstatSync(fd);
-    if (!stat.isFile()) throw new Fault("config_invalid", `The config file ${file} is not a regular file.`, { facts: { file } });
-    if (stat.size > MAX_CONFIG) throw new Fault("config_invalid", `The config file ${file} is larger than 1 MiB.`, { facts: { file } });
+    if (!stat.isFile())
+      throw new Fault("config_invalid", `The config file ${file} is not a regular file.`, {
+        facts: { file },
+      });
+    if (stat.size > MAX_CONFIG)
+      throw new Fault("config_invalid", `The config file ${file} is larger than 1 MiB.`, { facts: { file } });
     return readFileSync(fd, "utf8");
   } finally {
     closeSync(fd);
@@ -131,16 +159,29 @@ function readText(file: string): string | null {
  * A project file that names programs, arguments or variables is code from whoever wrote the project: it counts only
  * after the user trusted exactly this text.
  */
-async function isTrusted(deps: Deps, file: string, powers: readonly string[], options: WorldOptions): Promise<boolean> {
+async function isTrusted(
+  deps: Deps,
+  file: string,
+  powers: readonly string[],
+  options: WorldOptions,
+): Promise<boolean> {
   const record = join(deps.state.root, "trusted.json");
   const known = readTrusted(record);
-  const hash = createHash("sha256").update(readText(file) ?? "").digest("hex");
+  const hash = createHash("sha256")
+    .update(readText(file) ?? "")
+    .digest("hex");
   if (known[file] === hash) return true;
   if (options.runsAgents !== true) return false;
   const what = `${file} sets ${powers.join(", ")}`;
-  const yes = options.trustCwd === true || (options.terminal.stdin && options.terminal.stderr && (await ask(`${what}. Use it? [y/N] `)));
+  const yes =
+    options.trustCwd === true ||
+    (options.terminal.stdin && options.terminal.stderr && (await ask(`${what}. Use it? [y/N] `)));
   if (!yes) {
-    throw new Fault("trust_required", `${what}, which could run any program. Look at it, then add --trust-cwd.`, { facts: { file, sets: powers } });
+    throw new Fault(
+      "trust_required",
+      `${what}, which could run any program. Look at it, then add --trust-cwd.`,
+      { facts: { file, sets: powers } },
+    );
   }
   writeAtomic(record, `${JSON.stringify({ ...known, [file]: hash }, null, 2)}\n`);
   return true;

@@ -49,9 +49,11 @@ test.each(Object.keys(MAY_USE))("%s stays small enough to be read", (folder) => 
 test.each(files)("%s keeps to its layer", (file) => {
   const text = withoutComments(readFileSync(join("src", file), "utf8"));
   const pure = PURE.test(file);
-  const wrong = pure ? [...(text.match(IMPURE) ?? []).slice(0, 1)] : [];
+  const wrong: string[] = pure ? (text.match(IMPURE) ?? []).slice(0, 1) : [];
   for (const [, target = ""] of text.matchAll(IMPORT)) {
-    const allowed = target.startsWith(".") ? mayImport(file, target) : !(pure && /^node:(?!path)/.test(target));
+    const allowed = target.startsWith(".")
+      ? mayImport(file, target)
+      : !(pure && /^node:(?!path)/.test(target));
     if (!allowed) wrong.push(target);
   }
   expect(wrong).toEqual([]);

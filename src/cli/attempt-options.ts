@@ -2,6 +2,7 @@
  * The options that `start` and `resume` share, and how they become limits, variables and a view.
  */
 import type { Command } from "commander";
+import { DANGEROUS_ENV } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptOptions, Deps } from "../run/run.ts";
 import { duration, list, once, oneOf, text } from "./command.ts";
@@ -23,17 +24,24 @@ export interface SharedOptions {
 }
 
 const DEFAULT_IDLE_MS = 15 * 60_000;
-/** Variables that change what every program does; set by accident or by a copied command, they are a trap. */
-const DANGEROUS = /^(PATH|LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|NODE_OPTIONS|BASH_ENV|ENV|DYLD_.*)$/;
-
 export function addSharedOptions(command: Command): Command {
   return command
     .addOption(once("--message-file <file>", "take the message from a file", text))
     .option("--stdin", "take the message from stdin")
-    .addOption(once("--mode <mode>", "auto, pipe or pty: how the agent is connected", oneOf("auto", "pipe", "pty")))
+    .addOption(
+      once("--mode <mode>", "auto, pipe or pty: how the agent is connected", oneOf("auto", "pipe", "pty")),
+    )
     .addOption(once("--timeout <time>", "end the attempt after this long, e.g. 2h", duration))
-    .addOption(once("--idle-timeout <time>", "end it after this long without a sign of life (default 15m, 0 = never)", duration))
-    .addOption(once("--tool-timeout <time>", "end it when one tool call takes longer (default: never)", duration))
+    .addOption(
+      once(
+        "--idle-timeout <time>",
+        "end it after this long without a sign of life (default 15m, 0 = never)",
+        duration,
+      ),
+    )
+    .addOption(
+      once("--tool-timeout <time>", "end it when one tool call takes longer (default: never)", duration),
+    )
     .addOption(list("--env <NAME=value>", "set a variable for the agent (repeatable)"))
     .option("--allow-env", "let --env set PATH, LD_PRELOAD, NODE_OPTIONS and the like")
     .option("--trust-cwd", "let the engine trust this folder, and use the project's reprise.toml")
@@ -44,8 +52,11 @@ export function addSharedOptions(command: Command): Command {
 
 export function attemptOptions(options: SharedOptions, deps: Deps, context: Context): AttemptOptions {
   const { terminal } = context;
-  const limit = (given: number | null | undefined, configured: number | null | undefined, otherwise: number | null) =>
-    given === undefined ? (configured === undefined ? otherwise : configured) : given;
+  const limit = (
+    given: number | null | undefined,
+    configured: number | null | undefined,
+    otherwise: number | null,
+  ) => (given === undefined ? (configured === undefined ? otherwise : configured) : given);
   return {
     mode: options.mode ?? "auto",
     limits: {
@@ -67,8 +78,11 @@ export function readEnv(options: SharedOptions): readonly (readonly [string, str
     if (equals < 1 || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
       throw new Fault("usage", "--env takes NAME=value, for example --env DEBUG=1.");
     }
-    if (DANGEROUS.test(name) && options.allowEnv === undefined) {
-      throw new Fault("usage", `--env ${name} changes how every program of the agent runs. Add --allow-env if you mean it.`);
+    if (DANGEROUS_ENV.test(name) && options.allowEnv === undefined) {
+      throw new Fault(
+        "usage",
+        `--env ${name} changes how every program of the agent runs. Add --allow-env if you mean it.`,
+      );
     }
     return [name, pair.slice(equals + 1)] as const;
   });

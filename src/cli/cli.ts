@@ -21,21 +21,34 @@ export interface World {
 
 export type WorldOptions = OpenOptions & { readonly log: Log; readonly terminal: Terminal };
 
-export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(): Promise<{ run: Run }> }>> = {
-  start: { summary: "start an agent and record everything it does", load: () => import("./start.ts") },
-  resume: { summary: "continue the same conversation", load: () => import("./resume.ts") },
-  list: { summary: "list runs, newest first", load: () => import("./list.ts") },
-  show: { summary: "show one run, its attempts and the proof of each resume", load: () => import("./show.ts") },
-  logs: { summary: "print what an agent printed", load: () => import("./logs.ts") },
-  stop: { summary: "stop a live run", load: () => import("./stop.ts") },
-  rm: { summary: "remove runs", load: () => import("./rm.ts") },
-  prune: { summary: "remove old runs", load: () => import("./prune.ts") },
-  adopt: { summary: "take over conversations that were started outside Reprise", load: () => import("./adopt.ts") },
-  doctor: { summary: "check engines, state directory and index", load: () => import("./doctor.ts") },
-  explain: { summary: "say what Reprise understands of an engine's output", load: () => import("./explain.ts") },
-  demo: { summary: "see an agent crash and its conversation go on", load: () => import("./demo.ts") },
-  completion: { summary: "print shell completion for bash, zsh or fish", load: () => import("./completion.ts") },
-};
+export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(): Promise<{ run: Run }> }>> =
+  {
+    start: { summary: "start an agent and record everything it does", load: () => import("./start.ts") },
+    resume: { summary: "continue the same conversation", load: () => import("./resume.ts") },
+    list: { summary: "list runs, newest first", load: () => import("./list.ts") },
+    show: {
+      summary: "show one run, its attempts and the proof of each resume",
+      load: () => import("./show.ts"),
+    },
+    logs: { summary: "print what an agent printed", load: () => import("./logs.ts") },
+    stop: { summary: "stop a live run", load: () => import("./stop.ts") },
+    rm: { summary: "remove runs", load: () => import("./rm.ts") },
+    prune: { summary: "remove old runs", load: () => import("./prune.ts") },
+    adopt: {
+      summary: "take over conversations that were started outside Reprise",
+      load: () => import("./adopt.ts"),
+    },
+    doctor: { summary: "check engines, state directory and index", load: () => import("./doctor.ts") },
+    explain: {
+      summary: "say what Reprise understands of an engine's output",
+      load: () => import("./explain.ts"),
+    },
+    demo: { summary: "see an agent crash and its conversation go on", load: () => import("./demo.ts") },
+    completion: {
+      summary: "print shell completion for bash, zsh or fish",
+      load: () => import("./completion.ts"),
+    },
+  };
 
 export async function main(args: readonly string[], world: World): Promise<number> {
   const [name, ...rest] = args;
@@ -50,7 +63,8 @@ export async function main(args: readonly string[], world: World): Promise<numbe
     terminal,
     log,
     print: (text) => void process.stdout.write(`${harmlessButPainted(text)}\n`),
-    printJson: (value) => void process.stdout.write(`${JSON.stringify(value, null, terminal.stdout ? 2 : 0)}\n`),
+    printJson: (value) =>
+      void process.stdout.write(`${JSON.stringify(value, null, terminal.stdout ? 2 : 0)}\n`),
     open: async (options = {}) => {
       const deps = await world.open({ ...options, log, terminal });
       opened.push(deps);
@@ -60,7 +74,8 @@ export async function main(args: readonly string[], world: World): Promise<numbe
   };
   surviveClosedOutput();
   try {
-    if (name === undefined || name === "help" || name === "--help" || name === "-h") return await help(rest, context, name === undefined);
+    if (name === undefined || name === "help" || name === "--help" || name === "-h")
+      return await help(rest, context, name === undefined);
     const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
     if (command === undefined) throw unknownCommand(name);
     const { run } = await command.load();
@@ -103,7 +118,9 @@ function unknownCommand(name: string): Fault {
   const near = nearest(name, Object.keys(COMMANDS));
   const hint = near === null ? "`reprise --help` lists the commands." : `Did you mean \`reprise ${near}\`?`;
   const what = name.startsWith("-") ? "option" : "command";
-  return new Fault("usage", `There is no ${what} ${JSON.stringify(name.slice(0, 80))}. ${hint}`, { facts: { given: name.slice(0, 80) } });
+  return new Fault("usage", `There is no ${what} ${JSON.stringify(name.slice(0, 80))}. ${hint}`, {
+    facts: { given: name.slice(0, 80) },
+  });
 }
 
 /** Says what went wrong, on stdout as JSON or on stderr as one line, and returns the exit code. */
@@ -112,23 +129,37 @@ function report(error: unknown, json: boolean): number {
   if (json) {
     const body =
       fault === null
-        ? { code: "bug", message: "This is a bug in Reprise.", facts: { detail: String(error).slice(0, 500) } }
-        : { code: fault.code, message: fault.message, facts: { ...fault.facts, retryable: FAULTS[fault.code].retryable } };
+        ? {
+            code: "bug",
+            message: "This is a bug in Reprise.",
+            facts: { detail: String(error).slice(0, 500) },
+          }
+        : {
+            code: fault.code,
+            message: fault.message,
+            facts: { ...fault.facts, retryable: FAULTS[fault.code].retryable },
+          };
     process.stdout.write(`${JSON.stringify({ ok: false, error: body })}\n`);
   } else if (fault === null) {
     const detail = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
     process.stderr.write(`reprise: this is a bug: ${harmless(detail.slice(0, 2_000))}\n`);
-    process.stderr.write("reprise: nothing recorded is lost; please report it with what you typed (REPRISE_DEBUG=1 shows where it happened).\n");
+    process.stderr.write(
+      "reprise: nothing recorded is lost; please report it with what you typed (REPRISE_DEBUG=1 shows where it happened).\n",
+    );
   } else {
     process.stderr.write(`reprise: ${harmless(fault.message)}\n`);
   }
-  if (process.env["REPRISE_DEBUG"] === "1" && error instanceof Error) process.stderr.write(`${harmless(error.stack ?? "")}\n`);
+  if (process.env["REPRISE_DEBUG"] === "1" && error instanceof Error)
+    process.stderr.write(`${harmless(error.stack ?? "")}\n`);
   return exitCodeOf(error);
 }
 
 /** The few colours of `paint` stay; everything else that a terminal would obey becomes visible text (I11). */
 function harmlessButPainted(text: string): string {
-  return text.split(/(\x1b\[(?:0|1|2|31|32|33|36)m)/).map((part, at) => (at % 2 === 1 ? part : harmless(part))).join("");
+  return text
+    .split(/(\x1b\[(?:0|1|2|31|32|33|36)m)/)
+    .map((part, at) => (at % 2 === 1 ? part : harmless(part)))
+    .join("");
 }
 
 /** `reprise list | head` ends quietly; a run whose reader went away goes on. */

@@ -36,16 +36,18 @@ export function parse(command: Command, args: readonly string[]): void {
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.helpDisplayed" || error.code === "commander.help") throw new HelpShown();
-    const message = error.message.replace(/^error: /, "").replace(/\n\(Did you mean (.*)\?\)$/, ". Did you mean $1?");
+    const message = error.message
+      .replace(/^error: /, "")
+      .replace(/\n\(Did you mean (.*)\?\)$/, ". Did you mean $1?");
     throw new Fault("usage", `${sentence(message)} Type \`${command.name()} --help\`.`);
   }
 }
 
 /** An option with one value that may stand once. */
-export function once<T>(flags: string, description: string, read: (text: string) => T): Option {
-  return new Option(flags, description).argParser((text: string, before: T | undefined) => {
+export function once(flags: string, description: string, read: (given: string) => unknown): Option {
+  return new Option(flags, description).argParser((given: string, before: unknown) => {
     if (before !== undefined) throw new InvalidArgumentError("It is given twice.");
-    return read(text);
+    return read(given);
   });
 }
 
@@ -79,7 +81,8 @@ export const count =
   (min: number, max: number) =>
   (value: string): number => {
     const number = /^\d{1,9}$/.test(value) ? Number(value) : Number.NaN;
-    if (!(number >= min && number <= max)) throw new InvalidArgumentError(`It is a whole number from ${min} to ${max}.`);
+    if (!(number >= min && number <= max))
+      throw new InvalidArgumentError(`It is a whole number from ${min} to ${max}.`);
     return number;
   };
 

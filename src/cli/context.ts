@@ -60,7 +60,8 @@ export function readTerminal(env: Env): Terminal {
 
 /** Warnings and notes, to stderr, one line each. */
 export function stderrLog(quiet: boolean): Log {
-  const line = (label: string, message: string) => process.stderr.write(`reprise: ${label}${harmless(message)}\n`);
+  const line = (label: string, message: string) =>
+    process.stderr.write(`reprise: ${label}${harmless(message)}\n`);
   return {
     warn: (message) => void line("warning: ", message),
     info: (message) => void (quiet || line("", message)),

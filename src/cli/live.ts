@@ -49,7 +49,10 @@ class LiveView implements View {
     const silent = options.json === true || options.quiet === true;
     const readable = options.readable === true || (context.terminal.stdout && options.raw === undefined);
     this.#look = silent ? "nothing" : readable ? "readable" : "native";
-    this.#statusLine = context.terminal.stderr && options.quiet === undefined && (this.#look !== "native" || !context.terminal.stdout);
+    this.#statusLine =
+      context.terminal.stderr &&
+      options.quiet === undefined &&
+      (this.#look !== "native" || !context.terminal.stdout);
     this.#quiet = options.quiet === true;
     this.#listen();
   }
@@ -73,7 +76,9 @@ class LiveView implements View {
   status(status: LiveStatus): void {
     if (!this.#statusLine || this.#interactive || this.#midLine) return;
     const { terminal } = this.#context;
-    const tools = status.tools.map((tool) => `${harmlessLine(tool.name, 40)} for ${formatDuration(tool.forMs)}`);
+    const tools = status.tools.map(
+      (tool) => `${harmlessLine(tool.name, 40)} for ${formatDuration(tool.forMs)}`,
+    );
     const parts = [
       formatDuration(status.elapsedMs),
       `attempt ${status.attempt}`,
@@ -101,7 +106,9 @@ class LiveView implements View {
       stdin.pause();
       stdout.off("resize", resize);
       // Whatever the UI had switched on: alternate screen, hidden cursor, bracketed paste, mouse, focus events.
-      stdout.write("\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[>4;0m\x1b[<u\x1b[0m");
+      stdout.write(
+        "\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[>4;0m\x1b[<u\x1b[0m",
+      );
     });
   }
 
@@ -126,7 +133,8 @@ class LiveView implements View {
     const interrupt = () => {
       this.#presses += 1;
       this.#clearStatus();
-      if (this.#presses === 1 && !this.#interactive) this.#note("stopping the agent; Ctrl-C again ends it at once");
+      if (this.#presses === 1 && !this.#interactive)
+        this.#note("stopping the agent; Ctrl-C again ends it at once");
       this.#onStop?.(this.#presses > 1 || this.#interactive ? "end" : "interrupt");
     };
     const terminate = () => this.#onStop?.("SIGTERM");
@@ -166,19 +174,30 @@ class LiveView implements View {
     const width = Math.max(20, terminal.columns - 4);
     switch (event.type) {
       case "tool": {
-        const what = harmlessLine(event.detail === undefined ? event.name : `${event.name} ${event.detail}`, width);
+        const what = harmlessLine(
+          event.detail === undefined ? event.name : `${event.name} ${event.detail}`,
+          width,
+        );
         if (event.state === "started") return paint(terminal, "cyan", `⚙ ${what}`);
         return event.ok === false ? paint(terminal, "red", `✗ ${what}`) : null;
       }
       case "retry": {
         const wait = event.delayMs === undefined ? "" : ` in ${formatDuration(event.delayMs)}`;
-        return paint(terminal, "yellow", `↻ ${event.trouble.kind}, the engine tries again${wait}: ${harmlessLine(event.trouble.message, width)}`);
+        return paint(
+          terminal,
+          "yellow",
+          `↻ ${event.trouble.kind}, the engine tries again${wait}: ${harmlessLine(event.trouble.message, width)}`,
+        );
       }
       case "notice":
         return paint(terminal, "dim", `· ${harmlessLine(event.message, width)}`);
       case "turn_ended":
         if (event.result === "completed") return null;
-        return paint(terminal, "red", `✗ ${harmlessLine(event.trouble?.message ?? `the turn ${event.result}`, width)}`);
+        return paint(
+          terminal,
+          "red",
+          `✗ ${harmlessLine(event.trouble?.message ?? `the turn ${event.result}`, width)}`,
+        );
       case "usage":
       case "session":
       case "session_changed":

@@ -33,10 +33,15 @@ export async function readMessage(sources: MessageSources): Promise<string | nul
 
 function check(message: string, where: string): string {
   if (message.trim() === "") throw new Fault("message_invalid", `The message ${where} is empty.`);
-  if (message.includes("\u0000")) throw new Fault("message_invalid", `The message ${where} contains a zero byte.`);
-  if (/\p{Surrogate}/u.test(message)) throw new Fault("message_invalid", `The message ${where} is not valid Unicode.`);
+  if (message.includes("\u0000"))
+    throw new Fault("message_invalid", `The message ${where} contains a zero byte.`);
+  if (/\p{Surrogate}/u.test(message))
+    throw new Fault("message_invalid", `The message ${where} is not valid Unicode.`);
   if (where === "argument" && Buffer.byteLength(message) > MAX_ARGUMENT) {
-    throw new Fault("message_invalid", "The message is longer than an argument can be (128 KiB). Use --message-file or --stdin.");
+    throw new Fault(
+      "message_invalid",
+      "The message is longer than an argument can be (128 KiB). Use --message-file or --stdin.",
+    );
   }
   return message;
 }
@@ -47,11 +52,17 @@ function readMessageFile(path: string): string {
   try {
     fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (error) {
-    throw new Fault("message_invalid", `The message file ${path} cannot be read (${errno(error)}).`, { facts: { path }, cause: error });
+    throw new Fault("message_invalid", `The message file ${path} cannot be read (${errno(error)}).`, {
+      facts: { path },
+      cause: error,
+    });
   }
   try {
     const stat = fstatSync(fd);
-    if (!stat.isFile()) throw new Fault("message_invalid", `The message file ${path} is not a regular file.`, { facts: { path } });
+    if (!stat.isFile())
+      throw new Fault("message_invalid", `The message file ${path} is not a regular file.`, {
+        facts: { path },
+      });
     if (stat.size > MAX_BYTES) throw tooLong(`in ${path}`);
     return decode(readFileSync(fd), `in ${path}`);
   } finally {
@@ -60,7 +71,8 @@ function readMessageFile(path: string): string {
 }
 
 async function readStdin(): Promise<Buffer> {
-  if (process.stdin.isTTY) throw new Fault("usage", "--stdin reads the message from a pipe or a file, and stdin is a terminal.");
+  if (process.stdin.isTTY)
+    throw new Fault("usage", "--stdin reads the message from a pipe or a file, and stdin is a terminal.");
   const chunks: Buffer[] = [];
   let size = 0;
   for await (const chunk of process.stdin) {
@@ -81,7 +93,9 @@ function decode(bytes: Buffer, where: string): string {
 }
 
 function tooLong(where: string): Fault {
-  return new Fault("message_invalid", `The message ${where} is longer than 10 MiB.`, { facts: { limit: MAX_BYTES } });
+  return new Fault("message_invalid", `The message ${where} is longer than 10 MiB.`, {
+    facts: { limit: MAX_BYTES },
+  });
 }
 
 function errno(error: unknown): string {

@@ -49,13 +49,19 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const options: ResumeOptions = parser.opts();
   const [handle] = parser.args;
   if (options.last === undefined && handle === undefined) {
-    throw new Fault("usage", "Which run? `reprise list` shows the handles; --last takes the newest run of this directory.");
+    throw new Fault(
+      "usage",
+      "Which run? `reprise list` shows the handles; --last takes the newest run of this directory.",
+    );
   }
-  if (options.fork === true && options.forceFresh === true) throw new Fault("usage", "--fork and --force-fresh exclude each other.");
+  if (options.fork === true && options.forceFresh === true)
+    throw new Fault("usage", "--fork and --force-fresh exclude each other.");
   const message = await readMessage({ words, file: options.messageFile, stdin: options.stdin === true });
   const opened = await context.open({ cwd: null });
   const found =
-    options.last === true ? await selectLatest(opened, workingDirectory(".")) : await selectRun(opened, handle ?? "");
+    options.last === true
+      ? await selectLatest(opened, workingDirectory("."))
+      : await selectRun(opened, handle ?? "");
   // Engines may be configured in the project where the run took place, not where the user stands now.
   const deps = await context.configure(opened, {
     cwd: found.cwd,
@@ -65,7 +71,12 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const request = {
     ...attemptOptions(options, deps, context),
     selector: found.runId,
-    want: options.forceFresh === true ? ("fresh" as const) : options.fork === true ? ("fork" as const) : ("resume" as const),
+    want:
+      options.forceFresh === true
+        ? ("fresh" as const)
+        : options.fork === true
+          ? ("fork" as const)
+          : ("resume" as const),
     message,
     native: options.native ?? [],
     keep: options.keep === true,
@@ -83,7 +94,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
  * Everything after the handle that is not an option of ours is the message, from its first word on. Commander
  * alone would read options inside the message.
  */
-export function splitMessage(parser: Command, args: readonly string[]): { own: readonly string[]; words: string | null } {
+export function splitMessage(
+  parser: Command,
+  args: readonly string[],
+): { own: readonly string[]; words: string | null } {
   const takesValue = new Set(
     parser.options.filter((option) => option.required).flatMap((option) => [option.long, option.short]),
   );

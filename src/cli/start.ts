@@ -34,7 +34,13 @@ const command = () =>
       .argument("[prompt]", "what the agent shall do")
       .allowExcessArguments()
       .addOption(once("--cwd <dir>", "where the agent works (default: here)", text))
-      .addOption(once("--isolate <how>", "dir or worktree: a fresh place inside the run directory", oneOf("dir", "worktree")))
+      .addOption(
+        once(
+          "--isolate <how>",
+          "dir or worktree: a fresh place inside the run directory",
+          oneOf("dir", "worktree"),
+        ),
+      )
       .addOption(once("--run-dir <selector>", "add an attempt to this run: path, run id or handle", text))
       .addOption(once("--name <name>", "a name for people", readName))
       .option("--no-escrow", "keep no copy of the engine's session file"),
@@ -47,10 +53,17 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   parse(parser, dashes === -1 ? args : args.slice(0, dashes));
   const [engine = "", prompt = null] = parser.args;
   if (parser.args.length > 2) {
-    throw new Fault("usage", "The prompt is one argument: put it in quotes. Native arguments stand after `--`.");
+    throw new Fault(
+      "usage",
+      "The prompt is one argument: put it in quotes. Native arguments stand after `--`.",
+    );
   }
   const options: StartOptions = parser.opts();
-  const message = await readMessage({ words: prompt, file: options.messageFile, stdin: options.stdin === true });
+  const message = await readMessage({
+    words: prompt,
+    file: options.messageFile,
+    stdin: options.stdin === true,
+  });
   const cwd = workingDirectory(options.cwd ?? ".");
   const deps = await context.open({ cwd, runsAgents: true, trustCwd: options.trustCwd === true });
   const view = openView(context, options);
@@ -80,7 +93,10 @@ export function workingDirectory(path: string): string {
     return resolveDirectory(path);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    throw new Fault("cwd_invalid", `The working directory ${error.message}`, { facts: { cwd: path }, cause: error });
+    throw new Fault("cwd_invalid", `The working directory ${error.message}`, {
+      facts: { cwd: path },
+      cause: error,
+    });
   }
 }
 

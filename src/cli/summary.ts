@@ -8,7 +8,12 @@ import type { AttemptResult, DryRun } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
 
-export async function finishAttempt(context: Context, options: ViewOptions, result: AttemptResult, view: View): Promise<number> {
+export async function finishAttempt(
+  context: Context,
+  options: ViewOptions,
+  result: AttemptResult,
+  view: View,
+): Promise<number> {
   if (options.json === true) context.printJson(toJson(result, view.text()));
   else if (options.quiet === undefined) say(context, result);
   for (const diagnostic of result.attempt.diagnostics) context.log.warn(diagnostic);
@@ -25,11 +30,16 @@ export function printDryRun(context: Context, options: ViewOptions, plan: DryRun
   context.print(`cd ${shellWord(plan.command.cwd)}`);
   context.print(`${quoted}${plan.command.stdin === null ? "" : "   # message on stdin"}`);
   context.print(`kind      ${plan.kind}`);
-  context.print(`session   ${plan.receipt.asked ?? "a new one"}${plan.receipt.restoredFromEscrow ? " (put back from the run's copy first)" : ""}`);
-  for (const [what, texts] of Object.entries(plan.receipt.options)) {
+  context.print(
+    `session   ${plan.receipt.asked ?? "a new one"}${plan.receipt.restoredFromEscrow ? " (put back from the run's copy first)" : ""}`,
+  );
+  const { kept, dropped, rewritten } = plan.receipt.options;
+  for (const [what, texts] of Object.entries({ kept, dropped, rewritten })) {
     if (texts.length > 0) context.print(`${what.padEnd(9)} ${texts.join("  ")}`);
   }
-  context.print(`message   ${plan.message === null ? "none (opens the UI)" : harmlessLine(plan.message, 200)}`);
+  context.print(
+    `message   ${plan.message === null ? "none (opens the UI)" : harmlessLine(plan.message, 200)}`,
+  );
   for (const note of plan.notes) context.print(`note      ${note}`);
   return 0;
 }
@@ -61,13 +71,22 @@ function say(context: Context, result: AttemptResult): void {
   const lines: string[] = [];
   if (attempt.outcome !== null && attempt.outcome.result !== "completed") {
     const color = attempt.outcome.result === "cancelled" ? "yellow" : "red";
-    lines.push(paint(terminal, color, `${attempt.outcome.result}: ${harmlessLine(attempt.outcome.reason, 400)}`));
+    lines.push(
+      paint(terminal, color, `${attempt.outcome.result}: ${harmlessLine(attempt.outcome.reason, 400)}`),
+    );
     if (attempt.outcome.trouble !== undefined) lines.push(describeTrouble(attempt.outcome.trouble));
   }
   if (attempt.tokens !== null) {
-    lines.push(paint(terminal, "dim", `tokens   ${attempt.tokens.input} in, ${attempt.tokens.output} out, ${took(attempt)}`));
+    lines.push(
+      paint(
+        terminal,
+        "dim",
+        `tokens   ${attempt.tokens.input} in, ${attempt.tokens.output} out, ${took(attempt)}`,
+      ),
+    );
   }
-  const proved = receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt.verified)})`;
+  const proved =
+    receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt.verified)})`;
   const session =
     run.session.value === null
       ? "none found; it cannot be resumed"
@@ -92,7 +111,9 @@ function proofText(verified: string): string {
 }
 
 function took(attempt: AttemptResult["attempt"]): string {
-  return attempt.endedAt === null ? "" : formatDuration(Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt));
+  return attempt.endedAt === null
+    ? ""
+    : formatDuration(Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt));
 }
 
 function shellWord(word: string): string {

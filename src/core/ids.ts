@@ -10,10 +10,6 @@ export function makeRunId(startedAtMs: number, engine: string, handle: string): 
   return `${stamp}-${engine}-${handle}`;
 }
 
-export function handleOf(runId: string): string {
-  return runId.slice(-8);
-}
-
 export function isRunId(text: string): boolean {
   return RUN_ID.test(text);
 }

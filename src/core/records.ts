@@ -69,6 +69,8 @@ export interface Escrow {
   readonly session: string;
   /** The session's own file first, then files it depends on (a fork's parents). */
   readonly files: readonly EscrowFile[];
+  /** Native options that hold the rights the conversation began with; see `Located`. Absent: the engine has none to hold. */
+  readonly rights?: readonly string[];
   readonly takenAt: string;
 }
 

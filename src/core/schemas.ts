@@ -36,6 +36,7 @@ const escrow = z.object({
   files: z.array(
     z.object({ file: z.string(), restoreTo: z.string().nullable(), size: count, sha256: z.string() }),
   ),
+  rights: z.exactOptional(texts),
   takenAt: time,
 });
 

@@ -15,10 +15,11 @@ const MAX_DEPTH = 4;
 const MAX_LISTED = 500;
 const MAX_PARENTS = 20;
 const DAY_MS = 86_400_000;
+const SANDBOXES: readonly string[] = ["read-only", "workspace-write", "danger-full-access"];
 
 export async function locateRollout(session: string, home: string, files: SessionFiles): Promise<Located> {
   const paths: string[] = [];
-  let newest: { cwd: string | null; updatedAtMs: number | null } | null = null;
+  let newest: { cwd: string | null; updatedAtMs: number | null; rights: readonly string[] } | null = null;
   let wanted: string | undefined = session;
   // A fork keeps only its own turns and points into its parent's rollout.
   while (wanted !== undefined && paths.length < MAX_PARENTS) {
@@ -34,7 +35,11 @@ export async function locateRollout(session: string, home: string, files: Sessio
       return { state: "unusable", path, why, damaged: true };
     }
     paths.push(path);
-    newest ??= { cwd: stringIn(meta, "cwd") ?? null, updatedAtMs: (await files.stat(path))?.mtimeMs ?? null };
+    newest ??= {
+      cwd: stringIn(meta, "cwd") ?? null,
+      updatedAtMs: (await files.stat(path))?.mtimeMs ?? null,
+      rights: await rightsIn(path, files),
+    };
     wanted = stringIn(objectIn(meta, "history_base"), "thread_id");
   }
   return {
@@ -42,7 +47,19 @@ export async function locateRollout(session: string, home: string, files: Sessio
     files: paths.map((path) => ({ path, restoreTo: relative(home, path) })),
     cwd: newest?.cwd ?? null,
     updatedAtMs: newest?.updatedAtMs ?? null,
+    ...(newest === null || newest.rights.length === 0 ? {} : { rights: newest.rights }),
   };
+}
+
+/**
+ * The sandbox of the first turn. `exec resume` takes today's default instead, which is wider once the folder is trusted.
+ */
+async function rightsIn(path: string, files: SessionFiles): Promise<readonly string[]> {
+  const head = (await files.head(path, HEAD_BYTES)) ?? "";
+  const line = head.split("\n").find((text) => text.includes('"turn_context"'));
+  const policy = objectIn(objectIn(parseObject(line ?? ""), "payload"), "sandbox_policy");
+  const type = stringIn(policy, "type");
+  return type !== undefined && SANDBOXES.includes(type) ? ["-s", type] : [];
 }
 
 /** Newest first. */

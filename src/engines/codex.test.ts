@@ -97,6 +97,10 @@ describe("start with a message", () => {
     expect(codex.command(ask({ line: "--ephemeral" })).ephemeral).toMatch(/--ephemeral/);
   });
 
+  test("the bare UI starts no background server that would keep the thread locked", () => {
+    expect(argsOf(ask({ interactive: true, line: "", message: null }))).toBe("--no-daemon");
+  });
+
   test("interactive: the message is a word of its own", () => {
     expect(argsOf(ask({ interactive: true, line: "-m x", message: "-go" }))).toBe("-m x -- -go");
   });
@@ -193,6 +197,27 @@ describe("resume", () => {
       expects: ID,
       stdin: "go",
     });
+  });
+
+  test("holds the sandbox of the conversation where no option says one (I12)", () => {
+    const rights = ["-s", "read-only"];
+    const { args, options } = codex.command(resume("-m x", { rights }));
+    expect(args.join(" ")).toBe(`exec -s read-only resume --json -m x ${ID} -`);
+    expect(options).toEqual({
+      kept: ["-m x"],
+      dropped: [],
+      rewritten: ["no sandbox option → -s read-only, as the conversation began"],
+    });
+    expect(argsOf(resume("-s workspace-write", { rights }))).toBe(
+      `exec -s workspace-write resume --json ${ID} -`,
+    );
+    expect(argsOf(resume('-c sandbox_mode="workspace-write"', { rights }))).toBe(
+      `exec resume --json -c sandbox_mode="workspace-write" ${ID} -`,
+    );
+    expect(argsOf(resume("--yolo", { rights }))).toBe(`exec resume --json --yolo ${ID} -`);
+    expect(argsOf(resume("", { rights: ["-s", "workspace-write"], over: "-s read-only" }))).toBe(
+      `exec -s read-only resume --json ${ID} -`,
+    );
   });
 
   test("in the UI", () => {
@@ -307,6 +332,15 @@ describe("the session store", () => {
       );
     },
   );
+
+  test("says with which sandbox the conversation began", async () => {
+    const turn = (type: string) =>
+      `${JSON.stringify({ type: "turn_context", payload: { sandbox_policy: { type } } })}\n`;
+    const files = {
+      [rollout(ID)]: meta({ id: ID, cwd: "/w" }) + turn("read-only") + turn("workspace-write"),
+    };
+    expect(await locate(files)).toMatchObject({ state: "present", rights: ["-s", "read-only"] });
+  });
 
   test("brings along the parents of a fork", async () => {
     const files = {

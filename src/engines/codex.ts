@@ -18,6 +18,7 @@ import {
   type Parsed,
   parseArgs,
   render,
+  scaleOf,
   splitForResume,
   valueOf,
 } from "./grammar.ts";
@@ -156,7 +157,9 @@ function opensUi({ commands, options }: Parsed): boolean {
   return !asks && ["", "resume", "fork", "agents", "cloud"].includes(commands[0] ?? "");
 }
 
-function untouched({ given }: Ask): Command {
+function untouched(ask: Ask): Command {
+  // The background server that a bare UI starts would keep the thread locked after the UI is closed.
+  const given = ask.interactive && ask.given.length === 0 ? ["--no-daemon"] : ask.given;
   const parsed = parseArgs(grammar, given);
   const headless = !opensUi(parsed);
   return {
@@ -222,17 +225,19 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
     );
   }
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
-  const parsed = override(recorded, parseArgs(grammar, ask.native, true));
+  const asked = override(recorded, parseArgs(grammar, ask.native, true));
+  const rights = saysSandbox(asked) ? [] : parseArgs(grammar, ask.rights ?? [], true).options;
+  const parsed = { ...asked, options: [...asked.options, ...rights] };
   const { root, before, after, dropped } = splitForResume(parsed, ask.interactive ? "ui" : "headless");
   const shared = {
     env: {},
     expects: verb === "resume" ? session : null,
     options: {
-      kept: describe([...root, ...before, ...after]),
+      kept: describe([...root, ...before, ...after].filter((option) => !rights.includes(option))),
       dropped: [...describe(dropped), ...recorded.words.map((word) => JSON.stringify(word))],
-      rewritten: [],
+      rewritten: describe(rights).map((right) => `no sandbox option → ${right}, as the conversation began`),
     },
-    ...warn(ask, parsed),
+    ...warn(ask, asked),
   };
   if (ask.interactive) {
     // The background server that the UI starts would keep the thread locked after the UI is closed.
@@ -258,6 +263,10 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
     headless: true,
     structured: true,
   };
+}
+
+function saysSandbox(parsed: Parsed): boolean {
+  return parsed.options.some((option) => scaleOf(option) === "sandbox");
 }
 
 function plain(args: readonly string[], parsed: Parsed) {

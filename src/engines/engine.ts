@@ -88,6 +88,8 @@ export interface Ask {
   readonly givenHasNoPrompt: boolean;
   /** Native options for this attempt, applied over `given` within I12. */
   readonly native: readonly string[];
+  /** What `locate` said of the rights of this session; used where `given` and `native` say nothing of them (I12). */
+  readonly rights?: readonly string[];
   /** Absolute, symlinks resolved. */
   readonly cwd: string;
   /** Unique for this attempt, `[0-9a-z-]`; engines that cannot choose an id use it to find their session. */
@@ -147,6 +149,8 @@ export type Located =
       /** Where the conversation took place, if the store says so. */
       readonly cwd: string | null;
       readonly updatedAtMs: number | null;
+      /** Native options that hold the rights the conversation began with, where the engine does not restore them. */
+      readonly rights?: readonly string[];
     }
   | { readonly state: "absent"; readonly searched: string }
   /** It is there, but the engine will not continue it. */

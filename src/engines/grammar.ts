@@ -400,7 +400,8 @@ function rightOf({ spec, values }: Given): Right | null {
   return { scale: guard.scale ?? spec?.names[0] ?? "", rank: guard.rank(value) };
 }
 
-function scaleOf(given: Given): string | null {
+/** The scale on which an option sets rights, if it does. */
+export function scaleOf(given: Given): string | null {
   const right = rightOf(given);
   return typeof right === "object" && right !== null ? right.scale : null;
 }

@@ -21,7 +21,9 @@ describe("observe", () => {
   });
   test("a chosen id gains its proof when the engine reports it", () => {
     const chosen = seen("a", { source: "chosen", verifiedAt: null });
-    expect(observe([chosen], seen("a"))).toEqual([{ ...chosen, source: "stdout", verifiedAt: seen("a").verifiedAt }]);
+    expect(observe([chosen], seen("a"))).toEqual([
+      { ...chosen, source: "stdout", verifiedAt: seen("a").verifiedAt },
+    ]);
   });
   test("the same id in a later attempt is a fact of its own", () => {
     expect(observe([seen("a")], seen("a", { attempt: 2 }))).toHaveLength(2);
@@ -29,10 +31,18 @@ describe("observe", () => {
 });
 
 describe("settle", () => {
-  const cases: Record<string, [ids: SeenSession[], confirmed: string[], session: string | null, mismatch: boolean]> = {
-    "none": [[], [], null, false],
-    "one": [[seen("a")], [], "a", false],
-    "two, the store confirms the first: a forged line changes nothing": [[seen("a"), seen("f")], ["a"], "a", true],
+  const cases: Record<
+    string,
+    [ids: SeenSession[], confirmed: string[], session: string | null, mismatch: boolean]
+  > = {
+    none: [[], [], null, false],
+    one: [[seen("a")], [], "a", false],
+    "two, the store confirms the first: a forged line changes nothing": [
+      [seen("a"), seen("f")],
+      ["a"],
+      "a",
+      true,
+    ],
     "two, a forged line first, the store knows better": [[seen("f"), seen("a")], ["a"], "a", true],
     "two, both confirmed: the last one wins": [[seen("a"), seen("b")], ["a", "b"], "b", false],
     "two, the store cannot tell: the first stays": [[seen("a"), seen("b")], [], "a", true],
@@ -50,5 +60,9 @@ test("a known id is never replaced by nothing (I3)", () => {
 
 test("candidates: the current id, then every other, newest first, each once", () => {
   const current: Session = { field: "f", value: "b", source: "stdout", verifiedAt: null };
-  expect(candidates([seen("a"), seen("b"), seen("c"), seen("a", { attempt: 2 })], current)).toEqual(["b", "a", "c"]);
+  expect(candidates([seen("a"), seen("b"), seen("c"), seen("a", { attempt: 2 })], current)).toEqual([
+    "b",
+    "a",
+    "c",
+  ]);
 });

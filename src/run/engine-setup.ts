@@ -40,7 +40,11 @@ export function findEngine(deps: Deps, id: string): Engine {
 }
 
 /** Throws `engine_missing` when the program cannot be run. */
-export function setUpEngine(deps: Deps, engine: Engine, given: readonly (readonly [string, string])[]): EngineSetup {
+export function setUpEngine(
+  deps: Deps,
+  engine: Engine,
+  given: readonly (readonly [string, string])[],
+): EngineSetup {
   const program = findProgram(deps, engine);
   if (program === null) throw missing(deps, engine);
   return { ...environmentOf(deps, engine, given), program };
@@ -68,7 +72,12 @@ export function findProgram(deps: Deps, engine: Engine): readonly [string, ...st
 }
 
 /** The settings files that a command needs, written into the state directory; a variable the user set stays. */
-export function settingsEnv(deps: Deps, engine: Engine, command: Command, env: Readonly<Record<string, string>>) {
+export function settingsEnv(
+  deps: Deps,
+  engine: Engine,
+  command: Command,
+  env: Readonly<Record<string, string>>,
+) {
   const added: Record<string, string> = {};
   for (const setting of command.settings ?? []) {
     if (env[setting.variable] !== undefined) continue;
@@ -81,7 +90,11 @@ export function settingsEnv(deps: Deps, engine: Engine, command: Command, env: R
  * What `program --version` says, from a cache that holds as long as the file is the same. A version is a fact
  * for the record: not knowing it stops nothing.
  */
-export async function versionOf(deps: Deps, engine: Engine, program: readonly [string, ...string[]]): Promise<string | null> {
+export async function versionOf(
+  deps: Deps,
+  engine: Engine,
+  program: readonly [string, ...string[]],
+): Promise<string | null> {
   const [file, ...args] = program;
   const stamp = fileStamp(file);
   const cacheFile = join(deps.state.root, "versions.json");

@@ -13,9 +13,15 @@ import type { Deps } from "./deps.ts";
 import type { EngineSetup } from "./engine-setup.ts";
 
 /** Never throws a fault: a copy that could not be taken is a warning, the run is not harmed. */
-export async function takeEscrow(deps: Deps, setup: EngineSetup, run: RunRecord, fence: number): Promise<RunRecord> {
+export async function takeEscrow(
+  deps: Deps,
+  setup: EngineSetup,
+  run: RunRecord,
+  fence: number,
+): Promise<RunRecord> {
   const { escrowLimitBytes } = deps.config;
-  if (!run.launch.escrow || escrowLimitBytes === 0 || run.session.value === null || setup.home === null) return run;
+  if (!run.launch.escrow || escrowLimitBytes === 0 || run.session.value === null || setup.home === null)
+    return run;
   try {
     const escrow = await copy(deps, setup, run, run.session.value);
     if (escrow === null) return run;
@@ -57,8 +63,13 @@ async function copy(deps: Deps, setup: EngineSetup, run: RunRecord, session: str
   if (!engine.can.readStore || setup.home === null) return null;
   const located = await engine.locate(session, { home: setup.home, cwd: run.cwd }, sessionFiles());
   if (located.state !== "present" || located.files.length === 0) return null;
-  const kept = await keepEscrow(run.runDirectory, { session, files: located.files, limitBytes: limit, clock: deps.clock });
-  if (!("skipped" in kept)) return kept;
+  const kept = await keepEscrow(run.runDirectory, {
+    session,
+    files: located.files,
+    limitBytes: limit,
+    clock: deps.clock,
+  });
+  if (!("skipped" in kept)) return located.rights === undefined ? kept : { ...kept, rights: located.rights };
   deps.log.warn(`no copy of the session was kept: ${kept.skipped}`);
   return null;
 }
@@ -72,7 +83,11 @@ async function importSession(deps: Deps, setup: EngineSetup, run: RunRecord, fro
     timeoutMs: 60_000,
   });
   if (result.code === 0) return;
-  throw new Fault("session_lost", `${setup.engine.title} refused the copy of session ${run.session.value ?? ""}.`, {
-    facts: { handle: run.handle, exit: result.code ?? -1 },
-  });
+  throw new Fault(
+    "session_lost",
+    `${setup.engine.title} refused the copy of session ${run.session.value ?? ""}.`,
+    {
+      facts: { handle: run.handle, exit: result.code ?? -1 },
+    },
+  );
 }

@@ -6,7 +6,7 @@ import { listRunDirs, stateFacts, sweepTemp } from "../audit/audit.ts";
 import type { Engine } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findProgram, versionOf } from "./engine-setup.ts";
-import { markerOf } from "./holder.ts";
+import { markerOf } from "./job.ts";
 import { listRuns } from "./select.ts";
 
 export interface Health {

@@ -7,95 +7,43 @@
 import { attemptDir, createAttemptDir, openTape, saveAttemptFile, type Tape } from "../audit/audit.ts";
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";
+import type { RunRecord, SeenSession } from "../core/records.ts";
 import { type LiveAgent, openAgent, sessionFiles } from "../drivers/drivers.ts";
-import type { Command, Engine } from "../engines/engine.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { observe, settle, sessionOf } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { excerpt, type Redact, storableArgs } from "./launch.ts";
+import {
+  chosenSession,
+  type Held,
+  intendedAttempt,
+  type Job,
+  markerOf,
+  redactOutcome,
+  type StopRequest,
+  type Watch,
+} from "./job.ts";
 import { Ledger } from "./ledger.ts";
-import { expired, firstPulse, type Limits, type Pulse, sawEvents, sawOutput } from "./liveness.ts";
+import { expired, firstPulse, type Pulse, sawEvents, sawOutput } from "./liveness.ts";
 import { judge, type StopReason } from "./outcome.ts";
-
-export interface Job {
-  readonly run: RunRecord;
-  readonly engine: Engine;
-  readonly command: Command;
-  readonly kind: AttemptKind;
-  readonly mode: Mode;
-  readonly interactive: boolean;
-  readonly program: readonly [file: string, ...args: string[]];
-  readonly native: readonly string[];
-  readonly message: string | null;
-  /** The complete environment of the agent, our marker and the engine's settings excepted. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly engineHome: string | null;
-  readonly limits: Limits;
-  readonly fence: number;
-  readonly redact: Redact;
-  readonly size?: { readonly cols: number; readonly rows: number };
-  /** Known already, or running while the agent works. */
-  readonly version: Promise<string | null>;
-  /** Warnings that belong to the attempt. */
-  readonly diagnostics: readonly string[];
-  /** Locks a session that the engine named; rejects when another attempt has it. */
-  onSession(session: string): Promise<void>;
-}
-
-/** What the caller sees of a live attempt, and how it asks it to stop. */
-export interface Watch {
-  /** A promise makes the agent wait: its output is not read until it resolves. */
-  raw(stream: Stream, chunk: Buffer): Promise<void> | undefined;
-  events(seen: readonly SeenEvent[]): void;
-  /** Once a second, and whenever it matters. */
-  status(status: LiveStatus): void;
-  /** The agent lives. Interactive callers type and resize through this. */
-  live(controls: LiveControls): void;
-  /** Registers the one listener for stop requests. */
-  onStop(listener: (request: StopRequest) => void): void;
-}
-
-export interface LiveControls {
-  readonly interactive: boolean;
-  write(data: Buffer): void;
-  resize(cols: number, rows: number): void;
-}
-
-/** interrupt: ask the agent to stop. end: end it now. The signals are those that Reprise itself received. */
-export type StopRequest = "interrupt" | "end" | "SIGTERM" | "SIGHUP";
-
-export interface LiveStatus {
-  readonly elapsedMs: number;
-  readonly quietMs: number;
-  readonly attempt: number;
-  readonly tools: readonly { readonly name: string; readonly forMs: number }[];
-  readonly stopping: boolean;
-}
-
-export interface Held {
-  readonly run: RunRecord;
-  readonly attempt: AttemptRecord;
-  readonly stop: StopReason | null;
-  readonly reported: string | null;
-}
-
-export function markerOf(runId: string, n: number): string {
-  return `${runId}/${n}`;
-}
 
 export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<Held> {
   const attempt = intendedAttempt(deps, job);
   // The row is the idempotency key: whoever writes (run, n) first runs it (I1, I8).
   if (!(await deps.store.createAttempt(attempt, job.fence))) {
-    throw new Fault("session_busy", `Attempt ${attempt.n} of run ${job.run.handle} was started by another process.`);
+    throw new Fault(
+      "session_busy",
+      `Attempt ${attempt.n} of run ${job.run.handle} was started by another process.`,
+    );
   }
   createAttemptDir(job.run.runDirectory, attempt.n);
   saveAttemptFile(job.run.runDirectory, attempt);
   const run = { ...job.run, attempts: attempt.n };
   const ledger = new Ledger(deps, { run, attempt, fence: job.fence });
   ledger.save({ run: { status: "running", ...chosenSession(deps, job, attempt.n) } });
-  const tape = openTape(attemptDir(job.run.runDirectory, attempt.n), { redact: job.redact, clock: deps.clock });
+  const tape = openTape(attemptDir(job.run.runDirectory, attempt.n), {
+    redact: job.redact,
+    clock: deps.clock,
+  });
   return new Holder(deps, job, ledger, tape).hold(watch);
 }
 
@@ -126,7 +74,9 @@ class Holder {
     const agent = await this.#spawn(watch);
     this.#agent = agent;
     this.#ledger.save({ attempt: { state: "running", agent: agent.identity } });
-    this.#ledger.onLeaseLost(() => this.#end({ by: "storage", what: "another process took over this run" }, "terminate"));
+    this.#ledger.onLeaseLost(() =>
+      this.#end({ by: "storage", what: "another process took over this run" }, "terminate"),
+    );
     watch.live({
       interactive: this.#job.interactive,
       write: (data) => agent.write(data),
@@ -220,7 +170,8 @@ class Holder {
     void this.#lock(value);
     const { session } = settle(now, new Set());
     // Another id than the one asked for is recorded, but it does not become the run's conversation (I4).
-    const isForeign = this.#job.kind === "resume" && !this.#job.interactive && session?.value !== this.#ledger.attempt.asked;
+    const isForeign =
+      this.#job.kind === "resume" && !this.#job.interactive && session?.value !== this.#ledger.attempt.asked;
     this.#ledger.save({
       attempt: { reported: now },
       run: {
@@ -265,7 +216,8 @@ class Holder {
 
   #tick(watch: Watch): void {
     const now = this.#deps.clock.mono();
-    const over = this.#stop === null && !this.#job.interactive ? expired(this.#pulse, this.#job.limits, now) : null;
+    const over =
+      this.#stop === null && !this.#job.interactive ? expired(this.#pulse, this.#job.limits, now) : null;
     if (over !== null) {
       const limit = formatDuration(over.limitMs);
       const what = {
@@ -359,7 +311,10 @@ class Holder {
         // A conversation that diverged never replaces the one that was asked for.
         session: isDiverged
           ? this.#ledger.run.session
-          : this.#verified(sessionOf(engine.session.field, settled.session, this.#ledger.run.session), confirmed),
+          : this.#verified(
+              sessionOf(engine.session.field, settled.session, this.#ledger.run.session),
+              confirmed,
+            ),
       },
     });
     await this.#ledger.settled();
@@ -368,7 +323,8 @@ class Holder {
   }
 
   #verified(session: RunRecord["session"], confirmed: ReadonlySet<string>): RunRecord["session"] {
-    if (session.value === null || session.verifiedAt !== null || !confirmed.has(session.value)) return session;
+    if (session.value === null || session.verifiedAt !== null || !confirmed.has(session.value))
+      return session;
     return { ...session, verifiedAt: isoNow(this.#deps) };
   }
 
@@ -376,16 +332,27 @@ class Holder {
     const { command, engine } = this.#job;
     const lines: string[] = [];
     const { asked } = this.#ledger.attempt;
-    if (this.#job.kind !== "resume" && asked !== null && reported !== null && reported !== asked && !this.#job.interactive) {
+    if (
+      this.#job.kind !== "resume" &&
+      asked !== null &&
+      reported !== null &&
+      reported !== asked &&
+      !this.#job.interactive
+    ) {
       lines.push(`session_mismatch: ${engine.title} was given the session id ${asked} and uses ${reported}`);
     }
     if (mismatch && !this.#job.interactive) {
       const ids = this.#ledger.attempt.reported.map((one) => one.value).join(", ");
-      lines.push(`session_mismatch: more than one session id was seen (${ids}); ${reported ?? "none"} counts`);
+      lines.push(
+        `session_mismatch: more than one session id was seen (${ids}); ${reported ?? "none"} counts`,
+      );
     }
     if (reported !== null || this.#ledger.attempt.asked !== null) return lines;
     if (command.ephemeral !== undefined) lines.push(`no session id: ${command.ephemeral}`);
-    else if (!command.structured) lines.push("no session id: the output is not machine-readable and the engine's store shows no new session");
+    else if (!command.structured)
+      lines.push(
+        "no session id: the output is not machine-readable and the engine's store shows no new session",
+      );
     else lines.push(`no session id: ${engine.title} ended before it named its session`);
     return lines;
   }
@@ -414,50 +381,4 @@ class Holder {
     });
     await this.#ledger.settled();
   }
-}
-
-function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
-  const [file, ...first] = job.program;
-  return {
-    v: 1,
-    runId: job.run.runId,
-    n: job.run.attempts + 1,
-    kind: job.kind,
-    state: "intended",
-    mode: job.mode,
-    interactive: job.interactive,
-    program: file,
-    args: storableArgs([...first, ...job.command.args], job.redact).args,
-    native: storableArgs(job.native, job.redact).args,
-    cwd: job.run.cwd,
-    message: excerpt(job.message, job.redact),
-    owner: deps.processes.self(),
-    agent: null,
-    asked: job.command.expects,
-    reported: [],
-    engineVersion: null,
-    startedAt: isoNow(deps),
-    endedAt: null,
-    exit: null,
-    outcome: null,
-    tokens: null,
-    bytes: { stdout: 0, stderr: 0 },
-    diagnostics: job.diagnostics,
-  };
-}
-
-/** An id that we choose is on disk before the engine hears of it (I2). */
-function chosenSession(deps: Deps, job: Job, n: number): Partial<RunRecord> {
-  const { expects } = job.command;
-  if (expects === null || job.kind === "resume" || job.command.ephemeral !== undefined) return {};
-  const chosen: SeenSession = { value: expects, source: "chosen", at: isoNow(deps), attempt: n, verifiedAt: null };
-  return {
-    sessions: observe(job.run.sessions, chosen),
-    session: { field: job.engine.session.field, value: expects, source: "chosen", verifiedAt: null },
-  };
-}
-
-function redactOutcome(outcome: AttemptRecord["outcome"] & object, redact: Redact): AttemptRecord["outcome"] {
-  if (outcome.trouble === undefined) return outcome;
-  return { ...outcome, trouble: { ...outcome.trouble, message: redact(outcome.trouble.message) } };
 }

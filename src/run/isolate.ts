@@ -28,20 +28,34 @@ export async function planWorkplace(
   const top = await git(deps, request.cwd, ["rev-parse", "--show-toplevel"]);
   const commit = await git(deps, request.cwd, ["rev-parse", "--verify", "HEAD^{commit}"]);
   if (top.code !== 0 || commit.code !== 0) {
-    throw new Fault("cwd_invalid", `--isolate worktree needs a git repository with a commit, and ${request.cwd} is none.`, {
-      facts: { cwd: request.cwd },
-    });
+    throw new Fault(
+      "cwd_invalid",
+      `--isolate worktree needs a git repository with a commit, and ${request.cwd} is none.`,
+      {
+        facts: { cwd: request.cwd },
+      },
+    );
   }
   const worktree = join(runDirectory, "worktree");
   const inside = relative(resolveDirectory(top.stdout.trimEnd()), request.cwd);
   return {
     cwd: join(worktree, inside),
     make: async () => {
-      const added = await git(deps, request.cwd, ["worktree", "add", "--detach", worktree, commit.stdout.trim()]);
+      const added = await git(deps, request.cwd, [
+        "worktree",
+        "add",
+        "--detach",
+        worktree,
+        commit.stdout.trim(),
+      ]);
       if (added.code === 0 && isDirectory(join(worktree, inside))) return;
-      throw new Fault("cwd_invalid", `git could not make a worktree for the run: ${added.stderr.slice(0, 400).trim()}`, {
-        facts: { cwd: request.cwd },
-      });
+      throw new Fault(
+        "cwd_invalid",
+        `git could not make a worktree for the run: ${added.stderr.slice(0, 400).trim()}`,
+        {
+          facts: { cwd: request.cwd },
+        },
+      );
     },
   };
 }
@@ -57,7 +71,15 @@ export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | n
   const status = await git(deps, worktree, ["status", "--porcelain", "--untracked-files=normal"]);
   if (status.code !== 0) return `git cannot tell what is in ${worktree}`;
   if (status.stdout.trim() !== "") return `there is uncommitted work in ${worktree}`;
-  const unmerged = await git(deps, worktree, ["rev-list", "--count", "HEAD", "--not", "--branches", "--remotes", "--tags"]);
+  const unmerged = await git(deps, worktree, [
+    "rev-list",
+    "--count",
+    "HEAD",
+    "--not",
+    "--branches",
+    "--remotes",
+    "--tags",
+  ]);
   if (unmerged.code !== 0) return `git cannot tell what is in ${worktree}`;
   return unmerged.stdout.trim() === "0" ? null : `commits in ${worktree} are on no branch`;
 }
@@ -71,7 +93,8 @@ export async function leaveWorktree(deps: Deps, run: RunRecord): Promise<void> {
 
 function git(deps: Deps, cwd: string, args: readonly string[]) {
   const program = deps.processes.resolveProgram("git", deps.env);
-  if (program === null) throw new Fault("platform_unsupported", "git is not installed, and --isolate worktree needs it.");
+  if (program === null)
+    throw new Fault("platform_unsupported", "git is not installed, and --isolate worktree needs it.");
   const env: Record<string, string> = { PWD: cwd, GIT_OPTIONAL_LOCKS: "0", LC_ALL: "C" };
   for (const name of ["PATH", "HOME"]) if (deps.env[name] !== undefined) env[name] = deps.env[name];
   return deps.processes.runTool(program, ["-C", cwd, ...args], { cwd, env, timeoutMs: 60_000 });

@@ -15,7 +15,9 @@ export type Redact = (text: string) => string;
 export function redactorFor(env: Env, given: readonly (readonly [string, string])[]): Redact {
   const variables = [...Object.entries(env), ...given];
   return redactor(
-    variables.flatMap(([name, value]) => (value !== undefined && isSecretName(name) ? [{ name, value }] : [])),
+    variables.flatMap(([name, value]) =>
+      value !== undefined && isSecretName(name) ? [{ name, value }] : [],
+    ),
   );
 }
 
@@ -27,14 +29,20 @@ export function storableArgs(
   const redacted: string[] = [];
   const stored = args.map((arg, at) => {
     const before = args[at - 1];
-    const hidden = before !== undefined && isSecretOption(before) && !arg.startsWith("-") ? "[redacted]" : hide(arg, redact);
+    const hidden =
+      before !== undefined && isSecretOption(before) && !arg.startsWith("-")
+        ? "[redacted]"
+        : hide(arg, redact);
     if (hidden !== arg) redacted.push(arg.startsWith("-") ? nameOf(arg) : (before ?? "a word"));
     return hidden;
   });
   return { args: stored, redacted };
 }
 
-export function storableEnv(given: readonly (readonly [string, string])[], redact: Redact): readonly LaunchEnv[] {
+export function storableEnv(
+  given: readonly (readonly [string, string])[],
+  redact: Redact,
+): readonly LaunchEnv[] {
   return given.map(([name, value]) => ({
     name,
     value: isSecretName(name) || redact(value) !== value ? null : value,
@@ -42,7 +50,11 @@ export function storableEnv(given: readonly (readonly [string, string])[], redac
 }
 
 /** The recorded variables with their values, those that were secrets from today's environment. */
-export function recordedEnv(run: RunRecord, env: Env, given: readonly (readonly [string, string])[]): readonly (readonly [string, string])[] {
+export function recordedEnv(
+  run: RunRecord,
+  env: Env,
+  given: readonly (readonly [string, string])[],
+): readonly (readonly [string, string])[] {
   const fresh = new Map(given);
   const values: [string, string][] = [];
   for (const { name, value } of run.launch.env) {

@@ -36,7 +36,9 @@ export class RunHold implements AsyncDisposable {
   async holdSession(run: RunRecord, session: string): Promise<void> {
     const key = sessionKey(run.agentName, session);
     if (this.#held.some((held) => held.key === key)) return;
-    const answer = await this.#deps.store.acquireLease(key, owner(this.#deps), (other) => ownerLives(this.#deps, other));
+    const answer = await this.#deps.store.acquireLease(key, owner(this.#deps), (other) =>
+      ownerLives(this.#deps, other),
+    );
     if (!answer.held) throw busy(this.#deps, run, answer.by, `session ${session}`);
     this.#held.push({ key, fence: answer.lease.fence });
   }
@@ -53,7 +55,8 @@ export class RunHold implements AsyncDisposable {
 
   async release(): Promise<void> {
     clearInterval(this.#renewing);
-    for (const { key, fence } of this.#held.splice(0).toReversed()) await this.#deps.store.releaseLease(key, fence);
+    for (const { key, fence } of this.#held.splice(0).toReversed())
+      await this.#deps.store.releaseLease(key, fence);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -62,7 +65,8 @@ export class RunHold implements AsyncDisposable {
 
   async #renew(): Promise<void> {
     try {
-      for (const { key, fence } of this.#held) await this.#deps.store.renewLease(key, fence, this.#deps.clock.now());
+      for (const { key, fence } of this.#held)
+        await this.#deps.store.renewLease(key, fence, this.#deps.clock.now());
     } catch (error) {
       // Renewal matters only to other machines; the next one may succeed.
       if (!(error instanceof Fault)) throw error;
@@ -72,7 +76,9 @@ export class RunHold implements AsyncDisposable {
 
 /** Takes the run, or says who has it. */
 export async function holdRun(deps: Deps, run: RunRecord): Promise<RunHold> {
-  const answer = await deps.store.acquireLease(runKey(run.runId), owner(deps), (other) => ownerLives(deps, other));
+  const answer = await deps.store.acquireLease(runKey(run.runId), owner(deps), (other) =>
+    ownerLives(deps, other),
+  );
   if (answer.held) return new RunHold(deps, answer.lease);
   throw busy(deps, run, answer.by, `run ${run.handle}`);
 }

@@ -56,7 +56,9 @@ export class Ledger {
       .catch((error: unknown) => {
         if (!(error instanceof Fault)) throw error;
         if (error.code === "lease_lost") this.#onLeaseLost();
-        log.warn(`the index was not updated for run ${run.handle}: ${error.message} The run directory has it.`);
+        log.warn(
+          `the index was not updated for run ${run.handle}: ${error.message} The run directory has it.`,
+        );
       });
   }
 }

@@ -33,7 +33,12 @@ const cases: Record<string, [steps: Step[], at: number, limits: Limits, then: Ex
     { ...limits, toolMs: 1_000 },
     { what: "tool", limitMs: 1_000, tool: "bash" },
   ],
-  "an announced retry stops the clock until its time and a grace": [[[10, retry(60_000)]], 65_000, limits, null],
+  "an announced retry stops the clock until its time and a grace": [
+    [[10, retry(60_000)]],
+    65_000,
+    limits,
+    null,
+  ],
   "and not for ever": [[[10, retry(60_000)]], 65_110, limits, { what: "idle", limitMs: 100 }],
   "a retry without an end is no sign of life": [
     [
@@ -66,7 +71,9 @@ test.each(Object.entries(cases))("%s", (_name, [steps, at, given, then]) => {
   let pulse = firstPulse(0);
   for (const [now, step] of steps) {
     pulse =
-      step === "bytes" ? sawOutput(pulse, now) : sawEvents(pulse, [{ event: step, stream: "stdout", line: 1 }], now);
+      step === "bytes"
+        ? sawOutput(pulse, now)
+        : sawEvents(pulse, [{ event: step, stream: "stdout", line: 1 }], now);
   }
   expect(expired(pulse, given, at)).toEqual(then);
 });

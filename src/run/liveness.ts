@@ -20,7 +20,11 @@ export interface Pulse {
   readonly tools: ReadonlyMap<string, { readonly name: string; readonly since: number }>;
 }
 
-export type Expired = { readonly what: "idle" | "tool" | "total"; readonly limitMs: number; readonly tool?: string };
+export type Expired = {
+  readonly what: "idle" | "tool" | "total";
+  readonly limitMs: number;
+  readonly tool?: string;
+};
 
 /** How much later than announced a retry may come before the clock runs again. */
 const RETRY_GRACE_MS = 5_000;
@@ -39,11 +43,13 @@ export function sawEvents(pulse: Pulse, seen: readonly SeenEvent[], now: number)
   const tools = new Map(pulse.tools);
   for (const { event } of seen) {
     if (event.type === "retry") {
-      if (event.delayMs !== undefined) silentUntil = Math.max(silentUntil, now + event.delayMs + RETRY_GRACE_MS);
+      if (event.delayMs !== undefined)
+        silentUntil = Math.max(silentUntil, now + event.delayMs + RETRY_GRACE_MS);
       continue;
     }
     lastSign = now;
-    if (event.type === "tool" && event.state === "started") tools.set(event.id, { name: event.name, since: now });
+    if (event.type === "tool" && event.state === "started")
+      tools.set(event.id, { name: event.name, since: now });
     else if (event.type === "tool") tools.delete(event.id);
     // A turn that ended has no open tool, whatever was announced before.
     else if (event.type === "turn_ended" || event.type === "turn_started") tools.clear();

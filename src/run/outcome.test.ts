@@ -30,14 +30,24 @@ const cases: Record<string, [given: Partial<AttemptFacts>, then: Outcome]> = {
     { exit: { code: null, signal: "SIGKILL" } },
     { result: "interrupted", reason: "the agent was ended by SIGKILL" },
   ],
-  "the user's stop is cancelled": [{ stop: { by: "user" } }, { result: "cancelled", reason: "stopped by the user" }],
+  "the user's stop is cancelled": [
+    { stop: { by: "user" } },
+    { result: "cancelled", reason: "stopped by the user" },
+  ],
   "our own SIGTERM is an interruption": [
     { stop: { by: "signal", signal: "SIGTERM" } },
     { result: "interrupted", reason: "Reprise was ended by SIGTERM" },
   ],
   "a deadline keeps what the engine last complained of": [
-    { stop: { by: "deadline", what: "no sign of life for 15 m" }, explained: { kind: "network", message: "down" } },
-    { result: "interrupted", reason: "no sign of life for 15 m", trouble: { kind: "network", message: "down" } },
+    {
+      stop: { by: "deadline", what: "no sign of life for 15 m" },
+      explained: { kind: "network", message: "down" },
+    },
+    {
+      result: "interrupted",
+      reason: "no sign of life for 15 m",
+      trouble: { kind: "network", message: "down" },
+    },
   ],
   "another id is diverged, even when the turn was completed": [
     { turnEnd: { result: "completed" }, diverged: { asked: "a", reported: "b" } },
@@ -73,7 +83,11 @@ describe("judge", () => {
   });
 });
 
-const trouble = (kind: Trouble["kind"]): Outcome => ({ result: "failed", reason: "", trouble: { kind, message: "" } });
+const trouble = (kind: Trouble["kind"]): Outcome => ({
+  result: "failed",
+  reason: "",
+  trouble: { kind, message: "" },
+});
 const codes: [Outcome, StopReason | null, number][] = [
   [{ result: "completed", reason: "" }, null, 0],
   [{ result: "cancelled", reason: "" }, { by: "user" }, 130],

@@ -18,7 +18,10 @@ export interface AttemptFacts {
   readonly structured: boolean;
   readonly interactive: boolean;
   readonly exit: Exit;
-  readonly turnEnd: { readonly result: "completed" | "failed" | "interrupted"; readonly trouble?: Trouble } | null;
+  readonly turnEnd: {
+    readonly result: "completed" | "failed" | "interrupted";
+    readonly trouble?: Trouble;
+  } | null;
   readonly stop: StopReason | null;
   /** What the engine's last words explain, when there was no terminal event. */
   readonly explained: Trouble | null;
@@ -36,7 +39,11 @@ export function judge(facts: AttemptFacts): Outcome {
   }
   if (facts.structured && !facts.interactive) return unfinished(facts);
   if (facts.exit.code === 0) return { result: "completed", reason: "the agent ended with exit code 0" };
-  return withTrouble("failed", `the agent ended with exit code ${facts.exit.code ?? "unknown"}`, facts.explained);
+  return withTrouble(
+    "failed",
+    `the agent ended with exit code ${facts.exit.code ?? "unknown"}`,
+    facts.explained,
+  );
 }
 
 /** Our own exit code for an outcome; the native one is in the attempt's record. */
@@ -98,7 +105,8 @@ function stopped(stop: StopReason, trouble: Trouble | null): Outcome {
 }
 
 function ended(result: "completed" | "failed" | "interrupted", trouble: Trouble | null): Outcome {
-  const reason = result === "failed" ? "the engine reported a failed turn" : "the engine reported an interrupted turn";
+  const reason =
+    result === "failed" ? "the engine reported a failed turn" : "the engine reported an interrupted turn";
   return withTrouble(result, reason, trouble);
 }
 

@@ -4,7 +4,12 @@ import type { RunRecord } from "../core/records.ts";
 import { type KnownSession, type Plan, planResume, type ResumeFacts } from "./plan.ts";
 
 const run = { handle: "1a2b3c4d", cwd: "/work/shop", engineHome: "/home/u/.codex" } as RunRecord;
-const known = (id: string, state: KnownSession["state"], damaged = false): KnownSession => ({ id, state, note: "a note", damaged });
+const known = (id: string, state: KnownSession["state"], damaged = false): KnownSession => ({
+  id,
+  state,
+  note: "a note",
+  damaged,
+});
 
 const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode]> = {
   "a session that is there": [

@@ -41,7 +41,9 @@ export function planResume(facts: ResumeFacts): Plan {
   assertPlace(facts);
   if (facts.want === "fresh") return { do: "fresh" };
   if (facts.want === "fork" && !facts.engine.canFork) {
-    throw new Fault("engine_cannot", `${facts.engine.title} cannot fork a session.`, { facts: { handle: run.handle } });
+    throw new Fault("engine_cannot", `${facts.engine.title} cannot fork a session.`, {
+      facts: { handle: run.handle },
+    });
   }
   if (facts.known.length === 0) throw noSession(run);
   const passedOver: string[] = [];
@@ -91,12 +93,18 @@ function lost(facts: ResumeFacts): Fault {
   const newest = known[0];
   const damaged = known.find((session) => session.damaged === true);
   const copy =
-    facts.escrow === null ? "there is no copy in the run directory" : `the copy is of another session, ${facts.escrow}`;
+    facts.escrow === null
+      ? "there is no copy in the run directory"
+      : `the copy is of another session, ${facts.escrow}`;
   const fresh = `\`reprise resume ${run.handle} --force-fresh "…"\` starts anew in the same run.`;
   if (damaged !== undefined) {
-    return new Fault("session_damaged", `${facts.engine.title} cannot read session ${damaged.id}: ${damaged.note}. ${fresh}`, {
-      facts: { handle: run.handle, session: damaged.id },
-    });
+    return new Fault(
+      "session_damaged",
+      `${facts.engine.title} cannot read session ${damaged.id}: ${damaged.note}. ${fresh}`,
+      {
+        facts: { handle: run.handle, session: damaged.id },
+      },
+    );
   }
   return new Fault(
     "session_lost",

@@ -6,7 +6,7 @@ import { checkEscrow, isDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
-import type { Command, Engine } from "../engines/engine.ts";
+import type { Command, Engine, Located } from "../engines/engine.ts";
 import { keepNative } from "../engines/engines.ts";
 import { candidates } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
@@ -46,7 +46,8 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
   assertNothingRedacted(run);
   const env = recordedEnv(run, deps.env, wish.env);
   const setup = setUpEngine(deps, engine, env);
-  const known = await lookUp(engine, run);
+  const found = await lookUp(engine, run);
+  const known = found.map(({ known: session }) => session);
   const plan = planResume({
     run,
     engine: { title: engine.title, canFork: engine.can.fork },
@@ -71,12 +72,22 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     native: wish.native,
     cwd: run.cwd,
     tag: `reprise-${run.handle}-${run.attempts + 1}`,
+    rights: plan.do === "fresh" ? [] : rightsOf(run, found, plan),
     trustCwd: run.launch.trustCwd || wish.trustCwd,
   });
   const launch = wish.keep
     ? { ...run.launch, given: keepNative(engine, run.launch.given, wish.native, run.launch.message !== null) }
     : run.launch;
-  return { run: { ...run, launch }, setup, plan, command, kind, interactive, message, notes: notesFor(engine, run, plan) };
+  return {
+    run: { ...run, launch },
+    setup,
+    plan,
+    command,
+    kind,
+    interactive,
+    message,
+    notes: notesFor(engine, run, plan),
+  };
 }
 
 /** The session that our copy is of, when size and checksum prove it whole. */
@@ -92,31 +103,59 @@ async function wholeCopy(deps: Deps, run: RunRecord): Promise<string | null> {
   }
 }
 
-async function lookUp(engine: Engine, run: RunRecord): Promise<readonly KnownSession[]> {
+/** From the engine's own session, or from our copy of it when that goes back. */
+function rightsOf(
+  run: RunRecord,
+  found: readonly LookedUp[],
+  plan: Extract<Plan, { do: "continue" }>,
+): readonly string[] {
+  if (plan.restore) return run.escrow?.rights ?? [];
+  return found.find(({ known }) => known.id === plan.session)?.rights ?? [];
+}
+
+interface LookedUp {
+  readonly known: KnownSession;
+  readonly rights: readonly string[];
+}
+
+async function lookUp(engine: Engine, run: RunRecord): Promise<readonly LookedUp[]> {
   const ids = candidates(run.sessions, run.session).filter((id) => engine.session.format.test(id));
   const { engineHome } = run;
   if (engineHome === null || !engine.can.readStore) {
-    return ids.map((id) => ({ id, state: "unknown", note: "the engine's store cannot be read" }));
+    return ids.map((id) => ({
+      known: { id, state: "unknown", note: "the engine's store cannot be read" },
+      rights: [],
+    }));
   }
   return Promise.all(
-    ids.map(async (id): Promise<KnownSession> => {
+    ids.map(async (id) => {
       const located = await engine.locate(id, { home: engineHome, cwd: run.cwd }, sessionFiles());
-      switch (located.state) {
-        case "present":
-          return { id, state: "present", note: located.files[0]?.path ?? engineHome };
-        case "absent":
-          return { id, state: "absent", note: `looked in ${located.searched}` };
-        case "unusable":
-          return { id, state: "unusable", note: `${located.why} (${located.path})`, damaged: located.damaged };
-        case "unknown":
-          return { id, state: "unknown", note: located.why };
-      }
+      const rights = located.state === "present" ? (located.rights ?? []) : [];
+      return { known: describeLocated(id, located, engineHome), rights };
     }),
   );
 }
 
+function describeLocated(id: string, located: Located, engineHome: string): KnownSession {
+  switch (located.state) {
+    case "present":
+      return { id, state: "present", note: located.files[0]?.path ?? engineHome };
+    case "absent":
+      return { id, state: "absent", note: `looked in ${located.searched}` };
+    case "unusable":
+      return { id, state: "unusable", note: `${located.why} (${located.path})`, damaged: located.damaged };
+    case "unknown":
+      return { id, state: "unknown", note: located.why };
+  }
+}
+
 /** A program outside Reprise that has the conversation open would be a second writer. */
-async function assertNotOpenElsewhere(deps: Deps, engine: Engine, run: RunRecord, session: string): Promise<void> {
+async function assertNotOpenElsewhere(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  session: string,
+): Promise<void> {
   if (engine.holder === undefined || run.engineHome === null) return;
   const hint = await engine.holder(session, { home: run.engineHome, cwd: run.cwd }, sessionFiles());
   const identity = hint === null ? null : deps.processes.identify(hint.pid);
@@ -136,15 +175,24 @@ function notesFor(engine: Engine, run: RunRecord, plan: Plan): readonly string[]
   }
   const notes: string[] = [];
   const [newest] = plan.passedOver;
-  if (newest !== undefined) notes.push(`${engine.title} does not have session ${newest}; going back to ${plan.session}`);
-  if (plan.restore) notes.push(`${engine.title} has lost session ${plan.session}; putting back the copy from the run directory`);
+  if (newest !== undefined)
+    notes.push(`${engine.title} does not have session ${newest}; going back to ${plan.session}`);
+  if (plan.restore)
+    notes.push(
+      `${engine.title} has lost session ${plan.session}; putting back the copy from the run directory`,
+    );
   return notes;
 }
 
 export interface DryRun {
   readonly handle: string;
   readonly kind: AttemptKind;
-  readonly command: { readonly program: string; readonly args: readonly string[]; readonly cwd: string; readonly stdin: string | null };
+  readonly command: {
+    readonly program: string;
+    readonly args: readonly string[];
+    readonly cwd: string;
+    readonly stdin: string | null;
+  };
   readonly message: string | null;
   readonly notes: readonly string[];
   /** The receipt as it would be written, as far as it can be known before the engine answers. */

@@ -27,12 +27,17 @@ export async function recoverSession(deps: Deps, run: RunRecord, attempt: Attemp
   if (attempt.reported.length > 0) return unchanged;
   try {
     const engine = findEngine(deps, run.agentName);
-    const seen = (await fromTape(deps, engine, run, attempt)) ?? (await fromStore(deps, engine, run, attempt));
-    if (seen === null) return { ...unchanged, diagnostics: ["no session id was printed before Reprise died"] };
+    const seen =
+      (await fromTape(deps, engine, run, attempt)) ?? (await fromStore(deps, engine, run, attempt));
+    if (seen === null)
+      return { ...unchanged, diagnostics: ["no session id was printed before Reprise died"] };
     const reported = observe(attempt.reported, seen);
     const { session } = settle(reported, new Set());
     return {
-      run: { sessions: observe(run.sessions, seen), session: sessionOf(engine.session.field, session, run.session) },
+      run: {
+        sessions: observe(run.sessions, seen),
+        session: sessionOf(engine.session.field, session, run.session),
+      },
       reported,
       diagnostics: [`the session id was recovered from ${seen.source}`],
     };
@@ -42,7 +47,12 @@ export async function recoverSession(deps: Deps, run: RunRecord, attempt: Attemp
   }
 }
 
-async function fromTape(deps: Deps, engine: Engine, run: RunRecord, attempt: AttemptRecord): Promise<SeenSession | null> {
+async function fromTape(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  attempt: AttemptRecord,
+): Promise<SeenSession | null> {
   const reader = engine.reader(() => deps.clock.now());
   for (const stream of ["stdout", "stderr"] as const satisfies readonly Stream[]) {
     const lines = new LineSplitter(LINE_BYTES);
@@ -50,7 +60,8 @@ async function fromTape(deps: Deps, engine: Engine, run: RunRecord, attempt: Att
     for await (const chunk of readStream(attemptDir(run.runDirectory, attempt.n), stream)) {
       for (const line of lines.push(chunk)) {
         const found = reader.line(stream, line).find((event) => event.type === "session");
-        if (found !== undefined) return seenNow(deps, attempt, found.session, attempt.mode === "pty" ? "pty-output" : stream);
+        if (found !== undefined)
+          return seenNow(deps, attempt, found.session, attempt.mode === "pty" ? "pty-output" : stream);
       }
       bytes += chunk.length;
       if (bytes > SCAN_BYTES) break;
@@ -60,7 +71,12 @@ async function fromTape(deps: Deps, engine: Engine, run: RunRecord, attempt: Att
 }
 
 /** Only when exactly one session was begun in this directory since the attempt started. */
-async function fromStore(deps: Deps, engine: Engine, run: RunRecord, attempt: AttemptRecord): Promise<SeenSession | null> {
+async function fromStore(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  attempt: AttemptRecord,
+): Promise<SeenSession | null> {
   if (run.engineHome === null || !engine.can.readStore) return null;
   const found = await engine.sessions({ home: run.engineHome, cwd: attempt.cwd }, sessionFiles());
   const since = Date.parse(attempt.startedAt) - 1_000;
@@ -69,7 +85,12 @@ async function fromStore(deps: Deps, engine: Engine, run: RunRecord, attempt: At
   return mine.length === 1 && only !== undefined ? seenNow(deps, attempt, only.id, "store") : null;
 }
 
-function seenNow(deps: Deps, attempt: AttemptRecord, value: string, source: SeenSession["source"]): SeenSession {
+function seenNow(
+  deps: Deps,
+  attempt: AttemptRecord,
+  value: string,
+  source: SeenSession["source"],
+): SeenSession {
   const at = isoNow(deps);
   return { value, source, at, attempt: attempt.n, verifiedAt: at };
 }

@@ -12,8 +12,9 @@ import type { Command, Engine } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
 import { restoreEscrow, takeEscrow } from "./escrow.ts";
-import { type Held, holdAttempt, markerOf, type Watch } from "./holder.ts";
+import { holdAttempt } from "./holder.ts";
 import { planWorkplace } from "./isolate.ts";
+import { type Held, markerOf, type Watch } from "./job.ts";
 import { excerpt, recordedEnv, redactorFor, storableArgs, storableEnv } from "./launch.ts";
 import { holdRun, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
@@ -22,7 +23,7 @@ import { prepareResume, type ResumeWish } from "./prepare.ts";
 import { selectRun, selectRunDir } from "./select.ts";
 
 export type { Deps } from "./deps.ts";
-export type { LiveControls, LiveStatus, StopRequest, Watch } from "./holder.ts";
+export type { LiveControls, LiveStatus, StopRequest, Watch } from "./job.ts";
 export type { Limits } from "./liveness.ts";
 export { type DryRun, dryRun } from "./prepare.ts";
 export { adoptSession, type Conversation, findConversations } from "./adopt.ts";
@@ -95,12 +96,25 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     tag: `reprise-${runId.slice(-8)}-${(existing?.attempts ?? 0) + 1}`,
     trustCwd: request.trustCwd,
   });
-  const run = existing ?? (await recordRun(deps, newRun(deps, { request, setup, command, runId, cwd, given, interactive })));
+  const run =
+    existing ??
+    (await recordRun(deps, newRun(deps, { request, setup, command, runId, cwd, given, interactive })));
   const hold = await holdRun(deps, run);
   return hold.untilFinished(async () => {
     await workplace?.make();
     const kind = existing === null ? "start" : "fresh";
-    return attempt(deps, watch, { run, setup, command, hold, interactive, message: request.message, kind, request, native: [], env: request.env });
+    return attempt(deps, watch, {
+      run,
+      setup,
+      command,
+      hold,
+      interactive,
+      message: request.message,
+      kind,
+      request,
+      native: [],
+      env: request.env,
+    });
   });
 }
 
@@ -168,7 +182,8 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     },
     watch,
   );
-  const receipt = plan.asked === undefined || plan.asked === null ? null : receiptFor(deps, held, command, plan.asked);
+  const receipt =
+    plan.asked === undefined || plan.asked === null ? null : receiptFor(deps, held, command, plan.asked);
   if (receipt !== null) saveReceipt(run.runDirectory, receipt);
   const { outcome } = held.attempt;
   return {
@@ -186,7 +201,10 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
 function assertStartable(engine: Engine, request: StartRequest, interactive: boolean): void {
   if (!interactive) return;
   if (!engine.can.interactive) {
-    throw new Fault("engine_cannot", `${engine.title} has no interactive UI. Give a prompt: reprise start ${engine.id} "…"`);
+    throw new Fault(
+      "engine_cannot",
+      `${engine.title} has no interactive UI. Give a prompt: reprise start ${engine.id} "…"`,
+    );
   }
   if (request.terminal !== null) return;
   throw new Fault(
@@ -248,11 +266,15 @@ function newRun(deps: Deps, parts: NewRun): RunRecord {
 /** The index decides over the handle; the run directory follows. */
 async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> {
   if (!deps.state.writable) {
-    throw new Fault("storage_failed", `The state directory ${deps.state.root} cannot be written to.`, { facts: { path: deps.state.root } });
+    throw new Fault("storage_failed", `The state directory ${deps.state.root} cannot be written to.`, {
+      facts: { path: deps.state.root },
+    });
   }
   if ((await deps.store.createRun(run)) === "handle_taken") {
     // One handle in four thousand million: the user may simply start again.
-    throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Start again.`, { facts: { handle: run.handle } });
+    throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Start again.`, {
+      facts: { handle: run.handle },
+    });
   }
   createRunDir(deps.state, run.runId);
   saveRunFile(run);
@@ -269,9 +291,13 @@ async function endStrays(deps: Deps, run: RunRecord): Promise<void> {
   deps.log.info(`ending ${strays.length} process(es) that the last attempt left behind`);
   const { survivors } = await deps.processes.endTree(null, marker, "terminate");
   if (survivors.length === 0) return;
-  throw new Fault("session_busy", `Processes of the last attempt of run ${run.handle} cannot be ended: ${survivors.join(", ")}.`, {
-    facts: { handle: run.handle },
-  });
+  throw new Fault(
+    "session_busy",
+    `Processes of the last attempt of run ${run.handle} cannot be ended: ${survivors.join(", ")}.`,
+    {
+      facts: { handle: run.handle },
+    },
+  );
 }
 
 function receiptFor(

@@ -1,7 +1,14 @@
 /**
  * From what the user types to a run, and from what the index says to what is true now.
  */
-import { isDirectory, loadAttemptFile, loadRunFile, runDirAt, saveAttemptFile, saveRunFile } from "../audit/audit.ts";
+import {
+  isDirectory,
+  loadAttemptFile,
+  loadRunFile,
+  runDirAt,
+  saveAttemptFile,
+  saveRunFile,
+} from "../audit/audit.ts";
 import { basename } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { isRunId, parseSelector } from "../core/ids.ts";
@@ -25,9 +32,13 @@ export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
   if (only === null) throw unknown(text);
   if (found.length > 1) {
     const list = found.map((run) => `${run.handle} (${run.agentName}, ${run.createdAt})`);
-    throw new Fault("handle_ambiguous", `${text} fits ${found.length} runs: ${list.join("; ")}. Type more characters.`, {
-      facts: { given: text, handles: found.map((run) => run.handle) },
-    });
+    throw new Fault(
+      "handle_ambiguous",
+      `${text} fits ${found.length} runs: ${list.join("; ")}. Type more characters.`,
+      {
+        facts: { given: text, handles: found.map((run) => run.handle) },
+      },
+    );
   }
   return correctStatus(deps, only);
 }
@@ -46,7 +57,11 @@ async function rowOf(deps: Deps, runId: string): Promise<RunRecord | null> {
 export async function selectLatest(deps: Deps, cwd: string): Promise<RunRecord> {
   const [run] = await deps.store.listRuns({ cwd, limit: 1 });
   if (run !== undefined) return correctStatus(deps, run);
-  throw new Fault("handle_unknown", `No run was started in ${cwd}. \`reprise list\` shows the runs there are.`, { facts: { cwd } });
+  throw new Fault(
+    "handle_unknown",
+    `No run was started in ${cwd}. \`reprise list\` shows the runs there are.`,
+    { facts: { cwd } },
+  );
 }
 
 /** `--run-dir`: a path, a full run id or a handle, bound to this engine. */
@@ -80,7 +95,8 @@ export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly 
 export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunRecord> {
   if (run.status !== "running" || (await liveOwner(deps, run.runId)) !== null) return run;
   const known = await mirrored(deps, run);
-  const attempt = (await lastAttempt(deps, known)) ?? (await deps.store.listAttempts(run.runId)).at(-1) ?? null;
+  const attempt =
+    (await lastAttempt(deps, known)) ?? (await deps.store.listAttempts(run.runId)).at(-1) ?? null;
   const corrected = attempt === null ? interrupted(deps, known) : await ended(deps, known, attempt);
   if (deps.state.writable) {
     if (isDirectory(run.runDirectory)) saveRunFile(corrected);
@@ -146,15 +162,23 @@ async function lastAttempt(deps: Deps, run: RunRecord): Promise<AttemptRecord | 
 function runIdOfPath(deps: Deps, path: string): string {
   const name = basename(runDirAt(deps.state, path));
   if (!isRunId(name)) {
-    throw new Fault("outside_root", `${JSON.stringify(path)} is not a run directory below ${deps.state.runsRoot}.`, {
-      facts: { given: path },
-    });
+    throw new Fault(
+      "outside_root",
+      `${JSON.stringify(path)} is not a run directory below ${deps.state.runsRoot}.`,
+      {
+        facts: { given: path },
+      },
+    );
   }
   return name;
 }
 
 function unknown(text: string): Fault {
-  return new Fault("handle_unknown", `No run has the handle ${text}. \`reprise list\` shows the runs there are.`, {
-    facts: { given: text },
-  });
+  return new Fault(
+    "handle_unknown",
+    `No run has the handle ${text}. \`reprise list\` shows the runs there are.`,
+    {
+      facts: { given: text },
+    },
+  );
 }

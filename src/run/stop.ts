@@ -7,7 +7,7 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
-import { markerOf } from "./holder.ts";
+import { markerOf } from "./job.ts";
 import { liveOwner } from "./leases.ts";
 import { correctStatus, selectRun } from "./select.ts";
 

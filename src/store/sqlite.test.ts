@@ -291,7 +291,7 @@ describe("a file that is not a good index", () => {
     fs.truncateSync(path, 3 * 4096);
     const work = async () => {
       await using store = await openStore(path);
-      return store.listRuns({});
+      return await store.listRuns({});
     };
     expect(await fault(work())).toBe("index_damaged");
   });

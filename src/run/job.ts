@@ -1,0 +1,133 @@
+/**
+ * What the holder is given, what it shows its caller, and the records with which an attempt begins.
+ */
+import type { SeenEvent, Stream } from "../core/events.ts";
+import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";
+import type { Command, Engine } from "../engines/engine.ts";
+import { observe } from "./conversation.ts";
+import { type Deps, isoNow } from "./deps.ts";
+import { excerpt, type Redact, storableArgs } from "./launch.ts";
+import type { Limits } from "./liveness.ts";
+import type { StopReason } from "./outcome.ts";
+
+export interface Job {
+  readonly run: RunRecord;
+  readonly engine: Engine;
+  readonly command: Command;
+  readonly kind: AttemptKind;
+  readonly mode: Mode;
+  readonly interactive: boolean;
+  readonly program: readonly [file: string, ...args: string[]];
+  readonly native: readonly string[];
+  readonly message: string | null;
+  /** The complete environment of the agent, our marker and the engine's settings excepted. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly engineHome: string | null;
+  readonly limits: Limits;
+  readonly fence: number;
+  readonly redact: Redact;
+  readonly size?: { readonly cols: number; readonly rows: number };
+  /** Known already, or running while the agent works. */
+  readonly version: Promise<string | null>;
+  /** Warnings that belong to the attempt. */
+  readonly diagnostics: readonly string[];
+  /** Locks a session that the engine named; rejects when another attempt has it. */
+  onSession(session: string): Promise<void>;
+}
+
+/** What the caller sees of a live attempt, and how it asks it to stop. */
+export interface Watch {
+  /** A promise makes the agent wait: its output is not read until it resolves. */
+  raw(stream: Stream, chunk: Buffer): Promise<void> | undefined;
+  events(seen: readonly SeenEvent[]): void;
+  /** Once a second, and whenever it matters. */
+  status(status: LiveStatus): void;
+  /** The agent lives. Interactive callers type and resize through this. */
+  live(controls: LiveControls): void;
+  /** Registers the one listener for stop requests. */
+  onStop(listener: (request: StopRequest) => void): void;
+}
+
+export interface LiveControls {
+  readonly interactive: boolean;
+  write(data: Buffer): void;
+  resize(cols: number, rows: number): void;
+}
+
+/** interrupt: ask the agent to stop. end: end it now. The signals are those that Reprise itself received. */
+export type StopRequest = "interrupt" | "end" | "SIGTERM" | "SIGHUP";
+
+export interface LiveStatus {
+  readonly elapsedMs: number;
+  readonly quietMs: number;
+  readonly attempt: number;
+  readonly tools: readonly { readonly name: string; readonly forMs: number }[];
+  readonly stopping: boolean;
+}
+
+export interface Held {
+  readonly run: RunRecord;
+  readonly attempt: AttemptRecord;
+  readonly stop: StopReason | null;
+  readonly reported: string | null;
+}
+
+export function markerOf(runId: string, n: number): string {
+  return `${runId}/${n}`;
+}
+
+/** Recorded before anything is started (I1). */
+export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
+  const [file, ...first] = job.program;
+  return {
+    v: 1,
+    runId: job.run.runId,
+    n: job.run.attempts + 1,
+    kind: job.kind,
+    state: "intended",
+    mode: job.mode,
+    interactive: job.interactive,
+    program: file,
+    args: storableArgs([...first, ...job.command.args], job.redact).args,
+    native: storableArgs(job.native, job.redact).args,
+    cwd: job.run.cwd,
+    message: excerpt(job.message, job.redact),
+    owner: deps.processes.self(),
+    agent: null,
+    asked: job.command.expects,
+    reported: [],
+    engineVersion: null,
+    startedAt: isoNow(deps),
+    endedAt: null,
+    exit: null,
+    outcome: null,
+    tokens: null,
+    bytes: { stdout: 0, stderr: 0 },
+    diagnostics: job.diagnostics,
+  };
+}
+
+/** An id that we choose is on disk before the engine hears of it (I2). */
+export function chosenSession(deps: Deps, job: Job, n: number): Partial<RunRecord> {
+  const { expects } = job.command;
+  if (expects === null || job.kind === "resume" || job.command.ephemeral !== undefined) return {};
+  const chosen: SeenSession = {
+    value: expects,
+    source: "chosen",
+    at: isoNow(deps),
+    attempt: n,
+    verifiedAt: null,
+  };
+  return {
+    sessions: observe(job.run.sessions, chosen),
+    session: { field: job.engine.session.field, value: expects, source: "chosen", verifiedAt: null },
+  };
+}
+
+export function redactOutcome(
+  outcome: AttemptRecord["outcome"] & object,
+  redact: Redact,
+): AttemptRecord["outcome"] {
+  if (outcome.trouble === undefined) return outcome;
+  return { ...outcome, trouble: { ...outcome.trouble, message: redact(outcome.trouble.message) } };
+}
