@@ -26,6 +26,8 @@ export interface ViewOptions {
 }
 
 const MAX_TEXT = 1024 * 1024;
+/** After so long without a word the status line is worth a line break in the middle of a text. */
+const PAUSE_MS = 2_000;
 
 export function openView(context: Context, options: ViewOptions): View {
   return new LiveView(context, options);
@@ -74,7 +76,10 @@ class LiveView implements View {
   }
 
   status(status: LiveStatus): void {
-    if (!this.#statusLine || this.#interactive || this.#midLine) return;
+    if (!this.#statusLine || this.#interactive) return;
+    // Text that may go on keeps its line for a while.
+    if (this.#midLine && status.quietMs < PAUSE_MS) return;
+    this.#endLine();
     const { terminal } = this.#context;
     const tools = status.tools.map(
       (tool) => `${harmlessLine(tool.name, 40)} for ${formatDuration(tool.forMs)}`,
@@ -124,8 +129,7 @@ class LiveView implements View {
 
   close(): void {
     this.#clearStatus();
-    if (this.#midLine) process.stdout.write("\n");
-    this.#midLine = false;
+    this.#endLine();
     for (const undo of this.#undo.splice(0)) undo();
   }
 
@@ -157,14 +161,16 @@ class LiveView implements View {
     const line = this.#describe(event);
     if (line === null && event.type !== "text") return;
     this.#clearStatus();
-    if (event.type === "text") {
-      if (this.#midLine && event.delta === undefined) process.stdout.write("\n");
+    if (event.type !== "text" || event.delta === undefined) this.#endLine();
+    if (event.type !== "text") process.stdout.write(`${line ?? ""}\n`);
+    else if (event.text !== "") {
       process.stdout.write(harmless(event.text));
-      this.#midLine = event.delta === true && !event.text.endsWith("\n");
-      if (event.delta === undefined) process.stdout.write("\n");
-      return;
+      this.#midLine = !event.text.endsWith("\n");
     }
-    process.stdout.write(`${this.#midLine ? "\n" : ""}${line ?? ""}\n`);
+  }
+
+  #endLine(): void {
+    if (this.#midLine) process.stdout.write("\n");
     this.#midLine = false;
   }
 
