@@ -306,6 +306,14 @@ function cells(row: Row): string[] {
   return [row.what, row.measured, row.floor, row.target];
 }
 
-const ms = (value: number): string => `${value.toFixed(1)} ms`;
-const mbs = (bytesPerMs: number): string => `${(bytesPerMs / 1000).toFixed(0)} MB/s`;
-const mib = (bytes: number): string => `${(bytes / 1024 ** 2).toFixed(0)} MiB`;
+function ms(value: number): string {
+  return `${value.toFixed(1)} ms`;
+}
+
+function mbs(bytesPerMs: number): string {
+  return `${(bytesPerMs / 1000).toFixed(0)} MB/s`;
+}
+
+function mib(bytes: number): string {
+  return `${(bytes / 1024 ** 2).toFixed(0)} MiB`;
+}

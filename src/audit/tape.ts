@@ -110,7 +110,7 @@ export class Tape implements AsyncDisposable {
     const t = this.#elapsed();
     let text = "";
     for (const { event, stream, line } of seen) {
-      if (event.type === "unknown") this.#unknown += 1;
+      if (event.type === "unknown") this.#unknown += event.lines ?? 1;
       else text += `${JSON.stringify({ t, stream, line, ...redactValue(event, this.#options.redact) })}\n`;
     }
     if (text !== "") this.#append({ log: "events", data: Buffer.from(text) });

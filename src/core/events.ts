@@ -62,8 +62,8 @@ export type EngineEvent =
     }
   /** The session changed by the user's own doing inside the UI (claude `/clear`, a fork). */
   | { readonly type: "session_changed"; readonly session: string; readonly why: string }
-  /** A line that is not understood: kept on the tape, never fatal (I9). */
-  | { readonly type: "unknown" };
+  /** A line that is not understood, or so many in a row: kept on the tape, never fatal (I9). */
+  | { readonly type: "unknown"; readonly lines?: number };
 
 /** Where a line came from. In PTY mode both terminals are read; `pty` is the agent's stdout terminal. */
 export type Stream = "stdout" | "stderr";

@@ -72,7 +72,12 @@ describe("openAgent", () => {
     ],
     "a failing reader loses its line, not the capture": [
       "echo a; echo throw; echo c",
-      [notice(1, "a"), { event: { type: "unknown" }, stream: "stdout", line: 2 }, notice(3, "c"), ended(3)],
+      [
+        notice(1, "a"),
+        { event: { type: "unknown", lines: 1 }, stream: "stdout", line: 2 },
+        notice(3, "c"),
+        ended(3),
+      ],
     ],
     "a line beyond the limit is not understood": [
       "perl -e 'print \"x\" x 1100000'; echo; echo b",

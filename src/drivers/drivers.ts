@@ -120,20 +120,31 @@ class Hearing {
     for (const stream of ["stdout", "stderr"] as const) {
       this.#read(stream, this.#lines[stream].splitter.end());
     }
-    this.#report("stdout", () => this.#reader.end(exit));
+    const last = understood(() => this.#reader.end(exit));
+    const line = this.#lines.stdout.count;
+    if (last.length > 0) this.#hooks.events(last.map((event) => ({ event, stream: "stdout", line })));
   }
 
+  /** One report a chunk. A flood of lines that nobody understands costs one event, not millions. */
   #read(stream: Stream, lines: readonly string[]): void {
-    for (const line of lines) {
-      this.#lines[stream].count += 1;
-      this.#report(stream, () => this.#reader.line(stream, line));
+    const seen: SeenEvent[] = [];
+    let unknown = 0;
+    const flush = (line: number) => {
+      if (unknown > 0) seen.push({ event: { type: "unknown", lines: unknown }, stream, line });
+      unknown = 0;
+    };
+    for (const text of lines) {
+      const line = (this.#lines[stream].count += 1);
+      for (const event of understood(() => this.#reader.line(stream, text))) {
+        if (event.type === "unknown") unknown += 1;
+        else {
+          flush(line - 1);
+          seen.push({ event, stream, line });
+        }
+      }
     }
-  }
-
-  #report(stream: Stream, read: () => readonly EngineEvent[]): void {
-    const line = this.#lines[stream].count;
-    const events = understood(read).map((event) => ({ event, stream, line }));
-    if (events.length > 0) this.#hooks.events(events);
+    flush(this.#lines[stream].count);
+    if (seen.length > 0) this.#hooks.events(seen);
   }
 }
 
