@@ -83,6 +83,20 @@ export async function claudeHolder(
   return null;
 }
 
+/** `/clear` and `/resume` in the UI change the id in the process's own entry. */
+export async function claudeLiveSession(
+  agent: { readonly pid: number; readonly start: string },
+  { home }: Where,
+  files: SessionFiles,
+): Promise<string | null> {
+  const record = parseObject((await files.head(join(home, "sessions", `${agent.pid}.json`), 16_384)) ?? "");
+  const start = stringIn(record, "procStart");
+  // An entry that a killed process of the same pid left behind is not ours.
+  if (start !== undefined && start !== agent.start) return null;
+  const session = stringIn(record, "sessionId") ?? "";
+  return TRANSCRIPT.test(`${session}.jsonl`) ? session : null;
+}
+
 /** As Claude names a project's directory; `cwd` has its symlinks resolved. */
 function slug(cwd: string): string {
   const name = cwd.replace(/[^a-zA-Z0-9]/g, "-");

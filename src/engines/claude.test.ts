@@ -373,6 +373,11 @@ describe("the session store", () => {
     const where = { home: HOME, cwd: CWD };
     expect(await claude.holder?.(ID, where, files)).toEqual({ pid: 8, start: "12345" });
     expect(await claude.holder?.("00000000-0000-4000-8000-000000000000", where, files)).toBeNull();
+    const live = (pid: number, start: string) => claude.liveSession?.({ pid, start }, where, files);
+    expect(await live(8, "12345")).toBe(ID);
+    expect(await live(8, "99999")).toBeNull();
+    expect(await live(9, "1")).toBeNull();
+    expect(await live(10, "1")).toBeNull();
   });
 });
 

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { claudeReader } from "./claude-output.ts";
-import { claudeHolder, listTranscripts, locateTranscript } from "./claude-store.ts";
+import { claudeHolder, claudeLiveSession, listTranscripts, locateTranscript } from "./claude-store.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import {
   assertComplete,
@@ -218,6 +218,7 @@ export const claude: Engine = {
   locate: locateTranscript,
   sessions: listTranscripts,
   holder: claudeHolder,
+  liveSession: claudeLiveSession,
 };
 
 const EXITS: readonly TroublePattern[] = [

@@ -65,7 +65,11 @@ export interface Engine {
   /** A live process outside Reprise that has this session open, where the engine keeps a registry. */
   holder?(session: string, where: Where, files: SessionFiles): Promise<HolderHint | null>;
   /** The session that a live agent is in right now, where the engine keeps a registry by pid. */
-  liveSession?(pid: number, where: Where, files: SessionFiles): Promise<string | null>;
+  liveSession?(
+    agent: Pick<ProcessIdentity, "pid" | "start">,
+    where: Where,
+    files: SessionFiles,
+  ): Promise<string | null>;
   /** For engines whose sessions are not files: native arguments that write a session to stdout and read one back. */
   readonly transfer?: {
     exportArgs(session: string): readonly string[];

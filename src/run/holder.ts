@@ -84,7 +84,8 @@ class Holder {
     });
     watch.onStop((request) => this.#stopRequested(request));
     const ticking = setInterval(() => this.#tick(watch), 1_000);
-    const finding = this.#job.interactive ? setInterval(() => void this.#findSession(), 2_000) : null;
+    const every = this.#job.engine.liveSession === undefined ? 2_000 : 500;
+    const finding = this.#job.interactive ? setInterval(() => void this.#findSession(false), every) : null;
     try {
       const exit = await agent.ended;
       await this.#ending;
@@ -118,8 +119,14 @@ class Holder {
         },
       });
     } catch (error) {
-      if (error instanceof Fault) await this.#neverStarted(error);
-      throw error;
+      if (!(error instanceof Fault)) throw error;
+      await this.#neverStarted(error);
+      const { handle } = run;
+      const recorded = `Attempt ${this.#ledger.attempt.n} of run ${handle} is recorded: reprise show ${handle}`;
+      throw new Fault(error.code, `${error.message} ${recorded}`, {
+        facts: { ...error.facts, handle },
+        cause: error.cause,
+      });
     }
   }
 
@@ -236,22 +243,42 @@ class Holder {
     });
   }
 
-  /** A UI prints no id: the engine's own store and registry tell which conversation it is in. */
-  async #findSession(): Promise<void> {
+  /**
+   * A UI prints no id: the engine's own store and registry tell which conversation it is in. Where there is no
+   * registry, a conversation that the user began inside the UI shows only afterwards, as the one new session.
+   */
+  async #findSession(afterwards: boolean): Promise<void> {
     const { engine, engineHome } = this.#job;
     if (engineHome === null || !engine.can.readStore) return;
     const where = { home: engineHome, cwd: this.#ledger.attempt.cwd };
     const agent = this.#agent?.identity;
-    const live = agent === undefined ? null : await engine.liveSession?.(agent.pid, where, sessionFiles());
+    const live = agent === undefined ? null : await engine.liveSession?.(agent, where, sessionFiles());
     if (live !== null && live !== undefined) {
       this.#sawSession(live, "store");
       return;
     }
-    if (this.#ledger.attempt.asked !== null || this.#ledger.attempt.reported.length > 0) return;
+    const { asked, reported } = this.#ledger.attempt;
+    const known = [...reported.map((one) => one.value), ...(asked === null ? [] : [asked])];
+    const mayChange = afterwards && this.#job.interactive && engine.liveSession === undefined;
+    if (known.length > 0 && !mayChange) return;
     const found = await engine.sessions(where, sessionFiles());
-    const mine = found.filter((one) => (one.createdAtMs ?? 0) >= this.#startedAtMs - 1_000);
-    const [only] = mine;
-    if (mine.length === 1 && only !== undefined) this.#sawSession(only.id, "store");
+    const recent = found.filter((one) => (one.createdAtMs ?? 0) >= this.#startedAtMs - 1_000);
+    if (recent.length === 0) return;
+    const taken = await this.#sessionsOfRuns();
+    const [only, ...others] = recent.filter((one) => taken !== null && !taken.has(one.id));
+    if (only !== undefined && others.length === 0) this.#sawSession(only.id, "store");
+  }
+
+  /** Of this run and of the others that worked here lately: none of them can be new. Null: the index cannot tell. */
+  async #sessionsOfRuns(): Promise<ReadonlySet<string> | null> {
+    const { run } = this.#ledger;
+    try {
+      const runs = await this.#deps.store.listRuns({ cwd: run.cwd, engine: run.agentName, limit: 100 });
+      return new Set([run, ...runs].flatMap((one) => one.sessions.map(({ value }) => value)));
+    } catch (error) {
+      if (error instanceof Fault) return null;
+      throw error;
+    }
   }
 
   /** Ids that the engine's own store has, written in this attempt, in this directory. */
@@ -271,7 +298,7 @@ class Holder {
   }
 
   async #finish(exit: Exit, stderrTail: string): Promise<Held> {
-    if (this.#job.interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession();
+    if (this.#job.interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     const { attempt } = this.#ledger;
     const { engine, command, kind } = this.#job;

@@ -256,6 +256,7 @@ describe("artefacts", () => {
     const result = await box.run(["start", "codex", "hello"]);
     expect(result.code).toBeGreaterThan(0);
     expect(result.stderr).not.toMatch(/this is a bug/);
+    expect(result.stderr).toMatch(/run [0-9a-f]{8} is recorded: reprise show/);
     const directory = box.runDirectories().find((one) => !known.has(one)) ?? "";
     expect(readdirSync(join(directory, "attempts/1")).toSorted()).toEqual(ARTEFACTS);
     const record = JSON.parse(readFileSync(join(directory, "run.json"), "utf8"));
