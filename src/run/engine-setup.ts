@@ -95,6 +95,8 @@ export async function versionOf(
   engine: Engine,
   program: readonly [string, ...string[]],
 ): Promise<string | null> {
+  // Nobody knows what a program of the user's own does when it is asked.
+  if (ENGINES.every((one) => one.id !== engine.id)) return null;
   const [file, ...args] = program;
   const stamp = fileStamp(file);
   const cacheFile = join(deps.state.root, "versions.json");
@@ -105,7 +107,7 @@ export async function versionOf(
   const result = await deps.processes.runTool(file, [...args, "--version"], {
     cwd: deps.state.root,
     env: { ...env },
-    timeoutMs: 10_000,
+    timeoutMs: 5_000,
     maxBytes: 16_384,
   });
   const version = result.code === 0 ? engine.version(result.stdout) : null;

@@ -4,6 +4,7 @@
  * Order is what survives a crash: attempt row, then spawn (I1); raw bytes, then parsing (I7); a session id goes
  * to disk when it is first seen (I2); the end is written before anything is said about it.
  */
+import { setTimeout as wait } from "node:timers/promises";
 import { attemptDir, createAttemptDir, openTape, saveAttemptFile, type Tape } from "../audit/audit.ts";
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
@@ -25,6 +26,9 @@ import {
 import { Ledger } from "./ledger.ts";
 import { expired, firstPulse, type Pulse, sawEvents, sawOutput } from "./liveness.ts";
 import { judge, type StopReason } from "./outcome.ts";
+
+/** A version is worth knowing, and not worth waiting for. */
+const VERSION_PATIENCE_MS = 1_000;
 
 export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<Held> {
   const attempt = intendedAttempt(deps, job);
@@ -319,7 +323,7 @@ class Holder {
     });
     // An agent that died left its tools behind; one that finished may have started a server on purpose.
     if (outcome.result !== "completed") await this.#agent?.end("terminate");
-    const version = await this.#job.version;
+    const version = await Promise.race([this.#job.version, wait(VERSION_PATIENCE_MS, null, { ref: false })]);
     const diagnostics = [...attempt.diagnostics, ...this.#sessionDiagnostics(settled.mismatch, reported)];
     this.#ledger.save({
       attempt: {
