@@ -73,19 +73,35 @@ describe("handles", () => {
   });
 
   test("--run-dir of another engine", async () => {
-    expectRefused(await box.run(["start", "codex", "x", "--run-dir", handle]), 2, /belongs to demo, not to codex/);
+    expectRefused(
+      await box.run(["start", "codex", "x", "--run-dir", handle]),
+      2,
+      /belongs to demo, not to codex/,
+    );
   });
   test("--run-dir outside the runs root", async () => {
-    expectRefused(await box.run(["start", "demo", "x", "--run-dir", box.cwd]), 8, /is not a directory right below/);
+    expectRefused(
+      await box.run(["start", "demo", "x", "--run-dir", box.cwd]),
+      8,
+      /is not a directory right below/,
+    );
   });
   test("--run-dir that is a symlink", async () => {
     const [directory = ""] = box.runDirectories();
     const link = join(box.root, "link");
     symlinkSync(directory, link);
-    expectRefused(await box.run(["start", "demo", "x", "--run-dir", link]), 8, /is not a directory right below/);
+    expectRefused(
+      await box.run(["start", "demo", "x", "--run-dir", link]),
+      8,
+      /is not a directory right below/,
+    );
   });
   test("--run-dir that does not exist", async () => {
-    expectRefused(await box.run(["start", "demo", "x", "--run-dir", join(box.state, "runs", "nope")]), 3, /./);
+    expectRefused(
+      await box.run(["start", "demo", "x", "--run-dir", join(box.state, "runs", "nope")]),
+      3,
+      /./,
+    );
   });
   test("of a deleted run", async () => {
     const gone = await box.json(["start", "demo", "soon gone"]);
@@ -123,7 +139,7 @@ describe("messages", () => {
     ["help", "help", (m) => [m]],
     ["resume", "resume", (m) => [m]],
     ["an option inside the message", "say --json please", (m) => m.split(" ")],
-    ["newlines and quotes", 'line "one"\nline \'two\'\n$HOME `x` ;', (m) => [m]],
+    ["newlines and quotes", "line \"one\"\nline 'two'\n$HOME `x` ;", (m) => [m]],
     ["emoji", "go on 🚀 äöü", (m) => [m]],
     ["shell and tmux syntax", "#(touch x) $(touch y); C-c Enter", (m) => [m]],
   ];
@@ -144,7 +160,11 @@ describe("messages", () => {
     expectRefused(await box.run(["resume", handle, "--stdin"], { stdin: "a\0b" }), 2, /zero byte/);
   });
   test("invalid UTF-8 by stdin", async () => {
-    expectRefused(await box.run(["resume", handle, "--stdin"], { stdin: Buffer.from([0x61, 0xff]) }), 2, /not valid UTF-8/);
+    expectRefused(
+      await box.run(["resume", handle, "--stdin"], { stdin: Buffer.from([0x61, 0xff]) }),
+      2,
+      /not valid UTF-8/,
+    );
   });
 });
 
@@ -176,7 +196,10 @@ describe("arguments", () => {
   test("a fault with --json is one object on stdout", async () => {
     const result = await box.run(["show", "deadbeef", "--json"]);
     expect(result.code).toBe(3);
-    expect(JSON.parse(result.stdout)).toMatchObject({ ok: false, error: { code: "handle_unknown", facts: { given: "deadbeef" } } });
+    expect(JSON.parse(result.stdout)).toMatchObject({
+      ok: false,
+      error: { code: "handle_unknown", facts: { given: "deadbeef" } },
+    });
   });
 });
 
@@ -211,7 +234,9 @@ describe("engines", () => {
     const sandbox = new Sandbox();
     sandbox.program("codex", "trap '' TERM INT; while :; do sleep 0.2; done");
     const result = await sandbox.json(["start", "codex", "x", "--timeout", "1s"]);
-    expect(result).toMatchObject({ outcome: { result: "interrupted", reason: "the time limit of 1 s was reached" } });
+    expect(result).toMatchObject({
+      outcome: { result: "interrupted", reason: "the time limit of 1 s was reached" },
+    });
     sandbox[Symbol.dispose]();
   }, 60_000);
 });

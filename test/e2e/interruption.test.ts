@@ -21,12 +21,25 @@ async function startUntil(message: string, text: string | null) {
   child.stderr?.on("data", (chunk: Buffer) => (said += chunk.toString()));
   const done = collect(child);
   const entry = await until("the agent's start", () =>
-    box.journalEntries().slice(before).find((one) => one["event"] === "start"),
+    box
+      .journalEntries()
+      .slice(before)
+      .find((one) => one["event"] === "start"),
   );
-  const runDirectory = await until("the run directory", () => box.runDirectories().find((one) => !known.has(one)));
+  const runDirectory = await until("the run directory", () =>
+    box.runDirectories().find((one) => !known.has(one)),
+  );
   const tape = join(runDirectory, "attempts", "1", "stdout.log");
-  if (text !== null) await until(`${text} on the tape`, () => existsSync(tape) && readFileSync(tape, "utf8").includes(text));
-  return { child, done, agentPid: Number(entry["pid"]), handle: runDirectory.slice(-8), runDirectory, stderr: () => said };
+  if (text !== null)
+    await until(`${text} on the tape`, () => existsSync(tape) && readFileSync(tape, "utf8").includes(text));
+  return {
+    child,
+    done,
+    agentPid: Number(entry["pid"]),
+    handle: runDirectory.slice(-8),
+    runDirectory,
+    stderr: () => said,
+  };
 }
 
 function isRunning(pid: number): boolean {
@@ -35,7 +48,11 @@ function isRunning(pid: number): boolean {
 }
 
 function markedProcesses(handle: string): string[] {
-  const found = spawnSync("sh", ["-c", `grep -lz "REPRISE_ATTEMPT=.*${handle}" /proc/[0-9]*/environ 2>/dev/null`], { encoding: "utf8" });
+  const found = spawnSync(
+    "sh",
+    ["-c", `grep -lz "REPRISE_ATTEMPT=.*${handle}" /proc/[0-9]*/environ 2>/dev/null`],
+    { encoding: "utf8" },
+  );
   return found.stdout.split("\n").filter(Boolean);
 }
 
@@ -133,7 +150,9 @@ describe("two at once", () => {
   test("eight racing resumes deliver one message each or none, never two agents at a time", async () => {
     const { handle } = await box.json(["start", "demo", "remember 4711"]);
     const before = box.journalEntries().length;
-    await Promise.all(Array.from({ length: 8 }, (_, at) => box.run(["resume", handle, `racer ${at} @@wait:100`])));
+    await Promise.all(
+      Array.from({ length: 8 }, (_, at) => box.run(["resume", handle, `racer ${at} @@wait:100`])),
+    );
     let live = 0;
     for (const entry of box.journalEntries().slice(before)) {
       if (entry["event"] === "start") live += 1;
@@ -146,7 +165,12 @@ describe("two at once", () => {
 test("a different conversation than asked for is diverged, loud and non-zero", async () => {
   const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
   const resumed = await box.json(["resume", handle, "go on @@other-session"]);
-  expect(resumed).toMatchObject({ ok: false, exitCode: 1, outcome: { result: "diverged" }, receipt: { verified: "diverged", asked: session.value } });
+  expect(resumed).toMatchObject({
+    ok: false,
+    exitCode: 1,
+    outcome: { result: "diverged" },
+    receipt: { verified: "diverged", asked: session.value },
+  });
   const record = await box.json(["show", handle]);
   expect(record).toMatchObject({ status: "diverged", session: { value: session.value } });
   // The conversation that was asked for is still there and still the run's.
@@ -182,7 +206,11 @@ describe("troubles", () => {
   ];
   test.each(cases)("%s is %s, exit %d, and stays resumable", async (directive, kind, code) => {
     const failed = await box.json(["start", "demo", `remember 4711 ${directive}`]);
-    expect(failed).toMatchObject({ ok: false, exitCode: code, outcome: { result: "failed", trouble: { kind } } });
+    expect(failed).toMatchObject({
+      ok: false,
+      exitCode: code,
+      outcome: { result: "failed", trouble: { kind } },
+    });
     const resumed = await box.json(["resume", failed["handle"], "what do you remember?"]);
     expect(resumed).toMatchObject({ ok: true });
   });

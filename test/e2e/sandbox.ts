@@ -3,7 +3,17 @@
  * Imports nothing from `src/`: the tests see what a user sees.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
@@ -85,18 +95,27 @@ export class Sandbox implements Disposable {
     try {
       return JSON.parse(result.stdout) as T;
     } catch {
-      throw new Error(`no JSON from ${all.join(" ")}: exit ${result.code}\n${result.stdout}\n${result.stderr}`);
+      throw new Error(
+        `no JSON from ${all.join(" ")}: exit ${result.code}\n${result.stdout}\n${result.stderr}`,
+      );
     }
   }
 
   runDirectories(): string[] {
     const root = join(this.state, "runs");
-    return existsSync(root) ? readdirSync(root).filter((name) => !name.startsWith(".")).map((name) => join(root, name)) : [];
+    return existsSync(root)
+      ? readdirSync(root)
+          .filter((name) => !name.startsWith("."))
+          .map((name) => join(root, name))
+      : [];
   }
 
   journalEntries(): Record<string, any>[] {
     if (!existsSync(this.journal)) return [];
-    return readFileSync(this.journal, "utf8").split("\n").filter(Boolean).map((line) => JSON.parse(line) as Record<string, any>);
+    return readFileSync(this.journal, "utf8")
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as Record<string, any>);
   }
 
   [Symbol.dispose](): void {
@@ -117,7 +136,11 @@ export function collect(child: ChildProcess): Promise<Result> {
 }
 
 /** Polls until the value is there, or fails by name. */
-export async function until<T>(what: string, look: () => T | null | undefined | false, deadlineMs = 20_000): Promise<T> {
+export async function until<T>(
+  what: string,
+  look: () => T | null | undefined | false,
+  deadlineMs = 20_000,
+): Promise<T> {
   const end = Date.now() + deadlineMs;
   for (;;) {
     const value = look();

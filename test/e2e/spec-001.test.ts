@@ -38,7 +38,11 @@ describe("Requirement: Interactive handle metadata record", () => {
       updatedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
     });
     const mirrored = JSON.parse(readFileSync(join(record["runDirectory"], "run.json"), "utf8"));
-    expect(mirrored).toMatchObject({ handle, session: record["session"], launch: { args: record["launch"].args } });
+    expect(mirrored).toMatchObject({
+      handle,
+      session: record["session"],
+      launch: { args: record["launch"].args },
+    });
   });
 });
 
@@ -66,21 +70,28 @@ describe("Requirement: Multi-engine session id extraction", () => {
 });
 
 describe("Requirement: Minimal-input resume command", () => {
-  test.each(["codex", "claude", "gemini", "iflow", "opencode", "demo"])("Scenario: Resume from handle succeeds (%s)", async (engine) => {
-    const started = await box.json(["start", engine, "the first message", "--", "--model", "lab/m1"]);
-    expect(started).toMatchObject({ ok: true });
-    const resumed = await box.json(["resume", started["handle"], "the", "second", "message"]);
-    expect(resumed).toMatchObject({
-      ok: true,
-      runDirectory: started["runDirectory"],
-      session: { value: started["session"].value },
-      attempt: 2,
-      receipt: { asked: started["session"].value, reported: started["session"].value, verified: "engine_reported" },
-    });
-    expect(resumed["text"]).toContain("the first message");
-    const received = box.journalEntries().findLast((entry) => entry["event"] === "message");
-    expect(received).toMatchObject({ text: "the second message" });
-  });
+  test.each(["codex", "claude", "gemini", "iflow", "opencode", "demo"])(
+    "Scenario: Resume from handle succeeds (%s)",
+    async (engine) => {
+      const started = await box.json(["start", engine, "the first message", "--", "--model", "lab/m1"]);
+      expect(started).toMatchObject({ ok: true });
+      const resumed = await box.json(["resume", started["handle"], "the", "second", "message"]);
+      expect(resumed).toMatchObject({
+        ok: true,
+        runDirectory: started["runDirectory"],
+        session: { value: started["session"].value },
+        attempt: 2,
+        receipt: {
+          asked: started["session"].value,
+          reported: started["session"].value,
+          verified: "engine_reported",
+        },
+      });
+      expect(resumed["text"]).toContain("the first message");
+      const received = box.journalEntries().findLast((entry) => entry["event"] === "message");
+      expect(received).toMatchObject({ text: "the second message" });
+    },
+  );
 
   test("Scenario: Resume fails on missing handle context (no such handle)", async () => {
     const result = await box.run(["resume", "deadbeef", "go on"]);
