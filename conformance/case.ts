@@ -1,0 +1,157 @@
+/**
+ * Cases are data: `cases/*.json` holds them, this file says what may stand there and makes one instance of each for
+ * every engine it names. It knows no engine.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { z } from "zod";
+
+export const GROUPS = {
+  resume: "start, resume ×3, options",
+  interruption: "interruption",
+  trouble: "trouble",
+  stale: "stale or busy session",
+  hostile: "hostile text",
+  hang: "hang",
+  terminal: "PTY and UI",
+  escrow: "escrow",
+} as const;
+
+export type Group = keyof typeof GROUPS;
+
+/** What must hold after a step. What is left out is not checked, except for the defaults in `checks.ts`. */
+const Expect = z.strictObject({
+  /** Reprise's exit code, or several that are as good. */
+  exit: z.union([z.number(), z.array(z.number())]).optional(),
+  status: z.union([z.string(), z.array(z.string())]).optional(),
+  /** The kind of trouble of the attempt; null: none. */
+  trouble: z.union([z.string(), z.array(z.string()), z.null()]).optional(),
+  /** Whether the trouble names the time at which it ends. */
+  resetsAt: z.boolean().optional(),
+  /** The code of the fault with which the command was refused. */
+  fault: z.union([z.string(), z.array(z.string())]).optional(),
+  /** nothing: no message of this step reached the model. */
+  sent: z.enum(["nothing", "message"]).optional(),
+  /** Messages, by number, that the model saw in this step, in this order, each once. */
+  history: z.array(z.number()).optional(),
+  assistants: z.number().optional(),
+  /** same: the id of the run did not change. none: the run has no id. */
+  session: z.enum(["same", "none", "any"]).optional(),
+  /** The receipt proves the resume. */
+  verified: z.boolean().optional(),
+  restored: z.boolean().optional(),
+  /** The options of the start are in force, read back from what the model was sent. */
+  options: z.boolean().optional(),
+  answer: z.string().optional(),
+  stderr: z.string().optional(),
+  /** What must not stand in anything that Reprise printed. */
+  printsNo: z.string().optional(),
+});
+
+const Talk = z.strictObject({
+  message: z.string().nullable(),
+  /** How the message is handed to Reprise. */
+  via: z.enum(["argument", "stdin", "file"]).optional(),
+  /** Native options; `{options}` and `{tools}` stand for the engine's own list of them. */
+  native: z.array(z.string()).optional(),
+  flags: z.array(z.string()).optional(),
+  /** Variables, `{closed}` is a port on which nobody listens. */
+  env: z.record(z.string(), z.string()).optional(),
+});
+
+const Interrupt = z.strictObject({
+  who: z.enum(["reprise", "agent", "tree"]),
+  signal: z.enum(["SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"]),
+  at: z.enum(["spawn", "session", "before-token", "mid-stream", "mid-tool", "after"]),
+});
+
+const Expected = z.union([Expect, z.array(Expect)]);
+
+const Step = z.strictObject({
+  start: Talk.optional(),
+  resume: Talk.optional(),
+  /** An act on the engine's files or processes, from `acts.ts`. */
+  do: z.string().optional(),
+  interrupt: Interrupt.optional(),
+  /** A list means: one of these. */
+  expect: Expected.optional(),
+  /** In place of `expect` for some engines, with the reason. */
+  expectFor: z.record(z.string(), z.strictObject({ why: z.string(), expect: Expected })).optional(),
+  deadlineMs: z.number().optional(),
+});
+
+const Case = z.strictObject({
+  name: z.string(),
+  group: z.enum(Object.keys(GROUPS) as [Group, ...Group[]]),
+  /** Engines (labs) that run it; absent: all. */
+  engines: z.array(z.string()).optional(),
+  /** Engines to which it does not apply, and why. */
+  skip: z.record(z.string(), z.string()).optional(),
+  /** One instance for every combination; `{key}` in any text is replaced. */
+  each: z.record(z.string(), z.array(z.string())).optional(),
+  steps: z.array(Step).min(1),
+});
+
+export type CaseExpect = z.infer<typeof Expect>;
+export type CaseStep = z.infer<typeof Step>;
+export type CaseTalk = z.infer<typeof Talk>;
+export type CaseInterrupt = z.infer<typeof Interrupt>;
+
+export interface CaseInstance {
+  /** `kill-reprise-mid-stream@codex`. */
+  readonly id: string;
+  readonly name: string;
+  readonly group: Group;
+  readonly lab: string;
+  readonly steps: readonly CaseStep[];
+  /** Why it does not apply to this engine. */
+  readonly skipped: string | null;
+}
+
+export function loadCases(labs: readonly string[]): readonly CaseInstance[] {
+  const folder = new URL("./cases/", import.meta.url);
+  const files = readdirSync(folder).filter((name) => name.endsWith(".json")).sort();
+  const instances = files.flatMap((file) => {
+    const text = readFileSync(new URL(file, folder), "utf8");
+    const parsed = z.array(Case).safeParse(JSON.parse(text));
+    if (!parsed.success) throw new Error(`conformance/cases/${file}: ${z.prettifyError(parsed.error)}`);
+    return parsed.data.flatMap((one) => expand(one).flatMap((concrete) => instancesOf(concrete, labs)));
+  });
+  const seen = new Set<string>();
+  for (const { id } of instances) {
+    if (seen.has(id)) throw new Error(`two cases are called ${id}`);
+    seen.add(id);
+  }
+  return instances;
+}
+
+type RawCase = z.infer<typeof Case>;
+
+function expand(one: RawCase): readonly RawCase[] {
+  const combinations = Object.entries(one.each ?? {}).reduce<readonly Record<string, string>[]>(
+    (sofar, [key, values]) => sofar.flatMap((some) => values.map((value) => ({ ...some, [key]: value }))),
+    [{}],
+  );
+  return combinations.map((values) => {
+    const text = JSON.stringify(one).replaceAll(/\{(\w+)\}/g, (whole, key: string) => {
+      const value = values[key];
+      return value === undefined ? whole : JSON.stringify(value).slice(1, -1);
+    });
+    return Case.parse(JSON.parse(text));
+  });
+}
+
+function instancesOf(one: RawCase, labs: readonly string[]): readonly CaseInstance[] {
+  for (const named of [...(one.engines ?? []), ...Object.keys(one.skip ?? {})]) {
+    if (!labs.includes(named)) throw new Error(`case ${one.name} names an unknown engine: ${named}`);
+  }
+  return labs
+    .filter((lab) => one.engines?.includes(lab) ?? true)
+    .map((lab) => ({
+      id: `${one.name}@${lab}`,
+      name: one.name,
+      group: one.group,
+      lab,
+      steps: one.steps,
+      skipped: one.skip?.[lab] ?? null,
+    }));
+}

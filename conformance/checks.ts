@@ -1,0 +1,193 @@
+/**
+ * What is held against a step: Reprise's exit and records on one side, what the model was really sent on the other.
+ * Pure. Returns what is wrong, one sentence each; nothing means that it holds.
+ */
+import type { CaseExpect, CaseStep } from "./case.ts";
+import type { Evidence, Lab, Place } from "./labs.ts";
+import type { RequestRecord } from "./model-server/server.ts";
+import type { Ended } from "./place.ts";
+
+/** The parts of `reprise show --json` that are looked at. */
+export interface Shown {
+  readonly handle: string;
+  readonly status: string;
+  readonly attempts: number;
+  readonly runDirectory: string;
+  readonly session: { readonly value: string | null };
+  readonly history: readonly ShownAttempt[];
+}
+
+export interface ShownAttempt {
+  readonly n: number;
+  readonly kind: string;
+  readonly outcome: { readonly result: string; readonly trouble?: { readonly kind: string; readonly resetsAt?: string } } | null;
+  readonly receipt: { readonly verified: string; readonly asked: string; readonly restoredFromEscrow: boolean } | null;
+}
+
+export interface Facts {
+  readonly ended: Ended;
+  /** Null: the run was never recorded. */
+  readonly shown: Shown | null;
+  /** The code of the fault that was printed, if any. */
+  readonly fault: string | null;
+  /** The session id of the run before this step. */
+  readonly sessionBefore: string | null;
+  /** What this step made the engine send. */
+  readonly turns: readonly RequestRecord[];
+  /** Every message of the case so far, this step's included. */
+  readonly messages: readonly string[];
+  readonly stdoutLog: string;
+}
+
+/** Failures that the whole suite counts by name. */
+export const NEW_CONVERSATION = "an unnoticed new conversation";
+export const DUPLICATE = "a message was delivered twice";
+
+export function check(step: CaseStep, facts: Facts, lab: Lab, place: Place): readonly string[] {
+  const always = invariants(step, facts);
+  const special = step.expectFor?.[lab.id];
+  const expected = special?.expect ?? step.expect ?? {};
+  const alternatives = Array.isArray(expected) ? expected : [expected];
+  const tried = alternatives.map((one) => against(withDefaults(one, step), facts, lab, place));
+  const best = tried.find((wrong) => wrong.length === 0);
+  if (best !== undefined) return always;
+  if (tried.length === 1) return [...always, ...(tried[0] ?? [])];
+  return [...always, ...tried.map((wrong, n) => `not as allowed (${n + 1}): ${wrong.join("; ")}`)];
+}
+
+/** Hold whatever the case expects: nothing is doubled, and a resume is never a new conversation in silence. */
+function invariants(step: CaseStep, facts: Facts): readonly string[] {
+  const wrong: string[] = [];
+  for (const turn of facts.turns) {
+    for (const message of new Set(facts.messages)) {
+      if (count(turn.users, message) > count(facts.messages, message)) wrong.push(`${DUPLICATE}: ${quoted(message)}`);
+    }
+  }
+  const earlier = facts.messages.slice(0, -1);
+  const last = facts.turns.at(-1);
+  if (step.resume !== undefined && facts.ended.code === 0 && last !== undefined) {
+    const carried = earlier.some((message) => last.users.includes(message));
+    if (!carried) wrong.push(`${NEW_CONVERSATION}: the model saw none of the earlier messages`);
+  }
+  return [...new Set(wrong)];
+}
+
+function withDefaults(expect: CaseExpect, step: CaseStep): CaseExpect {
+  if (step.interrupt !== undefined) return expect;
+  const isOrdinary = expect.exit === undefined && expect.fault === undefined && expect.status === undefined;
+  if (!isOrdinary) return expect;
+  const resumed = step.resume === undefined ? {} : { session: "same" as const, verified: true };
+  return { exit: 0, status: "completed", trouble: null, history: EVERY, ...resumed, ...expect };
+}
+
+/** All messages of the case so far. */
+const EVERY: number[] = [];
+
+function against(expect: CaseExpect, facts: Facts, lab: Lab, place: Place): readonly string[] {
+  return [
+    ...ending(expect, facts),
+    ...identity(expect, facts),
+    ...(expect.history === undefined ? [] : history(expect.history, facts)),
+    ...sent(expect, facts),
+    ...printed(expect, facts),
+    ...(expect.options === true ? inForce(lab.options.evidence, facts, place) : []),
+  ];
+}
+
+function ending(expect: CaseExpect, { ended, shown, fault }: Facts): readonly string[] {
+  const attempt = shown?.history.at(-1);
+  const trouble = attempt?.outcome?.trouble;
+  return [
+    ...differs("exit", expect.exit, ended.code),
+    ...differs("status", expect.status, shown?.status ?? null),
+    ...differs("fault", expect.fault, fault),
+    ...(expect.trouble === undefined ? [] : differs("trouble", expect.trouble, trouble?.kind ?? null)),
+    ...(expect.resetsAt === undefined
+      ? []
+      : differs("has a reset time", expect.resetsAt, trouble?.resetsAt !== undefined)),
+  ];
+}
+
+function identity(expect: CaseExpect, { shown, sessionBefore }: Facts): readonly string[] {
+  const attempt = shown?.history.at(-1);
+  const wrong: string[] = [];
+  const now = shown?.session.value ?? null;
+  if (expect.session === "same" && (now === null || now !== sessionBefore)) {
+    wrong.push(`the session was ${sessionBefore ?? "none"} and is ${now ?? "none"}`);
+  }
+  if (expect.session === "none" && now !== null) wrong.push(`the run has a session: ${now}`);
+  if (expect.verified !== undefined) {
+    const verified = ["engine_reported", "store_confirmed"].includes(attempt?.receipt?.verified ?? "");
+    wrong.push(...differs("proved by the receipt", expect.verified, verified));
+    if (expect.verified && attempt?.receipt?.asked !== sessionBefore) wrong.push("the receipt is of another session");
+  }
+  if (expect.restored !== undefined) {
+    wrong.push(...differs("restored from escrow", expect.restored, attempt?.receipt?.restoredFromEscrow ?? false));
+  }
+  return wrong;
+}
+
+/** The model saw exactly these messages, byte for byte, in this order. */
+function history(numbers: readonly number[], { turns, messages }: Facts): readonly string[] {
+  const wanted = numbers === EVERY ? messages : numbers.map((n) => messages[n - 1] ?? `(no message ${n})`);
+  if (turns.length === 0) return ["nothing was sent to the model"];
+  const wrong = turns.flatMap(({ n, users }) =>
+    same(users, wanted) ? [] : [`request ${n} held ${list(users)} instead of ${list(wanted)}`],
+  );
+  return wrong.slice(0, 2);
+}
+
+function sent(expect: CaseExpect, { turns, messages }: Facts): readonly string[] {
+  const wrong: string[] = [];
+  if (expect.sent === "nothing" && turns.length > 0) wrong.push(`${turns.length} requests reached the model`);
+  if (expect.sent === "message" && !turns.some(({ users }) => users.includes(messages.at(-1) ?? ""))) {
+    wrong.push("the message did not reach the model");
+  }
+  if (expect.assistants !== undefined) wrong.push(...differs("answers in the history", expect.assistants, turns[0]?.assistants ?? null));
+  return wrong;
+}
+
+function printed(expect: CaseExpect, { ended }: Facts): readonly string[] {
+  const all = ended.stdout + ended.stderr;
+  const wrong: string[] = [];
+  if (expect.answer !== undefined && !ended.stdout.includes(expect.answer)) wrong.push(`stdout lacks ${quoted(expect.answer)}`);
+  if (expect.stderr !== undefined && !ended.stderr.includes(expect.stderr)) wrong.push(`stderr lacks ${quoted(expect.stderr)}`);
+  if (expect.printsNo !== undefined && all.includes(expect.printsNo)) wrong.push(`it printed ${quoted(expect.printsNo)}`);
+  return wrong;
+}
+
+function inForce(evidence: readonly Evidence[], { turns, stdoutLog }: Facts, place: Place): readonly string[] {
+  const [turn] = turns;
+  if (turn === undefined) return ["nothing was sent to the model, so no option is proved"];
+  const fill = (text: string) => text.replaceAll(/\{(extra|project)\}/g, (_, key: "extra" | "project") => place[key]);
+  return evidence.flatMap(({ what, in: where, has, lacks }) => {
+    const text = { model: turn.model, tools: turn.tools.join("\n"), body: turn.body, stdout: stdoutLog }[where];
+    if (has !== undefined && !text.includes(fill(has))) return [`option not in force: ${what} (no ${fill(has)} in the ${where})`];
+    if (lacks !== undefined && text.includes(fill(lacks))) return [`option not in force: ${what} (${fill(lacks)} in the ${where})`];
+    return [];
+  });
+}
+
+type Wanted = string | number | boolean | null | readonly (string | number)[] | undefined;
+
+function differs(what: string, wanted: Wanted, found: string | number | boolean | null): readonly string[] {
+  if (wanted === undefined) return [];
+  const holds = Array.isArray(wanted) ? wanted.includes(found) : wanted === found;
+  return holds ? [] : [`${what}: ${String(found)} instead of ${Array.isArray(wanted) ? wanted.join(" or ") : String(wanted)}`];
+}
+
+function count(all: readonly string[], one: string): number {
+  return all.filter((other) => other === one).length;
+}
+
+function same(left: readonly string[], right: readonly string[]): boolean {
+  return left.length === right.length && left.every((one, n) => one === right[n]);
+}
+
+function list(texts: readonly string[]): string {
+  return `[${texts.map(quoted).join(", ")}]`;
+}
+
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 120 ? `${text.slice(0, 120)}…` : text);
+}

@@ -1,0 +1,297 @@
+/**
+ * Runs one case: start, resume, interrupt, tamper, and holds each step against what it expects. Knows no engine: what
+ * differs comes from the lab, what happens from the case.
+ */
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { act } from "./acts.ts";
+import type { CaseInstance, CaseInterrupt, CaseStep, CaseTalk } from "./case.ts";
+import { check, type Facts, type Shown } from "./checks.ts";
+import type { Lab, Place } from "./labs.ts";
+import { type ModelServer, startModelServer } from "./model-server/server.ts";
+import {
+  type Bench,
+  commandOf,
+  type Ended,
+  environment,
+  Late,
+  makePlace,
+  processesOf,
+  run,
+  type Running,
+  settle,
+  signal,
+  until,
+} from "./place.ts";
+
+const STEP_DEADLINE_MS = 60_000;
+const LEFTOVER_DEADLINE_MS = 5_000;
+/** A port on which nobody listens. */
+const CLOSED_PORT = 9;
+
+export interface CaseResult {
+  readonly id: string;
+  readonly name: string;
+  readonly group: string;
+  readonly lab: string;
+  readonly verdict: "passed" | "failed" | "skipped";
+  /** What was wrong, or why it does not apply. */
+  readonly notes: readonly string[];
+  readonly ms: number;
+  /** The end of what was printed, of a case that failed. */
+  readonly log: string;
+  readonly requests: number;
+}
+
+/** What is known while a case runs. */
+export interface World {
+  readonly bench: Bench;
+  readonly place: Place;
+  readonly lab: Lab;
+  readonly server: ModelServer;
+  readonly messages: string[];
+  readonly log: string[];
+  shown: Shown | null;
+}
+
+export async function runCase(bench: Bench, one: CaseInstance, lab: Lab, keep: boolean): Promise<CaseResult> {
+  const began = Date.now();
+  const place = makePlace(bench, one.id.replaceAll(/[^\w@-]/g, "_"));
+  await using server = await startModelServer();
+  settle(place, lab, server.url);
+  const world: World = { bench, place, lab, server, messages: [], log: [], shown: null };
+  const notes: string[] = [];
+  for (const [index, step] of one.steps.entries()) {
+    const wrong = await runStep(world, step).catch((error: unknown) => [explain(error)]);
+    notes.push(...wrong.map((text) => `step ${index + 1}: ${text}`));
+    if (wrong.length > 0) break;
+  }
+  notes.push(...(await leftovers(place)));
+  if (!keep) rmSync(place.root, { recursive: true, force: true, maxRetries: 5 });
+  const verdict = notes.length === 0 ? "passed" : "failed";
+  const log = verdict === "failed" ? [...world.log, sentTo(server)].join("\n") : "";
+  const { id, name, group } = one;
+  return { id, name, group, lab: lab.id, verdict, notes, ms: Date.now() - began, log, requests: server.requests.length };
+}
+
+function explain(error: unknown): string {
+  if (error instanceof Late) return error.message;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}
+
+function sentTo(server: ModelServer): string {
+  return server.requests
+    .map((one) => `  model saw ${one.n} ${one.kind} ${one.model} users=${JSON.stringify(one.users).slice(0, 300)} ${one.act} ${one.state}`)
+    .join("\n");
+}
+
+async function leftovers(place: Place): Promise<readonly string[]> {
+  try {
+    await until("every process of the case is gone", () => processesOf(place.root).length === 0, LEFTOVER_DEADLINE_MS);
+    return [];
+  } catch {
+    const left = processesOf(place.root);
+    const names = left.map((pid) => `${pid} ${commandOf(pid)}`);
+    for (const pid of left) signal(pid, "SIGKILL");
+    return left.length === 0 ? [] : [`processes were left behind: ${names.join(" | ")}`];
+  }
+}
+
+async function runStep(world: World, step: CaseStep): Promise<readonly string[]> {
+  if (step.do !== undefined) {
+    await act(world, step.do);
+    return [];
+  }
+  const talk = step.start ?? step.resume;
+  if (talk === undefined) throw new Error("a step starts, resumes or does something");
+  const firstRequest = world.server.requests.length;
+  const sessionBefore = world.shown?.session.value ?? null;
+  const message = messageOf(world, talk, step.interrupt);
+  if (message !== null) world.messages.push(message);
+  const env = environmentOf(world, talk);
+  const ended = await launch(world, { step, talk, message, env });
+  world.log.push(`  exit ${ended.code ?? ended.signal}\n${tail(ended.stdout)}\n${tail(ended.stderr)}`);
+  world.shown = await show(world, env);
+  const facts: Facts = {
+    ended,
+    shown: world.shown,
+    fault: faultIn(ended),
+    sessionBefore,
+    turns: world.server.requests.slice(firstRequest).filter(({ kind }) => kind === "turn"),
+    messages: world.messages,
+    stdoutLog: lastTape(world.shown),
+  };
+  return check(step, facts, world.lab, world.place);
+}
+
+function messageOf({ place }: World, talk: CaseTalk, interrupt: CaseInterrupt | undefined): string | null {
+  if (talk.message === null) return null;
+  const hold = interrupt === undefined ? "" : HOLD[interrupt.at];
+  return talk.message.replaceAll("{hold}", hold).replaceAll("{mark}", markOf(place));
+}
+
+/** What keeps the model at the moment in which the interruption falls. */
+const HOLD: Readonly<Record<CaseInterrupt["at"], string>> = {
+  spawn: "@@silent",
+  session: "@@silent",
+  "before-token": "@@silent",
+  "mid-stream": "@@slow:60000",
+  "mid-tool": "@@tool:touch {mark}; tail -f /dev/null",
+  after: "",
+};
+
+function markOf(place: Place): string {
+  return join(place.project, "tool-runs");
+}
+
+function environmentOf({ place, lab, server }: World, talk: CaseTalk): Record<string, string> {
+  const closed = `http://127.0.0.1:${CLOSED_PORT}`;
+  const own = Object.entries(talk.env ?? {}).map(([name, value]) => [name, value.replaceAll("{closed}", closed)]);
+  return { ...environment(place, lab, server.url), ...Object.fromEntries(own) };
+}
+
+interface Order {
+  readonly step: CaseStep;
+  readonly talk: CaseTalk;
+  readonly message: string | null;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+async function launch(world: World, order: Order): Promise<Ended> {
+  const { step } = order;
+  const deadline = step.deadlineMs ?? STEP_DEADLINE_MS;
+  const { args, stdin } = commandLine(world, order);
+  world.log.push(`$ reprise ${args.map((word) => JSON.stringify(word)).join(" ")}`);
+  const running = run(process.execPath, [world.bench.cli, ...args], { cwd: world.place.project, env: order.env, stdin });
+  try {
+    if (step.interrupt !== undefined) await interrupt(world, step.interrupt, running);
+    return await within(running.ended, deadline, `\`reprise ${args[0] ?? ""}\` ended`);
+  } catch (error) {
+    for (const pid of processesOf(world.place.root)) signal(pid, "SIGKILL");
+    const { stdout, stderr } = await running.ended;
+    world.log.push(tail(stdout), tail(stderr));
+    throw error;
+  }
+}
+
+function commandLine(world: World, { step, talk, message }: Order): { args: readonly string[]; stdin: string | null } {
+  const via = talk.via ?? "argument";
+  const flags = [...(talk.flags ?? []), "--json"];
+  if (via === "stdin") flags.push("--stdin");
+  if (via === "file") {
+    const file = join(world.place.root, "message.txt");
+    writeFileSync(file, message ?? "");
+    flags.push("--message-file", file);
+  }
+  const words = message !== null && via === "argument" ? [message] : [];
+  const stdin = via === "stdin" ? message : null;
+  const native = (talk.native ?? []).flatMap((word) => nativeWords(world, word));
+  if (step.start !== undefined) {
+    const { lab } = world;
+    const model = talk.native?.includes("{options}") === true ? [] : lab.native;
+    return { args: ["start", lab.engine, ...lab.flags, ...flags, ...words, "--", ...model, ...native], stdin };
+  }
+  const once = native.flatMap((word) => [`--native=${word}`]);
+  const handle = world.shown?.handle ?? "0000";
+  const guard = words[0]?.startsWith("-") === true ? ["--"] : [];
+  return { args: ["resume", ...flags, ...once, handle, ...guard, ...words], stdin };
+}
+
+function nativeWords({ lab, place }: World, word: string): readonly string[] {
+  const words = word === "{options}" ? lab.options.native : word === "{tools}" ? lab.tools : [word];
+  return words.map((one) => one.replaceAll("{extra}", place.extra).replaceAll("{project}", place.project));
+}
+
+async function interrupt(world: World, { who, signal: name, at }: CaseInterrupt, running: Running): Promise<void> {
+  const gone = { yes: false };
+  void running.ended.then(() => (gone.yes = true));
+  await until(`the moment "${at}"`, () => gone.yes || isAt(world, at), STEP_DEADLINE_MS);
+  if (gone.yes && at !== "after") throw new Late(`Reprise ended before the moment "${at}"`);
+  const agent = attemptOf(world)?.agent?.pid ?? null;
+  if (who === "reprise") signal(running.pid, name);
+  else if (who === "agent") signal(agent ?? -1, name);
+  else for (const pid of [running.pid, ...processesOf(world.place.root)]) signal(pid, name);
+}
+
+interface AttemptFile {
+  readonly agent: { readonly pid: number } | null;
+  readonly reported: readonly unknown[];
+}
+
+function isAt(world: World, at: CaseInterrupt["at"]): boolean {
+  const attempt = attemptOf(world);
+  const turn = world.server.requests.findLast(({ users }) => users.at(-1) === world.messages.at(-1));
+  switch (at) {
+    case "spawn":
+      return attempt?.agent !== null && attempt?.agent !== undefined;
+    case "session":
+      return (attempt?.reported.length ?? 0) > 0;
+    case "before-token":
+      return turn !== undefined;
+    case "mid-stream":
+      return turn?.state === "streaming";
+    case "mid-tool":
+      return existsSync(markOf(world.place));
+    case "after":
+      return turn?.state === "ended";
+  }
+}
+
+/** The record of the attempt that this step makes. */
+function attemptOf(world: World): AttemptFile | null {
+  const directory = runDirectory(world);
+  if (directory === null) return null;
+  const file = join(directory, "attempts", String((world.shown?.attempts ?? 0) + 1), "meta.json");
+  try {
+    return JSON.parse(readFileSync(file, "utf8")) as AttemptFile;
+  } catch {
+    return null;
+  }
+}
+
+function runDirectory({ place, shown }: World): string | null {
+  if (shown !== null) return shown.runDirectory;
+  const root = join(place.state, "runs");
+  const [name] = existsSync(root) ? readdirSync(root).filter((one) => !one.startsWith(".")) : [];
+  return name === undefined ? null : join(root, name);
+}
+
+async function show(world: World, env: Readonly<Record<string, string>>): Promise<Shown | null> {
+  const directory = runDirectory(world);
+  if (directory === null) return null;
+  const cwd = world.place.project;
+  const running = run(process.execPath, [world.bench.cli, "show", "--json", directory.slice(-8)], { cwd, env, stdin: null });
+  const { stdout, stderr } = await within(running.ended, STEP_DEADLINE_MS, "`reprise show` ended");
+  try {
+    return JSON.parse(stdout) as Shown;
+  } catch {
+    throw new Error(`\`reprise show\` printed no JSON: ${stdout} ${stderr}`);
+  }
+}
+
+function faultIn({ stdout }: Ended): string | null {
+  try {
+    const { error } = JSON.parse(stdout) as { error?: { code?: string } };
+    return error?.code ?? null;
+  } catch {
+    return null;
+  }
+}
+
+function lastTape(shown: Shown | null): string {
+  if (shown === null) return "";
+  const file = join(shown.runDirectory, "attempts", String(shown.attempts), "stdout.log");
+  return existsSync(file) ? readFileSync(file, "utf8") : "";
+}
+
+async function within<T>(promise: Promise<T>, ms: number, what: string): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, failed) => {
+    timer = setTimeout(() => failed(new Late(`never happened within ${ms / 1000} s: ${what}`)), ms);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+function tail(text: string): string {
+  return text.length > 4_000 ? `…${text.slice(-4_000)}` : text;
+}

@@ -1,0 +1,244 @@
+/**
+ * The laboratory of each engine: its pinned program, the settings that point it at the loopback model and keep it quiet,
+ * and how its own files are found. What a case asks of an engine in the engine's own words stands here and nowhere else.
+ */
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The folders of one case. */
+export interface Place {
+  readonly root: string;
+  readonly home: string;
+  readonly state: string;
+  readonly project: string;
+  readonly extra: string;
+  readonly tmp: string;
+}
+
+/** One option of a start, and where what the model was sent shows that it is in force. */
+export interface Evidence {
+  readonly what: string;
+  /** model: the name in the request. tools: names on offer. body: the whole request. stdout: what the engine printed. */
+  readonly in: "model" | "tools" | "body" | "stdout";
+  readonly has?: string;
+  readonly lacks?: string;
+}
+
+export interface Lab {
+  /** The column of the report; several versions of one engine are several labs. */
+  readonly id: string;
+  /** The engine's name in Reprise. */
+  readonly engine: string;
+  readonly version: string;
+  /** The program, relative to the folder of the installed packages. */
+  readonly program: string;
+  /** The model of every case that names none. */
+  readonly native: readonly string[];
+  /** Reprise's own options that every start needs. */
+  readonly flags: readonly string[];
+  /** Native options that let the model's shell commands run. */
+  readonly tools: readonly string[];
+  /** A start with many options, and the proof of each. */
+  readonly options: { readonly native: readonly string[]; readonly evidence: readonly Evidence[] };
+  env(place: Place, url: string): Readonly<Record<string, string>>;
+  prepare(place: Place, url: string): void;
+  /** Where the engine keeps this conversation; null where it is in a database. */
+  sessionFiles(place: Place, session: string): readonly string[] | null;
+  /** The folder that holds all sessions, for wiping it while the settings stay. */
+  sessionsRoot(place: Place): string;
+}
+
+const MODULES = fileURLToPath(new URL("./engines/node_modules/", import.meta.url));
+const KEY = "conformance-dummy-key-0123456789";
+
+export function programOf(lab: Lab): string {
+  return join(MODULES, lab.program);
+}
+
+function write(file: string, content: unknown): void {
+  mkdirSync(join(file, ".."), { recursive: true });
+  writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content, null, 2));
+}
+
+/** Files below a folder whose name holds the text. */
+function filesNamed(folder: string, text: string): readonly string[] {
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((name) => name.includes(text))
+    .map((name) => join(folder, name));
+}
+
+const codex: Lab = {
+  id: "codex",
+  engine: "codex",
+  version: "0.166.0",
+  program: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
+  native: [],
+  flags: [],
+  tools: ["-s", "danger-full-access"],
+  options: {
+    native: ["-m", "gpt-other", "-s", "workspace-write", "--add-dir", "{extra}", "-c", 'model_reasoning_effort="high"'],
+    evidence: [
+      { what: "model", in: "model", has: "gpt-other" },
+      { what: "sandbox", in: "body", has: "workspace-write" },
+      { what: "extra directory", in: "body", has: "{extra}" },
+      { what: "working directory", in: "body", has: "{project}" },
+      { what: "config override", in: "body", has: '"effort":"high"' },
+    ],
+  },
+  env: () => ({ LAB_KEY: KEY }),
+  prepare(place, url) {
+    write(
+      join(place.home, ".codex", "config.toml"),
+      `model = "gpt-test"
+model_provider = "lab"
+check_for_update_on_startup = false
+[model_providers.lab]
+name = "lab"
+base_url = "${url}/v1"
+env_key = "LAB_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+stream_idle_timeout_ms = 300000
+[analytics]
+enabled = false
+[feedback]
+enabled = false
+[otel]
+exporter = "none"
+[features]
+plugins = false
+`,
+    );
+  },
+  sessionFiles: (place, session) => filesNamed(join(place.home, ".codex", "sessions"), session),
+  sessionsRoot: (place) => join(place.home, ".codex", "sessions"),
+};
+
+function claude(id: string, version: string, program: string): Lab {
+  return {
+    id,
+    engine: "claude",
+    version,
+    program,
+    native: [],
+    flags: [],
+    tools: ["--allowedTools", "Bash"],
+    options: {
+      native: [
+        ...["--model", "claude-other-1", "--permission-mode", "acceptEdits", "--add-dir", "{extra}"],
+        ...["--append-system-prompt", "CONFORMANCE-MARK", "--disallowedTools", "WebFetch"],
+      ],
+      evidence: [
+        { what: "model", in: "model", has: "claude-other-1" },
+        { what: "permission mode", in: "stdout", has: '"permissionMode":"acceptEdits"' },
+        { what: "extra directory", in: "body", has: "{extra}" },
+        { what: "working directory", in: "body", has: "{project}" },
+        { what: "system prompt", in: "body", has: "CONFORMANCE-MARK" },
+        { what: "tools", in: "tools", lacks: "WebFetch" },
+      ],
+    },
+    env: (place, url) => ({
+      ANTHROPIC_BASE_URL: url,
+      ANTHROPIC_API_KEY: KEY,
+      CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: "1",
+      DISABLE_TELEMETRY: "1",
+      DISABLE_AUTOUPDATER: "1",
+      CLAUDE_CODE_MAX_RETRIES: "1",
+      CLAUDE_CODE_TMPDIR: place.tmp,
+    }),
+    prepare(place) {
+      // The UI asks for none of this; `-p` does not need it.
+      write(join(place.home, ".claude.json"), {
+        hasCompletedOnboarding: true,
+        customApiKeyResponses: { approved: [KEY.slice(-20)], rejected: [] },
+        projects: { [place.project]: { hasTrustDialogAccepted: true } },
+      });
+    },
+    sessionFiles: (place, session) => filesNamed(join(place.home, ".claude", "projects"), `${session}.jsonl`),
+    sessionsRoot: (place) => join(place.home, ".claude", "projects"),
+  };
+}
+
+const gemini: Lab = {
+  id: "gemini",
+  engine: "gemini",
+  version: "0.61.0",
+  program: "@google/gemini-cli/bundle/gemini.js",
+  native: ["-m", "gemini-2.5-flash"],
+  flags: ["--trust-cwd"],
+  tools: ["--approval-mode", "yolo"],
+  options: {
+    native: ["-m", "gemini-2.5-pro", "--approval-mode", "auto_edit", "--include-directories", "{extra}"],
+    evidence: [
+      { what: "model", in: "model", has: "gemini-2.5-pro" },
+      { what: "approval mode allows edits", in: "tools", has: "write_file" },
+      { what: "approval mode allows no shell", in: "tools", lacks: "run_shell_command" },
+      { what: "extra directory", in: "body", has: "{extra}" },
+      { what: "working directory", in: "body", has: "{project}" },
+    ],
+  },
+  env: (_place, url) => ({ GEMINI_API_KEY: KEY, GOOGLE_GEMINI_BASE_URL: url }),
+  prepare(place) {
+    write(join(place.home, ".gemini", "settings.json"), {
+      security: { auth: { selectedType: "gemini-api-key" } },
+      general: { maxAttempts: 1, enableAutoUpdate: false, enableAutoUpdateNotification: false },
+      privacy: { usageStatisticsEnabled: false },
+      telemetry: { enabled: false },
+    });
+  },
+  sessionFiles: (place, session) => filesNamed(join(place.home, ".gemini", "tmp"), `-${session.slice(0, 8)}.jsonl`),
+  sessionsRoot: (place) => join(place.home, ".gemini", "tmp"),
+};
+
+const opencode: Lab = {
+  id: "opencode",
+  engine: "opencode",
+  version: "1.18.33",
+  program: "opencode-linux-x64-baseline/bin/opencode",
+  native: [],
+  flags: [],
+  tools: [],
+  options: {
+    native: ["-m", "lab/m2", "--agent", "plan"],
+    evidence: [
+      { what: "model", in: "model", has: "m2" },
+      { what: "agent", in: "body", has: "Plan Mode" },
+      { what: "working directory", in: "body", has: "{project}" },
+    ],
+  },
+  env: () => ({
+    OPENCODE_DISABLE_AUTOUPDATE: "1",
+    OPENCODE_DISABLE_MODELS_FETCH: "1",
+    OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
+    OPENCODE_DISABLE_SHARE: "1",
+  }),
+  prepare(place, url) {
+    const limit = { context: 100_000, output: 4096 };
+    write(join(place.home, ".config", "opencode", "opencode.json"), {
+      autoupdate: false,
+      share: "disabled",
+      model: "lab/m1",
+      small_model: "lab/m1",
+      provider: {
+        lab: {
+          npm: "@ai-sdk/openai-compatible",
+          options: { baseURL: `${url}/v1`, apiKey: KEY },
+          models: { m1: { name: "M1", limit }, m2: { name: "M2", limit } },
+        },
+      },
+    });
+  },
+  sessionFiles: () => null,
+  sessionsRoot: (place) => join(place.home, ".local", "share", "opencode"),
+};
+
+export const LABS: readonly Lab[] = [
+  codex,
+  claude("claude", "2.1.325", "claude-2.1.325/node_modules/@anthropic-ai/claude-code-linux-x64/claude"),
+  claude("claude-197", "2.1.197", "@anthropic-ai/claude-code-linux-x64/claude"),
+  gemini,
+  opencode,
+];

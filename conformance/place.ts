@@ -1,0 +1,162 @@
+/**
+ * The machine of one case: folders, environment, the built Reprise, and the processes that belong to it. A process
+ * belongs to a case when its environment names the case's folder.
+ */
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Lab, type Place, programOf } from "./labs.ts";
+
+const ROOT = fileURLToPath(new URL("..", import.meta.url));
+
+export interface Bench {
+  /** Everything that the suite writes is below this folder. */
+  readonly root: string;
+  readonly cli: string;
+  readonly project: string;
+}
+
+/** Copies the build aside, so that a new build meanwhile changes nothing, and makes the repository that cases start from. */
+export function makeBench(root: string): Bench {
+  const dist = join(ROOT, "dist");
+  if (!existsSync(join(dist, "reprise.js"))) throw new Error("dist/reprise.js is missing: run `npm run build` first");
+  cpSync(dist, join(root, "dist"), { recursive: true });
+  symlinkSync(join(ROOT, "node_modules"), join(root, "node_modules"));
+  const project = join(root, "template");
+  mkdirSync(project);
+  writeFileSync(join(project, "README.txt"), "A project for an agent to work in.\n");
+  const env = { PATH: process.env["PATH"] ?? "", HOME: root, GIT_CONFIG_NOSYSTEM: "1" };
+  const identity = ["-c", "user.name=conformance", "-c", "user.email=conformance@localhost"];
+  for (const args of [["init", "-q", "-b", "main"], ["add", "."], [...identity, "commit", "-q", "-m", "start"]]) {
+    const result = spawnSync("git", args, { cwd: project, env, encoding: "utf8" });
+    if (result.status !== 0) throw new Error(`git ${args.join(" ")}: ${result.stderr}`);
+  }
+  return { root, cli: join(root, "dist", "reprise.js"), project };
+}
+
+export function makePlace(bench: Bench, name: string): Place {
+  const root = join(bench.root, name);
+  const place: Place = {
+    root,
+    home: join(root, "home"),
+    state: join(root, "state"),
+    project: join(root, "project"),
+    extra: join(root, "extra"),
+    tmp: join(root, "tmp"),
+  };
+  for (const folder of [place.home, place.extra, place.tmp]) mkdirSync(folder, { recursive: true });
+  cpSync(bench.project, place.project, { recursive: true });
+  return place;
+}
+
+export function environment(place: Place, lab: Lab, url: string): Record<string, string> {
+  return {
+    PATH: `${dirname(process.execPath)}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`,
+    HOME: place.home,
+    REPRISE_HOME: place.state,
+    TMPDIR: place.tmp,
+    LANG: "C.UTF-8",
+    TERM: "xterm-256color",
+    SHELL: "/bin/bash",
+    ...proxies(),
+    ...lab.env(place, url),
+  };
+}
+
+/** Without a namespace of our own, everything but loopback goes to a port on which nobody listens. */
+function proxies(): Record<string, string> {
+  const closed = process.env["CONFORMANCE_PROXY"];
+  if (closed === undefined) return {};
+  return { HTTPS_PROXY: closed, HTTP_PROXY: closed, ALL_PROXY: closed, NO_PROXY: "127.0.0.1,localhost" };
+}
+
+/** Settings of Reprise and of the engine. */
+export function settle(place: Place, lab: Lab, url: string): void {
+  const folder = join(place.home, ".config", "reprise");
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, "config.toml"), `[engines.${lab.engine}]\nprogram = ${JSON.stringify(programOf(lab))}\n`);
+  lab.prepare(place, url);
+}
+
+export interface Ended {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface Running {
+  readonly child: ChildProcess;
+  readonly pid: number;
+  readonly ended: Promise<Ended>;
+}
+
+export interface Launch {
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly stdin: string | null;
+}
+
+export function run(file: string, args: readonly string[], launch: Launch): Running {
+  const child = spawn(file, args, { cwd: launch.cwd, env: { ...launch.env, PWD: launch.cwd }, stdio: [launch.stdin === null ? "ignore" : "pipe", "pipe", "pipe"] });
+  const out: Buffer[] = [];
+  const err: Buffer[] = [];
+  child.stdout?.on("data", (chunk: Buffer) => out.push(chunk));
+  child.stderr?.on("data", (chunk: Buffer) => err.push(chunk));
+  child.stdin?.on("error", () => {});
+  if (launch.stdin !== null) child.stdin?.end(launch.stdin);
+  const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString();
+  const ended = new Promise<Ended>((done, failed) => {
+    child.once("error", failed);
+    // `exit`, not `close`: an agent that outlived Reprise still holds the pipes, and that is the case's business.
+    child.once("exit", (code, signal) => {
+      setTimeout(() => done({ code, signal, stdout: text(out), stderr: text(err) }), 20);
+    });
+  });
+  return { child, pid: child.pid ?? -1, ended };
+}
+
+/** Processes whose environment names this folder, zombies left out. */
+export function processesOf(root: string): readonly number[] {
+  const mine: number[] = [];
+  for (const name of readdirSync("/proc")) {
+    if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
+    try {
+      if (!readFileSync(`/proc/${name}/environ`, "latin1").includes(`${root}/`)) continue;
+      if (!/\) [ZX] /.test(readFileSync(`/proc/${name}/stat`, "latin1"))) mine.push(Number(name));
+    } catch {
+      // Gone meanwhile, or another user's.
+    }
+  }
+  return mine;
+}
+
+export function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").trim().slice(0, 160);
+  } catch {
+    return "gone";
+  }
+}
+
+export function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch {
+    // It ended by itself in between.
+  }
+}
+
+export class Late extends Error {}
+
+/** Polls until the value is there, or says by name what never happened. */
+export async function until<T>(what: string, look: () => T | null | undefined | false, deadlineMs: number): Promise<T> {
+  const end = Date.now() + deadlineMs;
+  for (;;) {
+    const value = look();
+    if (value !== null && value !== undefined && value !== false) return value;
+    if (Date.now() > end) throw new Late(`never happened within ${deadlineMs / 1000} s: ${what}`);
+    await new Promise((wake) => setTimeout(wake, 5));
+  }
+}
