@@ -3,7 +3,7 @@
  */
 import { Fault, FAULTS, exitCodeOf } from "../core/faults.ts";
 import type { Log } from "../core/deps.ts";
-import { harmless } from "../lib/harmless.ts";
+import { harmless, harmlessJson } from "../lib/harmless.ts";
 import { nearest } from "../lib/suggest.ts";
 import type { Deps } from "../run/run.ts";
 import { VERSION } from "../version.ts";
@@ -63,8 +63,7 @@ export async function main(args: readonly string[], world: World): Promise<numbe
     terminal,
     log,
     print: (text) => void process.stdout.write(`${harmlessButPainted(text)}\n`),
-    printJson: (value) =>
-      void process.stdout.write(`${JSON.stringify(value, null, terminal.stdout ? 2 : 0)}\n`),
+    printJson: (value) => void process.stdout.write(`${harmlessJson(value, terminal.stdout ? 2 : 0)}\n`),
     open: async (options = {}) => {
       const deps = await world.open({ ...options, log, terminal });
       opened.push(deps);
@@ -139,7 +138,7 @@ function report(error: unknown, json: boolean): number {
             message: fault.message,
             facts: { ...fault.facts, retryable: FAULTS[fault.code].retryable },
           };
-    process.stdout.write(`${JSON.stringify({ ok: false, error: body })}\n`);
+    process.stdout.write(`${harmlessJson({ ok: false, error: body })}\n`);
   } else if (fault === null) {
     const detail = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
     process.stderr.write(`reprise: this is a bug: ${harmless(detail.slice(0, 2_000))}\n`);

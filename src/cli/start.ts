@@ -1,6 +1,7 @@
 /** `reprise start <engine> [prompt] [options] [-- native args…]` */
 import { resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { startRun } from "../run/run.ts";
 import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
 import { makeCommand, once, oneOf, parse, text } from "./command.ts";
@@ -102,7 +103,8 @@ export function workingDirectory(path: string): string {
 
 function readName(value: string): string {
   const name = text(value);
-  if (name.length > 100 || /[\u0000-\u001f\u007f-\u009f]/.test(name)) {
+  // What a terminal could not show as it is would be a name that nobody can type.
+  if (name.length > 100 || name.trim() === "" || harmlessLine(name) !== name) {
     throw new Fault("usage", "--name takes up to 100 printable characters.");
   }
   return name;

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { harmless, harmlessLine, plain } from "./harmless.ts";
+import { harmless, harmlessJson, harmlessLine, plain } from "./harmless.ts";
 
 describe("harmless", () => {
   test.each([
@@ -23,6 +23,19 @@ describe("harmless", () => {
         expect(harmless(shown)).toBe(shown);
       }),
     );
+  });
+});
+
+describe("harmlessJson", () => {
+  test("is the same value, and nothing in it is raw that a terminal obeys", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ stringUnit: "binary" }), (value) => {
+        const text = harmlessJson(value, 2);
+        expect(JSON.parse(text)).toEqual(JSON.parse(JSON.stringify(value)));
+        expect(harmless(text)).toBe(text);
+      }),
+    );
+    expect(harmlessJson(["\u009b31m\u202e\u{e0041}é"])).toBe('["\\u009b31m\\u202e\\udb40\\udc41é"]');
   });
 });
 

@@ -27,6 +27,17 @@ export function harmlessLine(text: string, max?: number): string {
   return text.length <= enough || line.endsWith("…") ? line : `${line.trimEnd()}…`;
 }
 
+/** JSON text in which nothing but its own layout stands raw: the same value, safe to show. */
+export function harmlessJson(value: unknown, indent = 0): string {
+  return JSON.stringify(value, null, indent).replace(HARMFUL, (run) => {
+    let escaped = "";
+    for (let at = 0; at < run.length; at += 1) {
+      escaped += `\\u${run.charCodeAt(at).toString(16).padStart(4, "0")}`;
+    }
+    return escaped;
+  });
+}
+
 /**
  * What is left of terminal output as text: escape sequences are removed, a carriage return overwrites its
  * line as on a screen, and the rest is made harmless. Cursor movement between lines is not followed.
