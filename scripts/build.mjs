@@ -35,6 +35,12 @@ await build({
   },
 });
 await build({ ...common, entryPoints: { "demo-agent": "src/demo/agent.ts" }, outdir: aside });
+// What is inside the bundle is distributed with it, so its licences are too.
+const bundled = ["commander", "smol-toml", "zod"].map((name) => {
+  const licence = readFileSync(new URL(`../node_modules/${name}/LICENSE`, import.meta.url), "utf8");
+  return `${name}\n\n${licence.trim()}\n`;
+});
+writeFileSync(`${aside}/THIRD-PARTY-LICENSES.txt`, bundled.join(`\n${"-".repeat(80)}\n\n`));
 const bin = `${aside}/reprise.js`;
 writeFileSync(bin, `#!/usr/bin/env node\n${readFileSync(bin, "utf8")}`);
 chmodSync(bin, 0o755);
