@@ -394,10 +394,10 @@ describe("output in the order in which it is read", () => {
 
 describe("the store", () => {
   const row = { id: ID, directory: CWD, title: "t", time_created: 1n, time_updated: 2 };
-  const database = (rows: readonly Row[] | null): SessionFiles & { asked: unknown[] } => {
+  const database = (rows: readonly Row[] | null, exists = true): SessionFiles & { asked: unknown[] } => {
     const asked: unknown[] = [];
     return {
-      ...fakeFiles({}),
+      ...fakeFiles(exists ? { "/h/opencode/opencode.db": "" } : {}),
       asked,
       rows: (...query) => {
         asked.push([query[0], query[2]]);
@@ -414,6 +414,12 @@ describe("the store", () => {
     const files = database(rows);
     expect(await opencode.locate(ID, { home: "/h/opencode", cwd: CWD }, files)).toEqual(then);
     expect(files.asked).toEqual([["/h/opencode/opencode.db", [ID]]]);
+  });
+
+  test("is gone altogether", async () => {
+    const where = { home: "/h/opencode", cwd: CWD };
+    const then = { state: "absent", searched: "/h/opencode/opencode.db" };
+    expect(await opencode.locate(ID, where, database(null, false))).toEqual(then);
   });
 
   test("sessions of a directory and of all", async () => {

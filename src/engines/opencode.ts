@@ -89,8 +89,10 @@ export const opencode: Engine = {
     const database = join(home, "opencode.db");
     const sql = "SELECT directory, time_updated FROM session WHERE id = ?";
     const rows = await files.rows(database, sql, [session]);
-    if (rows === null) return { state: "unknown", why: `${database} cannot be read` };
-    const [row] = rows;
+    if (rows === null && (await files.stat(database)) !== null) {
+      return { state: "unknown", why: `${database} cannot be read` };
+    }
+    const [row] = rows ?? [];
     if (row === undefined) return { state: "absent", searched: database };
     return {
       state: "present",
