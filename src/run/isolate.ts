@@ -38,6 +38,14 @@ export async function planWorkplace(
   }
   const worktree = join(runDirectory, "worktree");
   const inside = relative(resolveDirectory(top.stdout.trimEnd()), request.cwd);
+  const there = await git(deps, request.cwd, ["cat-file", "-t", `${commit.stdout.trim()}:${inside}`]);
+  if (there.stdout.trim() !== "tree") {
+    throw new Fault(
+      "cwd_invalid",
+      `A worktree would not have ${request.cwd}: nothing in it is committed. Commit it first, or use --isolate dir.`,
+      { facts: { cwd: request.cwd } },
+    );
+  }
   return {
     cwd: join(worktree, inside),
     make: async () => {
@@ -48,7 +56,7 @@ export async function planWorkplace(
         worktree,
         commit.stdout.trim(),
       ]);
-      if (added.code === 0 && isDirectory(join(worktree, inside))) return;
+      if (added.code === 0) return;
       throw new Fault(
         "cwd_invalid",
         `git could not make a worktree for the run: ${added.stderr.slice(0, 400).trim()}`,

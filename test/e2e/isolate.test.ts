@@ -1,0 +1,181 @@
+/** `--isolate`: a place of the agent's own inside the run directory, and nothing in it lost by cleaning up. */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readFileSync, realpathSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Sandbox } from "./sandbox.ts";
+
+let box: Sandbox;
+let repository: string;
+beforeAll(() => {
+  box = new Sandbox();
+  repository = join(box.root, "repository");
+  mkdirSync(join(repository, "packages/deep"), { recursive: true });
+  writeFileSync(join(repository, "packages/deep/file.txt"), "committed\n");
+  git(repository, "init", "-q", "-b", "main");
+  git(repository, "add", ".");
+  git(repository, "commit", "-q", "-m", "first");
+});
+afterAll(() => box[Symbol.dispose]());
+
+function git(cwd: string, ...args: string[]): string {
+  const name = ["-c", "user.name=t", "-c", "user.email=t@example.org"];
+  const result = spawnSync("git", [...name, ...args], { cwd, env: box.env(), encoding: "utf8" });
+  if (result.status !== 0) throw new Error(`git ${args.join(" ")}: ${result.stderr}`);
+  return result.stdout;
+}
+
+function lastStart(): Record<string, any> | undefined {
+  return box.journalEntries().findLast((entry) => entry["event"] === "start");
+}
+
+describe("dir", () => {
+  test("a fresh directory in the run directory is the agent's; resume works in it", async () => {
+    const { handle, runDirectory } = await box.json([
+      "start",
+      "demo",
+      "remember 4711 @@write:a.txt",
+      "--isolate",
+      "dir",
+    ]);
+    const work = join(runDirectory, "work");
+    expect(lastStart()).toMatchObject({ cwd: work });
+    expect(await box.json(["show", handle])).toMatchObject({ cwd: work, launch: { isolate: "dir" } });
+    const resumed = await box.json(["resume", handle, "what do you remember? @@write:b.txt"], {
+      cwd: box.root,
+    });
+    expect(resumed["text"]).toContain("4711");
+    expect(lastStart()).toMatchObject({ cwd: work });
+    expect([existsSync(join(work, "a.txt")), existsSync(join(work, "b.txt"))]).toEqual([true, true]);
+    expect(existsSync(join(box.cwd, "a.txt"))).toBe(false);
+  });
+});
+
+describe("worktree", () => {
+  test("of the repository's commit; the repository itself stays as it is", async () => {
+    writeFileSync(join(repository, "untracked.txt"), "mine\n");
+    const status = git(repository, "status", "--porcelain");
+    const started = await box.json([
+      "start",
+      "claude",
+      "remember 4711 @@write:new.txt",
+      "--isolate",
+      "worktree",
+      "--cwd",
+      repository,
+    ]);
+    expect(started).toMatchObject({ ok: true });
+    const worktree = join(started["runDirectory"], "worktree");
+    expect(lastStart()).toMatchObject({ cwd: worktree });
+    expect(readFileSync(join(worktree, "packages/deep/file.txt"), "utf8")).toBe("committed\n");
+    expect(existsSync(join(worktree, "untracked.txt"))).toBe(false);
+    expect(existsSync(join(worktree, "new.txt"))).toBe(true);
+    expect(git(repository, "status", "--porcelain")).toBe(status);
+    expect(git(repository, "branch", "--list").trim()).toBe("* main");
+    const resumed = await box.json(["resume", started["handle"], "what do you remember?"]);
+    expect(resumed["text"]).toContain("4711");
+    expect(lastStart()).toMatchObject({ cwd: worktree });
+  });
+
+  test("from a sub-directory: the same sub-directory of the worktree", async () => {
+    const deep = join(repository, "packages/deep");
+    const { handle, runDirectory } = await box.json(["start", "demo", "hello", "--isolate", "worktree"], {
+      cwd: deep,
+    });
+    const cwd = join(runDirectory, "worktree/packages/deep");
+    expect(lastStart()).toMatchObject({ cwd });
+    expect(await box.run(["resume", handle, "again"])).toMatchObject({ code: 0 });
+    expect(lastStart()).toMatchObject({ cwd });
+    expect(await box.run(["rm", handle])).toMatchObject({ code: 0 });
+  });
+
+  test("from a sub-directory that the commit does not have: said, and nothing is left behind", async () => {
+    const fresh = join(repository, "not-committed");
+    mkdirSync(fresh);
+    const [runs, trees] = [box.runDirectories().length, git(repository, "worktree", "list")];
+    const result = await box.run(["start", "demo", "hello", "--isolate", "worktree"], { cwd: fresh });
+    expect(result).toMatchObject({ code: 2, stdout: "" });
+    expect(result.stderr).toContain("not-committed");
+    expect(git(repository, "worktree", "list")).toBe(trees);
+    expect(box.runDirectories()).toHaveLength(runs);
+  });
+
+  const none: [name: string, make: (directory: string) => void][] = [
+    ["no repository", () => undefined],
+    ["a repository without a commit", (directory) => void git(directory, "init", "-q")],
+  ];
+  test.each(none)("%s: a clear fault, nothing written and nothing started", async (name, make) => {
+    const directory = join(box.root, name.replaceAll(" ", "-"));
+    mkdirSync(directory);
+    make(directory);
+    const [runs, entries] = [box.runDirectories().length, box.journalEntries().length];
+    const result = await box.run(["start", "demo", "hello", "--isolate", "worktree"], { cwd: directory });
+    expect(result).toMatchObject({ code: 2, stdout: "" });
+    expect(result.stderr).toContain(
+      `needs a git repository with a commit, and ${realpathSync(directory)} is none`,
+    );
+    expect(box.runDirectories()).toHaveLength(runs);
+    expect(box.journalEntries()).toHaveLength(entries);
+    expect((await box.run(["list", "--here", "--handles"], { cwd: directory })).stdout).toBe("");
+  });
+});
+
+describe("rm", () => {
+  const work: [name: string, spoil: (worktree: string) => void, words: RegExp][] = [
+    [
+      "uncommitted work",
+      (tree) => writeFileSync(join(tree, "packages/deep/file.txt"), "changed\n"),
+      /uncommitted work/,
+    ],
+    ["untracked work", (tree) => writeFileSync(join(tree, "new.txt"), "new\n"), /uncommitted work/],
+    [
+      "unmerged work",
+      (tree) => {
+        writeFileSync(join(tree, "new.txt"), "new\n");
+        git(tree, "add", ".");
+        git(tree, "commit", "-q", "-m", "work of the agent");
+      },
+      /on no branch/,
+    ],
+  ];
+  test.each(work)("%s is refused, --discard-work removes it", async (_name, spoil, words) => {
+    const { handle, runDirectory } = await box.json([
+      "start",
+      "demo",
+      "hello",
+      "--isolate",
+      "worktree",
+      "--cwd",
+      repository,
+    ]);
+    const worktree = join(runDirectory, "worktree");
+    spoil(worktree);
+    const refused = await box.run(["rm", handle]);
+    expect(refused).toMatchObject({ code: 8, stdout: "" });
+    expect(refused.stderr).toMatch(words);
+    expect(refused.stderr).toContain("--discard-work");
+    expect(existsSync(worktree)).toBe(true);
+    expect(await box.run(["rm", handle, "--discard-work"])).toMatchObject({ code: 0 });
+    expect(existsSync(runDirectory)).toBe(false);
+    expect(git(repository, "worktree", "list")).not.toContain(handle);
+  });
+
+  test("work that is on a branch is saved", async () => {
+    const { handle, runDirectory } = await box.json([
+      "start",
+      "demo",
+      "hello",
+      "--isolate",
+      "worktree",
+      "--cwd",
+      repository,
+    ]);
+    const worktree = join(runDirectory, "worktree");
+    git(worktree, "switch", "-q", "-c", "kept");
+    writeFileSync(join(worktree, "new.txt"), "new\n");
+    git(worktree, "add", ".");
+    git(worktree, "commit", "-q", "-m", "kept work");
+    expect(await box.run(["rm", handle])).toMatchObject({ code: 0 });
+    expect(git(repository, "log", "--format=%s", "kept", "-1")).toBe("kept work\n");
+  });
+});
