@@ -86,10 +86,11 @@ const Case = z.strictObject({
   engines: z.array(z.string()).optional(),
   /** Engines to which it does not apply, and why. */
   skip: z.record(z.string(), z.string()).optional(),
-  /** One instance for every combination; `{key}` in any text is replaced. */
-  each: z.record(z.string(), z.array(z.string())).optional(),
   steps: z.array(Step).min(1),
 });
+
+/** A case as written: `{key}` in any text is replaced by each value that `each` gives for it. */
+const Varied = z.looseObject({ each: z.record(z.string(), z.array(z.string())).optional() });
 
 export type CaseExpect = z.infer<typeof Expect>;
 export type CaseStep = z.infer<typeof Step>;
@@ -111,10 +112,12 @@ export function loadCases(labs: readonly string[]): readonly CaseInstance[] {
   const folder = new URL("./cases/", import.meta.url);
   const files = readdirSync(folder).filter((name) => name.endsWith(".json")).sort();
   const instances = files.flatMap((file) => {
-    const text = readFileSync(new URL(file, folder), "utf8");
-    const parsed = z.array(Case).safeParse(JSON.parse(text));
-    if (!parsed.success) throw new Error(`conformance/cases/${file}: ${z.prettifyError(parsed.error)}`);
-    return parsed.data.flatMap((one) => expand(one).flatMap((concrete) => instancesOf(concrete, labs)));
+    const written = Varied.array().parse(JSON.parse(readFileSync(new URL(file, folder), "utf8")));
+    return written.flatMap(expand).flatMap((one) => {
+      const parsed = Case.safeParse(one);
+      if (parsed.success) return instancesOf(parsed.data, labs);
+      throw new Error(`conformance/cases/${file}: ${JSON.stringify(one["name"])}: ${z.prettifyError(parsed.error)}`);
+    });
   });
   const seen = new Set<string>();
   for (const { id } of instances) {
@@ -124,23 +127,22 @@ export function loadCases(labs: readonly string[]): readonly CaseInstance[] {
   return instances;
 }
 
-type RawCase = z.infer<typeof Case>;
-
-function expand(one: RawCase): readonly RawCase[] {
-  const combinations = Object.entries(one.each ?? {}).reduce<readonly Record<string, string>[]>(
+/** One case for every combination of the values of `each`. */
+function expand({ each, ...rest }: z.infer<typeof Varied>): readonly Record<string, unknown>[] {
+  const combinations = Object.entries(each ?? {}).reduce<readonly Record<string, string>[]>(
     (sofar, [key, values]) => sofar.flatMap((some) => values.map((value) => ({ ...some, [key]: value }))),
     [{}],
   );
   return combinations.map((values) => {
-    const text = JSON.stringify(one).replaceAll(/\{(\w+)\}/g, (whole, key: string) => {
+    const text = JSON.stringify(rest).replaceAll(/\{(\w+)\}/g, (whole, key: string) => {
       const value = values[key];
       return value === undefined ? whole : JSON.stringify(value).slice(1, -1);
     });
-    return Case.parse(JSON.parse(text));
+    return JSON.parse(text) as Record<string, unknown>;
   });
 }
 
-function instancesOf(one: RawCase, labs: readonly string[]): readonly CaseInstance[] {
+function instancesOf(one: z.infer<typeof Case>, labs: readonly string[]): readonly CaseInstance[] {
   for (const named of [...(one.engines ?? []), ...Object.keys(one.skip ?? {})]) {
     if (!labs.includes(named)) throw new Error(`case ${one.name} names an unknown engine: ${named}`);
   }

@@ -34,6 +34,8 @@ export interface Facts {
   readonly sessionBefore: string | null;
   /** What this step made the engine send. */
   readonly turns: readonly RequestRecord[];
+  /** Messages that the model was sent in earlier steps. */
+  readonly delivered: readonly string[];
   /** Every message of the case so far, this step's included. */
   readonly messages: readonly string[];
   readonly stdoutLog: string;
@@ -63,10 +65,9 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
       if (count(turn.users, message) > count(facts.messages, message)) wrong.push(`${DUPLICATE}: ${quoted(message)}`);
     }
   }
-  const earlier = facts.messages.slice(0, -1);
   const last = facts.turns.at(-1);
-  if (step.resume !== undefined && facts.ended.code === 0 && last !== undefined) {
-    const carried = earlier.some((message) => last.users.includes(message));
+  if (step.resume !== undefined && facts.ended.code === 0 && last !== undefined && facts.delivered.length > 0) {
+    const carried = facts.delivered.some((message) => last.users.includes(message));
     if (!carried) wrong.push(`${NEW_CONVERSATION}: the model saw none of the earlier messages`);
   }
   return [...new Set(wrong)];

@@ -28,6 +28,8 @@ const STEP_DEADLINE_MS = 60_000;
 const LEFTOVER_DEADLINE_MS = 5_000;
 /** A port on which nobody listens. */
 const CLOSED_PORT = 9;
+/** Groups whose cases look at the copy of the session. */
+const THOROUGH: ReadonlySet<string> = new Set(["resume", "stale", "escrow"]);
 
 export interface CaseResult {
   readonly id: string;
@@ -51,6 +53,8 @@ export interface World {
   readonly server: ModelServer;
   readonly messages: string[];
   readonly log: string[];
+  /** Leave out what costs time and the case does not look at. */
+  readonly thrifty: boolean;
   shown: Shown | null;
 }
 
@@ -59,7 +63,7 @@ export async function runCase(bench: Bench, one: CaseInstance, lab: Lab, keep: b
   const place = makePlace(bench, one.id.replaceAll(/[^\w@-]/g, "_"));
   await using server = await startModelServer();
   settle(place, lab, server.url);
-  const world: World = { bench, place, lab, server, messages: [], log: [], shown: null };
+  const world: World = { bench, place, lab, server, messages: [], log: [], thrifty: !THOROUGH.has(one.group), shown: null };
   const notes: string[] = [];
   for (const [index, step] of one.steps.entries()) {
     const wrong = await runStep(world, step).catch((error: unknown) => [explain(error)]);
@@ -119,6 +123,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
     sessionBefore,
     turns: world.server.requests.slice(firstRequest).filter(({ kind }) => kind === "turn"),
     messages: world.messages,
+    delivered: world.server.requests.slice(0, firstRequest).flatMap(({ users }) => users),
     stdoutLog: lastTape(world.shown),
   };
   return check(step, facts, world.lab, world.place);
@@ -188,8 +193,9 @@ function commandLine(world: World, { step, talk, message }: Order): { args: read
   const native = (talk.native ?? []).flatMap((word) => nativeWords(world, word));
   if (step.start !== undefined) {
     const { lab } = world;
+    const quick = world.thrifty ? lab.quick : [];
     const model = talk.native?.includes("{options}") === true ? [] : lab.native;
-    return { args: ["start", lab.engine, ...lab.flags, ...flags, ...words, "--", ...model, ...native], stdin };
+    return { args: ["start", lab.engine, ...lab.flags, ...quick, ...flags, ...words, "--", ...model, ...native], stdin };
   }
   const once = native.flatMap((word) => [`--native=${word}`]);
   const handle = world.shown?.handle ?? "0000";

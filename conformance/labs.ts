@@ -37,6 +37,8 @@ export interface Lab {
   readonly native: readonly string[];
   /** Reprise's own options that every start needs. */
   readonly flags: readonly string[];
+  /** Reprise's options that save time where a case does not look at what they leave out. */
+  readonly quick: readonly string[];
   /** Native options that let the model's shell commands run. */
   readonly tools: readonly string[];
   /** A start with many options, and the proof of each. */
@@ -76,6 +78,7 @@ const codex: Lab = {
   program: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
   native: [],
   flags: [],
+  quick: [],
   tools: ["-s", "danger-full-access"],
   options: {
     native: ["-m", "gpt-other", "-s", "workspace-write", "--add-dir", "{extra}", "-c", 'model_reasoning_effort="high"'],
@@ -125,6 +128,7 @@ function claude(id: string, version: string, program: string): Lab {
     program,
     native: [],
     flags: [],
+    quick: [],
     tools: ["--allowedTools", "Bash"],
     options: {
       native: [
@@ -169,6 +173,7 @@ const gemini: Lab = {
   program: "@google/gemini-cli/bundle/gemini.js",
   native: ["-m", "gemini-2.5-flash"],
   flags: ["--trust-cwd"],
+  quick: [],
   tools: ["--approval-mode", "yolo"],
   options: {
     native: ["-m", "gemini-2.5-pro", "--approval-mode", "auto_edit", "--include-directories", "{extra}"],
@@ -200,6 +205,8 @@ const opencode: Lab = {
   program: "opencode-linux-x64-baseline/bin/opencode",
   native: [],
   flags: [],
+  // A copy is another start of the program, as long as the turn itself.
+  quick: ["--no-escrow"],
   tools: [],
   options: {
     native: ["-m", "lab/m2", "--agent", "plan"],
