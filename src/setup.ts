@@ -43,12 +43,14 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
 
 /** User config, then the project's where it may be used. */
 export async function configure(deps: Deps, options: WorldOptions): Promise<Deps> {
-  const user = readConfig(userConfigFile(deps.env), "user");
-  const projectFile = options.cwd === undefined || options.cwd === null ? null : findProjectFile(options.cwd);
-  const project = projectFile === null ? {} : readConfig(projectFile, "project");
+  const user = readUserConfig(userConfigFile(deps.env));
+  const file = options.cwd === undefined || options.cwd === null ? null : findProjectFile(options.cwd);
+  // Read once: what is trusted below is exactly the text that is used.
+  const text = file === null ? null : readText(file);
+  if (file === null || text === null) return { ...deps, config: mergeConfig(user, {}) };
+  const project = parseConfig(text, file, "project");
   const powers = projectPowers(project);
-  const usable =
-    projectFile === null || powers.length === 0 || (await isTrusted(deps, projectFile, powers, options));
+  const usable = powers.length === 0 || (await isTrusted(deps, { file, text, powers }, options));
   return { ...deps, config: mergeConfig(user, usable ? project : {}) };
 }
 
@@ -124,9 +126,9 @@ function findProjectFile(cwd: string): string | null {
   }
 }
 
-function readConfig(file: string | null, level: "user" | "project"): ConfigFile {
+function readUserConfig(file: string | null): ConfigFile {
   const text = file === null ? null : readText(file);
-  return file === null || text === null ? {} : parseConfig(text, file, level);
+  return file === null || text === null ? {} : parseConfig(text, file, "user");
 }
 
 function readText(file: string): string | null {
@@ -161,15 +163,12 @@ function readText(file: string): string | null {
  */
 async function isTrusted(
   deps: Deps,
-  file: string,
-  powers: readonly string[],
+  { file, text, powers }: { file: string; text: string; powers: readonly string[] },
   options: WorldOptions,
 ): Promise<boolean> {
   const record = join(deps.state.root, "trusted.json");
   const known = readTrusted(record);
-  const hash = createHash("sha256")
-    .update(readText(file) ?? "")
-    .digest("hex");
+  const hash = createHash("sha256").update(text).digest("hex");
   if (known[file] === hash) return true;
   if (options.runsAgents !== true) return false;
   const what = `${file} sets ${powers.join(", ")}`;
