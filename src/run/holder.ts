@@ -4,7 +4,7 @@
  * Order is what survives a crash: attempt row, then spawn (I1); raw bytes, then parsing (I7); a session id goes
  * to disk when it is first seen (I2); the end is written before anything is said about it.
  */
-import { setTimeout as wait } from "node:timers/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { attemptDir, createAttemptDir, openTape, saveAttemptFile, type Tape } from "../audit/audit.ts";
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
@@ -32,6 +32,8 @@ const VERSION_PATIENCE_MS = 1_000;
 
 export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<Held> {
   const attempt = intendedAttempt(deps, job);
+  // A crash from here on leaves a run that says it is running and whose owner is dead: it is corrected on sight.
+  await deps.store.saveRun({ ...job.run, status: "running" }, job.fence);
   // The row is the idempotency key: whoever writes (run, n) first runs it (I1, I8).
   if (!(await deps.store.createAttempt(attempt, job.fence))) {
     throw new Fault(
@@ -323,7 +325,7 @@ class Holder {
     });
     // An agent that died left its tools behind; one that finished may have started a server on purpose.
     if (outcome.result !== "completed") await this.#agent?.end("terminate");
-    const version = await Promise.race([this.#job.version, wait(VERSION_PATIENCE_MS, null, { ref: false })]);
+    const version = await Promise.race([this.#job.version, sleep(VERSION_PATIENCE_MS, null, { ref: false })]);
     const diagnostics = [...attempt.diagnostics, ...this.#sessionDiagnostics(settled.mismatch, reported)];
     this.#ledger.save({
       attempt: {

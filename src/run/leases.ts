@@ -83,6 +83,14 @@ export async function holdRun(deps: Deps, run: RunRecord): Promise<RunHold> {
   throw busy(deps, run, answer.by, `run ${run.handle}`);
 }
 
+/** Takes the run if nobody alive has it. */
+export async function tryHoldRun(deps: Deps, runId: string): Promise<RunHold | null> {
+  const answer = await deps.store.acquireLease(runKey(runId), owner(deps), (other) =>
+    ownerLives(deps, other),
+  );
+  return answer.held ? new RunHold(deps, answer.lease) : null;
+}
+
 /** The live owner of a run, or null when nobody owns it. */
 export async function liveOwner(deps: Deps, runId: string): Promise<LeaseOwner | null> {
   const lease = await deps.store.getLease(runKey(runId));

@@ -96,11 +96,11 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     tag: `reprise-${runId.slice(-8)}-${(existing?.attempts ?? 0) + 1}`,
     trustCwd: request.trustCwd,
   });
-  const run =
-    existing ??
-    (await recordRun(deps, newRun(deps, { request, setup, command, runId, cwd, given, interactive })));
-  const hold = await holdRun(deps, run);
+  const wanted = existing ?? newRun(deps, { request, setup, command, runId, cwd, given, interactive });
+  // Held before it is recorded: a run that says it is running is never without a living owner.
+  const hold = await holdRun(deps, wanted);
   return hold.untilFinished(async () => {
+    const run = existing === null ? await recordRun(deps, wanted) : await asItIsNow(deps, existing);
     await workplace?.make();
     const kind = existing === null ? "start" : "fresh";
     return attempt(deps, watch, {
@@ -122,7 +122,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
   const found = await selectRun(deps, request.selector);
   const hold = await holdRun(deps, found);
   return hold.untilFinished(async () => {
-    const prepared = await prepareResume(deps, found, request);
+    const prepared = await prepareResume(deps, await asItIsNow(deps, found), request);
     const { run, setup, plan } = prepared;
     if (plan.do === "continue") await hold.holdSession(run, plan.session);
     for (const note of prepared.notes) deps.log.info(note);
@@ -261,6 +261,11 @@ function newRun(deps: Deps, parts: NewRun): RunRecord {
     createdAt: at,
     updatedAt: at,
   };
+}
+
+/** Another process may have finished an attempt between the look-up and the lease. */
+async function asItIsNow(deps: Deps, run: RunRecord): Promise<RunRecord> {
+  return (await deps.store.getRun(run.runId)) ?? run;
 }
 
 /** The index decides over the handle; the run directory follows. */

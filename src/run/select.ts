@@ -15,7 +15,7 @@ import { isRunId, parseSelector } from "../core/ids.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { RunFilter } from "../store/store.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { liveOwner } from "./leases.ts";
+import { liveOwner, tryHoldRun } from "./leases.ts";
 import { recallRun } from "./rebuild.ts";
 import { recoverSession } from "./recover.ts";
 
@@ -94,21 +94,43 @@ export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly 
  */
 export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunRecord> {
   if (run.status !== "running" || (await liveOwner(deps, run.runId)) !== null) return run;
-  const known = await mirrored(deps, run);
-  const attempt =
-    (await lastAttempt(deps, known)) ?? (await deps.store.listAttempts(run.runId)).at(-1) ?? null;
-  const corrected = attempt === null ? interrupted(deps, known) : await ended(deps, known, attempt);
-  if (deps.state.writable) {
-    if (isDirectory(run.runDirectory)) saveRunFile(corrected);
-    await deps.store.saveRun(corrected);
+  if (!deps.state.writable) return (await corrected(deps, run)).run;
+  // Whoever corrects a run owns it for that moment: otherwise an old look could be written over a new attempt (I6).
+  const hold = await tryHoldRun(deps, run.runId);
+  if (hold === null) return run;
+  try {
+    const now = await deps.store.getRun(run.runId);
+    if (now?.status !== "running") return now ?? run;
+    const found = await corrected(deps, now);
+    if (isDirectory(now.runDirectory)) {
+      if (found.attempt !== null) saveAttemptFile(now.runDirectory, found.attempt);
+      saveRunFile(found.run);
+    }
+    if (found.attempt !== null) await deps.store.saveAttempt(found.attempt, hold.fence);
+    await deps.store.saveRun(found.run, hold.fence);
+    return found.run;
+  } finally {
+    await hold.release();
   }
-  return corrected;
 }
 
-async function ended(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<RunRecord> {
+interface Corrected {
+  readonly run: RunRecord;
+  readonly attempt: AttemptRecord | null;
+}
+
+async function corrected(deps: Deps, run: RunRecord): Promise<Corrected> {
+  const known = await mirrored(deps, run);
+  const attempt = await lastAttempt(deps, known);
+  return attempt === null ? { run: interrupted(deps, known), attempt } : ended(deps, known, attempt);
+}
+
+async function ended(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<Corrected> {
   if (attempt.state === "ended" && attempt.outcome !== null) {
-    await deps.store.saveAttempt(attempt);
-    return { ...run, status: attempt.outcome.result, attempts: Math.max(run.attempts, attempt.n) };
+    return {
+      run: { ...run, status: attempt.outcome.result, attempts: Math.max(run.attempts, attempt.n) },
+      attempt,
+    };
   }
   const found = await recoverSession(deps, run, attempt);
   const closed: AttemptRecord = {
@@ -119,11 +141,8 @@ async function ended(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promis
     reported: found.reported,
     diagnostics: [...attempt.diagnostics, ...found.diagnostics],
   };
-  if (deps.state.writable) {
-    if (isDirectory(run.runDirectory)) saveAttemptFile(run.runDirectory, closed);
-    await deps.store.saveAttempt(closed);
-  }
-  return interrupted(deps, { ...run, ...found.run, attempts: Math.max(run.attempts, attempt.n) });
+  const now = interrupted(deps, { ...run, ...found.run, attempts: Math.max(run.attempts, attempt.n) });
+  return { run: now, attempt: closed };
 }
 
 function interrupted(deps: Deps, run: RunRecord): RunRecord {
@@ -147,15 +166,15 @@ async function mirrored(deps: Deps, run: RunRecord): Promise<RunRecord> {
   }
 }
 
+/** The index has an attempt first, its directory knows it best. */
 async function lastAttempt(deps: Deps, run: RunRecord): Promise<AttemptRecord | null> {
+  const row = (await deps.store.listAttempts(run.runId)).at(-1) ?? null;
   try {
-    // An attempt's directory may exist before the run's counter was written.
-    const next = await loadAttemptFile(run.runDirectory, run.attempts + 1);
-    return next ?? (await loadAttemptFile(run.runDirectory, run.attempts));
+    return (await loadAttemptFile(run.runDirectory, row?.n ?? run.attempts)) ?? row;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     deps.log.warn(error.message);
-    return null;
+    return row;
   }
 }
 
