@@ -174,7 +174,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       engineHome: setup.home,
       limits: request.limits,
       fence: hold.fence,
-      redact: redactorFor(deps.env, plan.env),
+      redact: redactorFor(setup.env, plan.env),
       ...(request.terminal === null ? {} : { size: request.terminal }),
       version,
       diagnostics: command.warnings ?? [],
@@ -226,7 +226,7 @@ interface NewRun {
 
 function newRun(deps: Deps, parts: NewRun): RunRecord {
   const { request, setup, command, runId } = parts;
-  const redact = redactorFor(deps.env, request.env);
+  const redact = redactorFor(setup.env, request.env);
   const given = storableArgs(parts.given, redact);
   const at = isoNow(deps);
   return {
