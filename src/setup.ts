@@ -23,8 +23,7 @@ const LADDER = { interruptMs: 5_000, terminateMs: 5_000 };
 export async function openDeps(options: WorldOptions): Promise<Deps> {
   const { env } = process;
   assertPlace(env);
-  const state = await openState(stateDirectory(env), options.log);
-  const store = await openIndex(state, options.log);
+  const { state, store } = await openIndex(await openState(stateDirectory(env), options.log), options.log);
   const deps: Deps = {
     state,
     store,
@@ -65,8 +64,21 @@ const realProcesses: Processes = {
   runTool: processes.runTool,
 };
 
+/** On a full disk what is there can still be looked at: the index is opened for reading alone. */
+async function openIndex(state: StateDir, log: Log): Promise<{ state: StateDir; store: Store }> {
+  try {
+    return { state, store: await openOrRebuild(state, log) };
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code !== "storage_full" || !state.writable) throw error;
+    const reading = { ...state, writable: false };
+    const store = await openOrRebuild(reading, log);
+    log.warn(error.message);
+    return { state: reading, store };
+  }
+}
+
 /** The index is disposable: a damaged one is set aside and rebuilt from the run directories, with a warning. */
-async function openIndex(state: StateDir, log: Log): Promise<Store> {
+async function openOrRebuild(state: StateDir, log: Log): Promise<Store> {
   const open = (path: string) =>
     openStore(path, {
       readOnly: !state.writable,

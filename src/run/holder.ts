@@ -351,8 +351,16 @@ class Holder {
       },
     });
     await this.#ledger.settled();
-    if (this.#storageFault !== null) throw this.#storageFault;
+    if (this.#storageFault !== null) throw this.#resumable(this.#storageFault);
     return { run: this.#ledger.run, attempt: this.#ledger.attempt, stop: this.#stop, reported };
+  }
+
+  #resumable(fault: Fault): Fault {
+    const { handle } = this.#ledger.run;
+    return new Fault(fault.code, `${fault.message} Then: reprise resume ${handle}`, {
+      facts: { ...fault.facts, handle },
+      cause: fault.cause,
+    });
   }
 
   #verified(session: RunRecord["session"], confirmed: ReadonlySet<string>): RunRecord["session"] {
