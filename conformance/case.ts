@@ -33,6 +33,8 @@ const Expect = z.strictObject({
   sent: z.enum(["nothing", "message"]).optional(),
   /** Messages, by number, that the model saw in this step, in this order, each once. */
   history: z.array(z.number()).optional(),
+  /** After an interruption: goes on with what the engine had kept, or is refused if it had kept nothing. */
+  continues: z.boolean().optional(),
   assistants: z.number().optional(),
   /** same: the id of the run did not change. none: the run has no id. */
   session: z.enum(["same", "none", "any"]).optional(),
@@ -58,10 +60,14 @@ const Talk = z.strictObject({
   env: z.record(z.string(), z.string()).optional(),
 });
 
+/**
+ * Moments. session: the engine named its session. request: the model was asked, an instant ago. before-token, mid-stream,
+ * mid-tool: the same, and the engine has had the time to write the message down. after: the answer was sent.
+ */
 const Interrupt = z.strictObject({
   who: z.enum(["reprise", "agent", "tree"]),
   signal: z.enum(["SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"]),
-  at: z.enum(["spawn", "session", "before-token", "mid-stream", "mid-tool", "after"]),
+  at: z.enum(["spawn", "session", "request", "before-token", "mid-stream", "mid-tool", "after"]),
 });
 
 const Expected = z.union([Expect, z.array(Expect)]);

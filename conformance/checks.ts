@@ -34,8 +34,8 @@ export interface Facts {
   readonly sessionBefore: string | null;
   /** What this step made the engine send. */
   readonly turns: readonly RequestRecord[];
-  /** Messages that the model was sent in earlier steps. */
-  readonly delivered: readonly string[];
+  /** Earlier messages that the engine's own store held when this step began. */
+  readonly persisted: readonly string[];
   /** Every message of the case so far, this step's included. */
   readonly messages: readonly string[];
   readonly stdoutLog: string;
@@ -66,15 +66,16 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
     }
   }
   const last = facts.turns.at(-1);
-  if (step.resume !== undefined && facts.ended.code === 0 && last !== undefined && facts.delivered.length > 0) {
-    const carried = facts.delivered.some((message) => last.users.includes(message));
-    if (!carried) wrong.push(`${NEW_CONVERSATION}: the model saw none of the earlier messages`);
+  if (step.resume !== undefined && facts.ended.code === 0 && last !== undefined && facts.persisted.length > 0) {
+    const carried = facts.persisted.some((message) => count(last.users, message) > 0);
+    if (!carried) wrong.push(`${NEW_CONVERSATION}: the model saw none of the messages that the engine had kept`);
   }
   return [...new Set(wrong)];
 }
 
 function withDefaults(expect: CaseExpect, step: CaseStep): CaseExpect {
   if (step.interrupt !== undefined) return expect;
+  if (expect.continues === true) return expect;
   const isOrdinary = expect.exit === undefined && expect.fault === undefined && expect.status === undefined;
   if (!isOrdinary) return expect;
   const resumed = step.resume === undefined ? {} : { session: "same" as const, verified: true };
@@ -89,6 +90,7 @@ function against(expect: CaseExpect, facts: Facts, lab: Lab, place: Place): read
     ...ending(expect, facts),
     ...identity(expect, facts),
     ...(expect.history === undefined ? [] : history(expect.history, facts)),
+    ...(expect.continues === true ? continues(facts) : []),
     ...sent(expect, facts),
     ...printed(expect, facts),
     ...(expect.options === true ? inForce(lab.options.evidence, facts, place) : []),
@@ -138,6 +140,30 @@ function history(numbers: readonly number[], { turns, messages }: Facts): readon
   return wrong.slice(0, 2);
 }
 
+/**
+ * After an interruption: what the engine had kept is carried. Where it had kept nothing, a refusal by name is as good,
+ * and so is the same conversation without the message that was lost.
+ */
+function continues(facts: Facts): readonly string[] {
+  const { turns, messages, persisted, ended, fault } = facts;
+  const refused = ended.code === 3 && ["session_lost", "session_unknown"].includes(fault ?? "");
+  if (refused && persisted.length === 0) return turns.length === 0 ? [] : ["it was refused, but the model was asked"];
+  const first = turns[0];
+  const wrong = [
+    ...differs("exit", 0, ended.code),
+    ...differs("status", "completed", facts.shown?.status ?? null),
+    ...identity({ session: "same", verified: true }, facts),
+  ];
+  if (first === undefined) return [...wrong, "nothing was sent to the model"];
+  const { users } = first;
+  const expected = messages.filter((message) => count(users, message) > 0);
+  if (!same(users, expected)) wrong.push(`request ${first.n} held ${list(users)}`);
+  for (const message of [...persisted, messages.at(-1) ?? ""]) {
+    if (count(users, message) === 0) wrong.push(`the model was not sent ${quoted(message)}`);
+  }
+  return wrong;
+}
+
 function sent(expect: CaseExpect, { turns, messages }: Facts): readonly string[] {
   const wrong: string[] = [];
   if (expect.sent === "nothing" && turns.length > 0) wrong.push(`${turns.length} requests reached the model`);
@@ -178,11 +204,21 @@ function differs(what: string, wanted: Wanted, found: string | number | boolean 
 }
 
 function count(all: readonly string[], one: string): number {
-  return all.filter((other) => other === one).length;
+  return all.filter((other) => alike(other, one)).length;
 }
 
-function same(left: readonly string[], right: readonly string[]): boolean {
-  return left.length === right.length && left.every((one, n) => one === right[n]);
+/** The last message is compared byte for byte; an earlier one may have got a line end when its turn was broken off. */
+function same(found: readonly string[], wanted: readonly string[]): boolean {
+  const isLast = (n: number) => n === wanted.length - 1;
+  return (
+    found.length === wanted.length &&
+    found.every((text, n) => (isLast(n) ? text === wanted[n] : alike(text, wanted[n] ?? "")))
+  );
+}
+
+/** Claude Code 2.1.197 ends a broken-off message with a line break when it sends it again. */
+function alike(left: string, right: string): boolean {
+  return left === right || left === `${right}\n`;
 }
 
 function list(texts: readonly string[]): string {

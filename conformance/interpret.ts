@@ -110,6 +110,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
   if (talk === undefined) throw new Error("a step starts, resumes or does something");
   const firstRequest = world.server.requests.length;
   const sessionBefore = world.shown?.session.value ?? null;
+  const persisted = world.messages.filter((one) => isKept(world, one));
   const message = messageOf(world, talk, step.interrupt);
   if (message !== null) world.messages.push(message);
   const env = environmentOf(world, talk);
@@ -123,7 +124,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
     sessionBefore,
     turns: world.server.requests.slice(firstRequest).filter(({ kind }) => kind === "turn"),
     messages: world.messages,
-    delivered: world.server.requests.slice(0, firstRequest).flatMap(({ users }) => users),
+    persisted,
     stdoutLog: lastTape(world.shown),
   };
   return check(step, facts, world.lab, world.place);
@@ -139,6 +140,7 @@ function messageOf({ place }: World, talk: CaseTalk, interrupt: CaseInterrupt | 
 const HOLD: Readonly<Record<CaseInterrupt["at"], string>> = {
   spawn: "@@silent",
   session: "@@silent",
+  request: "@@silent",
   "before-token": "@@silent",
   "mid-stream": "@@slow:60000",
   "mid-tool": "@@tool:touch {mark}; tail -f /dev/null",
@@ -212,11 +214,28 @@ async function interrupt(world: World, { who, signal: name, at }: CaseInterrupt,
   const gone = { yes: false };
   void running.ended.then(() => (gone.yes = true));
   await until(`the moment "${at}"`, () => gone.yes || isAt(world, at), STEP_DEADLINE_MS);
+  if (WRITTEN.has(at)) await until("the message is written down", () => gone.yes || isKept(world, world.messages.at(-1) ?? ""), KEPT_MS).catch(() => {});
   if (gone.yes && at !== "after") throw new Late(`Reprise ended before the moment "${at}"`);
   const agent = attemptOf(world)?.agent?.pid ?? null;
   if (who === "reprise") signal(running.pid, name);
   else if (who === "agent") signal(agent ?? -1, name);
   else for (const pid of [running.pid, ...processesOf(world.place.root)]) signal(pid, name);
+}
+
+const WRITTEN: ReadonlySet<string> = new Set(["before-token", "mid-stream", "mid-tool", "after"]);
+/** How long an engine may take to write down a message that it has sent to the model. */
+const KEPT_MS = 3_000;
+
+/** Whether the engine's own store holds this text. */
+function isKept({ lab, place }: World, message: string): boolean {
+  const needle = JSON.stringify(message).slice(1, -1);
+  return lab.storeFiles(place).some((file) => {
+    try {
+      return readFileSync(file, "utf8").includes(needle);
+    } catch {
+      return false;
+    }
+  });
 }
 
 interface AttemptFile {
@@ -232,6 +251,7 @@ function isAt(world: World, at: CaseInterrupt["at"]): boolean {
       return attempt?.agent !== null && attempt?.agent !== undefined;
     case "session":
       return (attempt?.reported.length ?? 0) > 0;
+    case "request":
     case "before-token":
       return turn !== undefined;
     case "mid-stream":

@@ -45,6 +45,8 @@ export interface Lab {
   readonly options: { readonly native: readonly string[]; readonly evidence: readonly Evidence[] };
   env(place: Place, url: string): Readonly<Record<string, string>>;
   prepare(place: Place, url: string): void;
+  /** Every file in which the engine keeps what was said. */
+  storeFiles(place: Place): readonly string[];
   /** Where the engine keeps this conversation; null where it is in a database. */
   sessionFiles(place: Place, session: string): readonly string[] | null;
   /** The folder that holds all sessions, for wiping it while the settings stay. */
@@ -116,6 +118,7 @@ plugins = false
 `,
     );
   },
+  storeFiles: (place) => filesNamed(join(place.home, ".codex", "sessions"), ".jsonl"),
   sessionFiles: (place, session) => filesNamed(join(place.home, ".codex", "sessions"), session),
   sessionsRoot: (place) => join(place.home, ".codex", "sessions"),
 };
@@ -161,6 +164,7 @@ function claude(id: string, version: string, program: string): Lab {
         projects: { [place.project]: { hasTrustDialogAccepted: true } },
       });
     },
+    storeFiles: (place) => filesNamed(join(place.home, ".claude", "projects"), ".jsonl"),
     sessionFiles: (place, session) => filesNamed(join(place.home, ".claude", "projects"), `${session}.jsonl`),
     sessionsRoot: (place) => join(place.home, ".claude", "projects"),
   };
@@ -194,6 +198,7 @@ const gemini: Lab = {
       telemetry: { enabled: false },
     });
   },
+  storeFiles: (place) => filesNamed(join(place.home, ".gemini", "tmp"), ".jsonl"),
   sessionFiles: (place, session) => filesNamed(join(place.home, ".gemini", "tmp"), `-${session.slice(0, 8)}.jsonl`),
   sessionsRoot: (place) => join(place.home, ".gemini", "tmp"),
 };
@@ -238,6 +243,7 @@ const opencode: Lab = {
       },
     });
   },
+  storeFiles: (place) => filesNamed(join(place.home, ".local", "share", "opencode"), "opencode.db"),
   sessionFiles: () => null,
   sessionsRoot: (place) => join(place.home, ".local", "share", "opencode"),
 };

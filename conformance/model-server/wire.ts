@@ -87,6 +87,8 @@ export function isContext(text: string): boolean {
 
 const NOTES: readonly RegExp[] = [
   /^\[Request interrupted by user/,
+  // Claude Code 2.1.197, when a turn was broken off.
+  /^Continue from where you left off\.$/,
   /^# AGENTS\.md instructions/,
   /^This is the Gemini CLI\./,
   /^\s*$/,

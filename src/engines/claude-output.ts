@@ -181,6 +181,9 @@ function verdict(line: JsonObject, nowMs: number): EngineEvent {
   const subtype = stringIn(line, "subtype") ?? "";
   if (line["is_error"] !== true && !subtype.startsWith("error"))
     return { type: "turn_ended", result: "completed" };
+  // SIGINT during an answer or a tool: `aborted_streaming`, `aborted_tools` (2.1.197, 2.1.325).
+  if (stringIn(line, "terminal_reason")?.startsWith("aborted") === true)
+    return { type: "turn_ended", result: "interrupted" };
   const errors = arrayIn(line, "errors").filter((error) => typeof error === "string");
   const message = stringIn(line, "result") ?? errors.join(" ");
   const status = numberIn(line, "api_error_status");
