@@ -69,7 +69,7 @@ describe.skipIf(!CAN_MOUNT)("a full disk (skipped where no mount namespace is al
        say doctor reprise doctor --json`,
       { SMALL: small, REPRISE_HOME: join(small, "state"), REPRISE_DEMO_HOME: join(box.root, "demo-home") },
     );
-    const { start, handle, list, show, tape, head, resume, doctor } = said as Record<string, Said>;
+    const { start, handle, list, show, tape, head, resume, doctor } = said;
     expect(start?.code).toBe(7);
     expect(start?.stderr).toMatch(new RegExp(`disk is full.*${small}/state/runs/\\S+\\.log`));
     expect(start?.stderr).toContain(`reprise resume ${handle?.stdout.trim()}`);
