@@ -40,6 +40,8 @@ export interface Engine {
     readonly boundToCwd: boolean;
   };
   readonly grammar: Grammar;
+  /** Variables by which this engine gets or loses rights: a resume sees them as the start did (I12). */
+  readonly rightsEnv?: readonly string[];
 
   /** The directory where the engine keeps its sessions, from its environment; null when HOME is unknown. */
   home(env: Env): string | null;
