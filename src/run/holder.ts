@@ -26,6 +26,7 @@ import {
 import { Ledger } from "./ledger.ts";
 import { expired, firstPulse, type Pulse, sawEvents, sawOutput } from "./liveness.ts";
 import { judge, type StopReason } from "./outcome.ts";
+import { newSession } from "./recover.ts";
 
 /** A version is worth knowing, and not worth waiting for. */
 const VERSION_PATIENCE_MS = 1_000;
@@ -267,24 +268,8 @@ class Holder {
     const known = [...reported.map((one) => one.value), ...(asked === null ? [] : [asked])];
     const mayChange = afterwards && this.#job.interactive && engine.liveSession === undefined;
     if (known.length > 0 && !mayChange) return;
-    const found = await engine.sessions(where, sessionFiles());
-    const recent = found.filter((one) => (one.createdAtMs ?? 0) >= this.#startedAtMs - 1_000);
-    if (recent.length === 0) return;
-    const taken = await this.#sessionsOfRuns();
-    const [only, ...others] = recent.filter((one) => taken !== null && !taken.has(one.id));
-    if (only !== undefined && others.length === 0) this.#sawSession(only.id, "store");
-  }
-
-  /** Of this run and of the others that worked here lately: none of them can be new. Null: the index cannot tell. */
-  async #sessionsOfRuns(): Promise<ReadonlySet<string> | null> {
-    const { run } = this.#ledger;
-    try {
-      const runs = await this.#deps.store.listRuns({ cwd: run.cwd, engine: run.agentName, limit: 100 });
-      return new Set([run, ...runs].flatMap((one) => one.sessions.map(({ value }) => value)));
-    } catch (error) {
-      if (error instanceof Fault) return null;
-      throw error;
-    }
+    const found = await newSession(this.#deps, engine, this.#ledger.run, this.#startedAtMs);
+    if (found !== null) this.#sawSession(found, "store");
   }
 
   /** Ids that the engine's own store has, written in this attempt, in this directory. */

@@ -70,19 +70,45 @@ async function fromTape(
   return null;
 }
 
-/** Only when exactly one session was begun in this directory since the attempt started. */
 async function fromStore(
   deps: Deps,
   engine: Engine,
   run: RunRecord,
   attempt: AttemptRecord,
 ): Promise<SeenSession | null> {
-  if (run.engineHome === null || !engine.can.readStore) return null;
-  const found = await engine.sessions({ home: run.engineHome, cwd: attempt.cwd }, sessionFiles());
-  const since = Date.parse(attempt.startedAt) - 1_000;
-  const mine = found.filter((session) => (session.createdAtMs ?? 0) >= since);
-  const [only] = mine;
-  return mine.length === 1 && only !== undefined ? seenNow(deps, attempt, only.id, "store") : null;
+  const { engineHome: home, cwd } = run;
+  if (attempt.asked === null || home === null || !engine.can.readStore) {
+    const found = await newSession(deps, engine, run, Date.parse(attempt.startedAt));
+    return found === null ? null : seenNow(deps, attempt, found, "store");
+  }
+  const { state } = await engine.locate(attempt.asked, { home, cwd }, sessionFiles());
+  return state === "present" ? seenNow(deps, attempt, attempt.asked, "store") : null;
+}
+
+/**
+ * The one session that was begun in the run's directory since then and belongs to no run yet. Null: there is
+ * none, there are several, or the index cannot tell whose they are.
+ */
+export async function newSession(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  sinceMs: number,
+): Promise<string | null> {
+  const { engineHome: home, cwd } = run;
+  if (home === null || !engine.can.readStore) return null;
+  const found = await engine.sessions({ home, cwd }, sessionFiles());
+  const recent = found.filter((one) => (one.createdAtMs ?? 0) >= sinceMs - 1_000);
+  if (recent.length === 0) return null;
+  try {
+    const runs = await deps.store.listRuns({ cwd, engine: run.agentName, limit: 100 });
+    const taken = new Set([run, ...runs].flatMap((one) => one.sessions.map(({ value }) => value)));
+    const [only, ...others] = recent.filter((one) => !taken.has(one.id));
+    return only !== undefined && others.length === 0 ? only.id : null;
+  } catch (error) {
+    if (error instanceof Fault) return null;
+    throw error;
+  }
 }
 
 function seenNow(

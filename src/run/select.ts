@@ -2,6 +2,7 @@
  * From what the user types to a run, and from what the index says to what is true now.
  */
 import {
+  createAttemptDir,
   isDirectory,
   loadAttemptFile,
   loadRunFile,
@@ -95,7 +96,18 @@ export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly 
 export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunRecord> {
   if (run.status !== "running" || (await liveOwner(deps, run.runId)) !== null) return run;
   if (!deps.state.writable) return (await corrected(deps, run)).run;
-  // Whoever corrects a run owns it for that moment: otherwise an old look could be written over a new attempt (I6).
+  try {
+    return await putRight(deps, run);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    // True all the same, and the next look tries again: one run that cannot be written must not hide the others.
+    deps.log.warn(`what became of run ${run.handle} could not be recorded: ${error.message}`);
+    return (await corrected(deps, run)).run;
+  }
+}
+
+/** Whoever corrects a run owns it for that moment: otherwise an old look could be written over a new attempt (I6). */
+async function putRight(deps: Deps, run: RunRecord): Promise<RunRecord> {
   const hold = await tryHoldRun(deps, run.runId);
   if (hold === null) return run;
   try {
@@ -103,7 +115,11 @@ export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunReco
     if (now?.status !== "running") return now ?? run;
     const found = await corrected(deps, now);
     if (isDirectory(now.runDirectory)) {
-      if (found.attempt !== null) saveAttemptFile(now.runDirectory, found.attempt);
+      if (found.attempt !== null) {
+        // The attempt is in the index before it has a directory.
+        createAttemptDir(now.runDirectory, found.attempt.n);
+        saveAttemptFile(now.runDirectory, found.attempt);
+      }
       saveRunFile(found.run);
     }
     if (found.attempt !== null) await deps.store.saveAttempt(found.attempt, hold.fence);

@@ -1,6 +1,6 @@
 /** Whatever ends an attempt, the run is listed truly, keeps its session id, and resumes the same conversation. */
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { collect, Sandbox, until } from "./sandbox.ts";
@@ -84,6 +84,22 @@ describe("kill -9 of Reprise", () => {
     }
     expect(markedProcesses(handle)).toEqual([]);
   });
+});
+
+test("killed between the attempt's row and its directory: put right on sight, hiding no other run", async () => {
+  const { child, done, handle, runDirectory } = await startUntil("remember 4711 @@hang", "You ");
+  child.kill("SIGKILL");
+  await done;
+  rmSync(join(runDirectory, "attempts"), { recursive: true });
+  const { runs } = await box.json(["list"]);
+  expect(runs.find((run: Record<string, unknown>) => run["handle"] === handle)).toMatchObject({
+    status: "interrupted",
+    attempts: 1,
+  });
+  expect(existsSync(join(runDirectory, "attempts/1/meta.json"))).toBe(true);
+  const resumed = await box.json(["resume", handle, "what do you remember?"]);
+  expect(resumed).toMatchObject({ ok: true, attempt: 2 });
+  expect(resumed["text"]).toContain("4711");
 });
 
 describe("signals to Reprise", () => {

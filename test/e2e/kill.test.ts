@@ -22,6 +22,7 @@ test("at 24 moments", async () => {
     await done;
 
     const list = await box.json<{ runs: Record<string, any>[] }>(["list"]);
+    expect(list).toMatchObject({ ok: true });
     expect(list.runs.filter((run) => run["status"] === "running")).toEqual([]);
     const run = list.runs.find((one) => !known.has(one["runDirectory"]));
     if (run === undefined) {
@@ -39,7 +40,8 @@ test("at 24 moments", async () => {
       expect(resumed["receipt"]).toMatchObject({ verified: "engine_reported", asked: run["session"].value });
       expect(starts).toHaveLength(1);
     } else {
-      expect(resumed["error"].code).toMatch(/^session_(lost|unknown)$/);
+      // Damaged: the agent died with Reprise, between making its file and writing the first line.
+      expect(resumed["error"].code).toMatch(/^session_(lost|unknown|damaged)$/);
       expect(starts).toEqual([]);
     }
     const what =
