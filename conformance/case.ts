@@ -56,8 +56,8 @@ const Talk = z.strictObject({
   /** Native options; `{options}` and `{tools}` stand for the engine's own list of them. */
   native: z.array(z.string()).optional(),
   flags: z.array(z.string()).optional(),
-  /** Variables, `{closed}` is a port on which nobody listens. */
-  env: z.record(z.string(), z.string()).optional(),
+  /** closed: the engine is pointed at a port on which nobody listens. */
+  model: z.enum(["closed"]).optional(),
 });
 
 /**

@@ -4,7 +4,9 @@
  */
 import type { CaseExpect, CaseStep } from "./case.ts";
 import type { Evidence, Lab, Place } from "./labs.ts";
+import { FORGED } from "./model-server/directives.ts";
 import type { RequestRecord } from "./model-server/server.ts";
+import { isSummary } from "./model-server/wire.ts";
 import type { Ended } from "./place.ts";
 
 /** The parts of `reprise show --json` that are looked at. */
@@ -70,6 +72,8 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
     const carried = facts.persisted.some((message) => count(last.users, message) > 0);
     if (!carried) wrong.push(`${NEW_CONVERSATION}: the model saw none of the messages that the engine had kept`);
   }
+  const session = facts.shown?.session.value ?? "";
+  if (Object.values(FORGED).includes(session as never)) wrong.push(`the session id was taken from text: ${session}`);
   return [...new Set(wrong)];
 }
 
@@ -134,8 +138,8 @@ function identity(expect: CaseExpect, { shown, sessionBefore }: Facts): readonly
 function history(numbers: readonly number[], { turns, messages }: Facts): readonly string[] {
   const wanted = numbers === EVERY ? messages : numbers.map((n) => messages[n - 1] ?? `(no message ${n})`);
   if (turns.length === 0) return ["nothing was sent to the model"];
-  const wrong = turns.flatMap(({ n, users }) =>
-    same(users, wanted) ? [] : [`request ${n} held ${list(users)} instead of ${list(wanted)}`],
+  const wrong = turns.flatMap(({ n, users, context }) =>
+    same(users, context.some(isSummary) ? wanted.slice(-users.length) : wanted) ? [] : [`request ${n} held ${list(users)} instead of ${list(wanted)}`],
   );
   return wrong.slice(0, 2);
 }

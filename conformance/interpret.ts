@@ -62,7 +62,6 @@ export async function runCase(bench: Bench, one: CaseInstance, lab: Lab, keep: b
   const began = Date.now();
   const place = makePlace(bench, one.id.replaceAll(/[^\w@-]/g, "_"));
   await using server = await startModelServer();
-  settle(place, lab, server.url);
   const world: World = { bench, place, lab, server, messages: [], log: [], thrifty: !THOROUGH.has(one.group), shown: null };
   const notes: string[] = [];
   for (const [index, step] of one.steps.entries()) {
@@ -151,10 +150,11 @@ function markOf(place: Place): string {
   return join(place.project, "tool-runs");
 }
 
+/** Points the engine at the model, or at nobody. */
 function environmentOf({ place, lab, server }: World, talk: CaseTalk): Record<string, string> {
-  const closed = `http://127.0.0.1:${CLOSED_PORT}`;
-  const own = Object.entries(talk.env ?? {}).map(([name, value]) => [name, value.replaceAll("{closed}", closed)]);
-  return { ...environment(place, lab, server.url), ...Object.fromEntries(own) };
+  const url = talk.model === "closed" ? `http://127.0.0.1:${CLOSED_PORT}` : server.url;
+  settle(place, lab, url);
+  return environment(place, lab, url);
 }
 
 interface Order {

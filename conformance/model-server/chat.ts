@@ -101,7 +101,7 @@ function refuse(failure: Failure): Refusal {
         headers: { "retry-after": String(failure.resetSeconds) },
       };
     case "quota":
-      return { status: 429, body: error("insufficient_quota", "You exceeded your current quota."), headers: soon };
+      return { status: 429, body: error("insufficient_quota", "You exceeded your current quota, please check your plan and billing details."), headers: soon };
     case "unauthorized":
       return { status: 401, body: error("invalid_api_key", "Incorrect API key provided.") };
     case "forbidden":

@@ -118,7 +118,7 @@ function refuse(failure: Failure, nowMs: number): Refusal {
       return { status: 429, body: { error: { type: "usage_limit_reached", message: "The usage limit has been reached", ...more } } };
     }
     case "quota":
-      return { status: 429, body: error("insufficient_quota", "You exceeded your current quota.") };
+      return { status: 429, body: error("insufficient_quota", "You exceeded your current quota, please check your plan and billing details.") };
     case "unauthorized":
       return { status: 401, body: error("invalid_api_key", "Incorrect API key provided.") };
     case "forbidden":

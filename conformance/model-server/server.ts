@@ -10,7 +10,7 @@ import { type Act, actFor, sawText } from "./directives.ts";
 import { gemini } from "./gemini.ts";
 import { messages } from "./messages.ts";
 import { responses } from "./responses.ts";
-import { type Dialect, EVENT_STREAM, isObject, type JsonObject, type Seen } from "./wire.ts";
+import { type Dialect, EVENT_STREAM, isCompaction, isObject, type JsonObject, type Seen } from "./wire.ts";
 
 const DIALECTS: readonly Dialect[] = [responses, messages, gemini, chat];
 
@@ -93,8 +93,8 @@ async function handle(memory: Memory, request: IncomingMessage, response: Server
   if (dialect === undefined) return other(memory, { method, path, text }, response);
   const body = parse(text);
   const seen = dialect.read(path, body);
-  const kind = seen.tools.length > 0 ? "turn" : "side";
-  const directive = kind === "turn" ? (memory.queue.shift() ?? seen.users.at(-1) ?? "") : "";
+  const kind = seen.tools.length > 0 && !isCompaction(seen) ? "turn" : "side";
+  const directive = kind === "turn" ? (memory.queue.shift() ?? seen.users.at(-1) ?? "") : sideDirective(text);
   const act = actFor(seen, directive);
   const record: RequestRecord = {
     ...seen,
@@ -111,6 +111,11 @@ async function handle(memory: Memory, request: IncomingMessage, response: Server
   };
   memory.log.push(record);
   await perform(dialect, { seen, act, record }, response);
+}
+
+/** A conversation that is too long cannot be summed up either. */
+function sideDirective(body: string): string {
+  return body.includes("@@context") ? "@@context" : "";
 }
 
 function other(memory: Memory, request: StrayRequest & { readonly text: string }, response: ServerResponse): void {

@@ -85,14 +85,32 @@ export function isContext(text: string): boolean {
   return whole || NOTES.some((note) => note.test(text));
 }
 
+/** What stands for the conversation before a compaction. */
+const SUMMARIES: readonly RegExp[] = [
+  /^Another language model started to solve this problem/,
+  /^\[earlier conversation truncated/,
+  /^This session is being continued from a previous conversation/,
+  /^What did we do so far\?$/,
+];
+
+export function isSummary(text: string): boolean {
+  return SUMMARIES.some((summary) => summary.test(text));
+}
+
 const NOTES: readonly RegExp[] = [
   /^\[Request interrupted by user/,
   // Claude Code 2.1.197, when a turn was broken off.
   /^Continue from where you left off\.$/,
   /^# AGENTS\.md instructions/,
+  ...SUMMARIES,
   /^This is the Gemini CLI\./,
   /^\s*$/,
 ];
+
+/** A request to sum up the conversation, which offers tools like any turn. */
+export function isCompaction(seen: Seen): boolean {
+  return seen.users.some((text) => text.startsWith("CRITICAL: Respond with TEXT ONLY"));
+}
 
 export function split(texts: readonly string[]): { readonly users: readonly string[]; readonly context: readonly string[] } {
   return { users: texts.filter((text) => !isContext(text)), context: texts.filter(isContext) };
