@@ -82,6 +82,8 @@ const Step = z.strictObject({
   expect: Expected.optional(),
   /** In place of `expect` for some engines, with the reason. */
   expectFor: z.record(z.string(), z.strictObject({ why: z.string(), expect: Expected })).optional(),
+  /** With `--record`, the attempt becomes this fixture. */
+  record: z.string().optional(),
   deadlineMs: z.number().optional(),
 });
 

@@ -9,6 +9,7 @@ import type { CaseInstance, CaseInterrupt, CaseStep, CaseTalk } from "./case.ts"
 import { check, type Facts, type Shown } from "./checks.ts";
 import type { Lab, Place } from "./labs.ts";
 import { type ModelServer, startModelServer } from "./model-server/server.ts";
+import { record } from "./record.ts";
 import {
   type Bench,
   commandOf,
@@ -58,7 +59,12 @@ export interface World {
   shown: Shown | null;
 }
 
-export async function runCase(bench: Bench, one: CaseInstance, lab: Lab, keep: boolean): Promise<CaseResult> {
+export interface CaseOptions {
+  readonly keep: boolean;
+  readonly record: boolean;
+}
+
+export async function runCase(bench: Bench, one: CaseInstance, lab: Lab, options: CaseOptions): Promise<CaseResult> {
   const began = Date.now();
   const place = makePlace(bench, one.id.replaceAll(/[^\w@-]/g, "_"));
   await using server = await startModelServer();
@@ -67,10 +73,11 @@ export async function runCase(bench: Bench, one: CaseInstance, lab: Lab, keep: b
   for (const [index, step] of one.steps.entries()) {
     const wrong = await runStep(world, step).catch((error: unknown) => [explain(error)]);
     notes.push(...wrong.map((text) => `step ${index + 1}: ${text}`));
+    if (options.record && step.record !== undefined && world.shown !== null) record(step.record, lab, place, world.shown);
     if (wrong.length > 0) break;
   }
   notes.push(...(await leftovers(place)));
-  if (!keep) rmSync(place.root, { recursive: true, force: true, maxRetries: 5 });
+  if (!options.keep) rmSync(place.root, { recursive: true, force: true, maxRetries: 5 });
   const verdict = notes.length === 0 ? "passed" : "failed";
   const log = verdict === "failed" ? [...world.log, sentTo(server)].join("\n") : "";
   const { id, name, group } = one;
@@ -183,7 +190,7 @@ async function launch(world: World, order: Order): Promise<Ended> {
 
 function commandLine(world: World, { step, talk, message }: Order): { args: readonly string[]; stdin: string | null } {
   const via = talk.via ?? "argument";
-  const flags = [...(talk.flags ?? []), "--json"];
+  const flags = [...(talk.flags ?? []).map((flag) => flag.replace("{idle}", world.lab.idle)), "--json"];
   if (via === "stdin") flags.push("--stdin");
   if (via === "file") {
     const file = join(world.place.root, "message.txt");

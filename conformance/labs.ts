@@ -31,6 +31,12 @@ export interface Lab {
   /** The engine's name in Reprise. */
   readonly engine: string;
   readonly version: string;
+  /** What the names of recorded fixtures begin with. */
+  readonly fixtures: string;
+  /** The id that stands in fixtures for every session. */
+  readonly sample: string;
+  /** Longer than the engine ever needs from its start to its first request, on a busy machine. */
+  readonly idle: string;
   /** The program, relative to the folder of the installed packages. */
   readonly program: string;
   /** The model of every case that names none. */
@@ -54,7 +60,7 @@ export interface Lab {
 }
 
 const MODULES = fileURLToPath(new URL("./engines/node_modules/", import.meta.url));
-const KEY = "conformance-dummy-key-0123456789";
+export const KEY = "conformance-dummy-key-0123456789";
 
 export function programOf(lab: Lab): string {
   return join(MODULES, lab.program);
@@ -77,6 +83,9 @@ const codex: Lab = {
   id: "codex",
   engine: "codex",
   version: "0.166.0",
+  fixtures: "lab-",
+  sample: "01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0",
+  idle: "6s",
   program: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
   native: [],
   flags: [],
@@ -128,6 +137,9 @@ function claude(id: string, version: string, program: string): Lab {
     id,
     engine: "claude",
     version,
+    fixtures: id === "claude" ? "lab-" : "lab-v197-",
+    sample: "48523434-5870-47de-9a81-323ac06cb7a6",
+    idle: "6s",
     program,
     native: [],
     flags: [],
@@ -174,6 +186,9 @@ const gemini: Lab = {
   id: "gemini",
   engine: "gemini",
   version: "0.61.0",
+  fixtures: "lab-",
+  sample: "bd8c364_-65e9-4fe7-ad3f-e42079dcb246",
+  idle: "12s",
   program: "@google/gemini-cli/bundle/gemini.js",
   native: ["-m", "gemini-2.5-flash"],
   flags: ["--trust-cwd"],
@@ -207,6 +222,9 @@ const opencode: Lab = {
   id: "opencode",
   engine: "opencode",
   version: "1.18.33",
+  fixtures: "lab-",
+  sample: "ses_e22d9232bffeeGCHNmGWFLaPTI",
+  idle: "20s",
   program: "opencode-linux-x64-baseline/bin/opencode",
   native: [],
   flags: [],

@@ -15,10 +15,11 @@ import { type Lab, LABS } from "./labs.ts";
 import { type Bench, commandOf, makeBench, processesOf } from "./place.ts";
 import { closingLine, countResults, markdown, type Report, table } from "./report.ts";
 
-const USAGE = `usage: npm run conformance -- [--engine NAME]… [--group NAME]… [--case TEXT]… [--jobs N] [--keep] [--verbose]
+const USAGE = `usage: npm run conformance -- [--engine NAME]… [--group NAME]… [--case TEXT]… [--jobs N] [--keep] [--record] [--verbose]
   --engine   ${LABS.map(({ id }) => id).join(", ")}
   --case     cases whose id (name@engine) holds this text
-  --keep     leave the folders of the cases and say where they are`;
+  --keep     leave the folders of the cases and say where they are
+  --record   renew the fixtures of the engines (src/engines/*.fixtures/lab-*) from what the engines print`;
 
 const { values: flags } = parseArgs({
   options: {
@@ -26,6 +27,7 @@ const { values: flags } = parseArgs({
     group: { type: "string", multiple: true },
     case: { type: "string", multiple: true },
     jobs: { type: "string", default: "2" },
+    record: { type: "boolean", default: false },
     keep: { type: "boolean", default: false },
     verbose: { type: "boolean", default: false },
     help: { type: "boolean", default: false },
@@ -103,7 +105,7 @@ async function runOne(bench: Bench, one: CaseInstance, problem: string | null): 
   if (one.skipped !== null) return { ...nothing, verdict: "skipped", notes: [one.skipped] };
   // An engine that was not installed proves nothing; that is a failure, not an excuse.
   if (problem !== null) return { ...nothing, verdict: "failed", notes: [problem] };
-  return runCase(bench, one, labNamed(labId), flags.keep);
+  return runCase(bench, one, labNamed(labId), flags);
 }
 
 function labNamed(id: string): Lab {

@@ -17,6 +17,7 @@ const PATTERNS: readonly TroublePattern[] = [
   ["session_lost", /^no conversation found/i],
   ["auth", /not logged in|authentication_failed|failed to authenticate/i],
   ["quota", /billing_error/],
+  ["network", /unable to connect|ConnectionRefused/i],
   ["usage", /^error: --|issue with the selected model/i],
 ];
 
