@@ -1,9 +1,12 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
 /** `unit` runs on the source; `e2e` runs the built CLI (`npm run build` first) with a deadline of its own. */
 export default defineConfig({
   test: {
     pool: "forks",
+    // Tests wait for processes more than they compute: on two cores one worker leaves half of the time unused.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     projects: [
       {
         test: {
