@@ -1,10 +1,85 @@
 /** What a case can do to an engine's files and processes between two attempts. */
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import type { World } from "./interpret.ts";
+import { programOf } from "./labs.ts";
+import { environment, processesOf, run, signal, until } from "./place.ts";
 
-const ACTS: Readonly<Record<string, (world: World) => Promise<void> | void>> = {};
+const DEADLINE_MS = 60_000;
+
+type Act = (world: World) => Promise<void> | void;
+
+const ACTS: Readonly<Record<string, Act>> = {
+  /** The engine's own copy of this conversation is gone. */
+  "delete-session": ({ lab, place, shown }) => {
+    const files = sessionFiles({ lab, place, shown });
+    for (const file of files ?? lab.storeFiles(place)) rmSync(file, { recursive: true });
+  },
+  /** Everything the engine keeps is gone; the settings are written again before the next step. */
+  "wipe-home": ({ lab, place }) => rmSync(lab.engineHome(place), { recursive: true }),
+  /** The last line was never finished. */
+  "tear-session": (world) => {
+    for (const file of sessionFiles(world) ?? []) writeFileSync(file, readFileSync(file).subarray(0, -7));
+  },
+  "garble-session": (world) => {
+    for (const file of sessionFiles(world) ?? []) writeFileSync(file, "no JSON at all\n\u0000\u0001\n");
+  },
+  "remove-project": ({ place }) => renameSync(place.project, `${place.project}-away`),
+  "return-project": ({ place }) => renameSync(`${place.project}-away`, place.project),
+  "archive-session": (world) => native(world, ["archive", sessionOf(world)]),
+  "unarchive-session": (world) => native(world, ["unarchive", sessionOf(world)]),
+  /** A process that Reprise did not start continues the conversation and is kept busy by the model. */
+  "hold-outside": async (world) => {
+    const args = world.lab.resumeByHand(sessionOf(world));
+    const message = "Somebody else is at it. @@slow:60000";
+    const env = environment(world.place, world.lab, world.server.url);
+    run(programOf(world.lab), args, { cwd: world.place.project, env, stdin: message });
+    await streaming(world, message);
+  },
+  /** Reprise itself continues the conversation, and is still at it. */
+  "hold-inside": async (world) => {
+    const message = "This takes a while. @@slow:60000";
+    const env = environment(world.place, world.lab, world.server.url);
+    const args = [world.bench.cli, "resume", "--json", world.shown?.handle ?? "", message];
+    run(process.execPath, args, { cwd: world.place.project, env, stdin: null });
+    await streaming(world, message);
+  },
+  "end-holders": async ({ place }) => {
+    for (const pid of processesOf(place.root)) signal(pid, "SIGTERM");
+    await until("the holders are gone", () => processesOf(place.root).length === 0, DEADLINE_MS);
+  },
+};
 
 export async function act(world: World, name: string): Promise<void> {
   const found = ACTS[name];
   if (found === undefined) throw new Error(`no such act: ${name}; there are ${Object.keys(ACTS).join(", ")}`);
   await found(world);
+}
+
+/** Waits until the model has begun to answer, and the engine has written the message down. */
+async function streaming(world: World, message: string): Promise<void> {
+  world.messages.push(message);
+  const isSaid = () =>
+    world.server.requests.some((one) => one.users.at(-1) === message && one.state === "streaming");
+  await until("the model answers the holder", isSaid, DEADLINE_MS);
+}
+
+function sessionOf({ shown }: Pick<World, "shown">): string {
+  const session = shown?.session.value ?? null;
+  if (session === null) throw new Error("the run has no session yet");
+  return session;
+}
+
+/** Null: the engine keeps all conversations in one database. */
+function sessionFiles(world: Pick<World, "lab" | "place" | "shown">): readonly string[] | null {
+  const files = world.lab.sessionFiles(world.place, sessionOf(world));
+  if (files?.length === 0 || files?.some((file) => !existsSync(file)) === true) {
+    throw new Error("the engine has no file of this session");
+  }
+  return files;
+}
+
+async function native(world: World, args: readonly string[]): Promise<void> {
+  const env = environment(world.place, world.lab, world.server.url);
+  const ended = await run(programOf(world.lab), args, { cwd: world.place.project, env, stdin: null }).ended;
+  if (ended.code !== 0) throw new Error(`${args.join(" ")}: ${ended.stderr}`);
 }

@@ -56,6 +56,10 @@ const Talk = z.strictObject({
   /** Native options; `{options}` and `{tools}` stand for the engine's own list of them. */
   native: z.array(z.string()).optional(),
   flags: z.array(z.string()).optional(),
+  /** Where Reprise is called: in the project, or in another folder. */
+  from: z.enum(["project", "extra"]).optional(),
+  /** The HOME of this step is another one. */
+  home: z.enum(["other"]).optional(),
   /** closed: the engine is pointed at a port on which nobody listens. */
   model: z.enum(["closed"]).optional(),
 });
@@ -118,13 +122,17 @@ export interface CaseInstance {
 
 export function loadCases(labs: readonly string[]): readonly CaseInstance[] {
   const folder = new URL("./cases/", import.meta.url);
-  const files = readdirSync(folder).filter((name) => name.endsWith(".json")).sort();
+  const files = readdirSync(folder)
+    .filter((name) => name.endsWith(".json"))
+    .sort();
   const instances = files.flatMap((file) => {
     const written = Varied.array().parse(JSON.parse(readFileSync(new URL(file, folder), "utf8")));
     return written.flatMap(expand).flatMap((one) => {
       const parsed = Case.safeParse(one);
       if (parsed.success) return instancesOf(parsed.data, labs);
-      throw new Error(`conformance/cases/${file}: ${JSON.stringify(one["name"])}: ${z.prettifyError(parsed.error)}`);
+      throw new Error(
+        `conformance/cases/${file}: ${JSON.stringify(one["name"])}: ${z.prettifyError(parsed.error)}`,
+      );
     });
   });
   const seen = new Set<string>();

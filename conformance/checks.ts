@@ -22,8 +22,15 @@ export interface Shown {
 export interface ShownAttempt {
   readonly n: number;
   readonly kind: string;
-  readonly outcome: { readonly result: string; readonly trouble?: { readonly kind: string; readonly resetsAt?: string } } | null;
-  readonly receipt: { readonly verified: string; readonly asked: string; readonly restoredFromEscrow: boolean } | null;
+  readonly outcome: {
+    readonly result: string;
+    readonly trouble?: { readonly kind: string; readonly resetsAt?: string };
+  } | null;
+  readonly receipt: {
+    readonly verified: string;
+    readonly asked: string;
+    readonly restoredFromEscrow: boolean;
+  } | null;
 }
 
 export interface Facts {
@@ -64,16 +71,24 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
   const wrong: string[] = [];
   for (const turn of facts.turns) {
     for (const message of new Set(facts.messages)) {
-      if (count(turn.users, message) > count(facts.messages, message)) wrong.push(`${DUPLICATE}: ${quoted(message)}`);
+      if (count(turn.users, message) > count(facts.messages, message))
+        wrong.push(`${DUPLICATE}: ${quoted(message)}`);
     }
   }
   const last = facts.turns.at(-1);
-  if (step.resume !== undefined && facts.ended.code === 0 && last !== undefined && facts.persisted.length > 0) {
+  if (
+    step.resume !== undefined &&
+    facts.ended.code === 0 &&
+    last !== undefined &&
+    facts.persisted.length > 0
+  ) {
     const carried = facts.persisted.some((message) => count(last.users, message) > 0);
-    if (!carried) wrong.push(`${NEW_CONVERSATION}: the model saw none of the messages that the engine had kept`);
+    if (!carried)
+      wrong.push(`${NEW_CONVERSATION}: the model saw none of the messages that the engine had kept`);
   }
   const session = facts.shown?.session.value ?? "";
-  if (Object.values(FORGED).includes(session as never)) wrong.push(`the session id was taken from text: ${session}`);
+  if (Object.values(FORGED).includes(session as never))
+    wrong.push(`the session id was taken from text: ${session}`);
   return [...new Set(wrong)];
 }
 
@@ -126,10 +141,13 @@ function identity(expect: CaseExpect, { shown, sessionBefore }: Facts): readonly
   if (expect.verified !== undefined) {
     const verified = ["engine_reported", "store_confirmed"].includes(attempt?.receipt?.verified ?? "");
     wrong.push(...differs("proved by the receipt", expect.verified, verified));
-    if (expect.verified && attempt?.receipt?.asked !== sessionBefore) wrong.push("the receipt is of another session");
+    if (expect.verified && attempt?.receipt?.asked !== sessionBefore)
+      wrong.push("the receipt is of another session");
   }
   if (expect.restored !== undefined) {
-    wrong.push(...differs("restored from escrow", expect.restored, attempt?.receipt?.restoredFromEscrow ?? false));
+    wrong.push(
+      ...differs("restored from escrow", expect.restored, attempt?.receipt?.restoredFromEscrow ?? false),
+    );
   }
   return wrong;
 }
@@ -139,7 +157,9 @@ function history(numbers: readonly number[], { turns, messages }: Facts): readon
   const wanted = numbers === EVERY ? messages : numbers.map((n) => messages[n - 1] ?? `(no message ${n})`);
   if (turns.length === 0) return ["nothing was sent to the model"];
   const wrong = turns.flatMap(({ n, users, context }) =>
-    same(users, context.some(isSummary) ? wanted.slice(-users.length) : wanted) ? [] : [`request ${n} held ${list(users)} instead of ${list(wanted)}`],
+    same(users, context.some(isSummary) ? wanted.slice(-users.length) : wanted)
+      ? []
+      : [`request ${n} held ${list(users)} instead of ${list(wanted)}`],
   );
   return wrong.slice(0, 2);
 }
@@ -151,7 +171,8 @@ function history(numbers: readonly number[], { turns, messages }: Facts): readon
 function continues(facts: Facts): readonly string[] {
   const { turns, messages, persisted, ended, fault } = facts;
   const refused = ended.code === 3 && ["session_lost", "session_unknown"].includes(fault ?? "");
-  if (refused && persisted.length === 0) return turns.length === 0 ? [] : ["it was refused, but the model was asked"];
+  if (refused && persisted.length === 0)
+    return turns.length === 0 ? [] : ["it was refused, but the model was asked"];
   const first = turns[0];
   const wrong = [
     ...differs("exit", 0, ended.code),
@@ -174,27 +195,40 @@ function sent(expect: CaseExpect, { turns, messages }: Facts): readonly string[]
   if (expect.sent === "message" && !turns.some(({ users }) => users.includes(messages.at(-1) ?? ""))) {
     wrong.push("the message did not reach the model");
   }
-  if (expect.assistants !== undefined) wrong.push(...differs("answers in the history", expect.assistants, turns[0]?.assistants ?? null));
+  if (expect.assistants !== undefined)
+    wrong.push(...differs("answers in the history", expect.assistants, turns[0]?.assistants ?? null));
   return wrong;
 }
 
 function printed(expect: CaseExpect, { ended }: Facts): readonly string[] {
   const all = ended.stdout + ended.stderr;
   const wrong: string[] = [];
-  if (expect.answer !== undefined && !ended.stdout.includes(expect.answer)) wrong.push(`stdout lacks ${quoted(expect.answer)}`);
-  if (expect.stderr !== undefined && !ended.stderr.includes(expect.stderr)) wrong.push(`stderr lacks ${quoted(expect.stderr)}`);
-  if (expect.printsNo !== undefined && all.includes(expect.printsNo)) wrong.push(`it printed ${quoted(expect.printsNo)}`);
+  if (expect.answer !== undefined && !ended.stdout.includes(expect.answer))
+    wrong.push(`stdout lacks ${quoted(expect.answer)}`);
+  if (expect.stderr !== undefined && !ended.stderr.includes(expect.stderr))
+    wrong.push(`stderr lacks ${quoted(expect.stderr)}`);
+  if (expect.printsNo !== undefined && all.includes(expect.printsNo))
+    wrong.push(`it printed ${quoted(expect.printsNo)}`);
   return wrong;
 }
 
-function inForce(evidence: readonly Evidence[], { turns, stdoutLog }: Facts, place: Place): readonly string[] {
+function inForce(
+  evidence: readonly Evidence[],
+  { turns, stdoutLog }: Facts,
+  place: Place,
+): readonly string[] {
   const [turn] = turns;
   if (turn === undefined) return ["nothing was sent to the model, so no option is proved"];
-  const fill = (text: string) => text.replaceAll(/\{(extra|project)\}/g, (_, key: "extra" | "project") => place[key]);
+  const fill = (text: string) =>
+    text.replaceAll(/\{(extra|project)\}/g, (_, key: "extra" | "project") => place[key]);
   return evidence.flatMap(({ what, in: where, has, lacks }) => {
-    const text = { model: turn.model, tools: turn.tools.join("\n"), body: turn.body, stdout: stdoutLog }[where];
-    if (has !== undefined && !text.includes(fill(has))) return [`option not in force: ${what} (no ${fill(has)} in the ${where})`];
-    if (lacks !== undefined && text.includes(fill(lacks))) return [`option not in force: ${what} (${fill(lacks)} in the ${where})`];
+    const text = { model: turn.model, tools: turn.tools.join("\n"), body: turn.body, stdout: stdoutLog }[
+      where
+    ];
+    if (has !== undefined && !text.includes(fill(has)))
+      return [`option not in force: ${what} (no ${fill(has)} in the ${where})`];
+    if (lacks !== undefined && text.includes(fill(lacks)))
+      return [`option not in force: ${what} (${fill(lacks)} in the ${where})`];
     return [];
   });
 }
@@ -204,7 +238,11 @@ type Wanted = string | number | boolean | null | readonly (string | number)[] | 
 function differs(what: string, wanted: Wanted, found: string | number | boolean | null): readonly string[] {
   if (wanted === undefined) return [];
   const holds = Array.isArray(wanted) ? wanted.includes(found) : wanted === found;
-  return holds ? [] : [`${what}: ${String(found)} instead of ${Array.isArray(wanted) ? wanted.join(" or ") : String(wanted)}`];
+  return holds
+    ? []
+    : [
+        `${what}: ${String(found)} instead of ${Array.isArray(wanted) ? wanted.join(" or ") : String(wanted)}`,
+      ];
 }
 
 function count(all: readonly string[], one: string): number {

@@ -11,7 +11,9 @@ const FOLDER = fileURLToPath(new URL("./engines/", import.meta.url));
 const STAMP = join(FOLDER, "node_modules", ".installed-from");
 
 export function installEngines(say: (text: string) => void): void {
-  const lock = createHash("sha256").update(readFileSync(join(FOLDER, "package-lock.json"))).digest("hex");
+  const lock = createHash("sha256")
+    .update(readFileSync(join(FOLDER, "package-lock.json")))
+    .digest("hex");
   if (existsSync(STAMP) && readFileSync(STAMP, "utf8") === lock) return;
   say("installing the pinned engines, about 1.3 GB …");
   // The programs are run by the path of their native binaries, so nothing of what the install scripts link is needed.
@@ -25,9 +27,16 @@ export function installEngines(say: (text: string) => void): void {
 }
 
 /** What the program says of its own version, or what stands in the way. */
-export function versionOf(lab: Lab, root: string): { readonly version: string | null; readonly problem: string | null } {
+export function versionOf(
+  lab: Lab,
+  root: string,
+): { readonly version: string | null; readonly problem: string | null } {
   const program = programOf(lab);
-  if (!existsSync(program)) return { version: null, problem: `not installed: there is no package of it for ${process.platform}-${process.arch}` };
+  if (!existsSync(program))
+    return {
+      version: null,
+      problem: `not installed: there is no package of it for ${process.platform}-${process.arch}`,
+    };
   const env = { PATH: process.env["PATH"] ?? "", HOME: root, TMPDIR: root };
   const result = spawnSync(program, ["--version"], { env, encoding: "utf8", timeout: 60_000 });
   const version = /\d+\.\d+\.\d+[\w.+-]*/.exec(result.stdout ?? "")?.[0] ?? null;

@@ -2,7 +2,7 @@
  * Runs one case: start, resume, interrupt, tamper, and holds each step against what it expects. Knows no engine: what
  * differs comes from the lab, what happens from the case.
  */
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { act } from "./acts.ts";
 import type { CaseInstance, CaseInterrupt, CaseStep, CaseTalk } from "./case.ts";
@@ -64,24 +64,66 @@ export interface CaseOptions {
   readonly record: boolean;
 }
 
-export async function runCase(bench: Bench, one: CaseInstance, lab: Lab, options: CaseOptions): Promise<CaseResult> {
+export async function runCase(
+  bench: Bench,
+  one: CaseInstance,
+  lab: Lab,
+  options: CaseOptions,
+): Promise<CaseResult> {
   const began = Date.now();
   const place = makePlace(bench, one.id.replaceAll(/[^\w@-]/g, "_"));
+  seedVersions(place, lab);
   await using server = await startModelServer();
-  const world: World = { bench, place, lab, server, messages: [], log: [], thrifty: !THOROUGH.has(one.group), shown: null };
+  const world: World = {
+    bench,
+    place,
+    lab,
+    server,
+    messages: [],
+    log: [],
+    thrifty: !THOROUGH.has(one.group),
+    shown: null,
+  };
   const notes: string[] = [];
   for (const [index, step] of one.steps.entries()) {
     const wrong = await runStep(world, step).catch((error: unknown) => [explain(error)]);
     notes.push(...wrong.map((text) => `step ${index + 1}: ${text}`));
-    if (options.record && step.record !== undefined && world.shown !== null) record(step.record, lab, place, world.shown);
+    if (options.record && step.record !== undefined && world.shown !== null)
+      record(step.record, lab, place, world.shown);
     if (wrong.length > 0) break;
   }
   notes.push(...(await leftovers(place)));
+  keepVersions(place, lab);
   if (!options.keep) rmSync(place.root, { recursive: true, force: true, maxRetries: 5 });
   const verdict = notes.length === 0 ? "passed" : "failed";
   const log = verdict === "failed" ? [...world.log, sentTo(server)].join("\n") : "";
   const { id, name, group } = one;
-  return { id, name, group, lab: lab.id, verdict, notes, ms: Date.now() - began, log, requests: server.requests.length };
+  return {
+    id,
+    name,
+    group,
+    lab: lab.id,
+    verdict,
+    notes,
+    ms: Date.now() - began,
+    log,
+    requests: server.requests.length,
+  };
+}
+
+/** What `--version` says is asked once an engine, not once a case: starting some of them takes as long as a turn. */
+const versions = new Map<string, string>();
+
+function keepVersions(place: Place, lab: Lab): void {
+  const file = join(place.state, "versions.json");
+  if (!versions.has(lab.id) && existsSync(file)) versions.set(lab.id, readFileSync(file, "utf8"));
+}
+
+function seedVersions(place: Place, lab: Lab): void {
+  const known = versions.get(lab.id);
+  if (known === undefined) return;
+  mkdirSync(place.state, { mode: 0o700 });
+  writeFileSync(join(place.state, "versions.json"), known, { mode: 0o600 });
 }
 
 function explain(error: unknown): string {
@@ -91,13 +133,20 @@ function explain(error: unknown): string {
 
 function sentTo(server: ModelServer): string {
   return server.requests
-    .map((one) => `  model saw ${one.n} ${one.kind} ${one.model} users=${JSON.stringify(one.users).slice(0, 300)} ${one.act} ${one.state}`)
+    .map(
+      (one) =>
+        `  model saw ${one.n} ${one.kind} ${one.model} users=${JSON.stringify(one.users).slice(0, 300)} ${one.act} ${one.state}`,
+    )
     .join("\n");
 }
 
 async function leftovers(place: Place): Promise<readonly string[]> {
   try {
-    await until("every process of the case is gone", () => processesOf(place.root).length === 0, LEFTOVER_DEADLINE_MS);
+    await until(
+      "every process of the case is gone",
+      () => processesOf(place.root).length === 0,
+      LEFTOVER_DEADLINE_MS,
+    );
     return [];
   } catch {
     const left = processesOf(place.root);
@@ -122,7 +171,10 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
   const env = environmentOf(world, talk);
   const ended = await launch(world, { step, talk, message, env });
   world.log.push(`  exit ${ended.code ?? ended.signal}\n${tail(ended.stdout)}\n${tail(ended.stderr)}`);
-  world.shown = await show(world, env);
+  world.shown = await show(
+    world,
+    talk.home === "other" ? environment(world.place, world.lab, world.server.url) : env,
+  );
   const facts: Facts = {
     ended,
     shown: world.shown,
@@ -136,9 +188,9 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
   return check(step, facts, world.lab, world.place);
 }
 
-function messageOf({ place }: World, talk: CaseTalk, interrupt: CaseInterrupt | undefined): string | null {
+function messageOf({ place }: World, talk: CaseTalk, cut: CaseInterrupt | undefined): string | null {
   if (talk.message === null) return null;
-  const hold = interrupt === undefined ? "" : HOLD[interrupt.at];
+  const hold = cut === undefined ? "" : HOLD[cut.at];
   return talk.message.replaceAll("{hold}", hold).replaceAll("{mark}", markOf(place));
 }
 
@@ -160,8 +212,9 @@ function markOf(place: Place): string {
 /** Points the engine at the model, or at nobody. */
 function environmentOf({ place, lab, server }: World, talk: CaseTalk): Record<string, string> {
   const url = talk.model === "closed" ? `http://127.0.0.1:${CLOSED_PORT}` : server.url;
-  settle(place, lab, url);
-  return environment(place, lab, url);
+  const at = talk.home === "other" ? { ...place, home: place.extra } : place;
+  settle(at, lab, url);
+  return environment(at, lab, url);
 }
 
 interface Order {
@@ -176,7 +229,12 @@ async function launch(world: World, order: Order): Promise<Ended> {
   const deadline = step.deadlineMs ?? STEP_DEADLINE_MS;
   const { args, stdin } = commandLine(world, order);
   world.log.push(`$ reprise ${args.map((word) => JSON.stringify(word)).join(" ")}`);
-  const running = run(process.execPath, [world.bench.cli, ...args], { cwd: world.place.project, env: order.env, stdin });
+  const cwd = world.place[order.talk.from ?? "project"];
+  const running = run(process.execPath, [world.bench.cli, ...args], {
+    cwd,
+    env: order.env,
+    stdin,
+  });
   try {
     if (step.interrupt !== undefined) await interrupt(world, step.interrupt, running);
     return await within(running.ended, deadline, `\`reprise ${args[0] ?? ""}\` ended`);
@@ -188,7 +246,10 @@ async function launch(world: World, order: Order): Promise<Ended> {
   }
 }
 
-function commandLine(world: World, { step, talk, message }: Order): { args: readonly string[]; stdin: string | null } {
+function commandLine(
+  world: World,
+  { step, talk, message }: Order,
+): { args: readonly string[]; stdin: string | null } {
   const via = talk.via ?? "argument";
   const flags = [...(talk.flags ?? []).map((flag) => flag.replace("{idle}", world.lab.idle)), "--json"];
   if (via === "stdin") flags.push("--stdin");
@@ -204,7 +265,10 @@ function commandLine(world: World, { step, talk, message }: Order): { args: read
     const { lab } = world;
     const quick = world.thrifty ? lab.quick : [];
     const model = talk.native?.includes("{options}") === true ? [] : lab.native;
-    return { args: ["start", lab.engine, ...lab.flags, ...quick, ...flags, ...words, "--", ...model, ...native], stdin };
+    return {
+      args: ["start", lab.engine, ...lab.flags, ...quick, ...flags, ...words, "--", ...model, ...native],
+      stdin,
+    };
   }
   const once = native.flatMap((word) => [`--native=${word}`]);
   const handle = world.shown?.handle ?? "0000";
@@ -217,11 +281,20 @@ function nativeWords({ lab, place }: World, word: string): readonly string[] {
   return words.map((one) => one.replaceAll("{extra}", place.extra).replaceAll("{project}", place.project));
 }
 
-async function interrupt(world: World, { who, signal: name, at }: CaseInterrupt, running: Running): Promise<void> {
+async function interrupt(
+  world: World,
+  { who, signal: name, at }: CaseInterrupt,
+  running: Running,
+): Promise<void> {
   const gone = { yes: false };
   void running.ended.then(() => (gone.yes = true));
   await until(`the moment "${at}"`, () => gone.yes || isAt(world, at), STEP_DEADLINE_MS);
-  if (WRITTEN.has(at)) await until("the message is written down", () => gone.yes || isKept(world, world.messages.at(-1) ?? ""), KEPT_MS).catch(() => {});
+  if (WRITTEN.has(at))
+    await until(
+      "the message is written down",
+      () => gone.yes || isKept(world, world.messages.at(-1) ?? ""),
+      KEPT_MS,
+    ).catch(() => {});
   if (gone.yes && at !== "after") throw new Late(`Reprise ended before the moment "${at}"`);
   const agent = attemptOf(world)?.agent?.pid ?? null;
   if (who === "reprise") signal(running.pid, name);
@@ -292,8 +365,12 @@ function runDirectory({ place, shown }: World): string | null {
 async function show(world: World, env: Readonly<Record<string, string>>): Promise<Shown | null> {
   const directory = runDirectory(world);
   if (directory === null) return null;
-  const cwd = world.place.project;
-  const running = run(process.execPath, [world.bench.cli, "show", "--json", directory.slice(-8)], { cwd, env, stdin: null });
+  const cwd = world.place.root;
+  const running = run(process.execPath, [world.bench.cli, "show", "--json", directory.slice(-8)], {
+    cwd,
+    env,
+    stdin: null,
+  });
   const { stdout, stderr } = await within(running.ended, STEP_DEADLINE_MS, "`reprise show` ended");
   try {
     return JSON.parse(stdout) as Shown;

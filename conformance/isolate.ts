@@ -31,7 +31,17 @@ export function enterIsolation(root: string): number | null {
   const files = how.includes("-m");
   const script = `${files ? hideTemporary(root) : ""}ip link set lo up || ifconfig lo up; exec "$@"`;
   const env = { ...process.env, [INSIDE]: files ? "network,files" : "network", CONFORMANCE_ROOT: root };
-  const args = [...how, "--", "sh", "-c", script, "sh", process.execPath, ...process.execArgv, ...process.argv.slice(1)];
+  const args = [
+    ...how,
+    "--",
+    "sh",
+    "-c",
+    script,
+    "sh",
+    process.execPath,
+    ...process.execArgv,
+    ...process.argv.slice(1),
+  ];
   const { status, error } = spawnSync("unshare", args, { stdio: "inherit", env });
   if (error !== undefined) throw error;
   return status ?? 1;
@@ -70,7 +80,9 @@ export interface Surroundings {
 
 export function lookAround(): Surroundings {
   const folders = isolation().files === "own temporary folders" ? [...TEMPORARY, homedir()] : [homedir()];
-  return { entries: new Set(folders.flatMap((folder) => namesIn(folder).map((name) => `${folder}/${name}`))) };
+  return {
+    entries: new Set(folders.flatMap((folder) => namesIn(folder).map((name) => `${folder}/${name}`))),
+  };
 }
 
 function namesIn(folder: string): readonly string[] {
@@ -83,7 +95,9 @@ function namesIn(folder: string): readonly string[] {
 
 /** Traces outside the suite's folder, and any sign of a network beyond loopback. */
 export function traces(before: Surroundings, root: string): readonly string[] {
-  const files = [...lookAround().entries].filter((path) => !before.entries.has(path) && !root.startsWith(path));
+  const files = [...lookAround().entries].filter(
+    (path) => !before.entries.has(path) && !root.startsWith(path),
+  );
   const found = files.map((path) => `a file was left outside the folder of the suite: ${path}`);
   if (!isolation().network.startsWith("own")) return found;
   const names = Object.keys(networkInterfaces()).filter((name) => name !== "lo");

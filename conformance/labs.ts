@@ -55,8 +55,10 @@ export interface Lab {
   storeFiles(place: Place): readonly string[];
   /** Where the engine keeps this conversation; null where it is in a database. */
   sessionFiles(place: Place, session: string): readonly string[] | null;
-  /** The folder that holds all sessions, for wiping it while the settings stay. */
-  sessionsRoot(place: Place): string;
+  /** The folder in which the engine keeps everything; its settings are written again when it was wiped. */
+  engineHome(place: Place): string;
+  /** Arguments that continue a conversation without Reprise, message on stdin; empty where that is not safe to do. */
+  resumeByHand(session: string): readonly string[];
 }
 
 const MODULES = fileURLToPath(new URL("./engines/node_modules/", import.meta.url));
@@ -92,7 +94,16 @@ const codex: Lab = {
   quick: [],
   tools: ["-s", "danger-full-access"],
   options: {
-    native: ["-m", "gpt-other", "-s", "workspace-write", "--add-dir", "{extra}", "-c", 'model_reasoning_effort="high"'],
+    native: [
+      "-m",
+      "gpt-other",
+      "-s",
+      "workspace-write",
+      "--add-dir",
+      "{extra}",
+      "-c",
+      'model_reasoning_effort="high"',
+    ],
     evidence: [
       { what: "model", in: "model", has: "gpt-other" },
       { what: "sandbox", in: "body", has: "workspace-write" },
@@ -129,7 +140,8 @@ plugins = false
   },
   storeFiles: (place) => filesNamed(join(place.home, ".codex", "sessions"), ".jsonl"),
   sessionFiles: (place, session) => filesNamed(join(place.home, ".codex", "sessions"), session),
-  sessionsRoot: (place) => join(place.home, ".codex", "sessions"),
+  engineHome: (place) => join(place.home, ".codex"),
+  resumeByHand: (session) => ["exec", "resume", "--json", session, "-"],
 };
 
 function claude(id: string, version: string, program: string): Lab {
@@ -178,7 +190,8 @@ function claude(id: string, version: string, program: string): Lab {
     },
     storeFiles: (place) => filesNamed(join(place.home, ".claude", "projects"), ".jsonl"),
     sessionFiles: (place, session) => filesNamed(join(place.home, ".claude", "projects"), `${session}.jsonl`),
-    sessionsRoot: (place) => join(place.home, ".claude", "projects"),
+    engineHome: (place) => join(place.home, ".claude"),
+    resumeByHand: (session) => ["-p", "--output-format", "stream-json", "--verbose", "--resume", session],
   };
 }
 
@@ -214,8 +227,10 @@ const gemini: Lab = {
     });
   },
   storeFiles: (place) => filesNamed(join(place.home, ".gemini", "tmp"), ".jsonl"),
-  sessionFiles: (place, session) => filesNamed(join(place.home, ".gemini", "tmp"), `-${session.slice(0, 8)}.jsonl`),
-  sessionsRoot: (place) => join(place.home, ".gemini", "tmp"),
+  sessionFiles: (place, session) =>
+    filesNamed(join(place.home, ".gemini", "tmp"), `-${session.slice(0, 8)}.jsonl`),
+  engineHome: (place) => join(place.home, ".gemini"),
+  resumeByHand: () => [],
 };
 
 const opencode: Lab = {
@@ -263,7 +278,8 @@ const opencode: Lab = {
   },
   storeFiles: (place) => filesNamed(join(place.home, ".local", "share", "opencode"), "opencode.db"),
   sessionFiles: () => null,
-  sessionsRoot: (place) => join(place.home, ".local", "share", "opencode"),
+  engineHome: (place) => join(place.home, ".local", "share", "opencode"),
+  resumeByHand: () => [],
 };
 
 export const LABS: readonly Lab[] = [

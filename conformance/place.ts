@@ -3,7 +3,15 @@
  * belongs to a case when its environment names the case's folder.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Lab, type Place, programOf } from "./labs.ts";
@@ -20,7 +28,8 @@ export interface Bench {
 /** Copies the build aside, so that a new build meanwhile changes nothing, and makes the repository that cases start from. */
 export function makeBench(root: string): Bench {
   const dist = join(ROOT, "dist");
-  if (!existsSync(join(dist, "reprise.js"))) throw new Error("dist/reprise.js is missing: run `npm run build` first");
+  if (!existsSync(join(dist, "reprise.js")))
+    throw new Error("dist/reprise.js is missing: run `npm run build` first");
   cpSync(dist, join(root, "dist"), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(root, "node_modules"));
   const project = join(root, "template");
@@ -28,7 +37,11 @@ export function makeBench(root: string): Bench {
   writeFileSync(join(project, "README.txt"), "A project for an agent to work in.\n");
   const env = { PATH: process.env["PATH"] ?? "", HOME: root, GIT_CONFIG_NOSYSTEM: "1" };
   const identity = ["-c", "user.name=conformance", "-c", "user.email=conformance@localhost"];
-  for (const args of [["init", "-q", "-b", "main"], ["add", "."], [...identity, "commit", "-q", "-m", "start"]]) {
+  for (const args of [
+    ["init", "-q", "-b", "main"],
+    ["add", "."],
+    [...identity, "commit", "-q", "-m", "start"],
+  ]) {
     const result = spawnSync("git", args, { cwd: project, env, encoding: "utf8" });
     if (result.status !== 0) throw new Error(`git ${args.join(" ")}: ${result.stderr}`);
   }
@@ -75,7 +88,10 @@ function proxies(): Record<string, string> {
 export function settle(place: Place, lab: Lab, url: string): void {
   const folder = join(place.home, ".config", "reprise");
   mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, "config.toml"), `[engines.${lab.engine}]\nprogram = ${JSON.stringify(programOf(lab))}\n`);
+  writeFileSync(
+    join(folder, "config.toml"),
+    `[engines.${lab.engine}]\nprogram = ${JSON.stringify(programOf(lab))}\n`,
+  );
   lab.prepare(place, url);
 }
 
@@ -99,7 +115,11 @@ export interface Launch {
 }
 
 export function run(file: string, args: readonly string[], launch: Launch): Running {
-  const child = spawn(file, args, { cwd: launch.cwd, env: { ...launch.env, PWD: launch.cwd }, stdio: [launch.stdin === null ? "ignore" : "pipe", "pipe", "pipe"] });
+  const child = spawn(file, args, {
+    cwd: launch.cwd,
+    env: { ...launch.env, PWD: launch.cwd },
+    stdio: [launch.stdin === null ? "ignore" : "pipe", "pipe", "pipe"],
+  });
   const out: Buffer[] = [];
   const err: Buffer[] = [];
   child.stdout?.on("data", (chunk: Buffer) => out.push(chunk));
@@ -110,8 +130,8 @@ export function run(file: string, args: readonly string[], launch: Launch): Runn
   const ended = new Promise<Ended>((done, failed) => {
     child.once("error", failed);
     // `exit`, not `close`: an agent that outlived Reprise still holds the pipes, and that is the case's business.
-    child.once("exit", (code, signal) => {
-      setTimeout(() => done({ code, signal, stdout: text(out), stderr: text(err) }), 20);
+    child.once("exit", (code, name) => {
+      setTimeout(() => done({ code, signal: name, stdout: text(out), stderr: text(err) }), 20);
     });
   });
   return { child, pid: child.pid ?? -1, ended };
@@ -151,7 +171,11 @@ export function signal(pid: number, name: NodeJS.Signals): void {
 export class Late extends Error {}
 
 /** Polls until the value is there, or says by name what never happened. */
-export async function until<T>(what: string, look: () => T | null | undefined | false, deadlineMs: number): Promise<T> {
+export async function until<T>(
+  what: string,
+  look: () => T | null | undefined | false,
+  deadlineMs: number,
+): Promise<T> {
   const end = Date.now() + deadlineMs;
   for (;;) {
     const value = look();

@@ -17,13 +17,15 @@ const MODULES = fileURLToPath(new URL("./engines/node_modules", import.meta.url)
 
 export function record(name: string, lab: Lab, place: Place, shown: Shown): void {
   const folder = join(shown.runDirectory, "attempts", String(shown.attempts));
-  const read = (file: string) => (existsSync(join(folder, file)) ? readFileSync(join(folder, file), "utf8") : "");
+  const read = (file: string) =>
+    existsSync(join(folder, file)) ? readFileSync(join(folder, file), "utf8") : "";
   const scrub = (text: string) => scrubbed(text, lab, place, shown.session.value);
   const texts = { stdout: scrub(read("stdout.log")), stderr: scrub(read("stderr.log")) };
   const { exit } = JSON.parse(read("meta.json")) as { exit: Exit };
   const target = join(ENGINES, `${lab.engine}.fixtures`);
   mkdirSync(target, { recursive: true });
-  const save = (kind: string, content: string) => writeFileSync(join(target, `${lab.fixtures}${name}.${kind}`), content);
+  const save = (kind: string, content: string) =>
+    writeFileSync(join(target, `${lab.fixtures}${name}.${kind}`), content);
   save("stdout", texts.stdout);
   if (texts.stderr !== "") save("stderr", texts.stderr);
   save("exit.json", `${JSON.stringify(exit)}\n`);
@@ -34,8 +36,13 @@ function understood(lab: Lab, texts: Readonly<Record<Stream, string>>, exit: Exi
   const engine = findEngine(lab.engine);
   if (engine === undefined) throw new Error(`no such engine: ${lab.engine}`);
   const reader = engine.reader(() => NOW);
-  const lines = (text: string) => text.replace(/\n$/, "").split("\n").map((line) => line.replace(/\r$/, ""));
-  const of = (stream: Stream) => (texts[stream] === "" ? [] : lines(texts[stream])).flatMap((line) => reader.line(stream, line));
+  const lines = (text: string) =>
+    text
+      .replace(/\n$/, "")
+      .split("\n")
+      .map((line) => line.replace(/\r$/, ""));
+  const of = (stream: Stream) =>
+    (texts[stream] === "" ? [] : lines(texts[stream])).flatMap((line) => reader.line(stream, line));
   const events = [...of("stdout"), ...of("stderr"), ...reader.end(exit)];
   return { events, explained: engine.explainExit(exit, texts.stderr, NOW) };
 }

@@ -6,7 +6,11 @@ import type { Isolation } from "./isolate.ts";
 
 export interface Report {
   readonly reprise: string;
-  readonly engines: readonly { readonly id: string; readonly version: string | null; readonly problem: string | null }[];
+  readonly engines: readonly {
+    readonly id: string;
+    readonly version: string | null;
+    readonly problem: string | null;
+  }[];
   readonly isolation: Isolation;
   readonly seconds: number;
   readonly requests: number;
@@ -23,11 +27,13 @@ export interface Report {
 }
 
 /** Engines without a program on the registry: their cases run on recorded output, in `src/engines`. */
-const RECORDED = "iFlow is no longer published: its cases run on recorded output (`src/engines/iflow.test.ts`), not here.";
+const RECORDED =
+  "iFlow is no longer published: its cases run on recorded output (`src/engines/iflow.test.ts`), not here.";
 
 export function countResults(results: readonly CaseResult[]): Report["counts"] {
   const of = (verdict: CaseResult["verdict"]) => results.filter((one) => one.verdict === verdict).length;
-  const noting = (text: string) => results.filter(({ notes }) => notes.some((note) => note.includes(text))).length;
+  const noting = (text: string) =>
+    results.filter(({ notes }) => notes.some((note) => note.includes(text))).length;
   return {
     passed: of("passed"),
     failed: of("failed"),
@@ -65,7 +71,8 @@ export function markdown(report: Report): string {
     const why = `${lab}: ${notes[0] ?? ""}`;
     skipped.set(why, [...(skipped.get(why) ?? []), name]);
   }
-  const section = (title: string, lines: readonly string[]) => (lines.length === 0 ? [] : ["", `## ${title}`, "", ...lines]);
+  const section = (title: string, lines: readonly string[]) =>
+    lines.length === 0 ? [] : ["", `## ${title}`, "", ...lines];
   return [
     "# Conformance",
     "",
@@ -77,12 +84,23 @@ export function markdown(report: Report): string {
     `Resumes that became a new conversation unnoticed: ${counts.newConversations}. Messages delivered twice: ${counts.duplicates}.`,
     `Network: ${isolation.network}. Files: ${isolation.files}.`,
     RECORDED,
-    ...section("Failed", failed.map(({ id, notes }) => `- \`${id}\`: ${notes.join("; ").replaceAll("\n", " ").slice(0, 500)}`)),
-    ...section("Traces", report.traces.map((trace) => `- ${trace}`)),
-    ...section("Not applicable", [...skipped].map(([why, names]) => `- ${why} (${[...new Set(names)].join(", ")})`)),
+    ...section(
+      "Failed",
+      failed.map(({ id, notes }) => `- \`${id}\`: ${notes.join("; ").replaceAll("\n", " ").slice(0, 500)}`),
+    ),
+    ...section(
+      "Traces",
+      report.traces.map((trace) => `- ${trace}`),
+    ),
+    ...section(
+      "Not applicable",
+      [...skipped].map(([why, names]) => `- ${why} (${[...new Set(names)].join(", ")})`),
+    ),
     ...section(
       "Engines",
-      report.engines.map(({ id, version, problem }) => `- ${id} ${version ?? ""}${problem === null ? "" : `: ${problem}`}`),
+      report.engines.map(
+        ({ id, version, problem }) => `- ${id} ${version ?? ""}${problem === null ? "" : `: ${problem}`}`,
+      ),
     ),
     "",
   ].join("\n");

@@ -66,12 +66,14 @@ async function main(): Promise<number> {
     counts: countResults(results),
     results,
   };
-  if (!flags.keep && process.env["CONFORMANCE_ROOT"] === undefined) rmSync(root, { recursive: true, force: true });
+  if (!flags.keep && process.env["CONFORMANCE_ROOT"] === undefined)
+    rmSync(root, { recursive: true, force: true });
   return conclude(report);
 }
 
 function chosen(): readonly CaseInstance[] {
-  const fits = (given: readonly string[] | undefined, test: (text: string) => boolean) => given === undefined || given.some(test);
+  const fits = (given: readonly string[] | undefined, test: (text: string) => boolean) =>
+    given === undefined || given.some(test);
   const all = loadCases(LABS.map(({ id }) => id)).filter(
     (one) =>
       fits(flags.engine, (name) => one.lab === name) &&
@@ -82,7 +84,11 @@ function chosen(): readonly CaseInstance[] {
   return all;
 }
 
-async function runAll(bench: Bench, cases: readonly CaseInstance[], problems: ReadonlyMap<string, string | null>): Promise<readonly CaseResult[]> {
+async function runAll(
+  bench: Bench,
+  cases: readonly CaseInstance[],
+  problems: ReadonlyMap<string, string | null>,
+): Promise<readonly CaseResult[]> {
   const waiting = [...cases];
   const results: CaseResult[] = [];
   const worker = async () => {
@@ -130,7 +136,9 @@ function conclude(report: Report): number {
   }
   say(`\n${table(report)}\n`);
   for (const trace of report.traces) say(trace);
-  say(`resumes that became a new conversation unnoticed: ${report.counts.newConversations}; messages delivered twice: ${report.counts.duplicates}`);
+  say(
+    `resumes that became a new conversation unnoticed: ${report.counts.newConversations}; messages delivered twice: ${report.counts.duplicates}`,
+  );
   say(closingLine(report));
   return report.counts.failed > 0 || report.traces.length > 0 ? 1 : 0;
 }

@@ -35,8 +35,12 @@ export const chat: Dialect = {
       assistants: of("assistant").length,
       toolResults: of("tool").length,
       answeredTools: all.slice(lastUser + 1).filter((one) => one["role"] === "tool").length,
-      system: of("system").flatMap((one) => textsIn(one["content"])).join("\n"),
-      tools: objectsIn(body["tools"]).map((tool) => (isObject(tool["function"]) ? textOf(tool["function"]["name"]) : "")),
+      system: of("system")
+        .flatMap((one) => textsIn(one["content"]))
+        .join("\n"),
+      tools: objectsIn(body["tools"]).map((tool) =>
+        isObject(tool["function"]) ? textOf(tool["function"]["name"]) : "",
+      ),
     };
   },
 
@@ -63,14 +67,19 @@ export const chat: Dialect = {
 
   refuse,
   whole: (seen, text) => whole(seen, { role: "assistant", content: text }, "stop"),
-  wholeTool: (seen, command) => whole(seen, { role: "assistant", content: null, tool_calls: [call(command)] }, "tool_calls"),
+  wholeTool: (seen, command) =>
+    whole(seen, { role: "assistant", content: null, tool_calls: [call(command)] }, "tool_calls"),
 };
 
 let counter = 0;
 
 function chunk(response: ServerResponse, seen: Seen, delta: object, reason: string | null = null): void {
   const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: seen.model };
-  sse(response, { ...head, choices: [{ index: 0, delta, finish_reason: reason }], ...(reason === null ? {} : { usage: USAGE }) });
+  sse(response, {
+    ...head,
+    choices: [{ index: 0, delta, finish_reason: reason }],
+    ...(reason === null ? {} : { usage: USAGE }),
+  });
 }
 
 function call(command: string) {
@@ -97,11 +106,21 @@ function refuse(failure: Failure): Refusal {
     case "usage_limit":
       return {
         status: 429,
-        body: error("usage_limit_reached", `Usage limit reached. Try again in ${failure.resetSeconds} seconds.`),
+        body: error(
+          "usage_limit_reached",
+          `Usage limit reached. Try again in ${failure.resetSeconds} seconds.`,
+        ),
         headers: { "retry-after": String(failure.resetSeconds) },
       };
     case "quota":
-      return { status: 429, body: error("insufficient_quota", "You exceeded your current quota, please check your plan and billing details."), headers: soon };
+      return {
+        status: 429,
+        body: error(
+          "insufficient_quota",
+          "You exceeded your current quota, please check your plan and billing details.",
+        ),
+        headers: soon,
+      };
     case "unauthorized":
       return { status: 401, body: error("invalid_api_key", "Incorrect API key provided.") };
     case "forbidden":
@@ -113,7 +132,10 @@ function refuse(failure: Failure): Refusal {
     case "context":
       return {
         status: 400,
-        body: error("context_length_exceeded", "This model's maximum context length is 100000 tokens. However, your messages resulted in 120000 tokens."),
+        body: error(
+          "context_length_exceeded",
+          "This model's maximum context length is 100000 tokens. However, your messages resulted in 120000 tokens.",
+        ),
       };
   }
 }

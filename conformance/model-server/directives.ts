@@ -6,7 +6,12 @@
 import type { Failure, Seen } from "./wire.ts";
 
 export type Act =
-  | { readonly do: "answer"; readonly pieces: readonly string[]; readonly beforeMs: number; readonly gapMs: number }
+  | {
+      readonly do: "answer";
+      readonly pieces: readonly string[];
+      readonly beforeMs: number;
+      readonly gapMs: number;
+    }
   | { readonly do: "tool"; readonly command: string }
   | { readonly do: "refuse"; readonly failure: Failure }
   /** Part of an answer, then the connection is cut. */
@@ -40,21 +45,27 @@ export function actFor(seen: Seen, text: string): Act {
   if (failure !== undefined) return { do: "refuse", failure };
   const saw = sawText(seen);
   const plain: Act = { do: "answer", pieces: [saw], beforeMs: 0, gapMs: 0 };
-  switch (name) {
+  switch (name ?? "") {
     case "429":
       return { do: "refuse", failure: { kind: "rate_limit", resetSeconds: secondsIn(arg) } };
     case "usage-limit":
       return { do: "refuse", failure: { kind: "usage_limit", resetSeconds: secondsIn(arg) ?? 3600 } };
     case "drop":
+      return { do: "drop" };
     case "silent":
+      return { do: "silent" };
     case "stall":
-      return { do: name };
+      return { do: "stall" };
     case "slow":
       return { do: "pause", pieces: ["Half of an answer", `, and the rest. ${saw}`], ms: Number(arg) };
     case "wait":
       return { ...plain, beforeMs: Number(arg) };
     case "long":
-      return { ...plain, pieces: [...Array.from({ length: Number(arg) }, (_, n) => `word${n} `), saw], gapMs: 2 };
+      return {
+        ...plain,
+        pieces: [...Array.from({ length: Number(arg) }, (_, n) => `word${n} `), saw],
+        gapMs: 2,
+      };
     case "tool":
       return seen.answeredTools > 0 ? plain : { do: "tool", command: arg };
     case "forge-tool":

@@ -61,12 +61,17 @@ export const gemini: Dialect = {
 };
 
 function results(contents: readonly JsonObject[]): readonly JsonObject[] {
-  return contents.flatMap((one) => objectsIn(one["parts"])).filter((part) => isObject(part["functionResponse"]));
+  return contents
+    .flatMap((one) => objectsIn(one["parts"]))
+    .filter((part) => isObject(part["functionResponse"]));
 }
 
 function candidate(parts: readonly object[], isLast: boolean) {
   const content = { role: "model", parts };
-  return { candidates: [{ content, ...(isLast ? { finishReason: "STOP" } : {}), index: 0 }], usageMetadata: USAGE };
+  return {
+    candidates: [{ content, ...(isLast ? { finishReason: "STOP" } : {}), index: 0 }],
+    usageMetadata: USAGE,
+  };
 }
 
 function call(command: string) {
@@ -78,7 +83,10 @@ function refuse(failure: Failure): Refusal {
     status: code,
     body: { error: { code, message, status, details } },
   });
-  const retry = (seconds: number) => ({ "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: `${seconds}s` });
+  const retry = (seconds: number) => ({
+    "@type": "type.googleapis.com/google.rpc.RetryInfo",
+    retryDelay: `${seconds}s`,
+  });
   const quota = (quotaId: string) => ({
     "@type": "type.googleapis.com/google.rpc.QuotaFailure",
     violations: [{ quotaMetric: "generativelanguage.googleapis.com/generate_requests", quotaId }],
@@ -87,16 +95,21 @@ function refuse(failure: Failure): Refusal {
     case "rate_limit":
       return failure.resetSeconds === null
         ? error(429, "RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota).")
-        : error(429, "RESOURCE_EXHAUSTED", `Quota exceeded. Please retry in ${failure.resetSeconds}s.`, [retry(failure.resetSeconds)]);
+        : error(429, "RESOURCE_EXHAUSTED", `Quota exceeded. Please retry in ${failure.resetSeconds}s.`, [
+            retry(failure.resetSeconds),
+          ]);
     case "usage_limit":
       return error(429, "RESOURCE_EXHAUSTED", `Quota exceeded. Please retry in ${failure.resetSeconds}s.`, [
         quota("GenerateRequestsPerMinutePerProjectPerModel"),
         retry(failure.resetSeconds),
       ]);
     case "quota":
-      return error(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota, please check your plan and billing details.", [
-        quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier"),
-      ]);
+      return error(
+        429,
+        "RESOURCE_EXHAUSTED",
+        "You exceeded your current quota, please check your plan and billing details.",
+        [quota("GenerateRequestsPerDayPerProjectPerModel-FreeTier")],
+      );
     case "unauthorized":
       return error(401, "UNAUTHENTICATED", "API key not valid. Please pass a valid API key.");
     case "forbidden":

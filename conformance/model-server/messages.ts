@@ -47,15 +47,35 @@ export const messages: Dialect = {
     const voice: Voice = {
       open(response) {
         response.writeHead(200, { ...EVENT_STREAM, "request-id": `req_${id}` });
-        const head = { id, type: "message", role: "assistant", model: seen.model, content: [], stop_reason: null, stop_sequence: null };
-        sse(response, { type: "message_start", message: { ...head, usage: { input_tokens: 100, output_tokens: 1 } } }, "message_start");
+        const head = {
+          id,
+          type: "message",
+          role: "assistant",
+          model: seen.model,
+          content: [],
+          stop_reason: null,
+          stop_sequence: null,
+        };
+        sse(
+          response,
+          { type: "message_start", message: { ...head, usage: { input_tokens: 100, output_tokens: 1 } } },
+          "message_start",
+        );
       },
       text(response, text) {
         if (!isOpen) {
-          sse(response, { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } }, "content_block_start");
+          sse(
+            response,
+            { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
+            "content_block_start",
+          );
           isOpen = true;
         }
-        sse(response, { type: "content_block_delta", index: 0, delta: { type: "text_delta", text } }, "content_block_delta");
+        sse(
+          response,
+          { type: "content_block_delta", index: 0, delta: { type: "text_delta", text } },
+          "content_block_delta",
+        );
       },
       tool(response, command) {
         reason = "tool_use";
@@ -81,7 +101,11 @@ function results(all: readonly JsonObject[]): readonly JsonObject[] {
 
 function close(response: ServerResponse, reason: string, isOpen: boolean): void {
   if (isOpen) sse(response, { type: "content_block_stop", index: 0 }, "content_block_stop");
-  const delta = { type: "message_delta", delta: { stop_reason: reason, stop_sequence: null }, usage: { output_tokens: 10 } };
+  const delta = {
+    type: "message_delta",
+    delta: { stop_reason: reason, stop_sequence: null },
+    usage: { output_tokens: 10 },
+  };
   sse(response, delta, "message_delta");
   sse(response, { type: "message_stop" }, "message_stop");
   response.end();
@@ -94,7 +118,12 @@ function toolUse(command: string) {
 
 function whole(seen: Seen, content: readonly object[], reason: string) {
   const head = { id: `msg_${++counter}`, type: "message", role: "assistant", model: seen.model, content };
-  return { ...head, stop_reason: reason, stop_sequence: null, usage: { input_tokens: 100, output_tokens: 10 } };
+  return {
+    ...head,
+    stop_reason: reason,
+    stop_sequence: null,
+    usage: { input_tokens: 100, output_tokens: 10 },
+  };
 }
 
 function refuse(failure: Failure, nowMs: number): Refusal {
@@ -104,27 +133,44 @@ function refuse(failure: Failure, nowMs: number): Refusal {
       return {
         status: 429,
         body: error("rate_limit_error", "This request would exceed your organization's rate limit."),
-        ...(failure.resetSeconds === null ? {} : { headers: { "retry-after": String(failure.resetSeconds) } }),
+        ...(failure.resetSeconds === null
+          ? {}
+          : { headers: { "retry-after": String(failure.resetSeconds) } }),
       };
     case "usage_limit": {
       const at = new Date(nowMs + failure.resetSeconds * 1000).toISOString();
       return {
         status: 429,
-        body: error("rate_limit_error", `You have reached your specified API usage limits. You will regain access at ${at}; resets at ${at}.`),
+        body: error(
+          "rate_limit_error",
+          `You have reached your specified API usage limits. You will regain access at ${at}; resets at ${at}.`,
+        ),
         headers: { "retry-after": String(failure.resetSeconds), "x-should-retry": "false" },
       };
     }
     case "quota":
-      return { status: 400, body: error("invalid_request_error", "Your credit balance is too low to access the Anthropic API.") };
+      return {
+        status: 400,
+        body: error("invalid_request_error", "Your credit balance is too low to access the Anthropic API."),
+      };
     case "unauthorized":
       return { status: 401, body: error("authentication_error", "invalid x-api-key") };
     case "forbidden":
-      return { status: 403, body: error("permission_error", "Your API key does not have permission to use the specified resource.") };
+      return {
+        status: 403,
+        body: error(
+          "permission_error",
+          "Your API key does not have permission to use the specified resource.",
+        ),
+      };
     case "server_error":
       return { status: 500, body: error("api_error", "Internal server error") };
     case "overloaded":
       return { status: 529, body: error("overloaded_error", "Overloaded") };
     case "context":
-      return { status: 400, body: error("invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum") };
+      return {
+        status: 400,
+        body: error("invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"),
+      };
   }
 }

@@ -15,7 +15,13 @@ import {
   type Voice,
 } from "./wire.ts";
 
-const USAGE = { input_tokens: 100, input_tokens_details: null, output_tokens: 10, output_tokens_details: null, total_tokens: 110 };
+const USAGE = {
+  input_tokens: 100,
+  input_tokens_details: null,
+  output_tokens: 10,
+  output_tokens_details: null,
+  total_tokens: 110,
+};
 let counter = 0;
 
 export const responses: Dialect = {
@@ -37,7 +43,10 @@ export const responses: Dialect = {
       assistants: of("assistant").length,
       toolResults: results.length,
       answeredTools: input.slice(lastUser + 1).filter(isResult).length,
-      system: [textOf(body["instructions"]), ...of("developer").flatMap((item) => textsIn(item["content"]))].join("\n"),
+      system: [
+        textOf(body["instructions"]),
+        ...of("developer").flatMap((item) => textsIn(item["content"])),
+      ].join("\n"),
       tools: objectsIn(body["tools"]).map((tool) => textOf(tool["name"]) || textOf(tool["type"])),
     };
   },
@@ -55,21 +64,39 @@ export const responses: Dialect = {
       text(response, text) {
         if (said.length === 0) {
           const item = { type: "message", role: "assistant", id: `msg_${id}`, content: [] };
-          sse(response, { type: "response.output_item.added", output_index: 0, item }, "response.output_item.added");
+          sse(
+            response,
+            { type: "response.output_item.added", output_index: 0, item },
+            "response.output_item.added",
+          );
         }
         said.push(text);
-        const delta = { type: "response.output_text.delta", output_index: 0, content_index: 0, item_id: `msg_${id}`, delta: text };
+        const delta = {
+          type: "response.output_text.delta",
+          output_index: 0,
+          content_index: 0,
+          item_id: `msg_${id}`,
+          delta: text,
+        };
         sse(response, delta, "response.output_text.delta");
       },
       tool(response, command) {
         const item = call(seen, command, `call_${id}`);
-        sse(response, { type: "response.output_item.done", output_index: 0, item }, "response.output_item.done");
+        sse(
+          response,
+          { type: "response.output_item.done", output_index: 0, item },
+          "response.output_item.done",
+        );
       },
       close(response) {
         if (said.length > 0) {
           const content = [{ type: "output_text", text: said.join("") }];
           const item = { type: "message", role: "assistant", id: `msg_${id}`, content };
-          sse(response, { type: "response.output_item.done", output_index: 0, item }, "response.output_item.done");
+          sse(
+            response,
+            { type: "response.output_item.done", output_index: 0, item },
+            "response.output_item.done",
+          );
         }
         sse(response, { type: "response.completed", response: { id, usage: USAGE } }, "response.completed");
         response.end();
@@ -93,7 +120,9 @@ function message(text: string) {
 
 /** The shell goes by several names; the request says which one is on offer. */
 function call(seen: Seen, command: string, id: string) {
-  const name = ["exec_command", "shell_command", "shell", "local_shell"].find((one) => seen.tools.includes(one)) ?? "exec_command";
+  const name =
+    ["exec_command", "shell_command", "shell", "local_shell"].find((one) => seen.tools.includes(one)) ??
+    "exec_command";
   const args =
     name === "exec_command"
       ? { cmd: command, yield_time_ms: 30_000 }
@@ -104,21 +133,36 @@ function call(seen: Seen, command: string, id: string) {
 }
 
 function refuse(failure: Failure, nowMs: number): Refusal {
-  const error = (type: string, text: string, more: object = {}) => ({ error: { type, code: type, message: text, ...more } });
+  const error = (type: string, text: string, more: object = {}) => ({
+    error: { type, code: type, message: text, ...more },
+  });
   switch (failure.kind) {
     case "rate_limit":
       return {
         status: 429,
         body: error("rate_limit_exceeded", "Rate limit reached for requests."),
-        ...(failure.resetSeconds === null ? {} : { headers: { "retry-after": String(failure.resetSeconds) } }),
+        ...(failure.resetSeconds === null
+          ? {}
+          : { headers: { "retry-after": String(failure.resetSeconds) } }),
       };
     case "usage_limit": {
       const at = Math.floor(nowMs / 1000) + failure.resetSeconds;
       const more = { plan_type: "plus", resets_at: at, resets_in_seconds: failure.resetSeconds };
-      return { status: 429, body: { error: { type: "usage_limit_reached", message: "The usage limit has been reached", ...more } } };
+      return {
+        status: 429,
+        body: {
+          error: { type: "usage_limit_reached", message: "The usage limit has been reached", ...more },
+        },
+      };
     }
     case "quota":
-      return { status: 429, body: error("insufficient_quota", "You exceeded your current quota, please check your plan and billing details.") };
+      return {
+        status: 429,
+        body: error(
+          "insufficient_quota",
+          "You exceeded your current quota, please check your plan and billing details.",
+        ),
+      };
     case "unauthorized":
       return { status: 401, body: error("invalid_api_key", "Incorrect API key provided.") };
     case "forbidden":
@@ -128,8 +172,14 @@ function refuse(failure: Failure, nowMs: number): Refusal {
     case "overloaded":
       return { status: 503, body: error("server_is_overloaded", "The model is overloaded.") };
     case "context": {
-      const data = { code: "context_length_exceeded", message: "Your input exceeds the context window of this model." };
-      const frame = { type: "response.failed", response: { id: "resp_context", status: "failed", error: data } };
+      const data = {
+        code: "context_length_exceeded",
+        message: "Your input exceeds the context window of this model.",
+      };
+      const frame = {
+        type: "response.failed",
+        response: { id: "resp_context", status: "failed", error: data },
+      };
       return { status: 200, body: null, sse: `event: response.failed\ndata: ${JSON.stringify(frame)}\n\n` };
     }
   }

@@ -118,7 +118,11 @@ function sideDirective(body: string): string {
   return body.includes("@@context") ? "@@context" : "";
 }
 
-function other(memory: Memory, request: StrayRequest & { readonly text: string }, response: ServerResponse): void {
+function other(
+  memory: Memory,
+  request: StrayRequest & { readonly text: string },
+  response: ServerResponse,
+): void {
   const { method, path } = request;
   const json = (value: unknown) => {
     response.writeHead(200, { "content-type": "application/json" });
@@ -161,10 +165,14 @@ async function perform(dialect: Dialect, turn: Turn, response: ServerResponse): 
     case "drop":
       return drop(dialect, turn, response);
     case "tool":
-      return seen.stream ? callTool(dialect, turn, response) : whole(record, response, dialect.wholeTool(seen, act.command));
+      return seen.stream
+        ? callTool(dialect, turn, response)
+        : whole(record, response, dialect.wholeTool(seen, act.command));
     case "pause":
     case "answer":
-      return seen.stream ? say(dialect, turn, response) : whole(record, response, dialect.whole(seen, sawText(seen)));
+      return seen.stream
+        ? say(dialect, turn, response)
+        : whole(record, response, dialect.whole(seen, sawText(seen)));
   }
 }
 

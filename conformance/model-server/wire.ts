@@ -112,7 +112,10 @@ export function isCompaction(seen: Seen): boolean {
   return seen.users.some((text) => text.startsWith("CRITICAL: Respond with TEXT ONLY"));
 }
 
-export function split(texts: readonly string[]): { readonly users: readonly string[]; readonly context: readonly string[] } {
+export function split(texts: readonly string[]): {
+  readonly users: readonly string[];
+  readonly context: readonly string[];
+} {
   return { users: texts.filter((text) => !isContext(text)), context: texts.filter(isContext) };
 }
 
