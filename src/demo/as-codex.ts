@@ -232,7 +232,11 @@ function conversation({ home, asked, world, file, base }: Place): Conversation {
         });
       }
       write("event_msg", { type: "task_started", turn_id: uuid7(world.now().getTime()) });
-      write("turn_context", { cwd: asked.cwd, model: asked.facts["model"] });
+      write("turn_context", {
+        cwd: asked.cwd,
+        model: asked.facts["model"],
+        sandbox_policy: { type: asked.facts["sandbox"] },
+      });
       message("user", "input_text", text);
       write("event_msg", {
         type: "item_completed",

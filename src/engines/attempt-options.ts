@@ -1,8 +1,9 @@
 /**
- * The native options of one attempt: those the user first gave, as far as this attempt carries them, with the
- * attempt's own laid over them, and a report of what became of each. Knows no engine.
+ * The native arguments of one attempt, as far as engines share them: the options the user first gave, as far as this
+ * attempt carries them, with the attempt's own laid over them and a report of what became of each; and the message
+ * where it is an argument. Knows no engine.
  */
-import type { Ask, OptionReport } from "./engine.ts";
+import type { Ask, Command, OptionReport } from "./engine.ts";
 import {
   assertComplete,
   assertNoPrompt,
@@ -44,6 +45,19 @@ export function rewrite(from: AttemptOptions, mine: (option: Given) => boolean):
   const options = from.options.filter((option) => !mine(option));
   const rewritten = describe(from.options.filter(mine));
   return { ...from, options, report: { ...reportOf(options, from.report.dropped), rewritten } };
+}
+
+/** For a message that travels as an argument: the arguments, and those that may be stored. */
+export function withMessage(
+  message: string | null,
+  args: (message: string | null) => readonly string[],
+): Pick<Command, "args" | "storedArgs"> {
+  return message === null ? { args: args(null) } : { args: args(message), storedArgs: args("[message]") };
+}
+
+/** So that a message that begins with a dash is a message (I10). */
+export function afterDashes(message: string | null): readonly string[] {
+  return message === null ? [] : ["--", message];
 }
 
 function reportOf(kept: readonly Given[], dropped: readonly string[]): OptionReport {

@@ -66,21 +66,22 @@ export async function listTranscripts(
 }
 
 /** Entries survive a kill -9: the caller compares the start time. Other files there are private keys. */
-export async function claudeHolder(
+export async function claudeHolders(
   session: string,
   { home }: Where,
   files: SessionFiles,
-): Promise<HolderHint | null> {
+): Promise<readonly HolderHint[]> {
   const registry = join(home, "sessions");
+  const found: HolderHint[] = [];
   for (const entry of await files.list(registry)) {
     if (entry.directory || !REGISTRY.test(entry.name)) continue;
     const record = parseObject((await files.head(join(registry, entry.name), 16_384)) ?? "");
     const pid = numberIn(record, "pid");
     if (pid !== undefined && stringIn(record, "sessionId") === session) {
-      return { pid, start: stringIn(record, "procStart") ?? null };
+      found.push({ pid, start: stringIn(record, "procStart") ?? null });
     }
   }
-  return null;
+  return found;
 }
 
 /** `/clear` and `/resume` in the UI change the id in the process's own entry. */

@@ -138,6 +138,21 @@ describe("start without a message", () => {
     ]);
     expect(claude.opensUi(split(line))).toBe(ui);
   });
+
+  const named: Record<string, string | null> = {
+    [`--resume ${OTHER}`]: OTHER,
+    [`-p hi -r ${OTHER}`]: OTHER,
+    [`--resume=${OTHER.toUpperCase()} -p hi`]: OTHER.toUpperCase(),
+    [`--session-id ${OTHER} hi`]: OTHER,
+    [`--resume ${ID} --fork-session --session-id ${OTHER}`]: OTHER,
+    [`--resume ${ID} --fork-session`]: null,
+    "--resume my-title": null,
+    "--resume": null,
+    [`mcp list --session-id ${OTHER}`]: null,
+  };
+  test.each(Object.entries(named))("%s: the session that is named", (line, expects) => {
+    expect(claude.command(ask({ line, message: null, givenHasNoPrompt: false })).expects).toBe(expects);
+  });
 });
 
 describe("resume", () => {
@@ -256,6 +271,11 @@ describe("options of one attempt", () => {
     "another directory": ["", "--add-dir /", "would_widen"],
     "another server": ["", "--mcp-config m.json", "would_widen"],
     "other settings": ["--settings a", "--settings b", "would_widen"],
+    "a debug file": ["", "--debug-file /tmp/x", "would_widen"],
+    "a download": ["", "--file id:x", "would_widen"],
+    "another worktree": ["-w a", "-w b", "would_widen"],
+    hooks: ["", "--init", "would_widen"],
+    "a tool to ask": ["", "--permission-prompt-tool x", "would_widen"],
     "something unknown": ["", "--new", "would_widen"],
     "a session": ["", `--session-id ${OTHER}`, "usage"],
     "an output format": ["", "--output-format json", "usage"],
@@ -363,16 +383,20 @@ describe("the session store", () => {
     expect(await claude.sessions({ home: HOME, cwd: "/home/user/lab-1/cwd" }, files)).toEqual([]);
   });
 
-  test("names a live process that has the session open", async () => {
+  test("names every process that has the session open, a dead one's entry may be among them", async () => {
     const files = fakeFiles({
       [`${HOME}/sessions/7.json`]: JSON.stringify({ pid: 7, sessionId: OTHER, procStart: "1" }),
       [`${HOME}/sessions/8.json`]: JSON.stringify({ pid: 8, sessionId: ID, procStart: "12345" }),
       [`${HOME}/sessions/8.secret.key`]: JSON.stringify({ pid: 9, sessionId: ID }),
       [`${HOME}/sessions/9.json`]: "{",
+      [`${HOME}/sessions/11.json`]: JSON.stringify({ pid: 11, sessionId: ID }),
     });
     const where = { home: HOME, cwd: CWD };
-    expect(await claude.holder?.(ID, where, files)).toEqual({ pid: 8, start: "12345" });
-    expect(await claude.holder?.("00000000-0000-4000-8000-000000000000", where, files)).toBeNull();
+    expect(await claude.holders?.(ID, where, files)).toEqual([
+      { pid: 8, start: "12345" },
+      { pid: 11, start: null },
+    ]);
+    expect(await claude.holders?.("00000000-0000-4000-8000-000000000000", where, files)).toEqual([]);
     const live = (pid: number, start: string) => claude.liveSession?.({ pid, start }, where, files);
     expect(await live(8, "12345")).toBe(ID);
     expect(await live(8, "99999")).toBeNull();

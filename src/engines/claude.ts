@@ -1,8 +1,9 @@
 /** Claude Code, driven through `claude -p --output-format stream-json`. Notes and quirks: docs/engines/claude.md */
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
+import { afterDashes, withMessage } from "./attempt-options.ts";
 import { claudeReader } from "./claude-output.ts";
-import { claudeHolder, claudeLiveSession, listTranscripts, locateTranscript } from "./claude-store.ts";
+import { claudeHolders, claudeLiveSession, listTranscripts, locateTranscript } from "./claude-store.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import {
   assertComplete,
@@ -69,6 +70,7 @@ const grammar: Grammar = {
       setup-token stop|kill ultrareview update|upgrade remote-control|rc`.split(/\s+/),
   },
   options: [
+    // No rights: the model, what it is told, what a turn may cost, how output looks.
     ...table(
       `--model <>
       --fallback-model <>
@@ -84,7 +86,6 @@ const grammar: Grammar = {
       --brief
       --debug|-d []
       --debug-to-stderr|-d2e
-      --debug-file <>
       --thinking <>
       --max-thinking-tokens <>`,
     ),
@@ -115,6 +116,7 @@ const grammar: Grammar = {
       --plugin-dir <>*
       --plugin-dir-no-mcp <>*
       --plugin-url <>*
+      --debug-file <>
       --agent <>
       --agents <>
       --chrome
@@ -159,15 +161,18 @@ const grammar: Grammar = {
       --resume-session-at <>`,
       { bears: "session" },
     ),
-    // A resume goes back into the worktree by itself.
     ...table(
       `--name|-n <>
-      --file ...
-      --worktree|-w []
       --tmux
-      --prefill <>
-      --init`,
+      --prefill <>`,
       { bears: "once" },
+    ),
+    // Files that Claude itself writes, another place to work in, hooks. A resume goes back into the worktree by itself.
+    ...table(
+      `--file ...
+      --worktree|-w []
+      --init`,
+      { bears: "once", guard: "grant" },
     ),
     ...table("--no-session-persistence", { refuse: "claude saves no session with it" }),
     ...table(
@@ -182,6 +187,18 @@ const grammar: Grammar = {
   ],
 };
 
+/** Trust and bypass, settings and plugins from elsewhere, switches that are options too, and checks of commands. */
+const RIGHTS_ENV = `CLAUDE_CODE_SANDBOXED IS_SANDBOX CLAUDE_CODE_IGNORE_PERSISTED_TRUST
+  CLAUDE_CODE_EVEN_MORE_DANGEROUSLY_SKIP_PERMISSIONS CLAUDE_CODE_ENABLE_AUTO_MODE
+  CLAUDE_CODE_MANAGED_SETTINGS_PATH CLAUDE_CODE_REMOTE_SETTINGS_PATH CLAUDE_CODE_DISABLE_ADMIN_ENV_UNION
+  CLAUDE_CODE_PLUGIN_DIRS CLAUDE_CODE_PLUGIN_CACHE_DIR CLAUDE_CODE_PLUGIN_SEED_DIR ENABLE_CLAUDEAI_MCP_SERVERS
+  CLAUDE_CODE_SIMPLE CLAUDE_CODE_SAFE_MODE CLAUDE_CODE_RESTRICTED CLAUDE_CODE_RESTRICT_PERSONAL_CONFIG
+  CLAUDE_CODE_ENABLE_CFC CLAUDE_CHROME_PERMISSION_MODE CLAUDE_CODE_MCP_ALLOWLIST_ENV
+  CLAUDE_CODE_SUBPROCESS_ENV_SCRUB CLAUDE_CODE_SHELL CLAUDE_CODE_SHELL_PREFIX
+  CLAUDE_CODE_DISABLE_SUBSTITUTION_RM_PROMPT CLAUDE_CODE_DISABLE_INLINE_SHELL_RM_PROMPT
+  CLAUDE_CODE_STRICT_INLINE_SHELL_RM_PROMPT CLAUDE_CODE_DISABLE_MOUNTED_DRIVE_RM_PROMPT
+  CLAUDE_CODE_DISABLE_EXPORTED_VARIABLE_PROMPT CLAUDE_CODE_DISABLE_WEB_FETCH`.split(/\s+/);
+
 export const claude: Engine = {
   id: "claude",
   title: "Claude Code",
@@ -190,6 +207,7 @@ export const claude: Engine = {
   session: { field: "session_id", format: ID },
   can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: true },
   grammar,
+  rightsEnv: RIGHTS_ENV,
 
   home(env) {
     const { CLAUDE_CONFIG_DIR: own = "", HOME: home = "" } = env;
@@ -217,7 +235,7 @@ export const claude: Engine = {
 
   locate: locateTranscript,
   sessions: listTranscripts,
-  holder: claudeHolder,
+  holders: claudeHolders,
   liveSession: claudeLiveSession,
 };
 
@@ -288,8 +306,8 @@ function start(ask: Ask, message: string): Command {
     options: { kept: describe(options), dropped: describe(parsed.options.filter(leftOut)), rewritten: [] },
   };
   if (ask.interactive) {
-    const args = [...chosen, ...render(options), "--", message];
-    return { ...plain(args, own), ...shared, headless: false, structured: false };
+    const args = withMessage(message, (text) => [...chosen, ...render(options), ...afterDashes(text)]);
+    return { ...plain(args.args, own), ...args, ...shared, headless: false, structured: false };
   }
   const format = valueOf(own, "--output-format");
   const output = [
@@ -327,9 +345,8 @@ function again(ask: Ask, kind: "resume" | "fork"): Command {
     },
   };
   if (ask.interactive) {
-    const words = message === null ? [] : ["--", message];
-    const args = [...resume, ...render(kept), ...words];
-    return { ...shared, args, stdin: null, headless: false, structured: false };
+    const args = withMessage(message, (text) => [...resume, ...render(kept), ...afterDashes(text)]);
+    return { ...shared, ...args, stdin: null, headless: false, structured: false };
   }
   if (message === null) throw new Fault("message_invalid", "Claude needs a message to go on without its UI.");
   const args = ["-p", "--output-format", "stream-json", "--verbose", ...resume, ...render(kept)];
@@ -345,6 +362,7 @@ function plain(args: readonly string[], parsed: Parsed) {
 
 /** The id that the user's own arguments choose or continue. */
 function expectedBy(parsed: Parsed): string | null {
+  if (parsed.commands.length > 0) return null;
   const chosen = valueOf(parsed, "--session-id");
   if (chosen !== undefined) return valid(chosen ?? "");
   const continued = valueOf(parsed, "--resume") ?? "";

@@ -9,6 +9,8 @@ import type { FoundSession, Located, SessionFiles } from "./engine.ts";
 
 /** The first line holds the model's instructions, some 22 KB in 0.166. */
 const HEAD_BYTES = 262_144;
+/** The first turn's context may stand behind a long first message. */
+const FIRST_TURN_BYTES = 8_388_608;
 const ROLLOUT = /^rollout-.{19}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/;
 /** Codex reads any depth; it writes three levels. */
 const MAX_DEPTH = 4;
@@ -19,7 +21,7 @@ const SANDBOXES: readonly string[] = ["read-only", "workspace-write", "danger-fu
 
 export async function locateRollout(session: string, home: string, files: SessionFiles): Promise<Located> {
   const paths: string[] = [];
-  let newest: { cwd: string | null; updatedAtMs: number | null; rights: readonly string[] } | null = null;
+  let newest: (Rights & { cwd: string | null; updatedAtMs: number | null }) | null = null;
   let wanted: string | undefined = session;
   // A fork keeps only its own turns and points into its parent's rollout.
   while (wanted !== undefined && paths.length < MAX_PARENTS) {
@@ -38,28 +40,42 @@ export async function locateRollout(session: string, home: string, files: Sessio
     newest ??= {
       cwd: stringIn(meta, "cwd") ?? null,
       updatedAtMs: (await files.stat(path))?.mtimeMs ?? null,
-      rights: await rightsIn(path, files),
+      ...(await rightsIn(path, files)),
     };
     wanted = stringIn(objectIn(meta, "history_base"), "thread_id");
   }
   return {
     state: "present",
     files: paths.map((path) => ({ path, restoreTo: relative(home, path) })),
-    cwd: newest?.cwd ?? null,
-    updatedAtMs: newest?.updatedAtMs ?? null,
-    ...(newest === null || newest.rights.length === 0 ? {} : { rights: newest.rights }),
+    cwd: null,
+    updatedAtMs: null,
+    ...newest,
   };
 }
+
+type Rights = Pick<Extract<Located, { state: "present" }>, "rights" | "rightsUnknown">;
 
 /**
  * The sandbox of the first turn. `exec resume` takes today's default instead, which is wider once the folder is trusted.
  */
-async function rightsIn(path: string, files: SessionFiles): Promise<readonly string[]> {
-  const head = (await files.head(path, HEAD_BYTES)) ?? "";
-  const line = head.split("\n").find((text) => text.includes('"turn_context"'));
-  const policy = objectIn(objectIn(parseObject(line ?? ""), "payload"), "sandbox_policy");
-  const type = stringIn(policy, "type");
-  return type !== undefined && SANDBOXES.includes(type) ? ["-s", type] : [];
+async function rightsIn(path: string, files: SessionFiles): Promise<Rights> {
+  const context =
+    contextIn((await files.head(path, HEAD_BYTES)) ?? "") ??
+    contextIn((await files.head(path, FIRST_TURN_BYTES)) ?? "");
+  if (context === undefined) return { rightsUnknown: "its file shows no turn's context" };
+  const type = stringIn(objectIn(context, "sandbox_policy"), "type");
+  if (type !== undefined && SANDBOXES.includes(type)) return { rights: ["-s", type] };
+  const named = type === undefined ? "no sandbox" : `the sandbox ${JSON.stringify(type.slice(0, 40))}`;
+  return { rightsUnknown: `its first turn names ${named}, which no option sets` };
+}
+
+function contextIn(text: string): JsonObject | undefined {
+  for (const line of text.split("\n")) {
+    // Parsing every line of a long file would take seconds.
+    const record = line.includes('"turn_context"') ? parseObject(line) : undefined;
+    if (stringIn(record, "type") === "turn_context") return objectIn(record, "payload") ?? {};
+  }
+  return undefined;
 }
 
 /** Newest first. */

@@ -138,6 +138,24 @@ describe("start without a message", () => {
     ]);
     expect(codex.opensUi(split(line))).toBe(ui);
   });
+
+  const named: Record<string, string | null> = {
+    [`resume ${ID}`]: ID,
+    [`resume -m x ${ID} hi there`]: ID,
+    [`exec resume --json ${ID} hi`]: ID,
+    [`-m x exec -s read-only resume ${ID.toUpperCase()} hi`]: ID,
+    [`exec resume -- ${ID}`]: ID,
+    [`exec resume --last ${ID}`]: null,
+    "exec resume my-thread hi": null,
+    resume: null,
+    [`fork ${ID}`]: null,
+    [`exec fork ${ID} hi`]: null,
+    [`exec ${ID}`]: null,
+    [`archive ${ID}`]: null,
+  };
+  test.each(Object.entries(named))("%s: the session that is named", (line, expects) => {
+    expect(codex.command(ask({ line, message: null, givenHasNoPrompt: false })).expects).toBe(expects);
+  });
 });
 
 describe("resume", () => {
@@ -220,6 +238,26 @@ describe("resume", () => {
     );
   });
 
+  test("refuses when the sandbox of the conversation cannot be told, unless an option says one (I12)", () => {
+    const unknown = { rightsUnknown: "its file shows no turn's context" };
+    expect(() => codex.command(resume("-m x", unknown))).toThrow(
+      expect.objectContaining({
+        code: "option_unkept",
+        facts: { option: "-s" },
+        message: expect.stringMatching(/shows no turn's context.*--native -s --native read-only/),
+      }) as Error,
+    );
+    expect(argsOf(resume("", { ...unknown, kind: "fork" }))).toBe("option_unkept");
+    expect(argsOf(resume("-s workspace-write", unknown))).toBe(
+      `exec -s workspace-write resume --json ${ID} -`,
+    );
+    expect(argsOf(resume("", { ...unknown, over: "-s read-only" }))).toBe(
+      `exec -s read-only resume --json ${ID} -`,
+    );
+    expect(argsOf(resume("", { ...unknown, over: "-s workspace-write" }))).toBe("would_widen");
+    expect(argsOf(ask({ kind: "fresh", ...unknown }))).toBe("exec --json -");
+  });
+
   test("in the UI", () => {
     const ui = { interactive: true, message: null };
     expect(argsOf(resume("-m x -a never -s read-only --color never", ui))).toBe(
@@ -227,6 +265,7 @@ describe("resume", () => {
     );
     expect(argsOf(resume("--no-daemon", { ...ui, message: "-x" }))).toBe(`resume --no-daemon ${ID} -- -x`);
     expect(argsOf(resume("--ignore-rules", ui))).toBe("option_unkept");
+    expect(argsOf(resume("-o out.txt --skip-git-repo-check", ui))).toBe(`resume --no-daemon ${ID}`);
   });
 
   test("fork", () => {
@@ -281,6 +320,10 @@ describe("options of one attempt", () => {
     ],
     "another profile": ["-p a", "-p b", "would_widen"],
     "a feature": ["", "--enable x", "would_widen"],
+    "a file outside the sandbox": ["", "-o /etc/x", "would_widen"],
+    "another file outside the sandbox": ["-o a", "-o b", "would_widen"],
+    "the same file": ["-o a", "-o a", `exec resume --json -o a ${ID} -`],
+    "trust in the folder": ["", "--skip-git-repo-check", "would_widen"],
     "something unknown": ["", "--new", "would_widen"],
     "a session": ["", "--last", "usage"],
     "a word": ["", "hello", "usage"],
@@ -321,25 +364,50 @@ describe("the session store", () => {
     files: [{ path, restoreTo: path.slice(HOME.length + 1) }],
     cwd: "/w",
     updatedAtMs: 1000,
+    rights: ["-s", "read-only"],
   });
+  const context = (payload: object) => `${JSON.stringify({ type: "turn_context", payload })}\n`;
+  const turn = (type: string) => context({ sandbox_policy: { type } });
 
   // The id was made on 2026-11-15 UTC; folders are named in local time, and any folder is good enough for codex.
   test.each(["2026/11/14", "2026/11/15", "2026/11/16", "2020/01/01", "copied"])(
     "finds a session in %s",
     async (day) => {
-      expect(await locate({ [rollout(ID, day)]: meta({ id: ID, cwd: "/w" }) + user })).toEqual(
-        present(rollout(ID, day)),
-      );
+      expect(
+        await locate({ [rollout(ID, day)]: meta({ id: ID, cwd: "/w" }) + turn("read-only") + user }),
+      ).toEqual(present(rollout(ID, day)));
     },
   );
 
-  test("says with which sandbox the conversation began", async () => {
-    const turn = (type: string) =>
-      `${JSON.stringify({ type: "turn_context", payload: { sandbox_policy: { type } } })}\n`;
-    const files = {
-      [rollout(ID)]: meta({ id: ID, cwd: "/w" }) + turn("read-only") + turn("workspace-write"),
-    };
-    expect(await locate(files)).toMatchObject({ state: "present", rights: ["-s", "read-only"] });
+  const long = `${JSON.stringify({ type: "response_item", payload: { text: `"turn_context" ${"x".repeat(300_000)}` } })}\n`;
+  const began: Record<string, [lines: string, then: object]> = {
+    "the first turn counts": [turn("read-only") + turn("workspace-write"), { rights: ["-s", "read-only"] }],
+    "no sandbox at all": [turn("danger-full-access"), { rights: ["-s", "danger-full-access"] }],
+    "behind a long message": [long + turn("workspace-write"), { rights: ["-s", "workspace-write"] }],
+    "a tool that prints such a line": [
+      `${JSON.stringify({ type: "response_item", payload: { type: "turn_context" } })}\n${turn("read-only")}`,
+      { rights: ["-s", "read-only"] },
+    ],
+    "no turn": [user, { rightsUnknown: "its file shows no turn's context" }],
+    "a turn beyond all bounds": [
+      `${"x".repeat(8_388_608)}\n${turn("read-only")}`,
+      { rightsUnknown: "its file shows no turn's context" },
+    ],
+    "a sandbox of a newer version": [
+      turn("external-sandbox") + turn("read-only"),
+      { rightsUnknown: 'its first turn names the sandbox "external-sandbox", which no option sets' },
+    ],
+    "a turn without a sandbox": [
+      context({ cwd: "/w" }),
+      { rightsUnknown: "its first turn names no sandbox, which no option sets" },
+    ],
+  };
+  test.each(Object.entries(began))("the sandbox it began with: %s", async (_name, [lines, then]) => {
+    const { rights: _rights, ...rest } = present(rollout(ID));
+    expect(await locate({ [rollout(ID)]: meta({ id: ID, cwd: "/w" }) + lines })).toEqual({
+      ...rest,
+      ...then,
+    });
   });
 
   test("brings along the parents of a fork", async () => {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { EngineEvent } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import { afterDashes, withMessage } from "./attempt-options.ts";
 import { listRollouts, locateRollout } from "./codex-store.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import {
@@ -57,6 +58,7 @@ const grammar: Grammar = {
       help`.split(/\s+/),
     exec: ["resume", "fork", "review", "help"],
   },
+  // Without a guard: the model and its provider, what the prompt holds (`-i`), how output looks.
   options: [
     { names: ["--config", "-c"], takes: "value", repeatable: true, guard: setting },
     { names: ["--enable"], takes: "value", repeatable: true, guard: "grant" },
@@ -80,14 +82,16 @@ const grammar: Grammar = {
     { names: ["--worktree"], takes: "none", refuse: "codex makes another worktree with it" },
     { names: ["--thread-source"], takes: "value", only: "headless", bears: "once" },
     { names: ["--cyber-access-program"], takes: "value", only: "headless", guard: "grant" },
-    { names: ["--skip-git-repo-check"], takes: "none", only: "headless" },
+    // Trust is given by --trust-cwd.
+    { names: ["--skip-git-repo-check"], takes: "none", only: "headless", guard: "extra" },
     { names: ["--ephemeral"], takes: "none", refuse: "codex saves no session with it" },
     { names: ["--ignore-user-config"], takes: "none", only: "headless", guard: "grant" },
     { names: ["--ignore-rules"], takes: "none", only: "headless", guard: "grant" },
     { names: ["--output-schema"], takes: "value", only: "headless" },
     { names: ["--color"], takes: "value", only: "headless", place: "before" },
     { names: ["--json", "--experimental-json"], takes: "none", bears: "output" },
-    { names: ["--output-last-message", "-o"], takes: "value", only: "headless" },
+    // Codex itself writes the file, outside the sandbox.
+    { names: ["--output-last-message", "-o"], takes: "value", only: "headless", guard: "extra" },
     // `exec` refuses these, the top level accepts them before it.
     { names: ["--ask-for-approval", "-a"], takes: "value", place: "root", guard: "grant" },
     { names: ["--search"], takes: "none", place: "root", guard: "grant" },
@@ -115,6 +119,8 @@ export const codex: Engine = {
   session: { field: "thread_id", format: ID },
   can: { chooseSession: false, fork: true, interactive: true, readStore: true, boundToCwd: false },
   grammar,
+  // Where commands run, and the sandbox of another Codex around this one.
+  rightsEnv: ["CODEX_EXEC_SERVER_URL", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"],
 
   home(env) {
     const { CODEX_HOME: own = "", HOME: home = "" } = env;
@@ -165,9 +171,17 @@ function untouched(ask: Ask): Command {
   return {
     ...plain(given, parsed),
     headless,
+    expects: resumedBy(parsed),
     structured: parsed.commands[0] === "exec" && has(parsed, "--json"),
     options: { kept: describe(parsed.options), dropped: [], rewritten: [] },
   };
+}
+
+/** The thread that the user's own `resume` or `exec resume` continues; with `--last` or a name Codex picks one. */
+function resumedBy(parsed: Parsed): string | null {
+  const [word = ""] = parsed.words;
+  const id = word.toLowerCase();
+  return parsed.commands.at(-1) === "resume" && !has(parsed, "--last") && ID.test(id) ? id : null;
 }
 
 function start(ask: Ask, message: string): Command {
@@ -196,8 +210,10 @@ function start(ask: Ask, message: string): Command {
     rewritten: [],
   };
   if (ask.interactive) {
+    const args = withMessage(message, (text) => [...render(options), ...afterDashes(text)]);
     return {
-      ...plain([...render(options), "--", message], parsed),
+      ...plain(args.args, parsed),
+      ...args,
       headless: false,
       structured: false,
       options: report,
@@ -226,7 +242,7 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
   }
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const asked = override(recorded, parseArgs(grammar, ask.native, true));
-  const rights = saysSandbox(asked) ? [] : parseArgs(grammar, ask.rights ?? [], true).options;
+  const rights = saysSandbox(asked) ? [] : parseArgs(grammar, rightsOf(ask), true).options;
   const parsed = { ...asked, options: [...asked.options, ...rights] };
   const { root, before, after, dropped } = splitForResume(parsed, ask.interactive ? "ui" : "headless");
   const shared = {
@@ -242,9 +258,9 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
   if (ask.interactive) {
     // The background server that the UI starts would keep the thread locked after the UI is closed.
     const daemon = has(parsed, "--no-daemon") ? [] : ["--no-daemon"];
-    const words = message === null ? [] : ["--", message];
-    const args = [verb, ...render([...root, ...before, ...after]), ...daemon, session, ...words];
-    return { ...shared, args, stdin: null, headless: false, structured: false };
+    const options = render([...root, ...before, ...after]);
+    const args = withMessage(message, (text) => [verb, ...options, ...daemon, session, ...afterDashes(text)]);
+    return { ...shared, ...args, stdin: null, headless: false, structured: false };
   }
   if (message === null) throw new Fault("message_invalid", "Codex needs a message to go on without its UI.");
   const args = [
@@ -263,6 +279,17 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
     headless: true,
     structured: true,
   };
+}
+
+/** Without `-s` Codex takes the default of the day, which may be wider than the one the conversation began with. */
+function rightsOf({ rights = [], rightsUnknown }: Ask): readonly string[] {
+  if (rights.length > 0 || rightsUnknown === undefined) return rights;
+  throw new Fault(
+    "option_unkept",
+    `The run was started without -s, and the sandbox its conversation began with cannot be told: ${rightsUnknown}. ` +
+      "Codex would take today's default, which may be wider. Give --native -s --native read-only to continue with the narrowest.",
+    { facts: { option: "-s" } },
+  );
 }
 
 function saysSandbox(parsed: Parsed): boolean {

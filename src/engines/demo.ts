@@ -6,6 +6,7 @@ import { isAbsolute, join } from "node:path";
 import type { TroubleKind } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { parseObject, stringIn } from "../lib/json.ts";
+import { withMessage } from "./attempt-options.ts";
 import { DEMO_ID, demoReader } from "./demo-output.ts";
 import type { Ask, Command, Engine, FoundSession, SessionFiles } from "./engine.ts";
 import {
@@ -54,6 +55,7 @@ export const demo: Engine = {
   session: { field: "session_id", format: DEMO_ID },
   can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: false },
   grammar,
+  rightsEnv: ["REPRISE_DEMO_TRUST"],
 
   home(env) {
     const own = env["REPRISE_DEMO_HOME"];
@@ -106,6 +108,11 @@ export const demo: Engine = {
     };
   },
 
+  async liveSession({ pid }, where, files) {
+    const id = (await files.head(join(where.home, "live", String(pid)), 100))?.trim() ?? "";
+    return DEMO_ID.test(id) ? id : null;
+  },
+
   async sessions(where, files) {
     const directory = join(where.home, "sessions");
     const found: FoundSession[] = [];
@@ -146,7 +153,7 @@ function start(ask: Ask): Command {
   const session = theirs || ask.session === null ? [] : ["--session-id", ask.session];
   const format = ask.interactive || has(parsed, "--format") ? [] : ["--format", "jsonl"];
   return {
-    args: [...render(options), ...format, ...session, ...messageArgs(ask)],
+    ...argsOf(ask, [...render(options), ...format, ...session]),
     stdin: ask.interactive ? null : ask.message,
     env: {},
     headless: !ask.interactive,
@@ -159,7 +166,8 @@ function start(ask: Ask): Command {
 /** The id that these arguments lead to, if they name one. */
 function sessionIn(parsed: Parsed): string | null {
   const chosen = valueOf(parsed, "--session-id") ?? null;
-  return has(parsed, "--fork") ? chosen : (valueOf(parsed, "--resume") ?? chosen);
+  const id = has(parsed, "--fork") ? chosen : (valueOf(parsed, "--resume") ?? chosen);
+  return id !== null && DEMO_ID.test(id) ? id : null;
 }
 
 /** The recorded options once more: to continue a session, to fork it, or to begin anew in its place. */
@@ -169,7 +177,7 @@ function again(ask: Ask): Command {
   const format = ask.interactive ? [] : ["--format", "jsonl"];
   const prompt = recorded.words.map((word) => JSON.stringify(word));
   return {
-    args: [...render(after), ...format, ...sessionArgs(ask), ...messageArgs(ask)],
+    ...argsOf(ask, [...render(after), ...format, ...sessionArgs(ask)]),
     stdin: ask.interactive ? null : ask.message,
     env: {},
     headless: !ask.interactive,
@@ -187,9 +195,12 @@ function sessionArgs({ kind, session, forkTo }: Ask): string[] {
 }
 
 /** Headless, the message goes by stdin; in the UI it is the first turn. */
-function messageArgs(ask: Ask): string[] {
-  if (!ask.interactive) return ["-"];
-  return ask.message === null ? [] : ["--chat", "--", ask.message];
+function argsOf(
+  { interactive, message }: Ask,
+  first: readonly string[],
+): Pick<Command, "args" | "storedArgs"> {
+  if (!interactive) return { args: [...first, "-"] };
+  return withMessage(message, (text) => (text === null ? first : [...first, "--chat", "--", text]));
 }
 
 function rankOfAccess(value: string | null): number | null {

@@ -64,8 +64,8 @@ export interface Engine {
     where: { home: string; cwd: string | null },
     files: SessionFiles,
   ): Promise<readonly FoundSession[]>;
-  /** A live process outside Reprise that has this session open, where the engine keeps a registry. */
-  holder?(session: string, where: Where, files: SessionFiles): Promise<HolderHint | null>;
+  /** Processes that the engine's registry says have this session open; dead ones may be among them. */
+  holders?(session: string, where: Where, files: SessionFiles): Promise<readonly HolderHint[]>;
   /** The session that a live agent is in right now, where the engine keeps a registry by pid. */
   liveSession?(
     agent: Pick<ProcessIdentity, "pid" | "start">,
@@ -96,6 +96,8 @@ export interface Ask {
   readonly native: readonly string[];
   /** What `locate` said of the rights of this session; used where `given` and `native` say nothing of them (I12). */
   readonly rights?: readonly string[];
+  /** Why `rights` cannot be known. An engine that needs them then refuses (I12). */
+  readonly rightsUnknown?: string;
   /** Absolute, symlinks resolved. */
   readonly cwd: string;
   /** Unique for this attempt, `[0-9a-z-]`; engines that cannot choose an id use it to find their session. */
@@ -106,6 +108,8 @@ export interface Ask {
 
 export interface Command {
   readonly args: readonly string[];
+  /** `args` as they may be stored, `[message]` in place of the message. Absent: `args` do not hold the message. */
+  readonly storedArgs?: readonly string[];
   /** Written to stdin, which is then closed. Null: stdin is closed (headless) or the terminal (interactive). */
   readonly stdin: string | null;
   readonly env: Readonly<Record<string, string>>;
@@ -157,6 +161,8 @@ export type Located =
       readonly updatedAtMs: number | null;
       /** Native options that hold the rights the conversation began with, where the engine does not restore them. */
       readonly rights?: readonly string[];
+      /** Why those rights cannot be told, where the engine does not restore them. */
+      readonly rightsUnknown?: string;
     }
   | { readonly state: "absent"; readonly searched: string }
   /** It is there, but the engine will not continue it. */

@@ -6,10 +6,13 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { beforeAll, describe, expect, test, vi } from "vitest";
 import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
 import { parseJson } from "../lib/json.ts";
+import type { Ask, Command, Engine } from "./engine.ts";
 import { ENGINES, findEngine } from "./engines.ts";
 
 const NOW = Date.parse("2026-11-15T02:30:00Z");
+const UUID = "11111111-1111-4111-8111-111111111111";
 const SUCCESS: Exit = { code: 0, signal: null };
 
 beforeAll(() => {
@@ -85,10 +88,60 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, 
     }
   });
 
+  test("names the variables that bear on rights, each once", () => {
+    const variables = engine.rightsEnv ?? [];
+    expect(variables).not.toEqual([]);
+    expect(variables.filter((name, at) => !/^\w+$/.test(name) || variables.indexOf(name) !== at)).toEqual([]);
+    // iFlow's page names the settings and their four spellings.
+    const page = readFileSync(`docs/engines/${id}.md`, "utf8");
+    expect(variables.filter((name) => !/^iflow_/i.test(name) && !page.includes(`\`${name}`))).toEqual([]);
+    // The home is compared as such.
+    expect(variables.filter((name) => name in engine.homeEnv("/h"))).toEqual([]);
+  });
+
+  test.each(["start", "resume"] as const)(
+    "hands out no arguments to store that hold the message: %s",
+    (kind) => {
+      for (const interactive of [false, true]) {
+        const message = "-the message";
+        const { args, storedArgs } = commandOf(engine, { kind, interactive, message });
+        const shown = args.map((arg) => arg.replace(message, "[message]"));
+        expect(storedArgs ?? args).toEqual(shown);
+      }
+    },
+  );
+
   test("has nothing to explain when all went well", () => {
     expect(engine.explainExit(SUCCESS, "", NOW)).toBeNull();
   });
 });
+
+const SESSIONS: Record<string, string> = {
+  iflow: "session-11111111-1111-4111-8111-111111111111",
+  opencode: "ses_01a1dd0aa544ffeB73b2b8f54b",
+};
+
+function commandOf(
+  engine: Engine,
+  part: Pick<Ask, "kind" | "interactive" | "message">,
+): Pick<Command, "args" | "storedArgs"> {
+  try {
+    return engine.command({
+      session: part.kind === "start" && !engine.can.chooseSession ? null : (SESSIONS[engine.id] ?? UUID),
+      forkTo: null,
+      given: [],
+      givenHasNoPrompt: true,
+      native: [],
+      cwd: "/w",
+      tag: "1a2b3c4d-1",
+      trustCwd: false,
+      ...part,
+    });
+  } catch (error) {
+    if (error instanceof Fault && error.code === "engine_cannot") return { args: [] };
+    throw error;
+  }
+}
 
 /** As the reader gets them: without line breaks, and without the `\r` of a terminal. */
 function linesOf(text: string): readonly string[] {

@@ -209,6 +209,9 @@ describe("native options of one attempt", () => {
     "a policy": [[], ["--policy", "/p"], "would_widen"],
     "one more server": [["--allowed-mcp-server-names", "a"], ["--allowed-mcp-server-names=b"], "would_widen"],
     trust: [[], ["--skip-trust"], "would_widen"],
+    "raw output": [[], ["--raw-output", "--accept-raw-output-risk"], "would_widen"],
+    "a recording": [[], ["--record-responses=/x"], "would_widen"],
+    "the end of a session": [[], ["--delete-session=1"], "would_widen"],
     "an option nobody knows": [[], ["--new"], "would_widen"],
     "a session": [[], ["--session-id=x1"], "usage"],
     "an output format": [[], ["-o", "text"], "usage"],
@@ -256,6 +259,18 @@ test("native arguments without a message are untouched", () => {
     expects: UUID,
     options: { kept: given, dropped: [], rewritten: [] },
   });
+});
+
+test.each([
+  [["--resume", UUID], UUID],
+  [["-r", UUID, "-p", "hi"], UUID],
+  [[`--session-id=${UUID}`], UUID],
+  [["--resume", "latest"], null],
+  [["--resume=3"], null],
+  [["-r"], null],
+  [["mcp", "list"], null],
+])("the session that untouched arguments name: %j", (given, expects) => {
+  expect(gemini.command(ask(given, { message: null })).expects).toBe(expects);
 });
 
 describe("the UI", () => {

@@ -4,7 +4,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
-import { attemptOptions } from "./attempt-options.ts";
+import { attemptOptions, withMessage } from "./attempt-options.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import { explainExit, geminiReader, ID } from "./gemini-output.ts";
 import { geminiSessions, locateGemini } from "./gemini-store.ts";
@@ -27,7 +27,10 @@ function approval(fixed?: string): Guard {
   return { scale: "approval", rank: (mode) => (place(mode) === -1 || mode === "false" ? null : place(mode)) };
 }
 
-/** `gemini --help` of 0.61.0 and the hidden options of its source. The parser also takes every name in camel case. */
+/**
+ * `gemini --help` of 0.61.0 and the hidden options of its source. The parser also takes every name in camel case.
+ * Without a guard: the model and recorded answers in its place, how output looks.
+ */
 const grammar: Grammar = {
   strictValues: true,
   flagWords: true,
@@ -44,7 +47,7 @@ const grammar: Grammar = {
     { names: ["--output-format", "--outputFormat", "-o"], takes: "value", bears: "output" },
     { names: ["--list-extensions", "--listExtensions", "-l"], takes: "none", bears: "once" },
     { names: ["--list-sessions", "--listSessions"], takes: "none", bears: "once" },
-    { names: ["--delete-session", "--deleteSession"], takes: "optional", bears: "once" },
+    { names: ["--delete-session", "--deleteSession"], takes: "optional", bears: "once", guard: "grant" },
     { names: ["--version", "-v"], takes: "none", bears: "once" },
     { names: ["--help", "-h"], takes: "none", bears: "once" },
     { names: ["--worktree", "-w"], takes: "optional", refuse: "gemini would make another worktree" },
@@ -75,14 +78,22 @@ const grammar: Grammar = {
       guard: "grant",
     },
     { names: ["--screen-reader", "--screenReader"], takes: "none" },
-    { names: ["--raw-output", "--rawOutput"], takes: "none" },
-    { names: ["--accept-raw-output-risk", "--acceptRawOutputRisk"], takes: "none" },
+    // The model's control sequences reach the terminal.
+    { names: ["--raw-output", "--rawOutput"], takes: "none", guard: "grant" },
+    { names: ["--accept-raw-output-risk", "--acceptRawOutputRisk"], takes: "none", guard: "grant" },
     { names: ["--fake-responses", "--fakeResponses"], takes: "optional" },
     { names: ["--fake-responses-non-strict", "--fakeResponsesNonStrict"], takes: "optional" },
-    { names: ["--record-responses", "--recordResponses"], takes: "optional" },
+    { names: ["--record-responses", "--recordResponses"], takes: "optional", guard: "grant" },
   ],
   commands: { "": ["mcp", "extensions|extension", "skills|skill", "hooks|hook", "gemma"] },
 };
+
+/** The sandbox and what it is let see, trust in the folder (`VITEST` turns that check off), settings from elsewhere. */
+const RIGHTS_ENV = `GEMINI_SANDBOX GEMINI_SANDBOX_IMAGE GEMINI_SANDBOX_PROXY_COMMAND SEATBELT_PROFILE SANDBOX
+  SANDBOX_FLAGS SANDBOX_MOUNTS SANDBOX_PORTS SANDBOX_ENV SANDBOX_SET_UID_GID BUILD_SANDBOX
+  GEMINI_CLI_TRUST_WORKSPACE GEMINI_CLI_TRUSTED_FOLDERS_PATH GEMINI_RESTRICTED_MODE GEMINI_CLI_IDE_WORKSPACE_PATH
+  GEMINI_CLI_INTEGRATION_TEST VITEST GEMINI_CLI_SYSTEM_SETTINGS_PATH GEMINI_CLI_SYSTEM_DEFAULTS_PATH
+  GEMINI_EXP`.split(/\s+/);
 
 export const gemini: Engine = {
   id: "gemini",
@@ -92,6 +103,7 @@ export const gemini: Engine = {
   session: { field: "session_id", format: ID },
   can: { chooseSession: true, fork: false, interactive: true, readStore: true, boundToCwd: true },
   grammar,
+  rightsEnv: RIGHTS_ENV,
   home(env) {
     const root = env["GEMINI_CLI_HOME"] || env["HOME"];
     return root ? join(root, ".gemini") : null;
@@ -130,14 +142,12 @@ function command(ask: Ask): Command {
   const session = sessionArgs(ask, options);
   const headless = !ask.interactive && ask.message !== null;
   const format = formatIn(options);
-  const message = ask.message === null || headless ? [] : [`--prompt-interactive=${ask.message}`];
+  const output = headless && format === null ? ["-o", "stream-json"] : [];
+  const first = [...session.args, ...output, ...render(options)];
   return {
-    args: [
-      ...session.args,
-      ...(headless && format === null ? ["-o", "stream-json"] : []),
-      ...render(options),
-      ...message,
-    ],
+    ...withMessage(headless ? null : ask.message, (message) =>
+      message === null ? first : [...first, `--prompt-interactive=${message}`],
+    ),
     stdin: headless ? ask.message : null,
     env: environment(ask),
     headless,

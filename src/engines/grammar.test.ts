@@ -52,6 +52,7 @@ const grammar: Grammar = {
     { names: ["--plain"], takes: "none", only: "headless" },
     { names: ["--mouse"], takes: "none", only: "ui" },
     { names: ["--rules"], takes: "none", only: "headless", guard: "grant" },
+    { names: ["--listen"], takes: "none", only: "ui", guard: "extra" },
     { names: ["--gone"], takes: "none", refuse: "nothing was saved" },
   ],
 };
@@ -193,6 +194,11 @@ describe("splitForResume", () => {
     expect(() => splitForResume(parse(line))).toThrow(expect.objectContaining({ code: "option_unkept" }));
   });
 
+  test("leaves out what only adds", () => {
+    expect(texts(splitForResume(parse("--listen -m x")).after)).toEqual(["-m x"]);
+    expect(texts(splitForResume(parse("--listen -m x"), "ui").after)).toEqual(["--listen", "-m x"]);
+  });
+
   test("does not leave out a right that the other mode cannot say", () => {
     expect(() => splitForResume(parse("--rules"), "ui")).toThrow(
       expect.objectContaining({ code: "option_unkept" }),
@@ -209,6 +215,8 @@ describe("override", () => {
     "keeps a right that was there": ["--dir d", "--dir d", "--dir d"],
     "refuses a new right": ["--dir d", "--dir e", "would_widen"],
     "refuses a changed right": ["--approve a", "--approve b", "would_widen"],
+    "refuses a new extra": ["", "--listen", "would_widen"],
+    "keeps an extra that was there": ["--listen", "--listen", "--listen"],
     "adds a limit": ["", "--strict", "--strict"],
     "adds to a limit": ["--deny a", "--deny b", "--deny a --deny b"],
     "narrows by rank": ["--rank high", "--rank mid", "--rank mid"],

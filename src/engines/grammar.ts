@@ -28,12 +28,14 @@ export interface OptionSpec {
 }
 
 /**
- * grant: each value adds a right, so nothing may be added or changed. limit: takes rights away, so it may be
- * added, and nothing may be changed or removed. rank: values are ordered, wider is higher; null is a value that
+ * grant: each value adds a right, so nothing may be added or changed. extra: a grant that takes nothing away, so it
+ * may be left out where the engine does not accept it. limit: takes rights away, so it may be added, and nothing may
+ * be changed or removed. rank: values are ordered, wider is higher; null is a value that
  * cannot be compared. Options that name the same `scale` set the same thing. of: the value decides (`-c key=value`).
  */
 export type Guard =
   | "grant"
+  | "extra"
   | "limit"
   | { readonly rank: (value: string | null) => number | null; readonly scale?: string }
   | { readonly of: (value: string | null) => Guard | null };
@@ -346,9 +348,10 @@ function assertKeepable({ incomplete, name, spec }: Given): void {
   }
 }
 
-/** What the other mode does not accept may be left out only if no right depends on it (I12). */
+/** What the other mode does not accept may be left out only if no limit depends on it (I12). */
 function assertDroppable(given: Given, mode: "headless" | "ui"): void {
-  if (rightOf(given) === null) return;
+  const right = rightOf(given);
+  if (right === null || right === "extra") return;
   const where = mode === "ui" ? "in the engine's UI" : "without the engine's UI";
   throw unkept(
     given.name,
@@ -375,7 +378,7 @@ function assertNotWider(recorded: readonly Given[], given: Given): void {
   if (right === null) return undefined;
   const before = recorded.filter((other) => other.spec === spec);
   if (before.some((other) => sameValues(other, given))) return undefined;
-  if (right === "grant") return refuse("would add a right");
+  if (right === "grant" || right === "extra") return refuse("would add a right");
   if (right === "limit") {
     return before.length === 0 || spec.repeatable === true ? undefined : refuse("would change a limit");
   }
@@ -390,7 +393,7 @@ function assertNotWider(recorded: readonly Given[], given: Given): void {
   return undefined;
 }
 
-type Right = "grant" | "limit" | { readonly scale: string; readonly rank: number | null };
+type Right = "grant" | "extra" | "limit" | { readonly scale: string; readonly rank: number | null };
 
 function rightOf({ spec, values }: Given): Right | null {
   const value = values.at(-1) ?? null;

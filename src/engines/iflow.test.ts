@@ -116,6 +116,7 @@ describe("native options of one attempt", () => {
     "a mode where none was given": [[], ["--default"], "would_widen"],
     "one more directory": [["--add-dir=/a"], ["--add-dir=/b"], "would_widen"],
     "no sandbox": [["-s"], ["--sandbox=false"], "would_widen"],
+    "a file that iFlow writes": [["-o", "a"], ["-o", "b"], "would_widen"],
     "a model": [["-m", "x"], ["-m", "y"], resumed("-m", "y")],
   };
   test.each(Object.entries(cases))("%s", (_name, [given, native, args]) => {
@@ -138,6 +139,7 @@ describe("the message is an argument", () => {
 test("a headless resume, whole", () => {
   expect(iflow.command(ask(["-y", "-p", "hi"], { kind: "resume" }))).toEqual({
     args: resumed("-y"),
+    storedArgs: [`--resume=${ID}`, "-y", "-p", "[message]"],
     stdin: null,
     env: {},
     headless: true,
@@ -156,6 +158,16 @@ test("native arguments without a message are untouched", () => {
     structured: true,
     expects: ID,
   });
+});
+
+test.each([
+  [[`--resume=${ID}`], ID],
+  [["-r", ID, "-p", "hi"], ID],
+  [["--resume", "-p", "hi"], null],
+  [["-c"], null],
+  [["-r", "latest"], null],
+])("the session that untouched arguments name: %j", (given, expects) => {
+  expect(iflow.command(ask(given, { message: null })).expects).toBe(expects);
 });
 
 test("the UI", () => {

@@ -6,7 +6,7 @@ import { basename, dirname, join } from "node:path";
 import type { EngineEvent, Exit } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { attemptOptions } from "./attempt-options.ts";
+import { attemptOptions, withMessage } from "./attempt-options.ts";
 import type { Ask, Command, Engine, OutputReader } from "./engine.ts";
 import { type Grammar, type Guard, has, type Parsed, parseArgs, render, valueOf } from "./grammar.ts";
 import { troubleOf } from "./troubles.ts";
@@ -23,7 +23,10 @@ function mode(name: string): Guard {
   return { scale: "mode", rank: (value) => (value === "false" ? null : MODES.indexOf(name)) };
 }
 
-/** From the vendor's documentation and the CLI it was forked from. */
+/**
+ * From the vendor's documentation and the CLI it was forked from. Without a guard: the model, what the prompt holds,
+ * what a turn may cost, how output looks.
+ */
 const grammar: Grammar = {
   strictValues: true,
   flagWords: true,
@@ -33,7 +36,7 @@ const grammar: Grammar = {
     { names: ["--prompt-interactive", "--promptInteractive", "-i"], takes: "value", bears: "prompt" },
     { names: ["--resume", "-r"], takes: "optional", bears: "session" },
     { names: ["--continue", "-c"], takes: "none", bears: "session" },
-    { names: ["--output-file", "--outputFile", "-o"], takes: "value", bears: "once" },
+    { names: ["--output-file", "--outputFile", "-o"], takes: "value", bears: "once", guard: "grant" },
     { names: ["--yolo", "-y"], takes: "none", guard: mode("--yolo") },
     { names: ["--default"], takes: "none", guard: mode("--default") },
     { names: ["--plan"], takes: "none", guard: mode("--plan") },
@@ -71,6 +74,17 @@ const grammar: Grammar = {
   commands: { "": ["mcp", "agent", "workflow", "commands", "extensions"] },
 };
 
+/** Each setting may be given as a variable, spelled in four ways. */
+const RIGHTS_ENV = [
+  "IFLOW_CLI_SYSTEM_SETTINGS_PATH",
+  "BUILD_SANDBOX",
+  ...`sandbox SANDBOX autoAccept AUTO_ACCEPT coreTools CORE_TOOLS excludeTools EXCLUDE_TOOLS mcpServers MCP_SERVERS
+  allowMCPServers ALLOW_MCP_SERVERS excludeMCPServers EXCLUDE_MCP_SERVERS toolDiscoveryCommand TOOL_DISCOVERY_COMMAND
+  toolCallCommand TOOL_CALL_COMMAND`
+    .split(/\s+/)
+    .flatMap((key) => [`IFLOW_${key}`, `iflow_${key}`]),
+];
+
 export const iflow: Engine = {
   id: "iflow",
   title: "iFlow CLI",
@@ -80,6 +94,7 @@ export const iflow: Engine = {
   session: { field: "session-id", format: ID },
   can: { chooseSession: false, fork: false, interactive: true, readStore: false, boundToCwd: true },
   grammar,
+  rightsEnv: RIGHTS_ENV,
   home: (env) => (env["HOME"] ? join(env["HOME"], ".iflow") : null),
   homeEnv: (home) => ({ HOME: basename(home) === ".iflow" ? dirname(home) : home }),
   version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
@@ -107,9 +122,10 @@ function command(ask: Ask): Command {
   if (ask.kind === "start" && ask.message === null) return untouched(ask);
   const { options, report } = attemptOptions(grammar, ask);
   const headless = !ask.interactive && ask.message !== null;
-  const message = ask.message === null ? [] : messageArgs(ask.message, headless);
+  const first = [...sessionArgs(ask), ...render(options)];
+  const prompt = promptArgs(ask.message ?? "", headless);
   return {
-    args: [...sessionArgs(ask), ...render(options), ...message],
+    ...withMessage(ask.message, (message) => (message === null ? first : [...first, ...prompt(message)])),
     stdin: null,
     env: {},
     headless,
@@ -144,7 +160,7 @@ function sessionArgs({ kind, session }: Ask): readonly string[] {
 }
 
 /** iFlow takes its message as an argument alone. One that begins with a dash would be taken for an option. */
-function messageArgs(message: string, headless: boolean): readonly string[] {
+function promptArgs(message: string, headless: boolean): (text: string) => readonly string[] {
   const bytes = new TextEncoder().encode(message).length;
   if (bytes > MAX_MESSAGE_BYTES) {
     throw new Fault(
@@ -153,8 +169,8 @@ function messageArgs(message: string, headless: boolean): readonly string[] {
       { facts: { bytes, most: MAX_MESSAGE_BYTES } },
     );
   }
-  if (!headless) return [`--prompt-interactive=${message}`];
-  return message.startsWith("-") ? [`--prompt=${message}`] : ["-p", message];
+  if (!headless) return (text) => [`--prompt-interactive=${text}`];
+  return message.startsWith("-") ? (text) => [`--prompt=${text}`] : (text) => ["-p", text];
 }
 
 const API_ERROR = /^\W*(?:Error when talking to iFlow API|Generate data error|.*fetch failed)/i;

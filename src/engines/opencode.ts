@@ -4,7 +4,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
-import { type AttemptOptions, attemptOptions, rewrite } from "./attempt-options.ts";
+import { type AttemptOptions, attemptOptions, rewrite, withMessage } from "./attempt-options.ts";
 import type { Ask, Command, Engine, FoundSession, Located, Row } from "./engine.ts";
 import {
   type Given,
@@ -21,7 +21,10 @@ import { explainExit, ID, opencodeReader } from "./opencode-output.ts";
 /** Another value may mean other rights, and nothing says which is wider. */
 const FIXED: Guard = { rank: () => null };
 
-/** `opencode --help` and `opencode run --help` of 1.18.33. */
+/**
+ * `opencode --help` and `opencode run --help` of 1.18.33. Without a guard: the model, how output looks, the login for
+ * `--attach`, and `--file`, which the user reads into one message.
+ */
 const grammar: Grammar = {
   strictValues: true,
   flagWords: true,
@@ -31,7 +34,7 @@ const grammar: Grammar = {
     { names: ["--auto"], takes: "none", guard: "grant" },
     { names: ["--pure"], takes: "none", guard: "limit" },
     { names: ["--log-level", "--logLevel"], takes: "value" },
-    { names: ["--port"], takes: "value" },
+    { names: ["--port"], takes: "value", guard: "grant" },
     { names: ["--continue", "-c"], takes: "none", bears: "session" },
     { names: ["--session", "-s"], takes: "value", bears: "session" },
     { names: ["--fork"], takes: "none", bears: "session" },
@@ -41,7 +44,8 @@ const grammar: Grammar = {
     // `run` alone.
     { names: ["--format"], takes: "value", bears: "output" },
     { names: ["--interactive", "-i"], takes: "none", bears: "output" },
-    { names: ["--command"], takes: "value", only: "headless", bears: "once" },
+    // A command may name another agent, and its text may run programs.
+    { names: ["--command"], takes: "value", only: "headless", bears: "once", guard: "grant" },
     { names: ["--file", "-f"], takes: "variadic", repeatable: true, only: "headless", bears: "once" },
     { names: ["--title"], takes: "value", only: "headless", bears: "once" },
     { names: ["--dir"], takes: "value", guard: FIXED },
@@ -53,10 +57,11 @@ const grammar: Grammar = {
     { names: ["--thinking"], takes: "none", only: "headless" },
     // The UI alone.
     { names: ["--prompt"], takes: "value", bears: "prompt" },
-    { names: ["--hostname"], takes: "value", only: "ui" },
-    { names: ["--mdns"], takes: "none", only: "ui" },
-    { names: ["--mdns-domain", "--mdnsDomain"], takes: "value", only: "ui" },
-    { names: ["--cors"], takes: "variadic", repeatable: true, only: "ui" },
+    // Each opens the UI's server further.
+    { names: ["--hostname"], takes: "value", only: "ui", guard: "extra" },
+    { names: ["--mdns"], takes: "none", only: "ui", guard: "extra" },
+    { names: ["--mdns-domain", "--mdnsDomain"], takes: "value", only: "ui", guard: "extra" },
+    { names: ["--cors"], takes: "variadic", repeatable: true, only: "ui", guard: "extra" },
     { names: ["--mini"], takes: "none", only: "ui" },
     { names: ["--no-replay"], takes: "none", only: "ui" },
     { names: ["--replay-limit", "--replayLimit"], takes: "value", only: "ui" },
@@ -67,6 +72,14 @@ const grammar: Grammar = {
   },
 };
 
+/** Permission rules, the files and texts that can hold some, plugins, sharing, and tools behind a switch. */
+const RIGHTS_ENV =
+  `OPENCODE_PERMISSION OPENCODE_CONFIG OPENCODE_CONFIG_CONTENT OPENCODE_CONFIG_DIR XDG_CONFIG_HOME
+  OPENCODE_DISABLE_PROJECT_CONFIG OPENCODE_TEST_MANAGED_CONFIG_DIR OPENCODE_TEST_HOME OPENCODE_PURE
+  OPENCODE_DISABLE_DEFAULT_PLUGINS OPENCODE_AUTO_SHARE OPENCODE_DISABLE_SHARE OPENCODE_EXPERIMENTAL
+  OPENCODE_EXPERIMENTAL_PLAN_MODE OPENCODE_EXPERIMENTAL_CODE_MODE OPENCODE_EXPERIMENTAL_LSP_TOOL OPENCODE_ENABLE_EXA
+  OPENCODE_EXPERIMENTAL_EXA OPENCODE_ENABLE_PARALLEL OPENCODE_EXPERIMENTAL_PARALLEL`.split(/\s+/);
+
 export const opencode: Engine = {
   id: "opencode",
   title: "OpenCode",
@@ -75,6 +88,7 @@ export const opencode: Engine = {
   session: { field: "sessionID", format: ID },
   can: { chooseSession: false, fork: true, interactive: true, readStore: true, boundToCwd: true },
   grammar,
+  rightsEnv: RIGHTS_ENV,
   home(env) {
     const data = env["XDG_DATA_HOME"] || (env["HOME"] ? join(env["HOME"], ".local", "share") : "");
     return data === "" ? null : join(data, "opencode");
@@ -185,9 +199,9 @@ function inUi(ask: Ask, all: AttemptOptions): Command {
   const { options, report, given } = rewrite(all, isDir);
   const directory = valueOf(given, "--dir") ?? null;
   const project = directory === null ? [] : [directory];
-  const prompt = ask.message === null ? [] : [`--prompt=${ask.message}`];
+  const first = [...project, ...sessionArgs(ask), ...render(options)];
   return {
-    args: [...project, ...sessionArgs(ask), ...render(options), ...prompt],
+    ...withMessage(ask.message, (message) => (message === null ? first : [...first, `--prompt=${message}`])),
     stdin: null,
     env: {},
     headless: false,

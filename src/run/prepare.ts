@@ -6,7 +6,7 @@ import { checkEscrow, isDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
-import type { Command, Engine, Located } from "../engines/engine.ts";
+import type { Ask, Command, Engine, Located } from "../engines/engine.ts";
 import { keepNative } from "../engines/engines.ts";
 import { candidates } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
@@ -72,7 +72,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     native: wish.native,
     cwd: run.cwd,
     tag: `reprise-${run.handle}-${run.attempts + 1}`,
-    rights: plan.do === "fresh" ? [] : rightsOf(run, found, plan),
+    ...(plan.do === "fresh" ? {} : rightsOf(run, found, plan)),
     trustCwd: run.launch.trustCwd || wish.trustCwd,
   });
   const launch = wish.keep
@@ -108,14 +108,17 @@ function rightsOf(
   run: RunRecord,
   found: readonly LookedUp[],
   plan: Extract<Plan, { do: "continue" }>,
-): readonly string[] {
-  if (plan.restore) return run.escrow?.rights ?? [];
-  return found.find(({ known }) => known.id === plan.session)?.rights ?? [];
+): Rights {
+  if (!plan.restore) return found.find(({ known }) => known.id === plan.session)?.rights ?? {};
+  const rights = run.escrow?.rights;
+  return rights === undefined ? { rightsUnknown: "the run's copy of it does not say" } : { rights };
 }
+
+type Rights = Pick<Ask, "rights" | "rightsUnknown">;
 
 interface LookedUp {
   readonly known: KnownSession;
-  readonly rights: readonly string[];
+  readonly rights: Rights;
 }
 
 async function lookUp(engine: Engine, run: RunRecord): Promise<readonly LookedUp[]> {
@@ -124,16 +127,23 @@ async function lookUp(engine: Engine, run: RunRecord): Promise<readonly LookedUp
   if (engineHome === null || !engine.can.readStore) {
     return ids.map((id) => ({
       known: { id, state: "unknown", note: "the engine's store cannot be read" },
-      rights: [],
+      rights: { rightsUnknown: "the engine's store cannot be read" },
     }));
   }
   return Promise.all(
     ids.map(async (id) => {
       const located = await engine.locate(id, { home: engineHome, cwd: run.cwd }, sessionFiles());
-      const rights = located.state === "present" ? (located.rights ?? []) : [];
-      return { known: describeLocated(id, located, engineHome), rights };
+      return { known: describeLocated(id, located, engineHome), rights: rightsIn(located) };
     }),
   );
+}
+
+function rightsIn(located: Located): Rights {
+  if (located.state === "unknown") return { rightsUnknown: located.why };
+  if (located.state !== "present") return {};
+  const { rights, rightsUnknown } = located;
+  if (rightsUnknown !== undefined) return { rightsUnknown };
+  return rights === undefined ? {} : { rights };
 }
 
 function describeLocated(id: string, located: Located, engineHome: string): KnownSession {
@@ -156,14 +166,17 @@ async function assertNotOpenElsewhere(
   run: RunRecord,
   session: string,
 ): Promise<void> {
-  if (engine.holder === undefined || run.engineHome === null) return;
-  const hint = await engine.holder(session, { home: run.engineHome, cwd: run.cwd }, sessionFiles());
-  const identity = hint === null ? null : deps.processes.identify(hint.pid);
-  if (hint === null || identity === null || (hint.start !== null && hint.start !== identity.start)) return;
+  if (engine.holders === undefined || run.engineHome === null) return;
+  const hints = await engine.holders(session, { home: run.engineHome, cwd: run.cwd }, sessionFiles());
+  const live = hints.find(({ pid, start }) => {
+    const identity = deps.processes.identify(pid);
+    return identity !== null && (start === null || start === identity.start);
+  });
+  if (live === undefined) return;
   throw new Fault(
     "session_busy",
-    `${engine.title} has session ${session} open in another process (pid ${hint.pid}). Close it there, then resume again.`,
-    { facts: { handle: run.handle, session, pid: hint.pid } },
+    `${engine.title} has session ${session} open in another process (pid ${live.pid}). Close it there, then resume again.`,
+    { facts: { handle: run.handle, session, pid: live.pid } },
   );
 }
 
