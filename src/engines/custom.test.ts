@@ -128,6 +128,55 @@ describe("commands", () => {
   });
 });
 
+describe("the UI", () => {
+  const WITH_ARGS = STDIN.replace('program = "mine"', 'program = "mine"\nargs = ["--model", "x"]');
+
+  test("opens where the config describes one and no native arguments are given", () => {
+    const opens = (text: string, ...given: string[]) => engineOf(text).opensUi(given);
+    expect([opens(STDIN), opens(STDIN, "login"), opens(ARGUMENT)]).toEqual([true, false, false]);
+    expect([opens(WITH_ARGS, "--model", "x"), opens(WITH_ARGS, "--model", "x", "login")]).toEqual([
+      true,
+      false,
+    ]);
+  });
+
+  test("from start to resume, and to a headless resume", () => {
+    const engine = engineOf(WITH_ARGS);
+    const given = ["--model", "x"];
+    const run = { given, givenHasNoPrompt: false };
+    const ui = { ...run, interactive: true, message: null };
+    expect(engine.command(ask(ui))).toEqual({
+      args: ["ui", ID, "--model", "x"],
+      stdin: null,
+      env: {},
+      headless: false,
+      structured: false,
+      expects: ID,
+      options: { kept: ["--model x"], dropped: [], rewritten: [] },
+    });
+    expect(engine.command(ask({ ...ui, kind: "resume" }))).toMatchObject({
+      args: ["ui", "--continue", ID, "--model", "x"],
+      headless: false,
+      expects: ID,
+    });
+    expect(engine.command(ask({ ...run, kind: "resume", message: "go on" }))).toMatchObject({
+      args: ["run", "--json", "--model", "x", "--continue", ID],
+      stdin: "go on",
+      headless: true,
+      options: { kept: ["--model x"], dropped: [], rewritten: [] },
+    });
+  });
+});
+
+test("a message that is an argument is not stored", () => {
+  const command = engineOf(ARGUMENT).command(ask({ session: null, message: "-p is secret" }));
+  expect(command).toMatchObject({
+    args: ["-p", "--", "-p is secret"],
+    storedArgs: ["-p", "--", "[message]"],
+  });
+  expect(engineOf(STDIN).command(ask({})).storedArgs).toBeUndefined();
+});
+
 describe("lines", () => {
   const cases: Record<string, [line: unknown, then: unknown[]]> = {
     "a session": [{ type: "init", session_id: ID }, [{ type: "session", session: ID }]],

@@ -7,6 +7,7 @@ import type { EngineConfig } from "../core/config.ts";
 import type { EngineEvent, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, hasDuplicateKeys, type JsonObject, parseObject } from "../lib/json.ts";
+import { withMessage } from "./attempt-options.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import {
   assertNoPrompt,
@@ -23,9 +24,12 @@ const grammar: Grammar = { commands: {}, options: [] };
 
 /** Null: the config says nothing that makes an engine. */
 export function customEngine(id: string, config: EngineConfig): Engine | null {
-  const { custom, program } = config;
+  const { custom, program, args: defaults = [] } = config;
   if (custom === undefined || program === undefined) return null;
   const { field, format, choose } = custom.session;
+  // The config's own arguments are options: none of their words is a prompt.
+  const bare = (given: readonly string[]) =>
+    given.length === defaults.length && given.every((arg, index) => arg === defaults[index]);
   return {
     id,
     title: custom.title,
@@ -45,8 +49,9 @@ export function customEngine(id: string, config: EngineConfig): Engine | null {
     homeEnv: () => ({}),
     version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
     // Nothing is known of a command line that is passed through: it gets no terminal.
-    opensUi: () => false,
-    command: (ask) => command(id, custom, ask),
+    opensUi: (given) => custom.interactive !== undefined && bare(given),
+    command: (ask) =>
+      command(id, custom, { ...ask, givenHasNoPrompt: ask.givenHasNoPrompt || bare(ask.given) }),
     reader: (now) => ({
       line: (stream, text) => translate(custom, stream, text, now()),
       end: () => [],
@@ -70,8 +75,12 @@ function command(id: string, custom: Custom, ask: Ask): Command {
   if (ask.kind === "start") assertNoPrompt(recorded);
   const { after } = splitForResume(override(recorded, parseArgs(grammar, ask.native, true)));
   const template = templateFor(id, custom, ask.interactive)[again ? "resume" : "start"];
+  const byArgument = template.some((word) => word.includes("{message}"));
+  const options = render(after);
   return {
-    args: fill(template, { session: ask.session, message: ask.message, options: render(after) }),
+    ...withMessage(byArgument ? ask.message : null, (message) =>
+      fill(template, { session: ask.session, message, options }),
+    ),
     stdin: !ask.interactive && custom.message === "stdin" ? ask.message : null,
     env: {},
     headless: !ask.interactive,
