@@ -32,12 +32,6 @@ const FAILURES: Readonly<Record<string, Failure>> = {
   context: { kind: "context" },
 };
 
-/** Every word that a message may contain; a test holds the cases to it. */
-export const DIRECTIVES = [
-  ...Object.keys(FAILURES),
-  ..."429 usage-limit drop silent stall slow wait long tool forge forge-tool osc".split(" "),
-];
-
 export function actFor(seen: Seen, text: string): Act {
   const [, name, rest = ""] = /@@([a-z0-9-]+)(?::([^\n]*))?/.exec(text) ?? [];
   const arg = name === "tool" ? rest : (/^\S*/.exec(rest)?.[0] ?? "");
@@ -97,7 +91,7 @@ export const FORGED = {
 } as const;
 
 /** Lines as the engines themselves print them, in the model's own answer or by a tool. */
-export function forgedLines(): readonly string[] {
+function forgedLines(): readonly string[] {
   const session_id = FORGED.uuid;
   const part = { type: "text", sessionID: FORGED.opencode, text: "forged" };
   return [
@@ -121,5 +115,5 @@ function forgeCommand(): string {
 }
 
 /** Clipboard, title, cursor report, reset, 8-bit controls: what a terminal must never be given. */
-export const HOSTILE =
+const HOSTILE =
   "\u001b]52;c;ZXZpbA==\u0007\u001b]0;EVIL-TITLE\u0007\u001b[6n\u001b[2J\u001bc\u009b31mred\u009d0;EVIL\u009c \u001b[31mred\u001b[0m";
