@@ -253,6 +253,7 @@ function sampleRun(state: string, at: number): RunRecord {
       given: [],
       redacted: [],
       env: [],
+      rights: [],
       mode: "pipe",
       interactive: false,
       isolate: null,

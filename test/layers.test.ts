@@ -28,6 +28,9 @@ const DOORS: Record<string, RegExp> = {
   engines: /^(engine|engines)\.ts$/,
 };
 
+/** Files that a folder may have, 16 where nothing is said: a command or an engine each, and the deepest module. */
+const MOST_FILES: Record<string, number> = { lib: 10, cli: 26, demo: 20, engines: 22, run: 26 };
+
 const PURE = /^(lib|core|engines)\/|\/(decide|plan|outcome|reduce|runbook|wire|liveness|conversation)\.ts$/;
 const IMPURE = /\bDate\.now\(|new Date\(\)|Math\.random\(|\bprocess\.|\bset(Timeout|Interval)\(/;
 const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g;
@@ -43,7 +46,7 @@ test("every folder is listed", () => {
 
 test.each(Object.keys(MAY_USE))("%s stays small enough to be read", (folder) => {
   const own = files.filter((file) => file.startsWith(`${folder}/`));
-  expect(own.length).toBeLessThanOrEqual(folder === "lib" ? 10 : 24);
+  expect(own.length).toBeLessThanOrEqual(MOST_FILES[folder] ?? 16);
 });
 
 test.each(files)("%s keeps to its layer", (file) => {

@@ -21,6 +21,7 @@ export {
   saveAttemptFile,
   saveReceipt,
   saveRunFile,
+  storable,
 } from "./runs.ts";
 export { type LogName, openTape, type Tape } from "./tape.ts";
 export { checkEscrow, dropOldEscrow, keepEscrow, keepEscrowText } from "./escrow.ts";

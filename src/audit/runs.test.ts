@@ -50,6 +50,7 @@ function makeRun(): RunRecord {
       given: ["--api-key=abcdefgh1"],
       redacted: [],
       env: [{ name: "A_TOKEN", value: null }],
+      rights: [],
       mode: "pipe",
       interactive: false,
       isolate: null,

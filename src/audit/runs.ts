@@ -153,8 +153,37 @@ export function loadReceipt(runDirectory: string, n: number): Promise<Receipt | 
   return load<Receipt>(join(attemptDir(runDirectory, n), "receipt.json"), "receiptSchema");
 }
 
+/** Text of people, engines and agents. All else is structure: a path or an id that was changed would be wrong. */
+const FREE_TEXT = new Set([
+  "message",
+  "args",
+  "given",
+  "native",
+  "reason",
+  "diagnostics",
+  "kept",
+  "dropped",
+  "rewritten",
+]);
+
+/** The record as it may be stored, in the index as in its file. */
+export function storable<T>(record: T, redact: Redact = LOOKS_SECRET): T {
+  return withoutSecrets(record, redact) as T;
+}
+
+function withoutSecrets(value: unknown, redact: Redact): unknown {
+  if (Array.isArray(value)) return value.map((one) => withoutSecrets(one, redact));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, one]: [string, unknown]) => [
+      key,
+      FREE_TEXT.has(key) ? redactValue(one, redact) : withoutSecrets(one, redact),
+    ]),
+  );
+}
+
 function save(path: string, record: RunRecord | AttemptRecord | Receipt, redact: Redact): void {
-  writeAtomic(path, `${JSON.stringify(redactValue(record, redact), null, 2)}\n`);
+  writeAtomic(path, `${JSON.stringify(storable(record, redact), null, 2)}\n`);
 }
 
 async function load<T extends RunRecord | AttemptRecord | Receipt>(

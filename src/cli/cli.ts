@@ -71,14 +71,17 @@ export async function main(args: readonly string[], world: World): Promise<numbe
     },
     configure: (deps, options) => world.configure(deps, { ...options, log, terminal }),
   };
-  surviveClosedOutput();
+  const output = surviveClosedOutput();
   try {
     if (name === undefined || name === "help" || name === "--help" || name === "-h")
       return await help(rest, context, name === undefined);
     const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
     if (command === undefined) throw unknownCommand(name);
     const { run } = await command.load();
-    return await run(rest, context);
+    const code = await run(rest, context);
+    if (output.refused === null) return code;
+    process.stderr.write(`reprise: not everything could be printed (${output.refused}).\n`);
+    return code === 0 ? 7 : code;
   } catch (error) {
     if (error instanceof HelpShown) return 0;
     return report(error, json);
@@ -161,11 +164,16 @@ function harmlessButPainted(text: string): string {
     .join("");
 }
 
-/** `reprise list | head` ends quietly; a run whose reader went away goes on. */
-function surviveClosedOutput(): void {
+/** The reader went away or the terminal was closed: a pipe, a terminal, and what Node says of a write after that. */
+const GONE = new Set(["EPIPE", "EIO", "ENXIO", "ERR_STREAM_DESTROYED"]);
+
+/** `reprise list | head` ends quietly; a run whose reader or terminal went away goes on. */
+function surviveClosedOutput(): { refused: string | null } {
+  const output: { refused: string | null } = { refused: null };
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (error.code !== "EPIPE") throw error;
+      if (!GONE.has(error.code ?? "")) output.refused = error.code ?? error.message;
     });
   }
+  return output;
 }

@@ -72,7 +72,9 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 
 async function startAndDie(deps: Deps, options: AttemptOptions, view: View) {
   const cwd = workingDirectory(".");
-  const result = await startRun(deps, { ...options, ...START, cwd }, view).finally(() => view.close());
+  const result = await startRun(deps, { ...options, ...START, cwd, cwdGiven: false }, view).finally(() =>
+    view.close(),
+  );
   await result.finish();
   const { outcome } = result.attempt;
   if (outcome?.result === "interrupted") return { run: result.run, reason: outcome.reason };

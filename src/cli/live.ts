@@ -38,12 +38,16 @@ class LiveView implements View {
   readonly #look: "native" | "readable" | "nothing";
   readonly #statusLine: boolean;
   readonly #quiet: boolean;
+  readonly #raw: boolean;
   #text = "";
   #statusShown = false;
   #midLine = false;
   #interactive = false;
   #onStop: ((request: StopRequest) => void) | null = null;
+  /** Asked for before there was anybody to hear it. */
+  #early: StopRequest | null = null;
   #presses = 0;
+  readonly #stderrText = new TextDecoder();
   #undo: (() => void)[] = [];
 
   constructor(context: Context, options: ViewOptions) {
@@ -56,6 +60,7 @@ class LiveView implements View {
       options.quiet === undefined &&
       (this.#look !== "native" || !context.terminal.stdout);
     this.#quiet = options.quiet === true;
+    this.#raw = options.raw === true;
     this.#listen();
   }
 
@@ -63,7 +68,13 @@ class LiveView implements View {
     if (this.#interactive) return write(process.stdout, chunk);
     if (this.#look !== "native") return undefined;
     this.#clearStatus();
-    return write(stream === "stdout" ? process.stdout : process.stderr, chunk);
+    if (stream === "stdout") return write(process.stdout, chunk);
+    // Whoever redirects stdout still has the agent's stderr on the terminal (I11).
+    const harmful = this.#context.terminal.stderr && !this.#raw;
+    return write(
+      process.stderr,
+      harmful ? harmless(this.#stderrText.decode(chunk, { stream: true })) : chunk,
+    );
   }
 
   events(seen: readonly SeenEvent[]): void {
@@ -76,7 +87,7 @@ class LiveView implements View {
   }
 
   status(status: LiveStatus): void {
-    if (!this.#statusLine || this.#interactive) return;
+    if (!this.#statusLine || this.#interactive || !process.stderr.writable) return;
     // Text that may go on keeps its line for a while.
     if (this.#midLine && status.quietMs < PAUSE_MS) return;
     this.#endLine();
@@ -119,8 +130,7 @@ class LiveView implements View {
 
   onStop(listener: (request: StopRequest) => void): void {
     this.#onStop = listener;
-    // A key that was pressed while the agent was being started counts.
-    if (this.#presses > 0) listener(this.#presses > 1 ? "end" : "interrupt");
+    if (this.#early !== null) listener(this.#early);
   }
 
   text(): string {
@@ -139,10 +149,10 @@ class LiveView implements View {
       this.#clearStatus();
       if (this.#presses === 1 && !this.#interactive)
         this.#note("stopping the agent; Ctrl-C again ends it at once");
-      this.#onStop?.(this.#presses > 1 || this.#interactive ? "end" : "interrupt");
+      this.#request(this.#presses > 1 || this.#interactive ? "end" : "interrupt");
     };
-    const terminate = () => this.#onStop?.("SIGTERM");
-    const hangUp = () => this.#onStop?.("SIGHUP");
+    const terminate = () => this.#request("SIGTERM");
+    const hangUp = () => this.#request("SIGHUP");
     process.on("SIGINT", interrupt);
     process.on("SIGTERM", terminate);
     process.on("SIGHUP", hangUp);
@@ -151,6 +161,11 @@ class LiveView implements View {
       process.off("SIGTERM", terminate);
       process.off("SIGHUP", hangUp);
     });
+  }
+
+  #request(request: StopRequest): void {
+    if (this.#onStop === null) this.#early ??= request;
+    else this.#onStop(request);
   }
 
   #note(message: string): void {
@@ -221,7 +236,7 @@ class LiveView implements View {
 }
 
 /** A slow reader makes the agent wait; a reader that went away does not. */
-function write(stream: NodeJS.WriteStream, chunk: Buffer): Promise<void> | undefined {
+function write(stream: NodeJS.WriteStream, chunk: Buffer | string): Promise<void> | undefined {
   if (stream.destroyed || !stream.writable) return undefined;
   if (stream.write(chunk)) return undefined;
   return new Promise((resolve) => {

@@ -179,6 +179,8 @@ function verdict(receipt: Receipt, asked: string, reported: string | null): stri
       return `proof: asked for ${asked}, the engine reported ${reported ?? "nothing"}: the same conversation`;
     case "store_confirmed":
       return `proof: asked for ${asked}, the engine's own store shows that it went on there: the same conversation`;
+    case "forked":
+      return `proof: a copy of ${asked}, the engine reported the new id ${reported ?? "nothing"}`;
     case "not_verified":
       return `no proof: asked for ${asked}, the engine reported ${reported ?? "no id"}`;
     case "diverged":

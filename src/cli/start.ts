@@ -77,6 +77,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       native,
       env: readEnv(options),
       cwd,
+      cwdGiven: options.cwd !== undefined,
       isolate: options.isolate ?? null,
       runDir: options.runDir ?? null,
       name: options.name ?? null,

@@ -106,6 +106,7 @@ function describeTrouble(trouble: Trouble): string {
 
 function proofText(verified: string): string {
   if (verified === "engine_reported") return "the same conversation: the engine reported this id";
+  if (verified === "forked") return "a copy of the conversation: the engine reported this new id";
   if (verified === "store_confirmed") return "the same conversation: the engine's store was written";
   return "not verified: the engine reported no id";
 }

@@ -36,12 +36,19 @@ export interface SeenSession {
   readonly at: string;
   readonly attempt: number;
   readonly verifiedAt: string | null;
+  /** Seen, but not this run's conversation: another one than asked for, or one that the engine's store does not confirm. */
+  readonly foreign?: true;
 }
 
 /** A recorded environment variable. A secret's value is not stored: it is taken from the environment again. */
 export interface LaunchEnv {
   readonly name: string;
   readonly value: string | null;
+}
+
+export interface RightsVariable {
+  readonly name: string;
+  readonly sha256: string;
 }
 
 export interface Launch {
@@ -52,6 +59,8 @@ export interface Launch {
   /** Options whose value was a secret and is not stored. A resume needs them again by `--native`. */
   readonly redacted: readonly string[];
   readonly env: readonly LaunchEnv[];
+  /** Variables by which the engine gets rights, as the first start had them (I12): name and SHA-256 of the value. */
+  readonly rights: readonly RightsVariable[];
   readonly mode: Mode;
   readonly interactive: boolean;
   readonly isolate: "dir" | "worktree" | null;
@@ -147,7 +156,8 @@ export interface Receipt {
   readonly attempt: number;
   readonly asked: string;
   readonly reported: string | null;
-  readonly verified: "engine_reported" | "store_confirmed" | "not_verified" | "diverged";
+  /** `forked`: the engine reported a new id for a copy of the conversation. */
+  readonly verified: "engine_reported" | "store_confirmed" | "forked" | "not_verified" | "diverged";
   readonly cwd: string;
   readonly engineVersion: string | null;
   readonly restoredFromEscrow: boolean;

@@ -29,6 +29,7 @@ const seenSession = z.object({
   at: time,
   attempt: count,
   verifiedAt: time.nullable(),
+  foreign: z.exactOptional(z.literal(true)),
 });
 
 const escrow = z.object({
@@ -54,6 +55,7 @@ const launch = z.object({
   given: texts,
   redacted: texts,
   env: z.array(z.object({ name: z.string(), value: z.string().nullable() })),
+  rights: z.array(z.object({ name: z.string(), sha256: z.string() })),
   mode,
   interactive: z.boolean(),
   isolate: z.enum(["dir", "worktree"]).nullable(),
@@ -128,7 +130,7 @@ export const receiptSchema = z.object({
   attempt: z.int().min(1),
   asked: z.string(),
   reported: z.string().nullable(),
-  verified: z.enum(["engine_reported", "store_confirmed", "not_verified", "diverged"]),
+  verified: z.enum(["engine_reported", "store_confirmed", "forked", "not_verified", "diverged"]),
   cwd: z.string(),
   engineVersion: z.string().nullable(),
   restoredFromEscrow: z.boolean(),

@@ -1,6 +1,6 @@
 /** The agent as itself: the `demo` engine. Its command line, its JSON lines and its session files. */
 import { randomUUID } from "node:crypto";
-import { existsSync } from "node:fs";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { type JsonObject, stringIn } from "../lib/json.ts";
 import { readArgs } from "./argv.ts";
@@ -91,6 +91,13 @@ export const demo: Persona = {
     appendLine(fileOf(id), { ...headOf(id, request, world), forked_from: from });
     for (const line of lines) appendLine(fileOf(id), line);
     return conversation({ id, file: fileOf(id), request, world });
+  },
+
+  /** Left behind on purpose: what the process was in last can be seen after its end. */
+  enter(session, world) {
+    const directory = join(homeOf(world.env), "live");
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    writeFileSync(join(directory, String(process.pid)), `${session}\n`, { mode: 0o600 });
   },
 
   speak: (request, talk, out) =>

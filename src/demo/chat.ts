@@ -21,6 +21,7 @@ export async function chat(room: Chat, first: Conversation): Promise<number> {
   const request: Request = { ...room.request, format: "text" };
   let talk = first;
   let earlier = [...first.earlier];
+  persona.enter?.(talk.id, world);
   process.once("SIGINT", () => {
     out.line("");
     process.exit(farewell(room, talk));
@@ -35,6 +36,7 @@ export async function chat(room: Chat, first: Conversation): Promise<number> {
     if (line.trim() === "/clear") {
       talk = await persona.open({ ...request, how: "new", session: null }, world);
       earlier = [];
+      persona.enter?.(talk.id, world);
       journal.write("session", { session: talk.id, how: "clear" });
       out.line("A new conversation begins.");
     } else if (line.trim() === "/size") out.line(`size ${new WriteStream(1).getWindowSize().join("x")}`);

@@ -13,6 +13,8 @@ export interface Persona {
   /** Throws a Refusal when the session asked for does not exist. */
   open(request: Request, world: World): Promise<Conversation>;
   speak(request: Request, conversation: Conversation, out: Output): Voice;
+  /** Registers which conversation this process is in, where the engine keeps such a registry. */
+  enter?(session: string, world: World): void;
 }
 
 export interface World {

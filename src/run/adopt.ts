@@ -11,7 +11,7 @@ import type { Engine, FoundSession } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findEngine, findProgram, versionOf } from "./engine-setup.ts";
 import { takeEscrow } from "./escrow.ts";
-import { excerpt, redactorFor } from "./launch.ts";
+import { excerpt, redactorFor, rightsVariables } from "./launch.ts";
 import { holdRun } from "./leases.ts";
 
 export interface Conversation extends FoundSession {
@@ -177,6 +177,7 @@ async function newRun(
       given: [],
       redacted: [],
       env: [],
+      rights: rightsVariables(engine, environmentOf(deps, engine, []).env),
       mode: "pipe",
       interactive: false,
       isolate: null,

@@ -30,6 +30,18 @@ export function settle(seen: readonly SeenSession[], confirmed: ReadonlySet<stri
   return { session, mismatch: distinct.size > 1 && known.length < distinct.size };
 }
 
+/** Ids of an attempt that turned out not to be this run's conversation: kept, and never continued. */
+export function disown(
+  sessions: readonly SeenSession[],
+  attempt: number,
+  foreign: readonly string[],
+): readonly SeenSession[] {
+  if (foreign.length === 0) return sessions;
+  return sessions.map((one) =>
+    one.attempt === attempt && foreign.includes(one.value) ? { ...one, foreign: true } : one,
+  );
+}
+
 /** The run's session after an attempt: a known id is never replaced by nothing (I3). */
 export function sessionOf(field: string, seen: SeenSession | null, before: Session): Session {
   if (seen === null) return before;
@@ -38,7 +50,8 @@ export function sessionOf(field: string, seen: SeenSession | null, before: Sessi
 
 /** Distinct ids of a run, newest first, for walking back to one that the engine still has. */
 export function candidates(sessions: readonly SeenSession[], current: Session): readonly string[] {
-  const newestFirst = sessions.map((one) => one.value).toReversed();
+  const own = sessions.filter((one) => one.foreign === undefined);
+  const newestFirst = own.map((one) => one.value).toReversed();
   return [...new Set(current.value === null ? newestFirst : [current.value, ...newestFirst])];
 }
 

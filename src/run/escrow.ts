@@ -40,9 +40,18 @@ export async function takeEscrow(
 /** Puts the copy back into the engine's home. The caller has checked that the engine lost it. */
 export async function restoreEscrow(deps: Deps, setup: EngineSetup, run: RunRecord): Promise<void> {
   if (run.escrow === null || setup.home === null) return;
-  for (const { path, restoreTo } of await checkEscrow(run.runDirectory, run.escrow)) {
+  for (const [at, { path, restoreTo }] of (await checkEscrow(run.runDirectory, run.escrow)).entries()) {
     if (restoreTo === null) await importSession(deps, setup, run, path);
-    else await restoreFile(path, join(setup.home, restoreTo));
+    else await putBack(path, join(setup.home, restoreTo), at > 0);
+  }
+}
+
+/** What a session depends on, the parent of a fork, may still be there. */
+async function putBack(from: string, to: string, mayExist: boolean): Promise<void> {
+  try {
+    await restoreFile(from, to);
+  } catch (error) {
+    if (!(error instanceof Fault && mayExist && error.facts["code"] === "EEXIST")) throw error;
   }
 }
 

@@ -31,8 +31,14 @@ export interface Job {
   readonly version: Promise<string | null>;
   /** Warnings that belong to the attempt. */
   readonly diagnostics: readonly string[];
+  /** The session that a resume or a fork continues; null for a new conversation. */
+  readonly continues: string | null;
   /** Locks a session that the engine named; rejects when another attempt has it. */
   onSession(session: string): Promise<void>;
+  /** Registers the one listener for the loss of the run's lease, however it is noticed. */
+  onLeaseLost(listener: () => void): void;
+  /** Tells that listener. */
+  readonly leaseLost: () => void;
 }
 
 /** What the caller sees of a live attempt, and how it asks it to stop. */
@@ -122,12 +128,4 @@ export function chosenSession(deps: Deps, job: Job, n: number): Partial<RunRecor
     sessions: observe(job.run.sessions, chosen),
     session: { field: job.engine.session.field, value: expects, source: "chosen", verifiedAt: null },
   };
-}
-
-export function redactOutcome(
-  outcome: AttemptRecord["outcome"] & object,
-  redact: Redact,
-): AttemptRecord["outcome"] {
-  if (outcome.trouble === undefined) return outcome;
-  return { ...outcome, trouble: { ...outcome.trouble, message: redact(outcome.trouble.message) } };
 }

@@ -4,9 +4,11 @@
  * A secret's value is never stored. A variable is taken from the environment again; an option must be given
  * again by `--native`. Guessing would run the agent with something else than it was started with.
  */
+import { createHash } from "node:crypto";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { LaunchEnv, RunRecord } from "../core/records.ts";
+import type { LaunchEnv, RightsVariable, RunRecord } from "../core/records.ts";
+import type { Engine } from "../engines/engine.ts";
 import { isSecretName, redactor } from "../lib/secrets.ts";
 
 export type Redact = (text: string) => string;
@@ -71,6 +73,30 @@ export function recordedEnv(
     values.push([name, known]);
   }
   return [...values, ...given];
+}
+
+/** Digests, since such a variable may hold a whole config with keys in it. */
+export function rightsVariables(engine: Engine, env: Env): readonly RightsVariable[] {
+  return (engine.rightsEnv ?? []).flatMap((name) => {
+    const value = env[name];
+    return value === undefined ? [] : [{ name, sha256: createHash("sha256").update(value).digest("hex") }];
+  });
+}
+
+/** What an engine may do also hangs on variables: a resume sees them as the first start did (I12). */
+export function assertSameRights(engine: Engine, run: RunRecord, env: Env): void {
+  const now = new Map(rightsVariables(engine, env).map(({ name, sha256 }) => [name, sha256]));
+  const then = new Map(run.launch.rights.map(({ name, sha256 }) => [name, sha256]));
+  for (const name of engine.rightsEnv ?? []) {
+    if (now.get(name) === then.get(name)) continue;
+    const was = then.has(name) ? (now.has(name) ? "had another value" : "was set") : "was not set";
+    throw new Fault(
+      "would_widen",
+      `The variable ${name} bears on what ${engine.title} may do, and it ${was} when run ${run.handle} was started. ` +
+        "Put it back as it was, then resume again; or start a new run.",
+      { facts: { handle: run.handle, variable: name } },
+    );
+  }
 }
 
 export function assertNothingRedacted(run: RunRecord): void {

@@ -5,6 +5,7 @@
  * higher fencing number. A process of another pid namespace or machine cannot be looked at, so its lease counts
  * as alive while it is renewed.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
@@ -12,6 +13,7 @@ import type { Lease, LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 
 const RENEW_MS = 30_000;
+const PATIENT_LOOKS = 3;
 /** Three missed renewals. */
 const FOREIGN_DEAD_MS = 100_000;
 
@@ -23,6 +25,7 @@ export class RunHold implements AsyncDisposable {
   readonly #deps: Deps;
   readonly #held: { key: string; fence: number }[];
   readonly #renewing: NodeJS.Timeout;
+  #onLost: () => void = () => {};
 
   constructor(deps: Deps, lease: Lease) {
     this.fence = lease.fence;
@@ -41,6 +44,15 @@ export class RunHold implements AsyncDisposable {
     );
     if (!answer.held) throw busy(this.#deps, run, answer.by, `session ${session}`);
     this.#held.push({ key, fence: answer.lease.fence });
+  }
+
+  /** Another process believes that we are dead: whoever works under this lease must stop (I6). */
+  onLost(listener: () => void): void {
+    this.#onLost = listener;
+  }
+
+  lost(): void {
+    this.#onLost();
   }
 
   /** Lets go at once when the work fails; when it succeeds, the caller does, with `release`. */
@@ -65,8 +77,9 @@ export class RunHold implements AsyncDisposable {
 
   async #renew(): Promise<void> {
     try {
-      for (const { key, fence } of this.#held)
-        await this.#deps.store.renewLease(key, fence, this.#deps.clock.now());
+      for (const { key, fence } of this.#held) {
+        if (!(await this.#deps.store.renewLease(key, fence, this.#deps.clock.now()))) this.lost();
+      }
     } catch (error) {
       // Renewal matters only to other machines; the next one may succeed.
       if (!(error instanceof Fault)) throw error;
@@ -76,6 +89,12 @@ export class RunHold implements AsyncDisposable {
 
 /** Takes the run, or says who has it. */
 export async function holdRun(deps: Deps, run: RunRecord): Promise<RunHold> {
+  for (let look = 1; look < PATIENT_LOOKS; look += 1) {
+    // `list` holds a run for the moment in which it corrects it.
+    const hold = await tryHoldRun(deps, run.runId);
+    if (hold !== null) return hold;
+    await sleep(100);
+  }
   const answer = await deps.store.acquireLease(runKey(run.runId), owner(deps), (other) =>
     ownerLives(deps, other),
   );
@@ -99,9 +118,10 @@ export async function liveOwner(deps: Deps, runId: string): Promise<LeaseOwner |
 
 function ownerLives(deps: Deps, other: LeaseOwner): boolean {
   const self = deps.processes.self();
-  const here = other.machine === deps.machine && other.space === self.space;
+  // One boot and one pid namespace: the process itself can be looked at, whatever the machine calls itself now.
+  if (other.boot === self.boot && other.space === self.space) return deps.processes.isAlive(other);
   if (other.machine === deps.machine && other.boot !== self.boot) return false;
-  return here ? deps.processes.isAlive(other) : deps.clock.now() - other.renewedAtMs < FOREIGN_DEAD_MS;
+  return deps.clock.now() - other.renewedAtMs < FOREIGN_DEAD_MS;
 }
 
 function owner(deps: Deps): LeaseOwner {

@@ -4,38 +4,46 @@
  * Each change goes to the run directory first, synchronously, then to the index: the directory is the truth for
  * what happened, so an index that cannot be written right now loses nothing and is repaired from it later.
  */
-import { saveAttemptFile, saveRunFile } from "../audit/audit.ts";
+import { saveAttemptFile, saveRunFile, storable } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { type Deps, isoNow } from "./deps.ts";
+import type { Redact } from "./launch.ts";
+
+export interface LedgerStart {
+  readonly run: RunRecord;
+  readonly attempt: AttemptRecord;
+  readonly fence: number;
+  readonly redact: Redact;
+  /** Another process believes that we are dead: the agent must be stopped (I6). */
+  readonly onLeaseLost: () => void;
+}
 
 export class Ledger {
   run: RunRecord;
   attempt: AttemptRecord;
   readonly fence: number;
   readonly #deps: Deps;
+  readonly #redact: Redact;
   #pending: Promise<void> = Promise.resolve();
-  #onLeaseLost: () => void = () => {};
+  readonly #onLeaseLost: () => void;
 
-  constructor(deps: Deps, records: { run: RunRecord; attempt: AttemptRecord; fence: number }) {
+  constructor(deps: Deps, start: LedgerStart) {
     this.#deps = deps;
-    this.run = records.run;
-    this.attempt = records.attempt;
-    this.fence = records.fence;
-  }
-
-  /** Another process believes that we are dead: the caller must stop its agent (I6). */
-  onLeaseLost(listener: () => void): void {
-    this.#onLeaseLost = listener;
+    this.run = start.run;
+    this.attempt = start.attempt;
+    this.fence = start.fence;
+    this.#redact = start.redact;
+    this.#onLeaseLost = start.onLeaseLost;
   }
 
   save(change: { run?: Partial<RunRecord>; attempt?: Partial<AttemptRecord> }): void {
     if (change.attempt !== undefined) {
-      this.attempt = { ...this.attempt, ...change.attempt };
+      this.attempt = storable({ ...this.attempt, ...change.attempt }, this.#redact);
       saveAttemptFile(this.run.runDirectory, this.attempt);
     }
     if (change.run !== undefined) {
-      this.run = { ...this.run, ...change.run, updatedAt: isoNow(this.#deps) };
+      this.run = storable({ ...this.run, ...change.run, updatedAt: isoNow(this.#deps) }, this.#redact);
       saveRunFile(this.run);
     }
     this.#index(this.run, change.attempt === undefined ? null : this.attempt);

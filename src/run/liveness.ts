@@ -38,6 +38,17 @@ export function sawOutput(pulse: Pulse, now: number): Pulse {
   return { ...pulse, lastSign: now };
 }
 
+/** We stood still for so long: nobody's silence counts in that time. The total limit goes on. */
+export function delayed(pulse: Pulse, ms: number): Pulse {
+  const tools = [...pulse.tools].map(([id, tool]) => [id, { ...tool, since: tool.since + ms }] as const);
+  return {
+    ...pulse,
+    lastSign: pulse.lastSign + ms,
+    silentUntil: pulse.silentUntil + ms,
+    tools: new Map(tools),
+  };
+}
+
 export function sawEvents(pulse: Pulse, seen: readonly SeenEvent[], now: number): Pulse {
   let { lastSign, silentUntil } = pulse;
   const tools = new Map(pulse.tools);

@@ -11,7 +11,9 @@ export type StopReason =
   | { readonly by: "user" }
   | { readonly by: "signal"; readonly signal: "SIGTERM" | "SIGHUP" }
   | { readonly by: "deadline"; readonly what: string }
-  | { readonly by: "storage"; readonly what: string };
+  | { readonly by: "storage"; readonly what: string }
+  /** The engine opened a session that another live attempt is in. */
+  | { readonly by: "busy"; readonly what: string };
 
 export interface AttemptFacts {
   /** stdout was machine-readable, so a finished turn would have shown its terminal event. */
@@ -101,6 +103,8 @@ function stopped(stop: StopReason, trouble: Trouble | null): Outcome {
       return withTrouble("interrupted", stop.what, trouble);
     case "storage":
       return { result: "interrupted", reason: stop.what };
+    case "busy":
+      return { result: "failed", reason: stop.what, trouble: { kind: "session_busy", message: stop.what } };
   }
 }
 

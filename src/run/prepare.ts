@@ -11,7 +11,14 @@ import { keepNative } from "../engines/engines.ts";
 import { candidates } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
-import { assertNothingRedacted, recordedEnv } from "./launch.ts";
+import {
+  assertNothingRedacted,
+  assertSameRights,
+  recordedEnv,
+  type Redact,
+  redactorFor,
+  storableArgs,
+} from "./launch.ts";
 import { type KnownSession, type Plan, planResume } from "./plan.ts";
 
 export const DEFAULT_MESSAGE = "Continue where you left off.";
@@ -46,6 +53,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
   assertNothingRedacted(run);
   const env = recordedEnv(run, deps.env, wish.env);
   const setup = setUpEngine(deps, engine, env);
+  assertSameRights(engine, run, setup.env);
   const found = await lookUp(engine, run);
   const known = found.map(({ known: session }) => session);
   const plan = planResume({
@@ -75,9 +83,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     ...(plan.do === "fresh" ? {} : rightsOf(run, found, plan)),
     trustCwd: run.launch.trustCwd || wish.trustCwd,
   });
-  const launch = wish.keep
-    ? { ...run.launch, given: keepNative(engine, run.launch.given, wish.native, run.launch.message !== null) }
-    : run.launch;
+  const launch = wish.keep ? keptLaunch(engine, run, wish.native, redactorFor(setup.env, env)) : run.launch;
   return {
     run: { ...run, launch },
     setup,
@@ -88,6 +94,18 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     message,
     notes: notesFor(engine, run, plan),
   };
+}
+
+/** The run's options with those of this attempt, which stay from now on. */
+function keptLaunch(
+  engine: Engine,
+  run: RunRecord,
+  native: readonly string[],
+  redact: Redact,
+): RunRecord["launch"] {
+  const given = keepNative(engine, run.launch.given, native, run.launch.message !== null);
+  const { args, redacted } = storableArgs(given, redact);
+  return { ...run.launch, given: args, redacted };
 }
 
 /** The session that our copy is of, when size and checksum prove it whole. */

@@ -65,6 +65,7 @@ function makeRun(handle: string, status: RunRecord["status"], attempts: number):
       given: [],
       redacted: [],
       env: [],
+      rights: [],
       mode: "pipe",
       interactive: false,
       isolate: null,

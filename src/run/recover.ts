@@ -33,10 +33,12 @@ export async function recoverSession(deps: Deps, run: RunRecord, attempt: Attemp
       return { ...unchanged, diagnostics: ["no session id was printed before Reprise died"] };
     const reported = observe(attempt.reported, seen);
     const { session } = settle(reported, new Set());
+    // A resume that died keeps the conversation it was asked to continue, whatever was printed (I4).
+    const foreign = attempt.kind === "resume" && seen.value !== attempt.asked;
     return {
       run: {
-        sessions: observe(run.sessions, seen),
-        session: sessionOf(engine.session.field, session, run.session),
+        sessions: observe(run.sessions, foreign ? { ...seen, foreign } : seen),
+        session: foreign ? run.session : sessionOf(engine.session.field, session, run.session),
       },
       reported,
       diagnostics: [`the session id was recovered from ${seen.source}`],

@@ -4,7 +4,7 @@
  * Follow a run here: `startRun` records it, `resumeRun` plans it, both hand a job to the holder and prove what came back.
  */
 import { join } from "node:path";
-import { createRunDir, saveReceipt, saveRunFile } from "../audit/audit.ts";
+import { createRunDir, saveReceipt, saveRunFile, storable } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
@@ -13,9 +13,9 @@ import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
 import { restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
-import { planWorkplace } from "./isolate.ts";
+import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Held, markerOf, type Watch } from "./job.ts";
-import { excerpt, recordedEnv, redactorFor, storableArgs, storableEnv } from "./launch.ts";
+import { excerpt, recordedEnv, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
 import { holdRun, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { exitCodeFor } from "./outcome.ts";
@@ -50,6 +50,8 @@ export interface StartRequest extends AttemptOptions {
   readonly env: readonly (readonly [string, string])[];
   /** Absolute, symlinks resolved. */
   readonly cwd: string;
+  /** The user named it. */
+  readonly cwdGiven: boolean;
   readonly isolate: "dir" | "worktree" | null;
   /** Adds the attempt to this run instead of a new one. */
   readonly runDir: string | null;
@@ -74,15 +76,14 @@ export interface AttemptResult {
 
 export async function startRun(deps: Deps, request: StartRequest, watch: Watch): Promise<AttemptResult> {
   const engine = findEngine(deps, request.engine);
-  const existing = request.runDir === null ? null : await selectRunDir(deps, request.runDir, engine.id);
+  if (request.runDir !== null) return startInRun(deps, engine, { ...request, runDir: request.runDir }, watch);
   const setup = setUpEngine(deps, engine, request.env);
-  const runId = existing?.runId ?? makeRunId(deps.clock.now(), engine.id, deps.newHandle());
-  const runDirectory = existing?.runDirectory ?? join(deps.state.runsRoot, runId);
-  const workplace = existing === null ? await planWorkplace(deps, runDirectory, request) : null;
+  const runId = makeRunId(deps.clock.now(), engine.id, await freeHandle(deps));
+  const workplace = await planWorkplace(deps, join(deps.state.runsRoot, runId), request);
   const given = [...setup.defaultArgs, ...request.native];
   const interactive = request.message === null && engine.opensUi(given);
   assertStartable(engine, request, interactive);
-  const cwd = workplace?.cwd ?? existing?.cwd ?? request.cwd;
+  const { cwd } = workplace;
   const command = engine.command({
     kind: "start",
     interactive,
@@ -93,40 +94,62 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     givenHasNoPrompt: request.message !== null,
     native: [],
     cwd,
-    tag: `reprise-${runId.slice(-8)}-${(existing?.attempts ?? 0) + 1}`,
+    tag: `reprise-${runId.slice(-8)}-1`,
     trustCwd: request.trustCwd,
   });
-  const wanted = existing ?? newRun(deps, { request, setup, command, runId, cwd, given, interactive });
+  const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await holdRun(deps, wanted);
   return hold.untilFinished(async () => {
-    const run = existing === null ? await recordRun(deps, wanted) : await asItIsNow(deps, existing);
-    await workplace?.make();
-    const kind = existing === null ? "start" : "fresh";
+    const run = await recordRun(deps, wanted);
+    await makeOrFail(deps, run, workplace, hold.fence);
+    const plan = { run, setup, command, hold, interactive, request, env: request.env };
     return attempt(deps, watch, {
-      run,
-      setup,
-      command,
-      hold,
-      interactive,
+      ...plan,
       message: request.message,
-      kind,
-      request,
+      kind: "start",
       native: [],
-      env: request.env,
+      continues: null,
     });
   });
+}
+
+/** `--run-dir`: a new conversation in an old run, with the options of that run and, within I12, the native ones given now. */
+async function startInRun(
+  deps: Deps,
+  engine: Engine,
+  request: StartRequest & { readonly runDir: string },
+  watch: Watch,
+): Promise<AttemptResult> {
+  const run = await selectRunDir(deps, request.runDir, engine.id);
+  if (request.isolate !== null || (request.cwd !== run.cwd && request.cwdGiven)) {
+    throw new Fault(
+      "usage",
+      `Run ${run.handle} works in ${run.cwd}; --cwd and --isolate do not go with --run-dir.`,
+      {
+        facts: { handle: run.handle, cwd: run.cwd },
+      },
+    );
+  }
+  if (request.message === null && !run.launch.interactive) {
+    throw new Fault("usage", `A new conversation in run ${run.handle} needs a prompt.`, {
+      facts: { handle: run.handle },
+    });
+  }
+  const hasTerminal = request.terminal !== null;
+  return resumeRun(deps, { ...request, selector: run.runId, want: "fresh", keep: false, hasTerminal }, watch);
 }
 
 export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch): Promise<AttemptResult> {
   const found = await selectRun(deps, request.selector);
   const hold = await holdRun(deps, found);
   return hold.untilFinished(async () => {
-    const prepared = await prepareResume(deps, await asItIsNow(deps, found), request);
+    const current = await asItIsNow(deps, found);
+    await endStrays(deps, current);
+    const prepared = await prepareResume(deps, current, request);
     const { run, setup, plan } = prepared;
     if (plan.do === "continue") await hold.holdSession(run, plan.session);
     for (const note of prepared.notes) deps.log.info(note);
-    await endStrays(deps, run);
     if (plan.do === "continue" && plan.restore) await restoreEscrow(deps, setup, run);
     return attempt(deps, watch, {
       ...prepared,
@@ -134,7 +157,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
       request,
       native: request.native,
       env: recordedEnv(run, deps.env, request.env),
-      asked: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
+      continues: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
     });
   });
 }
@@ -150,14 +173,16 @@ interface AttemptPlan {
   readonly native: readonly string[];
   readonly env: readonly (readonly [string, string])[];
   readonly request: AttemptOptions;
-  readonly asked?: { readonly session: string; readonly restored: boolean } | null;
+  readonly continues: { readonly session: string; readonly restored: boolean } | null;
 }
 
 async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<AttemptResult> {
   const { run, setup, command, hold, request } = plan;
   for (const warning of command.warnings ?? []) deps.log.warn(warning);
   if (command.expects !== null && plan.kind !== "resume") await hold.holdSession(run, command.expects);
+  // Whatever goes wrong while asking for it, a version stops nothing.
   const version = versionOf(deps, setup.engine, setup.program).catch(() => null);
+  const redact = redactorFor(setup.env, plan.env);
   const held = await holdAttempt(
     deps,
     {
@@ -165,7 +190,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       engine: setup.engine,
       command,
       kind: plan.kind,
-      mode: plan.interactive ? "pty" : request.mode === "auto" ? run.launch.mode : request.mode,
+      mode: plan.interactive ? "pty" : request.mode === "auto" ? headlessMode(run) : request.mode,
       interactive: plan.interactive,
       program: setup.program,
       native: plan.native,
@@ -174,17 +199,21 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       engineHome: setup.home,
       limits: request.limits,
       fence: hold.fence,
-      redact: redactorFor(setup.env, plan.env),
+      redact,
       ...(request.terminal === null ? {} : { size: request.terminal }),
       version,
       diagnostics: command.warnings ?? [],
+      continues: plan.continues?.session ?? null,
       onSession: (session) => hold.holdSession(run, session),
+      onLeaseLost: (listener) => hold.onLost(listener),
+      leaseLost: () => hold.lost(),
     },
     watch,
   );
   const receipt =
-    plan.asked === undefined || plan.asked === null ? null : receiptFor(deps, held, command, plan.asked);
-  if (receipt !== null) saveReceipt(run.runDirectory, receipt);
+    plan.continues === null ? null : storable(receiptFor(deps, held, plan, plan.continues), redact);
+  if (receipt !== null)
+    await orWarn(deps, "the receipt was not written", () => saveReceipt(run.runDirectory, receipt));
   const { outcome } = held.attempt;
   return {
     run: held.run,
@@ -193,9 +222,24 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
     finish: async () => {
       await takeEscrow(deps, setup, held.run, hold.fence);
-      await hold.release();
+      await orWarn(deps, "the lease was not given back; it ends with this process", () => hold.release());
     },
   };
+}
+
+/** The attempt is over and recorded: what fails after it is said, and changes nothing. */
+async function orWarn(deps: Deps, what: string, act: () => void | Promise<void>): Promise<void> {
+  try {
+    await act();
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(`${what}: ${error.message}`);
+  }
+}
+
+/** A run that began in a UI goes on without one on pipes, where no tool can write lines in the engine's name. */
+function headlessMode(run: RunRecord): Mode {
+  return run.launch.interactive ? "pipe" : run.launch.mode;
 }
 
 function assertStartable(engine: Engine, request: StartRequest, interactive: boolean): void {
@@ -242,6 +286,7 @@ function newRun(deps: Deps, parts: NewRun): RunRecord {
       given: given.args,
       redacted: given.redacted,
       env: storableEnv(request.env, redact),
+      rights: rightsVariables(setup.engine, setup.env),
       mode: parts.interactive ? "pty" : request.mode === "auto" ? "pipe" : request.mode,
       interactive: parts.interactive,
       isolate: request.isolate,
@@ -286,6 +331,25 @@ async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> {
   return run;
 }
 
+async function freeHandle(deps: Deps): Promise<string> {
+  for (;;) {
+    const handle = deps.newHandle();
+    if ((await deps.store.findByHandle(handle)).length === 0) return handle;
+  }
+}
+
+/** A run whose place could not be made never had an attempt, and says so. */
+async function makeOrFail(deps: Deps, run: RunRecord, workplace: Workplace, fence: number): Promise<void> {
+  try {
+    await workplace.make();
+  } catch (error) {
+    const failed: RunRecord = { ...run, status: "failed", updatedAt: isoNow(deps) };
+    saveRunFile(failed);
+    await deps.store.saveRun(failed, fence);
+    throw error;
+  }
+}
+
 /** Children of an earlier attempt that outlived it would be a second writer on the same session. */
 async function endStrays(deps: Deps, run: RunRecord): Promise<void> {
   // What a finished turn left running on purpose, a server say, is the user's.
@@ -308,30 +372,31 @@ async function endStrays(deps: Deps, run: RunRecord): Promise<void> {
 function receiptFor(
   deps: Deps,
   held: Held,
-  command: Command,
-  asked: { readonly session: string; readonly restored: boolean },
+  plan: AttemptPlan,
+  continues: { readonly session: string; readonly restored: boolean },
 ): Receipt {
   const { attempt: record, run } = held;
-  const source = record.reported.find((one) => one.value === held.reported)?.source;
-  const same = held.reported === asked.session;
   return {
     v: 1,
     runId: run.runId,
     attempt: record.n,
-    asked: asked.session,
+    asked: continues.session,
     reported: held.reported,
-    verified:
-      record.outcome?.result === "diverged"
-        ? "diverged"
-        : same
-          ? source === "store"
-            ? "store_confirmed"
-            : "engine_reported"
-          : "not_verified",
+    verified: proofOf(held, plan.kind, continues.session),
     cwd: record.cwd,
     engineVersion: record.engineVersion,
-    restoredFromEscrow: asked.restored,
-    options: command.options,
+    restoredFromEscrow: continues.restored,
+    options: plan.command.options,
     at: isoNow(deps),
   };
+}
+
+function proofOf(held: Held, kind: AttemptKind, asked: string): Receipt["verified"] {
+  const { attempt: record, reported } = held;
+  if (record.outcome?.result === "diverged") return "diverged";
+  if (reported === null) return "not_verified";
+  if (kind === "fork") return "forked";
+  if (reported !== asked) return "not_verified";
+  const source = record.reported.find((one) => one.value === reported)?.source;
+  return source === "store" ? "store_confirmed" : "engine_reported";
 }

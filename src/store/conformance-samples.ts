@@ -24,6 +24,7 @@ export function runLike(n: number, fields: Partial<RunRecord> = {}): RunRecord {
       given: [],
       redacted: [],
       env: [{ name: "KEY", value: null }],
+      rights: [],
       mode: "pipe",
       interactive: false,
       isolate: null,

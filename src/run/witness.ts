@@ -1,0 +1,175 @@
+/**
+ * Which conversation a live attempt is in: every id that is seen goes to disk at once (I2), and at the end the
+ * engine's own store has the last word (I4, I5).
+ */
+import type { Exit } from "../core/events.ts";
+import type { ProcessIdentity, RunRecord, SeenSession, Session } from "../core/records.ts";
+import { sessionFiles } from "../drivers/drivers.ts";
+import { disown, observe, sessionOf, settle } from "./conversation.ts";
+import { type Deps, isoNow } from "./deps.ts";
+import type { Job } from "./job.ts";
+import type { Ledger } from "./ledger.ts";
+import { newSession } from "./recover.ts";
+
+export interface Verdict {
+  /** The id that counts for this attempt; null: none was seen. */
+  readonly reported: string | null;
+  readonly diverged: { readonly asked: string; readonly reported: string } | null;
+  readonly run: Pick<RunRecord, "session" | "sessions">;
+  readonly diagnostics: readonly string[];
+}
+
+export class Witness {
+  readonly #deps: Deps;
+  readonly #job: Job;
+  readonly #ledger: Ledger;
+  readonly #startedAtMs: number;
+  /** A session that began meanwhile in the same directory and may be anybody's. */
+  #stranger: string | null = null;
+
+  constructor(deps: Deps, job: Job, ledger: Ledger) {
+    this.#deps = deps;
+    this.#job = job;
+    this.#ledger = ledger;
+    this.#startedAtMs = deps.clock.now();
+  }
+
+  /** On disk before the next byte is read. True: the id is new to this attempt. */
+  saw(value: string, source: SeenSession["source"]): boolean {
+    const at = isoNow(this.#deps);
+    const { n, reported } = this.#ledger.attempt;
+    const seen: SeenSession = { value, source, at, attempt: n, verifiedAt: at };
+    const now = observe(reported, seen);
+    if (now === reported) return false;
+    const { session } = settle(now, new Set());
+    // Another id than the one asked for is recorded, but it does not become the run's conversation (I4).
+    const foreign = this.#isForeign(value);
+    const { run } = this.#ledger;
+    this.#ledger.save({
+      attempt: { reported: now },
+      run: {
+        sessions: observe(run.sessions, foreign ? { ...seen, foreign } : seen),
+        session:
+          session === null || this.#isForeign(session.value)
+            ? run.session
+            : sessionOf(this.#job.engine.session.field, session, run.session),
+      },
+    });
+    return true;
+  }
+
+  /**
+   * A UI prints no id: the engine's registry and store tell which conversation it is in. Where there is no
+   * registry, a conversation that began inside the UI shows only afterwards, as the one new session.
+   */
+  async find(agent: ProcessIdentity | null, afterwards: boolean): Promise<string | null> {
+    const { engine, engineHome } = this.#job;
+    if (engineHome === null || !engine.can.readStore) return null;
+    const { asked, reported, cwd } = this.#ledger.attempt;
+    const where = { home: engineHome, cwd };
+    const live = agent === null ? null : await engine.liveSession?.(agent, where, sessionFiles());
+    if (live !== null && live !== undefined) return live;
+    const mayHaveChanged = afterwards && this.#job.interactive && engine.liveSession === undefined;
+    if ((reported.length > 0 || asked !== null) && !mayHaveChanged) return null;
+    const found = await newSession(this.#deps, engine, this.#ledger.run, this.#startedAtMs);
+    if (found === null || asked === null || !(await this.#written(asked))) return found;
+    // The conversation that was asked for went on, so the new one need not be this UI's.
+    this.#stranger = found;
+    return null;
+  }
+
+  async verdict(): Promise<Verdict> {
+    const { attempt, run } = this.#ledger;
+    const confirmed = await this.#confirmed();
+    const settled = settle(attempt.reported, confirmed);
+    const reported = settled.session?.value ?? null;
+    const diverged = this.#divergence(reported);
+    const session =
+      diverged === null
+        ? this.#verified(sessionOf(this.#job.engine.session.field, settled.session, run.session), confirmed)
+        : run.session;
+    const losers = settled.mismatch ? attempt.reported.map((one) => one.value) : [];
+    const foreign = losers.filter((id) => id !== reported && id !== session.value);
+    return {
+      reported,
+      diverged,
+      run: { session, sessions: disown(run.sessions, attempt.n, foreign) },
+      diagnostics: this.#diagnostics(settled.mismatch, reported),
+    };
+  }
+
+  #isForeign(value: string): boolean {
+    const { kind, interactive, continues, command } = this.#job;
+    if (interactive) return false;
+    if (kind === "resume") return value !== continues;
+    return (
+      kind === "fork" && (value === continues || (command.expects !== null && value !== command.expects))
+    );
+  }
+
+  #divergence(reported: string | null): Verdict["diverged"] {
+    const { continues } = this.#job;
+    if (reported === null || continues === null || !this.#isForeign(reported)) return null;
+    return { asked: this.#job.command.expects ?? `a fork of ${continues}`, reported };
+  }
+
+  /** Ids that the engine's own store has, written in this attempt, in this directory. */
+  async #confirmed(): Promise<ReadonlySet<string>> {
+    const { reported, asked } = this.#ledger.attempt;
+    const ids = new Set([...reported.map((one) => one.value), ...(asked === null ? [] : [asked])]);
+    // One id, reported by the engine itself, needs no other proof.
+    if (reported.length === 1 && ids.size === 1) return new Set();
+    const confirmed = new Set<string>();
+    for (const id of ids) if (await this.#written(id)) confirmed.add(id);
+    return confirmed;
+  }
+
+  async #written(id: string): Promise<boolean> {
+    const { engine, engineHome } = this.#job;
+    const { cwd } = this.#ledger.attempt;
+    if (engineHome === null || !engine.can.readStore) return false;
+    const located = await engine.locate(id, { home: engineHome, cwd }, sessionFiles());
+    if (located.state !== "present" || (located.updatedAtMs ?? 0) < this.#startedAtMs - 1_000) return false;
+    return located.cwd === null || located.cwd === cwd;
+  }
+
+  #verified(session: Session, confirmed: ReadonlySet<string>): Session {
+    if (session.value === null || session.verifiedAt !== null || !confirmed.has(session.value))
+      return session;
+    return { ...session, verifiedAt: isoNow(this.#deps) };
+  }
+
+  #diagnostics(mismatch: boolean, reported: string | null): string[] {
+    const { command, engine, kind, interactive } = this.#job;
+    const { asked } = this.#ledger.attempt;
+    const lines: string[] = [];
+    if (this.#stranger !== null) {
+      lines.push(
+        `another session began in this directory meanwhile: ${this.#stranger}; if it is this conversation's, \`reprise adopt\` takes it over`,
+      );
+    }
+    if (kind !== "resume" && asked !== null && reported !== null && reported !== asked && !interactive) {
+      lines.push(`session_mismatch: ${engine.title} was given the session id ${asked} and uses ${reported}`);
+    }
+    if (mismatch && !interactive) {
+      const ids = this.#ledger.attempt.reported.map((one) => one.value).join(", ");
+      lines.push(
+        `session_mismatch: more than one session id was seen (${ids}); ${reported ?? "none"} counts`,
+      );
+    }
+    if (reported === null && asked === null)
+      lines.push(`no session id: ${this.#whyNone(command.structured)}`);
+    return lines;
+  }
+
+  #whyNone(structured: boolean): string {
+    const { command, engine } = this.#job;
+    if (command.ephemeral !== undefined) return command.ephemeral;
+    return structured
+      ? `${engine.title} ended before it named its session`
+      : "the output is not machine-readable and the engine's store shows no new session";
+  }
+}
+
+/** The agent never ran. */
+export const NO_EXIT: Exit = { code: null, signal: null };
