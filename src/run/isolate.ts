@@ -79,17 +79,37 @@ export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | n
   const status = await git(deps, worktree, ["status", "--porcelain", "--untracked-files=normal"]);
   if (status.code !== 0) return `git cannot tell what is in ${worktree}`;
   if (status.stdout.trim() !== "") return `there is uncommitted work in ${worktree}`;
-  const unmerged = await git(deps, worktree, [
-    "rev-list",
-    "--count",
-    "HEAD",
-    "--not",
-    "--branches",
-    "--remotes",
-    "--tags",
-  ]);
-  if (unmerged.code !== 0) return `git cannot tell what is in ${worktree}`;
-  return unmerged.stdout.trim() === "0" ? null : `commits in ${worktree} are on no branch`;
+  const lost = await commitsAtRisk(deps, worktree);
+  if (lost === null) return `git cannot tell what is in ${worktree}`;
+  return lost.length === 0
+    ? null
+    : `commits made in ${worktree} are on no branch: ${lost.join(", ")} (\`git branch <name> <commit>\` keeps them)`;
+}
+
+/** What goes with a worktree: its own refs, and every place its HEAD has been at. */
+const OWN_REFS = [
+  "HEAD",
+  "ORIG_HEAD",
+  ...["bisect", "worktree", "rewritten"].map((name) => `--glob=refs/${name}/*`),
+];
+const ON_A_BRANCH = ["--not", "--branches", "--remotes", "--tags"];
+/** Far less than an argument list holds. */
+const POSITIONS_AT_ONCE = 1_000;
+
+/** The newest few commits that nothing but the worktree leads to; null: git cannot tell. */
+async function commitsAtRisk(deps: Deps, worktree: string): Promise<readonly string[] | null> {
+  const walked = await git(deps, worktree, ["rev-list", "--walk-reflogs", "HEAD"]);
+  if (walked.code !== 0) return null;
+  const positions = [...new Set(walked.stdout.split("\n").filter(Boolean))];
+  const list = ["rev-list", "--ignore-missing", "--abbrev-commit", "--max-count=3"];
+  for (let from = 0; from === 0 || from < positions.length; from += POSITIONS_AT_ONCE) {
+    const some = positions.slice(from, from + POSITIONS_AT_ONCE);
+    const found = await git(deps, worktree, [...list, ...OWN_REFS, ...some, ...ON_A_BRANCH]);
+    if (found.code !== 0) return null;
+    const lost = found.stdout.split("\n").filter(Boolean);
+    if (lost.length > 0) return lost;
+  }
+  return [];
 }
 
 /** Unregisters the worktree; the files go with the run directory. */

@@ -137,6 +137,22 @@ describe("rm", () => {
       },
       /on no branch/,
     ],
+    [
+      "a commit that HEAD has left",
+      (tree) => {
+        git(tree, "commit", "-q", "--allow-empty", "-m", "work of the agent");
+        git(tree, "checkout", "-q", "--detach", "main");
+      },
+      /on no branch: [0-9a-f]{7,} /,
+    ],
+    [
+      "a commit that a ref of the worktree's own holds",
+      (tree) => {
+        const commit = git(tree, "commit-tree", "-p", "HEAD", "-m", "work", "HEAD^{tree}").trim();
+        git(tree, "update-ref", "refs/worktree/kept", commit);
+      },
+      /on no branch/,
+    ],
   ];
   test.each(work)("%s is refused, --discard-work removes it", async (_name, spoil, words) => {
     const { handle, runDirectory } = await box.json([
