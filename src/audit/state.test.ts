@@ -5,6 +5,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -76,7 +77,38 @@ describe("openState", () => {
     const warnings: string[] = [];
     await openState(root, { warn: (text) => warnings.push(text), info: () => {} });
     expect(modeOf(root)).toBe("700");
-    expect(warnings).toEqual([`${root} was open to other users (mode 755); it is 700 again.`]);
+    expect(warnings).toEqual([`${root} was open to other users (mode 755); it is 700 now.`]);
+  });
+
+  const foreign: [name: string, make: () => void][] = [
+    ["files", () => writeFileSync(join(root, "notes.txt"), "mine")],
+    ["hidden files", () => writeFileSync(join(root, ".bashrc"), "mine")],
+    ["another program's runs", () => mkdirSync(join(root, "runs/experiment-1"), { recursive: true })],
+  ];
+  test.each(foreign)("refuses a directory with %s and leaves it as it is", async (_name, make) => {
+    mkdirSync(root, { recursive: true });
+    make();
+    chmodSync(root, 0o1777);
+    const before = readdirSync(root);
+    await expect(openState(root)).rejects.toMatchObject({
+      code: "denied",
+      message: expect.stringContaining("Set REPRISE_HOME to a directory that is empty"),
+      facts: { path: root },
+    });
+    expect({ mode: modeOf(root), names: readdirSync(root) }).toEqual({ mode: "777", names: before });
+  });
+
+  const ours: [name: string, make: () => void][] = [
+    ["an index", () => writeFileSync(join(root, "index.db"), "")],
+    ["a reserve", () => writeFileSync(join(root, "reserve"), "")],
+    ["runs", () => mkdirSync(join(root, "runs/20260101T000000Z-demo-1a2b3c4d"), { recursive: true })],
+    ["a file system's own directory", () => mkdirSync(join(root, "lost+found"))],
+  ];
+  test.each(ours)("takes a directory with %s", async (_name, make) => {
+    mkdirSync(root, { recursive: true, mode: 0o700 });
+    make();
+    expect(await openState(root)).toMatchObject({ writable: true });
+    expect((await openState(root)).root).toBe(root);
   });
 
   test("refuses a link and a file, naming the path", async () => {

@@ -1,10 +1,11 @@
 /** The state directory: where it is, whether it is safely ours, and the room that is kept for a full disk. */
 import { randomBytes } from "node:crypto";
-import { accessSync, chmodSync, constants, existsSync, mkdirSync, unlinkSync } from "node:fs";
+import { accessSync, chmodSync, constants, existsSync, mkdirSync, readdirSync, unlinkSync } from "node:fs";
 import { lstat as lstatOf, readdir, rm } from "node:fs/promises";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import type { Clock, Env, Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
+import { isRunId } from "../core/ids.ts";
 import {
   checkOwnDirectory,
   isErrno,
@@ -52,6 +53,7 @@ function absolute(variable: string, path: string): string {
 /** Creates what is missing, and refuses a directory that somebody else could have prepared (S1). */
 export async function openState(root: string, log?: Log): Promise<StateDir> {
   const runsRoot = join(root, "runs");
+  refuseForeign(root);
   const writable = prepare(root, log) && prepare(runsRoot, log);
   const reserve = join(root, "reserve");
   if (writable && !existsSync(reserve)) makeReserve(reserve);
@@ -80,6 +82,33 @@ export function saveSettings(state: StateDir, name: string, content: string): st
   return path;
 }
 
+/** A directory with content of others, a home or /tmp by mistake, is neither closed to them nor filled. */
+function refuseForeign(root: string): void {
+  const stats = lstat(root);
+  // What is no directory of ours is refused by `prepare`, with its own words.
+  if (stats?.isDirectory() !== true || !isOurs(stats)) return;
+  // A file system of its own begins with an empty directory of this name.
+  const names = namesIn(root).filter((name) => name !== "lost+found");
+  if (names.length === 0 || names.includes("index.db") || names.includes("reserve")) return;
+  const runs = names.includes("runs") ? namesIn(join(root, "runs")) : null;
+  if (runs !== null && (runs.length === 0 || runs.some(isRunId))) return;
+  throw notOurs(
+    root,
+    "there are files in it, and none of them is Reprise's",
+    "It was left as it is. Set REPRISE_HOME to a directory that is empty or does not exist yet.",
+  );
+}
+
+function namesIn(directory: string): string[] {
+  try {
+    return readdirSync(directory);
+  } catch (error) {
+    // A link or a file in the place of `runs` is refused by `prepare`.
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return [];
+    throw storageFault(error, "read", directory);
+  }
+}
+
 /** False: the directory cannot be written to, and may not even exist, since the file system is read-only. */
 function prepare(path: string, log?: Log): boolean {
   try {
@@ -99,9 +128,7 @@ function prepare(path: string, log?: Log): boolean {
   try {
     if ((stats.mode & 0o077) !== 0) {
       chmodSync(path, 0o700);
-      log?.warn(
-        `${path} was open to other users (mode ${(stats.mode & 0o777).toString(8)}); it is 700 again.`,
-      );
+      log?.warn(`${path} was open to other users (mode ${(stats.mode & 0o777).toString(8)}); it is 700 now.`);
     }
     accessSync(path, constants.W_OK);
     return true;
