@@ -54,7 +54,7 @@ export function indexIdentity(state: StateDir): string | null {
  */
 export function replaceIndex(state: StateDir, fresh: string, stamp: string): string | null {
   const { indexPath } = state;
-  const aside = `${indexPath}.damaged-${stamp}`;
+  const aside = freeName(`${indexPath}.damaged-${stamp}`);
   const copy = temporaryPath(state.root);
   try {
     if ((statSync(`${fresh}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0) {
@@ -82,6 +82,14 @@ export function replaceIndex(state: StateDir, fresh: string, stamp: string): str
 }
 
 const JOURNALS = ["-wal", "-shm", "-journal"];
+
+/** Two indexes may be damaged within one second; none of them is written over. */
+function freeName(wanted: string): string {
+  const isFree = (name: string) => ["", ...JOURNALS].every((suffix) => !existsSync(name + suffix));
+  let name = wanted;
+  for (let n = 2; !isFree(name); n += 1) name = `${wanted}-${n}`;
+  return name;
+}
 
 function confirm(path: string): void {
   const fd = openSync(path, "r+");

@@ -1,7 +1,15 @@
-import { mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import {
   createAttemptDir,
   createRunDir,
@@ -158,6 +166,24 @@ test("without an old index nothing is set aside", async () => {
     setAside: null,
   });
   expect(asides()).toEqual([]);
+});
+
+test("two damaged indexes within one second are both kept", async () => {
+  const texts = ["one", "two", "three"].map((word) => `no database ${word} `.repeat(1_000));
+  for (const text of texts) {
+    writeFileSync(state.indexPath, text);
+    vi.useFakeTimers({ now: Date.parse(at), toFake: ["Date"] });
+    try {
+      await rebuildIndex(state, openStore, log, processes(false));
+    } finally {
+      vi.useRealTimers();
+    }
+  }
+  expect(
+    asides()
+      .map((name) => readFileSync(join(state.root, name), "utf8"))
+      .toSorted(),
+  ).toEqual(texts.toSorted());
 });
 
 test("a live owner keeps its leases and its fence, and writes on through its open connection", async () => {
