@@ -168,7 +168,15 @@ test("without an old index nothing is set aside", async () => {
   expect(asides()).toEqual([]);
 });
 
+test("a damaged index is replaced also when there is no run", async () => {
+  writeFileSync(state.indexPath, "no database ".repeat(1_000));
+  expect(await rebuildIndex(state, openStore, log, processes(false))).toMatchObject({ runs: 0, skipped: 0 });
+  await using store = await openStore(state.indexPath);
+  expect(await store.listRuns({})).toEqual([]);
+});
+
 test("two damaged indexes within one second are both kept", async () => {
+  makeRun("00000001", "completed", 1);
   const texts = ["one", "two", "three"].map((word) => `no database ${word} `.repeat(1_000));
   for (const text of texts) {
     writeFileSync(state.indexPath, text);

@@ -107,6 +107,8 @@ export async function rebuildIndex(
       runs += 1;
     }
     for (const lease of leases) await carryOver(fresh, lease);
+    // A store that has written empties its WAL when it is closed; one without a run has only been set up.
+    if (runs === 0) await fresh.releaseLease("nobody", 0);
   }
   const left = skipped + usable.length - runs;
   // Another process was faster; what it made is as good as this.
