@@ -1,4 +1,5 @@
 /** `reprise prune --older-than 30d` */
+import { InvalidArgumentError } from "commander";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import { type Pruned, pruneRuns } from "../run/run.ts";
@@ -7,7 +8,7 @@ import type { Context } from "./context.ts";
 import { age, plural, STATUSES } from "./words.ts";
 
 interface PruneOptions {
-  readonly olderThan?: number | null;
+  readonly olderThan?: number;
   readonly status?: RunStatus;
   readonly dryRun?: true;
   readonly discardWork?: true;
@@ -24,7 +25,7 @@ const command = () =>
       "reprise prune --older-than 7d --status completed",
     ],
   })
-    .addOption(once("--older-than <age>", "last updated longer ago than this, such as 30d or 12h", duration))
+    .addOption(once("--older-than <age>", "last updated longer ago than this, such as 30d or 12h", someAge))
     .addOption(once("--status <status>", `only ${STATUSES.join(", ")}`, oneOf(...STATUSES)))
     .option("--dry-run", "say what would be removed, remove nothing")
     .option("--discard-work", "also runs with uncommitted or unmerged work")
@@ -40,7 +41,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const pruned = await pruneRuns(
     deps,
     {
-      olderThanMs: options.olderThan ?? 0,
+      olderThanMs: options.olderThan,
       status: options.status ?? null,
       dryRun: options.dryRun === true,
       discardWork: options.discardWork === true,
@@ -52,6 +53,13 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   if (options.json === true) context.printJson(toJson(pruned, options.dryRun === true));
   else print(context, pruned, options.dryRun === true, deps.clock.now());
   return pruned.skipped.some(({ failed }) => failed) ? 10 : 0;
+}
+
+/** Elsewhere `0` means none; here it would mean every run there is. */
+function someAge(given: string): number {
+  const ms = duration(given);
+  if (ms === null) throw new InvalidArgumentError("It is longer than zero, such as 1m or 30d.");
+  return ms;
 }
 
 function toJson(pruned: Pruned, dryRun: boolean) {

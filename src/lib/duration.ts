@@ -3,7 +3,7 @@
 const UNITS = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 } as const;
 const MAX = 365 * UNITS.d;
 
-/** Milliseconds for `250ms`, `90s`, `15m`, `1h30m`, `2d` and `0`; null for anything else and beyond 365 days. */
+/** Milliseconds for `250ms`, `90s`, `15m`, `1h30m`, `2d`, `0` and `0s`; null for anything else and beyond 365 days. */
 export function parseDuration(text: string): number | null {
   if (text === "0") return 0;
   const parts = /^(?:(\d{1,12})d)?(?:(\d{1,12})h)?(?:(\d{1,12})m)?(?:(\d{1,12})s)?(?:(\d{1,12})ms)?$/.exec(
@@ -11,7 +11,7 @@ export function parseDuration(text: string): number | null {
   );
   if (parts === null || text === "") return null;
   const total = Object.values(UNITS).reduce((sum, unit, at) => sum + Number(parts[at + 1] ?? 0) * unit, 0);
-  return total > 0 && total <= MAX ? total : null;
+  return total <= MAX ? total : null;
 }
 
 /** Two units at most: `2 h 10 m`, `45 s`, `1.2 s`, `120 ms`. A negative duration is shown as zero. */

@@ -344,7 +344,7 @@ describe("rm and prune", () => {
       expect(code).toBe(4);
       expect(stderr).toContain(`reprise stop ${handle}`);
     }
-    const pruned = await box.json(["prune", "--older-than", "0"]);
+    const pruned = await box.json(["prune", "--older-than", "1ms"]);
     expect(pruned["skipped"]).toContainEqual(expect.objectContaining({ handle, code: "run_busy" }));
     expect(existsSync(join(directory, "run.json"))).toBe(true);
     child.kill("SIGKILL");
@@ -391,6 +391,13 @@ describe("rm and prune", () => {
       stderr: expect.stringContaining("--older-than 30d"),
     });
     expect(await own.run(["prune", "--older-than", "5 parsecs"])).toMatchObject({ code: 2 });
+    for (const none of ["0", "0s", "0h0m"]) {
+      expect(await own.run(["prune", "--older-than", none])).toMatchObject({
+        code: 2,
+        stdout: "",
+        stderr: expect.stringContaining("It is longer than zero"),
+      });
+    }
     expect(await own.json(["prune", "--older-than", "30d"])).toEqual({
       ok: true,
       dryRun: false,
