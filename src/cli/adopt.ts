@@ -4,7 +4,7 @@ import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { table } from "../lib/table.ts";
 import { adoptSession, type Conversation, type Deps, findConversations } from "../run/run.ts";
-import { count, makeCommand, once, parse, text } from "./command.ts";
+import { count, makeCommand, once, parse, personName, text } from "./command.ts";
 import { type Context, paint } from "./context.ts";
 import { age, plural, shortPath } from "./words.ts";
 
@@ -33,7 +33,7 @@ const command = () =>
     .argument("[session-id]", "the engine's id of the conversation, or its first 8 or more characters")
     .addOption(once("--cwd <dir>", "conversations of this directory (default: here)", text))
     .option("--all", "conversations of every directory")
-    .addOption(once("--name <name>", "a name for the new run", text))
+    .addOption(once("--name <name>", "a name for the new run", personName))
     .addOption(once("--limit <n>", `list at most so many (default ${DEFAULT_LIMIT})`, count(1, 10_000)))
     .option("--json", "print one JSON object");
 

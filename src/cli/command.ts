@@ -5,6 +5,7 @@
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { Fault } from "../core/faults.ts";
 import { parseDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 
 export interface CommandSpec {
   readonly name: string;
@@ -39,8 +40,18 @@ export function parse(command: Command, args: readonly string[]): void {
     const message = error.message
       .replace(/^error: /, "")
       .replace(/\n\(Did you mean (.*)\?\)$/, ". Did you mean $1?");
-    throw new Fault("usage", `${sentence(message)} Type \`${command.name()} --help\`.`);
+    throw new Fault(
+      "usage",
+      `${sentence(message)}${dashHint(command, error)} Type \`${command.name()} --help\`.`,
+    );
   }
+}
+
+/** What was taken for an option may have been meant as the first word of a prompt. */
+function dashHint(command: Command, { code }: CommanderError): string {
+  const takesPrompt = command.options.some(({ long }) => long === "--message-file");
+  if (code !== "commander.unknownOption" || !takesPrompt) return "";
+  return " A prompt that begins with a dash comes by --stdin or --message-file.";
 }
 
 /** An option with one value that may stand once. */
@@ -59,6 +70,13 @@ export function list(flags: string, description: string): Option {
 
 export const text = (value: string): string => {
   if (value === "") throw new InvalidArgumentError("It is empty.");
+  return value;
+};
+
+/** A name for people. What a terminal could not show as it is would be a name that nobody can type. */
+export const personName = (value: string): string => {
+  if (value.length > 100 || value.trim() === "" || harmlessLine(value) !== value)
+    throw new Fault("usage", "--name takes up to 100 printable characters.");
   return value;
 };
 

@@ -1,10 +1,9 @@
 /** `reprise start <engine> [prompt] [options] [-- native args…]` */
 import { resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
-import { harmlessLine } from "../lib/harmless.ts";
 import { startRun } from "../run/run.ts";
 import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
-import { makeCommand, once, oneOf, parse, text } from "./command.ts";
+import { makeCommand, once, oneOf, parse, personName, text } from "./command.ts";
 import type { Context } from "./context.ts";
 import { openView } from "./live.ts";
 import { readMessage } from "./message.ts";
@@ -43,7 +42,7 @@ const command = () =>
         ),
       )
       .addOption(once("--run-dir <selector>", "add an attempt to this run: path, run id or handle", text))
-      .addOption(once("--name <name>", "a name for people", readName))
+      .addOption(once("--name <name>", "a name for people", personName))
       .option("--no-escrow", "keep no copy of the engine's session file"),
   );
 
@@ -100,13 +99,4 @@ export function workingDirectory(path: string): string {
       cause: error,
     });
   }
-}
-
-function readName(value: string): string {
-  const name = text(value);
-  // What a terminal could not show as it is would be a name that nobody can type.
-  if (name.length > 100 || name.trim() === "" || harmlessLine(name) !== name) {
-    throw new Fault("usage", "--name takes up to 100 printable characters.");
-  }
-  return name;
 }

@@ -172,6 +172,12 @@ describe("arguments", () => {
   const cases: [name: string, args: string[], code: number, words: RegExp][] = [
     ["unknown command", ["strat"], 2, /Did you mean `reprise start`/],
     ["unknown option", ["list", "--jsno"], 2, /--json/],
+    [
+      "a prompt like an option",
+      ["start", "demo", "-x"],
+      2,
+      /begins with a dash comes by --stdin or --message-file/,
+    ],
     ["option without a value", ["start", "demo", "x", "--cwd"], 2, /--cwd/],
     ["a single-valued option twice", ["start", "demo", "x", "--name", "a", "--name", "b"], 2, /twice/],
     ["--limit -1", ["list", "--limit", "-1"], 2, /whole number/],

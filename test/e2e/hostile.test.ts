@@ -174,8 +174,13 @@ describe("sequences", () => {
   ];
   test.each(names)("the name %j is refused", async (name) => {
     const before = box.runDirectories().length;
-    const result = await box.run(["start", "demo", "x", "--name", name]);
-    expect(result).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("--name") });
+    for (const [command, word] of [
+      ["start", "x"],
+      ["adopt", "00000000-0000-4000-8000-000000000000"],
+    ] as const) {
+      const result = await box.run([command, "demo", word, "--name", name]);
+      expect(result).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("--name") });
+    }
     expect(box.runDirectories()).toHaveLength(before);
   });
 
