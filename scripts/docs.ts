@@ -68,6 +68,7 @@ anything being changed.
 | code | exit | again | meaning |
 |---|---|---|---|
 ${rows.join("\n")}
+| \`bug\` | 70 | no | not a fault but a mistake in Reprise; \`facts.detail\` says where to look |
 `;
 }
 
