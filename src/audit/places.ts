@@ -15,6 +15,8 @@ export function resolveDirectory(path: string): string {
     accessSync(real, constants.R_OK | constants.X_OK);
     return real;
   } catch (error) {
+    // The current directory itself is gone, whatever path was given.
+    if (isErrno(error) && error.syscall === "uv_cwd") throw error;
     if (isErrno(error, "ENOENT", "ENOTDIR")) return refuse("does not exist");
     if (isErrno(error, "EACCES", "EPERM")) return refuse("cannot be read");
     if (isErrno(error, "ELOOP", "ENAMETOOLONG")) return refuse("is not a usable path");

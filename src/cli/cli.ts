@@ -125,9 +125,15 @@ function unknownCommand(name: string): Fault {
   });
 }
 
+/** Node throws this of its own accord wherever a relative path meets a current directory that was removed. */
+function cwdIsGone(error: unknown): Fault | null {
+  if (!(error instanceof Error && "syscall" in error && error.syscall === "uv_cwd")) return null;
+  return new Fault("cwd_invalid", "The current directory is gone. Change to another one.", { cause: error });
+}
+
 /** Says what went wrong, on stdout as JSON or on stderr as one line, and returns the exit code. */
 function report(error: unknown, json: boolean): number {
-  const fault = error instanceof Fault ? error : null;
+  const fault = error instanceof Fault ? error : cwdIsGone(error);
   if (json) {
     const body =
       fault === null
@@ -153,7 +159,7 @@ function report(error: unknown, json: boolean): number {
   }
   if (process.env["REPRISE_DEBUG"] === "1" && error instanceof Error)
     process.stderr.write(`${harmless(error.stack ?? "")}\n`);
-  return exitCodeOf(error);
+  return exitCodeOf(fault ?? error);
 }
 
 /** The few colours of `paint` stay; everything else that a terminal would obey becomes visible text (I11). */

@@ -51,12 +51,21 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 /** A state directory that cannot be opened is the first thing a doctor should report. */
 async function openOrSay(context: Context, options: DoctorOptions): Promise<Deps | number> {
   try {
-    return await context.open({ cwd: process.cwd() });
+    return await context.open({ cwd: currentDirectory() });
   } catch (error) {
     if (!(error instanceof Fault) || options.json === true) throw error;
     context.print(`reprise ${context.version}, node ${process.version}`);
     context.print(`${paint(context.terminal, "red", "attention")}  ${error.message}`);
     return exitCodeOf(error);
+  }
+}
+
+/** Null: it is gone, and with it whatever config it had. */
+function currentDirectory(): string | null {
+  try {
+    return process.cwd();
+  } catch {
+    return null;
   }
 }
 

@@ -693,6 +693,53 @@ describe("completion", () => {
   });
 });
 
+describe("in a current directory that is gone", () => {
+  const inGone = (args: readonly string[]) => {
+    const script = 'd=$(mktemp -d) && cd "$d" && rmdir "$d" && exec "$@"';
+    const words = ["-c", script, "sh", process.execPath, CLI, ...args];
+    const { status, stdout, stderr } = spawnSync("sh", words, { env: box.env(), encoding: "utf8" });
+    return { code: status, stdout, stderr };
+  };
+
+  test("what needs none works", async () => {
+    const { handle } = await start("one");
+    const lines = [
+      ["list"],
+      ["show", handle],
+      ["logs", handle],
+      ["stop", handle],
+      ["doctor"],
+      ["adopt", "--all"],
+      ["prune", "--older-than", "30d"],
+      ["resume", handle, "two"],
+      ["rm", handle],
+    ];
+    for (const args of lines) {
+      const { code, stderr } = inGone(args);
+      expect({ args, code: args[0] === "doctor" && code === 1 ? 0 : code, stderr }).toEqual({
+        args,
+        code: 0,
+        stderr: args[0] === "resume" ? expect.stringContaining(handle) : "",
+      });
+    }
+  });
+
+  test.each([
+    [["list", "--here"]],
+    [["list", "--cwd", "x"]],
+    [["adopt"]],
+    [["start", "demo", "hello"]],
+    [["start", "demo", "hello", "--run-dir", "./x"]],
+    [["resume", "--last", "more"]],
+  ])("%j says so", (args) => {
+    expect(inGone(args)).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: "reprise: The current directory is gone. Change to another one.\n",
+    });
+  });
+});
+
 test("every look-up command has help with examples", async () => {
   for (const name of [
     "list",
