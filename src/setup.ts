@@ -6,7 +6,15 @@ import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync, st
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { openState, readRecord, type StateDir, stateDirectory, writeAtomic } from "./audit/audit.ts";
+import {
+  indexIdentity,
+  listRunDirs,
+  openState,
+  readRecord,
+  type StateDir,
+  stateDirectory,
+  writeAtomic,
+} from "./audit/audit.ts";
 import type { WorldOptions } from "./cli/cli.ts";
 import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
 import type { Env, Log, Processes } from "./core/deps.ts";
@@ -77,7 +85,7 @@ async function openIndex(state: StateDir, log: Log): Promise<{ state: StateDir; 
   }
 }
 
-/** The index is disposable: a damaged one is set aside and rebuilt from the run directories, with a warning. */
+/** The index is disposable: a damaged one is set aside, and it is rebuilt from the run directories with a warning. */
 async function openOrRebuild(state: StateDir, log: Log): Promise<Store> {
   const open = (path: string) =>
     openStore(path, {
@@ -87,15 +95,21 @@ async function openOrRebuild(state: StateDir, log: Log): Promise<Store> {
           `the index has a damaged row: ${damage.table} ${damage.key}. \`reprise doctor --rebuild-index\` repairs it.`,
         ),
     });
+  const renewed = async (what: (setAside: string | null) => string) => {
+    const { runs, setAside } = await rebuildIndex(state, open, log, realProcesses);
+    log.warn(
+      `${what(setAside)} rebuilt with ${runs} ${runs === 1 ? "run" : "runs"} from the run directories.`,
+    );
+    return open(state.indexPath);
+  };
+  // A new index would show no runs where there are some.
+  if (state.writable && indexIdentity(state) === null && listRunDirs(state).runIds.length > 0)
+    return renewed(() => "the index was gone; it was");
   try {
     return await open(state.indexPath);
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== "index_damaged" || !state.writable) throw error;
-    const rebuilt = await rebuildIndex(state, open, log, realProcesses);
-    log.warn(
-      `the index was damaged; it was set aside as ${rebuilt.setAside ?? "nothing"} and rebuilt with ${rebuilt.runs} runs from the run directories.`,
-    );
-    return open(state.indexPath);
+    return renewed((aside) => `the index was damaged; it was set aside as ${aside ?? "nothing"} and`);
   }
 }
 

@@ -38,10 +38,10 @@ function freeBytes(path: string): number | null {
   }
 }
 
-/** Tells one index file from another by path; never opened here. Null: there is none. */
+/** Tells one index file from another by path; never opened here. Null: there is none, or nothing is in it. */
 export function indexIdentity(state: StateDir): string | null {
   const stats = statSync(state.indexPath, { throwIfNoEntry: false });
-  return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
+  return stats === undefined || stats.size === 0 ? null : `${stats.dev}:${stats.ino}`;
 }
 
 /**
@@ -64,7 +64,7 @@ export function replaceIndex(state: StateDir, fresh: string, stamp: string): str
     }
     copyFileSync(fresh, copy, constants.COPYFILE_EXCL);
     confirm(copy);
-    const had = existsSync(indexPath);
+    const had = indexIdentity(state) !== null;
     // A second name first, so that there is an index at its path at every moment.
     if (had) linkSync(indexPath, aside);
     for (const suffix of JOURNALS) {

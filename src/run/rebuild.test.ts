@@ -158,8 +158,12 @@ test("runs and attempts come back from their directories; what is damaged is nam
     expect(all).toContain(path);
 });
 
-test("without an old index nothing is set aside", async () => {
+test.each([
+  ["without", () => {}],
+  ["with an empty", () => writeFileSync(state.indexPath, "")],
+])("%s old index nothing is set aside", async (_name, make) => {
   makeRun("00000001", "completed", 1);
+  make();
   expect(await rebuildIndex(state, openStore, log, processes(false))).toEqual({
     runs: 1,
     skipped: 0,
@@ -214,11 +218,15 @@ test("a live owner keeps its leases and its fence, and writes on through its ope
   expect(await store.getLease(sessionKey("demo", "s-1"))).toMatchObject({ fence: 1, owner: me });
 });
 
-test("leases that cannot be read stop the rebuild while their owner lives", async () => {
+test.each([
+  ["damaged", "no database ".repeat(1_000)],
+  ["gone", ""],
+])("leases of an index that is %s stop the rebuild while their owner lives", async (how, text) => {
   makeRun("00000001", "running", 1);
-  writeFileSync(state.indexPath, "no database ".repeat(1_000));
+  writeFileSync(state.indexPath, text);
   await expect(rebuildIndex(state, openStore, log, processes(true))).rejects.toMatchObject({
     code: "index_damaged",
+    message: expect.stringContaining(` is ${how}, and run 00000001 is live`),
     facts: { handle: "00000001", pid: owner.pid },
   });
   expect(asides()).toEqual([]);

@@ -158,7 +158,9 @@ async function leasesOfLive(
     const owner = attempts.at(-1)?.owner;
     return run.status === "running" && owner !== undefined && processes.isAlive(owner);
   });
-  if (live.length === 0) return [];
+  const [first] = live;
+  if (first === undefined) return [];
+  if (indexIdentity(state) === null) throw stillLive(state, first, "gone");
   const leases: Lease[] = [];
   for (const { run, attempts } of live) {
     try {
@@ -170,16 +172,20 @@ async function leasesOfLive(
       for (const key of keys) leases.push(...[(await old.getLease(key)) ?? []].flat());
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      const pid = attempts.at(-1)?.owner.pid ?? 0;
-      throw new Fault(
-        "index_damaged",
-        `The index ${state.indexPath} is damaged, and run ${run.handle} is live (pid ${pid}). It loses nothing and ends as ever; ` +
-          "the index is rebuilt by the next command after that. To end it now, press Ctrl-C where it runs.",
-        { facts: { handle: run.handle, pid, path: state.indexPath }, cause: error },
-      );
+      throw stillLive(state, { run, attempts }, "damaged", error);
     }
   }
   return leases;
+}
+
+function stillLive(state: StateDir, { run, attempts }: FoundRun, how: string, cause?: unknown): Fault {
+  const pid = attempts.at(-1)?.owner.pid ?? 0;
+  return new Fault(
+    "index_damaged",
+    `The index ${state.indexPath} is ${how}, and run ${run.handle} is live (pid ${pid}). It loses nothing and ends as ever; ` +
+      "the index is rebuilt by the next command after that. To end it now, press Ctrl-C where it runs.",
+    { facts: { handle: run.handle, pid, path: state.indexPath }, cause },
+  );
 }
 
 /** The owner goes on writing with the fence it has, so the new index must count up to the same one. */

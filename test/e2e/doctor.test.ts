@@ -1,0 +1,178 @@
+/** `doctor`, and an index that is damaged, gone or behind: what `docs/cli.md` promises. */
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { collect, Sandbox, until } from "./sandbox.ts";
+
+const indexFiles = (box: Sandbox) => readdirSync(box.state).filter((name) => name.startsWith("index.db"));
+
+/** The index as it was before the work, as if it were put back from a copy. */
+async function withIndexOfBefore(box: Sandbox, work: () => Promise<void>): Promise<void> {
+  const copy = join(box.root, "index-of-before");
+  copyFileSync(join(box.state, "index.db"), copy);
+  await work();
+  for (const name of indexFiles(box)) rmSync(join(box.state, name));
+  renameSync(copy, join(box.state, "index.db"));
+}
+
+/** A run that will not end by itself; resolves when the agent has answered half. */
+async function startLive(box: Sandbox) {
+  const child = box.spawn(["start", "demo", "work @@hang"]);
+  child.stdin?.end();
+  const done = collect(child);
+  const directory = await until("the run", () => box.runDirectories()[0]);
+  const tape = join(directory, "attempts/1/stdout.log");
+  await until("half of the answer", () => existsSync(tape) && readFileSync(tape, "utf8").includes('"text"'));
+  return { child, done, handle: directory.slice(-8) };
+}
+
+test("all is well", async () => {
+  using own = new Sandbox();
+  const { code, stdout } = await own.run(["doctor"]);
+  expect(code).toBe(0);
+  expect(stdout).toContain(own.state);
+  const health = await own.json(["doctor"]);
+  expect(health).toMatchObject({
+    ok: true,
+    state: { path: own.state, mode: "700", writable: true },
+    index: { backend: "sqlite", runs: 0, damaged: 0 },
+  });
+  expect((health["engines"] as { id: string }[]).map((one) => one.id)).toEqual(
+    expect.arrayContaining(["codex", "claude", "gemini", "iflow", "opencode", "demo"]),
+  );
+});
+
+test("what index and run directories do not share is found, and rebuilt", async () => {
+  using own = new Sandbox();
+  await own.run(["list"]);
+  let one: Record<string, any> = {};
+  let two: Record<string, any> = {};
+  await withIndexOfBefore(own, async () => {
+    one = await own.json(["start", "demo", "one"]);
+    two = await own.json(["start", "demo", "two"]);
+    await own.run(["resume", two["handle"], "again"]);
+  });
+  const broken = await own.run(["doctor"]);
+  expect(broken.code).toBe(1);
+  expect(broken.stdout).toContain("2 run directories are not in the index");
+  expect(broken.stdout).toContain("reprise doctor --rebuild-index");
+  writeFileSync(join(one["runDirectory"], "run.json"), "{ torn");
+  const rebuilt = await own.run(["doctor", "--rebuild-index", "--json"]);
+  expect(rebuilt.code).toBe(1);
+  expect(rebuilt.stderr).toContain(join(one["runDirectory"], "run.json"));
+  expect(JSON.parse(rebuilt.stdout)).toMatchObject({
+    ok: false,
+    rebuilt: { runs: 1, skipped: 1, setAside: null },
+  });
+  expect(await own.json(["show", two["handle"]])).toMatchObject({
+    attempts: 2,
+    status: "completed",
+    warnings: [],
+  });
+  expect(await own.run(["resume", two["handle"], "third"])).toMatchObject({ code: 0 });
+  rmSync(two["runDirectory"], { recursive: true });
+  expect((await own.run(["doctor"])).stdout).toContain(`reprise rm ${two["handle"]}`);
+});
+
+test("a run that the index has lost is found by its handle all the same", async () => {
+  using own = new Sandbox();
+  await own.run(["list"]);
+  let one: Record<string, any> = {};
+  await withIndexOfBefore(own, async () => {
+    one = await own.json(["start", "demo", "one"]);
+  });
+  const resumed = await own.run(["resume", one["handle"], "two"]);
+  expect(resumed.code).toBe(0);
+  expect(resumed.stderr).toContain("was read from its directory");
+  expect(await own.json(["show", one["handle"]])).toMatchObject({ attempts: 2, warnings: [] });
+  expect(await own.run(["rm", one["handle"]])).toMatchObject({ code: 0 });
+  expect(await own.run(["show", one["handle"]])).toMatchObject({ code: 3 });
+});
+
+test("a damaged index is set aside and rebuilt by any command", async () => {
+  using own = new Sandbox();
+  const one = await own.json(["start", "demo", "one"]);
+  writeFileSync(
+    join(own.state, "index.db"),
+    "this is no database, and it is long enough to be looked at. ".repeat(200),
+  );
+  const { code, stdout, stderr } = await own.run(["list"]);
+  expect(code).toBe(0);
+  expect(stdout).toContain(one["handle"]);
+  expect(stderr).toContain("index.db.damaged-");
+  expect(
+    readdirSync(own.state).filter((name) => /^index\.db\.damaged-\d{8}T\d{6}Z$/.test(name)),
+  ).toHaveLength(1);
+  expect(await own.run(["list"])).toMatchObject({ code: 0, stderr: "" });
+  expect(await own.run(["resume", one["handle"], "more"])).toMatchObject({ code: 0 });
+});
+
+test("a rebuild leaves a live run alone", async () => {
+  using own = new Sandbox();
+  const { done, handle } = await startLive(own);
+  expect((await own.run(["doctor", "--rebuild-index"])).stdout).toContain("from the run directories");
+  expect(await own.run(["resume", handle, "me too"])).toMatchObject({ code: 4 });
+  expect(await own.json(["stop", handle])).toMatchObject({ how: "asked", status: "cancelled" });
+  expect((await done).code).toBe(130);
+});
+
+test("a damaged index is not replaced under a live run", async () => {
+  using own = new Sandbox();
+  const { child, done, handle } = await startLive(own);
+  // A copy stands in for the damage, so that the live process keeps the file that it has open.
+  cpSync(join(own.state, "index.db"), join(own.state, "copy"));
+  const bytes = readFileSync(join(own.state, "copy"));
+  bytes.fill(0x5a, 0, 2_000);
+  writeFileSync(join(own.state, "copy"), bytes);
+  renameSync(join(own.state, "copy"), join(own.state, "index.db"));
+  for (const suffix of ["-wal", "-shm"]) rmSync(join(own.state, `index.db${suffix}`), { force: true });
+  const { code, stderr } = await own.run(["list"]);
+  expect(code).toBe(5);
+  expect(stderr).toContain(`run ${handle} is live (pid ${child.pid})`);
+  child.kill("SIGINT");
+  await done;
+  const after = await own.run(["list"]);
+  expect(after.code).toBe(0);
+  expect(after.stdout).toMatch(new RegExp(`${handle}\\s+demo\\s+cancelled`));
+});
+
+test.each(["gone", "empty"])("an index that is %s is rebuilt by any command", async (how) => {
+  using own = new Sandbox();
+  const one = await own.json(["start", "demo", "one"]);
+  await own.run(["resume", one["handle"], "two"]);
+  for (const name of indexFiles(own)) rmSync(join(own.state, name));
+  if (how === "empty") writeFileSync(join(own.state, "index.db"), "");
+  const { code, stdout, stderr } = await own.run(["list"]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(new RegExp(`${one["handle"]}\\s+demo\\s+completed\\s+2 `));
+  expect(stderr).toBe(
+    "reprise: warning: the index was gone; it was rebuilt with 1 run from the run directories.\n",
+  );
+  expect(indexFiles(own).filter((name) => name.includes("damaged"))).toEqual([]);
+  expect(await own.run(["list"])).toMatchObject({ code: 0, stderr: "" });
+  expect(await own.run(["resume", one["handle"], "three"])).toMatchObject({ code: 0 });
+});
+
+test("an index that is gone is not rebuilt under a live run", async () => {
+  using own = new Sandbox();
+  const { child, done, handle } = await startLive(own);
+  for (const name of indexFiles(own)) rmSync(join(own.state, name));
+  const { code, stderr } = await own.run(["list"]);
+  expect({ code, stderr }).toEqual({
+    code: 5,
+    stderr: expect.stringContaining(`is gone, and run ${handle} is live (pid ${child.pid})`),
+  });
+  child.kill("SIGKILL");
+  await done;
+  const after = await own.run(["list"]);
+  expect(after.stdout).toMatch(new RegExp(`${handle}\\s+demo\\s+interrupted`));
+});
