@@ -11,14 +11,14 @@ export default defineConfig({
       {
         test: {
           name: "unit",
-          include: ["src/**/*.test.ts", "test/*.test.ts", "test/regressions/**/*.test.ts"],
+          include: ["src/**/*.test.ts", "test/*.test.ts"],
           testTimeout: 20_000,
         },
       },
       {
         test: {
           name: "e2e",
-          include: ["test/e2e/**/*.test.ts"],
+          include: ["test/e2e/**/*.test.ts", "test/regressions/**/*.test.ts"],
           testTimeout: 60_000,
           hookTimeout: 60_000,
         },

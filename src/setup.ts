@@ -90,6 +90,7 @@ async function openOrRebuild(state: StateDir, log: Log): Promise<Store> {
   const open = (path: string) =>
     openStore(path, {
       readOnly: !state.writable,
+      runDirectory: (runId) => join(state.runsRoot, runId),
       onDamage: (damage) =>
         log.warn(
           `the index has a damaged row: ${damage.table} ${damage.key}. \`reprise doctor --rebuild-index\` repairs it.`,

@@ -24,6 +24,6 @@ export {
   storable,
 } from "./runs.ts";
 export { type LogName, openTape, type Tape } from "./tape.ts";
-export { checkEscrow, dropOldEscrow, keepEscrow, keepEscrowText } from "./escrow.ts";
+export { checkEscrow, continuesCopy, dropOldEscrow, keepEscrow, keepEscrowText } from "./escrow.ts";
 export { followStream, readStream } from "./logs.ts";
 export { indexIdentity, replaceIndex, stateFacts } from "./upkeep.ts";

@@ -1,6 +1,7 @@
 /**
  * The list of commands, and the frame around each: help, faults, exit codes, closing what was opened.
  */
+import { writeSync } from "node:fs";
 import { Fault, FAULTS, exitCodeOf } from "../core/faults.ts";
 import type { Log } from "../core/deps.ts";
 import { harmless, harmlessJson } from "../lib/harmless.ts";
@@ -55,6 +56,7 @@ export async function main(args: readonly string[], world: World): Promise<numbe
   const ownArgs = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
   const json = ownArgs.includes("--json");
   const opened: Deps[] = [];
+  let abandoned = false;
   const terminal = readTerminal(process.env);
   const log = stderrLog(ownArgs.includes("--quiet"));
   const context: Context = {
@@ -69,24 +71,24 @@ export async function main(args: readonly string[], world: World): Promise<numbe
       opened.push(deps);
       return deps;
     },
+    abandonOutput: () => void (abandoned = true),
     configure: (deps, options) => world.configure(deps, { ...options, log, terminal }),
   };
-  const output = surviveClosedOutput();
+  surviveClosedOutput();
   try {
     if (name === undefined || name === "help" || name === "--help" || name === "-h")
       return await help(rest, context, name === undefined);
     const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
     if (command === undefined) throw unknownCommand(name);
     const { run } = await command.load();
-    const code = await run(rest, context);
-    if (output.refused === null) return code;
-    process.stderr.write(`reprise: not everything could be printed (${output.refused}).\n`);
-    return code === 0 ? 7 : code;
+    return await run(rest, context);
   } catch (error) {
     if (error instanceof HelpShown) return 0;
     return report(error, json);
   } finally {
     for (const deps of opened) await deps.store[Symbol.asyncDispose]();
+    // Writes that nobody takes would keep the process for ever.
+    if (abandoned) setImmediate(() => process.exit());
   }
 }
 
@@ -173,13 +175,22 @@ function harmlessButPainted(text: string): string {
 /** The reader went away or the terminal was closed: a pipe, a terminal, and what Node says of a write after that. */
 const GONE = new Set(["EPIPE", "EIO", "ENXIO", "ERR_STREAM_DESTROYED"]);
 
-/** `reprise list | head` ends quietly; a run whose reader or terminal went away goes on. */
-function surviveClosedOutput(): { refused: string | null } {
-  const output: { refused: string | null } = { refused: null };
+/** `reprise list | head` ends quietly; a run whose reader or terminal went away goes on; a full disk is said. */
+function surviveClosedOutput(): void {
+  let refused: string | null = null;
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {
-      if (!GONE.has(error.code ?? "")) output.refused = error.code ?? error.message;
+      if (!GONE.has(error.code ?? "")) refused = error.code ?? error.message;
     });
   }
-  return output;
+  // Writes are refused at their own time, some after the command has ended.
+  process.once("exit", (code) => {
+    if (refused === null) return;
+    if (code === 0) process.exitCode = 7;
+    try {
+      writeSync(2, `reprise: not everything could be printed (${refused}).\n`);
+    } catch {
+      // stderr is what could not be written.
+    }
+  });
 }

@@ -16,6 +16,8 @@ export interface Context {
   printJson(value: unknown): void;
   /** Opens the state directory and the index; closed by `main` when the command ends. */
   open(options?: OpenOptions): Promise<Deps>;
+  /** Nobody takes what is still to be written to stdout: the process ends without waiting for it. */
+  abandonOutput(): void;
   /** The same with the config of another directory. */
   configure(deps: Deps, options: OpenOptions): Promise<Deps>;
 }

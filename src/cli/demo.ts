@@ -27,6 +27,7 @@ const START = {
 } as const;
 const RESUME = {
   want: "resume",
+  damage: "refuse",
   message: SECOND,
   native: [],
   keep: false,

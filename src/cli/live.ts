@@ -47,6 +47,7 @@ class LiveView implements View {
   /** Asked for before there was anybody to hear it. */
   #early: StopRequest | null = null;
   #presses = 0;
+  #muted = false;
   readonly #stderrText = new TextDecoder();
   #undo: (() => void)[] = [];
 
@@ -128,6 +129,10 @@ class LiveView implements View {
     });
   }
 
+  mute(): void {
+    this.#muted = true;
+  }
+
   onStop(listener: (request: StopRequest) => void): void {
     this.#onStop = listener;
     if (this.#early !== null) listener(this.#early);
@@ -141,6 +146,7 @@ class LiveView implements View {
     this.#clearStatus();
     this.#endLine();
     for (const undo of this.#undo.splice(0)) undo();
+    if (this.#muted) this.#context.abandonOutput();
   }
 
   #listen(): void {

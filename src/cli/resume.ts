@@ -17,6 +17,8 @@ interface ResumeOptions extends SharedOptions {
   readonly dryRun?: true;
   readonly fork?: true;
   readonly forceFresh?: true;
+  readonly restoreCopy?: true;
+  readonly ignoreCopy?: true;
 }
 
 const command = () =>
@@ -39,6 +41,8 @@ const command = () =>
       .option("--keep", "keep --native for all later attempts too")
       .option("--dry-run", "print the native command and what would be proved, run nothing")
       .option("--fork", "continue a copy of the conversation, where the engine can")
+      .option("--restore-copy", "put the run's copy back in place of a session that is damaged")
+      .option("--ignore-copy", "go on with a session that is shorter than the run's copy")
       .option("--force-fresh", "start a new conversation in the same run"),
   );
 
@@ -77,6 +81,12 @@ export async function run(args: readonly string[], context: Context): Promise<nu
         : options.fork === true
           ? ("fork" as const)
           : ("resume" as const),
+    damage:
+      options.restoreCopy === true
+        ? ("restore" as const)
+        : options.ignoreCopy === true
+          ? ("ignore" as const)
+          : ("refuse" as const),
     message,
     native: options.native ?? [],
     keep: options.keep === true,
@@ -117,10 +127,25 @@ export function splitMessage(
       if (takesValue.has(arg)) at += 1;
       continue;
     }
-    if (operands === wanted) return { own: args.slice(0, at), words: join(args.slice(at)) };
+    if (operands === wanted) {
+      assertNoOptionAtEnd(parser, args.slice(at));
+      return { own: args.slice(0, at), words: join(args.slice(at)) };
+    }
     operands += 1;
   }
   return { own: args, words: null };
+}
+
+/** `resume H "go on" --dry-run` would send the option to the agent, and start it. */
+function assertNoOptionAtEnd(parser: Command, words: readonly string[]): void {
+  const [last = "", before = ""] = words.toReversed();
+  const option = parser.options.find((one) => one.long === last || (one.required && one.long === before));
+  if (option === undefined || words.length === 1) return;
+  throw new Fault(
+    "usage",
+    `${option.long ?? ""} stands after the message. Options precede it; a message that ends like this stands after \`--\`.`,
+    { facts: { option: option.long ?? "" } },
+  );
 }
 
 function join(words: readonly string[]): string | null {

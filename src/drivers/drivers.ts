@@ -19,7 +19,7 @@ import {
   type TerminalSize,
 } from "../process/process.ts";
 
-export { restoreFile, sessionFiles } from "./session-files.ts";
+export { restoreFile, sessionFiles, setAside } from "./session-files.ts";
 
 export interface AgentHooks {
   /** Every chunk, before anything is made of it (I7). */

@@ -3,7 +3,17 @@
  * for putting back a copy that the engine has lost.
  */
 import { constants } from "node:fs";
-import { copyFile, link, lstat, mkdir, open, readdir, unlink, type FileHandle } from "node:fs/promises";
+import {
+  copyFile,
+  link,
+  lstat,
+  mkdir,
+  open,
+  readdir,
+  rename,
+  unlink,
+  type FileHandle,
+} from "node:fs/promises";
 import { randomBytes } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -116,6 +126,17 @@ async function rows(
     }
   } catch {
     return null;
+  }
+}
+
+/** Moves a file of the engine's out of the way, beside where it was, and says where to. */
+export async function setAside(path: string, nowMs: number): Promise<string> {
+  const aside = `${path}.set-aside-${nowMs}`;
+  try {
+    await rename(path, aside);
+    return aside;
+  } catch (error) {
+    throw restoreFault(error, path);
   }
 }
 

@@ -204,7 +204,7 @@ export const claude: Engine = {
   title: "Claude Code",
   program: "claude",
   tested: ["2.1.197", "2.1.325"],
-  session: { field: "session_id", format: ID },
+  session: { field: "session_id", format: ID, appendOnly: true },
   can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: true },
   grammar,
   rightsEnv: RIGHTS_ENV,

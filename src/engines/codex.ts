@@ -116,7 +116,7 @@ export const codex: Engine = {
   title: "Codex CLI",
   program: "codex",
   tested: ["0.166.0", "0.166.0"],
-  session: { field: "thread_id", format: ID },
+  session: { field: "thread_id", format: ID, appendOnly: true },
   can: { chooseSession: false, fork: true, interactive: true, readStore: true, boundToCwd: false },
   grammar,
   // Where commands run, and the sandbox of another Codex around this one.

@@ -27,6 +27,8 @@ export interface Engine {
     readonly field: string;
     /** The engine's own id format, anchored. An id that does not match never counts (I5). */
     readonly format: RegExp;
+    /** The session is one file that only ever grows, so a shorter one has lost something. */
+    readonly appendOnly?: true;
   };
   /** What others may count on. `run/` branches on these, never on `id`. */
   readonly can: {

@@ -5,10 +5,17 @@
  * only where the engine has nothing: an existing file of the engine is never overwritten.
  */
 import { join } from "node:path";
-import { checkEscrow, dropOldEscrow, keepEscrow, keepEscrowText, saveRunFile } from "../audit/audit.ts";
+import {
+  checkEscrow,
+  continuesCopy,
+  dropOldEscrow,
+  keepEscrow,
+  keepEscrowText,
+  saveRunFile,
+} from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
-import { restoreFile, sessionFiles } from "../drivers/drivers.ts";
+import { restoreFile, sessionFiles, setAside } from "../drivers/drivers.ts";
 import type { Deps } from "./deps.ts";
 import type { EngineSetup } from "./engine-setup.ts";
 
@@ -25,10 +32,15 @@ export async function takeEscrow(
   try {
     const escrow = await copy(deps, setup, run, run.session.value);
     if (escrow === null) return run;
+    const lostPart = await lacksPart(setup, run, escrow);
     const kept = { ...run, escrow };
     saveRunFile(kept);
     await deps.store.saveRun(kept, fence);
-    dropOldEscrow(run.runDirectory, escrow);
+    if (lostPart)
+      deps.log.warn(
+        `the session is shorter than its last copy; that copy stays in ${join(run.runDirectory, "escrow")}`,
+      );
+    else dropOldEscrow(run.runDirectory, escrow);
     return kept;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
@@ -37,9 +49,23 @@ export async function takeEscrow(
   }
 }
 
-/** Puts the copy back into the engine's home. The caller has checked that the engine lost it. */
+/** The new copy does not begin with what the one before it holds, though such files only ever grow. */
+async function lacksPart(setup: EngineSetup, run: RunRecord, escrow: Escrow): Promise<boolean> {
+  const before = run.escrow?.session === escrow.session ? run.escrow.files[0] : undefined;
+  const now = escrow.files[0];
+  if (before === undefined || now === undefined || setup.engine.session.appendOnly === undefined)
+    return false;
+  return !(await continuesCopy(join(run.runDirectory, "escrow", now.file), before));
+}
+
+/** Puts the copy back into the engine's home. What is damaged there is kept beside it. */
 export async function restoreEscrow(deps: Deps, setup: EngineSetup, run: RunRecord): Promise<void> {
   if (run.escrow === null || setup.home === null) return;
+  const [own] = run.escrow.files;
+  const place = own?.restoreTo === null || own === undefined ? null : join(setup.home, own.restoreTo);
+  if (place !== null && (await sessionFiles().stat(place)) !== null) {
+    deps.log.info(`the engine's file is kept as ${await setAside(place, deps.clock.now())}`);
+  }
   for (const [at, { path, restoreTo }] of (await checkEscrow(run.runDirectory, run.escrow)).entries()) {
     if (restoreTo === null) await importSession(deps, setup, run, path);
     else await putBack(path, join(setup.home, restoreTo), at > 0);

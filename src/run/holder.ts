@@ -6,9 +6,9 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { attemptDir, createAttemptDir, openTape, saveAttemptFile, type Tape } from "../audit/audit.ts";
-import type { EngineEvent, Exit, SeenEvent, Stream, Tokens } from "../core/events.ts";
+import type { EngineEvent, Exit, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { SeenSession } from "../core/records.ts";
+import type { AttemptRecord, SeenSession } from "../core/records.ts";
 import { type LiveAgent, openAgent } from "../drivers/drivers.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { type Deps, isoNow } from "./deps.ts";
@@ -42,8 +42,7 @@ export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<H
       `Attempt ${attempt.n} of run ${job.run.handle} was started by another process.`,
     );
   }
-  createAttemptDir(job.run.runDirectory, attempt.n);
-  saveAttemptFile(job.run.runDirectory, attempt);
+  await placeFor(deps, job, attempt);
   const run = { ...job.run, attempts: attempt.n };
   const { fence, redact, leaseLost } = job;
   const ledger = new Ledger(deps, { run, attempt, fence, redact, onLeaseLost: leaseLost });
@@ -53,6 +52,23 @@ export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<H
     clock: deps.clock,
   });
   return new Holder(deps, job, watch, { ledger, tape }).hold();
+}
+
+/** An attempt that cannot have its directory is over: its row must not stand for a live one. */
+async function placeFor(deps: Deps, job: Job, attempt: AttemptRecord): Promise<void> {
+  try {
+    createAttemptDir(job.run.runDirectory, attempt.n);
+    saveAttemptFile(job.run.runDirectory, attempt);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const outcome = {
+      result: "failed",
+      reason: `the attempt could not be recorded: ${error.message}`,
+    } as const;
+    await deps.store.saveAttempt({ ...attempt, state: "ended", endedAt: isoNow(deps), outcome }, job.fence);
+    await deps.store.saveRun({ ...job.run, attempts: attempt.n, status: "failed" }, job.fence);
+    throw error;
+  }
 }
 
 class Holder {
@@ -71,6 +87,8 @@ class Holder {
   #storageFault: Fault | null = null;
   #turnEnd: Extract<EngineEvent, { type: "turn_ended" }> | null = null;
   #tokens: Tokens | null = null;
+  /** What the engine was still trying to get over, when nothing came after it. */
+  #retrying: Trouble | null = null;
   #ending: Promise<unknown> | null = null;
 
   constructor(deps: Deps, job: Job, watch: Watch, records: { ledger: Ledger; tape: Tape }) {
@@ -174,6 +192,8 @@ class Holder {
     else if (event.type === "turn_ended") this.#turnEnd = event;
     else if (event.type === "turn_started") this.#turnEnd = null;
     else if (event.type === "usage") this.#tokens = event.tokens;
+    if (event.type === "retry") this.#retrying = event.trouble;
+    else if (event.type === "text" || event.type === "tool") this.#retrying = null;
   }
 
   #saw(session: string, source: SeenSession["source"]): void {
@@ -198,12 +218,12 @@ class Holder {
 
   #stopRequested(request: StopRequest): void {
     if (request === "interrupt") this.#end({ by: "user" }, "interrupt");
-    else if (request === "end") this.#end({ by: "user" }, "terminate");
+    else if (request === "end") this.#end({ by: "user" }, "kill");
     else this.#end({ by: "signal", signal: request }, "terminate");
   }
 
   /** The first reason stays: what follows only ends the agent faster. */
-  #end(reason: StopReason, from: "interrupt" | "terminate"): void {
+  #end(reason: StopReason, from: "interrupt" | "terminate" | "kill"): void {
     this.#stop ??= reason;
     if (this.#agent === null) return;
     // The user's first request only asks: an agent may take its time to stop well, and a second request ends it.
@@ -212,8 +232,11 @@ class Holder {
       return;
     }
     // Whoever does not read our output must not keep the agent from ending.
-    if (this.#waiting > 0) this.#muted = true;
-    if (this.#muted) this.#agent.resume();
+    if (this.#waiting > 0 && !this.#muted) {
+      this.#muted = true;
+      this.#watch.mute();
+      this.#agent.resume();
+    }
     this.#ending = this.#agent.end(from);
   }
 
@@ -239,8 +262,10 @@ class Holder {
     this.#lastTick = now;
     // While we were stopped, or did not read, the agent could not show that it lives.
     if (late > LATE_MS) this.#pulse = delayed(this.#pulse, late);
-    else if (this.#waiting > 0) this.#pulse = sawOutput(this.#pulse, now);
-    else this.#watchOver(now);
+    else {
+      if (this.#waiting > 0) this.#pulse = sawOutput(this.#pulse, now);
+      this.#watchOver(now);
+    }
     this.#watch.status({
       elapsedMs: now - this.#pulse.startedAt,
       quietMs: now - this.#pulse.lastSign,
@@ -265,7 +290,7 @@ class Holder {
   }
 
   async #finish(exit: Exit, stderrTail: string): Promise<Held> {
-    const { engine, command, interactive } = this.#job;
+    const { command, interactive } = this.#job;
     if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     const verdict = await this.#witness.verdict();
@@ -275,7 +300,7 @@ class Holder {
       exit,
       turnEnd: this.#turnEnd,
       stop: this.#stop,
-      explained: this.#turnEnd === null ? engine.explainExit(exit, stderrTail, this.#deps.clock.now()) : null,
+      explained: this.#turnEnd === null ? this.#explain(exit, stderrTail) : null,
       diverged: verdict.diverged,
     });
     // An agent that died left its tools behind; one that finished may have started a server on purpose.
@@ -310,6 +335,10 @@ class Holder {
       stop: this.#stop,
       reported: verdict.reported,
     };
+  }
+
+  #explain(exit: Exit, stderrTail: string): Trouble | null {
+    return this.#job.engine.explainExit(exit, stderrTail, this.#deps.clock.now()) ?? this.#retrying;
   }
 
   #resumable(fault: Fault): Fault {

@@ -50,6 +50,8 @@ export interface Watch {
   status(status: LiveStatus): void;
   /** The agent lives. Interactive callers type and resize through this. */
   live(controls: LiveControls): void;
+  /** The attempt ends and nobody takes its output any more: what was not taken is given up. The tape has it. */
+  mute(): void;
   /** Registers the one listener for stop requests. */
   onStop(listener: (request: StopRequest) => void): void;
 }
@@ -94,7 +96,7 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
     mode: job.mode,
     interactive: job.interactive,
     program: file,
-    args: storableArgs([...first, ...job.command.args], job.redact).args,
+    args: storableArgs([...first, ...(job.command.storedArgs ?? job.command.args)], job.redact).args,
     native: storableArgs(job.native, job.redact).args,
     cwd: job.run.cwd,
     message: excerpt(job.message, job.redact),

@@ -35,6 +35,22 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
     { do: "continue", session: "b", restore: true, passedOver: [] },
   ],
   "damaged in the engine's store": [{ known: [known("a", "unusable", true)] }, "session_damaged"],
+  "damaged, with a copy, and the user says so": [
+    { known: [known("a", "unusable", true)], escrow: "a", damage: "restore" },
+    { do: "continue", session: "a", restore: true, passedOver: [] },
+  ],
+  "shorter than the copy: nothing is sent before the user decides": [
+    { known: [known("a", "torn"), known("b", "present")], escrow: "a" },
+    "session_damaged",
+  ],
+  "shorter than the copy: the copy goes back": [
+    { known: [known("a", "torn")], escrow: "a", damage: "restore" },
+    { do: "continue", session: "a", restore: true, passedOver: [] },
+  ],
+  "shorter than the copy: gone on with": [
+    { known: [known("a", "torn")], escrow: "a", damage: "ignore" },
+    { do: "continue", session: "a", restore: false, passedOver: [] },
+  ],
   "there, but the engine will not continue it": [{ known: [known("a", "unusable")] }, "session_lost"],
   "no id at all": [{ known: [] }, "session_unknown"],
   "the directory is gone": [{ cwdExists: false }, "cwd_missing"],
@@ -62,6 +78,7 @@ describe("planResume", () => {
       known: [known("a", "present")],
       escrow: null,
       want: "resume",
+      damage: "refuse",
       ...given,
     };
     expect(outcomeOf(() => planResume(facts))).toEqual(then);

@@ -15,11 +15,14 @@ export interface ResumeFacts {
   /** The copy in the run directory, if there is one and its checksum holds. */
   readonly escrow: string | null;
   readonly want: "resume" | "fork" | "fresh";
+  /** What the user says about a session that is damaged, or shorter than our copy. */
+  readonly damage: "refuse" | "restore" | "ignore";
 }
 
 export interface KnownSession {
   readonly id: string;
-  readonly state: "present" | "absent" | "unusable" | "unknown";
+  /** torn: there, but without all that our copy holds. */
+  readonly state: "present" | "absent" | "torn" | "unusable" | "unknown";
   /** Where it was looked for, or why the engine will not continue it. */
   readonly note: string;
   readonly damaged?: boolean;
@@ -51,8 +54,18 @@ export function planResume(facts: ResumeFacts): Plan {
     if (session.state === "present" || session.state === "unknown") {
       return { do: "continue", session: session.id, restore: false, passedOver };
     }
-    if (session.state === "absent" && facts.escrow === session.id) {
+    const hasCopy = facts.escrow === session.id;
+    if (session.state === "absent" && hasCopy) {
       return { do: "continue", session: session.id, restore: true, passedOver };
+    }
+    if (session.state === "torn" || session.damaged === true) {
+      if (facts.damage === "restore" && hasCopy) {
+        return { do: "continue", session: session.id, restore: true, passedOver };
+      }
+      if (facts.damage === "ignore" && session.state === "torn") {
+        return { do: "continue", session: session.id, restore: false, passedOver };
+      }
+      throw damaged(facts, session, hasCopy);
     }
     passedOver.push(session.id);
   }
@@ -91,24 +104,35 @@ function noSession(run: RunRecord): Fault {
 function lost(facts: ResumeFacts): Fault {
   const { run, known } = facts;
   const newest = known[0];
-  const damaged = known.find((session) => session.damaged === true);
   const copy =
     facts.escrow === null
       ? "there is no copy in the run directory"
       : `the copy is of another session, ${facts.escrow}`;
   const fresh = `\`reprise resume ${run.handle} --force-fresh "…"\` starts anew in the same run.`;
-  if (damaged !== undefined) {
-    return new Fault(
-      "session_damaged",
-      `${facts.engine.title} cannot read session ${damaged.id}: ${damaged.note}. ${fresh}`,
-      {
-        facts: { handle: run.handle, session: damaged.id },
-      },
-    );
-  }
   return new Fault(
     "session_lost",
     `${facts.engine.title} does not have session ${newest?.id ?? ""} of run ${run.handle} (${newest?.note ?? ""}), and ${copy}. ${fresh}`,
     { facts: { handle: run.handle, sessions: known.map((session) => session.id) } },
   );
+}
+
+/** Nothing is sent to a conversation that has lost a part of itself before the user has decided. */
+function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): Fault {
+  const { handle } = facts.run;
+  const what =
+    session.state === "torn"
+      ? `${facts.engine.title}'s session ${session.id} lacks a part that the copy of run ${handle} has (${session.note}).`
+      : `${facts.engine.title} cannot read session ${session.id}: ${session.note}.`;
+  const ways = [
+    ...(hasCopy
+      ? [
+          `\`reprise resume ${handle} --restore-copy "…"\` puts the copy back and keeps the engine's file beside it`,
+        ]
+      : []),
+    ...(session.state === "torn" ? ["`--ignore-copy` goes on with what is left"] : []),
+    "`--force-fresh` starts anew in the same run",
+  ];
+  return new Fault("session_damaged", `${what} ${ways.join("; ")}.`, {
+    facts: { handle, session: session.id },
+  });
 }

@@ -2,7 +2,7 @@
  * From a run and a wish to the exact native command of its next attempt. Changes nothing and sends nothing,
  * so that `--dry-run` and a real resume are the same up to here.
  */
-import { checkEscrow, isDirectory } from "../audit/audit.ts";
+import { checkEscrow, continuesCopy, isDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
@@ -25,6 +25,8 @@ export const DEFAULT_MESSAGE = "Continue where you left off.";
 
 export interface ResumeWish {
   readonly want: "resume" | "fork" | "fresh";
+  /** What to do about a session that is damaged, or shorter than our copy. */
+  readonly damage: "refuse" | "restore" | "ignore";
   /** Null: the UI again if the run was interactive and there is a terminal, else `DEFAULT_MESSAGE`. */
   readonly message: string | null;
   readonly native: readonly string[];
@@ -62,8 +64,11 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     cwdExists: isDirectory(run.cwd),
     home: setup.home,
     known,
-    escrow: known.some((session) => session.state === "absent") ? await wholeCopy(deps, run) : null,
+    escrow: known.every(({ state }) => state === "present" || state === "unknown")
+      ? null
+      : await wholeCopy(deps, run),
     want: wish.want,
+    damage: wish.damage,
   });
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
   const interactive = wish.message === null && run.launch.interactive && wish.hasTerminal;
@@ -151,7 +156,9 @@ async function lookUp(engine: Engine, run: RunRecord): Promise<readonly LookedUp
   return Promise.all(
     ids.map(async (id) => {
       const located = await engine.locate(id, { home: engineHome, cwd: run.cwd }, sessionFiles());
-      return { known: describeLocated(id, located, engineHome), rights: rightsIn(located) };
+      const torn = await isTorn(engine, run, id, located);
+      const known = torn ?? describeLocated(id, located, engineHome);
+      return { known, rights: rightsIn(located) };
     }),
   );
 }
@@ -162,6 +169,20 @@ function rightsIn(located: Located): Rights {
   const { rights, rightsUnknown } = located;
   if (rightsUnknown !== undefined) return { rightsUnknown };
   return rights === undefined ? {} : { rights };
+}
+
+/** The engine's file lacks something that our copy of the same session holds. */
+async function isTorn(
+  engine: Engine,
+  run: RunRecord,
+  id: string,
+  located: Located,
+): Promise<KnownSession | null> {
+  const copy = run.escrow?.session === id ? run.escrow.files[0] : undefined;
+  const own = located.state === "present" ? located.files[0] : undefined;
+  if (copy === undefined || own === undefined || engine.session.appendOnly === undefined) return null;
+  if (own.restoreTo !== copy.restoreTo || (await continuesCopy(own.path, copy))) return null;
+  return { id, state: "torn", note: own.path };
 }
 
 function describeLocated(id: string, located: Located, engineHome: string): KnownSession {

@@ -137,7 +137,11 @@ async function startInRun(
     });
   }
   const hasTerminal = request.terminal !== null;
-  return resumeRun(deps, { ...request, selector: run.runId, want: "fresh", keep: false, hasTerminal }, watch);
+  return resumeRun(
+    deps,
+    { ...request, selector: run.runId, want: "fresh", damage: "refuse", keep: false, hasTerminal },
+    watch,
+  );
 }
 
 export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch): Promise<AttemptResult> {
@@ -282,7 +286,7 @@ function newRun(deps: Deps, parts: NewRun): RunRecord {
     session: { field: null, value: null, source: null, verifiedAt: null },
     sessions: [],
     launch: {
-      args: storableArgs(command.args, redact).args,
+      args: storableArgs(command.storedArgs ?? command.args, redact).args,
       given: given.args,
       redacted: given.redacted,
       env: storableEnv(request.env, redact),
@@ -310,7 +314,10 @@ function newRun(deps: Deps, parts: NewRun): RunRecord {
 
 /** Another process may have finished an attempt between the look-up and the lease. */
 async function asItIsNow(deps: Deps, run: RunRecord): Promise<RunRecord> {
-  return (await deps.store.getRun(run.runId)) ?? run;
+  const now = (await deps.store.getRun(run.runId)) ?? run;
+  // An attempt may have its row while the run's counter, rebuilt from an older file, is behind it.
+  const last = (await deps.store.listAttempts(run.runId)).at(-1)?.n ?? 0;
+  return { ...now, attempts: Math.max(now.attempts, last) };
 }
 
 /** The index decides over the handle; the run directory follows. */

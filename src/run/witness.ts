@@ -41,7 +41,8 @@ export class Witness {
     const seen: SeenSession = { value, source, at, attempt: n, verifiedAt: at };
     const now = observe(reported, seen);
     if (now === reported) return false;
-    const { session } = settle(now, new Set());
+    // In a UI the newest id is the one that the user is in; elsewhere only the end tells which of several counts.
+    const session = this.#job.interactive ? seen : settle(now, new Set()).session;
     // Another id than the one asked for is recorded, but it does not become the run's conversation (I4).
     const foreign = this.#isForeign(value);
     const { run } = this.#ledger;
@@ -79,8 +80,11 @@ export class Witness {
   }
 
   async verdict(): Promise<Verdict> {
-    const { attempt, run } = this.#ledger;
     const confirmed = await this.#confirmed();
+    const { asked, reported: seen } = this.#ledger.attempt;
+    // A UI that prints no id is proved by its store: the conversation that was asked for went on there.
+    if (seen.length === 0 && asked !== null && confirmed.has(asked)) this.saw(asked, "store");
+    const { attempt, run } = this.#ledger;
     const settled = settle(attempt.reported, confirmed);
     const reported = settled.session?.value ?? null;
     const diverged = this.#divergence(reported);

@@ -4,6 +4,7 @@
  * Every verb is one transaction. Rows are written and read through `rows.ts`, so no row leaves here unchecked;
  * how the file is opened is `connection.ts`'s.
  */
+import type { RunRecord } from "../core/records.ts";
 import { Fault } from "../core/faults.ts";
 import { connect, type Connection, type Sql } from "./connection.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "./lease.ts";
@@ -13,7 +14,7 @@ import type { Damage, OpenOptions, Store } from "./store.ts";
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
   const connection = await connect(await import("@photostructure/sqlite"), path, options);
   return {
-    ...runVerbs(connection, options.onDamage),
+    ...runVerbs(connection, options),
     ...attemptVerbs(connection),
     ...leaseVerbs(connection),
     ...eventVerbs(connection),
@@ -33,12 +34,14 @@ const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 
 type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "saveRun" | "deleteRun";
 
-function runVerbs(connection: Connection, onDamage: OpenOptions["onDamage"]): Pick<Store, RunVerb> {
+function runVerbs(connection: Connection, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunVerb> {
+  const placed = (run: RunRecord): RunRecord =>
+    runDirectory === undefined ? run : { ...run, runDirectory: runDirectory(run.runId) };
   /** Lists leave a damaged row out and tell of it: one bad row must not hide the others. */
   const undamaged = (found: readonly rows.Row[]) =>
     found.flatMap((row) => {
       const read = rows.readRun(row);
-      if (read.wrong === undefined) return [read.value];
+      if (read.wrong === undefined) return [placed(read.value)];
       onDamage?.({ table: "runs", key: String(row["run_id"]), what: read.wrong });
       return [];
     });
@@ -49,7 +52,8 @@ function runVerbs(connection: Connection, onDamage: OpenOptions["onDamage"]): Pi
       return added === 1 ? "created" : "handle_taken";
     },
     async getRun(runId) {
-      return connection.read((sql) => runOf(sql, runId));
+      const run = connection.read((sql) => runOf(sql, runId));
+      return run === null ? null : placed(run);
     },
     async findByHandle(prefix) {
       const from = rows.toColumn(prefix);

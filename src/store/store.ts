@@ -16,6 +16,8 @@ export interface OpenOptions {
   readonly busyTimeoutMs?: number;
   /** Told of every row that `listRuns` and `findByHandle` leave out, and of an index that was replaced while open. */
   readonly onDamage?: (damage: Damage) => void;
+  /** Where a run's directory is now: the state directory may have been moved since the row was written. */
+  readonly runDirectory?: (runId: string) => string;
 }
 
 /** The embedded store: one SQLite file, created when it is not there. The directory must exist. */
