@@ -5,7 +5,7 @@
  * appended, redacted where it is not the raw tape. What a run *means* is decided elsewhere.
  */
 export { makeDirectory, readRecord, writeAtomic } from "./files.ts";
-export { fileStamp, isDirectory, isEmptyDirectory, resolveDirectory } from "./places.ts";
+export { fileSize, fileStamp, isDirectory, isEmptyDirectory, resolveDirectory } from "./places.ts";
 export { openState, saveSettings, type StateDir, stateDirectory, sweepTemp } from "./state.ts";
 export {
   attemptDir,

@@ -33,6 +33,11 @@ export function isEmptyDirectory(path: string): boolean {
   return !isDirectory(path) || readdirSync(path).length === 0;
 }
 
+/** Null: there is no such file. */
+export function fileSize(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? null;
+}
+
 /** Changes whenever the file is replaced or rewritten. */
 export function fileStamp(path: string): string {
   const stat = statSync(path, { throwIfNoEntry: false });

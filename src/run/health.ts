@@ -2,8 +2,10 @@
  * Is everything in order? Facts about engines, state directory, index and leftovers, and findings that say what
  * to do. Changes nothing but what crashed writers left behind.
  */
-import { listRunDirs, stateFacts, sweepTemp } from "../audit/audit.ts";
+import { stateFacts, sweepTemp } from "../audit/audit.ts";
+import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
+import { checkRuns, type Finding, REBUILD } from "./check-runs.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findProgram, versionOf } from "./engine-setup.ts";
 import { markerOf } from "./job.ts";
@@ -51,15 +53,6 @@ export interface EngineHealth {
 /** unknown: no version, or none was recorded for this engine. */
 export type Fit = "tested" | "newer" | "older" | "unknown";
 
-export interface Finding {
-  /** attention: somebody should do something. note: good to know. */
-  readonly level: "attention" | "note";
-  readonly about: "engines" | "state" | "index" | "runs" | "tools";
-  readonly what: string;
-  /** What to type; null: nothing. */
-  readonly todo: string | null;
-}
-
 const LITTLE_SPACE = 512 * 1024 * 1024;
 /** How many of the newest runs are asked for processes that outlived them. */
 const STRAY_RUNS = 20;
@@ -75,7 +68,10 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   const state = { path: deps.state.root, writable: deps.state.writable, ...stateFacts(deps.state) };
   findings.push(...stateFindings(state));
   onProgress("reading the index");
-  const index = await indexHealth(deps, findings);
+  const rows = await listRuns(deps, { limit: Number.POSITIVE_INFINITY });
+  const index = await indexHealth(deps, rows, findings);
+  onProgress("reading the run directories");
+  findings.push(...(await checkRuns(deps, rows, onProgress)));
   onProgress("looking for what was left behind");
   await leftovers(deps, findings);
   const find = (name: string) => deps.processes.resolveProgram(name, deps.env);
@@ -170,38 +166,18 @@ function stateFindings(state: Health["state"]): readonly Finding[] {
   return findings;
 }
 
-async function indexHealth(deps: Deps, findings: Finding[]): Promise<Health["index"]> {
-  const rebuild = "reprise doctor --rebuild-index";
+async function indexHealth(
+  deps: Deps,
+  rows: readonly RunRecord[],
+  findings: Finding[],
+): Promise<Health["index"]> {
   const about = await deps.store.about();
   const damage = await deps.store.verify();
   for (const { table, key, what } of damage.slice(0, 20))
-    findings.push(attention("index", `${table} ${key}: ${what}`, rebuild));
+    findings.push(attention("index", `${table} ${key}: ${what}`, REBUILD));
   if (damage.length > 20)
-    findings.push(attention("index", `and ${damage.length - 20} more damaged rows`, rebuild));
+    findings.push(attention("index", `and ${damage.length - 20} more damaged rows`, REBUILD));
   if (about.note !== null) findings.push(note("index", about.note, null));
-  const rows = await listRuns(deps, { limit: Number.POSITIVE_INFINITY });
-  const { runIds, odd } = listRunDirs(deps.state);
-  const known = new Set(rows.map(({ runId }) => runId));
-  const directories = new Set(runIds);
-  const strange = runIds.filter((runId) => !known.has(runId));
-  if (strange.length > 0) {
-    findings.push(
-      attention("runs", `${strange.length} run directories are not in the index: ${some(strange)}`, rebuild),
-    );
-  }
-  const gone = rows.filter(({ runId }) => !directories.has(runId));
-  if (gone.length > 0) {
-    const handles = gone.map(({ handle }) => handle);
-    findings.push(
-      attention(
-        "runs",
-        `the directories of ${gone.length} runs are gone: ${some(handles)}`,
-        `reprise rm ${handles.slice(0, 20).join(" ")}`,
-      ),
-    );
-  }
-  for (const { path, why } of odd)
-    findings.push(attention("runs", `${path} does not belong there: ${why}`, `look at it, then remove it`));
   const { note: _note, ...facts } = about;
   return { ...facts, runs: rows.length, damaged: damage.length };
 }
@@ -239,10 +215,6 @@ function toolFindings(tools: Health["tools"]): readonly Finding[] {
     );
   }
   return findings;
-}
-
-function some(names: readonly string[]): string {
-  return names.length <= 5 ? names.join(", ") : `${names.slice(0, 5).join(", ")}, …`;
 }
 
 function attention(about: Finding["about"], what: string, todo: string | null): Finding {

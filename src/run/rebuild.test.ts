@@ -140,11 +140,13 @@ test("runs and attempts come back from their directories; what is damaged is nam
   writeFileSync(join(two.runDirectory, "attempts/2/meta.json"), "{");
   writeFileSync(join(three.runDirectory, "run.json"), "{");
   mkdirSync(join(state.runsRoot, "not-a-run"));
+  const bare = join(state.runsRoot, "20261115T050000Z-demo-00000004");
+  mkdirSync(bare);
   writeFileSync(state.indexPath, "no database ".repeat(1_000));
 
   const rebuilt = await rebuildIndex(state, openStore, log, processes(false));
 
-  expect(rebuilt).toEqual({ runs: 2, skipped: 2, setAside: expect.stringContaining(".damaged-") });
+  expect(rebuilt).toEqual({ runs: 2, skipped: 3, setAside: expect.stringContaining(".damaged-") });
   expect(asides()).toHaveLength(1);
   expect(leftovers()).toEqual([]);
   await using store = await openStore(state.indexPath);
@@ -156,6 +158,8 @@ test("runs and attempts come back from their directories; what is damaged is nam
   const all = warnings.join("\n");
   for (const path of ["attempts/2/meta.json", `${three.runDirectory}/run.json`, "not-a-run"])
     expect(all).toContain(path);
+  expect(warnings).toContain(`${bare} was left out: it has no run.json.`);
+  expect(all).toContain(`${three.runDirectory} was left out: ${three.runDirectory}/run.json cannot be used`);
 });
 
 test.each([

@@ -59,7 +59,7 @@ export async function recallRun(deps: Deps, wanted: string): Promise<RunRecord |
   const [runId, ...others] = listRunDirs(deps.state).runIds.filter(isWanted);
   if (runId === undefined || others.length > 0) return null;
   const found = await orWarn(deps.log, () => readRun(join(deps.state.runsRoot, runId), deps.log));
-  if (found === null) return null;
+  if (found === undefined || found === null) return null;
   deps.log.warn(`run ${found.run.handle} was read from its directory, since the index does not have it.`);
   if (deps.state.writable) await mend(deps, found);
   return found.run;
@@ -130,20 +130,23 @@ async function readRuns(
   const usable: FoundRun[] = [];
   for (const [at, runId] of runIds.entries()) {
     if (at > 0 && at % 1_000 === 0) log.info(`read ${at} of ${runIds.length} run directories`);
-    const found = await orWarn(log, () => readRun(join(state.runsRoot, runId), log));
-    if (found !== null) usable.push(found);
-    else log.warn(`${join(state.runsRoot, runId)} was left out.`);
+    const directory = join(state.runsRoot, runId);
+    const leftOut = { warn: (why: string) => log.warn(`${directory} was left out: ${why}`) };
+    const found = await orWarn(leftOut, () => readRun(directory, log));
+    if (found === null) leftOut.warn("it has no run.json.");
+    else if (found !== undefined) usable.push(found);
   }
   return { usable, skipped: odd.length + runIds.length - usable.length };
 }
 
+/** Null: the directory has no `run.json`. */
 async function readRun(directory: string, log: Log): Promise<FoundRun | null> {
   const run = await loadRunFile(directory);
   if (run === null) return null;
   const attempts: AttemptRecord[] = [];
   for (const n of listAttemptDirs(directory)) {
     const attempt = await orWarn(log, () => loadAttemptFile(directory, n));
-    if (attempt !== null) attempts.push(attempt);
+    if (attempt !== undefined && attempt !== null) attempts.push(attempt);
   }
   return { run: { ...run, attempts: Math.max(run.attempts, attempts.at(-1)?.n ?? 0) }, attempts };
 }
@@ -197,13 +200,14 @@ async function carryOver(store: Store, lease: Lease): Promise<void> {
   }
 }
 
-async function orWarn<T>(log: Log, work: () => Promise<T>): Promise<T | null> {
+/** Undefined: it cannot be had, and the warning says why. */
+async function orWarn<T>(log: Pick<Log, "warn">, work: () => Promise<T>): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     log.warn(error.message);
-    return null;
+    return undefined;
   }
 }
 

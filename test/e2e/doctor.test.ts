@@ -3,6 +3,7 @@ import {
   copyFileSync,
   cpSync,
   existsSync,
+  mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -175,4 +176,99 @@ test("an index that is gone is not rebuilt under a live run", async () => {
   await done;
   const after = await own.run(["list"]);
   expect(after.stdout).toMatch(new RegExp(`${handle}\\s+demo\\s+interrupted`));
+});
+
+/** Findings about runs, as sentences with what helps. */
+async function findings(box: Sandbox): Promise<readonly string[]> {
+  const health = await box.json(["doctor"]);
+  return (health["findings"] as Record<string, string | null>[])
+    .filter((one) => one["about"] === "runs")
+    .map((one) => `${one["level"]}: ${one["what"]} → ${one["todo"]}`);
+}
+
+test("a damaged record of an attempt is found; set aside, it is a note", async () => {
+  using own = new Sandbox();
+  const { handle, runDirectory } = await own.json(["start", "demo", "one"]);
+  await own.run(["resume", handle, "two"]);
+  expect(await findings(own)).toEqual([]);
+  const [meta, receipt] = ["meta.json", "receipt.json"].map((name) => join(runDirectory, "attempts/2", name));
+  for (const path of [meta, receipt]) writeFileSync(path ?? "", "{ torn");
+  expect(await own.run(["doctor"])).toMatchObject({ code: 1 });
+  const called = `attention: attempt 2 of run ${handle}`;
+  expect(await findings(own)).toEqual([
+    `${called}: ${meta}: it is not JSON; the index still has this record → mv '${meta}' '${meta}.damaged'`,
+    `${called}: ${receipt}: it is not JSON → mv '${receipt}' '${receipt}.damaged'`,
+  ]);
+  for (const path of [meta, receipt]) renameSync(path ?? "", `${path}.damaged`);
+  expect(await own.run(["doctor"])).toMatchObject({ code: 0 });
+  expect(await findings(own)).toEqual([`note: attempt 2 of run ${handle} has no meta.json → null`]);
+});
+
+test.each([
+  ["no run.json", (path: string) => rmSync(path), "it has no run.json"],
+  ["a damaged run.json", (path: string) => writeFileSync(path, "{ torn"), "run.json: it is not JSON"],
+])("a run directory with %s: the next attempt mends it", async (_name, spoil, why) => {
+  using own = new Sandbox();
+  const { handle, runDirectory } = await own.json(["start", "demo", "one"]);
+  spoil(join(runDirectory, "run.json"));
+  expect(await findings(own)).toEqual([
+    expect.stringMatching(
+      new RegExp(
+        `^attention: run ${handle}: .*${why}; the index has its record.* → reprise resume ${handle}`,
+      ),
+    ),
+  ]);
+  expect(await own.run(["resume", handle, "two"])).toMatchObject({ code: 0 });
+  expect(await findings(own)).toEqual([]);
+});
+
+test("a run directory that neither has a record nor is in the index: no rebuild would help", async () => {
+  using own = new Sandbox();
+  await own.run(["list"]);
+  const directory = join(own.state, "runs/20260101T000000Z-demo-1a2b3c4d");
+  mkdirSync(join(directory, "attempts"), { recursive: true, mode: 0o700 });
+  expect(await findings(own)).toEqual([
+    `attention: ${directory} cannot be used, and the index does not have it: it has no run.json → look at it, then: rm -r '${directory}'`,
+  ]);
+  const { stderr } = await own.run(["doctor", "--rebuild-index"]);
+  expect(stderr).toBe(`reprise: warning: ${directory} was left out: it has no run.json.\n`);
+});
+
+test.each([
+  ["gone", (path: string) => rmSync(path), "the copy is gone"],
+  ["cut", (path: string) => writeFileSync(path, "x"), "it has 1 bytes instead of"],
+  [
+    "changed",
+    (path: string) => writeFileSync(path, readFileSync(path, "utf8").replace("4711", "4712")),
+    "its checksum is wrong",
+  ],
+])(
+  "a copy of the session that is %s is found; the next attempt takes a new one",
+  async (_how, spoil, why) => {
+    using own = new Sandbox();
+    const { handle, runDirectory } = await own.json(["start", "demo", "remember 4711"]);
+    const [file = ""] = readdirSync(join(runDirectory, "escrow"));
+    spoil(join(runDirectory, "escrow", file));
+    expect(await findings(own)).toEqual([
+      expect.stringMatching(
+        new RegExp(`^attention: run ${handle}: the copy of its session is damaged .*${why}`),
+      ),
+    ]);
+    expect(await own.run(["resume", handle, "two"])).toMatchObject({ code: 0 });
+    expect(await findings(own)).toEqual([]);
+  },
+);
+
+test("an index that is behind the run directories is found, and rebuilt", async () => {
+  using own = new Sandbox();
+  const { handle } = await own.json(["start", "demo", "one"]);
+  await withIndexOfBefore(own, async () => {
+    await own.run(["resume", handle, "two"]);
+  });
+  expect(await findings(own)).toEqual([
+    `attention: 1 run has more in the run directory than in the index: ${handle} → reprise doctor --rebuild-index`,
+  ]);
+  await own.run(["doctor", "--rebuild-index"]);
+  expect(await findings(own)).toEqual([]);
+  expect(await own.json(["show", handle])).toMatchObject({ attempts: 2, warnings: [] });
 });

@@ -1,0 +1,83 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import {
+  createAttemptDir,
+  createRunDir,
+  openState,
+  saveAttemptFile,
+  saveRunFile,
+  type StateDir,
+} from "../audit/audit.ts";
+import type { RunRecord } from "../core/records.ts";
+import { attemptLike, runLike } from "../store/conformance-samples.ts";
+import { memoryStore } from "../store/store.ts";
+import { checkRuns } from "./check-runs.ts";
+
+let root: string;
+let state: StateDir;
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), "reprise-check-"));
+  state = await openState(join(root, "state"));
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+function saved(n: number, change: Partial<RunRecord> = {}): RunRecord {
+  const like = runLike(n, { status: "completed", attempts: 1, ...change });
+  const run = { ...like, runDirectory: createRunDir(state, like.runId) ?? "", escrow: null };
+  saveRunFile(run);
+  createAttemptDir(run.runDirectory, 1);
+  saveAttemptFile(run.runDirectory, attemptLike(run, 1, { state: "ended" }));
+  return run;
+}
+
+test("attempts that the index has and the directory has not are named", async () => {
+  const run = saved(1);
+  const store = memoryStore();
+  await store.createRun(run);
+  await store.saveAttempt(attemptLike(run, 1, { state: "ended" }));
+  expect(await checkRuns({ state, store }, [run], () => {})).toEqual([]);
+  await store.saveAttempt(attemptLike(run, 2, { state: "intended" }));
+  await store.saveAttempt(attemptLike(run, 3, { state: "ended" }));
+  const note = (what: string) => ({ level: "note", about: "runs", what, todo: null });
+  expect(await checkRuns({ state, store }, [run], () => {})).toEqual([
+    note(`attempt 2 of run ${run.handle} was recorded but never started`),
+    note(`attempt 3 of run ${run.handle} has lost its directory`),
+  ]);
+});
+
+test("a live run is left to its owner", async () => {
+  const run = saved(1, { status: "running" });
+  expect(await checkRuns({ state, store: memoryStore() }, [run], () => {})).toEqual([]);
+});
+
+test("a record of the directory that is older than the index and tells of another session", async () => {
+  const run = saved(1);
+  const store = memoryStore();
+  await store.createRun(run);
+  await store.saveAttempt(attemptLike(run, 1, { state: "ended" }));
+  const newer = {
+    ...run,
+    updatedAt: "2999-01-01T00:00:00.000Z",
+    session: { ...run.session, value: "another" },
+  };
+  expect(await checkRuns({ state, store }, [newer], () => {})).toEqual([
+    expect.objectContaining({ level: "attention", todo: `reprise show ${run.handle}` }),
+  ]);
+});
+
+test("many findings are counted, not listed", async () => {
+  const store = memoryStore();
+  const runs: RunRecord[] = [];
+  for (let n = 1; n <= 25; n += 1) {
+    const run = saved(n);
+    runs.push(run);
+    await store.createRun(run);
+    await store.saveAttempt(attemptLike(run, 1, { state: "ended" }));
+    rmSync(join(run.runDirectory, "attempts/1/meta.json"));
+  }
+  const found = await checkRuns({ state, store }, runs, () => {});
+  expect(found).toHaveLength(21);
+  expect(found.at(-1)).toMatchObject({ level: "note", what: "and 5 more findings about runs" });
+});

@@ -1,0 +1,191 @@
+/**
+ * Whether every run's directory is whole and agrees with the index, for `doctor`. Reads only; a live run is left to
+ * its owner. What is found is said with what helps.
+ */
+import { join } from "node:path";
+import {
+  attemptDir,
+  checkEscrow,
+  fileSize,
+  listAttemptDirs,
+  listRunDirs,
+  loadAttemptFile,
+  loadReceipt,
+  loadRunFile,
+} from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { Escrow, RunRecord } from "../core/records.ts";
+import type { Deps } from "./deps.ts";
+
+export interface Finding {
+  /** attention: somebody should do something. note: good to know. */
+  readonly level: "attention" | "note";
+  readonly about: "engines" | "state" | "index" | "runs" | "tools";
+  readonly what: string;
+  /** What to type; null: nothing. */
+  readonly todo: string | null;
+}
+
+export const REBUILD = "reprise doctor --rebuild-index";
+/** Nobody reads more; the rest is counted. */
+const MOST = 20;
+/** Copies up to this size are read through; of larger ones the size tells enough. `show` reads them all. */
+const READ_COPY = 1024 * 1024;
+
+type Places = Pick<Deps, "state" | "store">;
+
+export async function checkRuns(
+  deps: Places,
+  rows: readonly RunRecord[],
+  onProgress: (text: string) => void,
+): Promise<readonly Finding[]> {
+  const { runIds, odd } = listRunDirs(deps.state);
+  const known = new Map(rows.map((row) => [row.runId, row]));
+  const directories = new Set(runIds);
+  const lost: string[] = [];
+  const behind: string[] = [];
+  const single: Finding[] = [];
+  for (const [at, runId] of runIds.entries()) {
+    if (at > 0 && at % 1_000 === 0) onProgress(`checked ${at} of ${runIds.length} run directories`);
+    const row = known.get(runId);
+    if (row?.status === "running") continue;
+    const checked = await checkRun(deps, join(deps.state.runsRoot, runId), row ?? null);
+    single.push(...checked.findings);
+    if (checked.index === "lost") lost.push(runId);
+    if (checked.index === "behind") behind.push(runId.slice(-8));
+  }
+  const gone = rows.filter(({ runId }) => !directories.has(runId)).map(({ handle }) => handle);
+  const together = [
+    several(lost, ["run directory is not", "run directories are not"], "in the index", REBUILD),
+    several(behind, ["run has", "runs have"], "more in the run directory than in the index", REBUILD),
+    several(
+      gone,
+      ["run has", "runs have"],
+      "no run directory any more",
+      `reprise rm ${gone.slice(0, MOST).join(" ")}`,
+    ),
+  ].flat();
+  for (const { path, why } of odd)
+    single.push(attention(`${path} does not belong there: ${why}`, "look at it, then remove it"));
+  const urgent = (one: Finding) => Number(one.level === "attention");
+  single.sort((one, other) => urgent(other) - urgent(one));
+  const [next] = single.slice(MOST);
+  const more = `and ${single.length - MOST} more findings about runs`;
+  return [
+    ...together,
+    ...single.slice(0, MOST),
+    ...(next === undefined ? [] : [{ ...next, what: more, todo: null }]),
+  ];
+}
+
+interface Checked {
+  readonly findings: readonly Finding[];
+  /** lost: the index does not have a run that can be used. behind: it misses something of it. */
+  readonly index: "agrees" | "lost" | "behind";
+}
+
+async function checkRun(deps: Places, directory: string, row: RunRecord | null): Promise<Checked> {
+  const file = await reasonOr(() => loadRunFile(directory));
+  if (file === null || typeof file === "string") {
+    const why = file ?? "it has no run.json";
+    if (row === null) {
+      const todo = `look at it, then: rm -r '${directory}'`;
+      return {
+        findings: [attention(`${directory} cannot be used, and the index does not have it: ${why}`, todo)],
+        index: "agrees",
+      };
+    }
+    const what = `run ${row.handle}: ${why}; the index has its record, and the next attempt writes it again`;
+    const todo = `reprise resume ${row.handle} "…"`;
+    return { findings: [attention(what, todo), ...(await checkCopy(directory, row))], index: "agrees" };
+  }
+  const attempts = await checkAttempts(deps, directory, file);
+  const findings = [...attempts.findings, ...(await checkCopy(directory, file))];
+  if (row === null) return { findings, index: "lost" };
+  const isNewer = file.updatedAt > row.updatedAt || file.attempts > row.attempts;
+  if (row.updatedAt > file.updatedAt && row.session.value !== file.session.value) {
+    const what = `run ${row.handle}: its run.json is older than the index and has another session`;
+    findings.push(attention(what, `reprise show ${row.handle}`));
+  }
+  return { findings, index: isNewer || attempts.unknown ? "behind" : "agrees" };
+}
+
+async function checkAttempts(
+  deps: Places,
+  directory: string,
+  { runId, handle }: RunRecord,
+): Promise<{ readonly findings: readonly Finding[]; readonly unknown: boolean }> {
+  const findings: Finding[] = [];
+  const rows = (await reasonOr(() => deps.store.listAttempts(runId))) ?? [];
+  // A damaged row is named by the check of the index.
+  const indexed = new Map(typeof rows === "string" ? [] : rows.map((row) => [row.n, row]));
+  const there = listAttemptDirs(directory);
+  let unknown = false;
+  for (const n of there) {
+    const called = `attempt ${n} of run ${handle}`;
+    const record = await reasonOr(() => loadAttemptFile(directory, n));
+    const receipt = await reasonOr(() => loadReceipt(directory, n));
+    if (record === null) findings.push(note(`${called} has no meta.json`));
+    const files = { "meta.json": record, "receipt.json": receipt };
+    for (const [name, found] of Object.entries(files)) {
+      if (typeof found !== "string") continue;
+      const path = join(attemptDir(directory, n), name);
+      const kept = name === "meta.json" && indexed.has(n) ? "; the index still has this record" : "";
+      findings.push(attention(`${called}: ${found}${kept}`, `mv '${path}' '${path}.damaged'`));
+    }
+    unknown ||= record !== null && typeof record !== "string" && !indexed.has(n);
+  }
+  for (const { n, state } of indexed.values()) {
+    if (there.includes(n)) continue;
+    const what = state === "intended" ? "was recorded but never started" : "has lost its directory";
+    findings.push(note(`attempt ${n} of run ${handle} ${what}`));
+  }
+  return { findings, unknown };
+}
+
+async function checkCopy(directory: string, { handle, escrow }: RunRecord): Promise<readonly Finding[]> {
+  if (escrow === null) return [];
+  const why = await reasonOr(() => copyDamage(directory, escrow));
+  if (why === null) return [];
+  const what = `run ${handle}: the copy of its session is damaged (${why}); the next attempt takes a new one`;
+  return [attention(what, `reprise resume ${handle} "…"`)];
+}
+
+async function copyDamage(directory: string, escrow: Escrow): Promise<string | null> {
+  if (escrow.files.every(({ size }) => size <= READ_COPY)) {
+    await checkEscrow(directory, escrow);
+    return null;
+  }
+  const wrong = escrow.files.find(({ file, size }) => fileSize(join(directory, "escrow", file)) !== size);
+  return wrong === undefined ? null : `${wrong.file} is gone or has another size`;
+}
+
+/** The value, or why it cannot be had. */
+async function reasonOr<T>(work: () => Promise<T>): Promise<T | string> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const { path, why } = error.facts;
+    return typeof path === "string" && typeof why === "string" ? `${path}: ${why}` : error.message;
+  }
+}
+
+function several(
+  names: readonly string[],
+  [one, many]: readonly [string, string],
+  what: string,
+  todo: string,
+): readonly Finding[] {
+  if (names.length === 0) return [];
+  const some = names.length <= 5 ? names.join(", ") : `${names.slice(0, 5).join(", ")}, …`;
+  return [attention(`${names.length} ${names.length === 1 ? one : many} ${what}: ${some}`, todo)];
+}
+
+function attention(what: string, todo: string | null): Finding {
+  return { level: "attention", about: "runs", what, todo };
+}
+
+function note(what: string): Finding {
+  return { level: "note", about: "runs", what, todo: null };
+}
