@@ -82,6 +82,8 @@ export function saveSettings(state: StateDir, name: string, content: string): st
   return path;
 }
 
+const OUR_FILES = new Set(["index.db", "reserve", "versions.json", "trusted.json"]);
+
 /** A directory with content of others, a home or /tmp by mistake, is neither closed to them nor filled. */
 function refuseForeign(root: string): void {
   const stats = lstat(root);
@@ -89,7 +91,7 @@ function refuseForeign(root: string): void {
   if (stats?.isDirectory() !== true || !isOurs(stats)) return;
   // A file system of its own begins with an empty directory of this name.
   const names = namesIn(root).filter((name) => name !== "lost+found");
-  if (names.length === 0 || names.includes("index.db") || names.includes("reserve")) return;
+  if (names.length === 0 || names.some((name) => OUR_FILES.has(name))) return;
   const runs = names.includes("runs") ? namesIn(join(root, "runs")) : null;
   if (runs !== null && (runs.length === 0 || runs.some(isRunId))) return;
   throw notOurs(
