@@ -30,12 +30,26 @@ test("a pipe gets whole lines", () => {
   ]);
 });
 
-test.each([60, 80, 100, 200])("a terminal of %d columns is not overrun", (columns) => {
-  const long = run({ message: "文".repeat(300), cwd: `/srv/${"deep/".repeat(60)}end` });
-  const lines = runTable([long, run({})], { stdout: true, columns }, now);
-  for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(columns);
-  if (columns >= 80) expect(lines[1]).toMatch(/end$/);
+test.each([
+  [80, "HANDLE    ENGINE  STATUS       ATT  UPDATED  WHAT                WHERE"],
+  [60, "HANDLE    ENGINE  STATUS       ATT  UPDATED  WHAT"],
+  [45, "HANDLE    STATUS       UPDATED  WHAT"],
+  [40, "HANDLE    STATUS       WHAT"],
+  [21, "HANDLE    STATUS"],
+  [20, "HANDLE"],
+])("%d columns: what has no room goes", (columns, header) => {
+  expect(runTable([run({})], { stdout: true, columns }, now)[0]).toBe(header);
 });
+
+test.each([1, 8, 20, 21, 30, 40, 50, 60, 80, 100, 200])(
+  "a terminal of %d columns is not overrun",
+  (columns) => {
+    const long = run({ message: "文".repeat(300), cwd: `/srv/${"deep/".repeat(60)}end` });
+    const lines = runTable([long, run({})], { stdout: true, columns }, now);
+    for (const line of lines) expect(widthOf(line)).toBeLessThanOrEqual(columns);
+    if (columns >= 80) expect(lines[1]).toMatch(/end$/);
+  },
+);
 
 test("what others wrote is one harmless line", () => {
   const [, line] = runTable([run({ message: "a\n\u001b]0;x\u0007b" })], { stdout: false, columns: 80 }, now);

@@ -104,33 +104,62 @@ function printTable(context: Context, deps: Deps, runs: readonly RunRecord[], li
   }
 }
 
+const HEADER = ["HANDLE", "ENGINE", "STATUS", "ATT", "UPDATED", "WHAT", "WHERE"] as const;
+/** The order in which columns go where a terminal has no room for them. The handle stays. */
+const FIRST_TO_GO = ["WHERE", "ATT", "ENGINE", "UPDATED", "WHAT", "STATUS"] as const;
+/** With less than this, words and directory say nothing. */
+const LEAST = { WHAT: 10, WHERE: 8 };
+
 /** Header first. Cut to the columns of a terminal; a pipe gets whole paths. */
 export function runTable(
   runs: readonly RunRecord[],
   terminal: Pick<Terminal, "stdout" | "columns">,
   now: { readonly nowMs: number; readonly home: string | undefined },
 ): string[] {
-  const engines = Math.max(6, ...runs.map(({ agentName }) => agentName.length));
-  // Handle, engine, status, attempts, age and the gaps between them; what is left is for words and directory.
-  const room = Math.max(16, terminal.columns - (8 + 2 + engines + 2 + 11 + 2 + 3 + 2 + 7 + 2) - 2);
-  const words = terminal.stdout ? Math.min(48, Math.ceil(room * 0.55)) : 60;
-  const place = terminal.stdout ? room - words : undefined;
-  const rows = runs.map((record) => [
-    record.handle,
-    harmlessLine(record.agentName),
-    record.status,
-    String(record.attempts),
-    age(record.updatedAt, now.nowMs),
-    harmlessLine(record.name ?? record.launch.message ?? "-", words),
-    shortPath(record.cwd, now.home, place),
-  ]);
+  const { shown, words, place } = layoutFor(runs, terminal);
+  const rows = runs.map((record) => ({
+    HANDLE: record.handle,
+    ENGINE: harmlessLine(record.agentName),
+    STATUS: record.status,
+    ATT: String(record.attempts),
+    UPDATED: age(record.updatedAt, now.nowMs),
+    WHAT: harmlessLine(record.name ?? record.launch.message ?? "-", words),
+    WHERE: shortPath(record.cwd, now.home, place),
+  }));
   return table(
-    [["HANDLE", "ENGINE", "STATUS", "ATT", "UPDATED", "WHAT", "WHERE"], ...rows],
+    [[...shown], ...rows.map((row) => shown.map((name) => row[name]))],
     terminal.stdout ? terminal.columns : undefined,
   );
 }
 
+type Column = (typeof HEADER)[number];
+
+interface Layout {
+  readonly shown: readonly Column[];
+  /** Columns for the words; for the directory, undefined is as many as it has. */
+  readonly words: number;
+  readonly place: number | undefined;
+}
+
+function layoutFor(runs: readonly RunRecord[], terminal: Pick<Terminal, "stdout" | "columns">): Layout {
+  if (!terminal.stdout) return { shown: HEADER, words: 60, place: undefined };
+  const engines = Math.max(6, ...runs.map(({ agentName }) => agentName.length));
+  const statuses = Math.max(6, ...runs.map(({ status }) => status.length));
+  const widths = { HANDLE: 8, ENGINE: engines, STATUS: statuses, ATT: 3, UPDATED: 7, ...LEAST };
+  const gone = new Set<Column>();
+  const shown = () => HEADER.filter((name) => !gone.has(name));
+  const room = () =>
+    terminal.columns - shown().reduce((sum, name) => sum + widths[name], 2 * (shown().length - 1));
+  for (const name of FIRST_TO_GO) if (room() < 0) gone.add(name);
+  // What is left over is for words and directory.
+  if (gone.has("WHERE")) return { shown: shown(), words: Math.min(48, LEAST.WHAT + room()), place: 0 };
+  const free = LEAST.WHAT + LEAST.WHERE + room();
+  const words = Math.min(48, Math.ceil(free * 0.55));
+  return { shown: shown(), words, place: free - words };
+}
+
 function painted(terminal: Terminal, line: string, status: RunStatus | undefined): string {
   if (status === undefined) return line;
-  return line.replace(` ${status} `, ` ${paint(terminal, STATUS_COLORS[status], status)} `);
+  const cell = new RegExp(` ${status}(?= |$)`);
+  return line.replace(cell, ` ${paint(terminal, STATUS_COLORS[status], status)}`);
 }
