@@ -91,15 +91,17 @@ function printRun(context: Context, found: Inspection, nowMs: number): void {
   line("message", record.launch.message === null ? null : harmlessLine(record.launch.message, 200));
   line("cwd", harmlessLine(record.cwd));
   line("session", sessionText(record));
-  line(
-    "launch",
-    record.launch.args.length === 0
-      ? null
-      : harmlessLine([record.launch.program, ...record.launch.args].join(" "), 1_000),
-  );
+  line("launch", launchText(found));
   line("home", record.engineHome === null ? null : harmlessLine(record.engineHome));
   line("directory", harmlessLine(record.runDirectory));
   line("copy", escrowText(found, nowMs));
+}
+
+/** As it was executed first; the record of the launch has the engine's own arguments alone. */
+function launchText({ run: { launch }, attempts }: Inspection): string | null {
+  if (launch.args.length === 0) return null;
+  const first = attempts.find(({ n, record }) => n === 1 && record?.kind === "start")?.record ?? launch;
+  return harmlessLine([first.program, ...first.args].join(" "), 1_000);
 }
 
 function sessionText({ session }: RunRecord): string {

@@ -1,7 +1,7 @@
 /** Looking runs up, stopping them, cleaning up, adopting, checking: what `docs/cli.md` promises. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CLI, collect, Sandbox, until } from "./sandbox.ts";
 
@@ -137,6 +137,9 @@ describe("show", () => {
       `proof: asked for ${session}, the engine reported ${session}: the same conversation`,
     );
     expect(stdout).toContain(`directory  ${directory}`);
+    expect(stdout).toContain(
+      `launch     ${process.execPath} ${join(dirname(CLI), "demo-agent.js")} --format jsonl`,
+    );
     expect(stdout).toContain(`next       reprise resume ${handle} "…"`);
     const record = await box.json(["show", handle]);
     expect(record).toMatchObject({
