@@ -1,5 +1,6 @@
 /** The state directory as a thing to look after: how it is, and putting a rebuilt index in the place of a damaged one. */
 import {
+  accessSync,
   closeSync,
   constants,
   copyFileSync,
@@ -12,7 +13,7 @@ import {
   statSync,
 } from "node:fs";
 import { Fault } from "../core/faults.ts";
-import { removeQuietly, storageFault, syncDirectory, temporaryPath } from "./files.ts";
+import { isErrno, removeQuietly, storageFault, syncDirectory, temporaryPath } from "./files.ts";
 import type { StateDir } from "./state.ts";
 
 interface StateFacts {
@@ -20,13 +21,25 @@ interface StateFacts {
   readonly mode: string;
   /** What this user may still write; null where the system does not tell. */
   readonly freeBytes: number | null;
+  /** The file system is: no permission would help. */
+  readonly readOnly: boolean;
 }
 
 export function stateFacts(state: StateDir): StateFacts {
   return {
     mode: (statSync(state.root).mode & 0o777).toString(8).padStart(3, "0"),
     freeBytes: freeBytes(state.root),
+    readOnly: isReadOnly(state.root),
   };
+}
+
+function isReadOnly(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK);
+    return false;
+  } catch (error) {
+    return isErrno(error, "EROFS");
+  }
 }
 
 function freeBytes(path: string): number | null {

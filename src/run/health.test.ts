@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fitOf } from "./health.ts";
+import { fitOf, stateFindings } from "./health.ts";
 
 test.each([
   ["1.2.3", ["1.0.0", "1.3.0"], "tested"],
@@ -15,4 +15,31 @@ test.each([
   ["1.0.0", null, "unknown"],
 ] as const)("version %s, tested %j → %s", (version, tested, fit) => {
   expect(fitOf(version, tested)).toBe(fit);
+});
+
+test.each([
+  ["700", true, false, []],
+  ["755", true, false, [["has mode 755", "chmod 700 '/s'"]]],
+  ["500", false, false, [["cannot be written to", "chmod 700 '/s'"]]],
+  ["700", false, false, [["cannot be written to", null]]],
+  ["700", false, true, [["read-only file system", null]]],
+  [
+    "755",
+    false,
+    true,
+    [
+      ["read-only file system", null],
+      ["has mode 755", null],
+    ],
+  ],
+] as const)("a state directory of mode %s, writable %s, read-only %s", (mode, writable, readOnly, then) => {
+  const found = stateFindings({ path: "/s", mode, writable, freeBytes: null }, readOnly);
+  expect(found).toEqual(
+    then.map(([what, todo]) => ({
+      level: "attention",
+      about: "state",
+      what: expect.stringContaining(what),
+      todo,
+    })),
+  );
 });

@@ -65,8 +65,9 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   if (engines.every(({ id, program }) => program === null || id === "demo")) {
     findings.push(note("engines", "no engine is installed yet", "reprise demo"));
   }
-  const state = { path: deps.state.root, writable: deps.state.writable, ...stateFacts(deps.state) };
-  findings.push(...stateFindings(state));
+  const { readOnly, ...facts } = stateFacts(deps.state);
+  const state = { path: deps.state.root, writable: deps.state.writable, ...facts };
+  findings.push(...stateFindings(state, readOnly));
   onProgress("reading the index");
   const rows = await listRuns(deps, { limit: Number.POSITIVE_INFINITY });
   const index = await indexHealth(deps, rows, findings);
@@ -140,20 +141,17 @@ function engineFindings(engine: EngineHealth): readonly Finding[] {
   return [];
 }
 
-function stateFindings(state: Health["state"]): readonly Finding[] {
+/** On a read-only file system nothing about the directory can be changed. */
+export function stateFindings(state: Health["state"], readOnly: boolean): readonly Finding[] {
   const findings: Finding[] = [];
-  if (!state.writable)
-    findings.push(
-      attention("state", `${state.path} cannot be written to; runs can be read but not started`, null),
-    );
-  if (state.mode !== "700")
-    findings.push(
-      attention(
-        "state",
-        `${state.path} has mode ${state.mode}, others may look into it`,
-        `chmod 700 '${state.path}'`,
-      ),
-    );
+  const close = readOnly ? null : `chmod 700 '${state.path}'`;
+  if (!state.writable) {
+    const why = readOnly ? "is on a read-only file system" : "cannot be written to";
+    const todo = state.mode.startsWith("7") ? null : close;
+    findings.push(attention("state", `${state.path} ${why}; runs can be read but not started`, todo));
+  }
+  if ((Number.parseInt(state.mode, 8) & 0o077) !== 0)
+    findings.push(attention("state", `${state.path} has mode ${state.mode}, others may look into it`, close));
   if (state.freeBytes !== null && state.freeBytes < LITTLE_SPACE) {
     findings.push(
       attention(
