@@ -180,21 +180,28 @@ interface State {
   session: string | null;
   said: boolean;
   error: string | null;
+  /** The last complete block on stderr. */
+  stderrBlock: string | null;
   /** The last block on stdout, as long as nothing but blank lines follows it: there it may be the model's own text. */
   stdoutBlock: string | null;
 }
 
-/** `<Execution Info>`, a JSON object, `</Execution Info>`: on stderr as measured with 0.5.19, elsewhere on stdout. */
+/**
+ * `<Execution Info>`, a JSON object, `</Execution Info>`: on stderr as measured with 0.5.19, elsewhere on stdout.
+ *
+ * Tools write to the same stderr, so a block there may be anybody's; iFlow's own is its last words. An id therefore
+ * counts only at the end, and the last block decides: what came before was not yet seen to be iFlow's (I2, I5).
+ */
 function iflowReader(now: () => number): OutputReader {
-  const state: State = { session: null, said: false, error: null, stdoutBlock: null };
+  const state: State = { session: null, said: false, error: null, stderrBlock: null, stdoutBlock: null };
   const blocks = { stdout: blockCollector(), stderr: blockCollector() };
   return {
     line(stream, text) {
       const block = blocks[stream].line(text);
       if (block === "") return [];
       if (stream === "stderr") {
-        if (block !== null) return named(state, block);
-        if (API_ERROR.test(text)) state.error ??= text.trim();
+        if (block !== null) state.stderrBlock = block;
+        else if (API_ERROR.test(text)) state.error ??= text.trim();
         return [];
       }
       if (block === null) return answered(state, text);
@@ -203,9 +210,8 @@ function iflowReader(now: () => number): OutputReader {
       return before;
     },
     end(exit) {
-      const last = blocks.stderr.rest() ?? blocks.stdout.rest() ?? state.stdoutBlock;
-      const late = state.session === null && last !== null ? named(state, last) : [];
-      return [...late, ...ended(state, exit, now())];
+      const last = blocks.stderr.rest() ?? state.stderrBlock ?? blocks.stdout.rest() ?? state.stdoutBlock;
+      return [...(last === null ? [] : named(state, last)), ...ended(state, exit, now())];
     },
   };
 }
@@ -233,10 +239,8 @@ function named(state: State, block: string): readonly EngineEvent[] {
   if (!ID.test(session) || hasDuplicateKeys(block)) return [{ type: "unknown" }];
   const usage = objectIn(info, "tokenUsage");
   const tokens = { input: numberIn(usage, "input") ?? 0, output: numberIn(usage, "output") ?? 0 };
-  const counted: readonly EngineEvent[] = usage === undefined ? [] : [{ type: "usage", tokens }];
-  if (session === state.session) return counted;
   state.session = session;
-  return [{ type: "session", session }, ...counted];
+  return [{ type: "session", session }, ...(usage === undefined ? [] : [{ type: "usage", tokens } as const])];
 }
 
 function ended(state: State, { code }: Exit, nowMs: number): readonly EngineEvent[] {
