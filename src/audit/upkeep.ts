@@ -57,15 +57,22 @@ export function indexIdentity(state: StateDir): string | null {
   return stats === undefined || stats.size === 0 ? null : `${stats.dev}:${stats.ino}`;
 }
 
+interface Replacing {
+  /** Names the old index: `damaged-<stamp>`. */
+  readonly stamp: string;
+  /** What `indexIdentity` said before the new index was built. */
+  readonly instead: string | null;
+}
+
 /**
  * Puts a closed, complete index at `fresh` in place and keeps the old one, with its journals, under names that end
  * in `damaged-<stamp>`. The old journals go first: they must never be replayed into the new file. Returns the old
- * one's new name; null when there was none.
+ * one's new name; null when there was none, or when another process was faster: what it made is as good.
  *
  * What is put in place is a copy: a connection that SQLite has not let go of yet would share its memory with the
  * next one on the same file, and no other process would know of it.
  */
-export function replaceIndex(state: StateDir, fresh: string, stamp: string): string | null {
+export function replaceIndex(state: StateDir, fresh: string, { stamp, instead }: Replacing): string | null {
   const { indexPath } = state;
   const aside = freeName(`${indexPath}.damaged-${stamp}`);
   const copy = temporaryPath(state.root);
@@ -77,20 +84,20 @@ export function replaceIndex(state: StateDir, fresh: string, stamp: string): str
     }
     copyFileSync(fresh, copy, constants.COPYFILE_EXCL);
     confirm(copy);
-    const had = indexIdentity(state) !== null;
+    // From here to the end nothing waits, so that hardly anybody can come in between.
+    if (indexIdentity(state) !== instead) return null;
     // A second name first, so that there is an index at its path at every moment.
-    if (had) linkSync(indexPath, aside);
+    if (instead !== null) linkSync(indexPath, aside);
     for (const suffix of JOURNALS) {
       if (existsSync(indexPath + suffix)) renameSync(indexPath + suffix, aside + suffix);
     }
     renameSync(copy, indexPath);
     syncDirectory(state.root);
-    return had ? aside : null;
+    return instead === null ? null : aside;
   } catch (error) {
-    removeQuietly(copy);
     throw storageFault(error, "replace", indexPath);
   } finally {
-    for (const suffix of ["", ...JOURNALS]) removeQuietly(fresh + suffix);
+    for (const path of [copy, ...["", ...JOURNALS].map((suffix) => fresh + suffix)]) removeQuietly(path);
   }
 }
 

@@ -1,9 +1,11 @@
 import {
+  existsSync,
   mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   realpathSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from "node:fs";
@@ -181,6 +183,28 @@ test("a damaged index is replaced also when there is no run", async () => {
   expect(await rebuildIndex(state, openStore, log, processes(false))).toMatchObject({ runs: 0, skipped: 0 });
   await using store = await openStore(state.indexPath);
   expect(await store.listRuns({})).toEqual([]);
+});
+
+test.each([
+  ["damaged", () => writeFileSync(state.indexPath, "no database ".repeat(1_000))],
+  ["gone", () => {}],
+])("an index that was %s is left to the process that was faster", async (_how, spoil) => {
+  makeRun("00000001", "completed", 1);
+  const later = makeRun("00000002", "completed", 1);
+  spoil();
+  const other = join(root, "other.db");
+  {
+    await using store = await openStore(other);
+    await store.createRun({ ...later, name: "of the faster one" });
+  }
+  const open = async (path: string) => {
+    if (existsSync(other) && path !== state.indexPath) renameSync(other, state.indexPath);
+    return openStore(path);
+  };
+  expect(await rebuildIndex(state, open, log, processes(false))).toMatchObject({ setAside: null });
+  expect({ asides: asides(), leftovers: leftovers() }).toEqual({ asides: [], leftovers: [] });
+  await using store = await openStore(state.indexPath);
+  expect((await store.listRuns({})).map(({ name }) => name)).toEqual(["of the faster one"]);
 });
 
 test("two damaged indexes within one second are both kept", async () => {

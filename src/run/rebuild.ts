@@ -110,10 +110,8 @@ export async function rebuildIndex(
     // A store that has written empties its WAL when it is closed; one without a run has only been set up.
     if (runs === 0) await fresh.releaseLease("nobody", 0);
   }
-  const left = skipped + usable.length - runs;
-  // Another process was faster; what it made is as good as this.
-  if (indexIdentity(state) !== before) return { runs, skipped: left, setAside: null };
-  return { runs, skipped: left, setAside: replaceIndex(state, path, stamp()) };
+  const setAside = replaceIndex(state, path, { stamp: stamp(), instead: before });
+  return { runs, skipped: skipped + usable.length - runs, setAside };
 }
 
 interface FoundRun {
