@@ -32,10 +32,7 @@ export async function locateRollout(session: string, home: string, files: Sessio
       return { state: "unusable", path: paths[0] ?? home, why, damaged: true };
     }
     const meta = await metaOf(path, files);
-    if (meta === null) {
-      const why = "its first line is not that of a Codex session";
-      return { state: "unusable", path, why, damaged: true };
-    }
+    if (meta === null) return neverBegun(path, files);
     paths.push(path);
     newest ??= {
       cwd: stringIn(meta, "cwd") ?? null,
@@ -53,6 +50,15 @@ export async function locateRollout(session: string, home: string, files: Sessio
   };
 }
 
+/** Without one whole line there is nothing to continue; with one that is not Codex's, something was destroyed. */
+async function neverBegun(path: string, files: SessionFiles): Promise<Located> {
+  const whole = ((await files.head(path, HEAD_BYTES)) ?? "").includes("\n");
+  const why = whole
+    ? "its first line is not that of a Codex session"
+    : "Codex was ended before it wrote the first line of the conversation";
+  return { state: "unusable", path, why, damaged: whole };
+}
+
 type Rights = Pick<Extract<Located, { state: "present" }>, "rights" | "rightsUnknown">;
 
 /**
@@ -62,7 +68,11 @@ async function rightsIn(path: string, files: SessionFiles): Promise<Rights> {
   const context =
     contextIn((await files.head(path, HEAD_BYTES)) ?? "") ??
     contextIn((await files.head(path, FIRST_TURN_BYTES)) ?? "");
-  if (context === undefined) return { rightsUnknown: "its file shows no turn's context" };
+  if (context === undefined) {
+    const whole = ((await files.stat(path))?.size ?? 0) <= FIRST_TURN_BYTES;
+    // No turn ever began, so none had any rights; the options of the start are all there is to hold.
+    return whole ? {} : { rightsUnknown: "its file shows no turn's context" };
+  }
   const type = stringIn(objectIn(context, "sandbox_policy"), "type");
   if (type !== undefined && SANDBOXES.includes(type)) return { rights: ["-s", type] };
   const named = type === undefined ? "no sandbox" : `the sandbox ${JSON.stringify(type.slice(0, 40))}`;

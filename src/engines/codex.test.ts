@@ -388,7 +388,7 @@ describe("the session store", () => {
       `${JSON.stringify({ type: "response_item", payload: { type: "turn_context" } })}\n${turn("read-only")}`,
       { rights: ["-s", "read-only"] },
     ],
-    "no turn": [user, { rightsUnknown: "its file shows no turn's context" }],
+    "no turn": [user, {}],
     "a turn beyond all bounds": [
       `${"x".repeat(8_388_608)}\n${turn("read-only")}`,
       { rightsUnknown: "its file shows no turn's context" },
@@ -428,7 +428,13 @@ describe("the session store", () => {
     [files: Record<string, string>, path: string, why: RegExp, damaged: boolean]
   > = {
     archived: [{ [archived]: meta({}) }, archived, new RegExp(`codex unarchive ${ID}`), false],
-    empty: [{ [rollout(ID)]: "" }, rollout(ID), /first line/, true],
+    empty: [{ [rollout(ID)]: "" }, rollout(ID), /before it wrote the first line/, false],
+    "torn first line": [
+      { [rollout(ID)]: meta({}).slice(0, 20) },
+      rollout(ID),
+      /before it wrote the first line/,
+      false,
+    ],
     "bad first line": [{ [rollout(ID)]: `garbage\n${meta({})}` }, rollout(ID), /first line/, true],
     "another first line": [{ [rollout(ID)]: user }, rollout(ID), /first line/, true],
     "fork without its parent": [

@@ -2,6 +2,7 @@
  * From a run and a wish to the exact native command of its next attempt. Changes nothing and sends nothing,
  * so that `--dry-run` and a real resume are the same up to here.
  */
+import { relative } from "node:path";
 import { checkEscrow, continuesCopy, isDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, RunRecord } from "../core/records.ts";
@@ -179,10 +180,15 @@ async function isTorn(
   located: Located,
 ): Promise<KnownSession | null> {
   const copy = run.escrow?.session === id ? run.escrow.files[0] : undefined;
-  const own = located.state === "present" ? located.files[0] : undefined;
-  if (copy === undefined || own === undefined || engine.session.appendOnly === undefined) return null;
-  if (own.restoreTo !== copy.restoreTo || (await continuesCopy(own.path, copy))) return null;
-  return { id, state: "torn", note: own.path };
+  const path =
+    located.state === "present"
+      ? located.files[0]?.path
+      : located.state === "unusable"
+        ? located.path
+        : undefined;
+  if (copy === undefined || path === undefined || engine.session.appendOnly === undefined) return null;
+  const isSame = run.engineHome !== null && relative(run.engineHome, path) === copy.restoreTo;
+  return !isSame || (await continuesCopy(path, copy)) ? null : { id, state: "torn", note: path };
 }
 
 function describeLocated(id: string, located: Located, engineHome: string): KnownSession {

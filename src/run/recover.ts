@@ -69,7 +69,11 @@ async function fromTape(
       if (bytes > SCAN_BYTES) break;
     }
   }
-  return null;
+  // Some engines name their session last, in a block that only the end completes.
+  const last = reader.end({ code: null, signal: null }).find((event) => event.type === "session");
+  return last === undefined
+    ? null
+    : seenNow(deps, attempt, last.session, attempt.mode === "pty" ? "pty-output" : "stderr");
 }
 
 async function fromStore(
