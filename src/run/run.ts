@@ -14,13 +14,14 @@ import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } fro
 import { restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
-import { type Held, markerOf, type Watch } from "./job.ts";
+import { markerOf, type Watch } from "./job.ts";
 import { excerpt, recordedEnv, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
 import { holdRun, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { prepareResume, type ResumeWish } from "./prepare.ts";
 import { selectRun, selectRunDir } from "./select.ts";
+import { receiptFor } from "./witness.ts";
 
 export type { Deps } from "./deps.ts";
 export type { LiveControls, LiveStatus, StopRequest, Watch } from "./job.ts";
@@ -215,7 +216,9 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     watch,
   );
   const receipt =
-    plan.continues === null ? null : storable(receiptFor(deps, held, plan, plan.continues), redact);
+    plan.continues === null
+      ? null
+      : storable(receiptFor(held, { ...plan, continues: plan.continues, at: isoNow(deps) }), redact);
   if (receipt !== null)
     await orWarn(deps, "the receipt was not written", () => saveReceipt(run.runDirectory, receipt));
   const { outcome } = held.attempt;
@@ -374,36 +377,4 @@ async function endStrays(deps: Deps, run: RunRecord): Promise<void> {
       facts: { handle: run.handle },
     },
   );
-}
-
-function receiptFor(
-  deps: Deps,
-  held: Held,
-  plan: AttemptPlan,
-  continues: { readonly session: string; readonly restored: boolean },
-): Receipt {
-  const { attempt: record, run } = held;
-  return {
-    v: 1,
-    runId: run.runId,
-    attempt: record.n,
-    asked: continues.session,
-    reported: held.reported,
-    verified: proofOf(held, plan.kind, continues.session),
-    cwd: record.cwd,
-    engineVersion: record.engineVersion,
-    restoredFromEscrow: continues.restored,
-    options: plan.command.options,
-    at: isoNow(deps),
-  };
-}
-
-function proofOf(held: Held, kind: AttemptKind, asked: string): Receipt["verified"] {
-  const { attempt: record, reported } = held;
-  if (record.outcome?.result === "diverged") return "diverged";
-  if (reported === null) return "not_verified";
-  if (kind === "fork") return "forked";
-  if (reported !== asked) return "not_verified";
-  const source = record.reported.find((one) => one.value === reported)?.source;
-  return source === "store" ? "store_confirmed" : "engine_reported";
 }

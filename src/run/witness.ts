@@ -3,11 +3,19 @@
  * engine's own store has the last word (I4, I5).
  */
 import type { Exit } from "../core/events.ts";
-import type { ProcessIdentity, RunRecord, SeenSession, Session } from "../core/records.ts";
+import type {
+  AttemptKind,
+  ProcessIdentity,
+  Receipt,
+  RunRecord,
+  SeenSession,
+  Session,
+} from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
+import type { Command } from "../engines/engine.ts";
 import { disown, observe, sessionOf, settle } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import type { Job } from "./job.ts";
+import type { Held, Job } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
 import { newSession } from "./recover.ts";
 
@@ -173,6 +181,41 @@ export class Witness {
       ? `${engine.title} ended before it named its session`
       : "the output is not machine-readable and the engine's store shows no new session";
   }
+}
+
+export interface Continued {
+  readonly kind: AttemptKind;
+  readonly command: Command;
+  readonly continues: { readonly session: string; readonly restored: boolean };
+  readonly at: string;
+}
+
+/** What an attempt that continued a conversation can prove. */
+export function receiptFor(held: Held, continued: Continued): Receipt {
+  const { attempt, run } = held;
+  const { session, restored } = continued.continues;
+  return {
+    v: 1,
+    runId: run.runId,
+    attempt: attempt.n,
+    asked: session,
+    reported: held.reported,
+    verified: proofOf(held, continued.kind, session),
+    cwd: attempt.cwd,
+    engineVersion: attempt.engineVersion,
+    restoredFromEscrow: restored,
+    options: continued.command.options,
+    at: continued.at,
+  };
+}
+
+function proofOf({ attempt, reported }: Held, kind: AttemptKind, asked: string): Receipt["verified"] {
+  if (attempt.outcome?.result === "diverged") return "diverged";
+  if (reported === null) return "not_verified";
+  if (kind === "fork") return "forked";
+  if (reported !== asked) return "not_verified";
+  const source = attempt.reported.find((one) => one.value === reported)?.source;
+  return source === "store" ? "store_confirmed" : "engine_reported";
 }
 
 /** The agent never ran. */
