@@ -1,5 +1,6 @@
 import { assert, property, string } from "fast-check";
 import { describe, expect, test } from "vitest";
+import { cpuMs } from "../../test/cpu.ts";
 import { resetTime } from "./reset-time.ts";
 
 const NOW = Date.parse("2026-11-15T02:30:00Z");
@@ -82,8 +83,7 @@ describe("resetTime", () => {
   });
 
   test("takes linear time on hostile text", () => {
-    const started = performance.now();
-    for (const piece of [
+    const pieces = [
       " ",
       "again at ",
       "in 1h",
@@ -92,9 +92,9 @@ describe("resetTime", () => {
       "retry-after",
       "2026-11-15T",
       "resets Nov 1, ",
-    ]) {
-      resetTime(piece.repeat(200_000), NOW, 0);
+    ];
+    for (const piece of pieces) {
+      expect(cpuMs(() => resetTime(piece.repeat(200_000), NOW, 0))).toBeLessThan(3_000);
     }
-    expect(performance.now() - started).toBeLessThan(2_000);
   });
 });
