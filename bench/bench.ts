@@ -4,6 +4,7 @@
  */
 import { spawn, spawnSync } from "node:child_process";
 import {
+  appendFileSync,
   chmodSync,
   mkdirSync,
   mkdtempSync,
@@ -32,7 +33,7 @@ interface Row {
 const root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-bench-")));
 const rows: Row[] = [];
 try {
-  const node = median(30, () => time(process.execPath, ["-e", "0"]));
+  const node = median(30, () => time(process.execPath, ["-e", "0"], environment("floor")));
   startUp(node);
   await lists(node);
   instantAgent();
@@ -119,7 +120,7 @@ function instantAgent(): void {
 
 async function capture(mode: "pipe" | "pty"): Promise<void> {
   const env = environment(`capture-${mode}`);
-  const flood = program("flood", [`exec head -c ${CAPTURE_BYTES} ${line64k()}`]);
+  const flood = program("flood", [`exec head -c ${CAPTURE_BYTES} ${linesFile()}`]);
   program("codex", [
     '[ "$1" = --version ] && { echo codex-cli 0.166.0; exit 0; }',
     "cat > /dev/null",
@@ -188,11 +189,12 @@ function residentBytes(pid: number): number | null {
   }
 }
 
-/** A file of lines that `head` can read 1 GiB of without a second process. */
-function line64k(): string {
+/** A file of lines that `head` can read so much of without a second process. */
+function linesFile(): string {
   const file = join(root, "lines");
-  const line = `${"0123456789abcdef".repeat(5)}\n`;
-  writeFileSync(file, line.repeat(Math.ceil(CAPTURE_BYTES / line.length / 64)).repeat(64));
+  const piece = `${"0123456789abcdef".repeat(5)}\n`.repeat(100_000);
+  writeFileSync(file, "");
+  for (let size = 0; size < CAPTURE_BYTES; size += piece.length) appendFileSync(file, piece);
   return file;
 }
 

@@ -21,7 +21,7 @@ import type { Env, Log, Processes } from "./core/deps.ts";
 import { Fault } from "./core/faults.ts";
 import { harmless } from "./lib/harmless.ts";
 import * as processes from "./process/process.ts";
-import { type Deps, rebuildIndex } from "./run/run.ts";
+import type { Deps } from "./run/run.ts";
 import { openStore, type Store } from "./store/store.ts";
 
 const MAX_CONFIG = 1024 * 1024;
@@ -69,7 +69,8 @@ const realProcesses: Processes = {
   findMarked: processes.findMarked,
   endTree: (root, marker, from) => processes.endTree(root, marker, LADDER, from),
   resolveProgram: processes.resolveProgram,
-  runTool: processes.runTool,
+  // Spawning is loaded when something is spawned: looking runs up needs none of it.
+  runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
 };
 
 /** On a full disk what is there can still be looked at: the index is opened for reading alone. */
@@ -97,7 +98,9 @@ async function openOrRebuild(state: StateDir, log: Log): Promise<Store> {
         ),
     });
   const renewed = async (what: (setAside: string | null) => string) => {
-    const { runs, setAside } = await rebuildIndex(state, open, log, realProcesses);
+    const { runs, setAside } = await (
+      await import("./run/rebuild.ts")
+    ).rebuildIndex(state, open, log, realProcesses);
     log.warn(
       `${what(setAside)} rebuilt with ${runs} ${runs === 1 ? "run" : "runs"} from the run directories.`,
     );

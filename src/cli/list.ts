@@ -5,7 +5,8 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { table } from "../lib/table.ts";
-import { type Deps, findEngine, listRuns } from "../run/run.ts";
+import type { Deps } from "../run/run.ts";
+import { listRuns } from "../run/select.ts";
 import type { RunFilter } from "../store/store.ts";
 import { count, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
@@ -52,7 +53,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const filter = filterOf(options);
   const deps = await context.open({ cwd: null });
   const runs = await listRuns(deps, filter);
-  if (options.engine !== undefined && runs.length === 0) findEngine(deps, options.engine);
+  if (options.engine !== undefined && runs.length === 0) {
+    // Only to say that there is no such engine; the profiles are not worth loading otherwise.
+    (await import("../run/run.ts")).findEngine(deps, options.engine);
+  }
   if (options.json === true) context.printJson({ ok: true, runs });
   else if (options.handles === true) for (const { handle } of runs) context.print(handle);
   else if (runs.length === 0) context.print(nothing(options));

@@ -17,19 +17,21 @@ import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { RunFilter } from "../store/store.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { liveOwner, tryHoldRun } from "./leases.ts";
-import { recallRun } from "./rebuild.ts";
-import { recoverSession } from "./recover.ts";
 
 /** A handle, a unique prefix or a full run id; the record is true for now. */
 export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
   const selector = parseSelector(text);
   if (selector.by === "runId") {
-    const run = (await rowOf(deps, selector.runId)) ?? (await recallRun(deps, selector.runId));
+    const run =
+      (await rowOf(deps, selector.runId)) ??
+      (await (await import("./rebuild.ts")).recallRun(deps, selector.runId));
     if (run === null) throw unknown(text);
     return correctStatus(deps, run);
   }
   const found = await deps.store.findByHandle(selector.by === "handle" ? selector.handle : selector.prefix);
-  const only = found[0] ?? (selector.by === "handle" ? await recallRun(deps, selector.handle) : null);
+  const only =
+    found[0] ??
+    (selector.by === "handle" ? await (await import("./rebuild.ts")).recallRun(deps, selector.handle) : null);
   if (only === null) throw unknown(text);
   if (found.length > 1) {
     const list = found.map((run) => `${run.handle} (${run.agentName}, ${run.createdAt})`);
@@ -148,6 +150,8 @@ async function ended(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promis
       attempt,
     };
   }
+  // The engines' profiles are loaded when they are needed, which `list` almost never does.
+  const { recoverSession } = await import("./recover.ts");
   const found = await recoverSession(deps, run, attempt);
   const closed: AttemptRecord = {
     ...attempt,
