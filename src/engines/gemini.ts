@@ -212,7 +212,7 @@ function environment(ask: Ask): Readonly<Record<string, string>> {
 /**
  * Gemini 0.61 leaves an empty twin of a resumed session, and its next start in that project deletes every file
  * whose name ends in the same eight letters and digits: the conversation itself. An underscore as the eighth
- * character makes that sweep take the empty twin alone. Measured with default settings, as root and as a user.
+ * character makes that sweep take the empty twin alone. Measured with default settings, as an ordinary user.
  */
 function unsweepable(id: string): string {
   return /^[A-Za-z0-9]{8}/.test(id) ? `${id.slice(0, 7)}_${id.slice(8)}` : id;

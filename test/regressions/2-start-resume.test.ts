@@ -13,6 +13,7 @@ import {
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CLI, collect, Sandbox, until } from "../e2e/sandbox.ts";
+import { HAS_TMUX, Screen } from "../e2e/screen.ts";
 
 let box: Sandbox;
 beforeAll(() => {
@@ -193,6 +194,31 @@ describe("signals and silence", () => {
     expect(box.journalEntries()).toHaveLength(before);
     rmSync(slow);
   });
+
+  test.skipIf(!HAS_TMUX)(
+    "a terminal that is closed ends the agent and its children, and the end is recorded",
+    async () => {
+      const known = new Set(box.runDirectories());
+      using screen = new Screen(box, { name: "closing" });
+      screen.type("reprise start demo 'remember 4711 @@fork-child @@hang'");
+      const run = await until("the run", () => box.runDirectories().find((one) => !known.has(one)));
+      const tape = join(run, "attempts", "1", "stdout.log");
+      await until("the answer", () => existsSync(tape) && readFileSync(tape, "utf8").includes("You "));
+      screen.tmux("kill-server");
+      const meta = join(run, "attempts", "1", "meta.json");
+      // Written by the owner itself: nobody looks the run up meanwhile, so nobody corrects it.
+      const attempt = await until("the end on record", () => {
+        const record = JSON.parse(readFileSync(meta, "utf8")) as Record<string, any>;
+        return record["state"] === "ended" && record;
+      });
+      expect(attempt["outcome"]).toMatchObject({
+        result: "interrupted",
+        reason: "Reprise was ended by SIGHUP",
+      });
+      const resumed = await box.json(["resume", run.slice(-8), "what do you remember?"]);
+      expect(resumed["text"]).toContain("4711");
+    },
+  );
 
   test("a turn that is cut off after a finished one is not completed", async () => {
     const script = join(box.root, "two-turns.jsonl");
