@@ -17,7 +17,9 @@ const MAY_USE: Record<string, readonly string[]> = {
   store: ["core", "lib"],
   drivers: ["process", "engines", "core", "lib"],
   run: ["drivers", "engines", "audit", "store", "core", "lib"],
-  cli: ["run", "audit", "store", "engines", "core", "lib"],
+  reviews: ["run", "audit", "store", "core", "lib"],
+  tui: ["reviews", "core", "lib"],
+  cli: ["tui", "reviews", "run", "audit", "store", "engines", "core", "lib"],
   // The demo agent is a program of its own; it shares nothing with the product but the vocabulary.
   demo: ["core", "lib"],
 };

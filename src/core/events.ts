@@ -90,3 +90,18 @@ export interface Outcome {
   readonly reason: string;
   readonly trouble?: Trouble;
 }
+
+/** What an agent asks before it goes on. All texts are untrusted. */
+export interface Question {
+  /** Names it among the open questions of this attempt. */
+  readonly id: string;
+  readonly about: "command" | "files";
+  /** The command line, or the files with what shall be done to them. */
+  readonly what: string;
+  readonly cwd: string | null;
+  readonly reason: string | null;
+  /** Equal for identical requests, also in another process. */
+  readonly key: string;
+}
+
+export type Decision = "accept" | "accept_for_session" | "decline" | "cancel";
