@@ -1,8 +1,9 @@
 /** What a case can do to an engine's files and processes between two attempts. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { isSeen } from "./checks.ts";
 import type { World } from "./interpret.ts";
 import { programOf } from "./labs.ts";
-import { environment, processesOf, run, signal, until } from "./place.ts";
+import { environment, processesOf, run, settle, signal, until } from "./place.ts";
 
 const DEADLINE_MS = 60_000;
 
@@ -34,6 +35,27 @@ const ACTS: Readonly<Record<string, Act>> = {
     const env = environment(world.place, world.lab, world.server.url);
     run(programOf(world.lab), args, { cwd: world.place.project, env, stdin: message });
     await streaming(world, message);
+  },
+  /**
+   * The engine continues the conversation without Reprise and without the options of the start: evidence that still
+   * stands there comes from the history, and would not notice a resume that lost the option.
+   */
+  "resume-without-options": async (world) => {
+    const { lab, place, server } = world;
+    const message = "By hand, without options.";
+    settle(place, lab, server.url);
+    world.messages.push(message);
+    const env = environment(place, lab, server.url);
+    const args = lab.resumeByHand(sessionOf(world));
+    const ended = await run(programOf(lab), args, { cwd: place.project, env, stdin: message }).ended;
+    const turn = server.requests.findLast(({ users }) => users.at(-1) === message);
+    if (turn === undefined) throw new Error(`nothing was sent by hand: ${ended.stdout} ${ended.stderr}`);
+    const sight = { turn, stdout: ended.stdout, log: lab.turnLog(place) };
+    const wrong = lab.options.evidence.filter((one) => isSeen(one, sight, place) !== (one.kept ?? false));
+    const names = wrong.map(
+      ({ what, kept }) => `${what} ${kept === true ? "is lost" : "still stands there"}`,
+    );
+    if (wrong.length > 0) throw new Error(`without the options: ${names.join(", ")}`);
   },
   /** Reprise itself continues the conversation, and is still at it. */
   "hold-inside": async (world) => {

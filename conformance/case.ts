@@ -41,8 +41,13 @@ const Expect = z.strictObject({
   /** The receipt proves the resume. */
   verified: z.boolean().optional(),
   restored: z.boolean().optional(),
-  /** The options of the start are in force, read back from what the model was sent. */
-  options: z.boolean().optional(),
+  /**
+   * true: the options of the start are in force, read back from what the model was sent or the engine's own log.
+   * none: no option was given, so every piece of that evidence must be missing; evidence that is always there proves nothing.
+   */
+  options: z.union([z.literal(true), z.literal("none")]).optional(),
+  /** What a tool that ran in this step returned to the model. */
+  toolSays: z.string().optional(),
   answer: z.string().optional(),
   stderr: z.string().optional(),
   /** What must not stand in anything that Reprise printed. */

@@ -48,6 +48,8 @@ export interface Facts {
   /** Every message of the case so far, this step's included. */
   readonly messages: readonly string[];
   readonly stdoutLog: string;
+  /** What the engine wrote down about this turn in its own log. */
+  readonly turnLog: string;
 }
 
 /** Failures that the whole suite counts by name. */
@@ -112,7 +114,8 @@ function against(expect: CaseExpect, facts: Facts, lab: Lab, place: Place): read
     ...(expect.continues === true ? continues(facts) : []),
     ...sent(expect, facts),
     ...printed(expect, facts),
-    ...(expect.options === true ? inForce(lab.options.evidence, facts, place) : []),
+    ...options(expect.options, facts, lab, place),
+    ...toolSaid(expect, facts, place),
   ];
 }
 
@@ -200,6 +203,15 @@ function sent(expect: CaseExpect, { turns, messages }: Facts): readonly string[]
   return wrong;
 }
 
+/** The tool ran, and what it returned reached the model. */
+function toolSaid(expect: CaseExpect, { turns }: Facts, place: Place): readonly string[] {
+  if (expect.toolSays === undefined) return [];
+  const wanted = filled(expect.toolSays, place);
+  const said = turns.flatMap(({ toolOutputs }) => toolOutputs);
+  if (said.some((text) => text.includes(wanted))) return [];
+  return [`the tool returned ${list(said)}, without ${quoted(wanted)}`];
+}
+
 function printed(expect: CaseExpect, { ended }: Facts): readonly string[] {
   const all = ended.stdout + ended.stderr;
   const wrong: string[] = [];
@@ -212,25 +224,37 @@ function printed(expect: CaseExpect, { ended }: Facts): readonly string[] {
   return wrong;
 }
 
-function inForce(
-  evidence: readonly Evidence[],
-  { turns, stdoutLog }: Facts,
-  place: Place,
-): readonly string[] {
-  const [turn] = turns;
+function options(wanted: CaseExpect["options"], facts: Facts, lab: Lab, place: Place): readonly string[] {
+  if (wanted === undefined) return [];
+  const [turn] = facts.turns;
   if (turn === undefined) return ["nothing was sent to the model, so no option is proved"];
-  const fill = (text: string) =>
-    text.replaceAll(/\{(extra|project)\}/g, (_, key: "extra" | "project") => place[key]);
-  return evidence.flatMap(({ what, in: where, has, lacks }) => {
-    const text = { model: turn.model, tools: turn.tools.join("\n"), body: turn.body, stdout: stdoutLog }[
-      where
-    ];
-    if (has !== undefined && !text.includes(fill(has)))
-      return [`option not in force: ${what} (no ${fill(has)} in the ${where})`];
-    if (lacks !== undefined && text.includes(fill(lacks)))
-      return [`option not in force: ${what} (${fill(lacks)} in the ${where})`];
-    return [];
-  });
+  const sight = { turn, stdout: facts.stdoutLog, log: facts.turnLog };
+  const wrong = lab.options.evidence.filter((one) => isSeen(one, sight, place) !== (wanted === true));
+  const says = wanted === true ? "option not in force" : "seen although no option was given";
+  return wrong.map(
+    ({ what, in: where, has, lacks }) => `${says}: ${what} (${has ?? `no ${lacks}`} in ${where})`,
+  );
+}
+
+/** Where evidence is looked for: one request, what the engine printed, and what it wrote down about this turn. */
+export interface Sight {
+  readonly turn: RequestRecord;
+  readonly stdout: string;
+  readonly log: string;
+}
+
+export function isSeen({ in: where, has, lacks }: Evidence, sight: Sight, place: Place): boolean {
+  const { turn, stdout, log } = sight;
+  const tools = `\n${turn.tools.join("\n")}\n`;
+  const text = { model: turn.model, tools, system: turn.system, body: turn.body, stdout, log }[where];
+  return (
+    (has === undefined || text.includes(filled(has, place))) &&
+    (lacks === undefined || !text.includes(filled(lacks, place)))
+  );
+}
+
+function filled(text: string, place: Place): string {
+  return text.replaceAll(/\{(extra|project)\}/g, (_, key: "extra" | "project") => place[key]);
 }
 
 type Wanted = string | number | boolean | null | readonly (string | number)[] | undefined;

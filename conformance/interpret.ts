@@ -184,6 +184,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
     messages: world.messages,
     persisted,
     stdoutLog: lastTape(world.shown),
+    turnLog: world.lab.turnLog(world.place),
   };
   return check(step, facts, world.lab, world.place);
 }

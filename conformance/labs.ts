@@ -2,7 +2,7 @@
  * The laboratory of each engine: its pinned program, the settings that point it at the loopback model and keep it quiet,
  * and how its own files are found. What a case asks of an engine in the engine's own words stands here and nowhere else.
  */
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -19,10 +19,15 @@ export interface Place {
 /** One option of a start, and where what the model was sent shows that it is in force. */
 export interface Evidence {
   readonly what: string;
-  /** model: the name in the request. tools: names on offer. body: the whole request. stdout: what the engine printed. */
-  readonly in: "model" | "tools" | "body" | "stdout";
+  /**
+   * model: the name in the request. tools: names on offer. system: the instructions. body: the whole request, history
+   * included. stdout: what the engine printed. log: what the engine wrote down about its last turn.
+   */
+  readonly in: "model" | "tools" | "system" | "body" | "stdout" | "log";
   readonly has?: string;
   readonly lacks?: string;
+  /** The engine itself keeps it with the conversation: a resume without the option has it all the same. */
+  readonly kept?: boolean;
 }
 
 export interface Lab {
@@ -48,16 +53,23 @@ export interface Lab {
   /** Native options that let the model's shell commands run. */
   readonly tools: readonly string[];
   /** A start with many options, and the proof of each. */
-  readonly options: { readonly native: readonly string[]; readonly evidence: readonly Evidence[] };
+  readonly options: {
+    readonly native: readonly string[];
+    readonly evidence: readonly Evidence[];
+    /** Kinds of options that the engine does not have, and why nothing stands for them here. */
+    readonly lacking: Readonly<Record<string, string>>;
+  };
   env(place: Place, url: string): Readonly<Record<string, string>>;
   prepare(place: Place, url: string): void;
   /** Every file in which the engine keeps what was said. */
   storeFiles(place: Place): readonly string[];
   /** Where the engine keeps this conversation; null where it is in a database. */
   sessionFiles(place: Place, session: string): readonly string[] | null;
+  /** What the engine itself wrote down about the settings of its last turn; empty where it writes nothing of the kind. */
+  turnLog(place: Place): string;
   /** The folder in which the engine keeps everything; its settings are written again when it was wiped. */
   engineHome(place: Place): string;
-  /** Arguments that continue a conversation without Reprise, message on stdin; empty where that is not safe to do. */
+  /** Arguments that continue a conversation without Reprise and without any option, message on stdin. */
   resumeByHand(session: string): readonly string[];
 }
 
@@ -79,6 +91,11 @@ function filesNamed(folder: string, text: string): readonly string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .filter((name) => name.includes(text))
     .map((name) => join(folder, name));
+}
+
+function lastLineWith(text: string, files: readonly string[]): string {
+  const lines = files.flatMap((file) => readFileSync(file, "utf8").split("\n"));
+  return lines.findLast((line) => line.includes(text)) ?? "";
 }
 
 const codex: Lab = {
@@ -106,11 +123,11 @@ const codex: Lab = {
     ],
     evidence: [
       { what: "model", in: "model", has: "gpt-other" },
-      { what: "sandbox", in: "body", has: "workspace-write" },
-      { what: "extra directory", in: "body", has: "{extra}" },
-      { what: "working directory", in: "body", has: "{project}" },
+      { what: "sandbox", in: "log", has: "workspace-write" },
+      { what: "extra directory", in: "log", has: "{extra}" },
       { what: "config override", in: "body", has: '"effort":"high"' },
     ],
+    lacking: {},
   },
   env: () => ({ LAB_KEY: KEY }),
   prepare(place, url) {
@@ -140,16 +157,18 @@ plugins = false
   },
   storeFiles: (place) => filesNamed(join(place.home, ".codex", "sessions"), ".jsonl"),
   sessionFiles: (place, session) => filesNamed(join(place.home, ".codex", "sessions"), session),
+  turnLog: (place) => lastLineWith('"type":"turn_context"', codex.storeFiles(place)),
   engineHome: (place) => join(place.home, ".codex"),
   resumeByHand: (session) => ["exec", "resume", "--json", session, "-"],
 };
 
 function claude(id: string, version: string, program: string): Lab {
+  const isNew = id === "claude";
   return {
     id,
     engine: "claude",
     version,
-    fixtures: id === "claude" ? "lab-" : "lab-v197-",
+    fixtures: isNew ? "lab-" : "lab-v197-",
     sample: "48523434-5870-47de-9a81-323ac06cb7a6",
     idle: "6s",
     program,
@@ -160,16 +179,19 @@ function claude(id: string, version: string, program: string): Lab {
     options: {
       native: [
         ...["--model", "claude-other-1", "--permission-mode", "acceptEdits", "--add-dir", "{extra}"],
-        ...["--append-system-prompt", "CONFORMANCE-MARK", "--disallowedTools", "WebFetch"],
+        ...["--append-system-prompt", "CONFORMANCE-MARK", "--disallowedTools", "Edit"],
+        ...["--settings", '{"permissions":{"deny":["Write"]}}'],
       ],
       evidence: [
-        { what: "model", in: "model", has: "claude-other-1" },
+        { what: "model", in: "model", has: "claude-other-1", kept: isNew },
         { what: "permission mode", in: "stdout", has: '"permissionMode":"acceptEdits"' },
-        { what: "extra directory", in: "body", has: "{extra}" },
-        { what: "working directory", in: "body", has: "{project}" },
-        { what: "system prompt", in: "body", has: "CONFORMANCE-MARK" },
-        { what: "tools", in: "tools", lacks: "WebFetch" },
+        // When the folder is no longer given, the history still names it, and a note says that it was removed.
+        { what: "extra directory", in: "body", has: "{extra}", lacks: "working directories removed" },
+        { what: "system prompt", in: "system", has: "CONFORMANCE-MARK", kept: isNew },
+        { what: "config override", in: "tools", lacks: "\nWrite\n" },
+        { what: "tools", in: "tools", lacks: "\nEdit\n" },
       ],
+      lacking: {},
     },
     env: (place, url) => ({
       ANTHROPIC_BASE_URL: url,
@@ -190,6 +212,7 @@ function claude(id: string, version: string, program: string): Lab {
     },
     storeFiles: (place) => filesNamed(join(place.home, ".claude", "projects"), ".jsonl"),
     sessionFiles: (place, session) => filesNamed(join(place.home, ".claude", "projects"), `${session}.jsonl`),
+    turnLog: () => "",
     engineHome: (place) => join(place.home, ".claude"),
     resumeByHand: (session) => ["-p", "--output-format", "stream-json", "--verbose", "--resume", session],
   };
@@ -211,11 +234,11 @@ const gemini: Lab = {
     native: ["-m", "gemini-2.5-pro", "--approval-mode", "auto_edit", "--include-directories", "{extra}"],
     evidence: [
       { what: "model", in: "model", has: "gemini-2.5-pro" },
-      { what: "approval mode allows edits", in: "tools", has: "write_file" },
-      { what: "approval mode allows no shell", in: "tools", lacks: "run_shell_command" },
+      // Edits, which the default does not allow, but no shell.
+      { what: "approval mode", in: "tools", has: "write_file", lacks: "run_shell_command" },
       { what: "extra directory", in: "body", has: "{extra}" },
-      { what: "working directory", in: "body", has: "{project}" },
     ],
+    lacking: { "config override": "no option of it overrides a single setting" },
   },
   env: (_place, url) => ({ GEMINI_API_KEY: KEY, GOOGLE_GEMINI_BASE_URL: url }),
   prepare(place) {
@@ -229,8 +252,16 @@ const gemini: Lab = {
   storeFiles: (place) => filesNamed(join(place.home, ".gemini", "tmp"), ".jsonl"),
   sessionFiles: (place, session) =>
     filesNamed(join(place.home, ".gemini", "tmp"), `-${session.slice(0, 8)}.jsonl`),
+  turnLog: () => "",
   engineHome: (place) => join(place.home, ".gemini"),
-  resumeByHand: () => [],
+  resumeByHand: (session) => [
+    "-m",
+    "gemini-2.5-flash",
+    "--skip-trust",
+    "-o",
+    "stream-json",
+    `--resume=${session}`,
+  ],
 };
 
 const opencode: Lab = {
@@ -247,12 +278,13 @@ const opencode: Lab = {
   quick: ["--no-escrow"],
   tools: [],
   options: {
-    native: ["-m", "lab/m2", "--agent", "plan"],
+    native: ["-m", "lab/m2", "--agent", "plan", "--variant", "high"],
     evidence: [
-      { what: "model", in: "model", has: "m2" },
+      { what: "model", in: "model", has: "m2", kept: true },
       { what: "agent", in: "body", has: "Plan Mode" },
-      { what: "working directory", in: "body", has: "{project}" },
+      { what: "config override", in: "body", has: '"reasoning_effort":"high"' },
     ],
+    lacking: { "extra directory": "it has no such option" },
   },
   env: () => ({
     OPENCODE_DISABLE_AUTOUPDATE: "1",
@@ -262,6 +294,7 @@ const opencode: Lab = {
   }),
   prepare(place, url) {
     const limit = { context: 100_000, output: 4096 };
+    const variants = { high: { reasoningEffort: "high" } };
     write(join(place.home, ".config", "opencode", "opencode.json"), {
       autoupdate: false,
       share: "disabled",
@@ -271,15 +304,16 @@ const opencode: Lab = {
         lab: {
           npm: "@ai-sdk/openai-compatible",
           options: { baseURL: `${url}/v1`, apiKey: KEY },
-          models: { m1: { name: "M1", limit }, m2: { name: "M2", limit } },
+          models: { m1: { name: "M1", limit }, m2: { name: "M2", limit, variants } },
         },
       },
     });
   },
   storeFiles: (place) => filesNamed(join(place.home, ".local", "share", "opencode"), "opencode.db"),
   sessionFiles: () => null,
+  turnLog: () => "",
   engineHome: (place) => join(place.home, ".local", "share", "opencode"),
-  resumeByHand: () => [],
+  resumeByHand: (session) => ["run", "--format", "json", `--session=${session}`],
 };
 
 export const LABS: readonly Lab[] = [

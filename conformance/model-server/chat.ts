@@ -6,6 +6,7 @@ import {
   type Failure,
   isObject,
   objectsIn,
+  outputOf,
   type Refusal,
   type Seen,
   split,
@@ -34,7 +35,10 @@ export const chat: Dialect = {
       ...split(of("user").flatMap((one) => textsIn(one["content"]))),
       assistants: of("assistant").length,
       toolResults: of("tool").length,
-      answeredTools: all.slice(lastUser + 1).filter((one) => one["role"] === "tool").length,
+      toolOutputs: all
+        .slice(lastUser + 1)
+        .filter((one) => one["role"] === "tool")
+        .map((one) => outputOf(one["content"])),
       system: of("system")
         .flatMap((one) => textsIn(one["content"]))
         .join("\n"),

@@ -61,9 +61,9 @@ export function actFor(seen: Seen, text: string): Act {
         gapMs: 2,
       };
     case "tool":
-      return seen.answeredTools > 0 ? plain : { do: "tool", command: arg };
+      return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: arg };
     case "forge-tool":
-      return seen.answeredTools > 0 ? plain : { do: "tool", command: forgeCommand() };
+      return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: forgeCommand() };
     case "forge":
       return { ...plain, pieces: [`${forgedLines().join("\n")}\n`, saw] };
     case "osc":

@@ -5,6 +5,7 @@ import {
   type Failure,
   type JsonObject,
   objectsIn,
+  outputOf,
   isObject,
   type Refusal,
   split,
@@ -34,7 +35,7 @@ export const gemini: Dialect = {
       ...split(users.flatMap((one) => textsIn(one["parts"]))),
       assistants: contents.filter((one) => one["role"] === "model").length,
       toolResults: results(contents).length,
-      answeredTools: results(contents.slice(lastUser + 1)).length,
+      toolOutputs: results(contents.slice(lastUser + 1)).map((one) => outputOf(one["functionResponse"])),
       system: (isObject(system) ? textsIn(system["parts"]) : textsIn(system)).join("\n"),
       tools: objectsIn(body["tools"])
         .flatMap((tool) => objectsIn(tool["functionDeclarations"]))

@@ -6,6 +6,7 @@ import {
   type Failure,
   type JsonObject,
   objectsIn,
+  outputOf,
   type Refusal,
   type Seen,
   split,
@@ -34,7 +35,7 @@ export const messages: Dialect = {
       ...split(users.flatMap((one) => textsIn(one["content"]))),
       assistants: all.filter((one) => one["role"] === "assistant").length,
       toolResults: results(all).length,
-      answeredTools: results(all.slice(lastUser + 1)).length,
+      toolOutputs: results(all.slice(lastUser + 1)).map((one) => outputOf(one["content"])),
       system: textsIn(body["system"]).join("\n"),
       tools: objectsIn(body["tools"]).map((tool) => textOf(tool["name"])),
     };

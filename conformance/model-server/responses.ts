@@ -6,6 +6,7 @@ import {
   type Failure,
   type JsonObject,
   objectsIn,
+  outputOf,
   type Refusal,
   type Seen,
   split,
@@ -42,7 +43,10 @@ export const responses: Dialect = {
       ...split(of("user").flatMap((item) => textsIn(item["content"]))),
       assistants: of("assistant").length,
       toolResults: results.length,
-      answeredTools: input.slice(lastUser + 1).filter(isResult).length,
+      toolOutputs: input
+        .slice(lastUser + 1)
+        .filter(isResult)
+        .map((item) => outputOf(item["output"])),
       system: [
         textOf(body["instructions"]),
         ...of("developer").flatMap((item) => textsIn(item["content"])),

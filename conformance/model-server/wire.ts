@@ -17,8 +17,8 @@ export interface Seen {
   readonly context: readonly string[];
   readonly assistants: number;
   readonly toolResults: number;
-  /** Tool results that came after the last text of the user. */
-  readonly answeredTools: number;
+  /** What the tools returned after the last text of the user. */
+  readonly toolOutputs: readonly string[];
   readonly system: string;
   /** Names of the tools on offer. A request without any is a side request (title, routing, summary). */
   readonly tools: readonly string[];
@@ -77,6 +77,12 @@ export function textOf(value: unknown): string {
 export function textsIn(content: unknown): readonly string[] {
   if (typeof content === "string") return [content];
   return objectsIn(content).flatMap((part) => (typeof part["text"] === "string" ? [part["text"]] : []));
+}
+
+/** What a tool returned, whatever its form. */
+export function outputOf(value: unknown): string {
+  const texts = textsIn(value);
+  return texts.length > 0 ? texts.join("\n") : (JSON.stringify(value) ?? "");
 }
 
 /** What an agent program adds in the user's name: one element of markup around all of it, or a note of its own. */
