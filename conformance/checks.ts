@@ -103,6 +103,15 @@ function withDefaults(expect: CaseExpect, step: CaseStep): CaseExpect {
   return { exit: 0, status: "completed", trouble: null, history: EVERY, ...resumed, ...expect };
 }
 
+/** Whether this step is a resume that should go through, undisturbed by the case itself. */
+export function isMeantToResume(step: CaseStep, lab: Lab): boolean {
+  if (step.resume === undefined || step.interrupt !== undefined) return false;
+  const expected = step.expectFor?.[lab.id]?.expect ?? step.expect ?? {};
+  const [first = {}] = Array.isArray(expected) ? expected : [expected];
+  const full = withDefaults(first, step);
+  return full.exit === 0 || full.continues === true;
+}
+
 /** All messages of the case so far. */
 const EVERY: number[] = [];
 

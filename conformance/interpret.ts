@@ -6,7 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { act } from "./acts.ts";
 import type { CaseInstance, CaseInterrupt, CaseStep, CaseTalk } from "./case.ts";
-import { check, type Facts, type Shown } from "./checks.ts";
+import { check, type Facts, isMeantToResume, type Shown } from "./checks.ts";
 import type { Lab, Place } from "./labs.ts";
 import { type ModelServer, startModelServer } from "./model-server/server.ts";
 import { record } from "./record.ts";
@@ -44,6 +44,8 @@ export interface CaseResult {
   /** The end of what was printed, of a case that failed. */
   readonly log: string;
   readonly requests: number;
+  /** Resumes that should have worked, and those that did. */
+  readonly resumes: { readonly meant: number; readonly worked: number };
 }
 
 /** What is known while a case runs. */
@@ -57,6 +59,8 @@ export interface World {
   /** Leave out what costs time and the case does not look at. */
   readonly thrifty: boolean;
   shown: Shown | null;
+  /** Reprise's exit code in the last step. */
+  code: number | null;
 }
 
 export interface CaseOptions {
@@ -83,10 +87,18 @@ export async function runCase(
     log: [],
     thrifty: !THOROUGH.has(one.group),
     shown: null,
+    code: null,
   };
   const notes: string[] = [];
+  const resumes = { meant: 0, worked: 0 };
   for (const [index, step] of one.steps.entries()) {
     const wrong = await runStep(world, step).catch((error: unknown) => [explain(error)]);
+    if (isMeantToResume(step, lab)) {
+      resumes.meant++;
+      if (wrong.length === 0 && world.code === 0) resumes.worked++;
+      // Where the engine had kept nothing, a refusal is the right answer and no resume.
+      else if (wrong.length === 0) resumes.meant--;
+    }
     notes.push(...wrong.map((text) => `step ${index + 1}: ${text}`));
     if (options.record && step.record !== undefined && world.shown !== null)
       record(step.record, lab, place, world.shown);
@@ -108,6 +120,7 @@ export async function runCase(
     ms: Date.now() - began,
     log,
     requests: server.requests.length,
+    resumes,
   };
 }
 
@@ -169,7 +182,9 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
   const message = messageOf(world, talk, step.interrupt);
   if (message !== null) world.messages.push(message);
   const env = environmentOf(world, talk);
+  world.code = null;
   const ended = await launch(world, { step, talk, message, env });
+  world.code = ended.code;
   world.log.push(`  exit ${ended.code ?? ended.signal}\n${tail(ended.stdout)}\n${tail(ended.stderr)}`);
   world.shown = await show(
     world,

@@ -1,21 +1,34 @@
 /**
  * No connection but loopback, no file but ours. Where the system allows it, the suite runs itself again in namespaces of
- * its own: a network that has only loopback, and empty temporary folders, so that whatever stands there in the end was
- * left by a case. Elsewhere a proxy that refuses takes the place of the network, and the report says so.
+ * its own: a network that has only loopback, and empty temporary and home folders, so that whatever stands there in the
+ * end was left by a case. Elsewhere a proxy that refuses takes the place of the network, and the report says so.
  */
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync } from "node:fs";
-import { homedir, networkInterfaces } from "node:os";
+import { existsSync, mkdirSync, realpathSync } from "node:fs";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
 
 export interface Isolation {
   readonly network: "own network namespace, loopback only" | "refusing proxy";
-  readonly files: "own temporary folders" | "shared temporary folders";
+  readonly files: "own temporary and home folders" | "shared temporary and home folders";
 }
 
 const INSIDE = "CONFORMANCE_INSIDE";
-/** Set where the network could not be taken away: programs are told to use a proxy on which nobody listens. */
-const PROXY = "CONFORMANCE_PROXY";
-const TEMPORARY = ["/tmp", "/var/tmp", "/dev/shm"];
+/** Takes the choice: `namespace` (as the administrator), `user-namespace`, `network` (files are shared) or `proxy`. */
+const FORCED = "CONFORMANCE_ISOLATION";
+const REPOSITORY = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/, "");
+/** Linux has no loopback in a new network until somebody turns it on. */
+const LOOPBACK = `{ ip link set lo up || ifconfig lo up || python3 -c 'import fcntl, socket, struct
+fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 1))'; } 2>/dev/null`;
+
+/** Options of `unshare`, best first. */
+const WAYS: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  namespace: [["-n", "-m"]],
+  "user-namespace": [["-r", "-n", "-m"]],
+  network: [["-n"], ["-r", "-n"]],
+  proxy: [],
+};
 
 /**
  * Runs this program again inside namespaces; returns its exit code, or null when it already runs there, or must run here.
@@ -23,45 +36,78 @@ const TEMPORARY = ["/tmp", "/var/tmp", "/dev/shm"];
  */
 export function enterIsolation(root: string): number | null {
   if (process.env[INSIDE] !== undefined) return null;
-  const how = [["-n", "-m"], ["-r", "-n", "-m"], ["-n"], ["-r", "-n"]].find(works);
-  if (how === undefined) {
-    process.env[PROXY] = "http://127.0.0.1:9";
-    return null;
-  }
+  const forced = process.env[FORCED];
+  const ways = forced === undefined ? Object.values(WAYS).flat() : WAYS[forced];
+  if (ways === undefined) throw new Error(`${FORCED} is one of ${Object.keys(WAYS).join(", ")}`);
+  const how = ways.find(works);
+  if (how === undefined && forced !== undefined && forced !== "proxy")
+    throw new Error(`this system does not allow ${FORCED}=${forced}`);
+  if (how === undefined) return null;
   const files = how.includes("-m");
-  const script = `${files ? hideTemporary(root) : ""}ip link set lo up || ifconfig lo up; exec "$@"`;
+  const script = `${files ? hide(hiddenFolders(), keptFolders(root)) : ""}${LOOPBACK} && cd "$0" && exec "$@"`;
   const env = { ...process.env, [INSIDE]: files ? "network,files" : "network", CONFORMANCE_ROOT: root };
-  const args = [
-    ...how,
-    "--",
-    "sh",
-    "-c",
-    script,
-    "sh",
-    process.execPath,
-    ...process.execArgv,
-    ...process.argv.slice(1),
-  ];
+  const again = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
+  const args = [...how, "--", "sh", "-c", script, REPOSITORY, ...again];
   const { status, error } = spawnSync("unshare", args, { stdio: "inherit", env });
   if (error !== undefined) throw error;
   return status ?? 1;
 }
 
-/** The suite's folder is put back after the temporary folders have become empty. */
-function hideTemporary(root: string): string {
-  const outside = "/mnt";
-  const mounts = TEMPORARY.map((folder) => `mount -t tmpfs -o mode=1777 none ${folder}`).join(" && ");
-  const put = `mkdir -p ${quote(root)} && mount --bind ${outside} ${quote(root)} && umount ${outside}`;
-  return `mount --bind ${quote(root)} ${outside} && ${mounts} && ${put} && cd "$PWD" || exit 1; `;
+/** Folders that are empty inside. */
+export function hiddenFolders(): readonly string[] {
+  const home = real(homedir());
+  const all = ["/tmp", "/var/tmp", "/dev/shm", ...(home === "/" ? [] : [home])];
+  return outermost(all.filter((folder) => existsSync(folder)).map(real));
+}
+
+/** What a run needs of its surroundings, wherever it lies: its own folder, the repository, what that links to, Node. */
+export function keptFolders(root: string): readonly string[] {
+  const modules = [
+    join(REPOSITORY, "node_modules"),
+    join(REPOSITORY, "conformance", "engines", "node_modules"),
+  ];
+  const node = dirname(dirname(process.execPath));
+  const all = [root, REPOSITORY, ...modules, node].filter((folder) => existsSync(folder) && folder !== "/");
+  return outermost(all.flatMap((folder) => [folder, real(folder)]));
+}
+
+function real(folder: string): string {
+  return existsSync(folder) ? realpathSync(folder) : folder;
+}
+
+/** Without those that lie in another one. */
+export function outermost(folders: readonly string[]): readonly string[] {
+  const all = [...new Set(folders)];
+  return all.filter((one) => !all.some((other) => other !== one && one.startsWith(`${other}/`)));
+}
+
+/**
+ * The kept folders are held open while the hidden ones become empty, and are put back by their descriptors: no other
+ * place is needed to keep them meanwhile.
+ */
+function hide(hidden: readonly string[], kept: readonly string[]): string {
+  const inside = kept.filter((folder) => hidden.some((one) => folder.startsWith(`${one}/`)));
+  // The plain shell has descriptors of one digit only.
+  if (inside.length > 6) throw new Error(`too many folders below ${hidden.join(", ")}: ${inside.join(", ")}`);
+  const lines = [
+    ...inside.map((folder, n) => `exec ${n + 3}<${quote(folder)}`),
+    ...hidden.map((folder) => `mount -t tmpfs -o mode=1777 none ${quote(folder)}`),
+    ...inside.map(
+      (folder, n) =>
+        `mkdir -p ${quote(folder)} && mount -c --rbind /proc/self/fd/${n + 3} ${quote(folder)} && exec ${n + 3}<&-`,
+    ),
+  ];
+  return `{ ${lines.join(" && ")}; } || exit 1; `;
 }
 
 function quote(word: string): string {
   return `'${word.replaceAll("'", "'\\''")}'`;
 }
 
+/** Tries exactly what will be done. */
 function works(how: readonly string[]): boolean {
-  const probe = how.includes("-m") ? "mount -t tmpfs none /mnt && " : "";
-  const script = `${probe}(ip link set lo up || ifconfig lo up)`;
+  const files = how.includes("-m") ? hide(hiddenFolders(), keptFolders(REPOSITORY)) : "";
+  const script = `${files}${LOOPBACK}`;
   return spawnSync("unshare", [...how, "--", "sh", "-c", script], { stdio: "ignore" }).status === 0;
 }
 
@@ -69,42 +115,8 @@ export function isolation(): Isolation {
   const inside = process.env[INSIDE] ?? "";
   return {
     network: inside.includes("network") ? "own network namespace, loopback only" : "refusing proxy",
-    files: inside.includes("files") ? "own temporary folders" : "shared temporary folders",
+    files: inside.includes("files") ? "own temporary and home folders" : "shared temporary and home folders",
   };
-}
-
-/** What there is to find besides the suite's own folder. */
-export interface Surroundings {
-  readonly entries: ReadonlySet<string>;
-}
-
-export function lookAround(): Surroundings {
-  const folders = isolation().files === "own temporary folders" ? [...TEMPORARY, homedir()] : [homedir()];
-  return {
-    entries: new Set(folders.flatMap((folder) => namesIn(folder).map((name) => `${folder}/${name}`))),
-  };
-}
-
-function namesIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder);
-  } catch {
-    return [];
-  }
-}
-
-/** Traces outside the suite's folder, and any sign of a network beyond loopback. */
-export function traces(before: Surroundings, root: string): readonly string[] {
-  const files = [...lookAround().entries].filter(
-    (path) => !before.entries.has(path) && !root.startsWith(path),
-  );
-  const found = files.map((path) => `a file was left outside the folder of the suite: ${path}`);
-  if (!isolation().network.startsWith("own")) return found;
-  const names = Object.keys(networkInterfaces()).filter((name) => name !== "lo");
-  if (names.length > 0) found.push(`there is a network besides loopback: ${names.join(", ")}`);
-  const routes = readFileSync("/proc/net/route", "utf8").trim().split("\n").length - 1;
-  if (routes > 0) found.push(`there are ${routes} routes to other networks`);
-  return found;
 }
 
 export function makeRoot(path: string): string {

@@ -77,11 +77,13 @@ export function environment(place: Place, lab: Lab, url: string): Record<string,
   };
 }
 
-/** Without a namespace of our own, everything but loopback goes to a port on which nobody listens. */
+/** Without a namespace of our own, everything but loopback is asked of a proxy that refuses. */
 function proxies(): Record<string, string> {
-  const closed = process.env["CONFORMANCE_PROXY"];
-  if (closed === undefined) return {};
-  return { HTTPS_PROXY: closed, HTTP_PROXY: closed, ALL_PROXY: closed, NO_PROXY: "127.0.0.1,localhost" };
+  const url = process.env["CONFORMANCE_PROXY"];
+  if (url === undefined) return {};
+  const names = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"];
+  const none = "127.0.0.1,localhost";
+  return { ...Object.fromEntries(names.map((name) => [name, url])), NO_PROXY: none, no_proxy: none };
 }
 
 /** Settings of Reprise and of the engine. */

@@ -10,25 +10,30 @@ export interface Report {
     readonly id: string;
     readonly version: string | null;
     readonly problem: string | null;
+    /** Kinds of options that it does not have, and why. */
+    readonly lacking: Readonly<Record<string, string>>;
   }[];
   readonly isolation: Isolation;
   readonly seconds: number;
   readonly requests: number;
-  /** Traces that the suite found outside its folder, processes it found afterwards. */
+  /** Traces that the suite found outside its folder, processes it found afterwards, connections that got out. */
   readonly traces: readonly string[];
+  /** Attempts to reach another machine, which failed. */
+  readonly refused: readonly string[];
   readonly counts: {
     readonly passed: number;
     readonly failed: number;
     readonly skipped: number;
     readonly newConversations: number;
     readonly duplicates: number;
+    readonly resumesMeant: number;
+    readonly resumesWorked: number;
   };
   readonly results: readonly CaseResult[];
 }
 
-/** Engines without a program on the registry: their cases run on recorded output, in `src/engines`. */
-const RECORDED =
-  "iFlow is no longer published: its cases run on recorded output (`src/engines/iflow.test.ts`), not here.";
+/** Between these lines stands what the README repeats. */
+export const MARKS = ["<!-- conformance: begin -->", "<!-- conformance: end -->"] as const;
 
 export function countResults(results: readonly CaseResult[]): Report["counts"] {
   const of = (verdict: CaseResult["verdict"]) => results.filter((one) => one.verdict === verdict).length;
@@ -40,6 +45,8 @@ export function countResults(results: readonly CaseResult[]): Report["counts"] {
     skipped: of("skipped"),
     newConversations: noting(NEW_CONVERSATION),
     duplicates: noting(DUPLICATE),
+    resumesMeant: results.reduce((sum, { resumes }) => sum + resumes.meant, 0),
+    resumesWorked: results.reduce((sum, { resumes }) => sum + resumes.worked, 0),
   };
 }
 
@@ -62,15 +69,18 @@ function cell({ results }: Report, lab: string, group: Group): string {
   return parts.join(", ");
 }
 
+/** What the whole run proves, one line each. */
+export function summary({ counts }: Report): readonly string[] {
+  const { passed, failed, skipped } = counts;
+  return [
+    `${passed + failed} cases with the real programs: ${passed} passed, ${failed} failed; ${skipped} more do not apply. No case was tried twice.`,
+    `Resumes that should work and did: ${counts.resumesWorked} of ${counts.resumesMeant}. Resumes that became a new conversation unnoticed: ${counts.newConversations}. Messages delivered twice: ${counts.duplicates}.`,
+  ];
+}
+
 export function markdown(report: Report): string {
-  const { counts, isolation } = report;
+  const { isolation } = report;
   const failed = report.results.filter(({ verdict }) => verdict === "failed");
-  const skipped = new Map<string, string[]>();
-  for (const { verdict, lab, name, notes } of report.results) {
-    if (verdict !== "skipped") continue;
-    const why = `${lab}: ${notes[0] ?? ""}`;
-    skipped.set(why, [...(skipped.get(why) ?? []), name]);
-  }
   const section = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : ["", `## ${title}`, "", ...lines];
   return [
@@ -78,12 +88,13 @@ export function markdown(report: Report): string {
     "",
     `Real agent programs, driven by Reprise ${report.reprise}, against a scripted model on loopback. Written by \`npm run conformance\`.`,
     "",
+    MARKS[0],
     table(report),
     "",
-    `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} not applicable, in ${report.seconds} s, ${report.requests} requests to the model.`,
-    `Resumes that became a new conversation unnoticed: ${counts.newConversations}. Messages delivered twice: ${counts.duplicates}.`,
-    `Network: ${isolation.network}. Files: ${isolation.files}.`,
-    RECORDED,
+    ...summary(report),
+    MARKS[1],
+    "",
+    `${report.seconds} s, ${report.requests} requests to the model. Network: ${isolation.network}. Files: ${isolation.files}.`,
     ...section(
       "Failed",
       failed.map(({ id, notes }) => `- \`${id}\`: ${notes.join("; ").replaceAll("\n", " ").slice(0, 500)}`),
@@ -93,19 +104,43 @@ export function markdown(report: Report): string {
       report.traces.map((trace) => `- ${trace}`),
     ),
     ...section(
-      "Not applicable",
-      [...skipped].map(([why, names]) => `- ${why} (${[...new Set(names)].join(", ")})`),
+      "Attempts to reach another machine",
+      report.refused.map((attempt) => `- refused: ${attempt}`),
     ),
-    ...section(
-      "Engines",
-      report.engines.map(
-        ({ id, version, problem }) => `- ${id} ${version ?? ""}${problem === null ? "" : `: ${problem}`}`,
-      ),
-    ),
+    ...section("Not applicable", notApplicable(report)),
     "",
   ].join("\n");
 }
 
+/** Each reason once, with the cases that it concerns. */
+function notApplicable({ results, engines }: Report): readonly string[] {
+  const skipped = new Map<string, string[]>();
+  for (const { verdict, lab, name, notes } of results) {
+    if (verdict !== "skipped") continue;
+    const why = `${lab}: ${notes[0] ?? ""}`;
+    skipped.set(why, [...(skipped.get(why) ?? []), name]);
+  }
+  const options = engines.flatMap(({ id, lacking }) =>
+    Object.entries(lacking).map(([what, why]) => `- ${id}: ${why} (option in force: ${what})`),
+  );
+  return [...[...skipped].map(([why, names]) => `- ${why} (${[...new Set(names)].join(", ")})`), ...options];
+}
+
+export function json(report: Report): string {
+  const results = report.results.map(({ log, ...rest }) =>
+    rest.verdict === "failed" ? { ...rest, log } : rest,
+  );
+  return `${JSON.stringify({ ...report, results }, null, 2)}\n`;
+}
+
 export function closingLine({ counts }: Report): string {
   return `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`;
+}
+
+/** Without what tells one machine from another. */
+export function scrubbed(text: string, names: Readonly<Record<string, string>>): string {
+  return Object.entries(names).reduce((sofar, [name, value]) => {
+    const word = value.replace(/\/$/, "");
+    return word.length < 3 ? sofar : sofar.replaceAll(word, `<${name}>`);
+  }, text);
 }

@@ -1,23 +1,36 @@
 /**
  * `npm run conformance`: installs the pinned engines, runs every case in isolation, prints a table and writes
- * `report.md` and `report.json`. Exit 1 when a case failed or something was left behind.
+ * `report.md` and `report.json`. Exit 1 when a case failed or something was left behind. No case is tried twice.
  */
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { homedir, hostname, tmpdir } from "node:os";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { type CaseInstance, loadCases } from "./case.ts";
 import { installEngines, versionOf } from "./install.ts";
 import { type CaseResult, runCase } from "./interpret.ts";
-import { enterIsolation, isolation, lookAround, makeRoot, traces } from "./isolate.ts";
+import { enterIsolation, isolation, makeRoot } from "./isolate.ts";
 import { type Lab, LABS } from "./labs.ts";
 import { type Bench, commandOf, makeBench, processesOf } from "./place.ts";
-import { closingLine, countResults, markdown, type Report, table } from "./report.ts";
+import { startRefusingProxy } from "./proxy.ts";
+import {
+  closingLine,
+  countResults,
+  json,
+  markdown,
+  type Report,
+  scrubbed,
+  summary,
+  table,
+} from "./report.ts";
+import { lookAround, openNetwork, traces, watchConnections } from "./traces.ts";
 
-const USAGE = `usage: npm run conformance -- [--engine NAME]… [--group NAME]… [--case TEXT]… [--jobs N] [--keep] [--record] [--verbose]
+const USAGE = `usage: npm run conformance -- [--engine NAME]… [--group NAME]… [--case TEXT]… [--jobs N] [--minutes N] [--report DIR] [--keep] [--record] [--verbose]
   --engine   ${LABS.map(({ id }) => id).join(", ")}
   --case     cases whose id (name@engine) holds this text
+  --minutes  cases that have not begun by then fail (22)
+  --report   where report.md and report.json are written; without it, conformance/ if every case was run
   --keep     leave the folders of the cases and say where they are
   --record   renew the fixtures of the engines (src/engines/*.fixtures/lab-*) from what the engines print`;
 
@@ -27,6 +40,8 @@ const { values: flags } = parseArgs({
     group: { type: "string", multiple: true },
     case: { type: "string", multiple: true },
     jobs: { type: "string", default: "2" },
+    minutes: { type: "string", default: "22" },
+    report: { type: "string" },
     record: { type: "boolean", default: false },
     keep: { type: "boolean", default: false },
     verbose: { type: "boolean", default: false },
@@ -34,41 +49,64 @@ const { values: flags } = parseArgs({
   },
 });
 
+const HERE = fileURLToPath(new URL(".", import.meta.url));
 const say = (text: string) => void process.stdout.write(`${text}\n`);
 
 process.exitCode = flags.help ? (say(USAGE), 0) : await main();
 
 async function main(): Promise<number> {
+  // Counts from the first start of this program: the install is part of the time.
+  const deadline = Number(
+    (process.env["CONFORMANCE_DEADLINE"] ??= String(Date.now() + Number(flags.minutes) * 60_000)),
+  );
   installEngines(say);
   const root = process.env["CONFORMANCE_ROOT"] ?? makeRoot(join(tmpdir(), `rc-${process.pid}`));
-  const inside = enterIsolation(root);
-  if (inside !== null) {
-    if (!flags.keep) rmSync(root, { recursive: true, force: true });
-    else say(`the folders are in ${root}`);
-    return inside;
+  try {
+    return enterIsolation(root) ?? conclude(await examine(root, deadline), root);
+  } finally {
+    if (flags.keep) say(`the folders are in ${root}`);
+    else if (process.env["CONFORMANCE_ROOT"] === undefined) rmSync(root, { recursive: true, force: true });
   }
-  const before = lookAround();
+}
+
+async function examine(root: string, deadline: number): Promise<Report> {
+  await using proxy = await startRefusingProxy();
+  const isProxied = isolation().network === "refusing proxy";
+  if (isProxied) process.env["CONFORMANCE_PROXY"] = proxy.url;
+  using watch = watchConnections(root);
+  const before = lookAround(root);
   const began = Date.now();
   const bench = makeBench(root);
-  const engines = LABS.map((lab) => ({ id: lab.id, ...versionOf(lab, root) }));
+  const engines = LABS.map((lab) => ({ id: lab.id, ...versionOf(lab, root), lacking: lab.options.lacking }));
   for (const { id, problem } of engines) if (problem !== null) say(`${id}: ${problem}`);
   const cases = chosen();
   say(`${cases.length} cases; ${isolation().network}; ${isolation().files}`);
-  const results = await runAll(bench, cases, new Map(engines.map(({ id, problem }) => [id, problem])));
-  const left = processesOf(root).map((pid) => `a process was left behind: ${pid} ${commandOf(pid)}`);
-  const report: Report = {
+  const problems = new Map(engines.map(({ id, problem }) => [id, problem]));
+  const results = await runAll(bench, cases, { problems, deadline });
+  const left = processesOf(root).map((pid) => `a process was left behind: ${commandOf(pid)}`);
+  const connected = [...watch.seen].map((remote) => `a connection got out: ${remote}`);
+  const after = lookAround(root);
+  const changes = flags.record ? [] : traces(before, after);
+  return {
     reprise: version(),
     engines: engines.filter(({ id }) => cases.some(({ lab }) => lab === id)),
     isolation: isolation(),
     seconds: Math.round((Date.now() - began) / 1000),
     requests: results.reduce((sum, { requests }) => sum + requests, 0),
-    traces: [...left, ...traces(before, root)],
+    traces: [...left, ...connected, ...changes, ...openNetwork()],
+    refused: isProxied ? tally(proxy.refused) : noRoutes(after.noRoutes - before.noRoutes),
     counts: countResults(results),
     results,
   };
-  if (!flags.keep && process.env["CONFORMANCE_ROOT"] === undefined)
-    rmSync(root, { recursive: true, force: true });
-  return conclude(report);
+}
+
+function tally(hosts: readonly string[]): readonly string[] {
+  const count = (host: string) => hosts.filter((one) => one === host).length;
+  return [...new Set(hosts)].sort().map((host) => `${host} (${count(host)} ×)`);
+}
+
+function noRoutes(count: number): readonly string[] {
+  return count === 0 ? [] : [`for want of a route (${count} ×)`];
 }
 
 function chosen(): readonly CaseInstance[] {
@@ -84,10 +122,16 @@ function chosen(): readonly CaseInstance[] {
   return all;
 }
 
+interface Conditions {
+  /** What stands in the way of an engine; null: nothing. */
+  readonly problems: ReadonlyMap<string, string | null>;
+  readonly deadline: number;
+}
+
 async function runAll(
   bench: Bench,
   cases: readonly CaseInstance[],
-  problems: ReadonlyMap<string, string | null>,
+  conditions: Conditions,
 ): Promise<readonly CaseResult[]> {
   const waiting = [...cases];
   const results: CaseResult[] = [];
@@ -95,7 +139,7 @@ async function runAll(
     for (;;) {
       const one = waiting.shift();
       if (one === undefined) return;
-      const result = await runOne(bench, one, problems.get(one.lab) ?? null);
+      const result = await runOne(bench, one, conditions);
       results.push(result);
       tell(result);
     }
@@ -105,11 +149,17 @@ async function runAll(
   return results.sort((left, right) => (order.get(left.id) ?? 0) - (order.get(right.id) ?? 0));
 }
 
-async function runOne(bench: Bench, one: CaseInstance, problem: string | null): Promise<CaseResult> {
+async function runOne(
+  bench: Bench,
+  one: CaseInstance,
+  { problems, deadline }: Conditions,
+): Promise<CaseResult> {
   const { id, name, group, lab: labId } = one;
-  const nothing = { id, name, group, lab: labId, ms: 0, log: "", requests: 0 };
+  const resumes = { meant: 0, worked: 0 };
+  const nothing = { id, name, group, lab: labId, ms: 0, log: "", requests: 0, resumes };
   if (one.skipped !== null) return { ...nothing, verdict: "skipped", notes: [one.skipped] };
-  // An engine that was not installed proves nothing; that is a failure, not an excuse.
+  // An engine that was not installed proves nothing, nor does a case that was not run; that is no excuse.
+  const problem = problems.get(labId) ?? (Date.now() > deadline ? "no time left" : null);
   if (problem !== null) return { ...nothing, verdict: "failed", notes: [problem] };
   return runCase(bench, one, labNamed(labId), flags);
 }
@@ -127,18 +177,19 @@ function tell({ verdict, id, ms, notes, log }: CaseResult): void {
   if (verdict === "failed" && flags.verbose) say(log);
 }
 
-function conclude(report: Report): number {
+function conclude(report: Report, root: string): number {
   const isWhole = flags.engine === undefined && flags.group === undefined && flags.case === undefined;
-  if (isWhole) {
-    const file = (name: string) => fileURLToPath(new URL(`./${name}`, import.meta.url));
-    writeFileSync(file("report.md"), markdown(report));
-    writeFileSync(file("report.json"), `${JSON.stringify(report, null, 2)}\n`);
+  const folder = flags.report === undefined ? (isWhole ? HERE : null) : resolve(flags.report);
+  if (folder !== null) {
+    const names = { suite: root, repository: join(HERE, ".."), home: homedir(), host: hostname() };
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, "report.md"), scrubbed(markdown(report), names));
+    writeFileSync(join(folder, "report.json"), scrubbed(json(report), names));
   }
   say(`\n${table(report)}\n`);
   for (const trace of report.traces) say(trace);
-  say(
-    `resumes that became a new conversation unnoticed: ${report.counts.newConversations}; messages delivered twice: ${report.counts.duplicates}`,
-  );
+  for (const attempt of report.refused) say(`refused: ${attempt}`);
+  for (const line of summary(report)) say(line);
   say(closingLine(report));
   return report.counts.failed > 0 || report.traces.length > 0 ? 1 : 0;
 }
