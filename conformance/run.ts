@@ -2,7 +2,7 @@
  * `npm run conformance`: installs the pinned engines, runs every case in isolation, prints a table and writes
  * `report.md` and `report.json`. Exit 1 when a case failed or something was left behind. No case is tried twice.
  */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { homedir, hostname, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -64,9 +64,18 @@ async function main(): Promise<number> {
   try {
     return enterIsolation(root) ?? conclude(await examine(root, deadline), root);
   } finally {
-    if (flags.keep) say(`the folders are in ${root}`);
-    else if (process.env["CONFORMANCE_ROOT"] === undefined) rmSync(root, { recursive: true, force: true });
+    if (process.env["CONFORMANCE_ROOT"] === undefined) finish(root);
   }
+}
+
+/** Outside of the isolation, where the folder for the report is the one that was meant. */
+function finish(root: string): void {
+  const isWhole = flags.engine === undefined && flags.group === undefined && flags.case === undefined;
+  const folder = flags.report === undefined ? (isWhole ? HERE : null) : resolve(flags.report);
+  if (folder !== null && existsSync(join(root, "report")))
+    cpSync(join(root, "report"), folder, { recursive: true });
+  if (flags.keep) say(`the folders are in ${root}`);
+  else rmSync(root, { recursive: true, force: true });
 }
 
 async function examine(root: string, deadline: number): Promise<Report> {
@@ -178,14 +187,10 @@ function tell({ verdict, id, ms, notes, log }: CaseResult): void {
 }
 
 function conclude(report: Report, root: string): number {
-  const isWhole = flags.engine === undefined && flags.group === undefined && flags.case === undefined;
-  const folder = flags.report === undefined ? (isWhole ? HERE : null) : resolve(flags.report);
-  if (folder !== null) {
-    const names = { suite: root, repository: join(HERE, ".."), home: homedir(), host: hostname() };
-    mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, "report.md"), scrubbed(markdown(report), names));
-    writeFileSync(join(folder, "report.json"), scrubbed(json(report), names));
-  }
+  const names = { suite: root, repository: join(HERE, ".."), home: homedir(), host: hostname() };
+  mkdirSync(join(root, "report"), { recursive: true });
+  writeFileSync(join(root, "report", "report.md"), scrubbed(markdown(report), names));
+  writeFileSync(join(root, "report", "report.json"), scrubbed(json(report), names));
   say(`\n${table(report)}\n`);
   for (const trace of report.traces) say(trace);
   for (const attempt of report.refused) say(`refused: ${attempt}`);
