@@ -4,7 +4,14 @@
  * Everything that Reprise keeps about runs on disk passes here: checked to be ours, written atomically or
  * appended, redacted where it is not the raw tape. What a run *means* is decided elsewhere.
  */
-export { makeDirectory, readRecord, writeAtomic } from "./files.ts";
+export {
+  checkOwnDirectory,
+  makeDirectory,
+  readRecord,
+  storageFault,
+  writeAtomic,
+  writeFully,
+} from "./files.ts";
 export { fileSize, fileStamp, isDirectory, isEmptyDirectory, resolveDirectory } from "./places.ts";
 export { openState, saveSettings, type StateDir, stateDirectory, sweepTemp } from "./state.ts";
 export {
@@ -23,7 +30,7 @@ export {
   saveRunFile,
   storable,
 } from "./runs.ts";
-export { type LogName, openTape, type Tape } from "./tape.ts";
+export { type LogName, openLog, openTape, type Tape } from "./tape.ts";
 export { checkEscrow, continuesCopy, dropOldEscrow, keepEscrow, keepEscrowText } from "./escrow.ts";
 export { followStream, readStream } from "./logs.ts";
 export { indexIdentity, replaceIndex, stateFacts } from "./upkeep.ts";

@@ -261,7 +261,7 @@ export class Tape implements AsyncDisposable {
 }
 
 /** Opened to append. A line that a crash cut off is ended first, or it would swallow the next one too. */
-function openLog(path: string): number {
+export function openLog(path: string): number {
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_APPEND | constants.O_NOFOLLOW;
   let fd: number | null = null;
   try {

@@ -80,6 +80,28 @@ export const FAULTS = {
     means: "a folder or a project config must be trusted by the user first",
   },
   work_unsaved: { exit: 8, retryable: false, means: "cleaning would destroy uncommitted or unmerged work" },
+  comments_invalid: { exit: 2, retryable: false, means: "a file of review comments cannot be used" },
+  pull_request_unknown: {
+    exit: 3,
+    retryable: false,
+    means: "GitHub has no such pull request, or does not show it to this token",
+  },
+  github_denied: { exit: 8, retryable: false, means: "GitHub asks for a token, or rejects the one it got" },
+  github_limited: {
+    exit: 75,
+    retryable: true,
+    means: "GitHub's rate limit is used up; the message says until when",
+  },
+  github_unreachable: {
+    exit: 75,
+    retryable: true,
+    means: "GitHub cannot be reached, or cannot answer right now",
+  },
+  github_garbled: {
+    exit: 6,
+    retryable: false,
+    means: "what answers is not GitHub's API, or answers more than can be taken",
+  },
   lease_lost: { exit: 4, retryable: false, means: "another process took over this run in the meantime" },
 } as const satisfies Record<string, FaultInfo>;
 

@@ -4,6 +4,10 @@
  */
 import type { Decision, EngineEvent, Question } from "../core/events.ts";
 
+export { toJsonLines } from "./comment-file.ts";
+export { type DeskOptions, findPullRequest, type GitHubOptions, openDesk } from "./desk.ts";
+export { toMarkdown } from "./markdown.ts";
+
 export interface PullRequest {
   /** `github.com`, or the host of a GitHub Enterprise server. */
   readonly host: string;

@@ -1,0 +1,163 @@
+/**
+ * Wires one pull request: its comments, the clone, the sessions there were. What Codex is told and answers is the
+ * turn's, which is passed in.
+ */
+import { join } from "node:path";
+import { checkOwnDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { Deps } from "../run/run.ts";
+import { selectRun } from "../run/select.ts";
+import { readCommentFile } from "./comment-file.ts";
+import { declineSession, findInterruptedSession, type RunNow } from "./discovery.ts";
+import { type Clone, codeAround, findClone, requireClone } from "./folder.ts";
+import { accessTo, namedHosts } from "./github-access.ts";
+import { type GitHub, openGitHub } from "./github.ts";
+import { baseRemote, parsePullRequest } from "./pull-request.ts";
+import type { Comment, Desk, Loaded, PullRequest } from "./reviews.ts";
+import { reviewsDirectory } from "./sidecar.ts";
+
+export interface GitHubOptions {
+  /** `--token`; null: the environment's. */
+  readonly token: string | null;
+  readonly apiUrl: string | null;
+}
+
+export interface DeskOptions extends GitHubOptions {
+  readonly pullRequest: PullRequest;
+  /** A file of comments instead of GitHub's. */
+  readonly commentsFile: string | null;
+  /** Where Codex works; null: nowhere, the comments are only read. */
+  readonly folder: { readonly cwd: string; readonly force: boolean } | null;
+  readonly includeAll: boolean;
+  /** How many comments there are so far, while there are more to come. */
+  readonly progress: (comments: number) => void;
+  readonly begin: Desk["begin"];
+}
+
+const TIMEOUT_MS = 30_000;
+const MAX_REPLY = 64 * 1024 * 1024;
+const TRUSTED = new Set(["OWNER", "MEMBER", "COLLABORATOR"]);
+
+/** Refuses a folder that is no clone of the pull request's repository. */
+export async function openDesk(deps: Deps, options: DeskOptions): Promise<Desk> {
+  const { pullRequest, folder, begin } = options;
+  const clone =
+    folder === null
+      ? null
+      : await requireClone(deps, pullRequest, { ...folder, cwd: resolveDirectory(folder.cwd) });
+  const directory = reviewsDirectory(deps.state);
+  let known: Promise<Loaded> | null = null;
+  return {
+    pullRequest,
+    load(fresh) {
+      if (fresh || known === null) {
+        const asked = load(deps, options, clone);
+        known = asked;
+        // What failed is not known, and is asked for again.
+        asked.catch(() => {
+          if (known === asked) known = null;
+        });
+      }
+      return known;
+    },
+    trusts: (comment: Comment) => options.includeAll || TRUSTED.has(comment.association ?? ""),
+    findInterrupted: () =>
+      findInterruptedSession(directory, pullRequest, {
+        run: (handle) => runNow(deps, handle),
+        warn: (message) => deps.log.warn(message),
+      }),
+    async decline({ sidecar }) {
+      declineSession(sidecar, new Date(deps.clock.now()).toISOString());
+    },
+    begin,
+    codeAround: async (comment, lines) => (clone === null ? null : codeAround(clone, comment, lines)),
+  };
+}
+
+/** What the user typed; nothing typed: the open pull request of the clone's branch. */
+export async function findPullRequest(
+  deps: Deps,
+  text: string | null,
+  options: GitHubOptions & { readonly cwd: string },
+): Promise<PullRequest> {
+  const clone = await findClone(deps, resolveDirectory(options.cwd)).catch((error: unknown) => {
+    // Without git a full name is still a name.
+    if (error instanceof Fault && error.code === "platform_unsupported") return null;
+    throw error;
+  });
+  const remotes = clone?.remotes ?? [];
+  if (text !== null) return parsePullRequest(text, { hosts: namedHosts(options, deps.env), remotes });
+  const base = baseRemote(remotes);
+  if (clone === null || base === null || clone.branch === null) {
+    throw new Fault(
+      "usage",
+      `Which pull request? ${options.cwd} is not a clone with a GitHub remote and a branch that could tell. Name it: reprise review <owner>/<repository>#<number>`,
+      { facts: { cwd: options.cwd } },
+    );
+  }
+  const { host, owner, repository } = base;
+  const github = await connect(deps, { ...options, host });
+  // A fork's branch is a head of the repository it was forked from.
+  const owners = [
+    ...new Set([owner, ...remotes.filter((remote) => remote.host === host).map((one) => one.owner)]),
+  ];
+  for (const headOwner of owners) {
+    const number = await github.ofBranch(base, { owner: headOwner, branch: clone.branch });
+    if (number !== null) return { host, owner, repository, number };
+  }
+  throw new Fault(
+    "pull_request_unknown",
+    `${host}/${owner}/${repository} has no open pull request of branch ${JSON.stringify(clone.branch)}. Name one: reprise review <number>`,
+    { facts: { repository: `${host}/${owner}/${repository}`, branch: clone.branch } },
+  );
+}
+
+async function load(deps: Deps, options: DeskOptions, clone: Clone | null): Promise<Loaded> {
+  const { pullRequest, commentsFile } = options;
+  const folder = clone?.head ?? null;
+  if (commentsFile !== null) {
+    return { ...readCommentFile(commentsFile), title: null, head: { pullRequest: null, folder } };
+  }
+  const access = accessTo(pullRequest.host, options, deps.env);
+  const github = await connect(deps, { ...options, host: pullRequest.host });
+  const [{ comments, warnings }, { title, head }] = await Promise.all([
+    github.comments(pullRequest, options.progress),
+    github.about(pullRequest),
+  ]);
+  return {
+    comments,
+    title,
+    head: { pullRequest: head, folder },
+    warnings: [...access.warnings, ...warnings, ...headWarning(head, folder)],
+  };
+}
+
+function headWarning(pullRequest: string | null, folder: string | null): readonly string[] {
+  if (pullRequest === null || folder === null || pullRequest === folder) return [];
+  return [
+    `The clone is at ${folder.slice(0, 10)}, the pull request at ${pullRequest.slice(0, 10)}: lines may differ.`,
+  ];
+}
+
+function connect(deps: Deps, options: GitHubOptions & { readonly host: string }): Promise<GitHub> {
+  const cacheDirectory = deps.state.writable ? join(reviewsDirectory(deps.state), "cache") : null;
+  if (cacheDirectory !== null && !makeDirectory(cacheDirectory)) checkOwnDirectory(cacheDirectory);
+  return openGitHub({
+    access: accessTo(options.host, options, deps.env),
+    cacheDirectory,
+    timeoutMs: TIMEOUT_MS,
+    maxBytes: MAX_REPLY,
+    now: () => deps.clock.now(),
+  });
+}
+
+/** As `list` decides it: a run whose owner is dead is put right on sight, so one that says `running` is alive (I6). */
+async function runNow(deps: Deps, handle: string): Promise<RunNow | null> {
+  try {
+    const { status, session } = await selectRun(deps, handle);
+    return { status, session: session.value };
+  } catch (error) {
+    if (error instanceof Fault && error.code === "handle_unknown") return null;
+    throw error;
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * Which session of a pull request did not end and can be continued. Reads sidecars, asks what became of their runs,
+ * changes nothing but a session that the user declines. A file that is not a good sidecar is named and passed over.
+ */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { storageFault } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { RunStatus } from "../core/records.ts";
+import { nameStart, openSession, SIDECAR_END, type Sidecar } from "./sidecar.ts";
+import type { InterruptedSession, PullRequest } from "./reviews.ts";
+
+/** What is true of a run now. */
+export interface RunNow {
+  /** `running`: a living process works on it. */
+  readonly status: RunStatus;
+  /** The engine's session id. */
+  readonly session: string | null;
+}
+
+export interface Looking {
+  /** Null: there is no such run. */
+  run(handle: string): Promise<RunNow | null>;
+  warn(message: string): void;
+}
+
+/** The newest one; null: there is none. */
+export async function findInterruptedSession(
+  directory: string,
+  pullRequest: PullRequest,
+  looking: Looking,
+): Promise<InterruptedSession | null> {
+  for (const { path, record } of candidates(directory, pullRequest, looking)) {
+    const run = await looking.run(record.handle);
+    if (run === null) {
+      looking.warn(`${path} is passed over: its run ${record.handle} is gone.`);
+      continue;
+    }
+    // A kill between the two writes leaves the id in the run alone.
+    const threadId = record.thread_id ?? run.session;
+    if (threadId === null || !isOpen(record, run)) continue;
+    return { sidecar: path, handle: record.handle, threadId, startedAt: record.started_at };
+  }
+  return null;
+}
+
+/** It stays in the list of runs; it is not offered again. */
+export function declineSession(path: string, at: string): void {
+  openSession(path).update({ declined_at: at });
+}
+
+/** A session that somebody works on, or that was finished since (`reprise resume`), is not interrupted. */
+function isOpen({ status }: Sidecar, run: RunNow): boolean {
+  if (run.status === "running" || run.status === "completed") return false;
+  // The sidecar of a dead owner says `running`; how the session ended is then what its run says.
+  return status === "interrupted" || run.status === "interrupted" || run.status === "cancelled";
+}
+
+interface Candidate {
+  readonly path: string;
+  readonly record: Sidecar;
+}
+
+/** Newest first. The name tells which files are worth reading; what counts is what they say. */
+function candidates(directory: string, pullRequest: PullRequest, looking: Looking): Candidate[] {
+  const start = nameStart(pullRequest).toLowerCase();
+  const found: Candidate[] = [];
+  for (const name of namesIn(directory)) {
+    if (!name.endsWith(SIDECAR_END) || !name.toLowerCase().startsWith(start)) continue;
+    const path = join(directory, name);
+    try {
+      const { record } = openSession(path);
+      const open = record.status === "running" || record.status === "interrupted";
+      if (open && record.declined_at === null && isOf(record, pullRequest)) found.push({ path, record });
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      looking.warn(error.message);
+    }
+  }
+  return found.toSorted(
+    (one, other) => Date.parse(other.record.started_at) - Date.parse(one.record.started_at),
+  );
+}
+
+function isOf(record: Sidecar, { host, owner, repository, number }: PullRequest): boolean {
+  const same = (one: string, other: string) => one.toLowerCase() === other.toLowerCase();
+  return (
+    record.pr_number === number &&
+    same(record.owner, owner) &&
+    same(record.repository, repository) &&
+    same(record.host, host)
+  );
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory);
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+    throw storageFault(error, "read", directory);
+  }
+}

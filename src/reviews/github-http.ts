@@ -1,0 +1,266 @@
+/**
+ * How GitHub is asked: one place for deadlines, sizes, redirects, what a refusal means, and the replies that are kept
+ * to be asked for again by their ETag. Knows the API's manners and none of its resources.
+ *
+ * The token is in a request's header and nowhere else: no message, no kept reply and no fault holds it.
+ */
+import { createHash } from "node:crypto";
+import { readdirSync, statSync, unlinkSync } from "node:fs";
+import { join } from "node:path";
+import { readRecord, writeAtomic } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { parseJson, stringIn } from "../lib/json.ts";
+import { redactor } from "../lib/secrets.ts";
+import type { Access } from "./github-access.ts";
+
+export interface HttpOptions {
+  readonly access: Access;
+  /** Where replies are kept; null: nowhere. The directory exists and is ours. */
+  readonly cacheDirectory: string | null;
+  /** For one request, until its last byte. */
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+  /** Milliseconds since 1970. */
+  now(): number;
+}
+
+/** The part of `fetch` that octokit uses. */
+export type Fetch = (url: string, init: Init) => Promise<Response>;
+interface Init {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+const MAX_REDIRECTS = 3;
+const MAX_ERROR_BYTES = 64 * 1024;
+const MAX_KEPT_BYTES = 8 * 1024 * 1024;
+const KEEP_MS = 14 * 24 * 3_600_000;
+const YEAR_MS = 366 * 24 * 3_600_000;
+
+/** A reply of 200 to 299 with JSON in it, or a Fault. */
+export function githubFetch(options: HttpOptions): Fetch {
+  if (options.cacheDirectory !== null) dropOldReplies(options.cacheDirectory, options.now());
+  return async (url, init) => {
+    const kept = init.method === "GET" ? readKept(options, url) : null;
+    const ask = kept === null ? init : { ...init, headers: { ...init.headers, "if-none-match": kept.etag } };
+    const reply = await send(options, url, ask);
+    if (reply.status === 304 && kept !== null) return jsonReply(kept.body, kept.link);
+    if (reply.status >= 400) throw refusal(options, reply);
+    if (reply.status >= 300 || parseJson(reply.text) === undefined) {
+      throw garbled(options, `HTTP ${reply.status} and no JSON`);
+    }
+    const link = reply.headers.get("link");
+    const etag = reply.headers.get("etag");
+    if (init.method === "GET" && etag !== null) keep(options, { url, etag, link, body: reply.text });
+    return jsonReply(reply.text, link);
+  };
+}
+
+function jsonReply(body: string, link: string | null): Response {
+  const headers = { "content-type": "application/json; charset=utf-8", ...(link === null ? {} : { link }) };
+  return new Response(body, { status: 200, headers });
+}
+
+interface Reply {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
+/** Follows redirects (a renamed repository) on the API's own origin alone. */
+async function send(options: HttpOptions, url: string, init: Init): Promise<Reply> {
+  const { origin } = new URL(options.access.baseUrl);
+  let at = url;
+  for (let hop = 0; hop <= MAX_REDIRECTS; hop += 1) {
+    if (new URL(at).origin !== origin) {
+      throw garbled(options, `it sends us on to ${new URL(at).host}, where nothing was asked`);
+    }
+    const reply = await sendOnce(options, at, init);
+    const location = reply.headers.get("location");
+    const moved = [301, 302, 307, 308].includes(reply.status) && location !== null;
+    if (!moved || init.method !== "GET") return reply;
+    if (!URL.canParse(location, at)) throw garbled(options, "it sends us on to something that is no URL");
+    at = new URL(location, at).href;
+  }
+  throw garbled(options, `it sends us on more than ${MAX_REDIRECTS} times`);
+}
+
+async function sendOnce(options: HttpOptions, url: string, init: Init): Promise<Reply> {
+  const { host } = new URL(options.access.baseUrl);
+  const deadline = AbortSignal.timeout(options.timeoutMs);
+  try {
+    const response = await fetch(url, { ...init, redirect: "manual", signal: deadline });
+    const limit = response.ok ? options.maxBytes : MAX_ERROR_BYTES;
+    const text = await readText(response, limit);
+    if (text === null && response.ok) {
+      throw garbled(options, `its reply has more than ${Math.floor(limit / 1024 / 1024)} MiB`);
+    }
+    return { status: response.status, headers: response.headers, text: text ?? "" };
+  } catch (error) {
+    if (error instanceof Fault) throw error;
+    const why = deadline.aborted
+      ? `no answer within ${formatDuration(options.timeoutMs)}`
+      : networkError(error);
+    throw new Fault("github_unreachable", `${host} could not be reached: ${why}. Try again later.`, {
+      facts: { host, why },
+    });
+  }
+}
+
+/** Null: there is more than `limit`. */
+async function readText(response: Response, limit: number): Promise<string | null> {
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  for await (const chunk of (response.body ?? []) as AsyncIterable<Uint8Array>) {
+    size += chunk.length;
+    if (size > limit) return null;
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/** The system's short name of what went wrong; a longer message may repeat what was sent. */
+function networkError(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined;
+  const code = stringIn(cause, "code");
+  if (code === undefined) return "the connection failed";
+  return /CERT|SIGNATURE|ISSUER/.test(code)
+    ? `${code} (NODE_EXTRA_CA_CERTS names certificates to trust)`
+    : code;
+}
+
+function refusal(options: HttpOptions, reply: Reply): Fault {
+  const { access } = options;
+  const { host } = new URL(access.baseUrl);
+  const redact = redactor(access.token === null ? [] : [{ name: "token", value: access.token }]);
+  const said = harmlessLine(redact(stringIn(parseJson(reply.text), "message") ?? ""), 200);
+  const quoted = said === "" ? "" : ` It says: ${said}`;
+  const facts = { host, status: reply.status, ...(said === "" ? {} : { said }) };
+  if (isLimit(reply, said)) return limited(options, reply, facts);
+  if (reply.status === 401 || reply.status === 403) {
+    const what =
+      access.tokenFrom === null
+        ? `${host} wants a token. Set GITHUB_TOKEN or give --token.`
+        : reply.status === 401
+          ? `${host} rejected the token from ${access.tokenFrom}: it is wrong, expired or revoked.`
+          : `${host} does not let the token from ${access.tokenFrom} do this.`;
+    return new Fault("github_denied", `${what}${quoted}`, { facts });
+  }
+  if (reply.status === 404 || reply.status === 410) {
+    const seen =
+      access.tokenFrom === null
+        ? "it is private, and no token was given (GITHUB_TOKEN or --token)"
+        : `the token from ${access.tokenFrom} may not see it`;
+    return new Fault("pull_request_unknown", `${host} has no such pull request, or ${seen}.`, { facts });
+  }
+  if (reply.status >= 500) {
+    return new Fault(
+      "github_unreachable",
+      `${host} cannot answer right now (HTTP ${reply.status}). Try again later.`,
+      { facts },
+    );
+  }
+  return new Fault("github_garbled", `${host} refused the request (HTTP ${reply.status}).${quoted}`, {
+    facts,
+  });
+}
+
+function isLimit({ status, headers }: Reply, said: string): boolean {
+  if (status === 429) return true;
+  if (status !== 403) return false;
+  return (
+    headers.get("x-ratelimit-remaining") === "0" ||
+    headers.has("retry-after") ||
+    /rate limit|abuse detection/i.test(said)
+  );
+}
+
+function limited(
+  options: HttpOptions,
+  { headers }: Reply,
+  facts: Readonly<Record<string, string | number>>,
+): Fault {
+  const resets = resetTime(headers, options.now());
+  const when =
+    resets === null
+      ? "It does not say until when."
+      : `It ends at ${new Date(resets).toISOString()}, in ${formatDuration(Math.max(0, resets - options.now()))}.`;
+  const hint =
+    options.access.token === null ? " With a token (GITHUB_TOKEN or --token) the limit is far higher." : "";
+  return new Fault("github_limited", `The rate limit of ${facts["host"]} is used up. ${when}${hint}`, {
+    facts: { ...facts, resetsAt: resets === null ? null : new Date(resets).toISOString() },
+  });
+}
+
+/** `retry-after` counts for secondary limits, `x-ratelimit-reset` for the hourly one. A time beyond a year is none. */
+function resetTime(headers: Headers, now: number): number | null {
+  const after = headers.get("retry-after");
+  const reset = headers.get("x-ratelimit-reset");
+  const at =
+    after !== null
+      ? /^\d{1,10}$/.test(after)
+        ? now + Number(after) * 1000
+        : Date.parse(after)
+      : Number(reset ?? "") * 1000;
+  return Number.isFinite(at) && at > 0 && Math.abs(at - now) < YEAR_MS ? at : null;
+}
+
+function garbled(options: HttpOptions, why: string): Fault {
+  const { host } = new URL(options.access.baseUrl);
+  return new Fault(
+    "github_garbled",
+    `${host} does not answer as GitHub's API does: ${why}. Is the host right? --api-url names the API.`,
+    { facts: { host, why } },
+  );
+}
+
+interface Kept {
+  readonly url: string;
+  readonly etag: string;
+  readonly link: string | null;
+  readonly body: string;
+}
+
+/** It is used only after GitHub, asked with whatever token there is, says that it has not changed. */
+function readKept(options: HttpOptions, url: string): Kept | null {
+  if (options.cacheDirectory === null) return null;
+  try {
+    const record = readRecord(keptPath(options.cacheDirectory, url), MAX_KEPT_BYTES * 2);
+    const [etag, body] = [stringIn(record, "etag"), stringIn(record, "body")];
+    if (stringIn(record, "url") !== url || etag === undefined || body === undefined) return null;
+    if (!/^[\x21-\x7e]{1,256}$/.test(etag) || parseJson(body) === undefined) return null;
+    return { url, etag, link: stringIn(record, "link") ?? null, body };
+  } catch (error) {
+    // Damaged, or not ours: it is asked for anew, and written over where that is possible.
+    if (!(error instanceof Fault)) throw error;
+    return null;
+  }
+}
+
+function keep(options: HttpOptions, kept: Kept): void {
+  if (options.cacheDirectory === null || kept.body.length > MAX_KEPT_BYTES) return;
+  try {
+    writeAtomic(keptPath(options.cacheDirectory, kept.url), JSON.stringify({ v: 1, ...kept }));
+  } catch (error) {
+    // A disk that is full or read-only costs the next request its ETag, nothing more.
+    if (!(error instanceof Fault)) throw error;
+  }
+}
+
+function keptPath(directory: string, url: string): string {
+  return join(directory, `${createHash("sha256").update(url).digest("hex")}.json`);
+}
+
+function dropOldReplies(directory: string, now: number): void {
+  try {
+    for (const name of readdirSync(directory)) {
+      const path = join(directory, name);
+      if (name.endsWith(".json") && now - statSync(path).mtimeMs > KEEP_MS) unlinkSync(path);
+    }
+  } catch {
+    // Another process was faster, or the disk is read-only.
+  }
+}

@@ -1,0 +1,240 @@
+/**
+ * Pull requests as GitHub's API tells them: the comments of its reviews, which of their threads are resolved, title
+ * and head. What does not look as documented is left out and said (I9).
+ */
+import { Fault } from "../core/faults.ts";
+import { arrayIn, fieldIn, isObject, objectIn, stringIn } from "../lib/json.ts";
+import { type Fetch, githubFetch, type HttpOptions } from "./github-http.ts";
+import type { Repository } from "./pull-request.ts";
+import type { Comment, PullRequest } from "./reviews.ts";
+
+export interface GitHub {
+  /** `progress` is told how many there are so far, from the second page on. */
+  comments(pullRequest: PullRequest, progress: (comments: number) => void): Promise<FromGitHub>;
+  about(pullRequest: PullRequest): Promise<{ readonly title: string | null; readonly head: string | null }>;
+  /** The newest open pull request whose head is this branch; null: there is none. */
+  ofBranch(
+    base: Repository,
+    head: { readonly owner: string; readonly branch: string },
+  ): Promise<number | null>;
+}
+
+export interface FromGitHub {
+  readonly comments: readonly Comment[];
+  readonly warnings: readonly string[];
+}
+
+const PAGE = 100;
+const MAX_PAGES = 200;
+
+export async function openGitHub(options: HttpOptions): Promise<GitHub> {
+  const client = await connect(githubFetch(options), options);
+  return {
+    async comments(pullRequest, progress) {
+      const [listed, threads] = await Promise.all([
+        listComments(client, pullRequest, progress),
+        resolvedThreads(client, pullRequest, options),
+      ]);
+      const { resolved } = threads;
+      return {
+        comments: listed.comments.map((comment) => ({
+          ...comment,
+          resolved: resolved.get(comment.id) ?? resolved.get(comment.inReplyTo ?? "") ?? null,
+        })),
+        warnings: [...listed.warnings, ...threads.warnings],
+      };
+    },
+    async about(pullRequest) {
+      const data = await client.get("GET /repos/{owner}/{repo}/pulls/{pull_number}", place(pullRequest));
+      return { title: stringIn(data, "title") ?? null, head: commitIn(objectIn(data, "head"), "sha") };
+    },
+    async ofBranch({ owner, repository }, head) {
+      const found = await client.get("GET /repos/{owner}/{repo}/pulls", {
+        owner,
+        repo: repository,
+        head: `${head.owner}:${head.branch}`,
+        state: "open",
+        per_page: 1,
+      });
+      const number = Array.isArray(found) ? fieldIn(found[0], "number") : undefined;
+      return typeof number === "number" && Number.isInteger(number) ? number : null;
+    },
+  };
+}
+
+type Parameters = Readonly<Record<string, string | number | null>>;
+
+interface Client {
+  get(route: string, parameters: Parameters): Promise<unknown>;
+  pages(route: string, parameters: Parameters): AsyncIterable<unknown>;
+  graphql(query: string, variables: Parameters): Promise<unknown>;
+}
+
+/** Octokit is loaded when GitHub is asked, and not for comments from a file. */
+async function connect(fetch: Fetch, { access }: HttpOptions): Promise<Client> {
+  const [{ Octokit }, { paginateRest }] = await Promise.all([
+    import("@octokit/core"),
+    import("@octokit/plugin-paginate-rest"),
+  ]);
+  const silent = () => {};
+  const octokit = new (Octokit.plugin(paginateRest))({
+    ...(access.token === null ? {} : { auth: access.token }),
+    baseUrl: access.baseUrl,
+    userAgent: "reprise",
+    request: { fetch },
+    log: { debug: silent, info: silent, warn: silent, error: silent },
+  });
+  return {
+    get: (route, parameters) =>
+      orFault(async () => (await octokit.request(route, parameters)).data as unknown),
+    async *pages(route, parameters) {
+      const pages = octokit.paginate.iterator(route, parameters)[Symbol.asyncIterator]();
+      for (;;) {
+        const page = await orFault(() => pages.next());
+        if (page.done === true) return;
+        yield page.value.data;
+      }
+    },
+    graphql: (query, variables) => orFault(() => octokit.graphql<unknown>(query, variables)),
+  };
+}
+
+/** Octokit wraps what its fetch threw. */
+async function orFault<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Error && error.cause instanceof Fault) throw error.cause;
+    if (error instanceof Error && error.name === "GraphqlResponseError") {
+      throw new Fault("github_garbled", "GitHub's GraphQL API answers with errors");
+    }
+    throw error;
+  }
+}
+
+function place({ owner, repository, number }: PullRequest) {
+  return { owner, repo: repository, pull_number: number };
+}
+
+async function listComments(
+  client: Client,
+  pullRequest: PullRequest,
+  progress: (comments: number) => void,
+): Promise<FromGitHub> {
+  const comments = new Map<string, Comment>();
+  const warnings: string[] = [];
+  let strange = 0;
+  let pages = 0;
+  const route = "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments";
+  for await (const page of client.pages(route, { ...place(pullRequest), per_page: PAGE })) {
+    if (!Array.isArray(page)) throw new Fault("github_garbled", "GitHub's list of comments is not a list.");
+    for (const item of page as readonly unknown[]) {
+      const comment = toComment(item);
+      if (comment === null) strange += 1;
+      // A comment that is made meanwhile moves others to the next page, where they come again.
+      else comments.set(comment.id, comment);
+    }
+    pages += 1;
+    if (pages > 1) progress(comments.size);
+    if (pages === MAX_PAGES) {
+      warnings.push(`Only the first ${comments.size} comments were taken.`);
+      break;
+    }
+  }
+  if (strange > 0) warnings.push(`${strange} of GitHub's comments were not understood and are left out.`);
+  return { comments: [...comments.values()], warnings };
+}
+
+/** As documented for "List review comments on a pull request". Null: something else. */
+function toComment(item: unknown): Comment | null {
+  const id = idIn(item, "id");
+  const [filePath, body] = [stringIn(item, "path"), stringIn(item, "body")];
+  const createdAt = stringIn(item, "created_at") ?? "";
+  if (id === null || filePath === undefined || body === undefined) return null;
+  if (Number.isNaN(Date.parse(createdAt))) return null;
+  return {
+    id,
+    // An account that was deleted is shown as ghost.
+    author: stringIn(objectIn(item, "user"), "login") ?? "ghost",
+    association: stringIn(item, "author_association") ?? null,
+    filePath,
+    line: lineIn(item, "line"),
+    originalLine: lineIn(item, "original_line"),
+    body,
+    diffHunk: stringIn(item, "diff_hunk") ?? "",
+    commit: commitIn(item, "commit_id"),
+    inReplyTo: idIn(item, "in_reply_to_id"),
+    createdAt,
+    resolved: null,
+  };
+}
+
+function idIn(value: unknown, key: string): string | null {
+  const id = fieldIn(value, key);
+  return typeof id === "bigint" || (typeof id === "number" && Number.isInteger(id)) ? String(id) : null;
+}
+
+function lineIn(value: unknown, key: string): number | null {
+  const line = fieldIn(value, key);
+  return typeof line === "number" && Number.isInteger(line) && line > 0 ? line : null;
+}
+
+function commitIn(value: unknown, key: string): string | null {
+  const commit = stringIn(value, key);
+  return commit !== undefined && /^[0-9a-f]{40,64}$/.test(commit) ? commit : null;
+}
+
+const THREADS = `query ($owner: String!, $repo: String!, $number: Int!, $after: String) {
+  repository(owner: $owner, name: $repo) {
+    pullRequest(number: $number) {
+      reviewThreads(first: 100, after: $after) {
+        pageInfo { hasNextPage endCursor }
+        nodes { isResolved comments(first: 100) { nodes { databaseId } } }
+      }
+    }
+  }
+}`;
+
+interface Threads {
+  /** By a comment's id. Replies that are not in it have the state of what they reply to. */
+  readonly resolved: ReadonlyMap<string, boolean>;
+  readonly warnings: readonly string[];
+}
+
+/** Only GraphQL tells it, and it needs a token; without it the state is unknown, which stops nothing. */
+async function resolvedThreads(
+  client: Client,
+  pullRequest: PullRequest,
+  options: HttpOptions,
+): Promise<Threads> {
+  const unknown = (why: string) => [`Which comments are resolved is not known: ${why}`];
+  const resolved = new Map<string, boolean>();
+  if (options.access.token === null)
+    return { resolved, warnings: unknown("GitHub tells it only with a token.") };
+  const { owner, repository: repo, number } = pullRequest;
+  let after: string | null = null;
+  try {
+    for (let page = 0; page < MAX_PAGES; page += 1) {
+      const data: unknown = await client.graphql(THREADS, { owner, repo, number, after });
+      const threads = objectIn(objectIn(objectIn(data, "repository"), "pullRequest"), "reviewThreads");
+      if (threads === undefined) return { resolved, warnings: unknown("GitHub's answer has no threads.") };
+      for (const thread of arrayIn(threads, "nodes")) noteThread(thread, resolved);
+      const info = objectIn(threads, "pageInfo");
+      after = stringIn(info, "endCursor") ?? null;
+      if (fieldIn(info, "hasNextPage") !== true || after === null) break;
+    }
+    return { resolved, warnings: [] };
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return { resolved, warnings: unknown(error.message) };
+  }
+}
+
+function noteThread(thread: unknown, resolved: Map<string, boolean>): void {
+  const state = fieldIn(thread, "isResolved");
+  if (typeof state !== "boolean") return;
+  for (const comment of arrayIn(objectIn(thread, "comments"), "nodes")) {
+    const id = isObject(comment) ? idIn(comment, "databaseId") : null;
+    if (id !== null) resolved.set(id, state);
+  }
+}

@@ -1,0 +1,53 @@
+/**
+ * Review comments as Markdown for people. All of it is foreign text, so all of it stands in code: nothing in it is
+ * rendered, fetched or obeyed by a terminal.
+ */
+import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { titleOf } from "./pull-request.ts";
+import type { Comment, Loaded, PullRequest } from "./reviews.ts";
+
+export function toMarkdown(
+  pullRequest: PullRequest,
+  { comments, title }: Pick<Loaded, "comments" | "title">,
+): string {
+  const name = title === null ? "" : `: ${inlineCode(title)}`;
+  const head = `# Review comments of ${titleOf(pullRequest)}${name}\n\n${comments.length} ${comments.length === 1 ? "comment" : "comments"}\n`;
+  return [head, ...comments.map(section)].join("\n");
+}
+
+function section(comment: Comment): string {
+  const line = comment.line ?? comment.originalLine;
+  const state = comment.resolved === null ? "unknown" : comment.resolved ? "resolved" : "unresolved";
+  const facts = [
+    `- Author: ${inlineCode(comment.author)} (${inlineCode(comment.association ?? "unknown")})`,
+    `- Created: ${inlineCode(comment.createdAt)}`,
+    `- State: ${state}`,
+    `- Id: ${inlineCode(comment.id)}`,
+    ...(comment.inReplyTo === null ? [] : [`- In reply to: ${inlineCode(comment.inReplyTo)}`]),
+    ...(comment.commit === null ? [] : [`- Commit: ${inlineCode(comment.commit)}`]),
+  ];
+  const where = `${comment.filePath}${line === null ? "" : `:${line}`}`;
+  const hunk = comment.diffHunk === "" ? "" : `\n${block(comment.diffHunk, "diff")}`;
+  return `## ${inlineCode(where)}\n\n${facts.join("\n")}\n\n${block(comment.body, "text")}${hunk}`;
+}
+
+/** Fenced with more backticks than the text has in a row, so that none of its lines ends it. */
+function block(text: string, language: string): string {
+  const shown = harmless(text.replaceAll(/\r\n?/g, "\n"));
+  const fence = "`".repeat(Math.max(3, longestRun(shown) + 1));
+  return `${fence}${language}\n${shown}${shown.endsWith("\n") ? "" : "\n"}${fence}\n`;
+}
+
+function inlineCode(text: string): string {
+  const shown = harmlessLine(text, 300);
+  if (shown.trim() === "") return "(empty)";
+  const ticks = "`".repeat(longestRun(shown) + 1);
+  const space = ticks.length > 1 ? " " : "";
+  return `${ticks}${space}${shown}${space}${ticks}`;
+}
+
+function longestRun(text: string): number {
+  let longest = 0;
+  for (const [run] of text.matchAll(/`+/g)) longest = Math.max(longest, run.length);
+  return longest;
+}

@@ -1,0 +1,179 @@
+/**
+ * Which pull request the user means, and which repository a git remote is. Pure text: it asks nobody, and what it
+ * returns is safe in a URL, a file name and a subject.
+ */
+import { Fault } from "../core/faults.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import type { PullRequest } from "./reviews.ts";
+
+export interface Repository {
+  readonly host: string;
+  readonly owner: string;
+  readonly repository: string;
+}
+
+export interface Remote extends Repository {
+  /** `origin`, `upstream`, … */
+  readonly name: string;
+}
+
+/** What a text is read with. */
+export interface Around {
+  /** Hosts that the user named, besides github.com: by --api-url or GH_HOST. */
+  readonly hosts: readonly string[];
+  /** Remotes of the clone the user is in; a GitHub Enterprise host among them counts as named. */
+  readonly remotes: readonly Remote[];
+}
+
+export const GITHUB = "github.com";
+
+const OWNER = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/;
+const REPOSITORY = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}$/;
+const HOST = /^(?=.{1,260}$)[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})*(?::\d{1,5})?$/;
+/** GraphQL numbers have 31 bits. */
+const MAX_NUMBER = 2_147_483_647;
+
+export function parsePullRequest(text: string, around: Around): PullRequest {
+  const given = text.trim();
+  if (given.length > 2_000) throw wrong(given);
+  const bare = /^#?(-?\d+)$/.exec(given);
+  if (bare !== null) {
+    const number = numberOf(bare[1], given);
+    return { ...named(baseRemote(around.remotes), given), number };
+  }
+  const parts = short(given) ?? fromUrl(given);
+  if (parts === null) throw wrong(given);
+  const [host, owner, repository, digits] = parts;
+  const found = repositoryOf(host, owner, repository);
+  if (found === null) throw wrong(given);
+  const allowed = [
+    GITHUB,
+    ...around.hosts.map(canonicalHost),
+    ...around.remotes.map((remote) => remote.host),
+  ];
+  if (!allowed.includes(found.host)) throw foreign(found.host);
+  return { ...found, number: numberOf(digits, given) };
+}
+
+/** The repository that pull requests of this clone are made to: forks call it upstream. */
+export function baseRemote(remotes: readonly Remote[]): Remote | null {
+  const byName = (name: string) => remotes.find((remote) => remote.name === name);
+  const first = byName("upstream") ?? byName("origin") ?? remotes[0];
+  return first ?? null;
+}
+
+/** `https://host/owner/repo.git`, `ssh://git@host:22/owner/repo`, `git@host:owner/repo`; null: none of a GitHub server. */
+export function parseRemote(url: string): Repository | null {
+  if (url.length > 2_000) return null;
+  const scp = /^(?:[^@/\s:]{1,200}@)?([A-Za-z0-9.-]{1,253}):(?!\/\/)\/?([^\s]+)$/.exec(url);
+  const [host, path] = scp === null ? urlParts(url) : [scp[1], scp[2]];
+  if (host === undefined || path === undefined) return null;
+  const [owner, repository, ...more] = path.replace(/^\/+/, "").replace(/\/+$/, "").split("/");
+  return more.length > 0 ? null : repositoryOf(host, owner, repository?.replace(/\.git$/, ""));
+}
+
+export function sameRepository(one: Repository, other: Repository): boolean {
+  const key = ({ host, owner, repository }: Repository) => `${host}/${owner}/${repository}`.toLowerCase();
+  return key(one) === key(other);
+}
+
+/** What a run on this pull request is for. */
+export function subjectOf({ owner, repository, number }: PullRequest): string {
+  return `pr:${owner}/${repository}#${number}`;
+}
+
+/** With the host where it is not github.com. */
+export function titleOf(pullRequest: PullRequest): string {
+  const { host, owner, repository, number } = pullRequest;
+  return `${host === GITHUB ? "" : `${host}/`}${owner}/${repository}#${number}`;
+}
+
+/** Names under which github.com is also reached. */
+export function canonicalHost(host: string): string {
+  const lower = host.toLowerCase();
+  return ["www.github.com", "ssh.github.com", "api.github.com"].includes(lower) ? GITHUB : lower;
+}
+
+type Parts = readonly [
+  host: string,
+  owner: string | undefined,
+  repository: string | undefined,
+  number: string | undefined,
+];
+
+/** `owner/repo#42`, `host/owner/repo#42` */
+function short(text: string): Parts | null {
+  const found = /^(?:([A-Za-z0-9.:-]{1,260})\/)?([^/\s#]{1,200})\/([^/\s#]{1,200})#(-?\d{1,20})$/.exec(text);
+  return found === null ? null : [found[1] ?? GITHUB, found[2], found[3], found[4]];
+}
+
+/** `https://host/owner/repo/pull/42`, whatever page of it; also without the scheme. */
+function fromUrl(text: string): Parts | null {
+  const [host, path = ""] = urlParts(/^https?:\/\//i.test(text) ? text : `https://${text}`);
+  const found = /^\/([^/]{1,200})\/([^/]{1,200})\/pull\/(-?\d{1,20})(?:\/|$)/.exec(path);
+  return host === undefined || found === null ? null : [host, found[1], found[2], found[3]];
+}
+
+/** User, password, query and fragment are dropped. */
+function urlParts(text: string): readonly [host: string, path: string] | readonly [] {
+  if (!URL.canParse(text)) return [];
+  const { protocol, hostname, host, pathname } = new URL(text);
+  // A `..` in what was typed is gone after parsing, and would name another repository than was read.
+  if (/(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i.test(text.replace(/[?#].*$/s, "").replace(/^[^:]*:\/\//, "")))
+    return [];
+  if (protocol === "http:" || protocol === "https:") return [host, pathname];
+  return ["ssh:", "git:", "git+ssh:"].includes(protocol) ? [hostname, pathname] : [];
+}
+
+function repositoryOf(
+  host: string,
+  owner: string | undefined,
+  repository: string | undefined,
+): Repository | null {
+  const canonical = canonicalHost(host);
+  if (owner === undefined || repository === undefined) return null;
+  if (!HOST.test(canonical) || !OWNER.test(owner) || !REPOSITORY.test(repository)) return null;
+  return { host: canonical, owner, repository };
+}
+
+function numberOf(digits: string | undefined, given: string): number {
+  const number = Number(digits);
+  if (Number.isInteger(number) && number >= 1 && number <= MAX_NUMBER) return number;
+  throw new Fault(
+    "usage",
+    `${shown(given)} names no pull request: its number must be between 1 and ${MAX_NUMBER}. ${EXAMPLES}`,
+    { facts: { given: shown(given) } },
+  );
+}
+
+function named(remote: Remote | null, given: string): Repository {
+  if (remote !== null) return { host: remote.host, owner: remote.owner, repository: remote.repository };
+  throw new Fault(
+    "usage",
+    `${shown(given)} is a number only, and this directory is no clone with a GitHub remote. ${EXAMPLES}`,
+    { facts: { given: shown(given) } },
+  );
+}
+
+const EXAMPLES =
+  "Type https://github.com/<owner>/<repository>/pull/<number>, <owner>/<repository>#<number>, or, inside a clone, the number.";
+
+function wrong(given: string): Fault {
+  return new Fault("usage", `${shown(given)} is not a pull request. ${EXAMPLES}`, {
+    facts: { given: shown(given) },
+  });
+}
+
+function foreign(host: string): Fault {
+  return new Fault(
+    "usage",
+    `${host} is not a GitHub server that Reprise knows of. ` +
+      `If it is GitHub Enterprise, set GH_HOST=${host}, or name its API with --api-url https://${host}/api/v3.`,
+    { facts: { host } },
+  );
+}
+
+/** A password in a URL is not repeated. */
+function shown(given: string): string {
+  return JSON.stringify(harmlessLine(given.replace(/\/\/[^/@\s]*@/, "//"), 120));
+}

@@ -1,0 +1,167 @@
+/**
+ * The record of one review session: `<name>.session.json` beside its transcript `<name>.jsonl`. Its names are public.
+ *
+ * It says what became of the session; the run (`handle`) says what became of each attempt. Written as a whole, so it
+ * is never torn; a thread id that is known is never lost again (I3).
+ */
+import { existsSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
+import { z } from "zod";
+import { checkOwnDirectory, makeDirectory, readRecord, type StateDir, writeAtomic } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { redactor } from "../lib/secrets.ts";
+import { createTranscript } from "./transcript.ts";
+import type { PullRequest } from "./reviews.ts";
+
+const time = z.iso.datetime();
+
+const approval = z.looseObject({
+  /** Equal for identical requests. */
+  key: z.string().min(1),
+  about: z.enum(["command", "files"]),
+  /** The beginning of what was approved, for people. */
+  what: z.string(),
+  at: time,
+});
+export type KeptApproval = z.infer<typeof approval>;
+
+/** Fields that a later version added are kept. */
+const Sidecar = z.looseObject({
+  status: z.enum(["running", "completed", "interrupted", "failed", "cancelled"]),
+  /** A file name in the sidecar's own directory. */
+  transcript_path: z.string().min(1),
+  /** Null until Codex names it; the run may know it earlier. */
+  thread_id: z.string().min(1).max(200).nullable(),
+  host: z.string().default("github.com"),
+  owner: z.string(),
+  repository: z.string(),
+  pr_number: z.int().min(1),
+  started_at: time,
+  finished_at: time.nullable(),
+  /** Of the run that the session is. */
+  handle: z.string().regex(/^[0-9a-f]{8}$/),
+  /** What the user approved for the session. */
+  approvals: z.array(approval).default([]),
+  /** Marks of the comments that Codex was given (`markOf`). */
+  sent_comments: z.array(z.string()).default([]),
+  /** When the user did not want to go on with it. */
+  declined_at: time.nullable().default(null),
+});
+export type Sidecar = z.infer<typeof Sidecar>;
+
+export const SIDECAR_END = ".session.json";
+const MAX_APPROVALS = 1_000;
+const MAX_SENT = 10_000;
+const MAX_WHAT = 300;
+const redact = redactor([]);
+
+/** Where transcripts and sidecars are; made on first use. */
+export function reviewsDirectory(state: StateDir): string {
+  const directory = join(state.root, "reviews");
+  if (!makeDirectory(directory)) checkOwnDirectory(directory);
+  return directory;
+}
+
+export interface NewSession {
+  readonly pullRequest: PullRequest;
+  readonly handle: string;
+  /** Milliseconds since 1970. */
+  readonly now: number;
+}
+
+/** A transcript, empty, and the sidecar that says `running`. Two that start in the same second get two names. */
+export function createSession(directory: string, { pullRequest, handle, now }: NewSession): SessionFile {
+  const startedAt = new Date(now).toISOString();
+  const { host, owner, repository, number } = pullRequest;
+  const name = `${nameStart(pullRequest)}${startedAt.replace(/\.\d+/, "").replaceAll(/[-:]/g, "")}`;
+  for (let twin = 1; twin < 1_000; twin += 1) {
+    const stem = join(directory, twin === 1 ? name : `${name}-${twin}`);
+    if (existsSync(`${stem}${SIDECAR_END}`) || !createTranscript(`${stem}.jsonl`)) continue;
+    const session = new SessionFile(`${stem}${SIDECAR_END}`, {
+      status: "running",
+      transcript_path: `${basename(stem)}.jsonl`,
+      thread_id: null,
+      host,
+      owner,
+      repository,
+      pr_number: number,
+      started_at: startedAt,
+      finished_at: null,
+      handle,
+      approvals: [],
+      sent_comments: [],
+      declined_at: null,
+    });
+    session.update({});
+    return session;
+  }
+  throw new Fault(
+    "storage_failed",
+    `Too many sessions were started in one second: ${join(directory, name)}.`,
+  );
+}
+
+/** What the names of all sessions of a pull request begin with. */
+export function nameStart({ owner, repository, number }: Omit<PullRequest, "host">): string {
+  const safe = (text: string) => text.replaceAll(/[^A-Za-z0-9._-]/g, "_").slice(0, 100);
+  return `${safe(owner).replace(/^\./, "_")}-${safe(repository)}-pr-${number}-`;
+}
+
+/** Refuses, with the fault `record_damaged` or `denied`, what is no sidecar of ours. */
+export function openSession(path: string): SessionFile {
+  const record = readRecord(path);
+  const parsed = Sidecar.safeParse(record);
+  if (!parsed.success) {
+    const field = parsed.error.issues[0]?.path.join(".") ?? "";
+    throw damaged(path, record === null ? "it is gone" : `its ${field || "content"} is not as it should be`);
+  }
+  const own = basename(path).replace(/\.session\.json$/, ".jsonl");
+  if (resolve(dirname(path), parsed.data.transcript_path) !== resolve(dirname(path), own)) {
+    throw damaged(path, "its transcript_path names another file than the one beside it");
+  }
+  return new SessionFile(path, parsed.data);
+}
+
+function damaged(path: string, why: string): Fault {
+  return new Fault("record_damaged", `${path} cannot be used: ${why}. The file was left as it is.`, {
+    facts: { path, why },
+  });
+}
+
+export class SessionFile {
+  readonly path: string;
+  #record: Sidecar;
+
+  constructor(path: string, record: Sidecar) {
+    this.path = path;
+    this.#record = record;
+  }
+
+  get record(): Sidecar {
+    return this.#record;
+  }
+
+  get transcript(): string {
+    return this.path.replace(/\.session\.json$/, ".jsonl");
+  }
+
+  /** On disk when it returns. A thread id is never replaced by null. */
+  update(change: Partial<Sidecar>): void {
+    const next: Sidecar = { ...this.#record, ...change };
+    const record: Sidecar = { ...next, thread_id: next.thread_id ?? this.#record.thread_id };
+    writeAtomic(this.path, `${JSON.stringify(record, null, 2)}\n`);
+    this.#record = record;
+  }
+
+  /** Remembers what the user approved for the session; the same thing once. */
+  keepApproval(approved: KeptApproval): void {
+    const others = this.#record.approvals.filter(({ key }) => key !== approved.key);
+    const kept = { ...approved, what: redact(approved.what).slice(0, MAX_WHAT) };
+    this.update({ approvals: [...others, kept].slice(-MAX_APPROVALS) });
+  }
+
+  noteSent(marks: readonly string[]): void {
+    const all = new Set([...this.#record.sent_comments, ...marks]);
+    this.update({ sent_comments: [...all].slice(-MAX_SENT) });
+  }
+}

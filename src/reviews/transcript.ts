@@ -1,0 +1,129 @@
+/**
+ * The transcript of one review session: every line that went to Codex and came from it, as JSON lines, across all
+ * attempts. Only ever appended to; a line that a crash cut off is ended before the next one is written.
+ *
+ * A line is `{"t", "dir": "in" | "out", "message"}` for JSON, with `"text"` in place of `"message"` for anything else,
+ * or `{"t", "type", …}` for what Reprise itself has to say. Exact, and therefore sensitive, like the tape.
+ */
+import { closeSync, constants, existsSync, fdatasyncSync, openSync } from "node:fs";
+import { openLog, storageFault, writeFully } from "../audit/audit.ts";
+import type { Clock } from "../core/deps.ts";
+import type { Decision } from "../core/events.ts";
+import { parseObject } from "../lib/json.ts";
+
+/** What stands between two attempts in one transcript. */
+export const RESUMED = "--- session resumed ---";
+const MAX_LINE = 16 * 1024 * 1024;
+
+export type Remark =
+  | {
+      readonly type: "session_resumed";
+      readonly text: typeof RESUMED;
+      readonly thread_id: string;
+      readonly handle: string;
+    }
+  | {
+      readonly type: "approval";
+      readonly id: string;
+      readonly key: string;
+      readonly about: string;
+      readonly what: string;
+      readonly decision: Decision;
+      /** `kept`: answered from what was approved earlier in the session; `policy`: by --approve, without asking. */
+      readonly by: "user" | "kept" | "policy";
+    }
+  | { readonly type: "note"; readonly text: string };
+
+/** False: there is one already. */
+export function createTranscript(path: string): boolean {
+  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+  try {
+    closeSync(openSync(path, flags, 0o600));
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "EEXIST") return false;
+    throw storageFault(error, "create", path);
+  }
+}
+
+/** One that is gone is begun anew, and says so. */
+export function openTranscript(path: string, clock: Clock): Transcript {
+  const missing = !existsSync(path);
+  const transcript = new Transcript(path, openLog(path), clock);
+  if (missing) transcript.remark({ type: "note", text: "the transcript of what came before was missing" });
+  return transcript;
+}
+
+export class Transcript implements Disposable {
+  readonly #path: string;
+  readonly #fd: number;
+  readonly #clock: Clock;
+  /** The disk took a part of the last line. */
+  #torn = false;
+  #open = true;
+
+  constructor(path: string, fd: number, clock: Clock) {
+    this.#path = path;
+    this.#fd = fd;
+    this.#clock = clock;
+  }
+
+  /** A line as it went `out` to Codex or came `in` from it. Survives the death of this process when it returns. */
+  line(dir: "in" | "out", line: string): void {
+    const start = `{"t":${this.#now()},"dir":"${dir}"`;
+    const text = line.trim();
+    if (text.length > MAX_LINE) {
+      this.#write(
+        `${start},"text":${JSON.stringify(text.slice(0, MAX_LINE))},"cut":${text.length - MAX_LINE}}`,
+      );
+    } else if (parseObject(text) !== undefined && !/[\r\n]/.test(text)) {
+      this.#write(`${start},"message":${text}}`);
+    } else this.#write(`${start},"text":${JSON.stringify(line)}}`);
+  }
+
+  /** On disk when it returns. */
+  remark(remark: Remark): void {
+    this.#write(`{"t":${this.#now()},${JSON.stringify(remark).slice(1)}`);
+    this.#sync();
+  }
+
+  close(): void {
+    if (!this.#open) return;
+    this.#open = false;
+    try {
+      this.#sync();
+    } finally {
+      closeSync(this.#fd);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  #write(line: string): void {
+    const data = Buffer.from(`${this.#torn ? "\n" : ""}${line}\n`);
+    let written = 0;
+    try {
+      writeFully(this.#fd, data, (bytes) => {
+        written += bytes;
+      });
+      this.#torn = false;
+    } catch (error) {
+      this.#torn ||= written > 0;
+      throw storageFault(error, "write", this.#path);
+    }
+  }
+
+  #sync(): void {
+    try {
+      fdatasyncSync(this.#fd);
+    } catch (error) {
+      throw storageFault(error, "write", this.#path);
+    }
+  }
+
+  #now(): string {
+    return JSON.stringify(new Date(this.#clock.now()).toISOString());
+  }
+}
