@@ -1,5 +1,12 @@
 /** The terminal UI of a review. The door of this folder; loaded only when a UI is opened. */
+import { Fault } from "../core/faults.ts";
 import type { Desk } from "../reviews/reviews.ts";
+import { Doer } from "./effects.ts";
+import { meaningOf, type Key } from "./keys.ts";
+import { reduce } from "./reduce.ts";
+import { firstState, type Effect, type Message, type State } from "./state.ts";
+import { sizeOf, Terminal } from "./terminal.ts";
+import { framesOf, type Frames } from "./view.tsx";
 
 export interface UiOptions {
   readonly desk: Desk;
@@ -10,5 +17,143 @@ export interface UiOptions {
   readonly now: () => number;
 }
 
-/** Resolves with the exit code when the user leaves. */
-export type OpenReview = (options: UiOptions) => Promise<number>;
+/**
+ * Resolves with the exit code when the user leaves, or 128 and the number of the signal that ended it. A turn that did
+ * not stop in time may still be at work then: the caller ends the process.
+ */
+export async function openReview(options: UiOptions): Promise<number> {
+  if (!options.input.isTTY || !options.output.isTTY) {
+    throw new Fault("platform_unsupported", "The review UI needs a terminal for both input and output.");
+  }
+  return new Promise((resolve, reject) => new Ui(options, resolve, reject));
+}
+
+/** What comes from outside is drawn at most so often; keys are drawn at once. */
+const FRAME_MS = 33;
+const TICK_MS = 1_000;
+const STOP_MS = 5_000;
+const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const;
+
+/** State, screen and desk of one UI, until it is closed. */
+class Ui {
+  readonly #options: UiOptions;
+  readonly #resolve: (code: number) => void;
+  readonly #reject: (error: unknown) => void;
+  readonly #frames: Frames;
+  readonly #terminal: Terminal;
+  readonly #doer: Doer;
+  readonly #clock: NodeJS.Timeout;
+  readonly #signals: readonly (readonly [signal: string, listener: () => void])[];
+  #state: State;
+  #open = true;
+  #lastFrame = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(options: UiOptions, resolve: (code: number) => void, reject: (error: unknown) => void) {
+    const { desk, output, colours, now } = options;
+    this.#options = options;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#state = firstState(desk.pullRequest, sizeOf(output), now());
+    this.#doer = new Doer(desk, (message) => this.#guard(() => this.#post(message)));
+    this.#signals = Object.entries(SIGNALS).map(([signal, code]) => [signal, () => this.#terminated(code)]);
+    for (const [signal, listener] of this.#signals) process.on(signal, listener);
+    this.#terminal = new Terminal({
+      ...options,
+      onKeys: (keys) => this.#guard(() => this.#pressed(keys)),
+      onResize: (size) =>
+        this.#guard(() => {
+          this.#post({ type: "resized", size });
+          this.#draw();
+        }),
+      onGone: () => this.#terminated(SIGNALS.SIGHUP),
+    });
+    this.#frames = framesOf(colours, {
+      onFrame: (frame) => this.#terminal.paint(frame),
+      onError: (error) => this.#fail(error),
+    });
+    this.#clock = setInterval(() => this.#guard(() => this.#post({ type: "tick", now: now() })), TICK_MS);
+    this.#doer.perform({ do: "load", ticket: this.#state.ticket, fresh: false });
+    this.#guard(() => this.#draw());
+  }
+
+  #pressed(keys: readonly Key[]): void {
+    this.#post({ type: "tick", now: this.#options.now() });
+    for (const key of keys) {
+      const meaning = meaningOf(this.#state, key);
+      if (meaning !== null) this.#post({ type: "pressed", key: meaning });
+    }
+    this.#draw();
+  }
+
+  #post(message: Message): void {
+    if (!this.#open) return;
+    const { state, effects } = reduce(this.#state, message);
+    this.#state = state;
+    for (const effect of effects) this.#perform(effect);
+    if (this.#open) {
+      const wait = Math.max(0, this.#lastFrame + FRAME_MS - performance.now());
+      this.#timer ??= setTimeout(() => this.#guard(() => this.#draw()), wait);
+    }
+  }
+
+  #perform(effect: Effect): void {
+    switch (effect.do) {
+      case "quit":
+        this.#close(effect.waitMs, () => this.#resolve(effect.code));
+        return;
+      case "suspend":
+        return this.#terminal.suspend();
+      case "redraw":
+        return this.#terminal.forget();
+      case "load":
+      case "findInterrupted":
+      case "decline":
+      case "begin":
+      case "answer":
+      case "interrupt":
+      case "discard":
+      case "codeAround":
+        this.#doer.perform(effect);
+    }
+  }
+
+  #draw(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (!this.#open) return;
+    this.#lastFrame = performance.now();
+    this.#frames.draw(this.#state);
+  }
+
+  #terminated(code: number): void {
+    this.#guard(() => this.#post({ type: "terminated", code }));
+  }
+
+  /** A bug gives the terminal back before it is told. */
+  #guard(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.#doer.perform({ do: "interrupt" });
+    this.#close(STOP_MS, () => this.#reject(error));
+  }
+
+  #close(waitMs: number, then: () => void): void {
+    if (!this.#open) return;
+    this.#open = false;
+    clearTimeout(this.#timer);
+    clearInterval(this.#clock);
+    this.#terminal[Symbol.dispose]();
+    this.#frames[Symbol.dispose]();
+    void this.#doer.turnEnded(waitMs).then(() => {
+      for (const [signal, listener] of this.#signals) process.off(signal, listener);
+      then();
+    });
+  }
+}

@@ -1,0 +1,111 @@
+/** Does what the reducer decided, against the desk, and reports how it went. Knows no screen. */
+import type { Desk, Turn, TurnResult, TurnUpdate } from "../reviews/reviews.ts";
+import { CODE_AROUND } from "./panes.ts";
+import type { DeskEffect, Message } from "./state.ts";
+
+/** Streamed words are handed on together, thirty times a second. */
+const BATCH_MS = 33;
+
+export class Doer {
+  readonly #desk: Desk;
+  readonly #post: (message: Message) => void;
+  #turn: Turn | null = null;
+
+  constructor(desk: Desk, post: (message: Message) => void) {
+    this.#desk = desk;
+    this.#post = post;
+  }
+
+  perform(effect: DeskEffect): void {
+    switch (effect.do) {
+      case "load":
+        return this.#load(effect.ticket, effect.fresh);
+      case "findInterrupted": {
+        const { ticket } = effect;
+        this.#desk.findInterrupted().then(
+          (session) => this.#post({ type: "found", ticket, session }),
+          (error: unknown) => this.#post({ type: "find_failed", ticket, reason: reasonOf(error) }),
+        );
+        return;
+      }
+      case "decline":
+        this.#desk.decline(effect.session).catch((error: unknown) => this.#trouble(error));
+        return;
+      case "begin":
+        try {
+          this.#begin(effect);
+        } catch (error) {
+          this.#post({ type: "ended", ticket: effect.ticket, result: failed(error) });
+        }
+        return;
+      case "answer":
+        return this.#turn?.answer(effect.id, effect.decision);
+      case "interrupt":
+        return this.#turn?.interrupt();
+      case "discard":
+        return this.#turn?.discard();
+      case "codeAround": {
+        const { comment } = effect;
+        this.#desk.codeAround(comment, CODE_AROUND).then(
+          (lines) => this.#post({ type: "code_found", comment, lines }),
+          (error: unknown) => {
+            this.#post({ type: "code_found", comment, lines: null });
+            this.#trouble(error);
+          },
+        );
+      }
+    }
+  }
+
+  /** Settles when no turn is at work, or after so long. */
+  async turnEnded(waitMs: number): Promise<void> {
+    if (this.#turn === null || waitMs === 0) return;
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<void>((resolve) => void (timer = setTimeout(resolve, waitMs)));
+    await Promise.race([this.#turn.done.catch(() => {}), late]);
+    clearTimeout(timer);
+  }
+
+  #load(ticket: number, fresh: boolean): void {
+    this.#desk.load(fresh).then(
+      (loaded) => {
+        const trusted = new Set(loaded.comments.filter((comment) => this.#desk.trusts(comment)));
+        this.#post({ type: "loaded", ticket, loaded, trusted });
+      },
+      (error: unknown) => this.#post({ type: "load_failed", ticket, reason: reasonOf(error) }),
+    );
+  }
+
+  #begin({ ticket, order }: Extract<DeskEffect, { do: "begin" }>): void {
+    const batch: TurnUpdate[] = [];
+    let timer: NodeJS.Timeout | undefined;
+    const flush = () => {
+      clearTimeout(timer);
+      timer = undefined;
+      if (batch.length > 0) this.#post({ type: "updates", ticket, updates: batch.splice(0) });
+    };
+    const turn = this.#desk.begin(order, (update) => {
+      batch.push(update);
+      timer ??= setTimeout(flush, BATCH_MS);
+    });
+    this.#turn = turn;
+    const end = (result: TurnResult) => {
+      if (this.#turn === turn) this.#turn = null;
+      flush();
+      this.#post({ type: "ended", ticket, result });
+    };
+    turn.done.then(end, (error: unknown) => end(failed(error)));
+  }
+
+  #trouble(error: unknown): void {
+    this.#post({ type: "trouble", reason: reasonOf(error) });
+  }
+}
+
+function failed(error: unknown): TurnResult {
+  return { status: "failed", reason: reasonOf(error), handle: "", exitCode: 70, refused: null };
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

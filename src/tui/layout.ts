@@ -1,0 +1,61 @@
+/** Which part of the screen is how big. Pure. */
+import { questionLines } from "./panes.ts";
+import { openQuestion, type State } from "./state.ts";
+import { statusOf } from "./status.ts";
+import { wrap } from "./text.ts";
+
+const SMALLEST = { columns: 40, rows: 10 };
+/** From this width on, list and pane stand side by side. */
+const WIDE = 120;
+/** A body lower than this shows the list or the pane, not both. */
+const LEAST_SPLIT = 9;
+const MAX_STATUS = 3;
+
+export interface Layout {
+  readonly tiny: boolean;
+  readonly wide: boolean;
+  readonly header: number;
+  /** Everything between header and question or status bar. */
+  readonly body: number;
+  /** A height of 0: not shown. The pane's title takes one more row. */
+  readonly list: { readonly columns: number; readonly rows: number };
+  readonly pane: { readonly columns: number; readonly rows: number };
+  /** Rows of the open question, its title not counted; 0: none is open. */
+  readonly question: number;
+  readonly status: readonly string[];
+}
+
+export function layoutOf(state: State): Layout {
+  const { columns, rows } = state.size;
+  const header = rows < 14 ? 1 : 2;
+  const status = wrap(statusOf(state).text, columns).slice(0, MAX_STATUS);
+  const free = Math.max(0, rows - header - status.length);
+  const asked = openQuestion(state) === null ? 0 : questionLines(state, columns).length;
+  const question = Math.min(asked, Math.max(3, Math.floor(free / 2) - 1));
+  const body = Math.max(0, free - (question === 0 ? 0 : question + 1));
+  const common = {
+    tiny: columns < SMALLEST.columns || rows < SMALLEST.rows,
+    header,
+    body,
+    question,
+    status,
+  };
+  if (columns >= WIDE) {
+    const left = Math.floor(columns * 0.45);
+    return {
+      ...common,
+      wide: true,
+      list: { columns: left, rows: body },
+      pane: { columns: columns - left - 3, rows: body - 1 },
+    };
+  }
+  const inList = state.focus === "list";
+  const both = inList && body >= LEAST_SPLIT;
+  const above = both ? Math.max(3, Math.floor(body * 0.45)) : inList ? body : 0;
+  return {
+    ...common,
+    wide: false,
+    list: { columns, rows: above },
+    pane: { columns, rows: Math.max(0, body - above - 1) },
+  };
+}

@@ -1,0 +1,198 @@
+/** What the panes, the question and the overlays show, as lines. Pure; wrapped text is kept for the next frame. */
+import type { Decision, Question } from "../core/events.ts";
+import { widthOf } from "../lib/width.ts";
+import type { Comment } from "../reviews/reviews.ts";
+import { ageOf, nameOf, stateWord } from "./list.ts";
+import type { Entry, Log } from "./log.ts";
+import { commentAtCursor, openQuestion, type State } from "./state.ts";
+import { sameFilter } from "./threads.ts";
+import { fit, lineOf, linesOf, styled, type Line, type Style } from "./text.ts";
+
+/** Lines before and after the commented one. */
+export const CODE_AROUND = 20;
+
+const HELP: readonly (readonly [keys: string, meaning: string])[] = [
+  ["j k ↓ ↑", "next, previous comment; scrolls a pane that was entered"],
+  ["PgDn PgUp", "a screen on, back"],
+  ["g G", "first, last"],
+  ["space", "select the comment for Codex; u unselects all"],
+  ["f", "filter: all, unresolved (unknown too), one file, one author"],
+  ["enter", "read the comment; Esc goes back"],
+  ["c", "the code around the comment, as the folder has it"],
+  ["tab", "comment, code, Codex"],
+  ["x", "let Codex work on the selection, else on the trusted comments shown"],
+  ["i", "interrupt Codex; the session is offered again"],
+  ["y a n c", "Codex asks: once, for this session, decline, cancel the turn"],
+  ["r", "ask for the comments again"],
+  ["ctrl-l", "draw the screen again"],
+  ["q", "quit"],
+];
+
+export function helpLines(columns: number): Line[] {
+  return HELP.flatMap(([keys, meaning]) =>
+    linesOf(meaning, columns - 14).map((text, at): Line => [
+      { text: fit(at === 0 ? keys : "", 12), style: "accent" },
+      { text },
+    ]),
+  );
+}
+
+export function filterLines(state: State, columns: number, rows: number): Line[] {
+  if (state.overlay?.kind !== "filters") return [];
+  const { choices, cursor, top } = state.overlay;
+  return choices.slice(top, top + rows).map(({ filter, count }, at): Line => {
+    const isCursor = top + at === cursor;
+    const current = sameFilter(filter, state.filter) ? "*" : " ";
+    const end = ` (${count})`;
+    const text = `${isCursor ? ">" : " "} ${current} ${lineOf(nameOf(filter), columns - 5 - end.length)}${end}`;
+    return [isCursor ? { text: fit(text, columns), style: "bar" } : { text }];
+  });
+}
+
+/** All lines of the pane that is shown. */
+export function paneLines(state: State, columns: number): readonly Line[] {
+  if (state.pane === "codex") return logLines(state.log, columns);
+  const comment = commentAtCursor(state);
+  if (comment === null) return [];
+  return state.pane === "comment"
+    ? commentLines(comment, state.now, columns)
+    : codeLines(state, comment, columns);
+}
+
+const commentTexts = new WeakMap<Comment, { readonly columns: number; readonly lines: readonly Line[] }>();
+
+function commentLines(comment: Comment, now: number, columns: number): readonly Line[] {
+  let text = commentTexts.get(comment);
+  if (text?.columns !== columns) {
+    const body = comment.body.trim() === "" ? "(no text)" : comment.body.trimEnd();
+    const hunk = comment.diffHunk === "" ? [] : [[], ...diffLines(comment.diffHunk, columns)];
+    text = { columns, lines: [[], ...styled(linesOf(body, columns)), ...hunk] };
+    commentTexts.set(comment, text);
+  }
+  const line = comment.line ?? comment.originalLine;
+  const outdated = comment.line === null && comment.originalLine !== null ? " (outdated)" : "";
+  const place = `${comment.filePath}${line === null ? "" : `:${line}`}${outdated} · ${stateWord(comment)}`;
+  const association = comment.association?.toLowerCase().replaceAll("_", " ") ?? "association unknown";
+  const commit = comment.commit === null ? "" : ` · ${comment.commit.slice(0, 7)}`;
+  const who = `${comment.author} (${association}) · ${ageOf(comment, now)} · ${comment.createdAt}${commit}`;
+  return [
+    ...styled([lineOf(place, columns)], "bold"),
+    ...styled([lineOf(who, columns)], "dim"),
+    ...text.lines,
+  ];
+}
+
+/** The commented line is the last one of a hunk, so the end of a long one is kept. */
+function diffLines(hunk: string, columns: number): Line[] {
+  return linesOf(hunk, Number.POSITIVE_INFINITY, "end").flatMap((line) =>
+    styled(linesOf(line, columns), diffStyle(line)),
+  );
+}
+
+function diffStyle(line: string): Style | undefined {
+  if (line.startsWith("@@")) return "accent";
+  if (line.startsWith("+")) return "good";
+  return line.startsWith("-") ? "bad" : undefined;
+}
+
+function codeLines(state: State, comment: Comment, columns: number): Line[] {
+  if (state.code?.comment !== comment || state.code.lines === "loading") return styled(["…"], "dim");
+  const { lines } = state.code;
+  if (lines === null) {
+    return styled(linesOf(`The folder has no ${comment.filePath} with this line.`, columns), "dim");
+  }
+  const at = comment.line ?? comment.originalLine;
+  const first = at === null ? 1 : Math.max(1, at - CODE_AROUND);
+  const width = String(first + lines.length).length;
+  return lines.flatMap((line, index) => {
+    const here = first + index === at;
+    return linesOf(line, columns - width - 3).map((text, part): Line => {
+      const number = part === 0 ? String(first + index).padStart(width) : " ".repeat(width);
+      return [
+        { text: `${here ? ">" : " "}${number} `, style: here ? "warn" : "dim" },
+        here ? { text, style: "bold" } : { text },
+      ];
+    });
+  });
+}
+
+const logs = new WeakMap<Log, { readonly columns: number; readonly lines: readonly Line[] }>();
+const entryTexts = new WeakMap<Entry, { readonly columns: number; readonly lines: readonly Line[] }>();
+
+function logLines(log: Log, columns: number): readonly Line[] {
+  const known = logs.get(log);
+  if (known?.columns === columns) return known.lines;
+  const lines: Line[] = [];
+  if (log.dropped > 0) lines.push([{ text: "… what came before is in the transcript", style: "dim" }]);
+  for (const entry of log.entries) {
+    let text = entryTexts.get(entry);
+    if (text?.columns !== columns) {
+      text = { columns, lines: entryLines(entry, columns) };
+      entryTexts.set(entry, text);
+    }
+    for (const line of text.lines) lines.push(line);
+  }
+  if (lines.length === 0) lines.push([{ text: "Nothing yet; x lets Codex work.", style: "dim" }]);
+  logs.set(log, { columns, lines });
+  return lines;
+}
+
+const DECIDED: Readonly<Record<Decision, string>> = {
+  accept: "allowed once",
+  accept_for_session: "allowed for this session",
+  decline: "declined",
+  cancel: "turn cancelled",
+};
+
+function entryLines(entry: Entry, columns: number): Line[] {
+  switch (entry.kind) {
+    case "text":
+      return styled(linesOf(entry.text, columns));
+    case "tool": {
+      const mark = { running: "…", ok: "+", failed: "!" }[entry.state];
+      const style = { running: "accent", ok: "good", failed: "bad" } as const;
+      return [[{ text: `${mark} ${lineOf(entry.what, columns - 2)}`, style: style[entry.state] }]];
+    }
+    case "question": {
+      const { decision, question } = entry;
+      const answer = decision === "open" ? "asks" : decision === null ? "not answered" : DECIDED[decision];
+      return [[{ text: lineOf(`? ${answer}: ${question.what}`, columns), style: "warn" }]];
+    }
+    case "notice":
+      return styled(linesOf(entry.text, columns), "dim");
+    case "trouble":
+      return styled(linesOf(entry.text, columns), "bad");
+    case "turn": {
+      const text = lineOf(entry.text, columns - 8);
+      return [[{ text: `── ${text} ${"─".repeat(Math.max(2, columns - widthOf(text) - 4))}`, style: "dim" }]];
+    }
+  }
+}
+
+const questionTexts = new WeakMap<Question, { readonly columns: number; readonly lines: readonly Line[] }>();
+
+/** All of what Codex wants to do: nothing is allowed unseen. */
+export function questionLines(state: State, columns: number): readonly Line[] {
+  const question = openQuestion(state);
+  if (question === null) return [];
+  const known = questionTexts.get(question);
+  if (known?.columns === columns) return known.lines;
+  // Only what is to be done stands indented, so that no part of it passes for something else.
+  const about = (label: string, text: string | null): Line[] =>
+    text === null ? [] : styled(linesOf(`${label} ${lineOf(text, 1_000)}`, columns), "dim");
+  const lines = [
+    ...styled(
+      linesOf(question.what, columns - 2).map((line) => `  ${line}`),
+      "bold",
+    ),
+    ...about("in", question.cwd),
+    ...about("because", question.reason),
+  ];
+  questionTexts.set(question, { columns, lines });
+  return lines;
+}
+
+export function questionTitle(question: Question, hidden: number): string {
+  const what = question.about === "command" ? "Codex wants to run" : "Codex wants to change files";
+  return hidden > 0 ? `${what} · ${hidden} more lines: PgDn` : what;
+}

@@ -1,0 +1,465 @@
+/** Messages in, state and effects out: every key in every state, late messages, and the ways through a turn. */
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { comment } from "../../test/fake-desk.ts";
+import type { Question } from "../core/events.ts";
+import type { InterruptedSession, TurnResult } from "../reviews/reviews.ts";
+import { meaningOf } from "./keys.ts";
+import { layoutOf } from "./layout.ts";
+import { reduce } from "./reduce.ts";
+import { commentAtCursor, firstState, type Effect, type Message, type State } from "./state.ts";
+import { statusOf } from "./status.ts";
+
+const PULL_REQUEST = { host: "github.com", owner: "acme", repository: "shop", number: 42 };
+const NOW = Date.parse("2026-05-02T12:00:00Z");
+const COMMENTS = [
+  comment(1),
+  comment(2, { inReplyTo: "1", author: "bob", association: "OWNER" }),
+  comment(3, { author: "mallory", association: "NONE", filePath: "src/evil.ts" }),
+  comment(4, { resolved: true }),
+  ...Array.from({ length: 36 }, (_, at) =>
+    comment(5 + at, { filePath: `src/f${at % 5}.ts`, resolved: null }),
+  ),
+];
+const TRUSTED = new Set(COMMENTS.filter((one) => one.association !== "NONE"));
+const LOADED = { comments: COMMENTS, title: "t", head: { pullRequest: null, folder: null }, warnings: [] };
+const SESSION: InterruptedSession = {
+  sidecar: "s.json",
+  handle: "1a2b3c4d",
+  threadId: "thr_1",
+  startedAt: "2026-05-02T10:02:00Z",
+};
+const QUESTION: Question = { id: "q1", about: "command", what: "make", cwd: "/x", reason: null, key: "k1" };
+const DONE: TurnResult = { status: "completed", reason: "done", handle: "h", exitCode: 0, refused: null };
+
+/** Applies messages and keys in order; the effects are those of all of them. */
+function after(from: State, ...steps: (Message | string)[]): { state: State; effects: Effect[] } {
+  let state = from;
+  const effects: Effect[] = [];
+  for (const step of steps) {
+    const key = typeof step === "string" ? meaningOf(state, step) : null;
+    const message = typeof step === "string" ? key && ({ type: "pressed", key } as const) : step;
+    if (message === null) continue;
+    const next = reduce(state, message);
+    state = next.state;
+    effects.push(...next.effects);
+  }
+  return { state, effects };
+}
+
+const loading = firstState(PULL_REQUEST, { columns: 80, rows: 24 }, NOW);
+const list = after(loading, { type: "loaded", ticket: 1, loaded: LOADED, trusted: TRUSTED }).state;
+const looking = after(list, "x").state;
+const found = (state: State, session: InterruptedSession | null): Message => ({
+  type: "found",
+  ticket: state.ticket,
+  session,
+});
+const offered = after(looking, found(looking, SESSION)).state;
+const running = after(looking, found(looking, null)).state;
+const asks = (question: Question, state = running): Message => ({
+  type: "updates",
+  ticket: state.ticket,
+  updates: [{ type: "question", question }],
+});
+const ends = (result: Partial<TurnResult> = {}, state = running): Message => ({
+  type: "ended",
+  ticket: state.ticket,
+  result: { ...DONE, ...result },
+});
+const asked = after(running, asks(QUESTION)).state;
+const refused = after(offered, "y", {
+  type: "ended",
+  ticket: offered.ticket + 1,
+  result: { ...DONE, status: "failed", refused: "thread is busy" },
+}).state;
+
+const STATES: Record<string, State> = {
+  loading,
+  failed: after(loading, { type: "load_failed", ticket: 1, reason: "no network" }).state,
+  empty: after(loading, {
+    type: "loaded",
+    ticket: 1,
+    loaded: { ...LOADED, comments: [] },
+    trusted: new Set(),
+  }).state,
+  list,
+  pane: after(list, "enter").state,
+  code: after(list, "c").state,
+  help: after(list, "?").state,
+  filters: after(list, "f").state,
+  looking,
+  offered,
+  refused,
+  running,
+  asked,
+  "asked, with help": after(asked, "?").state,
+  leaving: after(running, "q").state,
+  "leaving while asked": after(asked, "q").state,
+  waiting: after(running, "q", "i").state,
+};
+
+const KEYS = [
+  ..."jkgGufcxirqyandsz?",
+  "up",
+  "down",
+  "pageup",
+  "pagedown",
+  "home",
+  "end",
+  "space",
+  "enter",
+  "escape",
+  "tab",
+  "ctrl-c",
+  "ctrl-l",
+  "ctrl-z",
+  "unknown",
+  "é",
+  "constructor",
+];
+
+/** What each key makes happen outside; keys that are not named make nothing happen. */
+const COMMON = { r: "load", q: "quit 0", "ctrl-c": "quit 0", "ctrl-l": "redraw", "ctrl-z": "suspend" };
+const BUSY = { "ctrl-l": "redraw", "ctrl-z": "suspend" };
+const CODE = { c: "codeAround", tab: "codeAround" };
+const EXPECTED: Record<string, Record<string, string>> = {
+  loading: { ...COMMON, r: "" },
+  failed: COMMON,
+  empty: COMMON,
+  list: { ...COMMON, ...CODE, x: "findInterrupted" },
+  pane: { ...COMMON, ...CODE, x: "findInterrupted" },
+  code: { ...COMMON, x: "findInterrupted" },
+  help: { ...COMMON, ...CODE, x: "findInterrupted" },
+  filters: { ...COMMON, ...CODE, x: "findInterrupted" },
+  looking: { ...COMMON, ...CODE },
+  offered: {
+    ...COMMON,
+    ...CODE,
+    y: "begin thr_1",
+    n: "decline, begin fresh",
+    escape: "decline, begin fresh",
+  },
+  refused: { ...COMMON, c: "codeAround", y: "begin fresh" },
+  running: { ...BUSY, r: "load", i: "interrupt", c: "codeAround" },
+  asked: {
+    ...BUSY,
+    r: "load",
+    i: "interrupt",
+    y: "answer q1 accept",
+    a: "answer q1 accept_for_session",
+    n: "answer q1 decline",
+    c: "answer q1 cancel",
+  },
+  leaving: { ...BUSY, i: "interrupt", d: "discard", "ctrl-c": "interrupt, quit 130" },
+  waiting: { ...BUSY, "ctrl-c": "interrupt, quit 130" },
+};
+EXPECTED["asked, with help"] = EXPECTED["asked"] ?? {};
+EXPECTED["leaving while asked"] = EXPECTED["leaving"] ?? {};
+
+function words(effects: readonly Effect[]): string {
+  return effects
+    .map((effect) => {
+      if (effect.do === "quit") return `quit ${effect.code}`;
+      if (effect.do === "begin") return `begin ${effect.order.resume?.threadId ?? "fresh"}`;
+      return effect.do === "answer" ? `answer ${effect.id} ${effect.decision}` : effect.do;
+    })
+    .join(", ");
+}
+
+test.each(Object.keys(STATES))("every key: %s", (name) => {
+  const state = STATES[name]!;
+  const happened = Object.fromEntries(
+    KEYS.map((key) => [key, words(after(state, key).effects)] as const).filter(
+      ([, effects]) => effects !== "",
+    ),
+  );
+  const expected = Object.entries(EXPECTED[name]!).filter(([, effects]) => effects !== "");
+  expect(happened).toEqual(Object.fromEntries(expected));
+});
+
+describe("the list", () => {
+  test.each([
+    ["j j j", 3, 0],
+    ["j k k", 0, 0],
+    ["down down up", 1, 0],
+    ["G", 39, 31],
+    ["G g", 0, 0],
+    ["end home", 0, 0],
+    ["pagedown", 8, 0],
+    ["pagedown pagedown", 16, 8],
+    ["G pageup", 31, 31],
+    ["G j", 39, 31],
+  ])("%s", (keys, cursor, top) => {
+    const { state } = after(list, ...keys.split(" "));
+    expect([state.cursor, state.top, layoutOf(state).list.rows]).toEqual([cursor, top, 9]);
+  });
+
+  test("replies stand below what they reply to, whatever the ids say", () => {
+    const comments = [
+      comment(1, { inReplyTo: "2" }),
+      comment(2, { inReplyTo: "1" }),
+      comment(3, { inReplyTo: "3" }),
+      comment(4, { inReplyTo: "nowhere" }),
+      comment(5),
+      comment(6, { inReplyTo: "4" }),
+      comment(7, { inReplyTo: "6" }),
+      comment(4, { body: "same id" }),
+    ];
+    const message = { type: "loaded", ticket: 1, loaded: { ...LOADED, comments }, trusted: TRUSTED } as const;
+    const { rows } = after(loading, message).state;
+    expect(rows.map((row) => `${row.depth}:${row.comment.id}`)).toEqual([
+      "0:3",
+      "0:4",
+      "1:6",
+      "2:7",
+      "0:5",
+      "0:4",
+      "0:1",
+      "1:2",
+    ]);
+  });
+
+  test("filters: the chosen one, the cursor stays on its comment", () => {
+    const at4 = after(list, "j", "j", "j").state;
+    expect(commentAtCursor(at4)?.id).toBe("4");
+    const unresolved = after(list, "f", "j", "enter").state;
+    expect([unresolved.filter, unresolved.visible.length, unresolved.overlay]).toEqual([
+      { by: "unresolved" },
+      39,
+      null,
+    ]);
+    const file = after(at4, "f", "f", "f", "enter").state;
+    expect(file.filter).toEqual({ by: "file", value: "src/cart.ts" });
+    expect([file.visible.length, commentAtCursor(file)?.id]).toEqual([3, "4"]);
+    const author = after(list, "f", "G", "enter").state;
+    expect([author.filter, author.visible.length]).toEqual([{ by: "author", value: "mallory" }, 1]);
+    expect(after(author, "f", "escape").state.filter).toEqual(author.filter);
+  });
+
+  test("a refresh keeps selection, cursor and filter where the comments are still there", () => {
+    const before = after(list, "space", "space", "j", "r");
+    expect(before.effects).toEqual([{ do: "load", ticket: 2, fresh: true }]);
+    const comments = COMMENTS.slice(1).map((one) => ({ ...one }));
+    const { state } = after(before.state, {
+      type: "loaded",
+      ticket: 2,
+      loaded: { ...LOADED, comments },
+      trusted: new Set(comments),
+    });
+    expect([...state.selected].map((one) => one.id)).toEqual(["2"]);
+    expect(commentAtCursor(state)?.id).toBe("4");
+    expect(state.selected.has(comments[0]!)).toBe(true);
+  });
+
+  test("a failed refresh keeps what was there and says why", () => {
+    const { state } = after(list, "r", { type: "load_failed", ticket: 2, reason: "no network" });
+    expect([state.rows.length, statusOf(state).text]).toEqual([40, "no network"]);
+  });
+
+  test("code is looked up for one comment at a time, in the end for the one under the cursor", () => {
+    const first = after(list, "c", "j", "j");
+    expect(first.effects).toEqual([{ do: "codeAround", comment: COMMENTS[0] }]);
+    const late = after(first.state, { type: "code_found", comment: COMMENTS[0]!, lines: ["a"] });
+    expect(late.effects).toEqual([{ do: "codeAround", comment: COMMENTS[2] }]);
+    const { state } = after(late.state, { type: "code_found", comment: COMMENTS[2]!, lines: ["b"] });
+    expect(state.code).toEqual({ comment: COMMENTS[2], lines: ["b"] });
+    for (const key of ["j", "down", "G", "end", "pagedown", "space", "k", "g"]) {
+      expect([key, words(after(state, key).effects)]).toEqual([key, "codeAround"]);
+    }
+  });
+});
+
+describe("what x sends", () => {
+  const sent = (...keys: string[]) => {
+    const { state } = after(list, ...keys);
+    return state.codex.phase === "looking" ? state.codex.comments.map((one) => one.id) : state.note;
+  };
+  test("the trusted comments that are shown", () => {
+    expect(sent("x")).toHaveLength(39);
+    expect(sent("x")).not.toContain("3");
+    expect(sent("f", "f", "f", "enter", "x")).toEqual(["1", "2", "4"]);
+  });
+  test("the selection, also of an author who is not trusted, also outside of the filter", () => {
+    expect(sent("j", "j", "space", "g", "space", "x")).toEqual(["1", "3"]);
+    expect(sent("j", "j", "space", "f", "f", "f", "enter", "x")).toEqual(["3"]);
+    expect(sent("space", "u", "x")).toHaveLength(39);
+  });
+  test("nothing, and says so", () => {
+    expect(sent("f", "G", "enter", "x")).toMatch(/trusted author/);
+    expect(after(STATES["empty"]!, "x").state.note).toBe("There is no comment to send.");
+  });
+  test("not the selection of an id that a stranger took", () => {
+    const twin = comment(1, { author: "mallory", association: "NONE" });
+    const comments = [COMMENTS[0]!, twin];
+    const both = after(loading, {
+      type: "loaded",
+      ticket: 1,
+      loaded: { ...LOADED, comments },
+      trusted: new Set([COMMENTS[0]!]),
+    }).state;
+    const { effects } = after(both, "x", found({ ...both, ticket: 2 }, null));
+    expect(effects.at(-1)).toMatchObject({ do: "begin", order: { comments: [COMMENTS[0]] } });
+  });
+});
+
+describe("a turn", () => {
+  test("fresh at once where no session was interrupted", () => {
+    expect(words(after(looking, found(looking, null)).effects)).toBe("begin fresh");
+  });
+
+  test("the offer is a line of the status bar, with the date unless it is today", () => {
+    const local = new Date(SESSION.startedAt);
+    const time = [local.getHours(), local.getMinutes()]
+      .map((part) => String(part).padStart(2, "0"))
+      .join(":");
+    expect(statusOf(offered).text).toBe(`Interrupted session from ${time}. Resume? [y/n]`);
+    const later = after(offered, { type: "tick", now: NOW + 3 * 86_400_000 }).state;
+    expect(statusOf(later).text).toMatch(
+      /^Interrupted session from 2026-05-0\d \d\d:\d\d\. Resume\? \[y\/n\]$/,
+    );
+    expect(words(after(offered, "j", "x", "y").effects)).toBe("begin thr_1");
+  });
+
+  test("x twice begins one turn", () => {
+    expect(words(after(list, "x", "x", "x").effects)).toBe("findInterrupted");
+    const twice = after(running, "x");
+    expect([words(twice.effects), statusOf(twice.state).text]).toEqual([
+      "",
+      "Codex is already at work; i interrupts it.",
+    ]);
+  });
+
+  test("a refused resume says why and offers a fresh start", () => {
+    expect(statusOf(refused).text).toBe("thread is busy. Start fresh? [y/n]");
+    expect(after(refused, "n").state.codex).toEqual({ phase: "idle" });
+    expect(words(after(refused, "y").effects)).toBe("begin fresh");
+  });
+
+  test("a look-up that failed does the same", () => {
+    const { state } = after(looking, { type: "find_failed", ticket: looking.ticket, reason: "disk" });
+    expect([statusOf(state).text, words(after(state, "y").effects)]).toEqual([
+      "disk. Start fresh? [y/n]",
+      "begin fresh",
+    ]);
+  });
+
+  test.each([
+    ["completed", "Codex execution completed"],
+    ["interrupted", "Codex execution interrupted: why"],
+    ["failed", "Codex execution failed: why"],
+    ["cancelled", "Codex execution cancelled: why"],
+  ] as const)("ends %s", (status, text) => {
+    const { state, effects } = after(running, ends({ status, reason: "why" }));
+    expect([statusOf(state).text, state.codex, effects]).toEqual([text, { phase: "idle" }, []]);
+  });
+
+  test("questions queue, go when answered or settled, and are gone with the turn", () => {
+    const second = { ...QUESTION, id: "q2" };
+    const third = { ...QUESTION, id: "q3" };
+    const three = after(asked, asks(second), asks(third), asks(QUESTION)).state;
+    expect(statusOf(three).text).toContain("· 2 more");
+    const ids = (state: State) =>
+      state.codex.phase === "running" ? state.codex.questions.map((q) => q.id) : null;
+    expect(ids(three)).toEqual(["q2", "q3", "q1"]);
+    expect(words(after(three, "n", "a", "y", "y").effects)).toBe(
+      "answer q2 decline, answer q3 accept_for_session, answer q1 accept",
+    );
+    const settled: Message = {
+      type: "updates",
+      ticket: running.ticket,
+      updates: [{ type: "settled", id: "q3", decision: null }],
+    };
+    expect(ids(after(three, settled).state)).toEqual(["q2", "q1"]);
+    expect(after(three, ends()).state.codex).toEqual({ phase: "idle" });
+  });
+
+  test.each<[string, Message]>([
+    ["comments", { type: "loaded", ticket: 99, loaded: LOADED, trusted: TRUSTED }],
+    ["a failure to load", { type: "load_failed", ticket: 99, reason: "x" }],
+    ["a session", { type: "found", ticket: 1, session: SESSION }],
+    ["a failed look-up", { type: "find_failed", ticket: 1, reason: "x" }],
+    ["a question of an earlier turn", { ...asks(QUESTION), ticket: 1 } as Message],
+    ["an earlier turn's end", { ...ends(), ticket: 1 } as Message],
+    ["code of another comment", { type: "code_found", comment: COMMENTS[9]!, lines: ["x"] }],
+    ["an answer to nothing", { type: "pressed", key: { type: "answer", decision: "accept" } }],
+    ["consent to nothing", { type: "pressed", key: { type: "consent", yes: true } }],
+    ["leaving without a question", { type: "pressed", key: { type: "leave", how: "discard" } }],
+  ])("stale: %s", (_name, message) => {
+    for (const state of [list, running, looking])
+      expect(reduce(state, message)).toEqual({ state, effects: [] });
+  });
+});
+
+describe("quitting", () => {
+  const leaving = STATES["leaving"]!;
+  test("asks while a turn runs; Esc stays", () => {
+    expect(statusOf(leaving).text).toMatch(/interrupt and quit.*discard and quit.*stay/);
+    expect(after(leaving, "escape").state).toEqual(running);
+  });
+  test.each([
+    ["i", "interrupt"],
+    ["d", "discard"],
+  ])("%s: waits for the end, then leaves", (key, effect) => {
+    const { state, effects } = after(leaving, key, ends());
+    expect([state.leaving, words(effects)]).toEqual(["waiting", `${effect}, quit 0`]);
+  });
+  test("a turn that ends meanwhile leaves nothing to ask", () => {
+    const { state, effects } = after(leaving, ends());
+    expect([state.leaving, statusOf(state).text, effects]).toEqual(["no", "Codex execution completed", []]);
+  });
+  test("the second Ctrl-C ends at once, one after staying asks again", () => {
+    expect(words(after(running, "ctrl-c", "ctrl-c").effects)).toBe("interrupt, quit 130");
+    expect(words(after(running, "ctrl-c", "escape", "ctrl-c").effects)).toBe("");
+  });
+  test("a signal interrupts and waits a moment", () => {
+    const message: Message = { type: "terminated", code: 143 };
+    expect(after(list, message).effects).toEqual([{ do: "quit", code: 143, waitMs: 5_000 }]);
+    expect(words(after(asked, message).effects)).toBe("interrupt, quit 143");
+  });
+});
+
+test("any order of messages, at any size: the cursor stays in the list, one turn at a time", () => {
+  const message = fc.oneof(
+    { weight: 8, arbitrary: fc.constantFrom(...KEYS) },
+    fc.record({
+      type: fc.constant("resized" as const),
+      size: fc.record({ columns: fc.integer({ min: 1, max: 200 }), rows: fc.integer({ min: 1, max: 60 }) }),
+    }),
+    fc.constantFrom("found", "none", "ended", "asked", "refused", "loaded"),
+  );
+  fc.assert(
+    fc.property(fc.array(message, { maxLength: 60 }), (steps) => {
+      let state = list;
+      let turns = 0;
+      for (const step of steps) {
+        const { ticket } = state;
+        const world = new Map<string, Message>(
+          Object.entries({
+            found: { type: "found", ticket, session: SESSION },
+            none: { type: "found", ticket, session: null },
+            ended: { type: "ended", ticket, result: DONE },
+            refused: { type: "ended", ticket, result: { ...DONE, refused: "no" } },
+            asked: { type: "updates", ticket, updates: [{ type: "question", question: QUESTION }] },
+            loaded: { type: "loaded", ticket, loaded: LOADED, trusted: TRUSTED },
+          }),
+        );
+        const next = after(state, typeof step === "string" ? (world.get(step) ?? step) : step);
+        for (const effect of next.effects) {
+          if (effect.do === "begin") turns += 1;
+        }
+        if (state.codex.phase === "running" && next.state.codex.phase !== "running") turns -= 1;
+        ({ state } = next);
+        expect(turns).toBe(state.codex.phase === "running" ? 1 : 0);
+        expect(state.cursor).toBeGreaterThanOrEqual(0);
+        expect(state.cursor).toBeLessThan(Math.max(1, state.visible.length));
+        const { rows } = layoutOf(state).list;
+        if (rows > 0) {
+          expect(state.cursor - state.top).toBeLessThan(rows);
+          expect(state.top).toBeLessThanOrEqual(state.cursor);
+        }
+      }
+    }),
+    { numRuns: 200 },
+  );
+});

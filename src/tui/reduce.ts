@@ -1,0 +1,270 @@
+/**
+ * What each message does to the UI. Pure: what is to be done outside is returned as effects.
+ *
+ * Messages may come late: an answer to something that was asked for before, a key for a question that is gone.
+ */
+import { layoutOf } from "./layout.ts";
+import { helpLines, paneLines, questionLines } from "./panes.ts";
+import {
+  commentAtCursor,
+  openQuestion,
+  PANES,
+  type Filter,
+  type KeyMessage,
+  type Message,
+  type Pane,
+  type State,
+  type Step,
+} from "./state.ts";
+import { choicesOf, passes, rowsOf, sameComments, sameFilter } from "./threads.ts";
+import { answer, askCodex, consent, ended, found, interrupt, leave, quit, refuse, updated } from "./turn.ts";
+
+export function reduce(state: State, message: Message): Step {
+  switch (message.type) {
+    case "loaded":
+      return message.ticket === state.loading ? tidy(loaded(state, message)) : still(state);
+    case "load_failed": {
+      if (message.ticket !== state.loading) return still(state);
+      const failed = { ...state, loading: null, loadFailed: message.reason };
+      return still(state.loaded === null ? failed : { ...failed, loadFailed: null, note: message.reason });
+    }
+    case "found":
+      return found(state, message.ticket, message.session);
+    case "find_failed":
+      return refuse(state, message.ticket, message.reason);
+    case "updates":
+      return tidy(updated(state, message.ticket, message.updates));
+    case "ended":
+      return tidy(ended(state, message.ticket, message.result));
+    case "code_found":
+      return codeFound(state, message);
+    case "trouble":
+      return still({ ...state, note: message.reason });
+    case "resized":
+      return tidy(still({ ...state, size: message.size }));
+    case "tick":
+      return still({ ...state, now: message.now });
+    case "terminated":
+      return {
+        state: { ...state, leaving: "waiting" },
+        effects: [
+          ...(state.codex.phase === "running" ? [{ do: "interrupt" } as const] : []),
+          { do: "quit", code: message.code, waitMs: 5_000 },
+        ],
+      };
+    case "pressed":
+      return tidy(pressed({ ...state, note: null }, message.key));
+  }
+}
+
+function pressed(state: State, message: KeyMessage): Step {
+  switch (message.type) {
+    case "move":
+      return moved(state, message.by);
+    case "page":
+      return paged(state, message.by);
+    case "edge":
+      return moved(state, message.to === "first" ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY);
+    case "select":
+      return selected(state);
+    case "unselect":
+      return still({ ...state, selected: new Set() });
+    case "filter":
+      return filtering(state);
+    case "enter":
+      return entered(state);
+    case "back":
+      if (state.overlay !== null) return still({ ...state, overlay: null });
+      return still({ ...state, focus: "list" });
+    case "code":
+      return show(state, state.pane === "code" ? "comment" : "code");
+    case "next_pane":
+      return show(state, PANES[(PANES.indexOf(state.pane) + 1) % PANES.length] ?? "comment");
+    case "help":
+      return still({ ...state, overlay: state.overlay?.kind === "help" ? null : { kind: "help", top: 0 } });
+    case "refresh":
+      return refreshed(state);
+    case "suspend":
+    case "redraw":
+      return { state, effects: [{ do: message.type }] };
+    case "codex":
+      return askCodex(state);
+    case "interrupt":
+      return interrupt(state);
+    case "answer":
+      return answer(state, message.decision);
+    case "consent":
+      return consent(state, message.yes);
+    case "leave":
+      return leave(state, message.how);
+    case "quit":
+      return quit(state, message.atOnce);
+  }
+}
+
+function still(state: State): Step {
+  return { state, effects: [] };
+}
+
+function loaded(state: State, message: Extract<Message, { type: "loaded" }>): Step {
+  const { comments } = message.loaded;
+  const rows = rowsOf(comments);
+  const known = rows.some(({ comment }) => passes(state.filter, comment));
+  const next: State = {
+    ...state,
+    loading: null,
+    loadFailed: null,
+    loaded: message.loaded,
+    trusted: message.trusted,
+    rows,
+    selected: sameComments(state.selected, comments),
+    code: null,
+    note: state.loaded === null ? state.note : `${comments.length} comments loaded.`,
+  };
+  const shown = filtered(next, known ? state.filter : { by: "all" }, commentAtCursor(state)?.id);
+  return state.pane === "code" ? wantCode(shown) : still(shown);
+}
+
+/** The list through another filter; the cursor stays on its comment where it can. */
+function filtered(state: State, filter: Filter, at = commentAtCursor(state)?.id): State {
+  const visible = state.rows.filter(({ comment }) => passes(filter, comment));
+  const cursor = Math.max(
+    0,
+    visible.findIndex(({ comment }) => comment.id === at),
+  );
+  return { ...state, filter, visible, cursor, paneTop: 0 };
+}
+
+function refreshed(state: State): Step {
+  if (state.loading !== null) return still({ ...state, note: "Comments are being loaded." });
+  const ticket = state.ticket + 1;
+  return {
+    state: { ...state, ticket, loading: ticket, loadFailed: null },
+    effects: [{ do: "load", ticket, fresh: true }],
+  };
+}
+
+function selected(state: State): Step {
+  const comment = commentAtCursor(state);
+  if (comment === null || state.overlay !== null) return still(state);
+  const next = new Set(state.selected);
+  if (!next.delete(comment)) next.add(comment);
+  return moved({ ...state, selected: next }, state.focus === "list" ? 1 : 0);
+}
+
+function filtering(state: State): Step {
+  if (state.overlay?.kind === "filters") return moved(state, 1);
+  const choices = choicesOf(state.rows);
+  const cursor = choices.findIndex((choice) => sameFilter(choice.filter, state.filter));
+  return still({ ...state, overlay: { kind: "filters", choices, cursor: Math.max(0, cursor), top: 0 } });
+}
+
+function entered(state: State): Step {
+  if (state.overlay?.kind === "help") return still({ ...state, overlay: null });
+  if (state.overlay?.kind === "filters") {
+    const choice = state.overlay.choices[state.overlay.cursor];
+    const closed: State = { ...state, overlay: null };
+    return choice === undefined ? still(closed) : follow(filtered(closed, choice.filter));
+  }
+  return still({ ...state, focus: state.focus === "list" ? "pane" : "list" });
+}
+
+function show(state: State, pane: Pane): Step {
+  const next: State = { ...state, pane, overlay: null, paneTop: 0 };
+  return pane === "code" ? wantCode(next) : still(next);
+}
+
+/** One file is looked into at a time: while the cursor runs through the list, only where it comes to rest. */
+function wantCode(state: State): Step {
+  const comment = commentAtCursor(state);
+  if (comment === null || state.code?.comment === comment || state.code?.lines === "loading")
+    return still(state);
+  return {
+    state: { ...state, code: { comment, lines: "loading" } },
+    effects: [{ do: "codeAround", comment }],
+  };
+}
+
+function codeFound(state: State, message: Extract<Message, { type: "code_found" }>): Step {
+  if (state.code?.comment !== message.comment) return still(state);
+  const next: State = { ...state, code: { comment: message.comment, lines: message.lines } };
+  return state.pane === "code" ? tidy(wantCode(next)) : still(next);
+}
+
+/** After the cursor came to another comment. */
+function follow(state: State): Step {
+  return state.pane === "code" ? wantCode(state) : still(state);
+}
+
+function moved(state: State, by: number): Step {
+  const { overlay } = state;
+  if (overlay?.kind === "help") return still({ ...state, overlay: { ...overlay, top: overlay.top + by } });
+  if (overlay?.kind === "filters") {
+    return still({ ...state, overlay: { ...overlay, cursor: overlay.cursor + by } });
+  }
+  if (state.focus === "list") {
+    const cursor = clamp(state.cursor + by, state.visible.length - 1);
+    return cursor === state.cursor ? still(state) : follow({ ...state, cursor, paneTop: 0 });
+  }
+  if (state.pane !== "codex") return still({ ...state, paneTop: state.paneTop + by });
+  return still({ ...state, logTop: (state.logTop ?? lastTop(state)) + by });
+}
+
+function paged(state: State, by: 1 | -1): Step {
+  const layout = layoutOf(state);
+  const page = (rows: number) => by * Math.max(1, rows - 1);
+  if (layout.question > 0 && questionLines(state, state.size.columns).length > layout.question) {
+    return still({ ...state, questionTop: state.questionTop + page(layout.question) });
+  }
+  if (state.overlay !== null) return moved(state, page(layout.body - 1));
+  return moved(state, page(state.focus === "list" ? layout.list.rows : layout.pane.rows));
+}
+
+/** Everything that scrolls is brought back into its bounds, which the size of the screen decides. */
+function tidy({ state, effects }: Step): Step {
+  const layout = layoutOf(state);
+  const last = lastTop(state);
+  const cursor = clamp(state.cursor, state.visible.length - 1);
+  const asked = openQuestion(state) === null ? 0 : questionLines(state, state.size.columns).length;
+  const next: State = {
+    ...state,
+    cursor,
+    top: window(state.top, cursor, layout.list.rows, state.visible.length),
+    paneTop: state.pane === "codex" ? state.paneTop : clamp(state.paneTop, last),
+    logTop: state.pane === "codex" ? tidyLogTop(state.logTop, last) : state.logTop,
+    questionTop: clamp(state.questionTop, asked - layout.question),
+    overlay: tidyOverlay(state, layout.body - 1),
+  };
+  return { state: next, effects };
+}
+
+/** At its end, the log is followed again. */
+function tidyLogTop(top: number | null, last: number): number | null {
+  return top === null || top >= last ? null : Math.max(0, top);
+}
+
+function tidyOverlay(state: State, rows: number): State["overlay"] {
+  const { overlay } = state;
+  if (overlay === null) return null;
+  if (overlay.kind === "help") {
+    return { ...overlay, top: clamp(overlay.top, helpLines(state.size.columns).length - rows) };
+  }
+  const cursor = clamp(overlay.cursor, overlay.choices.length - 1);
+  return { ...overlay, cursor, top: window(overlay.top, cursor, rows, overlay.choices.length) };
+}
+
+/** The first line shown when the pane is scrolled to its end. */
+function lastTop(state: State): number {
+  const { pane } = layoutOf(state);
+  return Math.max(0, paneLines(state, pane.columns).length - pane.rows);
+}
+
+/** The first of `rows` rows so that the cursor is among them and none is wasted. */
+function window(top: number, cursor: number, rows: number, length: number): number {
+  if (rows < 1) return top;
+  return clamp(Math.min(Math.max(top, cursor - rows + 1), cursor), length - rows);
+}
+
+function clamp(value: number, most: number): number {
+  return Math.max(0, Math.min(value, most));
+}

@@ -1,0 +1,216 @@
+/** What the UI knows and what can happen to it: state, messages, effects as data. Pure, and knows no terminal. */
+import type { Decision, Question } from "../core/events.ts";
+import type {
+  Comment,
+  InterruptedSession,
+  Loaded,
+  PullRequest,
+  TurnOrder,
+  TurnResult,
+  TurnUpdate,
+} from "../reviews/reviews.ts";
+import { EMPTY_LOG, type Log } from "./log.ts";
+
+export interface Size {
+  readonly columns: number;
+  readonly rows: number;
+}
+
+export type Filter =
+  | { readonly by: "all" | "unresolved" }
+  | { readonly by: "file" | "author"; readonly value: string };
+
+/** A comment at its place in the list. */
+export interface Row {
+  readonly comment: Comment;
+  /** 0: begins a thread. */
+  readonly depth: number;
+}
+
+export const PANES = ["comment", "code", "codex"] as const;
+export type Pane = (typeof PANES)[number];
+
+/** Something in place of list and pane. */
+export type Overlay =
+  | { readonly kind: "help"; readonly top: number }
+  | {
+      readonly kind: "filters";
+      readonly choices: readonly Choice[];
+      readonly cursor: number;
+      readonly top: number;
+    };
+export interface Choice {
+  readonly filter: Filter;
+  readonly count: number;
+}
+
+/** Lines of the file around one comment. */
+export interface Code {
+  readonly comment: Comment;
+  /** `loading`: asked for. Null: the folder has no such file. */
+  readonly lines: readonly string[] | "loading" | null;
+}
+
+export type Codex =
+  | { readonly phase: "idle" }
+  | { readonly phase: "looking"; readonly ticket: number; readonly comments: readonly Comment[] }
+  | {
+      readonly phase: "offered";
+      readonly session: InterruptedSession;
+      readonly comments: readonly Comment[];
+    }
+  /** The session could not be continued, or looked for. */
+  | { readonly phase: "refused"; readonly reason: string; readonly comments: readonly Comment[] }
+  | {
+      readonly phase: "running";
+      readonly ticket: number;
+      readonly comments: readonly Comment[];
+      readonly since: number;
+      readonly stopping: boolean;
+      /** Unanswered, oldest first. The first is shown. */
+      readonly questions: readonly Question[];
+    };
+
+export interface State {
+  readonly pullRequest: PullRequest;
+  readonly size: Size;
+  /** Milliseconds; kept up to date by ticks. */
+  readonly now: number;
+  /** The newest number given to something asked for; answers with an older one are stale. */
+  readonly ticket: number;
+  /** Null: nothing is being loaded. */
+  readonly loading: number | null;
+  readonly loadFailed: string | null;
+  readonly loaded: Loaded | null;
+  readonly trusted: ReadonlySet<Comment>;
+  /** All comments, replies below what they reply to. */
+  readonly rows: readonly Row[];
+  /** Those that the filter lets through. */
+  readonly visible: readonly Row[];
+  readonly filter: Filter;
+  readonly selected: ReadonlySet<Comment>;
+  /** Index into `visible`, and the index of the first row on the screen. */
+  readonly cursor: number;
+  readonly top: number;
+  readonly pane: Pane;
+  readonly focus: "list" | "pane";
+  /** First line shown of the comment or the code. */
+  readonly paneTop: number;
+  /** First line shown of what Codex said; null follows the end. */
+  readonly logTop: number | null;
+  readonly questionTop: number;
+  readonly overlay: Overlay | null;
+  readonly code: Code | null;
+  readonly codex: Codex;
+  readonly log: Log;
+  /** `asked`: what shall become of the turn. `waiting`: for its end. */
+  readonly leaving: "no" | "asked" | "waiting";
+  /** Said once, until the next key. May hold untrusted text. */
+  readonly note: string | null;
+}
+
+export type Message =
+  | {
+      readonly type: "loaded";
+      readonly ticket: number;
+      readonly loaded: Loaded;
+      readonly trusted: ReadonlySet<Comment>;
+    }
+  | { readonly type: "load_failed"; readonly ticket: number; readonly reason: string }
+  | { readonly type: "found"; readonly ticket: number; readonly session: InterruptedSession | null }
+  | { readonly type: "find_failed"; readonly ticket: number; readonly reason: string }
+  | { readonly type: "updates"; readonly ticket: number; readonly updates: readonly TurnUpdate[] }
+  | { readonly type: "ended"; readonly ticket: number; readonly result: TurnResult }
+  | { readonly type: "code_found"; readonly comment: Comment; readonly lines: readonly string[] | null }
+  | { readonly type: "trouble"; readonly reason: string }
+  | { readonly type: "resized"; readonly size: Size }
+  | { readonly type: "tick"; readonly now: number }
+  /** A signal, or the terminal is gone. */
+  | { readonly type: "terminated"; readonly code: number }
+  | { readonly type: "pressed"; readonly key: KeyMessage };
+
+/** What a key means. */
+export type KeyMessage =
+  | { readonly type: "move"; readonly by: 1 | -1 }
+  | { readonly type: "page"; readonly by: 1 | -1 }
+  | { readonly type: "edge"; readonly to: "first" | "last" }
+  | { readonly type: "answer"; readonly decision: Decision }
+  /** Yes or no to the question in the status bar. */
+  | { readonly type: "consent"; readonly yes: boolean }
+  | { readonly type: "leave"; readonly how: "interrupt" | "discard" | "stay" }
+  | { readonly type: "quit"; readonly atOnce: boolean }
+  | {
+      readonly type:
+        | "select"
+        | "unselect"
+        | "filter"
+        | "enter"
+        | "back"
+        | "code"
+        | "next_pane"
+        | "codex"
+        | "interrupt"
+        | "refresh"
+        | "help"
+        | "suspend"
+        | "redraw";
+    };
+
+export type Effect = DeskEffect | ScreenEffect;
+
+export type DeskEffect =
+  | { readonly do: "load"; readonly ticket: number; readonly fresh: boolean }
+  | { readonly do: "findInterrupted"; readonly ticket: number }
+  | { readonly do: "decline"; readonly session: InterruptedSession }
+  | { readonly do: "begin"; readonly ticket: number; readonly order: TurnOrder }
+  | { readonly do: "answer"; readonly id: string; readonly decision: Decision }
+  | { readonly do: "interrupt" | "discard" }
+  | { readonly do: "codeAround"; readonly comment: Comment };
+
+export type ScreenEffect =
+  | { readonly do: "suspend" | "redraw" }
+  /** A turn that was asked to stop gets so long to do it. */
+  | { readonly do: "quit"; readonly code: number; readonly waitMs: number };
+
+export interface Step {
+  readonly state: State;
+  readonly effects: readonly Effect[];
+}
+
+export function firstState(pullRequest: PullRequest, size: Size, now: number): State {
+  return {
+    pullRequest,
+    size,
+    now,
+    ticket: 1,
+    loading: 1,
+    loadFailed: null,
+    loaded: null,
+    trusted: new Set(),
+    rows: [],
+    visible: [],
+    filter: { by: "all" },
+    selected: new Set(),
+    cursor: 0,
+    top: 0,
+    pane: "comment",
+    focus: "list",
+    paneTop: 0,
+    logTop: null,
+    questionTop: 0,
+    overlay: null,
+    code: null,
+    codex: { phase: "idle" },
+    log: EMPTY_LOG,
+    leaving: "no",
+    note: null,
+  };
+}
+
+export function commentAtCursor(state: State): Comment | null {
+  return state.visible[state.cursor]?.comment ?? null;
+}
+
+export function openQuestion(state: State): Question | null {
+  return state.codex.phase === "running" ? (state.codex.questions[0] ?? null) : null;
+}

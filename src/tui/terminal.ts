@@ -1,0 +1,155 @@
+/**
+ * The user's terminal while the UI has it: alternate screen, raw mode, keys in, frames out. Gives it back as it was,
+ * whatever ends the UI. Knows nothing of what a frame says.
+ */
+import { StringDecoder } from "node:string_decoder";
+import { decode, isPaste, type Key } from "./keys.ts";
+import type { Size } from "./state.ts";
+
+export interface TerminalOptions {
+  readonly input: NodeJS.ReadStream;
+  readonly output: NodeJS.WriteStream;
+  readonly onKeys: (keys: readonly Key[]) => void;
+  readonly onResize: (size: Size) => void;
+  /** Nobody is there any more. */
+  readonly onGone: () => void;
+}
+
+/** Alternate screen, no cursor, no wrapping at the edge, pasted text marked as such. */
+const ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h\x1b[2J";
+const LEAVE = "\x1b[0m\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l";
+/** A key's sequence may come in two parts over a slow line; a lone escape character is a key after this. */
+const ESCAPE_MS = 50;
+
+export function sizeOf(output: NodeJS.WriteStream): Size {
+  return { columns: output.columns || 80, rows: output.rows || 24 };
+}
+
+export class Terminal implements Disposable {
+  readonly #options: TerminalOptions;
+  readonly #bytes = new StringDecoder("utf8");
+  readonly #listening: readonly (readonly [NodeJS.EventEmitter, string, (chunk: Buffer | string) => void])[];
+  #inside = false;
+  /** What came in of a sequence that is not complete. */
+  #begun = "";
+  #timer: NodeJS.Timeout | undefined;
+  /** Lines on the screen; null: not known. */
+  #shown: readonly string[] | null = null;
+  /** A frame for a terminal that could not take it yet. */
+  #waiting: string | null = null;
+
+  constructor(options: TerminalOptions) {
+    const { input, output, onGone } = options;
+    this.#options = options;
+    this.#listening = [
+      [input, "data", (chunk) => this.#read(chunk)],
+      [input, "end", onGone],
+      [input, "error", onGone],
+      [output, "error", onGone],
+      [output, "drain", () => this.#drained()],
+      [output, "resize", () => this.#resized()],
+      [process, "SIGCONT", () => this.#continue()],
+      [process, "exit", () => this.#leave()],
+    ];
+    for (const [emitter, event, listener] of this.#listening) emitter.on(event, listener);
+    this.#enter();
+    input.resume();
+  }
+
+  /** Lines of the terminal's width; only those that changed are written. */
+  paint(frame: string): void {
+    const { output } = this.#options;
+    if (!this.#inside) return;
+    // A terminal that cannot keep up gets the newest frame when it is ready, and none of those between.
+    if (output.writableNeedDrain) {
+      this.#waiting = frame;
+      return;
+    }
+    const lines = frame.split("\n").slice(0, sizeOf(output).rows);
+    const changes = changesOf(this.#shown, lines);
+    this.#shown = lines;
+    if (changes !== "") output.write(changes);
+  }
+
+  /** The next frame is written as a whole. */
+  forget(): void {
+    this.#shown = null;
+  }
+
+  /** Back to the shell, until it continues this program. */
+  suspend(): void {
+    this.#leave();
+    // The whole job, as the terminal itself does it. Where no shell controls jobs, nothing stops.
+    process.kill(0, "SIGTSTP");
+    this.#timer = setTimeout(() => this.#inside || this.#continue(), ESCAPE_MS);
+  }
+
+  [Symbol.dispose](): void {
+    clearTimeout(this.#timer);
+    this.#leave();
+    for (const [emitter, event, listener] of this.#listening) emitter.off(event, listener);
+    // An error that comes late, of a terminal that is gone, must not end the program.
+    this.#options.output.on("error", () => {});
+    this.#options.input.pause();
+  }
+
+  #enter(): void {
+    this.#options.input.setRawMode(true);
+    this.#options.output.write(ENTER);
+    this.#shown = null;
+    this.#inside = true;
+  }
+
+  #leave(): void {
+    if (!this.#inside) return;
+    this.#inside = false;
+    try {
+      this.#options.input.setRawMode(false);
+      this.#options.output.write(LEAVE);
+    } catch {
+      // The terminal is gone; there is nothing to give back.
+    }
+  }
+
+  #continue(): void {
+    this.#enter();
+    this.#resized();
+  }
+
+  #resized(): void {
+    this.#shown = null;
+    this.#options.onResize(sizeOf(this.#options.output));
+  }
+
+  #drained(): void {
+    const frame = this.#waiting;
+    this.#waiting = null;
+    if (frame !== null) this.paint(frame);
+  }
+
+  #read(chunk: Buffer | string): void {
+    clearTimeout(this.#timer);
+    const { keys, rest } = decode(
+      this.#begun + (typeof chunk === "string" ? chunk : this.#bytes.write(chunk)),
+    );
+    this.#begun = rest;
+    if (keys.length > 0) this.#options.onKeys(keys);
+    if (this.#begun === "" || isPaste(this.#begun)) return;
+    this.#timer = setTimeout(() => {
+      this.#begun = "";
+      this.#options.onKeys(["escape"]);
+    }, ESCAPE_MS);
+  }
+}
+
+/** Each line is written at its place after the old one is erased, so that no line depends on another's width. */
+function changesOf(before: readonly string[] | null, lines: readonly string[]): string {
+  let out = before === null ? "\x1b[0m\x1b[2J" : "";
+  const count = Math.max(lines.length, before?.length ?? 0);
+  for (let row = 0; row < count; row += 1) {
+    const line = lines[row] ?? "";
+    if (before !== null && line === before[row]) continue;
+    out += `\x1b[${row + 1};1H\x1b[0m\x1b[K${line}`;
+  }
+  return out;
+}

@@ -1,0 +1,87 @@
+/** The comments in the order of the list: threads, filters, and which comments Codex is given. Pure. */
+import type { Comment } from "../reviews/reviews.ts";
+import type { Choice, Filter, Row, State } from "./state.ts";
+
+const MAX_DEPTH = 3;
+
+/** Replies stand below what they reply to. Ids come from strangers: they may repeat, or go round in circles. */
+export function rowsOf(comments: readonly Comment[]): Row[] {
+  const ids = new Set(comments.map((comment) => comment.id));
+  const replies = new Map<string, Comment[]>();
+  const first: Comment[] = [];
+  for (const comment of comments) {
+    const parent = comment.inReplyTo;
+    if (parent === null || parent === comment.id || !ids.has(parent)) first.push(comment);
+    else if (!replies.get(parent)?.push(comment)) replies.set(parent, [comment]);
+  }
+  const rows: Row[] = [];
+  const placed = new Set<Comment>();
+  // Comments in a circle have no first one: they are placed last, each where it is reached.
+  for (const begin of [...first, ...comments]) {
+    const waiting: Row[] = [{ comment: begin, depth: 0 }];
+    for (let row = waiting.pop(); row !== undefined; row = waiting.pop()) {
+      if (placed.has(row.comment)) continue;
+      placed.add(row.comment);
+      rows.push(row);
+      const depth = Math.min(MAX_DEPTH, row.depth + 1);
+      for (const comment of (replies.get(row.comment.id) ?? []).toReversed())
+        waiting.push({ comment, depth });
+    }
+  }
+  return rows;
+}
+
+/** Unresolved are those not known to be resolved. */
+export function passes(filter: Filter, comment: Comment): boolean {
+  switch (filter.by) {
+    case "all":
+      return true;
+    case "unresolved":
+      return comment.resolved !== true;
+    case "file":
+      return comment.filePath === filter.value;
+    case "author":
+      return comment.author === filter.value;
+  }
+}
+
+/** All, unresolved, then each file and each author, by name. */
+export function choicesOf(rows: readonly Row[]): Choice[] {
+  const files = new Map<string, number>();
+  const authors = new Map<string, number>();
+  let unresolved = 0;
+  for (const { comment } of rows) {
+    files.set(comment.filePath, (files.get(comment.filePath) ?? 0) + 1);
+    authors.set(comment.author, (authors.get(comment.author) ?? 0) + 1);
+    if (passes({ by: "unresolved" }, comment)) unresolved += 1;
+  }
+  const named = (by: "file" | "author", counts: ReadonlyMap<string, number>): Choice[] =>
+    [...counts]
+      .toSorted(([one], [other]) => (one < other ? -1 : 1))
+      .map(([value, count]) => ({ filter: { by, value }, count }));
+  return [
+    { filter: { by: "all" }, count: rows.length },
+    { filter: { by: "unresolved" }, count: unresolved },
+    ...named("file", files),
+    ...named("author", authors),
+  ];
+}
+
+export function sameFilter(one: Filter, other: Filter): boolean {
+  return one.by === other.by && ("value" in one ? one.value : "") === ("value" in other ? other.value : "");
+}
+
+/** What `x` sends: the selection, else the trusted comments that are shown. */
+export function chosen(state: State): Comment[] {
+  const all = state.rows.map((row) => row.comment).filter((comment) => state.selected.has(comment));
+  if (all.length > 0) return all;
+  return state.visible.map((row) => row.comment).filter((comment) => state.trusted.has(comment));
+}
+
+/** The same comments after a refresh, as far as they are still there. */
+export function sameComments(old: ReadonlySet<Comment>, comments: readonly Comment[]): ReadonlySet<Comment> {
+  if (old.size === 0) return old;
+  const name = (comment: Comment) => JSON.stringify([comment.id, comment.author]);
+  const names = new Set([...old].map(name));
+  return new Set(comments.filter((comment) => names.has(name(comment))));
+}

@@ -1,0 +1,163 @@
+/** The life of a Codex turn as the UI sees it: asked for, offered, running, questioned, ended, left. Pure. */
+import type { Decision } from "../core/events.ts";
+import type { Comment, InterruptedSession, TurnResult, TurnUpdate } from "../reviews/reviews.ts";
+import { addEntry, addUpdates } from "./log.ts";
+import { openQuestion, type Codex, type Effect, type State, type Step } from "./state.ts";
+import { chosen } from "./threads.ts";
+
+const INTERRUPTED = 130;
+
+export function askCodex(state: State): Step {
+  switch (state.codex.phase) {
+    case "running":
+      return note(state, "Codex is already at work; i interrupts it.");
+    case "looking":
+      return note(state, "Looking for an interrupted session already.");
+    case "offered":
+    case "refused":
+      // The question in the status bar stays until it is answered.
+      return note(state, null);
+    case "idle": {
+      const comments = chosen(state);
+      if (comments.length === 0) return note(state, nothingToSend(state));
+      const ticket = state.ticket + 1;
+      return {
+        state: { ...state, ticket, codex: { phase: "looking", ticket, comments } },
+        effects: [{ do: "findInterrupted", ticket }],
+      };
+    }
+  }
+}
+
+function nothingToSend(state: State): string {
+  if (state.visible.length === 0) return "There is no comment to send.";
+  return "None of the comments shown is by a trusted author; space selects one.";
+}
+
+export function found(state: State, ticket: number, session: InterruptedSession | null): Step {
+  const { codex } = state;
+  if (codex.phase !== "looking" || codex.ticket !== ticket) return note(state, state.note);
+  if (session === null) return begin(state, codex.comments, null);
+  return settle(state, { phase: "offered", session, comments: codex.comments });
+}
+
+/** Interrupted sessions could not be looked for. */
+export function refuse(state: State, ticket: number, reason: string): Step {
+  const { codex } = state;
+  if (codex.phase !== "looking" || codex.ticket !== ticket) return note(state, state.note);
+  return settle(state, { phase: "refused", reason, comments: codex.comments });
+}
+
+export function consent(state: State, yes: boolean): Step {
+  const { codex } = state;
+  if (codex.phase === "offered") {
+    if (yes) return begin(state, codex.comments, codex.session);
+    const { state: next, effects } = begin(state, codex.comments, null);
+    return { state: next, effects: [{ do: "decline", session: codex.session }, ...effects] };
+  }
+  if (codex.phase !== "refused") return note(state, state.note);
+  return yes ? begin(state, codex.comments, null) : settle(state, { phase: "idle" });
+}
+
+function begin(state: State, comments: readonly Comment[], resume: InterruptedSession | null): Step {
+  const ticket = state.ticket + 1;
+  const codex: Codex = {
+    phase: "running",
+    ticket,
+    comments,
+    since: state.now,
+    stopping: false,
+    questions: [],
+  };
+  const count = `${comments.length} ${comments.length === 1 ? "comment" : "comments"}`;
+  const log = addEntry(state.log, { kind: "turn", text: `${count} to Codex` });
+  return {
+    state: { ...state, ticket, codex, log, logTop: null, pane: "codex", overlay: null },
+    effects: [{ do: "begin", ticket, order: { comments, resume } }],
+  };
+}
+
+export function updated(state: State, ticket: number, updates: readonly TurnUpdate[]): Step {
+  const { codex } = state;
+  if (codex.phase !== "running" || codex.ticket !== ticket) return note(state, state.note);
+  let { questions } = codex;
+  for (const update of updates) {
+    if (update.type === "question") {
+      questions = [...questions.filter((open) => open.id !== update.question.id), update.question];
+    } else if (update.type === "settled") questions = questions.filter((open) => open.id !== update.id);
+  }
+  const log = addUpdates(state.log, updates);
+  return note(asking({ ...state, log, codex: { ...codex, questions } }, openQuestion(state)?.id), state.note);
+}
+
+/** Another question is shown from its beginning. */
+function asking(state: State, before: string | undefined): State {
+  return openQuestion(state)?.id === before ? state : { ...state, questionTop: 0 };
+}
+
+/** The question goes at once; its `settled` may come much later. */
+export function answer(state: State, decision: Decision): Step {
+  const question = openQuestion(state);
+  if (state.codex.phase !== "running" || question === null) return note(state, null);
+  const codex = { ...state.codex, questions: state.codex.questions.slice(1) };
+  return {
+    state: asking({ ...state, codex }, question.id),
+    effects: [{ do: "answer", id: question.id, decision }],
+  };
+}
+
+const ENDS = {
+  completed: "Codex execution completed",
+  interrupted: "Codex execution interrupted",
+  failed: "Codex execution failed",
+  cancelled: "Codex execution cancelled",
+} as const satisfies Record<TurnResult["status"], string>;
+
+export function ended(state: State, ticket: number, result: TurnResult): Step {
+  const { codex } = state;
+  if (codex.phase !== "running" || codex.ticket !== ticket) return note(state, state.note);
+  const text = result.status === "completed" ? ENDS.completed : `${ENDS[result.status]}: ${result.reason}`;
+  const log = addEntry(state.log, { kind: "turn", text });
+  const next: State = { ...state, log, codex: { phase: "idle" }, note: text };
+  if (state.leaving === "waiting") return { state: next, effects: [{ do: "quit", code: 0, waitMs: 0 }] };
+  // Nobody needs to be asked any more what shall become of the turn.
+  const stays: State = { ...next, leaving: "no" };
+  if (result.refused === null) return { state: stays, effects: [] };
+  return settle(
+    { ...stays, note: null },
+    {
+      phase: "refused",
+      reason: result.refused,
+      comments: codex.comments,
+    },
+  );
+}
+
+export function interrupt(state: State): Step {
+  const { codex } = state;
+  if (codex.phase !== "running") return note(state, "Codex is not at work.");
+  if (codex.stopping) return note(state, "Codex is asked to stop already.");
+  return { state: { ...state, codex: { ...codex, stopping: true } }, effects: [{ do: "interrupt" }] };
+}
+
+export function quit(state: State, atOnce: boolean): Step {
+  const running = state.codex.phase === "running";
+  const stop: Effect[] = running ? [{ do: "interrupt" }] : [];
+  if (atOnce) return { state, effects: [...stop, { do: "quit", code: INTERRUPTED, waitMs: 0 }] };
+  if (!running) return { state, effects: [{ do: "quit", code: 0, waitMs: 0 }] };
+  return settle({ ...state, leaving: state.leaving === "no" ? "asked" : state.leaving }, state.codex);
+}
+
+export function leave(state: State, how: "interrupt" | "discard" | "stay"): Step {
+  if (state.leaving !== "asked") return note(state, null);
+  if (how === "stay") return settle({ ...state, leaving: "no" }, state.codex);
+  return { state: { ...state, leaving: "waiting" }, effects: [{ do: how }] };
+}
+
+function settle(state: State, codex: Codex): Step {
+  return { state: { ...state, codex }, effects: [] };
+}
+
+function note(state: State, text: string | null): Step {
+  return { state: { ...state, note: text }, effects: [] };
+}

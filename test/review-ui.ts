@@ -1,0 +1,17 @@
+/** The review UI as a program of its own, with a scripted desk: `review-ui.js <script.json> [journal.jsonl]`. */
+import { appendFileSync, readFileSync } from "node:fs";
+import { openReview } from "../src/tui/tui.ts";
+import { fakeDesk, type Script } from "./fake-desk.ts";
+
+const [script = "", journal] = process.argv.slice(2);
+const desk = fakeDesk(JSON.parse(readFileSync(script, "utf8")) as Script, (entry) => {
+  if (journal !== undefined) appendFileSync(journal, `${JSON.stringify(entry)}\n`);
+});
+const code = await openReview({
+  desk,
+  input: process.stdin,
+  output: process.stdout,
+  colours: (process.env["NO_COLOR"] ?? "") === "",
+  now: Date.now,
+});
+process.exit(code);
