@@ -103,7 +103,7 @@ function play(
   };
 }
 
-export function comment(id: number, fields: Partial<Comment> = {}): Comment {
+export function sampleComment(id: number, fields: Partial<Comment> = {}): Comment {
   return {
     id: String(id),
     author: "alice",

@@ -1,7 +1,7 @@
 /** Messages in, state and effects out: every key in every state, late messages, and the ways through a turn. */
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { comment } from "../../test/fake-desk.ts";
+import { sampleComment as comment } from "../../test/fake-desk.ts";
 import type { Question } from "../core/events.ts";
 import type { InterruptedSession, TurnResult } from "../reviews/reviews.ts";
 import { meaningOf } from "./keys.ts";
@@ -100,7 +100,7 @@ const STATES: Record<string, State> = {
 };
 
 const KEYS = [
-  ..."jkgGufcxirqyandsz?",
+  ...Array.from("jkgGufcxirqyandsz?"),
   "up",
   "down",
   "pageup",
