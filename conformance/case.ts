@@ -3,7 +3,7 @@
  * every engine it names. It knows no engine.
  */
 import { readdirSync, readFileSync } from "node:fs";
-import { z } from "zod";
+import * as z from "zod";
 
 export const GROUPS = {
   resume: "start, resume ×3, options",
@@ -38,6 +38,8 @@ const Expect = z.strictObject({
   assistants: z.number().optional(),
   /** same: the id of the run did not change. none: the run has no id. */
   session: z.enum(["same", "none", "any"]).optional(),
+  /** The engine named its session in its own output; false: only its files show it. */
+  named: z.boolean().optional(),
   /** The receipt proves the resume. */
   verified: z.boolean().optional(),
   restored: z.boolean().optional(),
@@ -101,6 +103,8 @@ const Case = z.strictObject({
   group: z.enum(Object.keys(GROUPS) as [Group, ...Group[]]),
   /** Engines (labs) that run it; absent: all. */
   engines: z.array(z.string()).optional(),
+  /** What it proves, in the words of a user: it is among the checks of `reprise doctor --certify`. */
+  certify: z.string().optional(),
   /** Engines to which it does not apply, and why. */
   skip: z.record(z.string(), z.string()).optional(),
   steps: z.array(Step).min(1),
@@ -120,6 +124,7 @@ export interface CaseInstance {
   readonly name: string;
   readonly group: Group;
   readonly lab: string;
+  readonly certify: string | null;
   readonly steps: readonly CaseStep[];
   /** Why it does not apply to this engine. */
   readonly skipped: string | null;
@@ -174,6 +179,7 @@ function instancesOf(one: z.infer<typeof Case>, labs: readonly string[]): readon
       name: one.name,
       group: one.group,
       lab,
+      certify: one.certify ?? null,
       steps: one.steps,
       skipped: one.skip?.[lab] ?? null,
     }));

@@ -22,6 +22,7 @@ export interface Shown {
 export interface ShownAttempt {
   readonly n: number;
   readonly kind: string;
+  readonly reported: readonly { readonly source: string }[];
   readonly outcome: {
     readonly result: string;
     readonly trouble?: { readonly kind: string; readonly resetsAt?: string };
@@ -150,6 +151,8 @@ function identity(expect: CaseExpect, { shown, sessionBefore }: Facts): readonly
     wrong.push(`the session was ${sessionBefore ?? "none"} and is ${now ?? "none"}`);
   }
   if (expect.session === "none" && now !== null) wrong.push(`the run has a session: ${now}`);
+  const isNamed = attempt?.reported.some(({ source }) => source === "stdout") ?? false;
+  wrong.push(...differs("named in the output", expect.named, isNamed));
   if (expect.verified !== undefined) {
     const verified = ["engine_reported", "store_confirmed"].includes(attempt?.receipt?.verified ?? "");
     wrong.push(...differs("proved by the receipt", expect.verified, verified));

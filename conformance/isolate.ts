@@ -53,6 +53,17 @@ export function enterIsolation(root: string): number | null {
   return status ?? 1;
 }
 
+/**
+ * How to run a program without a network but loopback, its files left as they are: words to put before it, and what its
+ * environment must say. No words where the system does not allow it.
+ */
+export function withoutNetwork(): { words: readonly string[]; env: Readonly<Record<string, string>> } {
+  const how = WAYS["network"]?.find(works);
+  if (how === undefined) return { words: [], env: {} };
+  const words = ["unshare", ...how, "--", "sh", "-c", `${LOOPBACK} && exec "$@"`, "sh"];
+  return { words, env: { [INSIDE]: "network" } };
+}
+
 /** Folders that are empty inside. */
 export function hiddenFolders(): readonly string[] {
   const home = real(homedir());

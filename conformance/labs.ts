@@ -3,7 +3,7 @@
  * and how its own files are found. What a case asks of an engine in the engine's own words stands here and nowhere else.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** The folders of one case. */
@@ -42,7 +42,7 @@ export interface Lab {
   readonly sample: string;
   /** Longer than the engine ever needs from its start to its first request, on a busy machine. */
   readonly idle: string;
-  /** The program, relative to the folder of the installed packages. */
+  /** The program: relative to the folder of the installed packages, or absolute. */
   readonly program: string;
   /** The model of every case that names none. */
   readonly native: readonly string[];
@@ -77,7 +77,7 @@ const MODULES = fileURLToPath(new URL("./engines/node_modules/", import.meta.url
 export const KEY = "conformance-dummy-key-0123456789";
 
 export function programOf(lab: Lab): string {
-  return join(MODULES, lab.program);
+  return resolve(MODULES, lab.program);
 }
 
 function write(file: string, content: unknown): void {

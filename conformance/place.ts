@@ -25,13 +25,18 @@ export interface Bench {
   readonly project: string;
 }
 
-/** Copies the build aside, so that a new build meanwhile changes nothing, and makes the repository that cases start from. */
+/** Copies the build aside, so that a new build meanwhile changes nothing. */
 export function makeBench(root: string): Bench {
   const dist = join(ROOT, "dist");
   if (!existsSync(join(dist, "reprise.js")))
     throw new Error("dist/reprise.js is missing: run `npm run build` first");
   cpSync(dist, join(root, "dist"), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(root, "node_modules"));
+  return { root, cli: join(root, "dist", "reprise.js"), project: makeProject(root) };
+}
+
+/** The repository that cases start from. */
+export function makeProject(root: string): string {
   const project = join(root, "template");
   mkdirSync(project);
   writeFileSync(join(project, "README.txt"), "A project for an agent to work in.\n");
@@ -45,7 +50,7 @@ export function makeBench(root: string): Bench {
     const result = spawnSync("git", args, { cwd: project, env, encoding: "utf8" });
     if (result.status !== 0) throw new Error(`git ${args.join(" ")}: ${result.stderr}`);
   }
-  return { root, cli: join(root, "dist", "reprise.js"), project };
+  return project;
 }
 
 export function makePlace(bench: Bench, name: string): Place {
@@ -141,6 +146,7 @@ export function run(file: string, args: readonly string[], launch: Launch): Runn
 
 /** Processes whose environment names this folder, zombies left out. */
 export function processesOf(root: string): readonly number[] {
+  if (!existsSync("/proc/self/environ")) return processesInPs(root);
   const mine: number[] = [];
   for (const name of readdirSync("/proc")) {
     if (!/^\d+$/.test(name) || Number(name) === process.pid) continue;
@@ -152,6 +158,21 @@ export function processesOf(root: string): readonly number[] {
     }
   }
   return mine;
+}
+
+/** Where there is no /proc (macOS): `-E` shows the environment after the command, for processes of the same user. */
+function processesInPs(root: string): readonly number[] {
+  const { stdout } = spawnSync("ps", ["-AEww", "-o", "pid=,stat=,command="], {
+    encoding: "utf8",
+    env: { LC_ALL: "C", PATH: "/bin:/usr/bin" },
+    maxBuffer: 64 << 20,
+  });
+  const lines = (stdout ?? "").split("\n").filter((line) => line.includes(`=${root}/`));
+  const entries = lines.map((line) => /^\s*(\d+)\s+(\S+)/.exec(line));
+  return entries
+    .filter((entry) => entry !== null && !entry[2]?.startsWith("Z"))
+    .map((entry) => Number(entry?.[1]))
+    .filter((pid) => pid !== process.pid);
 }
 
 export function commandOf(pid: number): string {

@@ -1,5 +1,14 @@
-/** Bundles the CLI and the demo agent into `dist/`: small chunks, loaded when a command needs them. */
-import { chmodSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+/** Bundles the CLI, the demo agent and the certify program into `dist/`: small chunks, loaded when a command needs them. */
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 import { common } from "./bundle.mjs";
@@ -23,7 +32,17 @@ const built = await Promise.all([
     chunkNames: "chunk-[name]-[hash]",
   }),
   build({ ...options, entryPoints: { "demo-agent": "src/demo/agent.ts" }, outdir: aside }),
+  build({ ...options, entryPoints: { certify: "conformance/certify.ts" }, outdir: aside }),
 ]);
+// The certify program reads its cases from the folder beside it.
+const written = readdirSync(place("conformance/cases"))
+  .sort()
+  .map((name) => JSON.parse(readFileSync(place(`conformance/cases/${name}`), "utf8")));
+mkdirSync(`${aside}/cases`);
+writeFileSync(
+  `${aside}/cases/certify.json`,
+  JSON.stringify(written.flat().filter(({ certify }) => certify !== undefined)),
+);
 // What is inside the bundle is distributed with it, so its licences are too.
 const inputs = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
 const packages = new Set(inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []));

@@ -9,6 +9,7 @@ import { plural } from "./words.ts";
 
 interface DoctorOptions {
   readonly rebuildIndex?: true;
+  readonly certify?: true;
   readonly json?: true;
 }
 
@@ -16,8 +17,16 @@ const command = () =>
   makeCommand({
     name: "doctor",
     summary: "Check engines, state directory and index. Exit code 1 when something needs attention.",
-    examples: ["reprise doctor", "reprise doctor --json | jq .findings", "reprise doctor --rebuild-index"],
+    examples: [
+      "reprise doctor",
+      "reprise doctor --json | jq .findings",
+      "reprise doctor --rebuild-index",
+      "reprise doctor --certify codex      (does the codex you have still do what Reprise relies on?)",
+    ],
   })
+    .usage("[options] | --certify [engine] [--json]")
+    .argument("[engine]", "with --certify: this engine alone")
+    .option("--certify", "try the engines on a scripted model, away from your sessions, keys and network")
     .option("--rebuild-index", "put everything into the index that the run directories have")
     .option("--json", "print one JSON object");
 
@@ -25,6 +34,16 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const parser = command();
   parse(parser, args);
   const options: DoctorOptions = parser.opts();
+  const [engine] = parser.args;
+  if (options.certify === true) {
+    if (options.rebuildIndex === true)
+      throw new Fault("usage", "--rebuild-index and --certify do not go together.");
+    const { certify } = await import("./certify.ts");
+    const opened = await context.open({ cwd: currentDirectory() });
+    return certify(context, opened, engine, options.json === true);
+  }
+  if (engine !== undefined)
+    throw new Fault("usage", `An engine is named for --certify alone: reprise doctor --certify ${engine}`);
   const deps = await openOrSay(context, options);
   if (typeof deps === "number") return deps;
   const progress = (text: string) => {

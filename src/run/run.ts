@@ -29,7 +29,7 @@ export type { Limits } from "./liveness.ts";
 export { type DryRun, dryRun } from "./prepare.ts";
 export { adoptSession, type Conversation, findConversations } from "./adopt.ts";
 export { type Pruned, pruneRuns, removeRun } from "./clean.ts";
-export { findEngine } from "./engine-setup.ts";
+export { allEngines, findEngine, setUpEngine } from "./engine-setup.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
 export { type InspectedAttempt, type Inspection, inspectRun } from "./inspect.ts";
