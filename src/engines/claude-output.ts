@@ -43,6 +43,8 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
     switch (kind) {
       case "system/init":
         return [...named(line), { type: "turn_started" }];
+      case "system/compact_boundary":
+        return [{ type: "notice", message: "the conversation was compacted" }];
       case "system/api_retry":
         return [retry(line, now())];
       case "stream_event":
