@@ -35,24 +35,31 @@ export interface Removed {
   readonly htmlComments: number;
 }
 
-export const PROMPT_LIMITS = { body: 16_000, hunk: 4_000, total: 400_000, name: 300 } as const;
+/** In characters. `looked` is what is looked at of one text, and a hundredfold of it of all: hidden text costs time too. */
+export const PROMPT_LIMITS = {
+  body: 16_000,
+  hunk: 4_000,
+  total: 400_000,
+  name: 300,
+  looked: 65_536,
+} as const;
 
 export function composePrompt(order: PromptOrder): Prompt {
   const quoted: { comment: Comment; lines: Quoted }[] = [];
   const known =
     order.known === null ? null : { marks: order.known, ids: new Set([...order.known].map(idOf)) };
   let room = PROMPT_LIMITS.total;
+  let time = PROMPT_LIMITS.looked * 100;
   for (const comment of order.comments) {
     const lines = quote(comment, known);
     room -= lines.text.length;
-    if (room < 0) break;
+    time -= Math.min(comment.body.length, PROMPT_LIMITS.looked);
+    if (room < 0 || time < 0) break;
     quoted.push({ comment, lines });
   }
   const leftOut = order.comments.length - quoted.length;
-  const fence = freeFence(
-    order,
-    quoted.map(({ lines }) => lines.text),
-  );
+  const title = order.title === null ? "" : ` (its title, as data: ${inline(order.title).text})`;
+  const fence = freeFence(order.nonce, [title, ...quoted.map(({ lines }) => lines.text)]);
   const removed = quoted.reduce(
     (sum, { lines }) => ({
       invisible: sum.invisible + lines.removed.invisible,
@@ -66,7 +73,7 @@ export function composePrompt(order: PromptOrder): Prompt {
   const notes =
     leftOut === 0 ? "" : `\n${leftOut} more comments are not shown here: there is no room for them.\n`;
   return {
-    text: `${heading(order, fence, quoted.length)}\n${blocks.join("\n")}${notes}\n${task(order)}`,
+    text: `${heading(order, { title, fence, count: quoted.length })}\n${blocks.join("\n")}${notes}\n${task(order)}`,
     sent: quoted.map(({ comment }) => comment),
     removed,
     cut: quoted.reduce((sum, { lines }) => sum + lines.cut, 0),
@@ -83,9 +90,14 @@ export function markOf(comment: Comment): string {
   return `${comment.id.slice(0, 64)}@${comment.body.length}-${(hash >>> 0).toString(16)}`;
 }
 
-function heading(order: PromptOrder, fence: string, count: number): string {
+interface Heading {
+  readonly title: string;
+  readonly fence: string;
+  readonly count: number;
+}
+
+function heading(order: PromptOrder, { title, fence, count }: Heading): string {
   const name = titleOf(order.pullRequest);
-  const title = order.title === null ? "" : ` (its title, as data: ${inline(order.title).text})`;
   const first =
     order.known === null
       ? `You work on the review comments of pull request ${name}${title} in the clone you are in.`
@@ -118,11 +130,12 @@ interface Quoted {
 }
 
 function quote(comment: Comment, known: Known | null): Quoted {
-  const body = withoutHtmlComments(comment.body);
-  const clean = { body: visible(body.text), hunk: visible(comment.diffHunk) };
-  const shortBody = cutEnd(clean.body.text, PROMPT_LIMITS.body);
-  // A hunk ends with the line that the comment is on.
-  const shortHunk = cutBeginning(clean.hunk.text, PROMPT_LIMITS.hunk);
+  const looked = beginning(comment.body, PROMPT_LIMITS.looked);
+  const body = withoutHtmlComments(looked);
+  const hunk = end(comment.diffHunk, PROMPT_LIMITS.hunk);
+  const clean = { body: visible(body.text), hunk: visible(hunk) };
+  const shortBody = cutEnd(clean.body.text, PROMPT_LIMITS.body, comment.body.length - looked.length);
+  const cutHunk = comment.diffHunk.length - hunk.length;
   const names = nameLines(comment, known);
   const invisible = clean.body.count + clean.hunk.count + names.count;
   const notes = [
@@ -134,14 +147,17 @@ function quote(comment: Comment, known: Known | null): Quoted {
   const sections = [
     ...names.lines,
     ...(notes.length === 0 ? [] : [`note: ${notes.join(", ")}`]),
-    ...(shortHunk.text === "" ? [] : ["code under review:", shortHunk.text]),
+    ...(clean.hunk.text === "" ? [] : ["code under review:"]),
+    // A hunk ends with the line that the comment is on.
+    ...(cutHunk === 0 ? [] : [`[${cutHunk} characters before this were cut off …]`]),
+    ...(clean.hunk.text === "" ? [] : [clean.hunk.text]),
     "comment:",
     shortBody.text,
   ];
   return {
     text: sections.map(behindBars).join(""),
     removed: { invisible, htmlComments: body.count },
-    cut: shortBody.cut + shortHunk.cut,
+    cut: shortBody.cut + cutHunk,
   };
 }
 
@@ -201,50 +217,47 @@ function withoutHtmlComments(text: string): { text: string; count: number } {
   return { text: kept.join(""), count };
 }
 
-/** Controls but tab and line feed, everything without a shape, bidirectional controls, lone surrogates. */
+/**
+ * Controls but tab and line feed, everything without a shape, bidirectional controls, lone surrogates. A joiner between
+ * two pictures stays, and so does the selector that makes a sign a picture.
+ */
 const UNSEEN =
-  /[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\p{DI}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb\u2800]+/gu;
-const PICTURE = /\p{Extended_Pictographic}|\p{Emoji_Modifier}/u;
+  /(?!(?<=\p{Emoji})\ufe0f(?![\ufe00-\ufe0f])|(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]\ufe0f?)\u200d(?=\p{Extended_Pictographic}))[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\p{DI}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb\u2800]/gu;
 
 function visible(text: string): { text: string; count: number } {
-  let count = 0;
-  const lines = text.includes("\r") ? text.replaceAll(/\r\n?/g, "\n") : text;
-  const clean = lines.replace(UNSEEN, (run, at: number) => {
-    if (run.length <= 2 && isEmojiGlue(run, lines, at)) return run;
-    for (const _character of run) count += 1;
-    return "";
-  });
-  return { text: clean, count };
+  const lines = text.includes("\r") ? text.replaceAll("\r\n", "\n").replaceAll("\r", "\n") : text;
+  const clean = lines.replace(UNSEEN, "");
+  return { text: clean, count: clean.length === lines.length ? 0 : characters(lines) - characters(clean) };
 }
 
-/** A joiner between two pictures, or the selector that makes a sign a picture. */
-function isEmojiGlue(run: string, text: string, at: number): boolean {
-  if (run !== "\ufe0f" && run !== "\u200d" && run !== "\ufe0f\u200d") return false;
-  const before = text.slice(Math.max(0, at - 2), at);
-  if (run === "\ufe0f") return /[\p{Emoji}]$/u.test(before);
-  const after = text.slice(at + run.length, at + run.length + 2);
-  return PICTURE.test(before) && PICTURE.test(after);
+function characters(text: string): number {
+  let pairs = 0;
+  for (let at = 1; at < text.length; at += 1) {
+    const isPair = (text.charCodeAt(at) & 0xfc00) === 0xdc00 && (text.charCodeAt(at - 1) & 0xfc00) === 0xd800;
+    if (isPair) pairs += 1;
+  }
+  return text.length - pairs;
 }
 
-function cutEnd(text: string, most: number): { text: string; cut: number } {
-  if (text.length <= most) return { text, cut: 0 };
-  const kept = text.slice(0, most).replace(/[\ud800-\udbff]$/, "");
-  const cut = text.length - kept.length;
-  return { text: `${kept}\n[… ${cut} more characters were cut off]`, cut };
+/** `missing` characters were cut off already. */
+function cutEnd(text: string, most: number, missing = 0): { text: string; cut: number } {
+  const kept = beginning(text, most);
+  const cut = missing + text.length - kept.length;
+  return cut === 0 ? { text, cut } : { text: `${kept}\n[… ${cut} more characters were cut off]`, cut };
 }
 
-function cutBeginning(text: string, most: number): { text: string; cut: number } {
-  if (text.length <= most) return { text, cut: 0 };
-  const kept = text.slice(-most).replace(/^[\udc00-\udfff]/, "");
-  const cut = text.length - kept.length;
-  return { text: `[${cut} characters before this were cut off …]\n${kept}`, cut };
+/** Cut between characters. */
+function beginning(text: string, most: number): string {
+  return text.length <= most ? text : text.slice(0, most).replace(/[\ud800-\udbff]$/, "");
+}
+
+function end(text: string, most: number): string {
+  return text.length <= most ? text : text.slice(-most).replace(/^[\udc00-\udfff]/, "");
 }
 
 /** No text that is quoted contains the fence. */
-function freeFence(order: PromptOrder, texts: readonly string[]): string {
-  const title = order.title ?? "";
-  const taken = (fence: string) => title.includes(fence) || texts.some((text) => text.includes(fence));
-  let fence = order.nonce;
-  for (let more = 0; taken(fence); more += 1) fence = `${order.nonce}${more}`;
+function freeFence(nonce: string, texts: readonly string[]): string {
+  let fence = nonce;
+  for (let more = 0; texts.some((text) => text.includes(fence)); more += 1) fence = `${nonce}${more}`;
   return fence;
 }
