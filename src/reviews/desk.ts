@@ -114,7 +114,8 @@ export async function findPullRequest(
 
 async function load(deps: Deps, options: DeskOptions, clone: Clone | null): Promise<Loaded> {
   const { pullRequest, commentsFile } = options;
-  const folder = clone?.head ?? null;
+  // The clone may have moved on since.
+  const folder = clone === null ? null : ((await findClone(deps, clone.root))?.head ?? null);
   if (commentsFile !== null) {
     return { ...readCommentFile(commentsFile), title: null, head: { pullRequest: null, folder } };
   }
@@ -154,8 +155,8 @@ function connect(deps: Deps, options: GitHubOptions & { readonly host: string })
 /** As `list` decides it: a run whose owner is dead is put right on sight, so one that says `running` is alive (I6). */
 async function runNow(deps: Deps, handle: string): Promise<RunNow | null> {
   try {
-    const { status, session } = await selectRun(deps, handle);
-    return { status, session: session.value };
+    const { status, session, subject } = await selectRun(deps, handle);
+    return { status, session: session.value, subject };
   } catch (error) {
     if (error instanceof Fault && error.code === "handle_unknown") return null;
     throw error;

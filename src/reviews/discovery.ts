@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { storageFault } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunStatus } from "../core/records.ts";
+import { subjectOf } from "./pull-request.ts";
 import { nameStart, openSession, SIDECAR_END, type Sidecar } from "./sidecar.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 
@@ -16,6 +17,7 @@ export interface RunNow {
   readonly status: RunStatus;
   /** The engine's session id. */
   readonly session: string | null;
+  readonly subject: string | null;
 }
 
 export interface Looking {
@@ -32,8 +34,9 @@ export async function findInterruptedSession(
 ): Promise<InterruptedSession | null> {
   for (const { path, record } of candidates(directory, pullRequest, looking)) {
     const run = await looking.run(record.handle);
-    if (run === null) {
-      looking.warn(`${path} is passed over: its run ${record.handle} is gone.`);
+    if (run === null || run.subject?.toLowerCase() !== subjectOf(pullRequest).toLowerCase()) {
+      const what = run === null ? "is gone" : "is for something else";
+      looking.warn(`${path} is passed over: its run ${record.handle} ${what}.`);
       continue;
     }
     // A kill between the two writes leaves the id in the run alone.

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { cpuMs } from "../../test/cpu.ts";
 import { composePrompt, markOf, PROMPT_LIMITS, type PromptOrder } from "./prompt.ts";
@@ -88,7 +88,10 @@ describe("what a reader would not see is removed and counted", () => {
     ["bidirectional", "a\u202eb\u2066c\u061c", "abc", 3],
     [
       "tags",
-      `a${[..."ignore all"].map((c) => String.fromCodePoint(0xe0000 + c.charCodeAt(0))).join("")}b`,
+      `a${"ignore all"
+        .split("")
+        .map((c) => String.fromCodePoint(0xe0000 + c.charCodeAt(0)))
+        .join("")}b`,
       "ab",
       10,
     ],

@@ -132,7 +132,7 @@ interface Quoted {
 function quote(comment: Comment, known: Known | null): Quoted {
   const looked = beginning(comment.body, PROMPT_LIMITS.looked);
   const body = withoutHtmlComments(looked);
-  const hunk = end(comment.diffHunk, PROMPT_LIMITS.hunk);
+  const hunk = ending(comment.diffHunk, PROMPT_LIMITS.hunk);
   const clean = { body: visible(body.text), hunk: visible(hunk) };
   const shortBody = cutEnd(clean.body.text, PROMPT_LIMITS.body, comment.body.length - looked.length);
   const cutHunk = comment.diffHunk.length - hunk.length;
@@ -251,7 +251,7 @@ function beginning(text: string, most: number): string {
   return text.length <= most ? text : text.slice(0, most).replace(/[\ud800-\udbff]$/, "");
 }
 
-function end(text: string, most: number): string {
+function ending(text: string, most: number): string {
   return text.length <= most ? text : text.slice(-most).replace(/^[\udc00-\udfff]/, "");
 }
 

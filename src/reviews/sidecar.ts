@@ -31,7 +31,10 @@ const Sidecar = z.looseObject({
   /** A file name in the sidecar's own directory. */
   transcript_path: z.string().min(1),
   /** Null until Codex names it; the run may know it earlier. */
-  thread_id: z.string().min(1).max(200).nullable(),
+  thread_id: z
+    .string()
+    .regex(/^[0-9A-Za-z][0-9A-Za-z_-]{7,127}$/)
+    .nullable(),
   host: z.string().default("github.com"),
   owner: z.string(),
   repository: z.string(),
@@ -55,10 +58,10 @@ const MAX_SENT = 10_000;
 const MAX_WHAT = 300;
 const redact = redactor([]);
 
-/** Where transcripts and sidecars are; made on first use. */
+/** Where transcripts and sidecars are; made on first use, where something can be made. */
 export function reviewsDirectory(state: StateDir): string {
   const directory = join(state.root, "reviews");
-  if (!makeDirectory(directory)) checkOwnDirectory(directory);
+  if (state.writable && !makeDirectory(directory)) checkOwnDirectory(directory);
   return directory;
 }
 
