@@ -25,8 +25,8 @@ const Expect = z.strictObject({
   status: z.union([z.string(), z.array(z.string())]).optional(),
   /** The kind of trouble of the attempt; null: none. */
   trouble: z.union([z.string(), z.array(z.string()), z.null()]).optional(),
-  /** Whether the trouble names the time at which it ends. */
-  resetsAt: z.boolean().optional(),
+  /** false: the engine does not pass the announced time on. Otherwise the trouble names what the model announced. */
+  resetsAt: z.literal(false).optional(),
   /** The code of the fault with which the command was refused. */
   fault: z.union([z.string(), z.array(z.string())]).optional(),
   /** nothing: no message of this step reached the model. */
@@ -52,8 +52,8 @@ const Expect = z.strictObject({
   toolSays: z.string().optional(),
   answer: z.string().optional(),
   stderr: z.string().optional(),
-  /** What must not stand in anything that Reprise printed. */
-  printsNo: z.string().optional(),
+  /** What the model or a tool says comes without the control sequences that it holds. */
+  harmless: z.literal(true).optional(),
 });
 
 const Talk = z.strictObject({
@@ -65,6 +65,8 @@ const Talk = z.strictObject({
   flags: z.array(z.string()).optional(),
   /** Where Reprise is called: in the project, or in another folder. */
   from: z.enum(["project", "extra"]).optional(),
+  /** Reprise runs on a terminal and prints for a person; what `show` and `logs` print there is looked at too. */
+  human: z.literal(true).optional(),
   /** The HOME of this step is another one. */
   home: z.enum(["other"]).optional(),
   /** closed: the engine is pointed at a port on which nobody listens. */

@@ -4,7 +4,7 @@
  */
 import type { CaseExpect, CaseStep } from "./case.ts";
 import type { Evidence, Lab, Place } from "./labs.ts";
-import { FORGED } from "./model-server/directives.ts";
+import { FORGED, SEQUENCES } from "./model-server/directives.ts";
 import type { RequestRecord } from "./model-server/server.ts";
 import { isSummary } from "./model-server/wire.ts";
 import type { Ended } from "./place.ts";
@@ -48,6 +48,8 @@ export interface Facts {
   readonly persisted: readonly string[];
   /** Every message of the case so far, this step's included. */
   readonly messages: readonly string[];
+  /** What other commands printed on a terminal about this attempt, by their names. */
+  readonly pages: Readonly<Record<string, string>>;
   readonly stdoutLog: string;
   /** What the engine wrote down about this turn in its own log. */
   readonly turnLog: string;
@@ -89,10 +91,21 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
     if (!carried)
       wrong.push(`${NEW_CONVERSATION}: the model saw none of the messages that the engine had kept`);
   }
+  wrong.push(...waitingHelps(step, facts));
   const session = facts.shown?.session.value ?? "";
   if (Object.values(FORGED).includes(session as never))
     wrong.push(`the session id was taken from text: ${session}`);
   return [...new Set(wrong)];
+}
+
+const WAITING_HELPS: ReadonlySet<string> = new Set(["rate_limited", "overloaded", "network"]);
+
+/** Exit 75 exactly where the same command may succeed later. */
+function waitingHelps(step: CaseStep, { shown, fault, ended }: Facts): readonly string[] {
+  if (step.interrupt !== undefined || shown === null || fault !== null) return [];
+  const kind = shown.history.at(-1)?.outcome?.trouble?.kind ?? "none";
+  const helps = WAITING_HELPS.has(kind);
+  return helps === (ended.code === 75) ? [] : [`exit ${ended.code} with the trouble ${kind}`];
 }
 
 function withDefaults(expect: CaseExpect, step: CaseStep): CaseExpect {
@@ -119,6 +132,7 @@ const EVERY: number[] = [];
 function against(expect: CaseExpect, facts: Facts, lab: Lab, place: Place): readonly string[] {
   return [
     ...ending(expect, facts),
+    ...resetTime(expect, facts),
     ...identity(expect, facts),
     ...(expect.history === undefined ? [] : history(expect.history, facts)),
     ...(expect.continues === true ? continues(facts) : []),
@@ -137,10 +151,21 @@ function ending(expect: CaseExpect, { ended, shown, fault }: Facts): readonly st
     ...differs("status", expect.status, shown?.status ?? null),
     ...differs("fault", expect.fault, fault),
     ...(expect.trouble === undefined ? [] : differs("trouble", expect.trouble, trouble?.kind ?? null)),
-    ...(expect.resetsAt === undefined
-      ? []
-      : differs("has a reset time", expect.resetsAt, trouble?.resetsAt !== undefined)),
   ];
+}
+
+/** Clocks, roundings of the engines, and the time that a busy machine takes to pass a message on. */
+const RESET_TOLERANCE_MS = 60_000;
+
+/** A trouble names the time that the model announced, and none where it announced none. */
+function resetTime(expect: CaseExpect, { shown, turns }: Facts): readonly string[] {
+  if (expect.trouble === undefined || expect.trouble === null) return [];
+  const announced = turns.findLast(({ resetsAtMs }) => resetsAtMs !== null)?.resetsAtMs ?? null;
+  const found = shown?.history.at(-1)?.outcome?.trouble?.resetsAt ?? null;
+  if (announced === null || expect.resetsAt === false) return differs("reset time", null, found);
+  const wanted = new Date(announced).toISOString();
+  const isNear = found !== null && Math.abs(Date.parse(found) - announced) <= RESET_TOLERANCE_MS;
+  return isNear ? [] : differs("reset time", wanted, found);
 }
 
 function identity(expect: CaseExpect, { shown, sessionBefore }: Facts): readonly string[] {
@@ -224,15 +249,20 @@ function toolSaid(expect: CaseExpect, { turns }: Facts, place: Place): readonly 
   return [`the tool returned ${list(said)}, without ${quoted(wanted)}`];
 }
 
-function printed(expect: CaseExpect, { ended }: Facts): readonly string[] {
-  const all = ended.stdout + ended.stderr;
+function printed(expect: CaseExpect, { ended, pages }: Facts): readonly string[] {
   const wrong: string[] = [];
   if (expect.answer !== undefined && !ended.stdout.includes(expect.answer))
     wrong.push(`stdout lacks ${quoted(expect.answer)}`);
   if (expect.stderr !== undefined && !ended.stderr.includes(expect.stderr))
     wrong.push(`stderr lacks ${quoted(expect.stderr)}`);
-  if (expect.printsNo !== undefined && all.includes(expect.printsNo))
-    wrong.push(`it printed ${quoted(expect.printsNo)}`);
+  if (expect.harmless === true) {
+    for (const [name, text] of Object.entries({ "its output": ended.stdout + ended.stderr, ...pages })) {
+      for (const sequence of SEQUENCES) {
+        if (text.includes(sequence)) wrong.push(`${quoted(sequence)} stands in ${name}`);
+      }
+    }
+    if (!ended.stdout.includes("EVIL")) wrong.push("what the model said is not shown at all");
+  }
   return wrong;
 }
 

@@ -20,6 +20,7 @@ import {
   processesOf,
   run,
   type Running,
+  runOnTerminal,
   settle,
   signal,
   until,
@@ -198,6 +199,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
     turns: world.server.requests.slice(firstRequest).filter(({ kind }) => kind === "turn"),
     messages: world.messages,
     persisted,
+    pages: talk.human === true ? await pagesOf(world, env) : {},
     stdoutLog: lastTape(world.shown),
     turnLog: world.lab.turnLog(world.place),
   };
@@ -246,11 +248,8 @@ async function launch(world: World, order: Order): Promise<Ended> {
   const { args, stdin } = commandLine(world, order);
   world.log.push(`$ reprise ${args.map((word) => JSON.stringify(word)).join(" ")}`);
   const cwd = world.place[order.talk.from ?? "project"];
-  const running = run(process.execPath, [world.bench.cli, ...args], {
-    cwd,
-    env: order.env,
-    stdin,
-  });
+  const begin = order.talk.human === true ? runOnTerminal : run;
+  const running = begin(process.execPath, [world.bench.cli, ...args], { cwd, env: order.env, stdin });
   try {
     if (step.interrupt !== undefined) await interrupt(world, step.interrupt, running);
     return await within(running.ended, deadline, `\`reprise ${args[0] ?? ""}\` ended`);
@@ -267,7 +266,8 @@ function commandLine(
   { step, talk, message }: Order,
 ): { args: readonly string[]; stdin: string | null } {
   const via = talk.via ?? "argument";
-  const flags = [...(talk.flags ?? []).map((flag) => flag.replace("{idle}", world.lab.idle)), "--json"];
+  const flags = (talk.flags ?? []).map((flag) => flag.replace("{idle}", world.lab.idle));
+  if (talk.human !== true) flags.push("--json");
   if (via === "stdin") flags.push("--stdin");
   if (via === "file") {
     const file = join(world.place.root, "message.txt");
@@ -393,6 +393,19 @@ async function show(world: World, env: Readonly<Record<string, string>>): Promis
   } catch {
     throw new Error(`\`reprise show\` printed no JSON: ${stdout} ${stderr}`);
   }
+}
+
+/** What a person is shown afterwards. */
+async function pagesOf(world: World, env: Readonly<Record<string, string>>): Promise<Record<string, string>> {
+  const pages: Record<string, string> = {};
+  for (const name of ["show", "logs"]) {
+    const args = [world.bench.cli, name, world.shown?.handle ?? ""];
+    const launched = runOnTerminal(process.execPath, args, { cwd: world.place.root, env, stdin: null });
+    const { code, stdout } = await within(launched.ended, STEP_DEADLINE_MS, `\`reprise ${name}\` ended`);
+    pages[`\`reprise ${name}\``] = stdout;
+    world.log.push(`$ reprise ${name}: exit ${code}\n${tail(stdout)}`);
+  }
+  return pages;
 }
 
 function faultIn({ stdout }: Ended): string | null {

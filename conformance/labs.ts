@@ -297,6 +297,7 @@ const opencode: Lab = {
     const variants = { high: { reasoningEffort: "high" } };
     write(join(place.home, ".config", "opencode", "opencode.json"), {
       autoupdate: false,
+      snapshot: false,
       share: "disabled",
       model: "lab/m1",
       small_model: "lab/m1",

@@ -2,7 +2,7 @@
  * The machine of one case: folders, environment, the built Reprise, and the processes that belong to it. A process
  * belongs to a case when its environment names the case's folder.
  */
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import {
   cpSync,
   existsSync,
@@ -14,6 +14,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { spawn as spawnPty } from "@lydell/node-pty";
 import { type Lab, type Place, programOf } from "./labs.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
@@ -110,7 +111,6 @@ export interface Ended {
 }
 
 export interface Running {
-  readonly child: ChildProcess;
   readonly pid: number;
   readonly ended: Promise<Ended>;
 }
@@ -141,7 +141,22 @@ export function run(file: string, args: readonly string[], launch: Launch): Runn
       setTimeout(() => done({ code, signal: name, stdout: text(out), stderr: text(err) }), 20);
     });
   });
-  return { child, pid: child.pid ?? -1, ended };
+  return { pid: child.pid ?? -1, ended };
+}
+
+/** The same on a terminal: what a person sees, both streams in one, as bytes. */
+export function runOnTerminal(file: string, args: readonly string[], launch: Launch): Running {
+  const env = { ...launch.env, PWD: launch.cwd };
+  const pty = spawnPty(file, [...args], { cwd: launch.cwd, env, cols: 120, rows: 40 });
+  const out: string[] = [];
+  pty.onData((text) => out.push(text));
+  const ended = new Promise<Ended>((done) => {
+    pty.onExit(({ exitCode, signal: name }) => {
+      const signalName = name === undefined || name === 0 ? null : String(name);
+      done({ code: exitCode, signal: signalName, stdout: out.join(""), stderr: "" });
+    });
+  });
+  return { pid: pty.pid, ended };
 }
 
 /** Processes whose environment names this folder, zombies left out. */

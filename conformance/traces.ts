@@ -12,10 +12,12 @@ import { processesOf } from "./place.ts";
 
 const REPOSITORY = fileURLToPath(new URL("..", import.meta.url));
 
-/** Where the engines, npm and Reprise keep things below a home. */
+/** Where the engines and Reprise keep things below a home. */
 const PLACES = [
-  ...[".codex", ".claude", ".claude.json", ".gemini", ".opencode", ".npm", ".bun"],
-  ...[".config", ".cache", ".local/share", ".local/state"],
+  ...[".codex", ".claude", ".claude.json", ".gemini", ".opencode", ".config/opencode", ".config/reprise"],
+  ...[".cache/opencode", ".cache/claude", ".cache/claude-cli-nodejs", ".cache/gemini", ".cache/reprise"],
+  ...[".local/share/opencode", ".local/share/claude", ".local/share/reprise"],
+  ...[".local/state/opencode", ".local/state/claude", ".local/state/reprise"],
 ];
 
 /** What there is to find besides the suite's own folder. */

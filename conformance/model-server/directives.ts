@@ -114,6 +114,10 @@ function forgeCommand(): string {
   return `f() { printf '%s\\n' ${lines}; }; f; for s in ${streams}; do (f > $s) 2>/dev/null; done; true`;
 }
 
-/** Clipboard, title, cursor report, reset, 8-bit controls: what a terminal must never be given. */
-const HOSTILE =
-  "\u001b]52;c;ZXZpbA==\u0007\u001b]0;EVIL-TITLE\u0007\u001b[6n\u001b[2J\u001bc\u009b31mred\u009d0;EVIL\u009c \u001b[31mred\u001b[0m";
+/** Clipboard, title, cursor report, clear, reset, 8-bit controls: what a terminal must never be given. */
+export const SEQUENCES = [
+  ...["\u001b]52;c;ZXZpbA==\u0007", "\u001b]0;EVIL-TITLE\u0007", "\u001b[6n", "\u001b[2J", "\u001bc"],
+  ...["\u009b31m", "\u009d0;EVIL\u009c", "\u001b[31;5m"],
+] as const;
+
+const HOSTILE = `EVIL ${SEQUENCES.join("")} red \u001b[0m`;

@@ -29,6 +29,8 @@ export interface RequestRecord extends Seen {
   readonly body: string;
   /** What the model did, by the word of the directive. */
   readonly act: Act["do"];
+  /** When the refusal that was sent said that waiting ends; null: it named no time. */
+  readonly resetsAtMs: number | null;
   /** How far the answer got. held: nothing more will come. */
   state: "received" | "headers" | "streaming" | "held" | "ended" | "cut";
 }
@@ -107,10 +109,16 @@ async function handle(memory: Memory, request: IncomingMessage, response: Server
     headers: harmlessHeaders(request),
     body: text,
     act: act.do,
+    resetsAtMs: resetTime(act),
     state: "received",
   };
   memory.log.push(record);
   await perform(dialect, { seen, act, record }, response);
+}
+
+function resetTime(act: Act): number | null {
+  const seconds = act.do === "refuse" && "resetSeconds" in act.failure ? act.failure.resetSeconds : null;
+  return seconds === null ? null : Date.now() + seconds * 1000;
 }
 
 /** A conversation that is too long cannot be summed up either. */
