@@ -132,7 +132,7 @@ async function versionOf(bench: Bench, { engine, lab }: Patient): Promise<string
   settle(place, lab, "http://127.0.0.1:9");
   const env = environment(place, lab, "http://127.0.0.1:9");
   const running = run(lab.program, ["--version"], { cwd: place.project, env, stdin: null });
-  const timer = setTimeout(() => running.child.kill("SIGKILL"), VERSION_DEADLINE_MS);
+  const timer = setTimeout(() => signal(running.pid, "SIGKILL"), VERSION_DEADLINE_MS);
   const ended = await running.ended.catch(() => null).finally(() => clearTimeout(timer));
   return ended?.code === 0 ? engine.version(ended.stdout) : null;
 }
