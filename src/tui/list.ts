@@ -1,5 +1,5 @@
 /** The header and the comment list as lines. Pure. */
-import { widthOf } from "../lib/width.ts";
+import { cutToColumns, widthOf } from "../lib/width.ts";
 import type { Comment } from "../reviews/reviews.ts";
 import type { Layout } from "./layout.ts";
 import type { Filter, Row, State } from "./state.ts";
@@ -13,24 +13,38 @@ export function headerLines(state: State, rows: number): Line[] {
   const title = lineOf(state.loaded?.title ?? "", Math.max(0, columns - widthOf(name) - 2));
   const first: Line = [{ text: name, style: "bold" }, ...(title === "" ? [] : [{ text: `  ${title}` }])];
   if (rows === 1) return [first];
-  const counts = countsOf(state);
-  const warning = warningOf(state);
-  const room = columns - widthOf(counts) - 3;
-  if (warning === null || room < 12) return [first, [{ text: lineOf(counts, columns), style: "dim" }]];
+  const heads = headsOf(state);
+  const said = state.loaded?.warnings ?? [];
+  const warning = said.length < 2 ? said[0] : `(${said.length}) ${said[0]}`;
   return [
     first,
-    [
-      { text: counts, style: "dim" },
-      { text: " · ", style: "dim" },
-      { text: lineOf(warning, room), style: "warn" },
-    ],
+    cutLine(
+      [
+        ...(heads === null ? [] : [{ text: `${heads} · `, style: "warn" } as const]),
+        { text: countsOf(state), style: "dim" },
+        ...(warning === undefined
+          ? []
+          : [{ text: ` · ${lineOf(warning, columns)}`, style: "warn" } as const]),
+      ],
+      columns,
+    ),
   ];
+}
+
+function cutLine(line: Line, columns: number): Line {
+  let room = columns;
+  return line.map((piece) => {
+    const text = cutToColumns(piece.text, room);
+    room -= widthOf(text);
+    return { ...piece, text };
+  });
 }
 
 function countsOf(state: State): string {
   if (state.loaded === null) return state.loading === null ? "no comments loaded" : "loading …";
   const total = state.rows.length;
-  const parts = [`${total} ${total === 1 ? "comment" : "comments"}`];
+  const parts = state.selected.size > 0 ? [`${state.selected.size} selected`] : [];
+  parts.push(`${total} ${total === 1 ? "comment" : "comments"}`);
   if (state.filter.by !== "all") {
     parts.push(`${state.visible.length} shown: ${lineOf(nameOf(state.filter), 30)}`);
   } else {
@@ -39,20 +53,14 @@ function countsOf(state: State): string {
     parts.push(`${unresolved} unresolved`);
     if (unknown > 0) parts.push(`${unknown} unknown`);
   }
-  if (state.selected.size > 0) parts.push(`${state.selected.size} selected`);
   return parts.join(" · ");
 }
 
-/** The folder is on another commit than the pull request, or what was said while loading. */
-function warningOf(state: State): string | null {
-  if (state.loaded === null) return null;
-  const { pullRequest, folder } = state.loaded.head;
-  if (pullRequest !== null && folder !== null && pullRequest !== folder) {
-    return `folder is at ${folder.slice(0, 7)}, pull request at ${pullRequest.slice(0, 7)}`;
-  }
-  const [first, ...more] = state.loaded.warnings;
-  if (first === undefined) return null;
-  return more.length === 0 ? first : `(${more.length + 1}) ${first}`;
+/** Null: the folder is where the pull request is, or one of them is not known. */
+function headsOf(state: State): string | null {
+  const { pullRequest = null, folder = null } = state.loaded?.head ?? {};
+  if (pullRequest === null || folder === null || pullRequest === folder) return null;
+  return lineOf(`folder at ${folder.slice(0, 7)}, PR at ${pullRequest.slice(0, 7)}`, 60);
 }
 
 /** Untrusted text. */
@@ -86,10 +94,11 @@ interface Columns {
 function columnsOf(width: number): Columns {
   const fixed = "> * open ".length + 1 + " MEM".length + 1 + "365d".length + 1;
   const free = Math.max(0, width - fixed);
-  const place = Math.max(8, Math.min(34, Math.floor(free * 0.48)));
-  const author = Math.max(4, Math.min(14, Math.floor(free * 0.22)));
-  const body = free - place - author - 1;
-  return { place, author, body: body < 6 ? 0 : body };
+  const author = Math.max(4, Math.min(14, Math.floor(free * 0.24)));
+  // Where there is no room for more than a word or two of the body, the place gets it.
+  if (free < 45) return { place: Math.max(4, free - author), author, body: 0 };
+  const place = Math.min(34, Math.floor(free * 0.48));
+  return { place, author, body: free - place - author - 1 };
 }
 
 function rowLine(state: State, row: Row, isCursor: boolean, columns: Columns): Line {

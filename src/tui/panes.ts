@@ -194,5 +194,5 @@ export function questionLines(state: State, columns: number): readonly Line[] {
 
 export function questionTitle(question: Question, hidden: number): string {
   const what = question.about === "command" ? "Codex wants to run" : "Codex wants to change files";
-  return hidden > 0 ? `${what} · ${hidden} more lines: PgDn` : what;
+  return hidden > 0 ? `PgDn: ${hidden} more lines · ${what}` : what;
 }

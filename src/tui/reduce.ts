@@ -188,7 +188,11 @@ function wantCode(state: State): Step {
 function codeFound(state: State, message: Extract<Message, { type: "code_found" }>): Step {
   if (state.code?.comment !== message.comment) return still(state);
   const next: State = { ...state, code: { comment: message.comment, lines: message.lines } };
-  return state.pane === "code" ? tidy(wantCode(next)) : still(next);
+  if (state.pane !== "code") return still(next);
+  if (commentAtCursor(state) !== message.comment) return wantCode(next);
+  const { columns, rows } = layoutOf(next).pane;
+  const line = paneLines(next, columns).findIndex(([first]) => first?.text.startsWith(">"));
+  return tidy(still({ ...next, paneTop: line - Math.floor(rows / 2) }));
 }
 
 /** After the cursor came to another comment. */

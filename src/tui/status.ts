@@ -13,6 +13,8 @@ export interface Status {
 const MAX_NOTE = 240;
 const HINTS = "j/k move · space select · f filter · enter read · c code · x Codex · ? help";
 const FEW_HINTS = "x Codex · ? help · q quit";
+const PANE_HINTS = "j/k scroll · Esc list · tab next pane";
+const OVERLAY_HINTS = { help: "Esc closes", filters: "j/k move · enter chooses · Esc closes" } as const;
 
 export function statusOf(state: State): Status {
   if (state.leaving === "asked") {
@@ -70,7 +72,13 @@ function restOf(state: State): Status {
       style: "warn",
     };
   }
-  return { text: state.size.columns < HINTS.length ? FEW_HINTS : HINTS, style: "bar" };
+  return { text: hintsOf(state), style: "bar" };
+}
+
+function hintsOf(state: State): string {
+  if (state.overlay !== null) return OVERLAY_HINTS[state.overlay.kind];
+  if (state.focus === "pane") return PANE_HINTS;
+  return state.size.columns < HINTS.length ? FEW_HINTS : HINTS;
 }
 
 /** Hours and minutes where the user is, with the date unless it is today. */

@@ -17,7 +17,7 @@ export interface TerminalOptions {
 
 /** Alternate screen, no cursor, no wrapping at the edge, pasted text marked as such. */
 const ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h\x1b[2J";
-const LEAVE = "\x1b[0m\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l";
+const LEAVE = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l";
 /** A key's sequence may come in two parts over a slow line; a lone escape character is a key after this. */
 const ESCAPE_MS = 50;
 
@@ -144,12 +144,12 @@ export class Terminal implements Disposable {
 
 /** Each line is written at its place after the old one is erased, so that no line depends on another's width. */
 function changesOf(before: readonly string[] | null, lines: readonly string[]): string {
-  let out = before === null ? "\x1b[0m\x1b[2J" : "";
+  let out = before === null ? "\x1b[2J" : "";
   const count = Math.max(lines.length, before?.length ?? 0);
   for (let row = 0; row < count; row += 1) {
     const line = lines[row] ?? "";
     if (before !== null && line === before[row]) continue;
-    out += `\x1b[${row + 1};1H\x1b[0m\x1b[K${line}`;
+    out += `\x1b[${row + 1};1H\x1b[K${line}`;
   }
   return out;
 }

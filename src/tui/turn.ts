@@ -30,6 +30,7 @@ export function askCodex(state: State): Step {
 }
 
 function nothingToSend(state: State): string {
+  if (state.loaded === null && state.loading !== null) return "The comments are being loaded.";
   if (state.visible.length === 0) return "There is no comment to send.";
   return "None of the comments shown is by a trusted author; space selects one.";
 }

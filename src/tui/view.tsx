@@ -87,7 +87,7 @@ function Body({ state, colours, layout }: PartProps) {
     const lines = help
       ? helpLines(columns).slice(state.overlay.top, state.overlay.top + rows)
       : filterLines(state, columns, rows);
-    const title = help ? "Keys · Esc closes" : "Filter · enter chooses · Esc closes";
+    const title = help ? " Keys" : " Filter";
     return (
       <Box flexDirection="column" width={columns}>
         <Rows lines={[ruled(title, columns)]} rows={1} colours={colours} />
@@ -137,7 +137,7 @@ function Asked({ state, colours, layout }: PartProps) {
   const title = questionTitle(question, all.length - state.questionTop - shown.length);
   return (
     <Box flexDirection="column">
-      <Rows lines={[ruled(title, columns, "warn")]} rows={1} colours={colours} />
+      <Rows lines={[ruled(` ${title}`, columns, "warn")]} rows={1} colours={colours} />
       <Rows lines={shown} rows={layout.question} colours={colours} />
     </Box>
   );
