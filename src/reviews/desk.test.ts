@@ -243,6 +243,26 @@ describe("loading", () => {
   });
 });
 
+test("a turn is told the folder and the title, and has no place without a folder", async () => {
+  const places: unknown[] = [];
+  const turn = { done: new Promise<never>(() => {}), answer() {}, interrupt() {}, discard() {} };
+  const begin: DeskOptions["begin"] = (_order, _update, place) => {
+    places.push(place);
+    return turn;
+  };
+  const order = { comments: [], resume: null };
+  const desk = await open({ begin });
+  desk.begin(order, () => {});
+  await desk.load(false);
+  expect(desk.begin(order, () => {})).toBe(turn);
+  expect(places).toEqual([
+    { cwd: clone, title: null },
+    { cwd: clone, title: "Make it faster" },
+  ]);
+  const reader = await open({ begin, folder: null });
+  expect(() => reader.begin(order, () => {})).toThrow("no folder");
+});
+
 describe("which pull request", () => {
   const find = (text: string | null, cwd = clone) =>
     findPullRequest(deps, text, { token: null, apiUrl: fake.url, cwd });

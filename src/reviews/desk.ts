@@ -13,7 +13,7 @@ import { type Clone, codeAround, findClone, requireClone } from "./folder.ts";
 import { accessTo, namedHosts } from "./github-access.ts";
 import { type GitHub, openGitHub } from "./github.ts";
 import { baseRemote, parsePullRequest } from "./pull-request.ts";
-import type { Comment, Desk, Loaded, PullRequest } from "./reviews.ts";
+import type { Comment, Desk, Loaded, PullRequest, Turn, TurnOrder, TurnUpdate } from "./reviews.ts";
 import { reviewsDirectory } from "./sidecar.ts";
 
 export interface GitHubOptions {
@@ -31,7 +31,15 @@ export interface DeskOptions extends GitHubOptions {
   readonly includeAll: boolean;
   /** How many comments there are so far, while there are more to come. */
   readonly progress: (comments: number) => void;
-  readonly begin: Desk["begin"];
+  readonly begin: (order: TurnOrder, update: (update: TurnUpdate) => void, place: TurnPlace) => Turn;
+}
+
+/** What the desk knows and a turn needs. */
+export interface TurnPlace {
+  /** Absolute, symlinks resolved. */
+  readonly cwd: string;
+  /** The pull request's, where it was loaded. Untrusted. */
+  readonly title: string | null;
 }
 
 const TIMEOUT_MS = 30_000;
@@ -40,23 +48,29 @@ const TRUSTED = new Set(["OWNER", "MEMBER", "COLLABORATOR"]);
 
 /** Refuses a folder that is no clone of the pull request's repository. */
 export async function openDesk(deps: Deps, options: DeskOptions): Promise<Desk> {
-  const { pullRequest, folder, begin } = options;
-  const clone =
-    folder === null
-      ? null
-      : await requireClone(deps, pullRequest, { ...folder, cwd: resolveDirectory(folder.cwd) });
+  const { pullRequest } = options;
+  const folder =
+    options.folder === null ? null : { ...options.folder, cwd: resolveDirectory(options.folder.cwd) };
+  const clone = folder === null ? null : await requireClone(deps, pullRequest, folder);
   const directory = reviewsDirectory(deps.state);
+  const warned = new Set<string>();
   let known: Promise<Loaded> | null = null;
+  let title: string | null = null;
   return {
     pullRequest,
     load(fresh) {
       if (fresh || known === null) {
         const asked = load(deps, options, clone);
         known = asked;
-        // What failed is not known, and is asked for again.
-        asked.catch(() => {
-          if (known === asked) known = null;
-        });
+        asked.then(
+          (loaded) => {
+            title = loaded.title;
+          },
+          () => {
+            // What failed is not known, and is asked for again.
+            if (known === asked) known = null;
+          },
+        );
       }
       return known;
     },
@@ -64,12 +78,18 @@ export async function openDesk(deps: Deps, options: DeskOptions): Promise<Desk> 
     findInterrupted: () =>
       findInterruptedSession(directory, pullRequest, {
         run: (handle) => runNow(deps, handle),
-        warn: (message) => deps.log.warn(message),
+        warn: (message) => {
+          if (!warned.has(message)) deps.log.warn(message);
+          warned.add(message);
+        },
       }),
     async decline({ sidecar }) {
       declineSession(sidecar, new Date(deps.clock.now()).toISOString());
     },
-    begin,
+    begin(order, update) {
+      if (folder === null) throw new Fault("usage", "There is no folder that Codex could work in.");
+      return options.begin(order, update, { cwd: folder.cwd, title });
+    },
     codeAround: async (comment, lines) => (clone === null ? null : codeAround(clone, comment, lines)),
   };
 }

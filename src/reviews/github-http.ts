@@ -49,14 +49,19 @@ export function githubFetch(options: HttpOptions): Fetch {
     const reply = await send(options, url, ask);
     if (reply.status === 304 && kept !== null) return jsonReply(kept.body, kept.link);
     if (reply.status >= 400) throw refusal(options, reply);
-    if (reply.status >= 300 || parseJson(reply.text) === undefined) {
-      throw garbled(options, `HTTP ${reply.status} and no JSON`);
+    if (reply.status >= 300 || !isStructured(parseJson(reply.text))) {
+      throw garbled(options, `HTTP ${reply.status} and no JSON that it could mean`);
     }
     const link = reply.headers.get("link");
     const etag = reply.headers.get("etag");
     if (init.method === "GET" && etag !== null) keep(options, { url, etag, link, body: reply.text });
     return jsonReply(reply.text, link);
   };
+}
+
+/** Octokit looks for fields in whatever JSON it gets. */
+function isStructured(value: unknown): boolean {
+  return typeof value === "object" && value !== null;
 }
 
 function jsonReply(body: string, link: string | null): Response {
@@ -197,15 +202,12 @@ function limited(
 
 /** `retry-after` counts for secondary limits, `x-ratelimit-reset` for the hourly one. A time beyond a year is none. */
 function resetTime(headers: Headers, now: number): number | null {
-  const after = headers.get("retry-after");
-  const reset = headers.get("x-ratelimit-reset");
-  const at =
-    after !== null
-      ? /^\d{1,10}$/.test(after)
-        ? now + Number(after) * 1000
-        : Date.parse(after)
-      : Number(reset ?? "") * 1000;
-  return Number.isFinite(at) && at > 0 && Math.abs(at - now) < YEAR_MS ? at : null;
+  const after = headers.get("retry-after") ?? "";
+  const times = [
+    /^\d{1,10}$/.test(after) ? now + Number(after) * 1000 : Date.parse(after),
+    Number(headers.get("x-ratelimit-reset") ?? "") * 1000,
+  ];
+  return times.find((at) => at > 0 && Math.abs(at - now) < YEAR_MS) ?? null;
 }
 
 function garbled(options: HttpOptions, why: string): Fault {
@@ -231,8 +233,9 @@ function readKept(options: HttpOptions, url: string): Kept | null {
     const record = readRecord(keptPath(options.cacheDirectory, url), MAX_KEPT_BYTES * 2);
     const [etag, body] = [stringIn(record, "etag"), stringIn(record, "body")];
     if (stringIn(record, "url") !== url || etag === undefined || body === undefined) return null;
-    if (!/^[\x21-\x7e]{1,256}$/.test(etag) || parseJson(body) === undefined) return null;
-    return { url, etag, link: stringIn(record, "link") ?? null, body };
+    const link = stringIn(record, "link") ?? null;
+    const sound = /^[\x21-\x7e]{1,256}$/.test(etag) && /^[\x20-\x7e]*$/.test(link ?? "");
+    return sound && isStructured(parseJson(body)) ? { url, etag, link, body } : null;
   } catch (error) {
     // Damaged, or not ours: it is asked for anew, and written over where that is possible.
     if (!(error instanceof Fault)) throw error;

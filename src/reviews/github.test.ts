@@ -239,6 +239,10 @@ describe("refusals", () => {
       "no JSON",
     ],
     ["not a list", { status: 200, body: { message: "hello" } }, TOKEN, "github_garbled", "not a list"],
+    ["a number", { status: 200, body: "5" }, TOKEN, "github_garbled", "no JSON"],
+    ["null", { status: 200, body: "null" }, TOKEN, "github_garbled", "no JSON"],
+    ["a text", { status: 200, body: '"total_count"' }, TOKEN, "github_garbled", "no JSON"],
+    ["an unknown list", { status: 200, body: { total_count: 1, x: 5 } }, TOKEN, "github_garbled", ""],
     ["cut JSON", { status: 200, body: '[{"id": 1, "bo' }, TOKEN, "github_garbled", "no JSON"],
     ["no content", { status: 204, body: "" }, TOKEN, "github_garbled", "no JSON"],
     [

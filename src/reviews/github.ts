@@ -99,16 +99,13 @@ async function connect(fetch: Fetch, { access }: HttpOptions): Promise<Client> {
   };
 }
 
-/** Octokit wraps what its fetch threw. */
+/** Octokit wraps what its fetch threw; what it throws itself is its word for a reply that it cannot read. */
 async function orFault<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     if (error instanceof Error && error.cause instanceof Fault) throw error.cause;
-    if (error instanceof Error && error.name === "GraphqlResponseError") {
-      throw new Fault("github_garbled", "GitHub's GraphQL API answers with errors");
-    }
-    throw error;
+    throw new Fault("github_garbled", "GitHub's API answers with errors, or not as documented.");
   }
 }
 
