@@ -82,7 +82,7 @@ describe("readCommentFile", () => {
         warnings: ["line 2 has no usable author; it is left out.", "line 3 is not JSON; it is left out."],
       },
     ],
-    [`[${one}, 7]`, { comments: [SMALL], warnings: ["item 2 has no JSON object; it is left out."] }],
+    [`[${one}, 7]`, { comments: [SMALL], warnings: ["item 2 is no JSON object; it is left out."] }],
     [
       `${one}\n{"id":1,"id":2,"author":"a","file_path":"f","body":"","created_at":"2026-01-01"}`,
       { comments: [SMALL], warnings: ["line 2 is not JSON; it is left out."] },

@@ -3,34 +3,14 @@
  * writes, `--comments` reads back as the same comments.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
-import { z } from "zod";
 import { Fault } from "../core/faults.ts";
-import { harmlessJson, harmlessLine } from "../lib/harmless.ts";
-import { hasDuplicateKeys, parseJson } from "../lib/json.ts";
+import { harmlessJson } from "../lib/harmless.ts";
+import { fieldIn, hasDuplicateKeys, isObject, parseJson } from "../lib/json.ts";
 import type { Comment } from "./reviews.ts";
 
 const MAX_BYTES = 128 * 1024 * 1024;
 const MAX_COMMENTS = 20_000;
 const MAX_NAMED = 5;
-
-const id = z.union([z.string().min(1).max(200), z.int().transform(String)]);
-const line = z.int().min(1).nullable().default(null);
-
-/** Only the fields we use; others pass. */
-const Stored = z.object({
-  id,
-  author: z.string(),
-  author_association: z.string().nullable().default(null),
-  file_path: z.string(),
-  line_number: line,
-  original_line_number: line,
-  body: z.string(),
-  diff_hunk: z.string().nullable().default(""),
-  commit_sha: z.string().nullable().default(null),
-  in_reply_to_id: id.nullable().default(null),
-  created_at: z.string().refine((text) => !Number.isNaN(Date.parse(text)), "is not a time"),
-  resolved: z.boolean().nullable().default(null),
-});
 
 export interface FromFile {
   readonly comments: readonly Comment[];
@@ -46,12 +26,10 @@ export function readCommentFile(path: string): FromFile {
   const bad: string[] = [];
   let left = 0;
   for (const { where, value } of entries) {
-    const parsed = value === undefined ? undefined : Stored.safeParse(value);
-    if (parsed?.success !== true) {
-      bad.push(`${where} ${parsed === undefined ? "is not JSON" : problem(parsed.error)}`);
-    } else if (comments.size < MAX_COMMENTS || comments.has(parsed.data.id)) {
-      comments.set(parsed.data.id, toComment(parsed.data));
-    } else left += 1;
+    const comment = toComment(value);
+    if (typeof comment === "string") bad.push(`${where} ${comment}`);
+    else if (comments.size < MAX_COMMENTS || comments.has(comment.id)) comments.set(comment.id, comment);
+    else left += 1;
   }
   if (comments.size === 0 && bad.length > 0) throw invalid(path, named(bad).join("; "));
   const warnings = named(bad).map((what) => `${path}: ${what}; it is left out.`);
@@ -120,35 +98,80 @@ function invalid(path: string, why: string): Fault {
   );
 }
 
-function problem(error: z.ZodError): string {
-  const [issue] = error.issues;
-  const field = issue?.path.join(".") ?? "";
-  return `has ${field === "" ? "no JSON object" : `no usable ${harmlessLine(field, 60)}`}`;
-}
-
 function named(bad: readonly string[]): string[] {
   const more = bad.length - MAX_NAMED;
   return more <= 0 ? [...bad] : [...bad.slice(0, MAX_NAMED), `${more} more are bad`];
 }
 
-function toComment(stored: z.infer<typeof Stored>): Comment {
+/** The comment, or what is wrong with it. Fields that are not known pass. */
+function toComment(value: unknown): Comment | string {
+  if (value === undefined) return "is not JSON";
+  if (!isObject(value)) return "is no JSON object";
+  const bad = Object.entries(FIELDS).find(([name, fits]) => !fits(fieldIn(value, name) ?? null));
+  if (bad !== undefined) return `has no usable ${bad[0]}`;
+  const stored = value as unknown as Stored;
   return {
-    id: stored.id,
+    id: String(stored.id),
     author: stored.author,
-    association: stored.author_association,
+    association: stored.author_association ?? null,
     filePath: stored.file_path,
-    line: stored.line_number,
-    originalLine: stored.original_line_number,
+    line: stored.line_number ?? null,
+    originalLine: stored.original_line_number ?? null,
     body: stored.body,
     diffHunk: stored.diff_hunk ?? "",
-    commit: stored.commit_sha,
-    inReplyTo: stored.in_reply_to_id,
+    commit: stored.commit_sha ?? null,
+    inReplyTo:
+      stored.in_reply_to_id === undefined || stored.in_reply_to_id === null
+        ? null
+        : String(stored.in_reply_to_id),
     createdAt: stored.created_at,
-    resolved: stored.resolved,
+    resolved: stored.resolved ?? null,
   };
 }
 
-function toStored(comment: Comment): z.infer<typeof Stored> {
+interface Stored {
+  readonly id: string | number;
+  readonly author: string;
+  readonly author_association?: string | null;
+  readonly file_path: string;
+  readonly line_number?: number | null;
+  readonly original_line_number?: number | null;
+  readonly body: string;
+  readonly diff_hunk?: string | null;
+  readonly commit_sha?: string | null;
+  readonly in_reply_to_id?: string | number | null;
+  readonly created_at: string;
+  readonly resolved?: boolean | null;
+}
+
+type Fits = (value: unknown) => boolean;
+const isText: Fits = (value) => typeof value === "string";
+const isId: Fits = (value) =>
+  typeof value === "string" ? value !== "" && value.length <= 200 : Number.isSafeInteger(value);
+const isLine: Fits = (value) => Number.isSafeInteger(value) && Number(value) >= 1;
+const isTime: Fits = (value) => typeof value === "string" && !Number.isNaN(Date.parse(value));
+const orNull =
+  (fits: Fits): Fits =>
+  (value) =>
+    value === null || fits(value);
+
+/** A field that is missing counts as null. */
+const FIELDS: Readonly<Record<keyof Stored, Fits>> = {
+  id: isId,
+  author: isText,
+  author_association: orNull(isText),
+  file_path: isText,
+  line_number: orNull(isLine),
+  original_line_number: orNull(isLine),
+  body: isText,
+  diff_hunk: orNull(isText),
+  commit_sha: orNull(isText),
+  in_reply_to_id: orNull(isId),
+  created_at: isTime,
+  resolved: orNull((value) => typeof value === "boolean"),
+};
+
+function toStored(comment: Comment): Stored {
   return {
     id: comment.id,
     author: comment.author,

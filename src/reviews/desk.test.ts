@@ -23,7 +23,8 @@ import { runLike } from "../store/conformance-samples.ts";
 import { memoryStore } from "../store/store.ts";
 import { type DeskOptions, findPullRequest, openDesk } from "./desk.ts";
 import type { Comment } from "./reviews.ts";
-import { createSession, reviewsDirectory } from "./sidecar.ts";
+import { createSession } from "./sidecar.ts";
+import { reviewsDirectory } from "./transcript.ts";
 
 const PULL = { host: "github.com", owner: "acme", repository: "shop", number: 42 };
 const THREAD = "019e0000-0000-7000-8000-000000000001";

@@ -8,13 +8,13 @@ import { Fault } from "../core/faults.ts";
 import type { Deps } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import { readCommentFile } from "./comment-file.ts";
-import { declineSession, findInterruptedSession, type RunNow } from "./discovery.ts";
+import type { RunNow } from "./discovery.ts";
 import { type Clone, codeAround, findClone, requireClone } from "./folder.ts";
 import { accessTo, namedHosts } from "./github-access.ts";
 import { type GitHub, openGitHub } from "./github.ts";
 import { baseRemote, parsePullRequest } from "./pull-request.ts";
 import type { Comment, Desk, Loaded, PullRequest, Turn, TurnOrder, TurnUpdate } from "./reviews.ts";
-import { reviewsDirectory } from "./sidecar.ts";
+import { reviewsDirectory } from "./transcript.ts";
 
 export interface GitHubOptions {
   /** `--token`; null: the environment's. */
@@ -75,16 +75,17 @@ export async function openDesk(deps: Deps, options: DeskOptions): Promise<Desk> 
       return known;
     },
     trusts: (comment: Comment) => options.includeAll || TRUSTED.has(comment.association ?? ""),
-    findInterrupted: () =>
-      findInterruptedSession(directory, pullRequest, {
+    async findInterrupted() {
+      return (await discovery()).findInterruptedSession(directory, pullRequest, {
         run: (handle) => runNow(deps, handle),
         warn: (message) => {
           if (!warned.has(message)) deps.log.warn(message);
           warned.add(message);
         },
-      }),
+      });
+    },
     async decline({ sidecar }) {
-      declineSession(sidecar, new Date(deps.clock.now()).toISOString());
+      (await discovery()).declineSession(sidecar, new Date(deps.clock.now()).toISOString());
     },
     begin(order, update) {
       if (folder === null) throw new Fault("usage", "There is no folder that Codex could work in.");
@@ -93,6 +94,9 @@ export async function openDesk(deps: Deps, options: DeskOptions): Promise<Desk> 
     codeAround: async (comment, lines) => (clone === null ? null : codeAround(clone, comment, lines)),
   };
 }
+
+/** Checking records costs start-up time, and the first frame needs none. */
+const discovery = () => import("./discovery.ts");
 
 /** What the user typed; nothing typed: the open pull request of the clone's branch. */
 export async function findPullRequest(

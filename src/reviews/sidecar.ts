@@ -7,7 +7,7 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
-import { checkOwnDirectory, makeDirectory, readRecord, type StateDir, writeAtomic } from "../audit/audit.ts";
+import { readRecord, writeAtomic } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { redactor } from "../lib/secrets.ts";
 import { createTranscript } from "./transcript.ts";
@@ -57,13 +57,6 @@ const MAX_APPROVALS = 1_000;
 const MAX_SENT = 10_000;
 const MAX_WHAT = 300;
 const redact = redactor([]);
-
-/** Where transcripts and sidecars are; made on first use, where something can be made. */
-export function reviewsDirectory(state: StateDir): string {
-  const directory = join(state.root, "reviews");
-  if (state.writable && !makeDirectory(directory)) checkOwnDirectory(directory);
-  return directory;
-}
 
 export interface NewSession {
   readonly pullRequest: PullRequest;

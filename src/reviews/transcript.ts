@@ -6,7 +6,15 @@
  * or `{"t", "type", …}` for what Reprise itself has to say. Exact, and therefore sensitive, like the tape.
  */
 import { closeSync, constants, existsSync, fdatasyncSync, openSync } from "node:fs";
-import { openLog, storageFault, writeFully } from "../audit/audit.ts";
+import {
+  checkOwnDirectory,
+  makeDirectory,
+  openLog,
+  type StateDir,
+  storageFault,
+  writeFully,
+} from "../audit/audit.ts";
+import { join } from "node:path";
 import type { Clock } from "../core/deps.ts";
 import type { Decision } from "../core/events.ts";
 import { parseObject } from "../lib/json.ts";
@@ -33,6 +41,13 @@ export type Remark =
       readonly by: "user" | "kept" | "policy";
     }
   | { readonly type: "note"; readonly text: string };
+
+/** Where transcripts and sidecars are; made on first use, where something can be made. */
+export function reviewsDirectory(state: StateDir): string {
+  const directory = join(state.root, "reviews");
+  if (state.writable && !makeDirectory(directory)) checkOwnDirectory(directory);
+  return directory;
+}
 
 /** False: there is one already. */
 export function createTranscript(path: string): boolean {
