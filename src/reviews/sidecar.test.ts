@@ -337,7 +337,7 @@ describe("findInterruptedSession", () => {
     bad.update({ status: "interrupted", thread_id: THREAD });
     const whole = readFileSync(bad.path);
     // The last byte is a line feed, without which it is whole.
-    for (let length = 0; length < whole.length - 2; length += 1) {
+    for (let length = 0; length < whole.length - 1; length += 1) {
       writeFileSync(bad.path, whole.subarray(0, length));
       const { found, warnings } = await find(one("interrupted"));
       expect([found?.handle, warnings]).toEqual(["aaaaaaaa", [expect.stringContaining(bad.path)]]);
