@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
-/** `unit` runs on the source; `e2e` runs the built CLI (`npm run build` first) with a deadline of its own. */
+/** `unit` runs on the source; `conformance` on the parts of the suite that need no engine; `e2e` runs the built CLI (`npm run build` first) with a deadline of its own. */
 export default defineConfig({
   test: {
     pool: "forks",
@@ -12,6 +12,13 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["src/**/*.test.ts", "test/*.test.ts"],
+          testTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          name: "conformance",
+          include: ["conformance/*.test.ts", "conformance/model-server/*.test.ts"],
           testTimeout: 60_000,
         },
       },

@@ -29,12 +29,13 @@ export function record(name: string, lab: Lab, place: Place, shown: Shown): void
   save("stdout", texts.stdout);
   if (texts.stderr !== "") save("stderr", texts.stderr);
   save("exit.json", `${JSON.stringify(exit)}\n`);
-  save("expected.json", `${JSON.stringify(understood(lab, texts, exit), null, 2)}\n`);
+  save("expected.json", `${JSON.stringify(understood(lab.engine, texts, exit), null, 2)}\n`);
 }
 
-function understood(lab: Lab, texts: Readonly<Record<Stream, string>>, exit: Exit) {
-  const engine = findEngine(lab.engine);
-  if (engine === undefined) throw new Error(`no such engine: ${lab.engine}`);
+/** What the profile of an engine reads from an attempt. */
+export function understood(id: string, texts: Readonly<Record<Stream, string>>, exit: Exit) {
+  const engine = findEngine(id);
+  if (engine === undefined) throw new Error(`no such engine: ${id}`);
   const reader = engine.reader(() => NOW);
   const lines = (text: string) =>
     text
@@ -85,8 +86,8 @@ function timed(text: string, nowMs: number): string {
   const iso = (time: string) => new Date(moved(Date.parse(time))).toISOString();
   return text
     .replaceAll(/\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, iso)
-    .replaceAll(/\b(20\d\d-\d\d-\d\dT)(\d\d)-(\d\d)-(\d\d)-(\d+)Z/g, (_, day, h, m, sec, rest) =>
-      iso(`${day}${h}:${m}:${sec}.${rest}Z`).replaceAll(/[:.]/g, "-"),
+    .replaceAll(/\b20\d\d-\d\d-\d\dT\d\d-\d\d-\d\d-\d+Z/g, (stamp) =>
+      iso(stamp.replace(/T(\d\d)-(\d\d)-(\d\d)-/, "T$1:$2:$3.")).replaceAll(/[:.]/g, "-"),
     )
     .replaceAll(/\b\d{1,2}:\d\d [AP]M\b/g, "3:30 AM")
     .replaceAll(/\b1[789]\d{11}\b/g, (ms) => String(moved(Number(ms))))
@@ -109,7 +110,7 @@ function numbered(text: string, sample: string): string {
     .replaceAll(/\b(msg|prt|evt|ses)_[0-9a-zA-Z]{20,}\b/g, (id: string, kind: string) =>
       id === sample ? id : `${kind}_${number(id).padStart(26, "0")}`,
     )
-    .replaceAll(/\b(req_msg|msg|msg_resp|resp|call_resp)_\d+\b/g, "$1_00000001")
+    .replaceAll(/\b(req_msg|msg|msg_resp|resp|call_resp)_\d{1,12}\b/g, "$1_00000001")
     .replaceAll(/\b[0-9a-f]{40}\b/g, "0".repeat(40))
     .replaceAll(/\brun=[0-9a-f]{8}\b/g, "run=00000000")
     .replaceAll(/\bslug=[a-z]+-[a-z]+\b/g, "slug=some-slug")

@@ -30,7 +30,15 @@ export interface Report {
     readonly resumesWorked: number;
   };
   readonly results: readonly CaseResult[];
+  /** Cases that run no real program; counted apart. */
+  readonly recorded: readonly CaseResult[];
 }
+
+/** The column of the engine whose program is no longer published. */
+export const RECORDED = {
+  id: "iflow",
+  head: "iflow (recorded output and a scripted agent, not the real program)",
+};
 
 /** Between these lines stands what the README repeats. */
 export const MARKS = ["<!-- conformance: begin -->", "<!-- conformance: end -->"] as const;
@@ -51,7 +59,8 @@ export function countResults(results: readonly CaseResult[]): Report["counts"] {
 }
 
 export function table(report: Report): string {
-  const engines = report.engines.map(({ id, version }) => ({ id, head: `${id} ${version ?? "?"}` }));
+  const real = report.engines.map(({ id, version }) => ({ id, head: `${id} ${version ?? "?"}` }));
+  const engines = report.recorded.length === 0 ? real : [...real, RECORDED];
   const groups = Object.keys(GROUPS) as Group[];
   const rows = groups.map((group) => [GROUPS[group], ...engines.map(({ id }) => cell(report, id, group))]);
   const head = ["", ...engines.map((one) => one.head)];
@@ -59,8 +68,8 @@ export function table(report: Report): string {
   return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
 }
 
-function cell({ results }: Report, lab: string, group: Group): string {
-  const mine = results.filter((one) => one.lab === lab && one.group === group);
+function cell({ results, recorded }: Report, lab: string, group: Group): string {
+  const mine = [...results, ...recorded].filter((one) => one.lab === lab && one.group === group);
   const { passed, failed, skipped } = countResults(mine);
   if (mine.length === 0) return "–";
   if (passed + failed === 0) return "n/a";
@@ -70,17 +79,23 @@ function cell({ results }: Report, lab: string, group: Group): string {
 }
 
 /** What the whole run proves, one line each. */
-export function summary({ counts }: Report): readonly string[] {
+export function summary({ counts, recorded }: Report): readonly string[] {
   const { passed, failed, skipped } = counts;
+  const apart = countResults(recorded);
   return [
     `${passed + failed} cases with the real programs: ${passed} passed, ${failed} failed; ${skipped} more do not apply. No case was tried twice.`,
     `Resumes that should work and did: ${counts.resumesWorked} of ${counts.resumesMeant}. Resumes that became a new conversation unnoticed: ${counts.newConversations}. Messages delivered twice: ${counts.duplicates}.`,
+    ...(recorded.length === 0
+      ? []
+      : [
+          `iFlow is no longer published. Its column, not counted above, is recorded output and a scripted agent: ${apart.passed} passed, ${apart.failed} failed.`,
+        ]),
   ];
 }
 
 export function markdown(report: Report): string {
   const { isolation } = report;
-  const failed = report.results.filter(({ verdict }) => verdict === "failed");
+  const failed = [...report.results, ...report.recorded].filter(({ verdict }) => verdict === "failed");
   const section = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : ["", `## ${title}`, "", ...lines];
   return [
@@ -127,10 +142,9 @@ function notApplicable({ results, engines }: Report): readonly string[] {
 }
 
 export function json(report: Report): string {
-  const results = report.results.map(({ log, ...rest }) =>
-    rest.verdict === "failed" ? { ...rest, log } : rest,
-  );
-  return `${JSON.stringify({ ...report, results }, null, 2)}\n`;
+  const short = ({ log, ...rest }: CaseResult) => (rest.verdict === "failed" ? { ...rest, log } : rest);
+  const lists = { results: report.results.map(short), recorded: report.recorded.map(short) };
+  return `${JSON.stringify({ ...report, ...lists }, null, 1)}\n`;
 }
 
 export function closingLine({ counts }: Report): string {

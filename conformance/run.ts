@@ -13,6 +13,7 @@ import { type CaseResult, runCase } from "./interpret.ts";
 import { enterIsolation, isolation, makeRoot } from "./isolate.ts";
 import { type Lab, LABS } from "./labs.ts";
 import { type Bench, commandOf, makeBench, processesOf } from "./place.ts";
+import { recordedCases } from "./recorded.ts";
 import { startRefusingProxy } from "./proxy.ts";
 import {
   closingLine,
@@ -27,7 +28,7 @@ import {
 import { lookAround, openNetwork, traces, watchConnections } from "./traces.ts";
 
 const USAGE = `usage: npm run conformance -- [--engine NAME]… [--group NAME]… [--case TEXT]… [--jobs N] [--minutes N] [--report DIR] [--keep] [--record] [--verbose]
-  --engine   ${LABS.map(({ id }) => id).join(", ")}
+  --engine   ${LABS.map(({ id }) => id).join(", ")}, iflow (recorded output)
   --case     cases whose id (name@engine) holds this text
   --minutes  cases that have not begun by then fail (22)
   --report   where report.md and report.json are written; without it, conformance/ if every case was run
@@ -92,6 +93,12 @@ async function examine(root: string, deadline: number): Promise<Report> {
   say(`${cases.length} cases; ${isolation().network}; ${isolation().files}`);
   const problems = new Map(engines.map(({ id, problem }) => [id, problem]));
   const results = await runAll(bench, cases, { problems, deadline });
+  const recorded = await Promise.all(
+    recordedCases()
+      .filter(isChosen)
+      .map((one) => one.run(bench)),
+  );
+  for (const result of recorded) tell(result);
   const left = processesOf(root).map((pid) => `a process was left behind: ${commandOf(pid)}`);
   const connected = [...watch.seen].map((remote) => `a connection got out: ${remote}`);
   const after = lookAround(root);
@@ -106,6 +113,7 @@ async function examine(root: string, deadline: number): Promise<Report> {
     refused: isProxied ? tally(proxy.refused) : noRoutes(after.noRoutes - before.noRoutes),
     counts: countResults(results),
     results,
+    recorded,
   };
 }
 
@@ -119,16 +127,20 @@ function noRoutes(count: number): readonly string[] {
 }
 
 function chosen(): readonly CaseInstance[] {
+  const all = loadCases(LABS.map(({ id }) => id)).filter(isChosen);
+  if (all.length === 0 && recordedCases().filter(isChosen).length === 0)
+    throw new Error(`no case fits\n${USAGE}`);
+  return all;
+}
+
+function isChosen({ id, group }: Pick<CaseInstance, "id" | "group">): boolean {
   const fits = (given: readonly string[] | undefined, test: (text: string) => boolean) =>
     given === undefined || given.some(test);
-  const all = loadCases(LABS.map(({ id }) => id)).filter(
-    (one) =>
-      fits(flags.engine, (name) => one.lab === name) &&
-      fits(flags.group, (name) => one.group === name) &&
-      fits(flags.case, (text) => one.id.includes(text)),
+  return (
+    fits(flags.engine, (name) => id.endsWith(`@${name}`)) &&
+    fits(flags.group, (name) => group === name) &&
+    fits(flags.case, (text) => id.includes(text))
   );
-  if (all.length === 0) throw new Error(`no case fits\n${USAGE}`);
-  return all;
 }
 
 interface Conditions {
@@ -196,7 +208,8 @@ function conclude(report: Report, root: string): number {
   for (const attempt of report.refused) say(`refused: ${attempt}`);
   for (const line of summary(report)) say(line);
   say(closingLine(report));
-  return report.counts.failed > 0 || report.traces.length > 0 ? 1 : 0;
+  const failed = [...report.results, ...report.recorded].some(({ verdict }) => verdict === "failed");
+  return failed || report.traces.length > 0 ? 1 : 0;
 }
 
 function version(): string {

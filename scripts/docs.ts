@@ -1,11 +1,12 @@
 /**
- * Writes `docs/errors.md` from the table of faults. With `--check`, writes nothing and exits 1 when the file is
- * not what it would write.
+ * Writes `docs/errors.md` from the table of faults, and the table of the README from `conformance/report.md`. With
+ * `--check`, writes nothing and exits 1 when a file is not what it would write.
  */
 import { readFileSync, writeFileSync } from "node:fs";
+import { MARKS } from "../conformance/report.ts";
 import { FAULTS } from "../src/core/faults.ts";
 
-const FILE = new URL("../docs/errors.md", import.meta.url);
+const at = (path: string) => new URL(`../${path}`, import.meta.url);
 
 /** The meanings of the exit codes; every code that a fault has must be among them. */
 const EXIT_CODES: Readonly<Record<string, string>> = {
@@ -72,17 +73,33 @@ ${rows.join("\n")}
 `;
 }
 
-function present(): string | null {
+/** The README with the result of the last whole run between the marks. */
+function readme(): string {
+  const text = present("README.md") ?? "";
+  const report = present("conformance/report.md");
+  if (report === null) return text;
+  const [wanted, old] = [between(report), between(text)];
+  if (wanted === null || old === null) throw new Error("README.md or conformance/report.md lacks the marks");
+  return text.replace(old, () => wanted);
+}
+
+function between(text: string): string | null {
+  const [from, to] = MARKS.map((mark) => text.indexOf(mark)) as [number, number];
+  return from < 0 || to < from ? null : text.slice(from, to + MARKS[1].length);
+}
+
+function present(path: string): string | null {
   try {
-    return readFileSync(FILE, "utf8");
+    return readFileSync(at(path), "utf8");
   } catch {
     return null;
   }
 }
 
-const wanted = page();
-if (!process.argv.includes("--check")) writeFileSync(FILE, wanted);
-else if (present() !== wanted) {
-  console.error("docs/errors.md is not up to date. Type: npm run docs");
-  process.exitCode = 1;
+for (const [path, wanted] of Object.entries({ "docs/errors.md": page(), "README.md": readme() })) {
+  if (!process.argv.includes("--check")) writeFileSync(at(path), wanted);
+  else if (present(path) !== wanted) {
+    console.error(`${path} is not up to date. Type: npm run docs`);
+    process.exitCode = 1;
+  }
 }

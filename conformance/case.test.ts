@@ -1,0 +1,44 @@
+import { expect, test } from "vitest";
+import { loadCases } from "./case.ts";
+import { LABS } from "./labs.ts";
+
+const labs = LABS.map(({ id }) => id);
+const cases = loadCases(labs);
+
+test("every case that does not apply says why", () => {
+  for (const { skipped } of cases) expect(skipped).not.toBe("");
+});
+
+test("there are at least 200 cases that run", () => {
+  expect(cases.filter(({ skipped }) => skipped === null).length).toBeGreaterThanOrEqual(200);
+});
+
+test("a value of `each` replaces its key everywhere", () => {
+  expect(cases.filter(({ id }) => id.includes("{"))).toEqual([]);
+});
+
+test.each(["rate-limit", "rate-limit-reset", "usage-limit", "quota", "unauthorized", "forbidden"])(
+  "%s runs on every engine",
+  (name) => {
+    expect(cases.filter((one) => one.name === name && one.skipped === null).map(({ lab }) => lab)).toEqual(
+      labs,
+    );
+  },
+);
+
+test.each([
+  ...["server-error", "overloaded", "context-full", "dropped"],
+  ...["silence-before-headers", "silence-after-headers", "connection-refused"],
+  ...["no-options", "options-dropped-by-hand", "working-directory"],
+])("%s runs on every engine", (name) => {
+  expect(cases.filter((one) => one.name === name && one.skipped === null).map(({ lab }) => lab)).toEqual(
+    labs,
+  );
+});
+
+test.each(LABS)("$id proves each kind of option, or says why not", ({ options }) => {
+  const said = [...options.evidence.map(({ what }) => what), ...Object.keys(options.lacking)];
+  const mode = ["sandbox", "permission mode", "approval mode", "agent"];
+  expect(said).toEqual(expect.arrayContaining(["model", "extra directory", "config override"]));
+  expect(said.filter((what) => mode.includes(what))).toHaveLength(1);
+});

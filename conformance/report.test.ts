@@ -1,0 +1,87 @@
+import { expect, test } from "vitest";
+import type { CaseResult } from "./interpret.ts";
+import { countResults, json, markdown, type Report, scrubbed, table } from "./report.ts";
+
+const result = (more: Partial<CaseResult>): CaseResult => ({
+  id: "a@codex",
+  name: "a",
+  group: "resume",
+  lab: "codex",
+  verdict: "passed",
+  notes: [],
+  ms: 1200,
+  log: "long",
+  requests: 2,
+  resumes: { meant: 2, worked: 2 },
+  ...more,
+});
+
+const results = [
+  result({}),
+  result({
+    id: "b@codex",
+    verdict: "failed",
+    notes: ["step 2: an unnoticed new conversation: /tmp/rc-1/x"],
+    resumes: { meant: 1, worked: 0 },
+  }),
+  result({
+    id: "c@codex",
+    name: "c",
+    verdict: "skipped",
+    notes: ["it cannot"],
+    resumes: { meant: 0, worked: 0 },
+  }),
+];
+
+const report: Report = {
+  reprise: "0.1.0",
+  engines: [{ id: "codex", version: "1.0.0", problem: null, lacking: { model: "there is one only" } }],
+  isolation: { network: "refusing proxy", files: "shared temporary and home folders" },
+  seconds: 3,
+  requests: 4,
+  traces: [],
+  refused: ["example.org:443 (2 ×)"],
+  counts: countResults(results),
+  results,
+  recorded: [result({ id: "r@iflow", lab: "iflow", group: "hostile" })],
+};
+
+test("counts", () => {
+  expect(report.counts).toEqual({
+    passed: 1,
+    failed: 1,
+    skipped: 1,
+    newConversations: 1,
+    duplicates: 0,
+    resumesMeant: 3,
+    resumesWorked: 2,
+  });
+});
+
+test("one row a group, one column an engine, recorded ones labelled", () => {
+  const [head, , resume, , , , hostile] = table(report).split("\n");
+  expect([head, resume, hostile]).toEqual([
+    "|  | codex 1.0.0 | iflow (recorded output and a scripted agent, not the real program) |",
+    "| start, resume ×3, options | **1 failed**, 1 passed, 1 n/a | – |",
+    "| hostile text | – | 1 passed |",
+  ]);
+});
+
+test("the page says what failed, what does not apply and why, and what was refused", () => {
+  const page = markdown(report);
+  expect(page).toContain("2 cases with the real programs: 1 passed, 1 failed");
+  expect(page).toContain("did: 2 of 3.");
+  expect(page).toContain("- codex: it cannot (c)");
+  expect(page).toContain("- codex: there is one only (option in force: model)");
+  expect(page).toContain("- refused: example.org:443 (2 ×)");
+});
+
+test("logs are kept of what failed alone", () => {
+  const kept = (JSON.parse(json(report)) as Report).results.map(({ log }) => log);
+  expect(kept).toEqual([undefined, "long", undefined]);
+});
+
+test("paths and names of the machine are taken out", () => {
+  const names = { suite: "/tmp/rc-1", home: "/", host: "builder7" };
+  expect(scrubbed("/tmp/rc-1/x on builder7 in /", names)).toBe("<suite>/x on <host> in /");
+});
