@@ -114,5 +114,9 @@ function numbered(text: string, sample: string): string {
     .replaceAll(/\b[0-9a-f]{40}\b/g, "0".repeat(40))
     .replaceAll(/\brun=[0-9a-f]{8}\b/g, "run=00000000")
     .replaceAll(/\bslug=[a-z]+-[a-z]+\b/g, "slug=some-slug")
+    .replaceAll(/\/cc-socks\/\d+\.sock/g, "/cc-socks/1.sock")
+    .replaceAll(/\b((?:local|remote)Port: )\d+/g, "$18080")
+    .replaceAll(/\b(bytes(?:Written|Read): )\d+/g, "$11000")
+    .replaceAll(/"(pre_tokens|post_tokens)":\d+/g, '"$1":100')
     .replaceAll(/\b(pid[=:]\s*)\d+/gi, "$11");
 }
