@@ -107,7 +107,7 @@ export async function runCase(
   }
   notes.push(...(await leftovers(place)));
   keepVersions(place, lab);
-  if (!options.keep) rmSync(place.root, { recursive: true, force: true, maxRetries: 5 });
+  if (!options.keep) await remove(place.root);
   const verdict = notes.length === 0 ? "passed" : "failed";
   const log = verdict === "failed" ? [...world.log, sentTo(server)].join("\n") : "";
   const { id, name, group } = one;
@@ -138,6 +138,19 @@ function seedVersions(place: Place, lab: Lab): void {
   if (known === undefined) return;
   mkdirSync(place.state, { mode: 0o700 });
   writeFileSync(join(place.state, "versions.json"), known, { mode: 0o600 });
+}
+
+/** A process that is about to end may still write; what it leaves goes with the folder of the suite. */
+async function remove(folder: string): Promise<void> {
+  const isGone = () => {
+    try {
+      rmSync(folder, { recursive: true, force: true });
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  await until("the folder is gone", isGone, LEFTOVER_DEADLINE_MS).catch(() => {});
 }
 
 function explain(error: unknown): string {

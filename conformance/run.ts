@@ -3,7 +3,7 @@
  * `report.md` and `report.json`. Exit 1 when a case failed or something was left behind. No case is tried twice.
  */
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { homedir, hostname, tmpdir } from "node:os";
+import { availableParallelism, homedir, hostname, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
@@ -40,7 +40,8 @@ const { values: flags } = parseArgs({
     engine: { type: "string", multiple: true },
     group: { type: "string", multiple: true },
     case: { type: "string", multiple: true },
-    jobs: { type: "string", default: "2" },
+    // Cases wait as often as they compute.
+    jobs: { type: "string", default: String(Math.max(2, availableParallelism() + 1)) },
     minutes: { type: "string", default: "22" },
     report: { type: "string" },
     record: { type: "boolean", default: false },
@@ -76,7 +77,7 @@ function finish(root: string): void {
   if (folder !== null && existsSync(join(root, "report")))
     cpSync(join(root, "report"), folder, { recursive: true });
   if (flags.keep) say(`the folders are in ${root}`);
-  else rmSync(root, { recursive: true, force: true });
+  else rmSync(root, { recursive: true, force: true, maxRetries: 10 });
 }
 
 async function examine(root: string, deadline: number): Promise<Report> {
@@ -182,7 +183,12 @@ async function runOne(
   // An engine that was not installed proves nothing, nor does a case that was not run; that is no excuse.
   const problem = problems.get(labId) ?? (Date.now() > deadline ? "no time left" : null);
   if (problem !== null) return { ...nothing, verdict: "failed", notes: [problem] };
-  return runCase(bench, one, labNamed(labId), flags);
+  // A mistake in the suite fails the case that met it, not the run.
+  return runCase(bench, one, labNamed(labId), flags).catch((error: unknown) => ({
+    ...nothing,
+    verdict: "failed",
+    notes: [error instanceof Error ? (error.stack ?? error.message) : String(error)],
+  }));
 }
 
 function labNamed(id: string): Lab {
