@@ -50,6 +50,8 @@ const Expect = z.strictObject({
   options: z.union([z.literal(true), z.literal("none")]).optional(),
   /** What a tool that ran in this step returned to the model. */
   toolSays: z.string().optional(),
+  /** How the agent was connected. */
+  mode: z.enum(["pipe", "pty", "ui"]).optional(),
   answer: z.string().optional(),
   stderr: z.string().optional(),
   /** What the model or a tool says comes without the control sequences that it holds. */
@@ -58,6 +60,11 @@ const Expect = z.strictObject({
 
 const Talk = z.strictObject({
   message: z.string().nullable(),
+  /**
+   * Reprise runs in a terminal instead of in a pipe. view: the message is an argument. ui: the engine's own UI opens,
+   * the message is typed into it, and once the answer is on the screen the UI is left with Ctrl-C.
+   */
+  terminal: z.enum(["view", "ui"]).optional(),
   /** How the message is handed to Reprise. */
   via: z.enum(["argument", "stdin", "file"]).optional(),
   /** Native options; `{options}` and `{tools}` stand for the engine's own list of them. */
@@ -78,7 +85,8 @@ const Talk = z.strictObject({
  * mid-tool: the same, and the engine has had the time to write the message down. after: the answer was sent.
  */
 const Interrupt = z.strictObject({
-  who: z.enum(["reprise", "agent", "tree"]),
+  /** terminal: with SIGHUP its pane is closed, with SIGKILL it dies itself. */
+  who: z.enum(["reprise", "agent", "tree", "terminal"]),
   signal: z.enum(["SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"]),
   at: z.enum(["spawn", "session", "request", "before-token", "mid-stream", "mid-tool", "after"]),
 });

@@ -23,6 +23,8 @@ export interface ShownAttempt {
   readonly n: number;
   readonly kind: string;
   readonly reported: readonly { readonly source: string }[];
+  readonly mode: string;
+  readonly interactive: boolean;
   readonly outcome: {
     readonly result: string;
     readonly trouble?: { readonly kind: string; readonly resetsAt?: string };
@@ -150,6 +152,7 @@ function ending(expect: CaseExpect, { ended, shown, fault }: Facts): readonly st
     ...differs("exit", expect.exit, ended.code),
     ...differs("status", expect.status, shown?.status ?? null),
     ...differs("fault", expect.fault, fault),
+    ...differs("connected by", expect.mode, attempt?.interactive === true ? "ui" : (attempt?.mode ?? null)),
     ...(expect.trouble === undefined ? [] : differs("trouble", expect.trouble, trouble?.kind ?? null)),
   ];
 }

@@ -25,6 +25,7 @@ import {
   signal,
   until,
 } from "./place.ts";
+import { leave, say, Terminal } from "./terminal.ts";
 
 const STEP_DEADLINE_MS = 60_000;
 const LEFTOVER_DEADLINE_MS = 5_000;
@@ -245,6 +246,7 @@ function environmentOf({ place, lab, server }: World, talk: CaseTalk): Record<st
   const url = talk.model === "closed" ? `http://127.0.0.1:${CLOSED_PORT}` : server.url;
   const at = talk.home === "other" ? { ...place, home: place.extra } : place;
   settle(at, lab, url);
+  if (talk.terminal === "ui") lab.ui?.trust(at);
   return environment(at, lab, url);
 }
 
@@ -261,10 +263,16 @@ async function launch(world: World, order: Order): Promise<Ended> {
   const { args, stdin } = commandLine(world, order);
   world.log.push(`$ reprise ${args.map((word) => JSON.stringify(word)).join(" ")}`);
   const cwd = world.place[order.talk.from ?? "project"];
+  const { env } = order;
+  const command = [process.execPath, world.bench.cli, ...args] as const;
   const begin = order.talk.human === true ? runOnTerminal : run;
-  const running = begin(process.execPath, [world.bench.cli, ...args], { cwd, env: order.env, stdin });
+  const running =
+    order.talk.terminal === undefined
+      ? begin(command[0], command.slice(1), { cwd, env, stdin })
+      : await Terminal.open(world.place, command, { cwd, env });
   try {
-    if (step.interrupt !== undefined) await interrupt(world, step.interrupt, running);
+    if (order.talk.terminal === "ui") await useUi(world, order, running);
+    else if (step.interrupt !== undefined) await interrupt(world, step.interrupt, running);
     return await within(running.ended, deadline, `\`reprise ${args[0] ?? ""}\` ended`);
   } catch (error) {
     for (const pid of processesOf(world.place.root)) signal(pid, "SIGKILL");
@@ -274,20 +282,37 @@ async function launch(world: World, order: Order): Promise<Ended> {
   }
 }
 
+/** Types the message, waits for the answer on the screen unless it is to be cut short, and leaves or is interrupted. */
+async function useUi(world: World, { step, message }: Order, running: Running): Promise<void> {
+  const { ui } = world.lab;
+  if (ui === null || message === null || !(running instanceof Terminal))
+    throw new Error("no message to type, or no UI to type it into");
+  const turn = () =>
+    world.server.requests.findLast(({ kind, users }) => kind === "turn" && users.at(-1) === message);
+  await say(running, ui, message, () => turn() !== undefined);
+  const cut = step.interrupt;
+  if (cut === undefined || cut.at === "after")
+    await running.shows(`SEEN users=${turn()?.users.length ?? 0} `);
+  if (cut !== undefined) return interrupt(world, cut, running);
+  const agent = attemptOf(world)?.agent ?? null;
+  if (agent === null) throw new Error("Reprise has not recorded the agent that is on the screen");
+  return leave(running, ui, agent.pid);
+}
+
 function commandLine(
   world: World,
   { step, talk, message }: Order,
 ): { args: readonly string[]; stdin: string | null } {
   const via = talk.via ?? "argument";
   const flags = (talk.flags ?? []).map((flag) => flag.replace("{idle}", world.lab.idle));
-  if (talk.human !== true) flags.push("--json");
+  if (talk.human !== true && talk.terminal === undefined) flags.push("--json");
   if (via === "stdin") flags.push("--stdin");
   if (via === "file") {
     const file = join(world.place.root, "message.txt");
     writeFileSync(file, message ?? "");
     flags.push("--message-file", file);
   }
-  const words = message !== null && via === "argument" ? [message] : [];
+  const words = message !== null && via === "argument" && talk.terminal !== "ui" ? [message] : [];
   const stdin = via === "stdin" ? message : null;
   const native = (talk.native ?? []).flatMap((word) => nativeWords(world, word));
   if (step.start !== undefined) {
@@ -328,6 +353,7 @@ async function interrupt(
   const agent = attemptOf(world)?.agent?.pid ?? null;
   if (who === "reprise") signal(running.pid, name);
   else if (who === "agent") signal(agent ?? -1, name);
+  else if (running instanceof Terminal && who === "terminal") running.close(name);
   else for (const pid of [running.pid, ...processesOf(world.place.root)]) signal(pid, name);
 }
 

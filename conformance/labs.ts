@@ -2,7 +2,7 @@
  * The laboratory of each engine: its pinned program, the settings that point it at the loopback model and keep it quiet,
  * and how its own files are found. What a case asks of an engine in the engine's own words stands here and nowhere else.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -28,6 +28,16 @@ export interface Evidence {
   readonly lacks?: string;
   /** The engine itself keeps it with the conversation: a resume without the option has it all the same. */
   readonly kept?: boolean;
+}
+
+/** What the screen of an engine's UI shows. */
+export interface LabUi {
+  /** It takes a message. */
+  readonly ready: RegExp;
+  /** It wants Ctrl-C a second time; null: one is enough. */
+  readonly again: RegExp | null;
+  /** Settles what it would ask about the project before it takes a message. */
+  trust(place: Place): void;
 }
 
 export interface Lab {
@@ -69,6 +79,8 @@ export interface Lab {
   turnLog(place: Place): string;
   /** The folder in which the engine keeps everything; its settings are written again when it was wiped. */
   engineHome(place: Place): string;
+  /** How its own UI is used; null: no case uses it. */
+  readonly ui: LabUi | null;
   /** Arguments that continue a conversation without Reprise and without any option, message on stdin. */
   resumeByHand(session: string): readonly string[];
 }
@@ -159,6 +171,14 @@ plugins = false
   sessionFiles: (place, session) => filesNamed(join(place.home, ".codex", "sessions"), session),
   turnLog: (place) => lastLineWith('"type":"turn_context"', codex.storeFiles(place)),
   engineHome: (place) => join(place.home, ".codex"),
+  ui: {
+    ready: /\? for shortcuts/,
+    again: null,
+    trust: (place) => {
+      const config = join(place.home, ".codex", "config.toml");
+      appendFileSync(config, `[projects.${JSON.stringify(place.project)}]\ntrust_level = "trusted"\n`);
+    },
+  },
   resumeByHand: (session) => ["exec", "resume", "--json", session, "-"],
 };
 
@@ -203,7 +223,7 @@ function claude(id: string, version: string, program: string): Lab {
       CLAUDE_CODE_TMPDIR: place.tmp,
     }),
     prepare(place) {
-      // The UI asks for none of this; `-p` does not need it.
+      // Without this the UI asks for it; `-p` does not need it.
       write(join(place.home, ".claude.json"), {
         hasCompletedOnboarding: true,
         customApiKeyResponses: { approved: [KEY.slice(-20)], rejected: [] },
@@ -214,6 +234,11 @@ function claude(id: string, version: string, program: string): Lab {
     sessionFiles: (place, session) => filesNamed(join(place.home, ".claude", "projects"), `${session}.jsonl`),
     turnLog: () => "",
     engineHome: (place) => join(place.home, ".claude"),
+    ui: {
+      ready: /\? for shortcuts|shift\+tab to cycle/,
+      again: /Press Ctrl-C again to exit/,
+      trust: () => {},
+    },
     resumeByHand: (session) => ["-p", "--output-format", "stream-json", "--verbose", "--resume", session],
   };
 }
@@ -254,6 +279,7 @@ const gemini: Lab = {
     filesNamed(join(place.home, ".gemini", "tmp"), `-${session.slice(0, 8)}.jsonl`),
   turnLog: () => "",
   engineHome: (place) => join(place.home, ".gemini"),
+  ui: null,
   resumeByHand: (session) => [
     "-m",
     "gemini-2.5-flash",
@@ -314,6 +340,7 @@ const opencode: Lab = {
   sessionFiles: () => null,
   turnLog: () => "",
   engineHome: (place) => join(place.home, ".local", "share", "opencode"),
+  ui: null,
   resumeByHand: (session) => ["run", "--format", "json", `--session=${session}`],
 };
 

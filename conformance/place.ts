@@ -199,6 +199,8 @@ export function commandOf(pid: number): string {
 }
 
 export function signal(pid: number, name: NodeJS.Signals): void {
+  // 0 and below are groups, or everybody.
+  if (!(pid > 1)) throw new Error(`there is no process to signal: ${pid}`);
   try {
     process.kill(pid, name);
   } catch {
