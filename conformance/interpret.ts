@@ -291,8 +291,8 @@ async function useUi(world: World, { step, message }: Order, running: Running): 
     world.server.requests.findLast(({ kind, users }) => kind === "turn" && users.at(-1) === message);
   await say(running, ui, message, () => turn() !== undefined);
   const cut = step.interrupt;
-  if (cut === undefined || cut.at === "after")
-    await running.shows(`SEEN users=${turn()?.users.length ?? 0} `);
+  const answer = `SEEN users=${turn()?.users.length ?? 0} [^]*${ui.done.source}`;
+  if (cut === undefined || cut.at === "after") await running.shows(new RegExp(answer));
   if (cut !== undefined) return interrupt(world, cut, running);
   const agent = attemptOf(world)?.agent ?? null;
   if (agent === null) throw new Error("Reprise has not recorded the agent that is on the screen");

@@ -34,6 +34,8 @@ export interface Evidence {
 export interface LabUi {
   /** It takes a message. */
   readonly ready: RegExp;
+  /** Stands below an answer as soon as its turn is over. */
+  readonly done: RegExp;
   /** It wants Ctrl-C a second time; null: one is enough. */
   readonly again: RegExp | null;
   /** Settles what it would ask about the project before it takes a message. */
@@ -172,7 +174,9 @@ plugins = false
   turnLog: (place) => lastLineWith('"type":"turn_context"', codex.storeFiles(place)),
   engineHome: (place) => join(place.home, ".codex"),
   ui: {
-    ready: /\? for shortcuts/,
+    // Both lines below the input: while a session is loading there is only the second, and keys are lost.
+    ready: /gpt-test default · [\s\S]*\? for shortcuts/,
+    done: /Worked for/,
     again: null,
     trust: (place) => {
       const config = join(place.home, ".codex", "config.toml");
@@ -236,6 +240,7 @@ function claude(id: string, version: string, program: string): Lab {
     engineHome: (place) => join(place.home, ".claude"),
     ui: {
       ready: /\? for shortcuts|shift\+tab to cycle/,
+      done: /✻ \S+ for \d/,
       again: /Press Ctrl-C again to exit/,
       trust: () => {},
     },
