@@ -55,6 +55,8 @@ const shown = (session: string, status: string, trouble?: Trouble): Shown => ({
     {
       n: 2,
       kind: "resume",
+      mode: "pipe",
+      interactive: false,
       outcome: { result: status, ...(trouble === undefined ? {} : { trouble }) },
       reported: [],
       receipt: { verified: "engine_reported", asked: "s1", restoredFromEscrow: false },
@@ -124,6 +126,11 @@ const cases: Record<string, [step: CaseStep, facts: Partial<Facts>, wrong: reado
     { ...resume, expect: { exit: 75, status: "failed" } },
     { ended: ended(75), shown: shown("s1", "failed", { kind: "auth" }) },
     [/exit 75 with the trouble auth/],
+  ],
+  "an agent on another kind of connection": [
+    { ...resume, expect: { mode: "pty" } },
+    {},
+    [/connected by: pipe instead of pty/],
   ],
   "a tool that never ran": [
     { ...resume, expect: { toolSays: "in {project}" } },

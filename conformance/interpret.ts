@@ -6,6 +6,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { act } from "./acts.ts";
 import type { CaseInstance, CaseInterrupt, CaseStep, CaseTalk } from "./case.ts";
+import { commandLine, type Order } from "./command-line.ts";
 import { check, type Facts, isMeantToResume, type Shown } from "./checks.ts";
 import type { Lab, Place } from "./labs.ts";
 import { type ModelServer, startModelServer } from "./model-server/server.ts";
@@ -250,13 +251,6 @@ function environmentOf({ place, lab, server }: World, talk: CaseTalk): Record<st
   return environment(at, lab, url);
 }
 
-interface Order {
-  readonly step: CaseStep;
-  readonly talk: CaseTalk;
-  readonly message: string | null;
-  readonly env: Readonly<Record<string, string>>;
-}
-
 async function launch(world: World, order: Order): Promise<Ended> {
   const { step } = order;
   const deadline = step.deadlineMs ?? STEP_DEADLINE_MS;
@@ -297,42 +291,6 @@ async function useUi(world: World, { step, message }: Order, running: Running): 
   const agent = attemptOf(world)?.agent ?? null;
   if (agent === null) throw new Error("Reprise has not recorded the agent that is on the screen");
   return leave(running, ui, agent.pid);
-}
-
-function commandLine(
-  world: World,
-  { step, talk, message }: Order,
-): { args: readonly string[]; stdin: string | null } {
-  const via = talk.via ?? "argument";
-  const flags = (talk.flags ?? []).map((flag) => flag.replace("{idle}", world.lab.idle));
-  if (talk.human !== true && talk.terminal === undefined) flags.push("--json");
-  if (via === "stdin") flags.push("--stdin");
-  if (via === "file") {
-    const file = join(world.place.root, "message.txt");
-    writeFileSync(file, message ?? "");
-    flags.push("--message-file", file);
-  }
-  const words = message !== null && via === "argument" && talk.terminal !== "ui" ? [message] : [];
-  const stdin = via === "stdin" ? message : null;
-  const native = (talk.native ?? []).flatMap((word) => nativeWords(world, word));
-  if (step.start !== undefined) {
-    const { lab } = world;
-    const quick = world.thrifty ? lab.quick : [];
-    const model = talk.native?.includes("{options}") === true ? [] : lab.native;
-    return {
-      args: ["start", lab.engine, ...lab.flags, ...quick, ...flags, ...words, "--", ...model, ...native],
-      stdin,
-    };
-  }
-  const once = native.flatMap((word) => [`--native=${word}`]);
-  const handle = world.shown?.handle ?? "0000";
-  const guard = words[0]?.startsWith("-") === true ? ["--"] : [];
-  return { args: ["resume", ...flags, ...once, handle, ...guard, ...words], stdin };
-}
-
-function nativeWords({ lab, place }: World, word: string): readonly string[] {
-  const words = word === "{options}" ? lab.options.native : word === "{tools}" ? lab.tools : [word];
-  return words.map((one) => one.replaceAll("{extra}", place.extra).replaceAll("{project}", place.project));
 }
 
 async function interrupt(

@@ -116,7 +116,9 @@ interface Files {
 const SHELL = `sh -c 'echo $$ >"$0"; exec "$@"' "$@"; echo $? >"$0"`;
 
 function tmux(socket: string, env: Readonly<Record<string, string>>, args: readonly string[]): string {
-  const { stdout } = spawnSync("tmux", ["-S", socket, "-f", "/dev/null", ...args], { env, encoding: "utf8" });
+  const options = { env, encoding: "utf8" } as const;
+  const { stdout, error } = spawnSync("tmux", ["-S", socket, "-f", "/dev/null", ...args], options);
+  if (error !== undefined) throw new Error(`cases in a terminal need tmux: ${error.message}`);
   return stdout;
 }
 

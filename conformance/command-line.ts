@@ -1,0 +1,48 @@
+/** What a step types after `reprise`: its message, flags and native options. Knows no engine. */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { CaseStep, CaseTalk } from "./case.ts";
+import type { World } from "./interpret.ts";
+
+export interface Order {
+  readonly step: CaseStep;
+  readonly talk: CaseTalk;
+  readonly message: string | null;
+  readonly env: Readonly<Record<string, string>>;
+}
+
+export function commandLine(
+  world: World,
+  { step, talk, message }: Order,
+): { args: readonly string[]; stdin: string | null } {
+  const via = talk.via ?? "argument";
+  const flags = (talk.flags ?? []).map((flag) => flag.replace("{idle}", world.lab.idle));
+  if (talk.human !== true && talk.terminal === undefined) flags.push("--json");
+  if (via === "stdin") flags.push("--stdin");
+  if (via === "file") {
+    const file = join(world.place.root, "message.txt");
+    writeFileSync(file, message ?? "");
+    flags.push("--message-file", file);
+  }
+  const words = message !== null && via === "argument" && talk.terminal !== "ui" ? [message] : [];
+  const stdin = via === "stdin" ? message : null;
+  const native = (talk.native ?? []).flatMap((word) => nativeWords(world, word));
+  if (step.start !== undefined) {
+    const { lab } = world;
+    const quick = world.thrifty ? lab.quick : [];
+    const model = talk.native?.includes("{options}") === true ? [] : lab.native;
+    return {
+      args: ["start", lab.engine, ...lab.flags, ...quick, ...flags, ...words, "--", ...model, ...native],
+      stdin,
+    };
+  }
+  const once = native.flatMap((word) => [`--native=${word}`]);
+  const handle = world.shown?.handle ?? "0000";
+  const guard = words[0]?.startsWith("-") === true ? ["--"] : [];
+  return { args: ["resume", ...flags, ...once, handle, ...guard, ...words], stdin };
+}
+
+function nativeWords({ lab, place }: World, word: string): readonly string[] {
+  const words = word === "{options}" ? lab.options.native : word === "{tools}" ? lab.tools : [word];
+  return words.map((one) => one.replaceAll("{extra}", place.extra).replaceAll("{project}", place.project));
+}
