@@ -1,6 +1,7 @@
 /** What a case can do to an engine's files and processes between two attempts. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { isSeen } from "./checks.ts";
+import { CERTIFY_ACTS } from "./certify-acts.ts";
 import type { World } from "./interpret.ts";
 import { programOf } from "./labs.ts";
 import { environment, processesOf, run, settle, signal, until } from "./place.ts";
@@ -10,6 +11,7 @@ const DEADLINE_MS = 60_000;
 type Act = (world: World) => Promise<void> | void;
 
 const ACTS: Readonly<Record<string, Act>> = {
+  ...CERTIFY_ACTS,
   /** The engine's own copy of this conversation is gone. */
   "delete-session": ({ lab, place, shown }) => {
     const files = sessionFiles({ lab, place, shown });

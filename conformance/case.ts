@@ -14,6 +14,7 @@ export const GROUPS = {
   hang: "hang",
   terminal: "PTY and UI",
   escrow: "escrow",
+  certify: "doctor --certify",
 } as const;
 
 export type Group = keyof typeof GROUPS;
