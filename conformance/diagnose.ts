@@ -64,11 +64,10 @@ export function diagnose(engine: Engine, failure: Failure): Diagnosis {
 /** Lines of the engine's own output for which the profile has no meaning; one that was broken off is none. */
 export function unknownLines(engine: Engine, stdout: string): readonly string[] {
   const reader = engine.reader(() => 0);
-  return stdout
-    .split("\n")
-    .filter(
-      (line) => line.trim() !== "" && reader.line("stdout", line).some(({ type }) => type === "unknown"),
-    );
+  const whole = stdout.split("\n").slice(0, -1);
+  return whole.filter(
+    (line) => line.trim() !== "" && reader.line("stdout", line).some(({ type }) => type === "unknown"),
+  );
 }
 
 export function unknownText(engine: Engine, line: string): string {
