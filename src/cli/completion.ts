@@ -62,7 +62,7 @@ _reprise() {
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then _reprise_words "${commands()} help --help --version"; return; fi
   case "$prev" in
-    --engine) _reprise_words "${engines()}"; return ;;
+    --engine|--certify) _reprise_words "${engines()}"; return ;;
     --cwd) mapfile -t COMPREPLY < <(compgen -d -- "$cur"); return ;;
     --message-file) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
 ${values.join("\n")}
@@ -97,7 +97,7 @@ ${summaries.join("\n")}
   )
   if ((CURRENT == 2)); then _describe command commands; return; fi
   case "$prev" in
-    --engine) compadd -- ${engines()}; return ;;
+    --engine|--certify) compadd -- ${engines()}; return ;;
     --cwd) _files -/; return ;;
     --message-file) _files; return ;;
 ${values.join("\n")}

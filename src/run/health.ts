@@ -134,7 +134,7 @@ function engineFindings(engine: EngineHealth): readonly Finding[] {
       note(
         "engines",
         `${engine.title} ${engine.version} is ${engine.fit} than what was tested${range}; it probably works`,
-        `reprise explain --engine ${engine.id} < output`,
+        `reprise doctor --certify ${engine.id}`,
       ),
     ];
   }
