@@ -6,7 +6,7 @@
  * never for an engine's name.
  */
 import type { Env } from "../core/deps.ts";
-import type { EngineEvent, Exit, Stream, Trouble } from "../core/events.ts";
+import type { Decision, EngineEvent, Exit, Question, Stream, Trouble } from "../core/events.ts";
 import type { AttemptKind, ProcessIdentity } from "../core/records.ts";
 import type { Grammar } from "./grammar.ts";
 
@@ -106,7 +106,12 @@ export interface Ask {
   readonly tag: string;
   /** The user allows the engine to trust the folder. */
   readonly trustCwd: boolean;
+  /** The agent is talked to while it works, and asks before it does what it may not: by this policy. */
+  readonly dialogue?: { readonly approval: Approval };
 }
+
+/** When an agent asks: for what its sandbox forbids, or never, in which case it does without. */
+export type Approval = "on-request" | "never";
 
 export interface Command {
   readonly args: readonly string[];
@@ -132,6 +137,38 @@ export interface Command {
   readonly options: OptionReport;
   /** What the user should know before this runs. */
   readonly warnings?: readonly string[];
+  /** The agent is talked to over stdin and stdout, which stay open; the message is said in there. `stdin` is null. */
+  readonly dialogue?: (now: () => number) => Dialogue;
+}
+
+/**
+ * A conversation with an agent that answers, reports and asks, one JSON object a line each way. Stateful over one
+ * attempt, pure otherwise: who owns it sends the lines that it returns, in order, after the events beside them were
+ * recorded (I2). No method may throw.
+ */
+export interface Dialogue {
+  /** The first lines to send. */
+  open(): Said;
+  /** One line of the agent's stdout, without its line break. */
+  heard(text: string): Said;
+  /** The answer to a question. Nothing for one that is not open any more. */
+  answer(id: string, decision: Decision): Said;
+  /** Asks the turn that runs to stop; nothing to send when none runs. */
+  interrupt(): Said;
+  /** Requests of ours that wait for their answer, oldest first, by the name people know. */
+  waitsFor(): readonly string[];
+}
+
+export interface Said {
+  /** Lines to send, without line breaks. */
+  readonly send: readonly string[];
+  readonly events: readonly EngineEvent[];
+  /** Asked now, to be answered by `answer`. */
+  readonly questions: readonly Question[];
+  /** Questions that need no answer any more. */
+  readonly settled: readonly string[];
+  /** Nothing more will come of this conversation: the agent may be let go. */
+  readonly over: boolean;
 }
 
 export interface OptionReport {
