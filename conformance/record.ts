@@ -89,6 +89,9 @@ function timed(text: string, nowMs: number): string {
     .replaceAll(/\b20\d\d-\d\d-\d\dT\d\d-\d\d-\d\d-\d+Z/g, (stamp) =>
       iso(stamp.replace(/T(\d\d)-(\d\d)-(\d\d)-/, "T$1:$2:$3.")).replaceAll(/[:.]/g, "-"),
     )
+    .replaceAll(/\b\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT/g, (date) =>
+      new Date(moved(Date.parse(date))).toUTCString(),
+    )
     .replaceAll(/\b\d{1,2}:\d\d [AP]M\b/g, "3:30 AM")
     .replaceAll(/\b1[789]\d{11}\b/g, (ms) => String(moved(Number(ms))))
     .replaceAll(/\b1[789]\d{8}\b/g, (seconds) => String(moved(Number(seconds) * 1000) / 1000))

@@ -24,11 +24,15 @@ interface Recovered {
 
 export async function recoverSession(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<Recovered> {
   const unchanged: Recovered = { run, reported: attempt.reported, diagnostics: [] };
-  if (attempt.reported.length > 0) return unchanged;
+  // The attempt is written before the run: Reprise may die in between.
+  const isKnown = (value: string) => run.sessions.some((one) => one.value === value);
+  if (attempt.reported.length > 0 && attempt.reported.every(({ value }) => isKnown(value))) return unchanged;
   try {
     const engine = findEngine(deps, run.agentName);
     const seen =
-      (await fromTape(deps, engine, run, attempt)) ?? (await fromStore(deps, engine, run, attempt));
+      attempt.reported[0] ??
+      (await fromTape(deps, engine, run, attempt)) ??
+      (await fromStore(deps, engine, run, attempt));
     if (seen === null)
       return { ...unchanged, diagnostics: ["no session id was printed before Reprise died"] };
     const reported = observe(attempt.reported, seen);
