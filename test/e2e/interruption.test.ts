@@ -1,6 +1,6 @@
 /** Whatever ends an attempt, the run is listed truly, keeps its session id, and resumes the same conversation. */
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { collect, Sandbox, until } from "./sandbox.ts";
@@ -99,6 +99,23 @@ test("killed between the attempt's row and its directory: put right on sight, hi
   expect(existsSync(join(runDirectory, "attempts/1/meta.json"))).toBe(true);
   const resumed = await box.json(["resume", handle, "what do you remember?"]);
   expect(resumed).toMatchObject({ ok: true, attempt: 2 });
+  expect(resumed["text"]).toContain("4711");
+});
+
+test("killed between the attempt's record of the id and the run's: the id is kept", async () => {
+  const { child, done, handle, runDirectory } = await startUntil("remember 4711 @@hang", "You ");
+  child.kill("SIGKILL");
+  await done;
+  const file = join(runDirectory, "run.json");
+  const run = JSON.parse(readFileSync(file, "utf8"));
+  const before = {
+    ...run,
+    session: { ...run.session, value: null, source: null, verifiedAt: null },
+    sessions: [],
+  };
+  writeFileSync(file, JSON.stringify(before));
+  await box.run(["doctor", "--rebuild-index"]);
+  const resumed = await box.json(["resume", handle, "what do you remember?"]);
   expect(resumed["text"]).toContain("4711");
 });
 
