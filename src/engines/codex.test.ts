@@ -97,12 +97,18 @@ describe("start with a message", () => {
     expect(codex.command(ask({ line: "--ephemeral" })).ephemeral).toMatch(/--ephemeral/);
   });
 
-  test("the bare UI starts no background server that would keep the thread locked", () => {
-    expect(argsOf(ask({ interactive: true, line: "", message: null }))).toBe("--no-daemon");
+  test.each([
+    ["", "--no-daemon"],
+    ["-m x -s read-only", "--no-daemon -m x -s read-only"],
+    ["resume --last", "--no-daemon resume --last"],
+    ["--no-daemon -m x", "--no-daemon -m x"],
+    ["--remote ws://127.0.0.1:1", "--remote ws://127.0.0.1:1"],
+  ])("the UI of %j starts no background server that would keep the thread locked", (line, then) => {
+    expect(argsOf(ask({ interactive: true, line, message: null }))).toBe(then);
   });
 
   test("interactive: the message is a word of its own", () => {
-    expect(argsOf(ask({ interactive: true, line: "-m x", message: "-go" }))).toBe("-m x -- -go");
+    expect(argsOf(ask({ interactive: true, line: "-m x", message: "-go" }))).toBe("--no-daemon -m x -- -go");
   });
 
   test("fresh: what continued another conversation is left out", () => {

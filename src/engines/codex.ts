@@ -164,8 +164,7 @@ function opensUi({ commands, options }: Parsed): boolean {
 }
 
 function untouched(ask: Ask): Command {
-  // The background server that a bare UI starts would keep the thread locked after the UI is closed.
-  const given = ask.interactive && ask.given.length === 0 ? ["--no-daemon"] : ask.given;
+  const given = [...(ask.interactive ? noDaemon(parseArgs(grammar, ask.given)) : []), ...ask.given];
   const parsed = parseArgs(grammar, given);
   const headless = !opensUi(parsed);
   return {
@@ -175,6 +174,11 @@ function untouched(ask: Ask): Command {
     structured: parsed.commands[0] === "exec" && has(parsed, "--json"),
     options: { kept: describe(parsed.options), dropped: [], rewritten: [] },
   };
+}
+
+/** The background server that a UI starts would keep the thread locked after the UI is closed. */
+function noDaemon(parsed: Parsed): readonly string[] {
+  return has(parsed, "--no-daemon") || has(parsed, "--remote") ? [] : ["--no-daemon"];
 }
 
 /** The thread that the user's own `resume` or `exec resume` continues; with `--last` or a name Codex picks one. */
@@ -210,7 +214,8 @@ function start(ask: Ask, message: string): Command {
     rewritten: [],
   };
   if (ask.interactive) {
-    const args = withMessage(message, (text) => [...render(options), ...afterDashes(text)]);
+    const first = noDaemon(parsed);
+    const args = withMessage(message, (text) => [...first, ...render(options), ...afterDashes(text)]);
     return {
       ...plain(args.args, parsed),
       ...args,
@@ -256,10 +261,8 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
     ...warn(ask, asked),
   };
   if (ask.interactive) {
-    // The background server that the UI starts would keep the thread locked after the UI is closed.
-    const daemon = has(parsed, "--no-daemon") ? [] : ["--no-daemon"];
-    const options = render([...root, ...before, ...after]);
-    const args = withMessage(message, (text) => [verb, ...options, ...daemon, session, ...afterDashes(text)]);
+    const options = [...render([...root, ...before, ...after]), ...noDaemon(parsed)];
+    const args = withMessage(message, (text) => [verb, ...options, session, ...afterDashes(text)]);
     return { ...shared, ...args, stdin: null, headless: false, structured: false };
   }
   if (message === null) throw new Fault("message_invalid", "Codex needs a message to go on without its UI.");
