@@ -18,6 +18,9 @@ export interface TerminalOptions {
 /** Alternate screen, no cursor, no wrapping at the edge, pasted text marked as such. */
 const ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h\x1b[2J";
 const LEAVE = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l";
+/** Terminals that know these show a frame when it is complete; the others ignore them. */
+const BEGIN_FRAME = "\x1b[?2026h";
+const END_FRAME = "\x1b[?2026l";
 /** A key's sequence may come in two parts over a slow line; a lone escape character is a key after this. */
 const ESCAPE_MS = 50;
 
@@ -68,7 +71,8 @@ export class Terminal implements Disposable {
     const lines = frame.split("\n").slice(0, sizeOf(output).rows);
     const changes = changesOf(this.#shown, lines);
     this.#shown = lines;
-    if (changes !== "") output.write(changes);
+    this.#waiting = null;
+    if (changes !== "") output.write(`${BEGIN_FRAME}${changes}${END_FRAME}`);
   }
 
   /** The next frame is written as a whole. */

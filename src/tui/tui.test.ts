@@ -212,7 +212,7 @@ test.each(SHOTS)("frame: %s", async (_name, script, keys, shows, options) => {
   }
   expect(`\n${await ui.shows(shows)}\n`).toMatchSnapshot();
   // Nothing but what the UI itself writes: places, erasing, its own modes.
-  expect(ui.output.written.replace(/\x1b\[(?:\d+;1H|K|2J|\?(?:1049|25|7|2004)[hl])/g, "")).not.toMatch(
+  expect(ui.output.written.replace(/\x1b\[(?:\d+;1H|K|2J|\?(?:1049|25|7|2004|2026)[hl])/g, "")).not.toMatch(
     /[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]/,
   );
 });

@@ -1,6 +1,5 @@
 /** Draws a state. Decides nothing: what stands where comes from `layout.ts`, what it says from the panes. */
-import { Box, render, Text, type Instance } from "ink";
-import { memo } from "react";
+import { Box, render, Text, Transform, type Instance } from "ink";
 import { layoutOf, type Layout } from "./layout.ts";
 import { headerLines, listLines } from "./list.ts";
 import { filterLines, helpLines, paneLines, questionLines, questionTitle } from "./panes.ts";
@@ -64,9 +63,11 @@ function Screen({ state, colours }: Props) {
     );
   }
   const { style } = statusOf(state);
-  const bar = layout.status.map((text): Line => [{ text: fit(text, columns), style }]);
+  // Only a bar that is painted has an end to be seen.
+  const whole = colours && style === "bar";
+  const bar = layout.status.map((text): Line => [{ text: whole ? fit(text, columns) : text, style }]);
   return (
-    <Box flexDirection="column" width={columns} height={rows} overflow="hidden">
+    <Box flexDirection="column" width={columns} height={rows}>
       <Rows lines={headerLines(state, layout.header)} rows={layout.header} colours={colours} />
       <Box height={layout.body} flexDirection={layout.wide ? "row" : "column"}>
         <Body state={state} colours={colours} layout={layout} />
@@ -160,20 +161,21 @@ interface RowsProps {
   readonly colours: boolean;
 }
 
+/**
+ * Lines are put in place of blanks after the layout: they have their width already, and Ink keeps every text that it
+ * measures for ever.
+ */
 function Rows({ lines, rows, columns, colours }: RowsProps) {
+  if (rows < 1) return null;
   const size = columns === undefined ? {} : { width: columns };
   return (
-    <Box flexDirection="column" height={rows} flexShrink={0} {...size}>
-      {lines.slice(0, rows).map((line, at) => (
-        <Row key={at} text={painted(line, colours)} />
-      ))}
+    <Box height={rows} flexShrink={0} {...size}>
+      <Transform transform={(_, at) => painted(lines[at] ?? [], colours)}>
+        <Text>{" \n".repeat(rows - 1) + " "}</Text>
+      </Transform>
     </Box>
   );
 }
-
-const Row = memo(({ text }: { readonly text: string }) => (
-  <Text wrap="truncate">{text === "" ? " " : text}</Text>
-));
 
 /** Colours that each theme shows well: of the terminal's own palette, never a background. */
 const CODES: Readonly<Record<Style, readonly [on: number, off: number]>> = {
