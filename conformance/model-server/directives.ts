@@ -12,7 +12,8 @@ export type Act =
       readonly beforeMs: number;
       readonly gapMs: number;
     }
-  | { readonly do: "tool"; readonly command: string }
+  /** `escalate`: with a word that the sandbox is in the way, so that the engine asks a person first. */
+  | { readonly do: "tool"; readonly command: string; readonly escalate?: true }
   | { readonly do: "refuse"; readonly failure: Failure }
   /** Part of an answer, then the connection is cut. */
   | { readonly do: "drop" }
@@ -34,7 +35,7 @@ const FAILURES: Readonly<Record<string, Failure>> = {
 
 export function actFor(seen: Seen, text: string): Act {
   const [, name, rest = ""] = /@@([a-z0-9-]+)(?::([^\n]*))?/.exec(text) ?? [];
-  const arg = name === "tool" ? rest : (/^\S*/.exec(rest)?.[0] ?? "");
+  const arg = name === "tool" || name === "escalate" ? rest : (/^\S*/.exec(rest)?.[0] ?? "");
   const failure = name === undefined ? undefined : FAILURES[name];
   if (failure !== undefined) return { do: "refuse", failure };
   const saw = sawText(seen);
@@ -62,6 +63,10 @@ export function actFor(seen: Seen, text: string): Act {
       };
     case "tool":
       return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: arg };
+    case "escalate":
+      return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: arg, escalate: true };
+    case "patch":
+      return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: patchCommand(arg) };
     case "forge-tool":
       return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: forgeCommand() };
     case "forge":
@@ -82,6 +87,11 @@ export function sawText(seen: Seen): string {
 function secondsIn(arg: string): number | null {
   const match = /^(?:reset=)?(\d+)$/.exec(arg);
   return match === null ? null : Number(match[1]);
+}
+
+/** A new file, written in the way Codex takes for an edit of its own and not for a command. */
+function patchCommand(file: string): string {
+  return `apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: ${file}\n+patched\n*** End Patch\nEOF`;
 }
 
 /** Ids that no engine ever gave out. One that turns up as a session was taken from text. */

@@ -84,8 +84,8 @@ export const responses: Dialect = {
         };
         sse(response, delta, "response.output_text.delta");
       },
-      tool(response, command) {
-        const item = call(seen, command, `call_${id}`);
+      tool(response, command, escalate) {
+        const item = call(seen, command, `call_${id}`, escalate);
         sse(
           response,
           { type: "response.output_item.done", output_index: 0, item },
@@ -114,6 +114,8 @@ export const responses: Dialect = {
   wholeTool: (seen, command) => ({ id: "resp", output: [call(seen, command, "call_1")], usage: USAGE }),
 };
 
+const ESCALATED = { sandbox_permissions: "require_escalated", justification: "the sandbox is in the way" };
+
 function isResult(item: JsonObject): boolean {
   return textOf(item["type"]).endsWith("_call_output");
 }
@@ -123,13 +125,13 @@ function message(text: string) {
 }
 
 /** The shell goes by several names; the request says which one is on offer. */
-function call(seen: Seen, command: string, id: string) {
+function call(seen: Seen, command: string, id: string, escalate = false) {
   const name =
     ["exec_command", "shell_command", "shell", "local_shell"].find((one) => seen.tools.includes(one)) ??
     "exec_command";
   const args =
     name === "exec_command"
-      ? { cmd: command, yield_time_ms: 30_000 }
+      ? { cmd: command, yield_time_ms: 30_000, ...(escalate ? ESCALATED : {}) }
       : name === "shell_command"
         ? { command }
         : { command: ["bash", "-lc", command] };

@@ -214,7 +214,7 @@ function callTool(dialect: Dialect, { seen, act, record }: Turn, response: Serve
   if (act.do !== "tool") return;
   const voice = dialect.voice(seen);
   voice.open(response);
-  voice.tool(response, act.command);
+  voice.tool(response, act.command, act.escalate === true);
   record.state = "ended";
   voice.close(response);
 }

@@ -42,7 +42,7 @@ export interface Voice {
   /** Status and headers, and the frames that come before any text. */
   open(response: ServerResponse): void;
   text(response: ServerResponse, text: string): void;
-  tool(response: ServerResponse, command: string): void;
+  tool(response: ServerResponse, command: string, escalate: boolean): void;
   /** Everything after the last piece, and the end of the response. */
   close(response: ServerResponse): void;
 }

@@ -1,9 +1,10 @@
 /** OpenAI Codex CLI, driven through `codex exec --json`. Notes and quirks: docs/engines/codex.md */
 import { join } from "node:path";
-import type { EngineEvent } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { afterDashes, withMessage } from "./attempt-options.ts";
+import { dialogueCommand } from "./codex-dialogue.ts";
+import { grammar, rightsOf, saysSandbox, setting } from "./codex-options.ts";
+import { EXITS, ID, translate } from "./codex-output.ts";
 import { listRollouts, locateRollout } from "./codex-store.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import {
@@ -11,105 +12,16 @@ import {
   assertNoPrompt,
   describe,
   type Given,
-  type Grammar,
-  type Guard,
   has,
-  lastWins,
   override,
+  lastWins,
   type Parsed,
   parseArgs,
   render,
-  scaleOf,
   splitForResume,
   valueOf,
 } from "./grammar.ts";
-import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
-
-const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
-
-/** Wider is higher. `--yolo` beats `-s` when both are given, so all of them share one scale. */
-const SANDBOX = ["read-only", "workspace-write", "--approve-for-me", "danger-full-access", "--yolo"];
-
-function sandbox(fixed?: string): Guard {
-  const place = (value: string | null) => SANDBOX.indexOf(fixed ?? value ?? "");
-  return { scale: "sandbox", rank: (value) => (place(value) === -1 ? null : place(value)) };
-}
-
-/** Settings that neither give nor take rights. Any other key may, so none is added. */
-const HARMLESS = new Set(
-  `model model_reasoning_effort model_reasoning_summary model_verbosity model_context_window personality
-  model_auto_compact_token_limit hide_agent_reasoning show_raw_agent_reasoning service_tier`.split(/\s+/),
-);
-
-const setting: Guard = {
-  of(text) {
-    const [, key = "", value = ""] = /^\s*([^=\s]*)\s*=\s*(.*)$/.exec(text ?? "") ?? [];
-    if (HARMLESS.has(key)) return null;
-    return key === "sandbox_mode" ? sandbox(value.trim().replace(/^(["'])(.*)\1$/, "$2")) : "grant";
-  },
-};
-
-/** 0.166: top level, `exec`, `exec resume`, `exec fork`, `exec review`, `resume`, `fork`, `review`. */
-const grammar: Grammar = {
-  strictValues: true,
-  commands: {
-    "": `exec|e resume fork review agents login logout mcp plugin app-server remote-control completion update doctor
-      sandbox debug apply|a queue archive delete migrate-rollouts migrate-nfs-db unarchive cloud exec-server features
-      help`.split(/\s+/),
-    exec: ["resume", "fork", "review", "help"],
-  },
-  // Without a guard: the model and its provider, what the prompt holds (`-i`), how output looks.
-  options: [
-    { names: ["--config", "-c"], takes: "value", repeatable: true, guard: setting },
-    { names: ["--enable"], takes: "value", repeatable: true, guard: "grant" },
-    { names: ["--disable"], takes: "value", repeatable: true, guard: "grant" },
-    { names: ["--strict-config"], takes: "none" },
-    { names: ["--image", "-i"], takes: "variadic", repeatable: true, bears: "once" },
-    { names: ["--model", "-m"], takes: "value" },
-    { names: ["--oss"], takes: "none", place: "before" },
-    { names: ["--local-provider"], takes: "value", place: "before" },
-    { names: ["--profile", "-p"], takes: "value", place: "before", guard: "grant" },
-    { names: ["--sandbox", "-s"], takes: "value", place: "before", guard: sandbox() },
-    { names: ["--approve-for-me"], takes: "none", place: "before", guard: sandbox("--approve-for-me") },
-    {
-      names: ["--dangerously-bypass-approvals-and-sandbox", "--yolo"],
-      takes: "none",
-      guard: sandbox("--yolo"),
-    },
-    { names: ["--dangerously-bypass-hook-trust"], takes: "none", guard: "grant" },
-    { names: ["--cd", "-C"], takes: "value", place: "before", guard: "grant" },
-    { names: ["--add-dir"], takes: "value", repeatable: true, place: "before", guard: "grant" },
-    { names: ["--worktree"], takes: "none", refuse: "codex makes another worktree with it" },
-    { names: ["--thread-source"], takes: "value", only: "headless", bears: "once" },
-    { names: ["--cyber-access-program"], takes: "value", only: "headless", guard: "grant" },
-    // Trust is given by --trust-cwd.
-    { names: ["--skip-git-repo-check"], takes: "none", only: "headless", guard: "extra" },
-    { names: ["--ephemeral"], takes: "none", refuse: "codex saves no session with it" },
-    { names: ["--ignore-user-config"], takes: "none", only: "headless", guard: "grant" },
-    { names: ["--ignore-rules"], takes: "none", only: "headless", guard: "grant" },
-    { names: ["--output-schema"], takes: "value", only: "headless" },
-    { names: ["--color"], takes: "value", only: "headless", place: "before" },
-    { names: ["--json", "--experimental-json"], takes: "none", bears: "output" },
-    // Codex itself writes the file, outside the sandbox.
-    { names: ["--output-last-message", "-o"], takes: "value", only: "headless", guard: "extra" },
-    // `exec` refuses these, the top level accepts them before it.
-    { names: ["--ask-for-approval", "-a"], takes: "value", place: "root", guard: "grant" },
-    { names: ["--search"], takes: "none", place: "root", guard: "grant" },
-    { names: ["--no-alt-screen"], takes: "none", only: "ui", place: "root" },
-    { names: ["--no-daemon"], takes: "none", only: "ui", place: "root" },
-    { names: ["--remote"], takes: "value", only: "ui", place: "root", guard: "grant" },
-    { names: ["--remote-auth-token-env"], takes: "value", only: "ui", place: "root", guard: "grant" },
-    { names: ["--last"], takes: "none", bears: "session" },
-    { names: ["--all"], takes: "none", bears: "session" },
-    { names: ["--include-non-interactive"], takes: "none", bears: "session" },
-    { names: ["--uncommitted"], takes: "none", bears: "once" },
-    { names: ["--base"], takes: "value", bears: "once" },
-    { names: ["--commit"], takes: "value", bears: "once" },
-    { names: ["--title"], takes: "value", bears: "once" },
-    { names: ["--help", "-h"], takes: "none", bears: "output" },
-    { names: ["--version", "-V"], takes: "none", bears: "output" },
-  ],
-};
+import { kindIn, troubleOf } from "./troubles.ts";
 
 export const codex: Engine = {
   id: "codex",
@@ -132,6 +44,7 @@ export const codex: Engine = {
   opensUi: (args) => opensUi(parseArgs(grammar, args)),
 
   command(ask) {
+    if (ask.dialogue !== undefined) return dialogueCommand(ask, ask.dialogue.approval);
     if (ask.kind === "resume" || ask.kind === "fork") return again(ask, ask.kind);
     return ask.message === null ? untouched(ask) : start(ask, ask.message);
   },
@@ -284,21 +197,6 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
   };
 }
 
-/** Without `-s` Codex takes the default of the day, which may be wider than the one the conversation began with. */
-function rightsOf({ rights = [], rightsUnknown }: Ask): readonly string[] {
-  if (rights.length > 0 || rightsUnknown === undefined) return rights;
-  throw new Fault(
-    "option_unkept",
-    `The run was started without -s, and the sandbox its conversation began with cannot be told: ${rightsUnknown}. ` +
-      "Codex would take today's default, which may be wider. Give --native -s --native read-only to continue with the narrowest.",
-    { facts: { option: "-s" } },
-  );
-}
-
-function saysSandbox(parsed: Parsed): boolean {
-  return parsed.options.some((option) => scaleOf(option) === "sandbox");
-}
-
 function plain(args: readonly string[], parsed: Parsed) {
   const ephemeral = has(parsed, "--ephemeral")
     ? { ephemeral: "codex saves no session with --ephemeral" }
@@ -338,83 +236,4 @@ function warn({ trustCwd, cwd }: Ask, parsed: Parsed): { warnings?: readonly str
       `With a writable sandbox Codex itself records ${cwd} as trusted in its config.toml, so later runs there may write by default. --trust-cwd says that this is wanted.`,
     ],
   };
-}
-
-const PATTERNS: readonly TroublePattern[] = [["auth", /missing environment variable/i]];
-
-const EXITS: readonly TroublePattern[] = [
-  ["session_lost", /no rollout found|is archived|missing source rollout|failed to read session metadata/i],
-  ["session_busy", /already has an active writer/i],
-  [
-    "usage",
-    /^error: |^usage: codex|no longer configured|no prompt provided|CODEX_HOME points to|error loading config/im,
-  ],
-  ["other", /failed printing to stdout/i],
-  ...PATTERNS,
-];
-
-function translate(text: string, nowMs: number): readonly EngineEvent[] {
-  const line = parseObject(text);
-  switch (stringIn(line, "type") ?? "") {
-    case "thread.started": {
-      const session = stringIn(line, "thread_id") ?? "";
-      const valid = ID.test(session) && !hasDuplicateKeys(text);
-      return [valid ? { type: "session", session } : { type: "unknown" }];
-    }
-    case "turn.started":
-      return [{ type: "turn_started" }];
-    case "item.started":
-    case "item.updated":
-    case "item.completed":
-      return item(stringIn(line, "type") ?? "", objectIn(line, "item"));
-    case "turn.completed": {
-      const usage = objectIn(line, "usage");
-      const tokens = {
-        input: numberIn(usage, "input_tokens") ?? 0,
-        output: numberIn(usage, "output_tokens") ?? 0,
-      };
-      const counted: readonly EngineEvent[] = usage === undefined ? [] : [{ type: "usage", tokens }];
-      return [...counted, { type: "turn_ended", result: "completed" }];
-    }
-    case "turn.failed": {
-      const message = stringIn(objectIn(line, "error"), "message") ?? "The turn failed.";
-      return [
-        { type: "turn_ended", result: "failed", trouble: troubleOf(message, nowMs, { patterns: PATTERNS }) },
-      ];
-    }
-    case "error":
-      return failing(stringIn(line, "message") ?? "", nowMs);
-    default:
-      return [{ type: "unknown" }];
-  }
-}
-
-/** A top-level error is not the end: `turn.failed` is. */
-function failing(message: string, nowMs: number): readonly EngineEvent[] {
-  if (!message.startsWith("Reconnecting")) return [{ type: "notice", message }];
-  const delay = /\b(?:in|after) (\d{1,6}(?:\.\d{1,3})?) ?(ms|s)\b/.exec(message);
-  const delayMs = delay === null ? {} : { delayMs: Number(delay[1]) * (delay[2] === "s" ? 1000 : 1) };
-  return [{ type: "retry", trouble: troubleOf(message, nowMs, { patterns: PATTERNS }), ...delayMs }];
-}
-
-function item(when: string, it: JsonObject | undefined): readonly EngineEvent[] {
-  const type = stringIn(it, "type");
-  const text = stringIn(it, "text") ?? stringIn(it, "message") ?? "";
-  if (type === "agent_message") return when === "item.completed" ? [{ type: "text", text }] : [];
-  if (type === "error") return when === "item.completed" ? [{ type: "notice", message: text }] : [];
-  if (type === "reasoning" || type === "todo_list") return [];
-  if (type === undefined) return [{ type: "unknown" }];
-  if (when === "item.updated") return [];
-  const detail = stringIn(it, "command") ?? stringIn(it, "query") ?? stringIn(it, "tool");
-  const status = stringIn(it, "status");
-  return [
-    {
-      type: "tool",
-      state: when === "item.started" ? "started" : "ended",
-      id: stringIn(it, "id") ?? type,
-      name: type,
-      ...(detail === undefined ? {} : { detail }),
-      ...(when === "item.completed" && status !== undefined ? { ok: status === "completed" } : {}),
-    },
-  ];
 }

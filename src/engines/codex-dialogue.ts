@@ -1,0 +1,155 @@
+/**
+ * The command that opens a conversation with `codex app-server`, from the same options that `codex exec` takes.
+ *
+ * The server ignores most of them on its command line without a word, so they become fields of the protocol; what
+ * has no such field is refused.
+ */
+import { resolve } from "node:path";
+import { Fault } from "../core/faults.ts";
+import { grammar, rightsOf, saysSandbox, settingIn } from "./codex-options.ts";
+import { ID } from "./codex-output.ts";
+import { codexDialogue, type Plan } from "./codex-server.ts";
+import type { Approval, Ask, Command } from "./engine.ts";
+import {
+  assertComplete,
+  assertNoPrompt,
+  describe,
+  type Given,
+  has,
+  lastWins,
+  override,
+  parseArgs,
+  render,
+  valueOf,
+} from "./grammar.ts";
+
+/** Options that the server takes itself. */
+const OWN = ["--config", "--enable", "--disable", "--strict-config"];
+/** Options that are fields of the protocol. */
+const FIELDS = [
+  "--model",
+  "--sandbox",
+  "--cd",
+  "--ask-for-approval",
+  "--dangerously-bypass-approvals-and-sandbox",
+];
+/** Options that mean nothing to a server: it prints no colours and checks no repository. */
+const MOOT = ["--color", "--skip-git-repo-check", "--json", "--no-daemon", "--no-alt-screen"];
+const SANDBOXES = ["read-only", "workspace-write", "danger-full-access"];
+
+export function dialogueCommand(ask: Ask, approval: Approval): Command {
+  const { kind, message } = ask;
+  if (kind === "fork" || ask.interactive) {
+    throw new Fault("engine_cannot", "A conversation with the Codex server cannot fork or open its UI.");
+  }
+  if (message === null) throw new Fault("message_invalid", "The Codex server needs a message.");
+  const session = kind === "resume" ? sessionOf(ask) : null;
+  const { options, dropped, rights } = optionsOf(ask);
+  const parsed = { commands: [], words: [], options };
+  assertApproval(valueOf(parsed, "--ask-for-approval"), approval);
+  const model = valueOf(parsed, "--model") ?? settingIn(options, "model");
+  const effort = session === null ? undefined : settingIn(options, "model_reasoning_effort");
+  const plan: Plan = {
+    message,
+    session,
+    cwd: resolve(ask.cwd, valueOf(parsed, "--cd") ?? "."),
+    sandbox: sandboxOf(options),
+    approval,
+    ...(model === undefined || model === null ? {} : { model }),
+    ...(effort === undefined ? {} : { config: { model_reasoning_effort: effort } }),
+  };
+  const own = options.filter((option) => isOneOf(OWN, option));
+  const fields = options.filter((option) => isOneOf(FIELDS, option) && !rights.includes(option));
+  return {
+    args: ["app-server", ...render(own)],
+    stdin: null,
+    env: {},
+    headless: true,
+    structured: true,
+    expects: session,
+    options: {
+      kept: describe([...own, ...fields]),
+      dropped,
+      rewritten: rewritten(plan, rights, saysSandbox(parsed)),
+    },
+    ...warn(ask, plan),
+    dialogue: (now) => codexDialogue(plan, now),
+  };
+}
+
+function sessionOf({ session }: Ask): string {
+  if (session !== null && ID.test(session)) return session;
+  throw new Fault("session_unknown", `${JSON.stringify(session)} is not a Codex thread id.`);
+}
+
+/** What this attempt carries of the recorded options and its own, each known to have its effect. */
+function optionsOf(ask: Ask): {
+  readonly options: readonly Given[];
+  readonly dropped: readonly string[];
+  readonly rights: readonly Given[];
+} {
+  const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
+  const [command, second] = recorded.commands;
+  if (ask.kind === "start") {
+    if (second !== undefined || (command !== undefined && command !== "exec")) {
+      throw new Fault(
+        "usage",
+        `\`codex ${recorded.commands.join(" ")}\` is no conversation with the server.`,
+      );
+    }
+    assertNoPrompt(recorded);
+  }
+  const merged = override(recorded, parseArgs(grammar, ask.native, true));
+  assertComplete(merged);
+  const silent = ask.kind === "resume" && !saysSandbox(merged);
+  const rights = silent ? parseArgs(grammar, rightsOf(ask), true).options : [];
+  const leftOut = (option: Given) => isMoot(option, ask.kind === "start");
+  const all = [...lastWins(merged.options), ...rights];
+  const options = all.filter((option) => !leftOut(option));
+  const unkept = options.find((option) => !isOneOf([...OWN, ...FIELDS], option));
+  if (unkept !== undefined) {
+    throw new Fault("option_unkept", `The Codex server has no way to keep the option ${unkept.name}.`, {
+      facts: { option: unkept.name },
+    });
+  }
+  const words = recorded.words.map((word) => JSON.stringify(word));
+  return { options, dropped: [...describe(all.filter(leftOut)), ...words], rights };
+}
+
+/** Concerned only the output, or only the turn or the session that it was given for. */
+function isMoot(option: Given, start: boolean): boolean {
+  return isOneOf(MOOT, option) || (!start && option.native === undefined && option.spec?.bears !== undefined);
+}
+
+function isOneOf(names: readonly string[], { spec }: Given): boolean {
+  return spec !== null && names.includes(spec.names[0] ?? "");
+}
+
+/** Whatever the config says, nothing is written unless the run asks for it. `--yolo` beats the others. */
+function sandboxOf(options: readonly Given[]): string {
+  const parsed = { commands: [], words: [], options };
+  if (has(parsed, "--yolo")) return "danger-full-access";
+  const mode = valueOf(parsed, "--sandbox") ?? settingIn(options, "sandbox_mode") ?? "read-only";
+  if (SANDBOXES.includes(mode)) return mode;
+  throw new Fault("usage", `Codex has no sandbox ${JSON.stringify(mode)}.`, { facts: { option: "-s" } });
+}
+
+function assertApproval(given: string | null | undefined, approval: Approval): void {
+  if (given === undefined || given === approval) return;
+  throw new Fault("option_unkept", `The option -a ${given} and the approval policy ${approval} differ.`, {
+    facts: { option: "-a" },
+  });
+}
+
+function rewritten(plan: Plan, rights: readonly Given[], told: boolean): readonly string[] {
+  if (rights.length > 0) {
+    return describe(rights).map((right) => `no sandbox option → ${right}, as the conversation began`);
+  }
+  return told ? [] : [`no sandbox option → -s ${plan.sandbox}`];
+}
+
+function warn({ trustCwd }: Ask, { sandbox, cwd }: Plan): { warnings?: readonly string[] } {
+  if (trustCwd || sandbox === "read-only") return {};
+  const warning = `With a writable sandbox Codex itself may record ${cwd} as trusted in its config.toml, so later runs there may write by default. --trust-cwd says that this is wanted.`;
+  return { warnings: [warning] };
+}

@@ -1,0 +1,119 @@
+/** What `codex app-server` asks before it does something, as questions for people, and how each answer is spelled. */
+import type { Decision, Question } from "../core/events.ts";
+import { arrayIn, fieldIn, type JsonObject, objectIn, stringIn } from "../lib/json.ts";
+import { type Change, changeIn, changesIn } from "./codex-server-output.ts";
+
+/** The server's own ids: whole numbers from 0, or texts. */
+export type WireId = string | number;
+
+export interface Asked {
+  readonly id: string;
+  readonly wire: WireId;
+  readonly question: Question;
+  /** The request of older servers, which spell their answers in another way. */
+  readonly legacy: boolean;
+  state: "open" | "answered" | "settled";
+  /** The line that answered it. */
+  reply: string | null;
+}
+
+export function isWireId(id: unknown): id is WireId {
+  return typeof id === "string" || Number.isSafeInteger(id);
+}
+
+interface Known {
+  readonly cwd: string;
+  /** What the items that run are about: a request to change files names only its item. */
+  readonly items: ReadonlyMap<string, JsonObject>;
+}
+
+/** Null: a request that no person can answer. */
+export function questionIn(wire: WireId, method: string, params: JsonObject, known: Known): Asked | null {
+  const about = aboutOf(method, params, known);
+  if (about === null) return null;
+  const id = JSON.stringify(wire);
+  const question: Question = {
+    id,
+    about: about.about,
+    what: about.what,
+    cwd: stringIn(params, "cwd") ?? null,
+    reason: stringIn(params, "reason") ?? null,
+    // What says too little to be told from another request is like no other.
+    key: JSON.stringify([about.about, ...(about.key ?? [method, params])]),
+  };
+  return { id, wire, question, legacy: !method.startsWith("item/"), state: "open", reply: null };
+}
+
+interface About extends Pick<Question, "about" | "what"> {
+  readonly key: readonly unknown[] | null;
+}
+
+function aboutOf(method: string, params: JsonObject, { cwd, items }: Known): About | null {
+  const it = items.get(stringIn(params, "itemId") ?? "");
+  switch (method) {
+    case "item/commandExecution/requestApproval":
+      return commandOf(params, stringIn(params, "command") ?? stringIn(it, "command"));
+    case "execCommandApproval": {
+      const words = arrayIn(params, "command").filter((word) => typeof word === "string");
+      return commandOf(params, words.length === 0 ? undefined : words.join(" "), words);
+    }
+    case "item/fileChange/requestApproval":
+      return filesOf(params, changesIn(it), cwd);
+    case "applyPatchApproval":
+      return filesOf(params, legacyChanges(objectIn(params, "fileChanges") ?? {}), cwd);
+    default:
+      return null;
+  }
+}
+
+function commandOf(params: JsonObject, command: string | undefined, words?: readonly string[]): About {
+  const kind = stringIn(params, "kind") ?? "command";
+  const network = objectIn(params, "networkApprovalContext") ?? null;
+  const host = stringIn(network, "host");
+  const more = fieldIn(params, "additionalPermissions") ?? null;
+  const what = [
+    kind === "command" ? (command ?? "a command that Codex did not name") : `input for ${command ?? "?"}`,
+    ...(host === undefined ? [] : [`network: ${stringIn(network, "protocol") ?? "any"} ${host}`]),
+    ...(more === null ? [] : [`more rights: ${JSON.stringify(more)}`]),
+  ];
+  const told = kind === "command" && command !== undefined;
+  const key = [words ?? command, stringIn(params, "cwd") ?? null, network, more];
+  return { about: "command", what: what.join("\n"), key: told ? key : null };
+}
+
+function filesOf(params: JsonObject, changes: readonly Change[], cwd: string): About {
+  const root = stringIn(params, "grantRoot") ?? null;
+  const what = [
+    ...(changes.length === 0 ? ["changes to files that Codex did not name"] : changes.map(changeIn(cwd))),
+    ...(root === null ? [] : [`and anything under ${root} for the rest of the session`]),
+  ];
+  const key = [changes.map(({ does, path, movesTo, diff }) => [does, path, movesTo, diff]), root];
+  return { about: "files", what: what.join("\n"), key: changes.length === 0 ? null : key };
+}
+
+function legacyChanges(files: JsonObject): readonly Change[] {
+  return Object.entries(files).map(([path, change]) => ({
+    does: stringIn(change, "type") ?? "change",
+    path,
+    movesTo: stringIn(change, "move_path") ?? null,
+    diff: stringIn(change, "unified_diff") ?? stringIn(change, "content") ?? "",
+  }));
+}
+
+const DECISIONS = {
+  accept: "accept",
+  accept_for_session: "acceptForSession",
+  decline: "decline",
+  cancel: "cancel",
+} as const;
+
+const LEGACY = {
+  accept: "approved",
+  accept_for_session: "approved_for_session",
+  decline: { denied: { rejection: "declined" } },
+  cancel: "abort",
+} as const;
+
+export function decisionFor({ legacy }: Asked, decision: Decision): unknown {
+  return legacy ? LEGACY[decision] : DECISIONS[decision];
+}

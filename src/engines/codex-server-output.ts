@@ -1,0 +1,218 @@
+/**
+ * What `codex app-server` reports while a turn runs, as events, and what it calls its troubles. Knows nothing of
+ * requests and answers: codex-server.ts holds the conversation.
+ */
+import { relative } from "node:path";
+import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
+import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
+import { EXITS, PATTERNS, retryDelay } from "./codex-output.ts";
+import { kindIn, troubleOf } from "./troubles.ts";
+
+/** What has to be remembered from one report to the next. */
+export interface Heard {
+  /** What each message that is not complete yet has said so far. */
+  readonly said: Map<string, string>;
+  /** Items that began and did not end yet. */
+  readonly items: Map<string, JsonObject>;
+  /** When the limits that are used up end, in ms since 1970; null while none is known to be. */
+  limitEndsMs: number | null;
+}
+
+/** Reports that say nothing to people, or say again what an answer or another report says. */
+const QUIET = new Set(
+  `thread/started thread/status/changed thread/settings/updated thread/name/updated thread/closed thread/compacted
+  thread/readState/changed thread/queue/changed thread/goal/updated thread/goal/cleared thread/prediction/updated
+  thread/environment/connected thread/environment/disconnected thread/project/updated turn/diff/updated
+  turn/plan/updated turn/moderationMetadata item/plan/delta item/reasoning/textDelta item/reasoning/summaryTextDelta
+  item/reasoning/summaryPartAdded item/commandExecution/outputDelta item/commandExecution/terminalInteraction
+  item/fileChange/outputDelta item/mcpToolCall/progress hook/started hook/completed skills/changed account/updated
+  mcpServer/startupStatus/updated remoteControl/status/changed app/list/updated`.split(/\s+/),
+);
+
+/** Of a turn of ours; what other threads report is left out before. */
+export function reported(method: string, params: JsonObject, heard: Heard): readonly EngineEvent[] {
+  switch (method) {
+    case "item/agentMessage/delta":
+      return spoken(stringIn(params, "itemId"), stringIn(params, "delta"), heard);
+    case "item/started":
+    case "item/completed":
+      return item(method === "item/started", objectIn(params, "item"), heard);
+    case "item/fileChange/patchUpdated": {
+      const id = stringIn(params, "itemId") ?? "";
+      const known = heard.items.get(id);
+      if (known !== undefined) heard.items.set(id, { ...known, changes: arrayIn(params, "changes") });
+      return [];
+    }
+    case "thread/tokenUsage/updated": {
+      const total = objectIn(objectIn(params, "tokenUsage"), "total");
+      const tokens = {
+        input: numberIn(total, "inputTokens") ?? 0,
+        output: numberIn(total, "outputTokens") ?? 0,
+      };
+      return [total === undefined ? { type: "unknown" } : { type: "usage", tokens }];
+    }
+    case "account/rateLimits/updated":
+      heard.limitEndsMs = usedUpUntil(objectIn(params, "rateLimits"));
+      return [];
+    case "warning":
+    case "guardianWarning":
+    case "configWarning":
+    case "deprecationNotice": {
+      const message = stringIn(params, "message") ?? stringIn(params, "summary");
+      return [message === undefined ? { type: "unknown" } : { type: "notice", message }];
+    }
+    default:
+      return QUIET.has(method) ? [] : [{ type: "unknown" }];
+  }
+}
+
+/** The first piece of a message begins a line of its own; the others continue it. */
+function spoken(id = "", piece: string | undefined, { said }: Heard): readonly EngineEvent[] {
+  if (piece === undefined) return [{ type: "unknown" }];
+  const before = said.get(id);
+  said.set(id, (before ?? "") + piece);
+  return [{ type: "text", text: piece, ...(before === undefined ? {} : { delta: true as const }) }];
+}
+
+/** What a message holds beyond the pieces that were heard. */
+function completed(id: string, text: string, { said }: Heard): readonly EngineEvent[] {
+  const before = said.get(id);
+  said.delete(id);
+  if (before === undefined) return text === "" ? [] : [{ type: "text", text }];
+  const more = text.startsWith(before) ? text.slice(before.length) : "";
+  return more === "" ? [] : [{ type: "text", text: more, delta: true }];
+}
+
+const SILENT = new Set(
+  `userMessage reasoning plan hookPrompt contextCompaction enteredReviewMode exitedReviewMode functionCallOutput
+  sleep subAgentActivity`.split(/\s+/),
+);
+
+function item(started: boolean, it: JsonObject | undefined, heard: Heard): readonly EngineEvent[] {
+  const type = stringIn(it, "type");
+  if (it === undefined || type === undefined) return [{ type: "unknown" }];
+  const id = stringIn(it, "id") ?? type;
+  if (type === "agentMessage") return started ? [] : completed(id, stringIn(it, "text") ?? "", heard);
+  if (SILENT.has(type)) return [];
+  if (started) heard.items.set(id, it);
+  else heard.items.delete(id);
+  const detail = detailOf(it);
+  const status = stringIn(it, "status");
+  return [
+    {
+      type: "tool",
+      state: started ? "started" : "ended",
+      id,
+      // As `codex exec` calls them.
+      name: type.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      ...(detail === undefined ? {} : { detail }),
+      ...(!started && status !== undefined ? { ok: status === "completed" } : {}),
+    },
+  ];
+}
+
+function detailOf(it: JsonObject): string | undefined {
+  if (stringIn(it, "type") === "fileChange") return changesIn(it).map(inWords).join(", ");
+  return stringIn(it, "command") ?? stringIn(it, "query") ?? stringIn(it, "tool");
+}
+
+export interface Change {
+  readonly does: string;
+  readonly path: string;
+  readonly movesTo: string | null;
+  readonly diff: string;
+}
+
+/** The files that an item changes, and how. */
+export function changesIn(it: JsonObject | undefined): readonly Change[] {
+  return arrayIn(it, "changes").map((change) => {
+    const kind = objectIn(change, "kind");
+    return {
+      does: stringIn(kind, "type") ?? "change",
+      path: stringIn(change, "path") ?? "?",
+      movesTo: stringIn(kind, "move_path") ?? null,
+      diff: stringIn(change, "diff") ?? "",
+    };
+  });
+}
+
+/** `update src/a.ts`; paths inside `cwd` are told from there. */
+export function changeIn(cwd: string): (change: Change) => string {
+  const short = (path: string) => {
+    const inside = relative(cwd, path);
+    return inside === "" || inside.startsWith("..") || !path.startsWith("/") ? path : inside;
+  };
+  return ({ does, path, movesTo }) =>
+    `${does} ${short(path)}${movesTo === null ? "" : ` → ${short(movesTo)}`}`;
+}
+
+const inWords = changeIn("/");
+
+/** Of the windows that are used up, the one that ends last. */
+function usedUpUntil(limits: JsonObject | undefined): number | null {
+  const ends = ["primary", "secondary"].flatMap((name) => {
+    const window = objectIn(limits, name);
+    const seconds = numberIn(window, "resetsAt");
+    return (numberIn(window, "usedPercent") ?? 0) >= 100 && seconds !== undefined ? [seconds * 1000] : [];
+  });
+  return ends.length === 0 ? null : Math.max(...ends);
+}
+
+/** For wording that says nothing: what Codex itself calls the cause. */
+const CAUSES: Readonly<Record<string, TroubleKind>> = {
+  contextWindowExceeded: "context_full",
+  usageLimitExceeded: "rate_limited",
+  rateLimitExceeded: "rate_limited",
+  sessionBudgetExceeded: "quota",
+  serverOverloaded: "overloaded",
+  internalServerError: "overloaded",
+  flexUnavailable: "overloaded",
+  policyCapacityUnavailable: "overloaded",
+  unauthorized: "auth",
+  modelNotFound: "usage",
+  httpConnectionFailed: "network",
+  responseStreamConnectionFailed: "network",
+  responseStreamDisconnected: "network",
+};
+
+/** The furthest that a limit's end is believed to be. */
+const MAX_AHEAD_MS = 35 * 86_400_000;
+
+/** A turn's error. The words go first, so that the same cause has the same kind as with `codex exec`. */
+export function troubleIn(
+  error: JsonObject | undefined,
+  nowMs: number,
+  { limitEndsMs }: Pick<Heard, "limitEndsMs">,
+): Trouble {
+  const details = stringIn(error, "additionalDetails");
+  const words = stringIn(error, "message") ?? "The turn failed.";
+  const message = details === undefined ? words : `${words} (${details})`;
+  const info = fieldIn(error, "codexErrorInfo");
+  const [cause = "", more] = isObject(info) ? (Object.entries(info)[0] ?? []) : [String(info)];
+  const status = numberIn(more, "httpStatusCode");
+  const told = troubleOf(message, nowMs, {
+    patterns: PATTERNS,
+    ...(status === undefined ? {} : { status }),
+  });
+  const named = Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : undefined;
+  const trouble = told.kind === "other" && named !== undefined ? { ...told, kind: named } : told;
+  const limited = trouble.kind === "rate_limited" || trouble.kind === "quota";
+  if (!limited || trouble.resetsAt !== undefined || limitEndsMs === null) return trouble;
+  if (limitEndsMs <= nowMs || limitEndsMs > nowMs + MAX_AHEAD_MS) return trouble;
+  return { ...trouble, kind: "rate_limited", resetsAt: new Date(limitEndsMs).toISOString() };
+}
+
+/** Codex tries again by itself. */
+export function retryIn(error: JsonObject | undefined, nowMs: number, heard: Heard): EngineEvent {
+  const trouble = troubleIn(error, nowMs, heard);
+  return { type: "retry", trouble, ...retryDelay(trouble.message) };
+}
+
+/** Why a request of ours was refused: every refusal has the same code, so the words decide. */
+export function refusal(method: string, error: unknown, nowMs: number): Trouble {
+  const words = stringIn(error, "message") ?? "no reason was given";
+  const wrong = stringIn(objectIn(error, "data"), "type") === "modelProviderNotConfigured";
+  const { kind, ...rest } = troubleOf(words, nowMs, { patterns: EXITS });
+  const ours = wrong || kindIn(words, [["usage", /^invalid request\b|^invalid session id\b/i]]) !== null;
+  return { ...rest, kind: kind === "other" && ours ? "usage" : kind, message: `${method}: ${rest.message}` };
+}

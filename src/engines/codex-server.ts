@@ -1,0 +1,286 @@
+/**
+ * One turn of `codex app-server` as a conversation: what to say, when, and what the answers mean. Pure: the driver
+ * carries the lines. What is reported while the turn runs is read in codex-server-output.ts.
+ *
+ * Three kinds of message are told apart by their fields: an id and a method make a request of the server's, whose
+ * ids begin at 0 and have nothing to do with ours; an id alone is an answer to us; a method alone is a report.
+ */
+import type { Decision, EngineEvent, Trouble } from "../core/events.ts";
+import { fieldIn, hasDuplicateKeys, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import { ID } from "./codex-output.ts";
+import { type Asked, decisionFor, isWireId, questionIn, type WireId } from "./codex-questions.ts";
+import { type Heard, refusal, reported, retryIn, troubleIn } from "./codex-server-output.ts";
+import type { Approval, Dialogue, Said } from "./engine.ts";
+
+export interface Plan {
+  readonly message: string;
+  /** The thread to continue; null for a new one. */
+  readonly session: string | null;
+  /** Absolute. */
+  readonly cwd: string;
+  readonly sandbox: string;
+  readonly approval: Approval;
+  readonly model?: string;
+  /** Settings that a resume would otherwise take from the thread. */
+  readonly config?: Readonly<Record<string, string>>;
+}
+
+/** Wider is higher. */
+const SANDBOXES: readonly string[] = ["read-only", "workspace-write", "danger-full-access"];
+const APPROVALS: readonly string[] = ["never", "untrusted", "on-request"];
+/** How the server calls the sandboxes in its answers. */
+const RESTORED: Readonly<Record<string, string>> = {
+  readOnly: "read-only",
+  workspaceWrite: "workspace-write",
+  dangerFullAccess: "danger-full-access",
+};
+const CLIENT = { name: "reprise", title: "Reprise", version: "1" };
+
+interface Talk extends Heard {
+  readonly plan: Plan;
+  readonly now: () => number;
+  /** Requests of ours without an answer, oldest first. */
+  readonly waiting: Map<number, string>;
+  readonly asked: Map<string, Asked>;
+  sent: number;
+  thread: string | null;
+  turn: string | null;
+  /** The message was said. */
+  begun: boolean;
+  /** The turn is to stop; sent: it was told so. */
+  stop: "no" | "wanted" | "sent";
+  lastError: Trouble | null;
+  over: boolean;
+}
+
+export function codexDialogue(plan: Plan, now: () => number): Dialogue {
+  const talk: Talk = {
+    ...{ plan, now, waiting: new Map(), asked: new Map(), said: new Map(), items: new Map() },
+    ...{ sent: 0, thread: null, turn: null, begun: false, stop: "no", lastError: null, over: false },
+    limitEndsMs: null,
+  };
+  return {
+    open: () => said({ send: [request(talk, "initialize", { clientInfo: CLIENT })] }),
+    heard: (text) => (talk.over ? said({}) : heard(talk, text)),
+    answer: (id, decision) => answer(talk, id, decision),
+    interrupt() {
+      if (talk.over || talk.stop === "sent") return said({});
+      talk.stop = "wanted";
+      return said({ send: stopping(talk) });
+    },
+    waitsFor: () => [...talk.waiting.values()],
+  };
+}
+
+function said(part: Partial<Said>): Said {
+  return { send: [], events: [], questions: [], settled: [], over: false, ...part };
+}
+
+const UNKNOWN: Said = said({ events: [{ type: "unknown" }] });
+
+function request(talk: Talk, method: string, params: JsonObject): string {
+  talk.sent += 1;
+  talk.waiting.set(talk.sent, method);
+  return JSON.stringify({ id: talk.sent, method, params });
+}
+
+function heard(talk: Talk, text: string): Said {
+  const message = parseObject(text);
+  if (message === undefined) return UNKNOWN;
+  const method = stringIn(message, "method");
+  const id = fieldIn(message, "id");
+  if (method !== undefined && id === undefined)
+    return report(talk, method, objectIn(message, "params") ?? {});
+  // What names a key twice says two things at once.
+  if (!isWireId(id) || hasDuplicateKeys(text)) return UNKNOWN;
+  if (method !== undefined) return ask(talk, id, method, objectIn(message, "params") ?? {});
+  const to = typeof id === "number" ? talk.waiting.get(id) : undefined;
+  if (to === undefined || typeof id !== "number") return UNKNOWN;
+  const error = fieldIn(message, "error");
+  const result = objectIn(message, "result");
+  if (result === undefined && error === undefined) return UNKNOWN;
+  talk.waiting.delete(id);
+  return result === undefined ? refused(talk, to, error) : answered(talk, to, result);
+}
+
+function answered(talk: Talk, to: string, result: JsonObject): Said {
+  switch (to) {
+    case "initialize":
+      return said({ send: [JSON.stringify({ method: "initialized" }), threadRequest(talk)] });
+    case "thread/start":
+    case "thread/resume":
+      return entered(talk, to, result);
+    case "turn/start":
+      return said({ send: began(talk, stringIn(objectIn(result, "turn"), "id")) });
+    default:
+      return said({});
+  }
+}
+
+/** A resume names the rights too: they hold over those that the thread had last. */
+function threadRequest(talk: Talk): string {
+  const { session, cwd, sandbox, approval, model, config } = talk.plan;
+  const options = {
+    cwd,
+    ...(model === undefined ? {} : { model }),
+    sandbox,
+    approvalPolicy: approval,
+    // Asked is who talks to the server, never another agent.
+    approvalsReviewer: "user",
+    ...(config === undefined ? {} : { config }),
+  };
+  return session === null
+    ? request(talk, "thread/start", options)
+    : request(talk, "thread/resume", { threadId: session, excludeTurns: true, ...options });
+}
+
+/** The turn begins only in the thread that was asked for, with the rights that were asked for (I12). */
+function entered(talk: Talk, to: string, result: JsonObject): Said {
+  const id = stringIn(objectIn(result, "thread"), "id") ?? "";
+  const { session } = talk.plan;
+  if (!ID.test(id)) {
+    return ended(talk, {
+      events: [{ type: "unknown" }, failed({ kind: "other", message: `${to}: Codex named no thread` })],
+    });
+  }
+  const named: EngineEvent = { type: "session", session: id };
+  if (session !== null && id !== session) return ended(talk, { events: [named] });
+  talk.thread = id;
+  const wider = widerThan(talk.plan, result);
+  if (wider !== null) return ended(talk, { events: [named, failed({ kind: "usage", message: wider })] });
+  if (talk.stop !== "no") {
+    return ended(talk, { events: [named, { type: "turn_ended", result: "interrupted" }] });
+  }
+  talk.begun = true;
+  const input = [{ type: "text", text: talk.plan.message }];
+  return said({ events: [named], send: [request(talk, "turn/start", { threadId: id, input })] });
+}
+
+/** What the server holds against what this attempt may have, in words; null when it holds no more. */
+function widerThan({ cwd, sandbox, approval }: Plan, result: JsonObject): string | null {
+  const policy = fieldIn(result, "approvalPolicy");
+  const type = stringIn(objectIn(result, "sandbox"), "type") ?? "none";
+  const held = {
+    cwd: stringIn(result, "cwd") ?? "none",
+    sandbox: RESTORED[type] ?? type,
+    approval: typeof policy === "string" ? policy : JSON.stringify(policy ?? "none"),
+    reviewer: stringIn(result, "approvalsReviewer") ?? "user",
+  };
+  const refuse = (option: string, has: string, wants: string) =>
+    `Codex would go on with ${option} ${has} instead of ${wants}, so it was told nothing.`;
+  if (held.cwd !== cwd) return refuse("-C", held.cwd, cwd);
+  if (!within(SANDBOXES, held.sandbox, sandbox)) return refuse("-s", held.sandbox, sandbox);
+  if (!within(APPROVALS, held.approval, approval)) return refuse("approval policy", held.approval, approval);
+  return held.reviewer === "user" ? null : refuse("approvals reviewer", held.reviewer, "user");
+}
+
+function within(scale: readonly string[], held: string, allowed: string): boolean {
+  const place = scale.indexOf(held);
+  return place !== -1 && place <= scale.indexOf(allowed);
+}
+
+/** What must be sent once the turn's id is known. */
+function began(talk: Talk, turn: string | undefined): readonly string[] {
+  if (turn !== undefined) talk.turn ??= turn;
+  return talk.stop === "wanted" ? stopping(talk) : [];
+}
+
+function stopping(talk: Talk): readonly string[] {
+  const { thread, turn } = talk;
+  if (thread === null || turn === null) return [];
+  talk.stop = "sent";
+  return [request(talk, "turn/interrupt", { threadId: thread, turnId: turn })];
+}
+
+function refused(talk: Talk, to: string, error: unknown): Said {
+  const trouble = refusal(to, error, talk.now());
+  // The turn may just have ended by itself, which is reported.
+  if (to === "turn/interrupt") return said({ events: [{ type: "notice", message: trouble.message }] });
+  return ended(talk, { events: [failed(trouble)] });
+}
+
+function failed(trouble: Trouble): EngineEvent {
+  return { type: "turn_ended", result: "failed", trouble };
+}
+
+function ended(talk: Talk, part: Partial<Said>): Said {
+  talk.over = true;
+  talk.waiting.clear();
+  const settled = [...talk.asked.values()].filter(({ state }) => state === "open").map(({ id }) => id);
+  return said({ ...part, settled, over: true });
+}
+
+function report(talk: Talk, method: string, params: JsonObject): Said {
+  const thread = stringIn(params, "threadId");
+  if (method === "serverRequest/resolved") return resolved(talk, fieldIn(params, "requestId"));
+  // Agents that this one employs have threads of their own.
+  if (thread !== undefined && thread !== talk.thread) return said({});
+  const error = objectIn(params, "error");
+  switch (method) {
+    case "turn/started": {
+      if (!talk.begun) return UNKNOWN;
+      const send = began(talk, stringIn(objectIn(params, "turn"), "id"));
+      return said({ send, events: [{ type: "turn_started" }] });
+    }
+    case "turn/completed":
+      return completed(talk, thread, objectIn(params, "turn"));
+    case "error":
+      if (error === undefined) return UNKNOWN;
+      if (fieldIn(params, "willRetry") === true) return said({ events: [retryIn(error, talk.now(), talk)] });
+      talk.lastError = troubleIn(error, talk.now(), talk);
+      return said({});
+    default:
+      return said({ events: reported(method, params, talk) });
+  }
+}
+
+function completed(talk: Talk, thread: string | undefined, turn: JsonObject | undefined): Said {
+  const id = stringIn(turn, "id");
+  if (thread === undefined || id === undefined || !talk.begun) return UNKNOWN;
+  if (talk.turn !== null && id !== talk.turn) return said({});
+  const result = stringIn(turn, "status");
+  const error = objectIn(turn, "error");
+  if (result === "completed" || result === "interrupted")
+    return ended(talk, { events: [{ type: "turn_ended", result }] });
+  // A state that nobody knows is an end without a result.
+  if (result !== "failed") return ended(talk, { events: [{ type: "unknown" }] });
+  const told = error === undefined ? talk.lastError : null;
+  return ended(talk, { events: [failed(told ?? troubleIn(error, talk.now(), talk))] });
+}
+
+/** A request of the server's. One that comes again is not asked again, and gets the answer it got. */
+function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): Said {
+  const asked = questionIn(wire, method, params, { cwd: talk.plan.cwd, items: talk.items });
+  if (asked === null) {
+    const error = { code: -32_601, message: `${method} is not supported` };
+    const message = `Codex asked for ${method.slice(0, 80)}, which Reprise cannot give.`;
+    return said({ send: [JSON.stringify({ id: wire, error })], events: [{ type: "notice", message }] });
+  }
+  const before = talk.asked.get(asked.id);
+  if (before === undefined) {
+    talk.asked.set(asked.id, asked);
+    return said({ questions: [asked.question] });
+  }
+  // An answer holds for what was asked, whatever the id says.
+  if (before.question.key !== asked.question.key) {
+    const error = { code: -32_600, message: "this id was used for another request" };
+    return said({ send: [JSON.stringify({ id: wire, error })], events: [{ type: "unknown" }] });
+  }
+  return said({ send: before.reply === null ? [] : [before.reply] });
+}
+
+function answer(talk: Talk, id: string, decision: Decision): Said {
+  const asked = talk.asked.get(id);
+  if (talk.over || asked === undefined || asked.state !== "open") return said({});
+  asked.state = "answered";
+  asked.reply = JSON.stringify({ id: asked.wire, result: { decision: decisionFor(asked, decision) } });
+  return said({ send: [asked.reply] });
+}
+
+function resolved(talk: Talk, wire: unknown): Said {
+  if (!isWireId(wire)) return UNKNOWN;
+  const asked = talk.asked.get(JSON.stringify(wire));
+  if (asked === undefined || asked.state !== "open") return said({});
+  asked.state = "settled";
+  return said({ settled: [asked.id] });
+}
