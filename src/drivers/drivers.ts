@@ -3,10 +3,9 @@
  *
  * The door of the folder. It knows what an engine's reader understands, and nothing of runs or stores.
  */
-import type { EngineEvent, Exit, SeenEvent, Stream } from "../core/events.ts";
-import type { Mode, ProcessIdentity } from "../core/records.ts";
+import type { EngineEvent, Exit, Stream } from "../core/events.ts";
+import type { Mode } from "../core/records.ts";
 import type { OutputReader } from "../engines/engine.ts";
-import { plain } from "../lib/harmless.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import {
   endTree,
@@ -15,17 +14,13 @@ import {
   type Child,
   type ChildSpec,
   type Ladder,
-  type Rung,
   type TerminalSize,
 } from "../process/process.ts";
+import { type AgentHooks, EventBatch, LADDER, type LiveAgent, StderrTail } from "./agent.ts";
 
+export type { LiveAgent } from "./agent.ts";
+export { type DialogueHooks, openDialogue } from "./app-server.ts";
 export { restoreFile, sessionFiles, setAside } from "./session-files.ts";
-
-export interface AgentHooks {
-  /** Every chunk, before anything is made of it (I7). */
-  raw(stream: Stream, chunk: Buffer): void;
-  events(events: readonly SeenEvent[]): void;
-}
 
 export interface AgentOptions {
   readonly mode: Mode;
@@ -43,33 +38,15 @@ export interface AgentOptions {
   readonly ladder?: Ladder;
 }
 
-export interface LiveAgent {
-  readonly identity: ProcessIdentity;
-  /** Resolves after the last chunk and the last event. Never rejects. */
-  readonly ended: Promise<Exit>;
-  pause(): void;
-  resume(): void;
-  write(data: Buffer | string): void;
-  resize(size: TerminalSize): void;
-  /** Asks the agent to stop, as Ctrl-C does; nobody is forced. */
-  interrupt(): void;
-  /** SIGINT, SIGTERM, SIGKILL, from `from` on, to the whole tree. */
-  end(from?: Rung): Promise<{ readonly survivors: readonly number[] }>;
-  /** The last 8 KiB of stderr, without control sequences. */
-  stderrTail(): string;
-}
-
-const LADDER: Ladder = { interruptMs: 5000, terminateMs: 5000 };
 const SIZE: TerminalSize = { cols: 80, rows: 24 };
-const TAIL_BYTES = 8192;
 
 export async function openAgent(options: AgentOptions): Promise<LiveAgent> {
   const { hooks, marker, ladder = LADDER } = options;
   const hearing = options.reader === null ? null : new Hearing(options.reader, hooks);
-  let tail = Buffer.alloc(0);
+  const tail = new StderrTail();
   const child = await start(options, (stream, chunk) => {
     hooks.raw(stream, chunk);
-    if (stream === "stderr") tail = lastBytes(tail, chunk);
+    if (stream === "stderr") tail.add(chunk);
     hearing?.take(stream, chunk);
   });
   const ended = child.ended.then((exit) => {
@@ -81,11 +58,12 @@ export async function openAgent(options: AgentOptions): Promise<LiveAgent> {
     ended,
     pause: () => child.pause(),
     resume: () => child.resume(),
-    write: (data) => child.write(data),
+    write: (data) => void child.write(data),
     resize: (size) => child.resize(size),
+    answer: () => {},
     interrupt: () => child.interrupt(),
     end: (from) => endTree(child.identity, marker, ladder, from),
-    stderrTail: () => plain(tail.toString("utf8")),
+    stderrTail: () => tail.text(),
   };
 }
 
@@ -125,26 +103,14 @@ class Hearing {
     if (last.length > 0) this.#hooks.events(last.map((event) => ({ event, stream: "stdout", line })));
   }
 
-  /** One report a chunk. A flood of lines that nobody understands costs one event, not millions. */
+  /** One report a chunk. */
   #read(stream: Stream, lines: readonly string[]): void {
-    const seen: SeenEvent[] = [];
-    let unknown = 0;
-    const flush = (line: number) => {
-      if (unknown > 0) seen.push({ event: { type: "unknown", lines: unknown }, stream, line });
-      unknown = 0;
-    };
+    const batch = new EventBatch(stream, (seen) => this.#hooks.events(seen));
     for (const text of lines) {
       const line = (this.#lines[stream].count += 1);
-      for (const event of understood(() => this.#reader.line(stream, text))) {
-        if (event.type === "unknown") unknown += 1;
-        else {
-          flush(line - 1);
-          seen.push({ event, stream, line });
-        }
-      }
+      for (const event of understood(() => this.#reader.line(stream, text))) batch.add(event, line);
     }
-    flush(this.#lines[stream].count);
-    if (seen.length > 0) this.#hooks.events(seen);
+    batch.flush();
   }
 }
 
@@ -155,11 +121,4 @@ function understood(read: () => readonly EngineEvent[]): readonly EngineEvent[] 
   } catch {
     return [{ type: "unknown" }];
   }
-}
-
-/** A copy, so that no chunk is kept alive by its last bytes. */
-function lastBytes(before: Buffer, chunk: Buffer): Buffer<ArrayBuffer> {
-  const fresh = chunk.subarray(-TAIL_BYTES);
-  const old = before.subarray(Math.max(0, before.length + fresh.length - TAIL_BYTES));
-  return Buffer.concat([old, fresh]);
 }

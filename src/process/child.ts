@@ -20,6 +20,8 @@ export interface ChildSpec {
   readonly env: Readonly<Record<string, string>>;
   /** Written to stdin, which is then closed. Null: stdin is empty, or the terminal of an interactive child. */
   readonly stdin: string | null;
+  /** stdin stays open after that, for `write` and `closeInput`. Only without a terminal. */
+  readonly keepInput?: true;
   /** Put into the environment, where `findMarked` and `endTree` look for it. Absent: not marked. */
   readonly marker?: string;
 }
@@ -39,8 +41,13 @@ export interface Child {
   /** Stops reading, so that a program that goes on writing blocks. */
   pause(): void;
   resume(): void;
-  /** Types into the terminal. Without a terminal there is nothing to type into: does nothing. */
-  write(data: Buffer | string): void;
+  /**
+   * Types into the terminal, or into a stdin that was kept open; otherwise there is nothing to type into. False: the
+   * program does not read, so much waits for it already, and this was not taken.
+   */
+  write(data: Buffer | string): boolean;
+  /** The end of a stdin that was kept open. */
+  closeInput(): void;
   resize(size: TerminalSize): void;
   /** SIGINT to the program's own process group, as Ctrl-C on a terminal sends it. */
   interrupt(): void;
@@ -78,7 +85,7 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launche
       cwd: spec.cwd,
       env: environment(spec),
       detached: true,
-      stdio: stdio([spec.stdin === null ? "ignore" : "pipe", plan.output, plan.output], blank),
+      stdio: stdio([hasInput(spec) ? "pipe" : "ignore", plan.output, plan.output], blank),
     });
     const exited = new Promise<Exit>((resolve) => {
       child.once("exit", (code, signal) => resolve({ code, signal }));
@@ -92,7 +99,8 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launche
     if (identity === null) throw new Error("started without a pid");
     // A program may end or close its stdin without reading it: that is its right.
     child.stdin?.on("error", () => {});
-    child.stdin?.end(spec.stdin ?? "");
+    child.stdin?.write(spec.stdin ?? "");
+    if (spec.keepInput === undefined) child.stdin?.end();
     return { process: child, identity, exited };
   } catch (error) {
     throw refusal(error, program);
@@ -130,6 +138,10 @@ export async function settle(done: Promise<unknown>, flow: Flow): Promise<void> 
     quiet = flow.chunks === seen ? quiet + 1 : 0;
     seen = flow.chunks;
   }
+}
+
+function hasInput(spec: ChildSpec): boolean {
+  return spec.stdin !== null || spec.keepInput !== undefined;
 }
 
 function environment(spec: ChildSpec): NodeJS.ProcessEnv {

@@ -1,4 +1,5 @@
 /** A child whose stdout and stderr are pipes, each apart. */
+import type { Writable } from "node:stream";
 import type { Exit } from "../core/events.ts";
 import {
   launch,
@@ -48,10 +49,22 @@ export async function spawnPiped(spec: ChildSpec, onOutput: OnOutput): Promise<C
       flow.paused = false;
       applyPause();
     },
-    write() {},
+    write: (data) => write(launched.process.stdin, data),
+    closeInput: () => void launched.process.stdin?.end(),
     resize() {},
     interrupt: () => interruptGroup(launched.identity),
   };
+}
+
+/** What may wait for a program that does not read. */
+const MAX_WAITING = 16 * 1024 * 1024;
+
+function write(stdin: Writable | null, data: Buffer | string): boolean {
+  // Whoever closed its stdin wants no more of it: that is its right.
+  if (stdin === null || !stdin.writable) return true;
+  if (stdin.writableLength + Buffer.byteLength(data) > MAX_WAITING) return false;
+  stdin.write(data);
+  return true;
 }
 
 async function end(launched: Launched, flow: Flow, applyPause: () => void): Promise<Exit> {

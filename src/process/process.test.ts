@@ -96,6 +96,38 @@ async function faultOf(promise: Promise<unknown>): Promise<string> {
   return error instanceof Fault ? error.code : `no fault: ${String(error)}`;
 }
 
+describe("a stdin that is kept open", () => {
+  test("is read as it is written, and ends when it is closed", async () => {
+    const run = await start("pipe", ["cat"], { keepInput: true, stdin: "zero " });
+    expect(run.child.write("one ")).toBe(true);
+    await until("it was read", () => run.text("stdout") === "zero one ");
+    expect(run.child.write(Buffer.from("two"))).toBe(true);
+    run.child.closeInput();
+    run.child.closeInput();
+    expect(await run.child.ended).toEqual({ code: 0, signal: null });
+    expect([run.text("stdout"), run.child.write("late")]).toEqual(["zero one two", true]);
+  });
+
+  test("holds 16 MiB for a program that does not read, and no more", async () => {
+    const run = await start("pipe", ["sleep", "300"], { keepInput: true });
+    const piece = "x".repeat(1 << 20);
+    let taken = 0;
+    while (taken < 100 && run.child.write(piece)) taken += 1;
+    expect(taken).toBeLessThanOrEqual(17);
+    await endTree(run.child.identity, run.marker, QUICK, "kill");
+    expect(await run.child.ended).toEqual({ code: null, signal: "SIGKILL" });
+  });
+
+  test("may be closed by the program, which goes on", async () => {
+    const run = await start("pipe", ["sh", "-c", "exec <&-; echo closed; sleep 0.2; exit 3"], {
+      keepInput: true,
+    });
+    await until("it is closed", () => run.text("stdout") !== "");
+    for (let at = 0; at < 20; at += 1) run.child.write("unread\n".repeat(1000));
+    expect(await run.child.ended).toEqual({ code: 3, signal: null });
+  });
+});
+
 describe.each(MODES)("a child in %s mode", (mode) => {
   test("delivers both streams apart, and the exit code", async () => {
     const run = await start(mode, ["sh", "-c", "echo out; echo err >&2; exit 7"]);

@@ -84,7 +84,9 @@ function live(launched: Launched, terminals: readonly Terminal[], flow: Flow): C
     },
     write(data) {
       terminals[0]?.write(data);
+      return true;
     },
+    closeInput() {},
     resize(size) {
       for (const terminal of terminals) terminal.resize(size);
     },

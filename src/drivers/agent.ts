@@ -1,0 +1,89 @@
+/** What a live agent looks like to its owner, whichever way it is talked to, and what all drivers hear with. */
+import type { Decision, EngineEvent, Exit, SeenEvent, Stream } from "../core/events.ts";
+import type { ProcessIdentity } from "../core/records.ts";
+import { plain } from "../lib/harmless.ts";
+import type { Ladder, Rung, TerminalSize } from "../process/process.ts";
+
+export interface AgentHooks {
+  /** Every chunk, before anything is made of it (I7). */
+  raw(stream: Stream, chunk: Buffer): void;
+  events(events: readonly SeenEvent[]): void;
+}
+
+export interface LiveAgent {
+  readonly identity: ProcessIdentity;
+  /** Resolves after the last chunk and the last event. Never rejects. */
+  readonly ended: Promise<Exit>;
+  pause(): void;
+  resume(): void;
+  /** Types into the agent's terminal, where it has one. */
+  write(data: Buffer | string): void;
+  resize(size: TerminalSize): void;
+  /** Answers what the agent asked; nothing is said to one that asks nothing. */
+  answer(id: string, decision: Decision): void;
+  /** Asks the agent to stop, as Ctrl-C does; nobody is forced. */
+  interrupt(): void;
+  /** First as `interrupt` does, then SIGTERM, then SIGKILL, from `from` on, to the whole tree. */
+  end(from?: Rung): Promise<{ readonly survivors: readonly number[] }>;
+  /** The last 8 KiB of stderr, without control sequences. */
+  stderrTail(): string;
+}
+
+export const LADDER: Ladder = { interruptMs: 5000, terminateMs: 5000 };
+const TAIL_BYTES = 8192;
+
+/** Events to be reported together. A flood of lines that nobody understands costs one event, not millions. */
+export class EventBatch {
+  readonly #stream: Stream;
+  readonly #report: AgentHooks["events"];
+  #seen: SeenEvent[] = [];
+  #unknown = 0;
+  #line = 0;
+
+  constructor(stream: Stream, report: AgentHooks["events"]) {
+    this.#stream = stream;
+    this.#report = report;
+  }
+
+  add(event: EngineEvent, line: number): void {
+    if (event.type === "unknown") {
+      this.#unknown += event.lines ?? 1;
+      this.#line = line;
+      return;
+    }
+    this.#closeUnknown();
+    this.#seen.push({ event, stream: this.#stream, line });
+  }
+
+  flush(): void {
+    this.#closeUnknown();
+    const seen = this.#seen;
+    this.#seen = [];
+    if (seen.length > 0) this.#report(seen);
+  }
+
+  #closeUnknown(): void {
+    if (this.#unknown === 0) return;
+    this.#seen.push({
+      event: { type: "unknown", lines: this.#unknown },
+      stream: this.#stream,
+      line: this.#line,
+    });
+    this.#unknown = 0;
+  }
+}
+
+export class StderrTail {
+  #bytes = Buffer.alloc(0);
+
+  /** A copy, so that no chunk is kept alive by its last bytes. */
+  add(chunk: Buffer): void {
+    const fresh = chunk.subarray(-TAIL_BYTES);
+    const old = this.#bytes.subarray(Math.max(0, this.#bytes.length + fresh.length - TAIL_BYTES));
+    this.#bytes = Buffer.concat([old, fresh]);
+  }
+
+  text(): string {
+    return plain(this.#bytes.toString("utf8"));
+  }
+}

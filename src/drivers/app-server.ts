@@ -1,0 +1,242 @@
+/**
+ * Talks with an agent over its stdin and stdout, which stay open: one JSON object a line each way. What the lines mean
+ * is the dialogue's; who is asked and what is kept is the owner's.
+ *
+ * Order is what survives a crash: raw bytes, then the line as it will be kept, then the events in it, and only then
+ * what is said in return (I2, I7).
+ */
+import type { Decision, Question } from "../core/events.ts";
+import type { Dialogue, Said } from "../engines/engine.ts";
+import { LineSplitter } from "../lib/lines.ts";
+import {
+  type Child,
+  type ChildSpec,
+  endTree,
+  type Ladder,
+  type Rung,
+  spawnPiped,
+} from "../process/process.ts";
+import { type AgentHooks, EventBatch, LADDER, type LiveAgent, StderrTail } from "./agent.ts";
+
+export interface DialogueHooks extends AgentHooks {
+  /** Each line, before it is acted on (`in`) or sent (`out`). False: it must not be. */
+  wire(direction: "in" | "out", line: string): boolean;
+  /** To be answered by `LiveAgent.answer`. */
+  question(question: Question): void;
+  /** A question that needs no answer any more. */
+  settled(id: string): void;
+  /** The conversation cannot go on, and why; the owner ends the agent. */
+  stuck(why: string): void;
+}
+
+export interface DialogueOptions {
+  readonly child: Omit<ChildSpec, "stdin" | "keepInput" | "marker">;
+  /** Names the attempt in the environment of the agent and of all that it starts. */
+  readonly marker: string;
+  readonly dialogue: Dialogue;
+  readonly hooks: DialogueHooks;
+  readonly ladder?: Ladder;
+  readonly patience?: Patience;
+}
+
+/** How long the agent may take, in milliseconds. */
+export interface Patience {
+  /** To answer a request. */
+  readonly answer: number;
+  /** To end its turn when it is asked to, and then to end by itself. */
+  readonly stop: number;
+  /** To end after all was said. */
+  readonly leave: number;
+}
+
+const PATIENCE: Patience = { answer: 30_000, stop: 3_000, leave: 5_000 };
+/** Turns of a timer that make up the patience: a process that stood still does not take its own delay for silence. */
+const TICKS = 30;
+/** An item that is completed holds all that its command printed. */
+const MAX_LINE_BYTES = 16 * 1024 * 1024;
+
+export async function openDialogue(options: DialogueOptions): Promise<LiveAgent> {
+  const { marker, hooks, ladder = LADDER, patience = PATIENCE } = options;
+  const tail = new StderrTail();
+  let talk: Talk | null = null;
+  const early: Buffer[] = [];
+  const child = await spawnPiped(
+    { ...options.child, stdin: null, keepInput: true, marker },
+    (stream, chunk) => {
+      hooks.raw(stream, chunk);
+      if (stream === "stderr") tail.add(chunk);
+      else if (talk === null) early.push(chunk);
+      else talk.take(chunk);
+    },
+  );
+  const live = new Talk(child, options, patience);
+  talk = live;
+  const ended = child.ended.then((exit) => {
+    live.end();
+    return exit;
+  });
+  const kill = (from: Rung) => endTree(child.identity, marker, ladder, from);
+  void live.over.then(async () => {
+    child.closeInput();
+    if (!(await within(ended, patience.leave))) await kill("terminate");
+  });
+  live.open();
+  for (const chunk of early) live.take(chunk);
+  return {
+    identity: child.identity,
+    ended,
+    pause() {
+      live.paused = true;
+      child.pause();
+    },
+    resume() {
+      live.paused = false;
+      child.resume();
+    },
+    write() {},
+    resize() {},
+    answer: (id, decision) => live.answer(id, decision),
+    interrupt: () => live.interrupt(),
+    async end(from = "interrupt") {
+      if (from !== "interrupt") {
+        live.hush();
+        return kill(from);
+      }
+      live.interrupt();
+      await within(Promise.race([live.over, ended]), patience.stop);
+      live.hush();
+      child.closeInput();
+      await within(ended, patience.stop);
+      return kill("terminate");
+    },
+    stderrTail: () => tail.text(),
+  };
+}
+
+/** One conversation: lines in, events and lines out, and a watch over what was asked of the agent. */
+class Talk {
+  /** Resolves when nothing more will come of it. */
+  readonly over: Promise<void>;
+  /** Nobody reads, so nobody can hear an answer. */
+  paused = false;
+  readonly #child: Child;
+  readonly #dialogue: Dialogue;
+  readonly #hooks: DialogueHooks;
+  readonly #answerMs: number;
+  readonly #splitter = new LineSplitter(MAX_LINE_BYTES);
+  readonly #batch: EventBatch;
+  readonly #watching: NodeJS.Timeout;
+  #isOver: () => void = () => {};
+  #line = 0;
+  #silent = false;
+  #interrupting = false;
+  #waiting = { what: "", ticks: 0 };
+
+  constructor(child: Child, { dialogue, hooks }: DialogueOptions, patience: Patience) {
+    this.#child = child;
+    this.#dialogue = dialogue;
+    this.#hooks = hooks;
+    this.#answerMs = patience.answer;
+    this.#batch = new EventBatch("stdout", (seen) => hooks.events(seen));
+    this.over = new Promise((resolve) => {
+      this.#isOver = resolve;
+    });
+    this.#watching = setInterval(() => this.#tick(), patience.answer / TICKS);
+  }
+
+  open(): void {
+    this.#act(() => this.#dialogue.open());
+    this.#batch.flush();
+  }
+
+  take(chunk: Buffer): void {
+    this.#hear(this.#splitter.push(chunk));
+  }
+
+  answer(id: string, decision: Decision): void {
+    this.#act(() => this.#dialogue.answer(id, decision));
+    this.#batch.flush();
+  }
+
+  /** Without a turn that could be stopped there is nothing to wait for: the agent is let go. */
+  interrupt(): void {
+    if (this.#interrupting) return;
+    this.#interrupting = true;
+    const sent = this.#act(() => this.#dialogue.interrupt());
+    this.#batch.flush();
+    if (sent > 0) return;
+    this.hush();
+    this.#isOver();
+  }
+
+  /** Nothing is said any more. */
+  hush(): void {
+    this.#silent = true;
+  }
+
+  end(): void {
+    clearInterval(this.#watching);
+    this.hush();
+    this.#hear(this.#splitter.end());
+  }
+
+  #hear(lines: readonly string[]): void {
+    for (const line of lines) {
+      this.#line += 1;
+      if (this.#hooks.wire("in", line)) this.#act(() => this.#dialogue.heard(line));
+    }
+    this.#batch.flush();
+  }
+
+  /** How many lines were to be sent. */
+  #act(say: () => Said): number {
+    const said = understood(say);
+    for (const event of said.events) this.#batch.add(event, this.#line);
+    // What follows hangs on what was seen before it, which goes to disk first (I2).
+    if (said.send.length + said.questions.length + said.settled.length > 0 || said.over) this.#batch.flush();
+    for (const id of said.settled) this.#hooks.settled(id);
+    for (const question of said.questions) this.#hooks.question(question);
+    for (const line of said.send) this.#send(line);
+    if (said.over) this.#isOver();
+    return said.send.length;
+  }
+
+  #send(line: string): void {
+    if (this.#silent || !this.#hooks.wire("out", line)) return;
+    if (this.#child.write(`${line}\n`)) return;
+    this.hush();
+    this.#hooks.stuck("the agent does not read what it is sent");
+  }
+
+  #tick(): void {
+    const what = this.#dialogue.waitsFor();
+    const key = what.join("\n");
+    if (key === "" || this.paused || key !== this.#waiting.what) this.#waiting = { what: key, ticks: 0 };
+    else this.#waiting.ticks += 1;
+    if (this.#waiting.ticks !== TICKS) return;
+    clearInterval(this.#watching);
+    this.#hooks.stuck(
+      `the agent did not answer ${what[0] ?? ""} within ${Math.round(this.#answerMs / 1000)} s`,
+    );
+  }
+}
+
+/** A dialogue must not throw; if one does, the line counts as not understood and the capture goes on (I9). */
+function understood(say: () => Said): Said {
+  try {
+    return say();
+  } catch {
+    return { send: [], events: [{ type: "unknown" }], questions: [], settled: [], over: false };
+  }
+}
+
+/** False: it takes longer. */
+async function within(done: Promise<unknown>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => {
+    timer = setTimeout(resolve, ms, false);
+  });
+  const result = await Promise.race([done.then(() => true), late]);
+  clearTimeout(timer);
+  return result;
+}
