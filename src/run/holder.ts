@@ -9,8 +9,9 @@ import { attemptDir, createAttemptDir, openTape, saveAttemptFile, type Tape } fr
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, SeenSession } from "../core/records.ts";
-import { type LiveAgent, openAgent } from "../drivers/drivers.ts";
+import type { LiveAgent } from "../drivers/drivers.ts";
 import { formatDuration } from "../lib/duration.ts";
+import { connect, Questions } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import {
   chosenSession,
@@ -78,6 +79,7 @@ class Holder {
   readonly #ledger: Ledger;
   readonly #tape: Tape;
   readonly #witness: Witness;
+  readonly #questions: Questions;
   #agent: LiveAgent | null = null;
   #pulse: Pulse;
   #lastTick: number;
@@ -98,6 +100,10 @@ class Holder {
     this.#ledger = records.ledger;
     this.#tape = records.tape;
     this.#witness = new Witness(deps, job, records.ledger);
+    this.#questions = new Questions(watch, {
+      answer: (id, decision) => this.#agent?.answer(id, decision),
+      fault: (fault) => void this.#recording(() => raise(fault)),
+    });
     this.#lastTick = deps.clock.mono();
     this.#pulse = firstPulse(this.#lastTick);
   }
@@ -107,6 +113,7 @@ class Holder {
     this.#job.onLeaseLost(() =>
       this.#end({ by: "storage", what: "another process took over this run" }, "terminate"),
     );
+    this.#recording(() => this.#watch.recorded?.(this.#ledger.run, this.#ledger.attempt));
     // A stop that was asked for before there was an agent: there is none to be stopped, and none is started.
     if (this.#stop !== null) return this.#finish(NO_EXIT, "");
     const agent = await this.#spawn();
@@ -132,30 +139,28 @@ class Holder {
   }
 
   async #spawn(): Promise<LiveAgent> {
-    const { command, program, run } = this.#job;
-    const [file, ...first] = program;
-    const marker = markerOf(run.runId, this.#ledger.attempt.n);
+    const { run } = this.#job;
+    const { cwd, n } = this.#ledger.attempt;
     try {
-      return await openAgent({
-        mode: this.#job.mode,
-        interactive: this.#job.interactive,
-        ...(this.#job.size === undefined ? {} : { size: this.#job.size }),
-        marker,
-        child: {
-          file,
-          args: [...first, ...command.args],
-          cwd: this.#ledger.attempt.cwd,
-          env: this.#job.env,
-          stdin: command.stdin,
+      return await connect(
+        this.#deps,
+        this.#job,
+        { cwd, marker: markerOf(run.runId, n) },
+        {
+          raw: (stream, chunk) => this.#raw(stream, chunk),
+          events: (seen) => this.#events(seen),
+          wire: (direction, line) =>
+            this.#recording(() => this.#watch.wire?.(direction, line)) && this.#storageFault === null,
+          question: (question) => void this.#questions.put(question),
+          settled: (id) => this.#questions.settled(id),
+          stuck: (why) => this.#end({ by: "deadline", what: why }, "terminate"),
         },
-        reader: this.#job.engine.reader(() => this.#deps.clock.now()),
-        hooks: { raw: (stream, chunk) => this.#raw(stream, chunk), events: (seen) => this.#events(seen) },
-      });
+      );
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       await this.#neverStarted(error);
       const { handle } = run;
-      const recorded = `Attempt ${this.#ledger.attempt.n} of run ${handle} is recorded: reprise show ${handle}`;
+      const recorded = `Attempt ${n} of run ${handle} is recorded: reprise show ${handle}`;
       throw new Fault(error.code, `${error.message} ${recorded}`, {
         facts: { ...error.facts, handle },
         cause: error.cause,
@@ -184,7 +189,7 @@ class Holder {
       for (const { event, stream } of seen) this.#understand(event, stream);
       this.#tape.events(seen);
     });
-    this.#watch.events(seen);
+    this.#recording(() => this.#watch.events(seen));
   }
 
   #understand(event: EngineEvent, stream: Stream): void {
@@ -258,11 +263,12 @@ class Holder {
 
   #tick(): void {
     const now = this.#deps.clock.mono();
-    const late = now - this.#lastTick - 1_000;
+    const passed = now - this.#lastTick;
     this.#lastTick = now;
-    // While we were stopped, or did not read, the agent could not show that it lives.
-    if (late > LATE_MS) this.#pulse = delayed(this.#pulse, late);
+    // While we were stopped, did not read or owed an answer, the agent could not show that it lives.
+    if (passed - 1_000 > LATE_MS) this.#pulse = delayed(this.#pulse, passed - 1_000, now);
     else {
+      if (this.#questions.waiting) this.#pulse = delayed(this.#pulse, passed, now);
       if (this.#waiting > 0) this.#pulse = sawOutput(this.#pulse, now);
       this.#watchOver(now);
     }
@@ -316,7 +322,7 @@ class Holder {
         tokens: this.#tokens,
         bytes,
         engineVersion: version,
-        diagnostics: [...attempt.diagnostics, ...verdict.diagnostics],
+        diagnostics: [...attempt.diagnostics, ...verdict.diagnostics, ...this.#questions.diagnostics()],
       },
       run: {
         status: outcome.result,
@@ -353,9 +359,7 @@ class Holder {
     try {
       return await this.#tape.close();
     } catch (error) {
-      this.#recording(() => {
-        throw error;
-      });
+      this.#recording(() => raise(error));
       return this.#ledger.attempt.bytes;
     }
   }
@@ -374,4 +378,8 @@ class Holder {
     });
     await this.#ledger.settled();
   }
+}
+
+function raise(error: unknown): never {
+  throw error;
 }

@@ -1,7 +1,7 @@
 /**
  * What the holder is given, what it shows its caller, and the records with which an attempt begins.
  */
-import type { SeenEvent, Stream } from "../core/events.ts";
+import type { Decision, Question, SeenEvent, Stream } from "../core/events.ts";
 import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
 import { observe } from "./conversation.ts";
@@ -54,6 +54,14 @@ export interface Watch {
   mute(): void;
   /** Registers the one listener for stop requests. */
   onStop(listener: (request: StopRequest) => void): void;
+  /** The attempt is on disk; nothing was started yet (I1). A Fault here or in `wire` ends it like a full disk. */
+  recorded?(run: RunRecord, attempt: AttemptRecord): void;
+  /** Each line of a dialogue, before it is acted on (`in`) or sent (`out`). */
+  wire?(direction: "in" | "out", line: string): void;
+  /** The agent waits for this; absent: the answer is no. */
+  ask?(question: Question): Promise<Decision>;
+  /** A question that needs no answer any more, or was answered. */
+  settled?(id: string): void;
 }
 
 export interface LiveControls {

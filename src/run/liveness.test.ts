@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { EngineEvent } from "../core/events.ts";
-import { type Expired, expired, firstPulse, type Limits, sawEvents, sawOutput } from "./liveness.ts";
+import { delayed, type Expired, expired, firstPulse, type Limits, sawEvents, sawOutput } from "./liveness.ts";
 
 const limits: Limits = { idleMs: 100, toolMs: null, totalMs: null };
 const retry = (delayMs?: number): EngineEvent => ({
@@ -11,7 +11,8 @@ const retry = (delayMs?: number): EngineEvent => ({
 const tool = (state: "started" | "ended"): EngineEvent => ({ type: "tool", state, id: "t1", name: "bash" });
 const text: EngineEvent = { type: "text", text: "hi" };
 
-type Step = [at: number, event: EngineEvent | "bytes"];
+/** A number: so long somebody thought, or we stood still. */
+type Step = [at: number, event: EngineEvent | "bytes" | number];
 const cases: Record<string, [steps: Step[], at: number, limits: Limits, then: Expired | null]> = {
   "silence from the start": [[], 100, limits, { what: "idle", limitMs: 100 }],
   "not yet": [[], 99, limits, null],
@@ -64,16 +65,40 @@ const cases: Record<string, [steps: Step[], at: number, limits: Limits, then: Ex
     { ...limits, totalMs: 1_000 },
     { what: "total", limitMs: 1_000 },
   ],
+  "time that somebody took to think does not count": [[[80, 80]], 179, limits, null],
+  "it does not count twice": [
+    [
+      [80, text],
+      [80, 80],
+    ],
+    180,
+    limits,
+    { what: "idle", limitMs: 100 },
+  ],
+  "nor for a tool that waits for it": [
+    [
+      [10, tool("started")],
+      [900, 890],
+    ],
+    1_899,
+    { ...limits, toolMs: 1_000 },
+    null,
+  ],
+  "but for the total": [
+    [[900, 900]],
+    1_000,
+    { ...limits, totalMs: 1_000 },
+    { what: "total", limitMs: 1_000 },
+  ],
   "no limit, no verdict": [[], 1e12, { idleMs: null, toolMs: null, totalMs: null }, null],
 };
 
 test.each(Object.entries(cases))("%s", (_name, [steps, at, given, then]) => {
   let pulse = firstPulse(0);
   for (const [now, step] of steps) {
-    pulse =
-      step === "bytes"
-        ? sawOutput(pulse, now)
-        : sawEvents(pulse, [{ event: step, stream: "stdout", line: 1 }], now);
+    if (step === "bytes") pulse = sawOutput(pulse, now);
+    else if (typeof step === "number") pulse = delayed(pulse, step, now);
+    else pulse = sawEvents(pulse, [{ event: step, stream: "stdout", line: 1 }], now);
   }
   expect(expired(pulse, given, at)).toEqual(then);
 });

@@ -38,12 +38,13 @@ export function sawOutput(pulse: Pulse, now: number): Pulse {
   return { ...pulse, lastSign: now };
 }
 
-/** We stood still for so long: nobody's silence counts in that time. The total limit goes on. */
-export function delayed(pulse: Pulse, ms: number): Pulse {
-  const tools = [...pulse.tools].map(([id, tool]) => [id, { ...tool, since: tool.since + ms }] as const);
+/** We stood still for so long, or somebody thought: nobody's silence counts in that time. The total limit goes on. */
+export function delayed(pulse: Pulse, ms: number, now: number): Pulse {
+  const later = (then: number) => Math.min(now, then + ms);
+  const tools = [...pulse.tools].map(([id, tool]) => [id, { ...tool, since: later(tool.since) }] as const);
   return {
     ...pulse,
-    lastSign: pulse.lastSign + ms,
+    lastSign: later(pulse.lastSign),
     silentUntil: pulse.silentUntil + ms,
     tools: new Map(tools),
   };

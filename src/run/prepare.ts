@@ -36,6 +36,8 @@ export interface ResumeWish {
   readonly env: readonly (readonly [string, string])[];
   readonly hasTerminal: boolean;
   readonly trustCwd: boolean;
+  /** Talks with the agent while it works. Absent: it works alone. */
+  readonly dialogue?: Ask["dialogue"];
 }
 
 export interface Prepared {
@@ -88,6 +90,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     tag: `reprise-${run.handle}-${run.attempts + 1}`,
     ...(plan.do === "fresh" ? {} : rightsOf(run, found, plan)),
     trustCwd: run.launch.trustCwd || wish.trustCwd,
+    ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   });
   const launch = wish.keep ? keptLaunch(engine, run, wish.native, redactorFor(setup.env, env)) : run.launch;
   return {

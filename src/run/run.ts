@@ -60,6 +60,8 @@ export interface StartRequest extends AttemptOptions {
   readonly subject: string | null;
   readonly trustCwd: boolean;
   readonly escrow: boolean;
+  /** Talks with the agent while it works. Absent: it works alone. */
+  readonly dialogue?: ResumeWish["dialogue"];
 }
 
 export interface ResumeRequest extends AttemptOptions, ResumeWish {
@@ -97,6 +99,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     cwd,
     tag: `reprise-${runId.slice(-8)}-1`,
     trustCwd: request.trustCwd,
+    ...(request.dialogue === undefined ? {} : { dialogue: request.dialogue }),
   });
   const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
   // Held before it is recorded: a run that says it is running is never without a living owner.
@@ -195,7 +198,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       engine: setup.engine,
       command,
       kind: plan.kind,
-      mode: plan.interactive ? "pty" : request.mode === "auto" ? headlessMode(run) : request.mode,
+      mode: plan.interactive ? "pty" : headlessMode(plan),
       interactive: plan.interactive,
       program: setup.program,
       native: plan.native,
@@ -245,7 +248,9 @@ async function orWarn(deps: Deps, what: string, act: () => void | Promise<void>)
 }
 
 /** A run that began in a UI goes on without one on pipes, where no tool can write lines in the engine's name. */
-function headlessMode(run: RunRecord): Mode {
+function headlessMode({ run, command, request }: AttemptPlan): Mode {
+  if (command.dialogue !== undefined) return "pipe";
+  if (request.mode !== "auto") return request.mode;
   return run.launch.interactive ? "pipe" : run.launch.mode;
 }
 
