@@ -19,6 +19,7 @@ const QUIET: Said = { send: [], events: [], questions: [], settled: [], over: fa
 function tinyDialogue(): Dialogue {
   const waiting = new Map<number, string>();
   let running = false;
+  let stopped = false;
   const send = (id: number, method: string): Said => {
     waiting.set(id, method);
     return { ...QUIET, send: [JSON.stringify({ id, method })] };
@@ -43,11 +44,15 @@ function tinyDialogue(): Dialogue {
       if (id === undefined || asked === undefined) return { ...QUIET, events: [{ type: "unknown" }] };
       waiting.delete(id);
       if (asked !== "hello") return QUIET;
+      if (stopped) return { ...QUIET, over: true };
       running = true;
       return { ...send(2, "go"), events: [{ type: "session", session: "s-1" }] };
     },
     answer: (id, decision) => ({ ...QUIET, send: [JSON.stringify({ id: Number(id), decision })] }),
-    interrupt: () => (running ? send(3, "stop") : QUIET),
+    interrupt() {
+      stopped = true;
+      return running ? send(3, "stop") : QUIET;
+    },
     waitsFor: () => [...waiting.values()],
   };
 }
@@ -291,10 +296,18 @@ describe("stopping", () => {
     expect(log.filter((entry) => entry.startsWith("out")).at(-1)).toBe('out {"id":3,"method":"stop"}');
   });
 
-  test("before there is a turn an interrupt lets the agent go", async () => {
-    const { agent, log } = await open("");
+  test("a turn that has not begun does not begin", async () => {
+    const { agent, log } = await open(GOOD);
     agent.interrupt();
-    expect([await agent.ended, log]).toEqual([{ code: 0, signal: null }, ['out {"id":1,"method":"hello"}']]);
+    expect(await agent.ended).toEqual({ code: 0, signal: null });
+    expect(log.filter((entry) => entry.startsWith("out"))).toEqual(['out {"id":1,"method":"hello"}']);
+  });
+
+  test("an agent of which nothing is awaited is let go", async () => {
+    const dialogue = { ...tinyDialogue(), open: () => QUIET };
+    const { agent, log } = await open("", { dialogue });
+    agent.interrupt();
+    expect([await agent.ended, log]).toEqual([{ code: 0, signal: null }, []]);
   });
 
   const stays = 'lines.removeAllListeners("close"); setInterval(() => {}, 1000);';

@@ -158,13 +158,13 @@ class Talk {
     this.#batch.flush();
   }
 
-  /** Without a turn that could be stopped there is nothing to wait for: the agent is let go. */
+  /** A turn that has not begun is kept from it by the dialogue. With nothing under way the agent is let go. */
   interrupt(): void {
     if (this.#interrupting) return;
     this.#interrupting = true;
     const sent = this.#act(() => this.#dialogue.interrupt());
     this.#batch.flush();
-    if (sent > 0) return;
+    if (sent > 0 || this.#dialogue.waitsFor().length > 0) return;
     this.hush();
     this.#isOver();
   }

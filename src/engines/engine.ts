@@ -153,7 +153,7 @@ export interface Dialogue {
   heard(text: string): Said;
   /** The answer to a question. Nothing for one that is not open any more. */
   answer(id: string, decision: Decision): Said;
-  /** Asks the turn that runs to stop; nothing to send when none runs. */
+  /** Asks the turn that runs to stop; one that has not begun does not begin, and then there is nothing to send. */
   interrupt(): Said;
   /** Requests of ours that wait for their answer, oldest first, by the name people know. */
   waitsFor(): readonly string[];
