@@ -1,5 +1,7 @@
 /** Draws a state. Decides nothing: what stands where comes from `layout.ts`, what it says from the panes. */
 import { Box, render, Text, Transform, type Instance } from "ink";
+import { createContext, useContext } from "react";
+import { widthOf } from "../lib/width.ts";
 import { layoutOf, type Layout } from "./layout.ts";
 import { headerLines, listLines } from "./list.ts";
 import { filterLines, helpLines, paneLines, questionLines, questionTitle } from "./panes.ts";
@@ -28,17 +30,22 @@ export function framesOf(colours: boolean, options: FramesOptions): Frames {
       return size.rows;
     },
     write(frame: string) {
-      options.onFrame(frame);
+      options.onFrame(marks.fill(frame));
       return true;
     },
     on() {},
     off() {},
   };
+  const marks = new FrameLines();
   let ink: Instance | null = null;
   return {
     draw: (state) => {
       size = state.size;
-      const screen = <Screen state={state} colours={colours} />;
+      const screen = (
+        <Marks value={marks}>
+          <Screen state={state} colours={colours} />
+        </Marks>
+      );
       if (ink !== null) return ink.rerender(screen);
       const stdout = sink as unknown as NodeJS.WriteStream;
       // With `debug` each frame is written whole and at once.
@@ -161,21 +168,54 @@ interface RowsProps {
   readonly colours: boolean;
 }
 
-/**
- * Lines are put in place of blanks after the layout: they have their width already, and Ink keeps every text that it
- * measures for ever.
- */
+/** Ink is given a mark for each line, which is one column wide; the line itself is put in after the layout. */
 function Rows({ lines, rows, columns, colours }: RowsProps) {
+  const marks = useContext(Marks);
   if (rows < 1) return null;
   const size = columns === undefined ? {} : { width: columns };
   return (
     <Box height={rows} flexShrink={0} {...size}>
-      <Transform transform={(_, at) => painted(lines[at] ?? [], colours)}>
+      <Transform transform={(_, at) => marks.add(lines[at] ?? [], colours)}>
         <Text>{" \n".repeat(rows - 1) + " "}</Text>
       </Transform>
     </Box>
   );
 }
+
+/** Of the private use area: they come from nowhere but here, as Ink sees no other text. */
+const FIRST_MARK = 0xe000;
+
+/**
+ * The lines of one frame. They have their width already; letting Ink take them apart and measure them costs most of
+ * the time of a frame, and it keeps for ever what it measured.
+ */
+class FrameLines {
+  #lines: { readonly painted: string; readonly width: number }[] = [];
+
+  add(line: Line, colours: boolean): string {
+    const width = line.reduce((sum, piece) => sum + widthOf(piece.text), 0);
+    return String.fromCharCode(FIRST_MARK + this.#lines.push({ painted: painted(line, colours), width }) - 1);
+  }
+
+  /** The frame with its lines in place of their marks. */
+  fill(frame: string): string {
+    const filled = frame.split("\n").map((row) => {
+      let text = "";
+      let width = 0;
+      for (let column = 0; column < row.length; column += 1) {
+        const line = this.#lines[row.charCodeAt(column) - FIRST_MARK];
+        if (line === undefined) continue;
+        text += " ".repeat(Math.max(0, column - width)) + line.painted;
+        width = Math.max(column, width) + line.width;
+      }
+      return text;
+    });
+    this.#lines = [];
+    return filled.join("\n");
+  }
+}
+
+const Marks = createContext(new FrameLines());
 
 /** Colours that each theme shows well: of the terminal's own palette, never a background. */
 const CODES: Readonly<Record<Style, readonly [on: number, off: number]>> = {
