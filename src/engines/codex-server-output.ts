@@ -10,6 +10,7 @@ import { kindIn, troubleOf } from "./troubles.ts";
 
 /** What has to be remembered from one report to the next. */
 export interface Heard {
+  readonly cwd: string;
   /** What each message that is not complete yet has said so far. */
   readonly said: Map<string, string>;
   /** Items that began and did not end yet. */
@@ -96,7 +97,7 @@ function item(started: boolean, it: JsonObject | undefined, heard: Heard): reado
   if (SILENT.has(type)) return [];
   if (started) heard.items.set(id, it);
   else heard.items.delete(id);
-  const detail = detailOf(it);
+  const detail = detailOf(it, heard.cwd);
   const status = stringIn(it, "status");
   return [
     {
@@ -111,8 +112,8 @@ function item(started: boolean, it: JsonObject | undefined, heard: Heard): reado
   ];
 }
 
-function detailOf(it: JsonObject): string | undefined {
-  if (stringIn(it, "type") === "fileChange") return changesIn(it).map(inWords).join(", ");
+function detailOf(it: JsonObject, cwd: string): string | undefined {
+  if (stringIn(it, "type") === "fileChange") return changesIn(it).map(changeIn(cwd)).join(", ");
   return stringIn(it, "command") ?? stringIn(it, "query") ?? stringIn(it, "tool");
 }
 
@@ -145,8 +146,6 @@ export function changeIn(cwd: string): (change: Change) => string {
   return ({ does, path, movesTo }) =>
     `${does} ${short(path)}${movesTo === null ? "" : ` → ${short(movesTo)}`}`;
 }
-
-const inWords = changeIn("/");
 
 /** Of the windows that are used up, the one that ends last. */
 function usedUpUntil(limits: JsonObject | undefined): number | null {

@@ -47,6 +47,8 @@ interface Talk extends Heard {
   turn: string | null;
   /** The message was said. */
   begun: boolean;
+  /** The turn was reported to run: only then can it be stopped. */
+  running: boolean;
   /** The turn is to stop; sent: it was told so. */
   stop: "no" | "wanted" | "sent";
   lastError: Trouble | null;
@@ -56,8 +58,17 @@ interface Talk extends Heard {
 export function codexDialogue(plan: Plan, now: () => number): Dialogue {
   const talk: Talk = {
     ...{ plan, now, waiting: new Map(), asked: new Map(), said: new Map(), items: new Map() },
-    ...{ sent: 0, thread: null, turn: null, begun: false, stop: "no", lastError: null, over: false },
-    limitEndsMs: null,
+    ...{
+      sent: 0,
+      thread: null,
+      turn: null,
+      begun: false,
+      running: false,
+      stop: "no",
+      lastError: null,
+      over: false,
+    },
+    ...{ limitEndsMs: null, cwd: plan.cwd },
   };
   return {
     open: () => said({ send: [request(talk, "initialize", { clientInfo: CLIENT })] }),
@@ -111,7 +122,8 @@ function answered(talk: Talk, to: string, result: JsonObject): Said {
     case "thread/resume":
       return entered(talk, to, result);
     case "turn/start":
-      return said({ send: began(talk, stringIn(objectIn(result, "turn"), "id")) });
+      talk.turn ??= stringIn(objectIn(result, "turn"), "id") ?? null;
+      return said({});
     default:
       return said({});
   }
@@ -179,15 +191,10 @@ function within(scale: readonly string[], held: string, allowed: string): boolea
   return place !== -1 && place <= scale.indexOf(allowed);
 }
 
-/** What must be sent once the turn's id is known. */
-function began(talk: Talk, turn: string | undefined): readonly string[] {
-  if (turn !== undefined) talk.turn ??= turn;
-  return talk.stop === "wanted" ? stopping(talk) : [];
-}
-
+/** The answer to `turn/start` comes before the turn runs, and a turn that does not run yet cannot be stopped. */
 function stopping(talk: Talk): readonly string[] {
   const { thread, turn } = talk;
-  if (thread === null || turn === null) return [];
+  if (thread === null || turn === null || !talk.running) return [];
   talk.stop = "sent";
   return [request(talk, "turn/interrupt", { threadId: thread, turnId: turn })];
 }
@@ -195,7 +202,10 @@ function stopping(talk: Talk): readonly string[] {
 function refused(talk: Talk, to: string, error: unknown): Said {
   const trouble = refusal(to, error, talk.now());
   // The turn may just have ended by itself, which is reported.
-  if (to === "turn/interrupt") return said({ events: [{ type: "notice", message: trouble.message }] });
+  if (to === "turn/interrupt") {
+    talk.stop = "no";
+    return said({ events: [{ type: "notice", message: trouble.message }] });
+  }
   return ended(talk, { events: [failed(trouble)] });
 }
 
@@ -217,11 +227,14 @@ function report(talk: Talk, method: string, params: JsonObject): Said {
   if (thread !== undefined && thread !== talk.thread) return said({});
   const error = objectIn(params, "error");
   switch (method) {
-    case "turn/started": {
+    case "turn/started":
       if (!talk.begun) return UNKNOWN;
-      const send = began(talk, stringIn(objectIn(params, "turn"), "id"));
-      return said({ send, events: [{ type: "turn_started" }] });
-    }
+      talk.turn ??= stringIn(objectIn(params, "turn"), "id") ?? null;
+      talk.running = true;
+      return said({
+        send: talk.stop === "wanted" ? stopping(talk) : [],
+        events: [{ type: "turn_started" }],
+      });
     case "turn/completed":
       return completed(talk, thread, objectIn(params, "turn"));
     case "error":

@@ -30,7 +30,10 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, 
   const names = existsSync(dir)
     ? [
         ...new Set(
-          readdirSync(dir).map((file) => file.replace(/\.(?:stdout|stderr|exit\.json|expected\.json)$/, "")),
+          readdirSync(dir)
+            // Conversations, both sides of them, have a test of their own.
+            .filter((file) => !file.endsWith(".jsonl"))
+            .map((file) => file.replace(/\.(?:stdout|stderr|exit\.json|expected\.json)$/, "")),
         ),
       ]
     : [];
