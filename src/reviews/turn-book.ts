@@ -1,0 +1,109 @@
+/**
+ * What a turn leaves behind: its session's sidecar and transcript, from before Codex is started to the turn's end.
+ *
+ * Nothing is written for a turn that never began, so a resume that is refused before anything was started changes
+ * nothing.
+ */
+import { createHash } from "node:crypto";
+import type { Clock } from "../core/deps.ts";
+import type { Decision, Question } from "../core/events.ts";
+import type { InterruptedSession, PullRequest } from "./reviews.ts";
+import { createSession, openSession, type SessionFile, type Sidecar } from "./sidecar.ts";
+import { openTranscript, type Remark, RESUMED, type Transcript } from "./transcript.ts";
+
+export interface BookOptions {
+  readonly directory: string;
+  readonly pullRequest: PullRequest;
+  readonly clock: Clock;
+  /** Null: a new session. */
+  readonly resume: InterruptedSession | null;
+}
+
+type Approval = Extract<Remark, { type: "approval" }>;
+
+export class Book implements Disposable {
+  readonly #options: BookOptions;
+  #session: SessionFile | null;
+  #transcript: Transcript | null = null;
+  #begun = false;
+
+  /** Refuses, as `openSession` does, a sidecar that is none. */
+  constructor(options: BookOptions) {
+    this.#options = options;
+    this.#session = options.resume === null ? null : openSession(options.resume.sidecar);
+  }
+
+  /** Marks of comments that Codex was given earlier in this conversation; null: a fresh one. */
+  get known(): ReadonlySet<string> | null {
+    return this.#session === null ? null : new Set(this.#session.record.sent_comments);
+  }
+
+  get begun(): boolean {
+    return this.#begun;
+  }
+
+  /** The run has this handle, and Codex is about to be started. */
+  begin(handle: string): void {
+    const { directory, pullRequest, clock, resume } = this.#options;
+    this.#begun = true;
+    this.#session ??= createSession(directory, { pullRequest, handle, now: clock.now() });
+    const transcript = openTranscript(this.#session.transcript, clock);
+    this.#transcript = transcript;
+    if (resume === null) return;
+    const { threadId } = resume;
+    transcript.remark({ type: "session_resumed", text: RESUMED, thread_id: threadId, handle });
+    this.#session.update({ status: "running", finished_at: null, thread_id: threadId });
+  }
+
+  line(direction: "in" | "out", line: string): void {
+    this.#transcript?.line(direction, line);
+  }
+
+  note(text: string): void {
+    this.#transcript?.remark({ type: "note", text });
+  }
+
+  /** On disk before Codex hears of the comments (I2). Another id than the one that is known is the run's to judge. */
+  named(thread: string): void {
+    if (this.#session?.record.thread_id === null) this.#session.update({ thread_id: thread });
+  }
+
+  sent(marks: readonly string[]): void {
+    this.#session?.noteSent(marks);
+  }
+
+  isKept(question: Question): boolean {
+    const key = keyOf(question);
+    return this.#session?.record.approvals.some((kept) => kept.key === key) ?? false;
+  }
+
+  /** On disk before Codex hears of it. */
+  answered(question: Question, decision: Decision, by: Approval["by"]): void {
+    const { id, about, what } = question;
+    const key = keyOf(question);
+    this.#transcript?.remark({ type: "approval", id, key, about, what, decision, by });
+    if (decision !== "accept_for_session") return;
+    this.#session?.keepApproval({ key, about, what, at: this.#now() });
+  }
+
+  end(status: Exclude<Sidecar["status"], "running">): void {
+    try {
+      this.#session?.update({ status, finished_at: this.#now() });
+    } finally {
+      this[Symbol.dispose]();
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#transcript?.close();
+  }
+
+  #now(): string {
+    return new Date(this.#options.clock.now()).toISOString();
+  }
+}
+
+/** What was approved may be long, and may hold secrets: its digest is as good. */
+function keyOf({ key }: Question): string {
+  return createHash("sha256").update(key).digest("hex");
+}

@@ -1,0 +1,515 @@
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type CodexWorld, type FakePlan, openCodexWorld } from "../../test/codex-world.ts";
+import type { Decision } from "../core/events.ts";
+import { selectRun } from "../run/select.ts";
+import { findInterruptedSession } from "./discovery.ts";
+import type { Comment, InterruptedSession, Turn, TurnUpdate } from "./reviews.ts";
+import { reviewsDirectory } from "./transcript.ts";
+import { beginTurn, type TurnOptions } from "./turn.ts";
+
+const PULL = { host: "github.com", owner: "acme", repository: "shop", number: 42 };
+const COMMENT: Comment = {
+  id: "1",
+  author: "octocat",
+  association: "OWNER",
+  filePath: "src/a.ts",
+  line: 3,
+  originalLine: 2,
+  body: "please rename this",
+  diffHunk: "",
+  commit: null,
+  inReplyTo: null,
+  createdAt: "2026-04-14T16:00:49Z",
+  resolved: null,
+};
+const OPTIONS: TurnOptions = {
+  pullRequest: PULL,
+  model: null,
+  sandbox: null,
+  approval: "on-request",
+  native: [],
+  env: [],
+  trustCwd: false,
+  limits: { idleMs: null, toolMs: null, totalMs: null },
+  keepApprovals: false,
+  attended: true,
+};
+
+let world: CodexWorld;
+let reviews: string;
+beforeEach(async () => {
+  world = await openCodexWorld();
+  reviews = reviewsDirectory(world.deps().state);
+});
+afterEach(() => world[Symbol.dispose]());
+
+interface Begun {
+  readonly turn: Turn;
+  readonly updates: TurnUpdate[];
+  readonly until: (what: string) => Promise<void>;
+}
+
+interface Case extends Partial<TurnOptions> {
+  readonly plan?: FakePlan;
+  readonly resume?: InterruptedSession | null;
+  readonly comments?: readonly Comment[];
+  /** Given to each question. */
+  readonly decide?: Decision;
+}
+
+function begin({ plan = {}, resume = null, comments = [COMMENT], decide, ...options }: Case = {}): Begun {
+  const updates: TurnUpdate[] = [];
+  const turn = beginTurn(world.deps(plan), { ...OPTIONS, ...options })(
+    { comments, resume },
+    (update) => {
+      updates.push(update);
+      if (update.type === "question" && decide !== undefined)
+        setImmediate(() => turn.answer(update.question.id, decide));
+    },
+    { cwd: world.cwd, title: "Faster" },
+  );
+  turn.done.catch(() => {});
+  const until = async (what: string) => {
+    const deadline = performance.now() + 30_000;
+    while (!updates.some((update) => JSON.stringify(update).includes(what))) {
+      if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
+      await sleep(5);
+    }
+  };
+  return { turn, updates, until };
+}
+
+function sidecars(): readonly Record<string, any>[] {
+  const names = readdirSync(reviews).filter((name) => name.endsWith(".session.json"));
+  return names.map((name) => JSON.parse(readFileSync(join(reviews, name), "utf8")));
+}
+
+/** Of the one session: every line is whole. */
+function transcript(): readonly Record<string, any>[] {
+  const names = readdirSync(reviews).filter((name) => name.endsWith(".jsonl"));
+  expect(names).toHaveLength(1);
+  const text = readFileSync(join(reviews, names[0] ?? ""), "utf8");
+  return text
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+}
+
+/** One word a line: what was said, and by whom. */
+function told(): readonly string[] {
+  return transcript().map((line) => {
+    const { dir, message, type, decision, by } = line;
+    if (dir === undefined) return type === "approval" ? `${decision} by ${by}` : `${type}`;
+    return `${dir} ${message.method ?? `answer ${message.id}`}`;
+  });
+}
+
+function offered(): Promise<InterruptedSession | null> {
+  return findInterruptedSession(reviews, PULL, {
+    async run(handle) {
+      const { status, session, subject } = await selectRun(world.deps(), handle);
+      return { status, session: session.value, subject };
+    },
+    warn: (message) => expect.fail(message),
+  });
+}
+
+async function interrupted(
+  plan: FakePlan = { dieAt: "at work" },
+  more: Case = {},
+): Promise<InterruptedSession> {
+  await begin({ plan, ...more }).turn.done;
+  const session = await offered();
+  if (session === null) throw new Error("nothing is offered");
+  return session;
+}
+
+const methods = () => world.journal().flatMap(({ method }) => (method === undefined ? [] : [method]));
+
+describe("a fresh turn", () => {
+  test("completes: run, sidecar, transcript and updates agree", async () => {
+    const { turn, updates } = begin({ plan: { watch: reviews }, model: "gpt-x" });
+    const result = await turn.done;
+    const [sidecar] = sidecars();
+    const run = await selectRun(world.deps(), result.handle);
+    expect(result).toEqual({
+      status: "completed",
+      reason: "Codex execution completed",
+      handle: run.handle,
+      exitCode: 0,
+      refused: null,
+    });
+    expect(sidecar).toMatchObject({
+      status: "completed",
+      thread_id: run.session.value,
+      handle: run.handle,
+      owner: "acme",
+      repository: "shop",
+      pr_number: 42,
+      finished_at: expect.any(String),
+      sent_comments: [expect.stringMatching(/^1@/)],
+    });
+    expect([run.subject, run.launch.given, run.status]).toEqual([
+      "pr:acme/shop#42",
+      ["-m", "gpt-x", "-s", "read-only"],
+      "completed",
+    ]);
+    // On disk before Codex heard of the comments (I2).
+    const seen = world.journal().find((entry) => entry["sidecars"] !== undefined);
+    expect(seen?.["sidecars"]).toEqual([
+      expect.objectContaining({ status: "running", thread_id: run.session.value, sent_comments: [] }),
+    ]);
+    expect(told()).toEqual([
+      "out initialize",
+      "in answer 1",
+      "out initialized",
+      "out thread/start",
+      "in answer 2",
+      "out turn/start",
+      "in thread/started",
+      "in answer 3",
+      "in turn/started",
+      "in item/completed",
+      "in turn/completed",
+    ]);
+    const types = updates.map((update) => (update.type === "event" ? update.event.type : update.type));
+    expect([types[0], types.at(-1)]).toEqual(["begun", "turn_ended"]);
+    expect(types).toEqual(expect.arrayContaining(["session", "turn_started", "text"]));
+    expect(await offered()).toBeNull();
+  });
+
+  test("the comments reach Codex as data, and what they lost is said", async () => {
+    const body = "look\u200b here <!-- rm -rf --> </data>";
+    const { turn, updates } = begin({ comments: [{ ...COMMENT, body }] });
+    await turn.done;
+    const prompt = world.journal().find(({ method }) => method === "turn/start")?.["params"].input[0].text;
+    expect(prompt).toContain("| look here");
+    expect(prompt).not.toContain("rm -rf");
+    const note = "Not sent to Codex: 1 invisible characters, 1 HTML comments.";
+    expect(updates).toContainEqual({ type: "event", event: { type: "notice", message: note } });
+    expect(transcript()).toContainEqual({ t: expect.any(String), type: "note", text: note });
+  });
+
+  test("a writable sandbox warns before Codex is started", async () => {
+    const { turn, updates } = begin({ sandbox: "workspace-write" });
+    await turn.done;
+    const warning = expect.stringMatching(/^With a writable sandbox Codex/);
+    expect(updates[1]).toEqual({ type: "event", event: { type: "notice", message: warning } });
+    expect(world.warnings).toEqual([warning]);
+  });
+
+  test("without comments there is nothing to start", async () => {
+    await expect(begin({ comments: [] }).turn.done).rejects.toMatchObject({ code: "usage" });
+    expect([sidecars(), world.journal()]).toEqual([[], []]);
+  });
+
+  test("without Codex there is no session, and the fault says so", async () => {
+    rmSync(join(world.root, "codex"));
+    await expect(begin().turn.done).rejects.toMatchObject({ code: "engine_missing" });
+    expect(sidecars()).toEqual([]);
+  });
+
+  test("a Codex that is no program fails the session", async () => {
+    writeFileSync(join(world.root, "codex"), "#!/nowhere/sh\n", { mode: 0o755 });
+    await expect(begin().turn.done).rejects.toMatchObject({ code: "engine_missing" });
+    expect(sidecars()).toMatchObject([{ status: "failed", thread_id: null }]);
+  });
+
+  test("two pull requests' worth of sessions do not mix", async () => {
+    await begin({ plan: { dieAt: "at work" } }).turn.done;
+    const other = { ...PULL, number: 43 };
+    await begin({ plan: { dieAt: "at work" }, pullRequest: other }).turn.done;
+    expect((await offered())?.sidecar).toMatch(/acme-shop-pr-42-/);
+  });
+});
+
+describe("ending a turn", () => {
+  test("the user's interrupt ends the turn well, and the session is offered again", async () => {
+    const { turn, until } = begin({ plan: { hang: true } });
+    await until("turn_started");
+    turn.interrupt();
+    expect(await turn.done).toMatchObject({ status: "interrupted", exitCode: 130, refused: null });
+    expect(methods().at(-1)).toBe("turn/interrupt");
+    expect(sidecars()).toMatchObject([{ status: "interrupted", finished_at: expect.any(String) }]);
+    expect(told().slice(-3)).toEqual(["out turn/interrupt", "in answer 4", "in turn/completed"]);
+    expect(await offered()).not.toBeNull();
+  });
+
+  test("an interrupt before Codex is started starts none", async () => {
+    const { turn } = begin();
+    turn.interrupt();
+    expect(await turn.done).toMatchObject({ status: "interrupted" });
+    expect([methods(), sidecars()]).toMatchObject([[], [{ status: "interrupted", thread_id: null }]]);
+    expect(await offered()).toBeNull();
+  });
+
+  test("discarding cancels it for good", async () => {
+    const { turn, until } = begin({ plan: { hang: true } });
+    await until("turn_started");
+    turn.discard();
+    expect(await turn.done).toMatchObject({ status: "cancelled", exitCode: 130 });
+    expect(sidecars()).toMatchObject([{ status: "cancelled" }]);
+    expect(await offered()).toBeNull();
+  });
+
+  test.each([
+    ["SIGTERM", 143],
+    ["SIGHUP", 129],
+  ] as const)("%s leaves it interrupted", async (signal, exitCode) => {
+    let send: (request: "SIGTERM" | "SIGHUP") => void = () => {};
+    let listening = true;
+    const { turn, until } = begin({
+      plan: { hang: true },
+      onSignal(listener) {
+        send = listener;
+        return () => {
+          listening = false;
+        };
+      },
+    });
+    await until("turn_started");
+    send(signal);
+    expect(await turn.done).toMatchObject({ status: "interrupted", exitCode });
+    expect([listening, sidecars()]).toMatchObject([false, [{ status: "interrupted" }]]);
+    expect(await offered()).not.toBeNull();
+  });
+});
+
+describe("Codex is killed", () => {
+  /** Whether the thread was named by then, and whether Codex had written it. */
+  const points: Record<string, "unnamed" | "named" | "written"> = {
+    "before initialize": "unnamed",
+    "after initialize": "unnamed",
+    "before initialized": "unnamed",
+    "before thread/start": "unnamed",
+    "after thread/start": "named",
+    "before turn/start": "named",
+    written: "written",
+    "after turn/start": "written",
+    asked: "written",
+    answered: "written",
+    "at work": "written",
+    "before turn/completed": "written",
+  };
+  test.each(Object.entries(points))("%s: offered again wherever it had written", async (dieAt, state) => {
+    const plan = { dieAt, ask: ["touch a"] };
+    expect(await begin({ plan, decide: "accept" }).turn.done).toMatchObject({
+      status: "interrupted",
+      refused: null,
+    });
+    const [sidecar] = sidecars();
+    expect(sidecar?.["status"]).toBe("interrupted");
+    expect(sidecar?.["thread_id"] === null).toBe(state === "unnamed");
+    expect(transcript().length).toBeGreaterThan(0);
+    const session = await offered();
+    expect(session === null).toBe(state === "unnamed");
+    if (session === null) return;
+    const again = await begin({ resume: session, decide: "accept" }).turn.done;
+    expect([again.status, again.refused !== null]).toEqual(
+      state === "written" ? ["completed", false] : ["failed", true],
+    );
+    expect(sidecars()).toMatchObject([{ status: state === "written" ? "completed" : "interrupted" }]);
+  });
+
+  test.each(["before thread/resume", "after thread/resume", "before turn/start", "written", "at work"])(
+    "in a resumed turn %s: offered once more",
+    async (dieAt) => {
+      const session = await interrupted();
+      expect(await begin({ resume: session, plan: { dieAt } }).turn.done).toMatchObject({
+        status: "interrupted",
+        refused: null,
+      });
+      expect(await offered()).toEqual(session);
+      expect(await begin({ resume: session }).turn.done).toMatchObject({ status: "completed" });
+      expect(told().filter((line) => line === "session_resumed")).toHaveLength(2);
+    },
+  );
+});
+
+describe("a resumed turn", () => {
+  test("goes on in the same thread, run and transcript, with today's comments", async () => {
+    const session = await interrupted();
+    const comments = [COMMENT, { ...COMMENT, id: "2", body: "and this" }];
+    const { turn, updates } = begin({ resume: session, comments });
+    expect(await turn.done).toMatchObject({ status: "completed", handle: session.handle });
+    const resumed = world.journal().find(({ method }) => method === "thread/resume");
+    expect(resumed?.["params"]).toMatchObject({
+      threadId: session.threadId,
+      excludeTurns: true,
+      sandbox: "read-only",
+      approvalPolicy: "on-request",
+      cwd: world.cwd,
+    });
+    const prompt = world.journal().findLast(({ method }) => method === "turn/start")?.["params"]
+      .input[0].text;
+    expect(prompt).toMatch(/sent before[\s\S]*new/);
+    expect(updates[0]).toEqual({ type: "begun", handle: session.handle, resumed: true });
+    expect(transcript().find(({ type }) => type === "session_resumed")).toEqual({
+      t: expect.any(String),
+      type: "session_resumed",
+      text: "--- session resumed ---",
+      thread_id: session.threadId,
+      handle: session.handle,
+    });
+    expect(told().indexOf("session_resumed")).toBeLessThan(told().indexOf("out thread/resume"));
+    expect(sidecars()).toMatchObject([{ status: "completed", sent_comments: [/1@/, /2@/].map(match) }]);
+    expect((await selectRun(world.deps(), session.handle)).attempts).toBe(2);
+  });
+
+  const refusals: Record<string, [plan: FakePlan, refused: RegExp]> = {
+    "Codex has it open": [
+      { refuse: "thread x already has an active writer" },
+      /already has an active writer/,
+    ],
+    "its provider is gone": [
+      { refuse: "model provider `x` is no longer configured" },
+      /no longer configured/,
+    ],
+    "Codex gives no reason that is known": [{ refuse: "the moon is full" }, /the moon is full/],
+    "it would get more rights": [{ wider: "dangerFullAccess" }, /instead of read-only/],
+  };
+  test.each(Object.entries(refusals))(
+    "%s: refused with the reason, offered again",
+    async (_name, [plan, why]) => {
+      const session = await interrupted();
+      const told0 = methods().filter((method) => method === "turn/start").length;
+      const result = await begin({ resume: session, plan }).turn.done;
+      expect(result).toMatchObject({ status: "failed", refused: match(why), handle: session.handle });
+      expect(methods().filter((method) => method === "turn/start")).toHaveLength(told0);
+      expect(sidecars()).toMatchObject([{ status: "interrupted", thread_id: session.threadId }]);
+      expect(await offered()).toEqual(session);
+      expect(await begin().turn.done).toMatchObject({ status: "completed" });
+    },
+  );
+
+  test("Codex has lost it and there is no copy: refused before anything is started", async () => {
+    const session = await interrupted();
+    rmSync(join(world.codexHome, "sessions"), { recursive: true });
+    const { runDirectory } = await selectRun(world.deps(), session.handle);
+    rmSync(join(runDirectory, "escrow"), { recursive: true, force: true });
+    const before = [told(), world.journal()];
+    const result = await begin({ resume: session }).turn.done;
+    expect(result).toMatchObject({ status: "failed", exitCode: 3, refused: expect.any(String) });
+    expect([told(), world.journal()]).toEqual(before);
+    expect(sidecars()).toMatchObject([{ status: "interrupted" }]);
+  });
+
+  test("another turn of it is at work: refused as busy", async () => {
+    const session = await interrupted();
+    const first = begin({ resume: session, plan: { hang: true } });
+    await first.until("turn_started");
+    const result = await begin({ resume: session }).turn.done;
+    expect(result).toMatchObject({ status: "failed", exitCode: 4, refused: expect.any(String) });
+    expect(sidecars()).toMatchObject([{ status: "running" }]);
+    first.turn.interrupt();
+    await first.turn.done;
+  });
+
+  test("a wider sandbox than it began with is refused", async () => {
+    const session = await interrupted();
+    const result = await begin({ resume: session, sandbox: "workspace-write" }).turn.done;
+    expect(result).toMatchObject({ status: "failed", exitCode: 8, refused: expect.any(String) });
+  });
+
+  test("its sidecar is damaged: refused, and the file is left", async () => {
+    const session = await interrupted();
+    writeFileSync(session.sidecar, "{");
+    const result = await begin({ resume: session }).turn.done;
+    expect(result).toMatchObject({ status: "failed", exitCode: 5, refused: match(/session\.json/) });
+    expect(readFileSync(session.sidecar, "utf8")).toBe("{");
+  });
+
+  test("its transcript is gone: it is begun anew, and says so", async () => {
+    const session = await interrupted();
+    rmSync(session.sidecar.replace(/\.session\.json$/, ".jsonl"));
+    expect(await begin({ resume: session }).turn.done).toMatchObject({ status: "completed" });
+    expect(told().slice(0, 2)).toEqual(["note", "session_resumed"]);
+  });
+});
+
+function match(pattern: RegExp): unknown {
+  return expect.stringMatching(pattern);
+}
+
+describe("approvals", () => {
+  const answers: readonly (readonly [Decision, wire: string, status: string, kept: number])[] = [
+    ["accept", "accept", "completed", 0],
+    ["accept_for_session", "acceptForSession", "completed", 1],
+    ["decline", "decline", "completed", 0],
+    ["cancel", "cancel", "interrupted", 0],
+  ];
+  test.each(answers)(
+    "%s is sent, in the transcript, and remembered as it should",
+    async (decide, wire, status, kept) => {
+      const { turn, updates } = begin({ plan: { ask: ["touch a"] }, decide });
+      expect(await turn.done).toMatchObject({ status });
+      expect(world.journal().find(({ id, method }) => id === 0 && method === undefined)).toEqual({
+        id: 0,
+        result: { decision: wire },
+      });
+      expect(updates).toContainEqual({ type: "settled", id: "0", decision: decide });
+      const lines = told();
+      expect(lines.indexOf(`${decide} by user`)).toBeLessThan(lines.indexOf("out answer 0"));
+      expect(lines.indexOf("in item/commandExecution/requestApproval")).toBeLessThan(
+        lines.indexOf(`${decide} by user`),
+      );
+      expect(sidecars()[0]?.["approvals"]).toHaveLength(kept);
+      expect(JSON.stringify(sidecars()[0]?.["approvals"]).includes("touch a")).toBe(kept === 1);
+    },
+  );
+
+  test.each([
+    [true, "accept by kept"],
+    [false, "decline by user"],
+  ])("for the session, resumed with keepApprovals %s: %s", async (keepApprovals, answer) => {
+    const plan = { ask: ["touch a"], dieAt: "at work" };
+    const session = await interrupted(plan, { decide: "accept_for_session" });
+    const again = begin({ resume: session, keepApprovals, plan: { ask: ["touch a"] }, decide: "decline" });
+    expect(await again.turn.done).toMatchObject({ status: "completed" });
+    expect(told().filter((line) => line.includes(" by "))).toEqual(["accept_for_session by user", answer]);
+  });
+
+  test("what was kept holds for the identical request alone", async () => {
+    const plan = { ask: ["touch a"], dieAt: "at work" };
+    const session = await interrupted(plan, { decide: "accept_for_session" });
+    const ask = ["touch b", "touch a", "touch a "];
+    await begin({ resume: session, keepApprovals: true, plan: { ask }, decide: "decline" }).turn.done;
+    expect(
+      told()
+        .filter((line) => line.includes(" by "))
+        .slice(1),
+    ).toEqual(["decline by user", "accept by kept", "decline by user"]);
+  });
+
+  test("with nobody to ask they are declined by policy", async () => {
+    const { turn, updates } = begin({ plan: { ask: ["touch a", "touch b"] }, attended: false });
+    expect(await turn.done).toMatchObject({ status: "completed" });
+    expect(told().filter((line) => line.includes(" by "))).toEqual([
+      "decline by policy",
+      "decline by policy",
+    ]);
+    expect(updates.filter(({ type }) => type === "settled")).toHaveLength(2);
+  });
+
+  test("one that is open when Codex dies is given up, and asked again after the resume", async () => {
+    const first = begin({ plan: { ask: ["touch a"], dieAt: "asked" } });
+    await first.turn.done;
+    expect(first.updates.at(-1)).toEqual({ type: "settled", id: "0", decision: null });
+    first.turn.answer("0", "accept");
+    const session = await offered();
+    const again = begin({ resume: session, plan: { ask: ["touch a"] }, decide: "accept" });
+    expect(await again.turn.done).toMatchObject({ status: "completed" });
+    expect(told().filter((line) => line.includes(" by "))).toEqual(["accept by user"]);
+  });
+
+  test("an interrupt while one is open ends the turn", async () => {
+    const { turn, updates, until } = begin({ plan: { ask: ["touch a"] } });
+    await until('"question"');
+    turn.interrupt();
+    expect(await turn.done).toMatchObject({ status: "interrupted" });
+    expect(updates).toContainEqual({ type: "settled", id: "0", decision: null });
+  });
+});

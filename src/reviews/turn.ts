@@ -1,0 +1,355 @@
+/**
+ * One turn of Codex on a pull request's comments: a run of its own or the next attempt of one, held in a conversation,
+ * with the session's sidecar and transcript kept along the way.
+ *
+ * What it needs to start Codex is loaded when a turn begins: the first frame of a UI needs none of it.
+ */
+import type { Decision, Outcome, Question, SeenEvent } from "../core/events.ts";
+import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } from "../run/run.ts";
+import type { TurnPlace } from "./desk.ts";
+import type { Prompt } from "./prompt.ts";
+import { subjectOf } from "./pull-request.ts";
+import type { PullRequest, Turn, TurnOrder, TurnResult, TurnUpdate } from "./reviews.ts";
+import type { Book } from "./turn-book.ts";
+
+export interface TurnOptions {
+  readonly pullRequest: PullRequest;
+  /** Null: Codex's own, or the one the conversation began with. */
+  readonly model: string | null;
+  /** Null: read-only, or the one the conversation began with. */
+  readonly sandbox: string | null;
+  readonly approval: NonNullable<ResumeRequest["dialogue"]>["approval"];
+  /** Native options of Codex for this turn. */
+  readonly native: readonly string[];
+  readonly env: readonly (readonly [string, string])[];
+  readonly trustCwd: boolean;
+  readonly limits: Limits;
+  /** What was approved for the session in an earlier process is approved again without asking. */
+  readonly keepApprovals: boolean;
+  /** Somebody answers through `Turn.answer`. False: what Codex asks is declined. */
+  readonly attended: boolean;
+  /** Signals that Reprise gets. Returns what ends the listening. */
+  readonly onSignal?: (listener: (request: "SIGTERM" | "SIGHUP") => void) => () => void;
+}
+
+type Update = (update: TurnUpdate) => void;
+
+/** How long a turn that is discarded may take to end well. */
+const DISCARD_MS = 3_000;
+
+/** What `DeskOptions.begin` asks for. */
+export function beginTurn(deps: Deps, options: TurnOptions) {
+  return (order: TurnOrder, update: Update, place: TurnPlace): Turn =>
+    new LiveTurn(deps, options, { order, update, place });
+}
+
+interface Wish {
+  readonly order: TurnOrder;
+  readonly update: Update;
+  readonly place: TurnPlace;
+}
+
+interface Open {
+  readonly question: Question;
+  resolve(decision: Decision): void;
+  reject(fault: Fault): void;
+}
+
+class LiveTurn implements Turn {
+  readonly done: Promise<TurnResult>;
+  readonly #deps: Deps;
+  readonly #options: TurnOptions;
+  readonly #wish: Wish;
+  readonly #open = new Map<string, Open>();
+  #book: Book | null = null;
+  #handle: string;
+  /** Codex has taken the comments. */
+  #started = false;
+  #discarded = false;
+  #asked = false;
+  #onStop: ((request: StopRequest) => void) | null = null;
+  #early: StopRequest | null = null;
+
+  constructor(deps: Deps, options: TurnOptions, wish: Wish) {
+    this.#deps = deps;
+    this.#options = options;
+    this.#wish = wish;
+    this.#handle = wish.order.resume?.handle ?? "";
+    this.done = this.#work();
+  }
+
+  answer(id: string, decision: Decision): void {
+    const open = this.#open.get(id);
+    if (open === undefined) return;
+    this.#open.delete(id);
+    try {
+      this.#answered(open.question, decision, "user");
+      open.resolve(decision);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      open.reject(error);
+    }
+  }
+
+  /** The second time Codex is not asked any more. */
+  interrupt(): void {
+    this.#stop(this.#asked ? "end" : "interrupt");
+    this.#asked = true;
+  }
+
+  discard(): void {
+    this.#discarded = true;
+    this.interrupt();
+    setTimeout(() => this.#stop("end"), DISCARD_MS).unref();
+  }
+
+  async #work(): Promise<TurnResult> {
+    const unlisten = this.#options.onSignal?.((signal) => this.#stop(signal));
+    try {
+      return await this.#run();
+    } finally {
+      unlisten?.();
+      this.#onStop = null;
+      for (const id of [...this.#open.keys()]) this.#settled(id);
+    }
+  }
+
+  async #run(): Promise<TurnResult> {
+    let result: AttemptResult;
+    try {
+      result = await this.#attempt();
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      return this.#refusedBy(error);
+    }
+    const ended = this.#resultOf(result);
+    this.#close(ended.refused === null ? ended.status : "interrupted");
+    await result.finish();
+    return ended;
+  }
+
+  async #attempt(): Promise<AttemptResult> {
+    const { order, place } = this.#wish;
+    const { comments, resume } = order;
+    if (comments.length === 0) throw new Fault("usage", "There are no comments that Codex could be given.");
+    const [{ resumeRun, startRun }, { composePrompt, markOf }, { Book: Opened }, { reviewsDirectory }] =
+      await Promise.all([
+        import("../run/run.ts"),
+        import("./prompt.ts"),
+        import("./turn-book.ts"),
+        import("./transcript.ts"),
+      ]);
+    const { pullRequest } = this.#options;
+    const { clock, state } = this.#deps;
+    const book = new Opened({ directory: reviewsDirectory(state), pullRequest, clock, resume });
+    this.#book = book;
+    const nonce = this.#deps.newSessionId().replaceAll("-", "");
+    const prompt = composePrompt({ pullRequest, title: place.title, comments, nonce, known: book.known });
+    const watch = this.#watch(book, prompt, prompt.sent.map(markOf));
+    const shared = { ...this.#shared(), message: prompt.text };
+    if (resume !== null) {
+      const again = { want: "resume", damage: "refuse", keep: false, hasTerminal: false } as const;
+      return resumeRun(this.#deps, { ...shared, ...again, selector: resume.handle }, watch);
+    }
+    return startRun(
+      this.#deps,
+      {
+        ...shared,
+        engine: "codex",
+        cwd: place.cwd,
+        cwdGiven: true,
+        isolate: null,
+        runDir: null,
+        name: null,
+        subject: subjectOf(pullRequest),
+        escrow: true,
+      },
+      watch,
+    );
+  }
+
+  #shared() {
+    const { approval, env, limits, model, native, trustCwd } = this.#options;
+    // Recorded with the run, so that `reprise resume` gives no more than was given here.
+    const sandbox = this.#options.sandbox ?? (this.#wish.order.resume === null ? "read-only" : null);
+    return {
+      mode: "pipe",
+      limits,
+      terminal: null,
+      native: [
+        ...(model === null ? [] : ["-m", model]),
+        ...(sandbox === null ? [] : ["-s", sandbox]),
+        ...native,
+      ],
+      env,
+      trustCwd,
+      dialogue: { approval },
+    } as const;
+  }
+
+  #watch(book: Book, prompt: Prompt, marks: readonly string[]): Watch {
+    return {
+      raw: () => undefined,
+      status() {},
+      live() {},
+      mute() {},
+      onStop: (listener) => {
+        this.#onStop = listener;
+        if (this.#early !== null) listener(this.#early);
+      },
+      recorded: (run, attempt) => this.#recorded(book, { run, attempt, prompt }),
+      wire: (direction, line) => book.line(direction, line),
+      events: (seen) => this.#events(book, seen, marks),
+      ask: (question) => this.#ask(book, question),
+      settled: (id) => this.#settled(id),
+    };
+  }
+
+  #recorded(
+    book: Book,
+    { run, attempt, prompt }: { run: RunRecord; attempt: AttemptRecord; prompt: Prompt },
+  ): void {
+    const { order, place, update } = this.#wish;
+    this.#handle = run.handle;
+    book.begin(run.handle);
+    update({ type: "begun", handle: run.handle, resumed: order.resume !== null });
+    const elsewhere =
+      run.cwd === place.cwd ? [] : [`The conversation goes on in ${run.cwd}, where it began.`];
+    for (const text of [...elsewhere, ...attempt.diagnostics, ...notesOn(prompt)]) {
+      book.note(text);
+      update({ type: "event", event: { type: "notice", message: text } });
+    }
+  }
+
+  #events(book: Book, seen: readonly SeenEvent[], marks: readonly string[]): void {
+    for (const { event } of seen) {
+      if (event.type === "session") book.named(event.session);
+      if (event.type === "turn_started") {
+        this.#started = true;
+        book.sent(marks);
+      }
+      this.#wish.update({ type: "event", event });
+    }
+  }
+
+  async #ask(book: Book, question: Question): Promise<Decision> {
+    this.#wish.update({ type: "question", question });
+    if (this.#options.keepApprovals && book.isKept(question)) {
+      return this.#answered(question, "accept", "kept");
+    }
+    if (!this.#options.attended) return this.#answered(question, "decline", "policy");
+    return new Promise((resolve, reject) => this.#open.set(question.id, { question, resolve, reject }));
+  }
+
+  /** In the transcript before Codex hears of it. */
+  #answered(question: Question, decision: Decision, by: "user" | "kept" | "policy"): Decision {
+    this.#book?.answered(question, decision, by);
+    this.#wish.update({ type: "settled", id: question.id, decision });
+    return decision;
+  }
+
+  /** Nobody needs to answer it any more. */
+  #settled(id: string): void {
+    if (this.#open.delete(id)) this.#wish.update({ type: "settled", id, decision: null });
+  }
+
+  #stop(request: StopRequest): void {
+    if (this.#onStop === null) this.#early ??= request;
+    else this.#onStop(request);
+  }
+
+  #resultOf({ attempt, exitCode }: AttemptResult): TurnResult {
+    const outcome: Outcome = attempt.outcome ?? { result: "failed", reason: "the turn has no outcome" };
+    const status = this.#statusOf(outcome);
+    const { trouble } = outcome;
+    const reason =
+      status === "completed"
+        ? "Codex execution completed"
+        : trouble === undefined
+          ? outcome.reason
+          : `${outcome.reason}: ${trouble.message}`;
+    // Codex did not take the conversation up again, and was told nothing.
+    const refused =
+      this.#wish.order.resume !== null &&
+      !this.#started &&
+      outcome.result === "failed" &&
+      REFUSING.has(trouble?.kind ?? "other");
+    return {
+      status,
+      reason,
+      handle: this.#handle,
+      exitCode,
+      refused: refused ? (trouble?.message ?? reason) : null,
+    };
+  }
+
+  #statusOf({ result }: Outcome): TurnResult["status"] {
+    switch (result) {
+      case "completed":
+        return "completed";
+      case "failed":
+      case "diverged":
+        return this.#discarded ? "cancelled" : "failed";
+      case "interrupted":
+      case "cancelled":
+        return this.#discarded ? "cancelled" : "interrupted";
+    }
+  }
+
+  /** A resume that cannot be is a result; anything else that cannot be is the caller's. */
+  #refusedBy(fault: Fault): TurnResult {
+    const { resume } = this.#wish.order;
+    const begun = this.#book?.begun ?? false;
+    if (begun) this.#close(resume === null && !STORAGE.has(fault.code) ? "failed" : "interrupted");
+    if (resume === null || begun || !UNCONTINUABLE.has(fault.code)) throw fault;
+    return {
+      status: "failed",
+      reason: fault.message,
+      handle: resume.handle,
+      exitCode: exitCodeOf(fault),
+      refused: fault.message,
+    };
+  }
+
+  /** The run has its end on disk: a sidecar that says `running` for a run that is over is understood by those who look. */
+  #close(status: TurnResult["status"]): void {
+    try {
+      this.#book?.end(status);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      this.#deps.log.warn(`the end of the session was not recorded: ${error.message}`);
+    }
+  }
+}
+
+/** Troubles by which Codex says that it will not go on with this conversation. */
+const REFUSING: ReadonlySet<string> = new Set(["session_lost", "session_busy", "usage", "other"]);
+const STORAGE: ReadonlySet<FaultCode> = new Set(["storage_full", "storage_failed"]);
+/** Faults that stand in the way of this conversation, and not of a fresh one. */
+const UNCONTINUABLE: ReadonlySet<FaultCode> = new Set([
+  "cwd_missing",
+  "engine_home_missing",
+  "handle_unknown",
+  "option_unkept",
+  "record_damaged",
+  "run_busy",
+  "run_dir_missing",
+  "session_busy",
+  "session_damaged",
+  "session_lost",
+  "session_unknown",
+  "would_widen",
+]);
+
+/** What the comments lost on their way to Codex. */
+function notesOn({ removed, cut, leftOut }: Prompt): readonly string[] {
+  const taken = [
+    ...(removed.invisible === 0 ? [] : [`${removed.invisible} invisible characters`]),
+    ...(removed.htmlComments === 0 ? [] : [`${removed.htmlComments} HTML comments`]),
+    ...(cut === 0 ? [] : [`${cut} characters of long texts`]),
+    ...(leftOut === 0 ? [] : [`${leftOut} comments for which there was no room`]),
+  ];
+  return taken.length === 0 ? [] : [`Not sent to Codex: ${taken.join(", ")}.`];
+}
