@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 import { isatty } from "node:tty";
 import { claude } from "./as-claude.ts";
 import { codex } from "./as-codex.ts";
+import { serve } from "./as-codex-server.ts";
 import { demo } from "./as-demo.ts";
 import { gemini } from "./as-gemini.ts";
 import { iflow } from "./as-iflow.ts";
@@ -38,7 +39,10 @@ async function main(): Promise<number> {
   const journal = makeJournal(world, persona.id);
   journal.write("start", startFacts(world, argv));
   try {
-    const code = await attend({ persona, request: persona.parse(argv, world), world, out, journal });
+    const code =
+      persona.serves?.(argv) === true
+        ? await serve(persona, { world, out, journal })
+        : await attend({ persona, request: persona.parse(argv, world), world, out, journal });
     journal.write("end", { code });
     return code;
   } catch (error) {

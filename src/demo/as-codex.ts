@@ -43,7 +43,7 @@ const TUI: ArgTable = {
   values: `${EXEC.values} --ask-for-approval|-a`,
   flags: `${EXEC.flags} --search --no-alt-screen --no-daemon --last --all`,
   variadic: "--image|-i",
-  commands: "exec e resume fork",
+  commands: "exec e resume fork app-server",
 };
 
 export const codex: Persona = {
@@ -65,6 +65,8 @@ export const codex: Persona = {
       chat: true,
     };
   },
+
+  serves: (argv) => readArgs(argv, TUI).command?.name === "app-server",
 
   async open(asked, world) {
     const home = join(homeOf(world), "sessions");
@@ -353,7 +355,7 @@ const WORDS: Readonly<Record<DemoTrouble["kind"], string>> = {
   busy: "already has an active writer",
 };
 
-function wordsFor({ kind, status, resetsAt }: DemoTrouble): string {
+export function wordsFor({ kind, status, resetsAt }: DemoTrouble): string {
   if (kind === "rate_limited" && resetsAt !== null) {
     const upgrade = "Upgrade to Pro (https://chatgpt.com/explore/pro)";
     return `You’ve hit your usage limit. ${upgrade} or try again at ${clock(resetsAt)}.`;

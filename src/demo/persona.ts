@@ -12,6 +12,8 @@ export interface Persona {
   parse(argv: readonly string[], world: World): Request;
   /** Throws a Refusal when the session asked for does not exist. */
   open(request: Request, world: World): Promise<Conversation>;
+  /** Does this command line ask for a server that is talked to over stdin and stdout? */
+  serves?(argv: readonly string[]): boolean;
   speak(request: Request, conversation: Conversation, out: Output): Voice;
   /** Registers which conversation this process is in, where the engine keeps such a registry. */
   enter?(session: string, world: World): void;
@@ -68,6 +70,13 @@ export interface Voice {
   text(piece: string): void;
   toolStarted(id: string, name: string, detail: string): void;
   toolEnded(tool: { readonly id: string; readonly name: string; readonly output: string }): void;
+  /** Asks whether it may. Absent: nobody can be asked. */
+  ask?(asked: {
+    readonly id: string;
+    readonly about: "command" | "files";
+    readonly what: string;
+    readonly cwd: string;
+  }): Promise<boolean>;
   retry(trouble: DemoTrouble, attempt: number, delayMs: number): void;
   /** Each of the three returns the exit code. */
   completed(): number;

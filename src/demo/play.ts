@@ -76,6 +76,7 @@ const HANDLERS: Readonly<Record<Step["step"], Handler>> = {
   stderr: now(({ step, turn }) => turn.out.err(step.text ?? "")),
   text: now(({ step, turn, state }) => say(step.text ?? "", turn, state)),
   tool,
+  ask,
   "open-tool": now(({ turn }) => turn.voice.toolStarted("tool-open", "shell", "pretend shell")),
   async retry({ step, turn }) {
     turn.voice.retry(step.trouble ?? NO_TROUBLE, 1, step.ms ?? 0);
@@ -196,6 +197,19 @@ async function tool({ step, turn, state }: Call): Promise<undefined> {
   turn.voice.toolStarted(id, name, step.text ?? `pretend ${name}`);
   if (step.ms !== undefined) await sleep(step.ms);
   turn.voice.toolEnded({ id, name, output: step.text ?? "pretended" });
+}
+
+/** Does what it asks for, if it may: a file is really written, a command only told. */
+async function ask({ step, turn, state }: Call): Promise<undefined> {
+  state.tools += 1;
+  const about = step.name === "files" ? "files" : "command";
+  const what = step.text ?? "pwd";
+  const { cwd } = turn.request;
+  if (turn.voice.ask === undefined) turn.out.err("approval policy is Never; reject command");
+  const may = (await turn.voice.ask?.({ id: `ask-${state.tools}`, about, what, cwd })) ?? false;
+  if (may && about === "files") writeFileSync(join(cwd, what), "patched\n");
+  turn.journal.write(may ? "did" : "did-not", { what });
+  say(`${may ? "Did" : "Was not allowed"} ${what}. `, turn, state);
 }
 
 async function expectStdin({ step, turn }: Call): Promise<number | undefined> {
