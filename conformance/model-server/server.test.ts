@@ -95,6 +95,12 @@ test.each(names)("%s: calls a tool on cue", async (name) => {
   expect(text).toContain("echo hello");
 });
 
+test("responses: a command that must be asked for, and a patch", async () => {
+  expect((await ask("responses", "run @@escalate:echo hello")).text).toContain("require_escalated");
+  expect((await ask("responses", "run @@tool:echo hello")).text).not.toContain("require_escalated");
+  expect((await ask("responses", "run @@patch:new.txt")).text).toContain("*** Add File: new.txt");
+});
+
 const REFUSALS: Record<string, readonly number[]> = {
   "@@429": [429],
   "@@429:reset=60": [429],

@@ -234,6 +234,15 @@ describe("messages are told apart", () => {
     }
   });
 
+  test("nor for what is nested without end", () => {
+    const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
+    const method = "item/commandExecution/requestApproval";
+    const asks = `{"id":0,"method":"${method}","params":{"command":"ls","additionalPermissions":${deep}}}`;
+    expect(upTo("running").heard(asks)).toEqual(unknown);
+    const thread = `{"id":2,"result":{"thread":{"id":"${ID}"},"cwd":"${CWD}","approvalPolicy":${deep}}}`;
+    expect(upTo("thread").heard(thread)).toEqual(unknown);
+  });
+
   test("an answer that comes twice counts once", () => {
     const dialogue = upTo("thread");
     expect(hear(dialogue, { id: 1, result: {} })).toEqual(unknown);

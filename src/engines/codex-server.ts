@@ -72,7 +72,15 @@ export function codexDialogue(plan: Plan, now: () => number): Dialogue {
   };
   return {
     open: () => said({ send: [request(talk, "initialize", { clientInfo: CLIENT })] }),
-    heard: (text) => (talk.over ? said({}) : heard(talk, text)),
+    heard(text) {
+      if (talk.over) return said({});
+      try {
+        return heard(talk, text);
+      } catch {
+        // Nested so deeply that it cannot even be put in words again.
+        return UNKNOWN;
+      }
+    },
     answer: (id, decision) => answer(talk, id, decision),
     interrupt() {
       if (talk.over || talk.stop === "sent") return said({});
