@@ -303,11 +303,11 @@ describe("stopping", () => {
     expect(log.filter((entry) => entry.startsWith("out"))).toEqual(['out {"id":1,"method":"hello"}']);
   });
 
-  test("an agent of which nothing is awaited is let go", async () => {
-    const dialogue = { ...tinyDialogue(), open: () => QUIET };
-    const { agent, log } = await open("", { dialogue });
+  test("an agent that lets its turn neither begin nor stop is let go", async () => {
+    const { agent, log } = await open("", { patience: { ...PATIENT, stop: 300 } });
     agent.interrupt();
-    expect([await agent.ended, log]).toEqual([{ code: 0, signal: null }, []]);
+    expect(await agent.ended).toEqual({ code: 0, signal: null });
+    expect(log).toEqual(['out {"id":1,"method":"hello"}']);
   });
 
   const stays = 'lines.removeAllListeners("close"); setInterval(() => {}, 1000);';

@@ -122,10 +122,11 @@ class Talk {
   readonly #child: Child;
   readonly #dialogue: Dialogue;
   readonly #hooks: DialogueHooks;
-  readonly #answerMs: number;
+  readonly #patience: Patience;
   readonly #splitter = new LineSplitter(MAX_LINE_BYTES);
   readonly #batch: EventBatch;
   readonly #watching: NodeJS.Timeout;
+  #leaving: NodeJS.Timeout | undefined;
   #isOver: () => void = () => {};
   #line = 0;
   #silent = false;
@@ -136,7 +137,7 @@ class Talk {
     this.#child = child;
     this.#dialogue = dialogue;
     this.#hooks = hooks;
-    this.#answerMs = patience.answer;
+    this.#patience = patience;
     this.#batch = new EventBatch("stdout", (seen) => hooks.events(seen));
     this.over = new Promise((resolve) => {
       this.#isOver = resolve;
@@ -158,15 +159,17 @@ class Talk {
     this.#batch.flush();
   }
 
-  /** A turn that has not begun is kept from it by the dialogue. With nothing under way the agent is let go. */
+  /** With nothing to send, the dialogue waits for the moment to stop or keeps the turn from beginning; not for long. */
   interrupt(): void {
     if (this.#interrupting) return;
     this.#interrupting = true;
     const sent = this.#act(() => this.#dialogue.interrupt());
     this.#batch.flush();
-    if (sent > 0 || this.#dialogue.waitsFor().length > 0) return;
-    this.hush();
-    this.#isOver();
+    if (sent > 0) return;
+    this.#leaving = setTimeout(() => {
+      this.hush();
+      this.#isOver();
+    }, this.#patience.stop);
   }
 
   /** Nothing is said any more. */
@@ -176,6 +179,7 @@ class Talk {
 
   end(): void {
     clearInterval(this.#watching);
+    clearTimeout(this.#leaving);
     this.hush();
     this.#hear(this.#splitter.end());
   }
@@ -216,7 +220,7 @@ class Talk {
     if (this.#waiting.ticks !== TICKS) return;
     clearInterval(this.#watching);
     this.#hooks.stuck(
-      `the agent did not answer ${what[0] ?? ""} within ${Math.round(this.#answerMs / 1000)} s`,
+      `the agent did not answer ${what[0] ?? ""} within ${Math.round(this.#patience.answer / 1000)} s`,
     );
   }
 }
