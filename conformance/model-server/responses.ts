@@ -131,11 +131,17 @@ function call(seen: Seen, command: string, id: string, escalate = false) {
     "exec_command";
   const args =
     name === "exec_command"
-      ? { cmd: command, yield_time_ms: 30_000, ...(escalate ? ESCALATED : {}) }
+      ? { cmd: command, yield_time_ms: 30_000 }
       : name === "shell_command"
         ? { command }
         : { command: ["bash", "-lc", command] };
-  return { type: "function_call", id: `fc_${id}`, call_id: id, name, arguments: JSON.stringify(args) };
+  return {
+    type: "function_call",
+    id: `fc_${id}`,
+    call_id: id,
+    name,
+    arguments: JSON.stringify({ ...args, ...(escalate ? ESCALATED : {}) }),
+  };
 }
 
 function refuse(failure: Failure, nowMs: number): Refusal {

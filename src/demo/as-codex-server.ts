@@ -46,7 +46,7 @@ interface Server extends Stage {
   readonly asked: Map<number, (result: JsonObject | undefined) => void>;
   /** What was accepted for the session: forgotten when this process ends. */
   readonly accepted: Set<string>;
-  cues: string[];
+  readonly cues: string[];
   requests: number;
   ready: boolean;
   turn: Turn | null;
@@ -234,14 +234,15 @@ async function turn(
     .map((part) => stringIn(part, "text") ?? "")
     .join("\n");
   server.journal.write("message", { session: threadId, ...messageFacts(message) });
-  server.cues = [...server.cues, ...[...message.matchAll(/@@server:(\S+)/g)].map(([, text = ""]) => text)];
+  const steps = planOf(message);
+  server.cues.push(...steps.flatMap(({ step, name = "" }) => (step === "server" ? [name] : [])));
   const conversation = await talkOf(server, threadId, thread);
   const now = begin(server, threadId);
   moment(server, "turn");
   reply({ turn: now.as("inProgress", null) });
   const code = await Promise.race([
     now.over,
-    play(planOf(message.replace(/@@server:\S+/g, "")), {
+    play(steps, {
       request: thread.request,
       conversation,
       voice: serverVoice({

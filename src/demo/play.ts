@@ -153,6 +153,8 @@ const HANDLERS: Readonly<Record<Step["step"], Handler>> = {
   }),
   // Acts when the session is opened, before the first step.
   "other-session": now(() => undefined),
+  // A cue for the double of Codex's server, which reads it before the plan begins.
+  server: now(() => undefined),
 };
 
 async function answer({ step, turn, state }: Call): Promise<undefined> {

@@ -44,6 +44,7 @@ const STEPS = [
   "slow",
   "env",
   "other-session",
+  "server",
 ] as const;
 
 type StepName = (typeof STEPS)[number];
@@ -148,6 +149,7 @@ const DIRECTIVES: Readonly<Record<string, Make>> = {
   silent: setup(() => ({ step: "silent" })),
   env: setup((arg) => ({ step: "env", name: arg })),
   "other-session": setup(() => ({ step: "other-session" })),
+  server: setup((arg) => ({ step: "server", name: arg })),
   "ignore-sigterm": setup(() => ({ step: "ignore-sigterm" })),
   wait: body((arg) => ({ step: "wait", ms: number(arg, 1000) })),
   tool: body((arg) => ({ step: "tool", name: arg || "shell" })),
