@@ -256,10 +256,11 @@ describe("ending a turn", () => {
   });
 
   test.each([
+    ["SIGINT", 130],
     ["SIGTERM", 143],
     ["SIGHUP", 129],
   ] as const)("%s leaves it interrupted", async (signal, exitCode) => {
-    let send: (request: "SIGTERM" | "SIGHUP") => void = () => {};
+    let send: Parameters<NonNullable<TurnOptions["onSignal"]>>[0] = () => {};
     let listening = true;
     const { turn, until } = begin({
       plan: { hang: true },

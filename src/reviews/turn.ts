@@ -30,8 +30,8 @@ export interface TurnOptions {
   readonly keepApprovals: boolean;
   /** Somebody answers through `Turn.answer`. False: what Codex asks is declined. */
   readonly attended: boolean;
-  /** Signals that Reprise gets. Returns what ends the listening. */
-  readonly onSignal?: (listener: (request: "SIGTERM" | "SIGHUP") => void) => () => void;
+  /** Signals that Reprise gets; SIGINT, which is also how `reprise stop` asks, interrupts. Returns what ends the listening. */
+  readonly onSignal?: (listener: (signal: "SIGINT" | "SIGTERM" | "SIGHUP") => void) => () => void;
 }
 
 type Update = (update: TurnUpdate) => void;
@@ -106,7 +106,10 @@ class LiveTurn implements Turn {
   }
 
   async #work(): Promise<TurnResult> {
-    const unlisten = this.#options.onSignal?.((signal) => this.#stop(signal));
+    const unlisten = this.#options.onSignal?.((signal) => {
+      if (signal === "SIGINT") this.interrupt();
+      else this.#stop(signal);
+    });
     try {
       return await this.#run();
     } finally {
