@@ -39,6 +39,10 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
       summary: "take over conversations that were started outside Reprise",
       load: () => import("./adopt.ts"),
     },
+    review: {
+      summary: "let Codex work on a pull request's review comments",
+      load: () => import("./review.ts"),
+    },
     doctor: { summary: "check engines, state directory and index", load: () => import("./doctor.ts") },
     explain: {
       summary: "say what Reprise understands of an engine's output",

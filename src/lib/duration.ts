@@ -33,3 +33,13 @@ export function formatDuration(ms: number): string {
     .map(([unit, count]) => `${count} ${unit}`)
     .join(" ");
 }
+
+/** Hours and minutes where the user is, with the date unless it is that of `nowMs`. What is no time stays as it is. */
+export function localTime(iso: string, nowMs: number): string {
+  const at = new Date(iso);
+  if (Number.isNaN(at.getTime())) return iso;
+  const two = (value: number) => String(value).padStart(2, "0");
+  const day = (date: Date) => `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  const time = `${two(at.getHours())}:${two(at.getMinutes())}`;
+  return day(at) === day(new Date(nowMs)) ? time : `${day(at)} ${time}`;
+}

@@ -5,7 +5,7 @@
 import type { Decision, EngineEvent, Question } from "../core/events.ts";
 
 export { toJsonLines } from "./comment-file.ts";
-export { type DeskOptions, findPullRequest, type GitHubOptions, openDesk, type TurnPlace } from "./desk.ts";
+export { findPullRequest, openDesk } from "./desk.ts";
 export { toMarkdown } from "./markdown.ts";
 export { beginTurn, type TurnOptions } from "./turn.ts";
 

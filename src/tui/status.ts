@@ -1,4 +1,5 @@
 /** What the status bar says, the most pressing first. Pure. */
+import { localTime } from "../lib/duration.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { latest } from "./log.ts";
 import { openQuestion, type State } from "./state.ts";
@@ -40,7 +41,7 @@ export function statusOf(state: State): Status {
 function promptOf(state: State): Status | null {
   switch (state.codex.phase) {
     case "offered": {
-      const from = localTime(state.codex.session.startedAt, state.now);
+      const from = lineOf(localTime(state.codex.session.startedAt, state.now), 40);
       return { text: `Interrupted session from ${from}. Resume? [y/n]`, style: "warn" };
     }
     case "refused":
@@ -79,16 +80,6 @@ function hintsOf(state: State): string {
   if (state.overlay !== null) return OVERLAY_HINTS[state.overlay.kind];
   if (state.focus === "pane") return PANE_HINTS;
   return state.size.columns < HINTS.length ? FEW_HINTS : HINTS;
-}
-
-/** Hours and minutes where the user is, with the date unless it is today. */
-function localTime(iso: string, now: number): string {
-  const at = new Date(iso);
-  if (Number.isNaN(at.getTime())) return lineOf(iso, 40);
-  const two = (value: number) => String(value).padStart(2, "0");
-  const day = (date: Date) => `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
-  const time = `${two(at.getHours())}:${two(at.getMinutes())}`;
-  return day(at) === day(new Date(now)) ? time : `${day(at)} ${time}`;
 }
 
 function sentence(text: string): string {
