@@ -1,4 +1,4 @@
-/** A state directory, a clone and a tiny codex (src/run/run.fixtures/codex.mjs), for tests with real processes. */
+/** A state directory, a clone and a codex that is a script, for tests with real processes. */
 import { randomBytes, randomUUID } from "node:crypto";
 import {
   existsSync,
@@ -33,25 +33,28 @@ export interface CodexWorld extends Disposable {
   readonly codexHome: string;
   readonly warnings: string[];
   /** The world of the next process, in which codex follows this plan. */
-  deps(plan?: FakePlan): Deps;
+  deps(plan?: FakePlan, env?: Readonly<Record<string, string>>): Deps;
   /** What codex was told, oldest first. */
   journal(): readonly Record<string, any>[];
 }
 
-export async function openCodexWorld(): Promise<CodexWorld> {
+/** Without a script of its own, codex is the tiny one of src/run/run.fixtures. */
+export async function openCodexWorld(
+  script: readonly string[] = [resolve("src/run/run.fixtures/codex.mjs")],
+): Promise<CodexWorld> {
   const root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-codex-")));
   const [cwd, codexHome, program] = [join(root, "clone"), join(root, "codex-home"), join(root, "codex")];
   mkdirSync(cwd);
   mkdirSync(codexHome);
-  const fixture = resolve("src/run/run.fixtures/codex.mjs");
-  writeFileSync(program, `#!/bin/sh\nexec "${process.execPath}" "${fixture}" "$@"\n`, { mode: 0o755 });
+  const words = [process.execPath, ...script].map((word) => `"${word}"`).join(" ");
+  writeFileSync(program, `#!/bin/sh\nexec ${words} "$@"\n`, { mode: 0o755 });
   const state = await openState(join(root, "state"));
   const store = memoryStore();
   const warnings: string[] = [];
   const journal = join(codexHome, "journal.jsonl");
   return {
     ...{ root, cwd, codexHome, warnings },
-    deps: (plan = {}) => ({
+    deps: (plan = {}, env = {}) => ({
       state,
       store,
       config: mergeConfig({ engines: { codex: { program } } }, {}),
@@ -61,6 +64,7 @@ export async function openCodexWorld(): Promise<CodexWorld> {
         HOME: root,
         CODEX_HOME: codexHome,
         FAKE_CODEX: JSON.stringify(plan),
+        ...env,
       },
       log: { warn: (message) => warnings.push(message), info: () => {} },
       processes: {

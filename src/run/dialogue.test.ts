@@ -1,4 +1,8 @@
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { buildSync } from "esbuild";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type CodexWorld, type FakePlan, openCodexWorld } from "../../test/codex-world.ts";
 import type { Decision, Question } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
@@ -29,10 +33,12 @@ function watch(more: Partial<Watch> = {}): Watch {
 
 interface Case extends Partial<StartRequest> {
   readonly plan?: FakePlan;
+  /** Of the process that starts codex. */
+  readonly vars?: Readonly<Record<string, string>>;
   readonly watch?: Partial<Watch>;
 }
 
-function start({ plan, watch: seen, ...more }: Case = {}): Promise<AttemptResult> {
+function start({ plan, vars, watch: seen, ...more }: Case = {}): Promise<AttemptResult> {
   const request: StartRequest = {
     ...{
       mode: "auto",
@@ -47,17 +53,19 @@ function start({ plan, watch: seen, ...more }: Case = {}): Promise<AttemptResult
     ...{ trustCwd: false, escrow: true },
     ...more,
   };
-  return finished(startRun(world.deps(plan), request, watch(seen)));
+  return finished(startRun(world.deps(plan, vars), request, watch(seen)));
 }
 
 function resume(selector: string, more: Partial<ResumeRequest> & { plan?: FakePlan } = {}) {
   const { plan, ...rest } = more;
-  const request: ResumeRequest = {
+  return finished(resumeRun(world.deps(plan), { ...resuming(selector), ...rest }, watch()));
+}
+
+function resuming(selector: string): ResumeRequest {
+  return {
     ...{ mode: "auto", limits: NO_LIMITS, terminal: null, selector, want: "resume", damage: "refuse" },
     ...{ message: "on", native: [], keep: false, env: [], hasTerminal: false, trustCwd: false },
-    ...rest,
   };
-  return finished(resumeRun(world.deps(plan), request, watch()));
 }
 
 async function finished(attempt: Promise<AttemptResult>): Promise<AttemptResult> {
@@ -204,4 +212,66 @@ test("a stop by the user asks the turn to end; the run is cancelled and goes on 
     "turn/interrupt",
   ]);
   expect(outcomeOf(await resume(result.run.handle, DIALOGUE))).toBe("completed");
+});
+
+describe("the scripted Codex server", () => {
+  let built = "";
+  beforeAll(() => {
+    built = mkdtempSync(join(tmpdir(), "reprise-demo-"));
+    buildSync({
+      entryPoints: ["src/demo/agent.ts"],
+      outfile: join(built, "agent.mjs"),
+      ...{ bundle: true, platform: "node", format: "esm", target: "node20", logLevel: "error" },
+      external: ["@photostructure/sqlite"],
+    });
+  });
+  afterAll(() => rmSync(built, { recursive: true }));
+  beforeEach(async () => {
+    world[Symbol.dispose]();
+    world = await openCodexWorld([join(built, "agent.mjs"), "--as", "codex", "--"]);
+  });
+
+  const cues: Record<string, [first: string, then: string, again: string | null]> = {
+    nothing: ["", "completed", "completed"],
+    "death at initialize": ["die:initialize", "interrupted", null],
+    "death at initialized": ["die:initialized", "interrupted", null],
+    "death at the thread": ["die:thread", "interrupted", null],
+    "death at the turn": ["die:turn", "interrupted", null],
+    "death at the first words": ["die:first-delta", "interrupted", "completed"],
+    "death at the end": ["die:end", "interrupted", "completed"],
+    garbage: ["garbage:thread garbage:first-delta", "completed", "completed"],
+    "answers to nobody": ["ids:thread ids:turn", "completed", "completed"],
+    "a flood": ["flood:turn:20000", "completed", "completed"],
+    "a line of 20 MB": ["line:first-delta:20000000", "completed", "completed"],
+    "a refused turn": ["refuse:turn", "failed", null],
+  };
+  test.each(Object.entries(cues))(
+    "%s: the run ends and goes on as it should",
+    async (_name, [cue, then, again]) => {
+      const begun = await start({ ...DIALOGUE, vars: { REPRISE_DEMO_SERVER: cue } });
+      expect([begun.attempt.outcome?.result, begun.run.status]).toEqual([then, then]);
+      if (again === null) return;
+      const second = await resume(begun.run.handle, DIALOGUE);
+      expect([second.attempt.outcome?.result, second.receipt?.verified]).toEqual([again, "engine_reported"]);
+      expect(outcomeOf(await resume(begun.run.handle))).toBe("completed");
+    },
+  );
+
+  test.each([
+    ["another conversation than asked for", "other:thread", "diverged"],
+    ["more rights than asked for", "wide:thread", "failed"],
+    ["one that is busy", "refuse:thread:busy", "failed"],
+    ["death before the conversation is open", "die:thread", "interrupted"],
+  ])("a resume meets %s", async (_name, cue, then) => {
+    const { run } = await start(DIALOGUE);
+    const met = await finished(
+      resumeRun(
+        world.deps({}, { REPRISE_DEMO_SERVER: cue }),
+        { ...resuming(run.handle), ...DIALOGUE },
+        watch(),
+      ),
+    );
+    expect([outcomeOf(met), met.run.session.value]).toEqual([then, run.session.value]);
+    expect(outcomeOf(await resume(run.handle, DIALOGUE))).toBe("completed");
+  });
 });
