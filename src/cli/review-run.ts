@@ -107,6 +107,8 @@ export class HeadlessReview implements Disposable {
 
   #conclude(result: TurnResult, resumed: boolean): number {
     const { status, reason, handle, exitCode } = result;
+    // Ends the line that the answer stands on.
+    this.#view.close();
     if (this.#options.json === true) {
       this.#context.printJson({
         ok: status === "completed",
