@@ -11,7 +11,7 @@ export default defineConfig({
       {
         test: {
           name: "unit",
-          include: ["src/**/*.test.ts", "test/*.test.ts", "conformance/*.test.ts"],
+          include: ["src/**/*.test.ts", "test/*.test.ts"],
           testTimeout: 60_000,
         },
       },

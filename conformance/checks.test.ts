@@ -40,6 +40,16 @@ const turn = (more: Partial<RequestRecord> = {}): RequestRecord => ({
   ...more,
 });
 
+/** As it should be, but for one more id that the attempt took for its session. */
+function reporting(id: string): Shown {
+  const sound = shown("s1", "completed");
+  const history = sound.history.map((one) => ({
+    ...one,
+    reported: [...one.reported, { value: id, source: "stdout" }],
+  }));
+  return { ...sound, history };
+}
+
 interface Trouble {
   readonly kind: string;
   readonly resetsAt?: string;
@@ -103,6 +113,11 @@ const cases: Record<string, [step: CaseStep, facts: Partial<Facts>, wrong: reado
     resume,
     { shown: shown(FORGED.uuid, "completed") },
     [/taken from text/, /the session was s1/],
+  ],
+  "an id from text that the engine's store did not confirm": [
+    resume,
+    { shown: reporting(FORGED.uuid) },
+    [/taken from text/],
   ],
   "an id from text, where any session will do": [
     { ...resume, expect: { exit: 0, session: "any" } },

@@ -22,7 +22,7 @@ export interface Shown {
 export interface ShownAttempt {
   readonly n: number;
   readonly kind: string;
-  readonly reported: readonly { readonly source: string }[];
+  readonly reported: readonly { readonly value: string; readonly source: string }[];
   readonly mode: string;
   readonly interactive: boolean;
   readonly outcome: {
@@ -94,9 +94,11 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
       wrong.push(`${NEW_CONVERSATION}: the model saw none of the messages that the engine had kept`);
   }
   wrong.push(...waitingHelps(step, facts));
-  const session = facts.shown?.session.value ?? "";
-  if (Object.values(FORGED).includes(session as never))
-    wrong.push(`the session id was taken from text: ${session}`);
+  // Also where the engine's own store was asked and the forgery did not win.
+  const named = facts.shown?.history.flatMap(({ reported }) => reported.map(({ value }) => value)) ?? [];
+  for (const id of [facts.shown?.session.value ?? "", ...named]) {
+    if (Object.values(FORGED).includes(id as never)) wrong.push(`a session id was taken from text: ${id}`);
+  }
   return [...new Set(wrong)];
 }
 
