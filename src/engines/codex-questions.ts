@@ -7,14 +7,17 @@ import { type Change, changeIn, changesIn } from "./codex-server-output.ts";
 export type WireId = string | number;
 
 export interface Asked {
+  /** Of the first request that asked it. */
   readonly id: string;
-  readonly wire: WireId;
+  /** Requests that wait for the one answer. */
+  readonly waiting: Set<WireId>;
   readonly question: Question;
+  /** The same for another request that asks the same of the same item; null where no item is named. */
+  readonly item: string | null;
   /** The request of older servers, which spell their answers in another way. */
   readonly legacy: boolean;
   state: "open" | "answered" | "settled";
-  /** The line that answered it. */
-  reply: string | null;
+  decision: Decision | null;
 }
 
 export function isWireId(id: unknown): id is WireId {
@@ -41,7 +44,17 @@ export function questionIn(wire: WireId, method: string, params: JsonObject, kno
     // What says too little to be told from another request is like no other.
     key: JSON.stringify([about.about, ...(about.key ?? [method, params])]),
   };
-  return { id, wire, question, legacy: !method.startsWith("item/"), state: "open", reply: null };
+  const legacy = !method.startsWith("item/");
+  const item = itemOf(method, params, question);
+  return { id, waiting: new Set([wire]), question, item, legacy, state: "open", decision: null };
+}
+
+/** A command may ask for each of its parts (`approvalId`), and again with another reason: those are others. */
+function itemOf(method: string, params: JsonObject, { key, reason }: Question): string | null {
+  const item = stringIn(params, "itemId") ?? stringIn(params, "callId");
+  if (item === undefined) return null;
+  const of = ["threadId", "conversationId", "turnId", "approvalId"].map((name) => stringIn(params, name));
+  return JSON.stringify([method, item, of, key, reason]);
 }
 
 interface About extends Pick<Question, "about" | "what"> {
@@ -114,6 +127,10 @@ const LEGACY = {
   cancel: "abort",
 } as const;
 
-export function decisionFor({ legacy }: Asked, decision: Decision): unknown {
-  return legacy ? LEGACY[decision] : DECISIONS[decision];
+/** The line that answers one request. */
+export function replyTo(wire: WireId, { legacy }: Asked, decision: Decision): string {
+  return JSON.stringify({
+    id: wire,
+    result: { decision: legacy ? LEGACY[decision] : DECISIONS[decision] },
+  });
 }

@@ -502,6 +502,50 @@ describe("questions", () => {
     expect(hear(dialogue, command())).toEqual({ ...nothing, send });
   });
 
+  test("one item under two ids is asked once; both requests get the one answer", () => {
+    const dialogue = upTo("running");
+    expect(hear(dialogue, command({ startedAtMs: 1 })).questions).toHaveLength(1);
+    expect(hear(dialogue, command({ startedAtMs: 2 }, 1))).toEqual(nothing);
+    expect(parsed(dialogue.answer("0", "decline"))).toEqual([
+      { id: 0, result: { decision: "decline" } },
+      { id: 1, result: { decision: "decline" } },
+    ]);
+    expect(dialogue.answer("1", "accept")).toEqual(nothing);
+    expect(parsed(hear(dialogue, command({}, 2)))).toEqual([{ id: 2, result: { decision: "decline" } }]);
+  });
+
+  test("one of two requests for an item is resolved: the other still waits", () => {
+    const dialogue = upTo("running");
+    hear(dialogue, command());
+    hear(dialogue, command({}, 1));
+    const resolve = (requestId: number) =>
+      hear(dialogue, { method: "serverRequest/resolved", params: { threadId: ID, requestId } }).settled;
+    expect(resolve(0)).toEqual([]);
+    expect(parsed(dialogue.answer("0", "accept"))).toMatchObject([{ id: 1 }]);
+    expect(hear(dialogue, command({}, 5)).send).toHaveLength(1);
+    const other = upTo("running");
+    hear(other, command());
+    hear(other, command({}, 1));
+    const params = { threadId: ID, turn: { id: "t1", status: "completed" } };
+    expect(hear(other, { method: "turn/completed", params }).settled).toEqual(["0"]);
+  });
+
+  const others: Record<string, object> = {
+    "another command": { command: "rm -r ." },
+    "another part of the command": { approvalId: "a2" },
+    "another reason": { reason: "it failed inside the sandbox" },
+    "another item": { itemId: "i2" },
+    "no item": { itemId: null },
+    "a wider network": { networkApprovalContext: { host: "a.org", protocol: "https" } },
+    "input for it": { kind: "writeStdin" },
+  };
+  test.each(Object.entries(others))("%s is another question", (_name, more) => {
+    const dialogue = upTo("running");
+    hear(dialogue, command());
+    dialogue.answer("0", "accept");
+    expect(hear(dialogue, command(more, 1)).questions).toMatchObject([{ id: "1" }]);
+  });
+
   test("an id that comes again for something else gets no answer of the first", () => {
     const dialogue = upTo("running");
     hear(dialogue, command());
@@ -513,7 +557,9 @@ describe("questions", () => {
 
   test("the ids 0, 1 and the texts of them are four requests, none of them ours", () => {
     const dialogue = upTo("turn");
-    const ids = [0, 3, "0", "3"].map((id) => hear(dialogue, command({}, id)).questions[0]?.id);
+    const ids = [0, 3, "0", "3"].map(
+      (id) => hear(dialogue, command({ itemId: JSON.stringify(id) }, id)).questions[0]?.id,
+    );
     expect(ids).toEqual(["0", "3", '"0"', '"3"']);
     expect(dialogue.waitsFor()).toEqual(["turn/start"]);
     expect(parsed(dialogue.answer('"3"', "accept"))).toMatchObject([{ id: "3" }]);
@@ -567,9 +613,9 @@ describe("questions", () => {
 
   test("older servers get their own words", () => {
     const dialogue = upTo("running");
-    const params = { command: ["ls"], cwd: CWD, callId: "c" };
+    const params = { command: ["ls"], cwd: CWD };
     const words = (["accept", "accept_for_session", "decline", "cancel"] as const).map((decision, id) => {
-      hear(dialogue, { id, method: "execCommandApproval", params });
+      hear(dialogue, { id, method: "execCommandApproval", params: { ...params, callId: `c${id}` } });
       return parsed(dialogue.answer(String(id), decision))[0];
     });
     expect(words.map((word) => (word as { result: { decision: unknown } }).result.decision)).toEqual([

@@ -8,7 +8,7 @@
 import type { Decision, EngineEvent, Trouble } from "../core/events.ts";
 import { fieldIn, hasDuplicateKeys, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { ID } from "./codex-output.ts";
-import { type Asked, decisionFor, isWireId, questionIn, type WireId } from "./codex-questions.ts";
+import { type Asked, isWireId, questionIn, replyTo, type WireId } from "./codex-questions.ts";
 import { type Heard, refusal, reported, retryIn, troubleIn } from "./codex-server-output.ts";
 import type { Approval, Dialogue, Said } from "./engine.ts";
 
@@ -41,6 +41,7 @@ interface Talk extends Heard {
   readonly now: () => number;
   /** Requests of ours without an answer, oldest first. */
   readonly waiting: Map<number, string>;
+  /** By the id of each request; several requests may ask one thing. */
   readonly asked: Map<string, Asked>;
   sent: number;
   thread: string | null;
@@ -224,8 +225,8 @@ function failed(trouble: Trouble): EngineEvent {
 function ended(talk: Talk, part: Partial<Said>): Said {
   talk.over = true;
   talk.waiting.clear();
-  const settled = [...talk.asked.values()].filter(({ state }) => state === "open").map(({ id }) => id);
-  return said({ ...part, settled, over: true });
+  const open = [...talk.asked.values()].filter(({ state }) => state === "open");
+  return said({ ...part, settled: [...new Set(open.map(({ id }) => id))], over: true });
 }
 
 function report(talk: Talk, method: string, params: JsonObject): Said {
@@ -269,7 +270,7 @@ function completed(talk: Talk, thread: string | undefined, turn: JsonObject | un
   return ended(talk, { events: [failed(told ?? troubleIn(error, talk.now(), talk))] });
 }
 
-/** A request of the server's. One that comes again is not asked again, and gets the answer it got. */
+/** A request of the server's. What is asked again, under whatever id, is put to nobody twice: one answer holds. */
 function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): Said {
   const asked = questionIn(wire, method, params, { cwd: talk.plan.cwd, items: talk.items });
   if (asked === null) {
@@ -277,7 +278,7 @@ function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): Said
     const message = `Codex asked for ${method.slice(0, 80)}, which Reprise cannot give.`;
     return said({ send: [JSON.stringify({ id: wire, error })], events: [{ type: "notice", message }] });
   }
-  const before = talk.asked.get(asked.id);
+  const before = talk.asked.get(asked.id) ?? twinOf(talk, asked);
   if (before === undefined) {
     talk.asked.set(asked.id, asked);
     return said({ questions: [asked.question] });
@@ -287,21 +288,30 @@ function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): Said
     const error = { code: -32_600, message: "this id was used for another request" };
     return said({ send: [JSON.stringify({ id: wire, error })], events: [{ type: "unknown" }] });
   }
-  return said({ send: before.reply === null ? [] : [before.reply] });
+  talk.asked.set(asked.id, before);
+  if (before.state === "open") before.waiting.add(wire);
+  return said({ send: before.decision === null ? [] : [replyTo(wire, before, before.decision)] });
+}
+
+function twinOf({ asked: all }: Talk, { item }: Asked): Asked | undefined {
+  if (item === null) return undefined;
+  return [...all.values()].find((one) => one.item === item && one.state !== "settled");
 }
 
 function answer(talk: Talk, id: string, decision: Decision): Said {
   const asked = talk.asked.get(id);
   if (talk.over || asked === undefined || asked.state !== "open") return said({});
   asked.state = "answered";
-  asked.reply = JSON.stringify({ id: asked.wire, result: { decision: decisionFor(asked, decision) } });
-  return said({ send: [asked.reply] });
+  asked.decision = decision;
+  return said({ send: [...asked.waiting].map((wire) => replyTo(wire, asked, decision)) });
 }
 
 function resolved(talk: Talk, wire: unknown): Said {
   if (!isWireId(wire)) return UNKNOWN;
   const asked = talk.asked.get(JSON.stringify(wire));
   if (asked === undefined || asked.state !== "open") return said({});
+  asked.waiting.delete(wire);
+  if (asked.waiting.size > 0) return said({});
   asked.state = "settled";
   return said({ settled: [asked.id] });
 }
