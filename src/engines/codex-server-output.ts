@@ -19,16 +19,20 @@ export interface Heard {
   limitEndsMs: number | null;
 }
 
-/** Reports that say nothing to people, or say again what an answer or another report says. */
-const QUIET = new Set(
-  `thread/started thread/status/changed thread/settings/updated thread/name/updated thread/closed thread/compacted
+/** Reports of the server's own state. They come without any work being done, so they are no sign of life. */
+const NOISE = new Set(
+  `thread/started thread/status/changed thread/settings/updated thread/name/updated thread/closed
   thread/readState/changed thread/queue/changed thread/goal/updated thread/goal/cleared thread/prediction/updated
-  thread/environment/connected thread/environment/disconnected thread/project/updated turn/diff/updated
-  turn/plan/updated turn/moderationMetadata item/plan/delta item/reasoning/textDelta item/reasoning/summaryTextDelta
-  item/reasoning/summaryPartAdded item/commandExecution/outputDelta item/commandExecution/terminalInteraction
-  item/fileChange/outputDelta item/mcpToolCall/progress hook/started hook/completed skills/changed account/updated
-  mcpServer/startupStatus/updated remoteControl/status/changed app/list/updated`.split(/\s+/),
+  thread/environment/connected thread/environment/disconnected thread/project/updated skills/changed account/updated
+  account/rateLimits/updated mcpServer/startupStatus/updated remoteControl/status/changed app/list/updated`.split(
+    /\s+/,
+  ),
 );
+
+/** What a report that says nothing to people comes to: somebody is at work, in this thread or for it. */
+export function signOfLife(method: string): readonly EngineEvent[] {
+  return NOISE.has(method) ? [] : [{ type: "unknown" }];
+}
 
 /** Of a turn of ours; what other threads report is left out before. */
 export function reported(method: string, params: JsonObject, heard: Heard): readonly EngineEvent[] {
@@ -63,7 +67,7 @@ export function reported(method: string, params: JsonObject, heard: Heard): read
       return [message === undefined ? { type: "unknown" } : { type: "notice", message }];
     }
     default:
-      return QUIET.has(method) ? [] : [{ type: "unknown" }];
+      return [];
   }
 }
 

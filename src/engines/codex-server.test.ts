@@ -146,7 +146,8 @@ function play(lines: readonly Line[]) {
   const questions: Question[] = [];
   const take = (said: Said) => {
     sent.push(...said.send.map((line) => JSON.parse(line) as unknown));
-    seen.push(...said.events.map(short));
+    // Signs of life have a test of their own.
+    seen.push(...said.events.map(short).filter((event) => event !== "unknown"));
     seen.push(...said.questions.map(({ id }) => `asked ${id}`), ...said.settled.map((id) => `settled ${id}`));
     questions.push(...said.questions);
   };
@@ -362,6 +363,7 @@ describe("a turn", () => {
     expect(all.flatMap(({ events }) => events)).toEqual([
       { type: "text", text: "one " },
       { type: "text", text: "two", delta: true },
+      { type: "unknown" },
       { type: "text", text: "x" },
       { type: "text", text: "y", delta: true },
       { type: "text", text: "whole" },
@@ -400,10 +402,34 @@ describe("a turn", () => {
       { threadId: OTHER, turn },
       { threadId: ID, turn: { ...turn, id: "t0" } },
     ])
-      expect(hear(dialogue, { method: "turn/completed", params })).toEqual(nothing);
+      expect(hear(dialogue, { method: "turn/completed", params })).toEqual(unknown);
     expect(hear(dialogue, { method: "turn/completed", params: { threadId: ID, turn } }).over).toBe(true);
     expect(hear(dialogue, { method: "turn/completed", params: { threadId: ID, turn } })).toEqual(nothing);
   });
+
+  const work: Record<string, object> = {
+    "item/reasoning/textDelta": { itemId: "r", delta: "hm" },
+    "item/reasoning/summaryTextDelta": { itemId: "r", delta: "hm" },
+    "item/commandExecution/outputDelta": { itemId: "c", delta: "ok" },
+    "item/fileChange/patchUpdated": { itemId: "f", changes: [] },
+    "item/started": { item: { type: "reasoning", id: "r" } },
+    "item/mcpToolCall/progress": { itemId: "m", message: "half" },
+    "turn/plan/updated": { plan: [] },
+    "thread/compacted": {},
+    "serverRequest/resolved": { requestId: 7 },
+    "item/agentMessage/delta": { threadId: OTHER, itemId: "a", delta: "of another agent" },
+  };
+  test.each(Object.entries(work))("%s says nothing, but that somebody works", (method, params) => {
+    expect(hear(upTo("running"), { method, params: { threadId: ID, ...params } })).toEqual(unknown);
+  });
+
+  test.each(["thread/status/changed", "account/rateLimits/updated", "mcpServer/startupStatus/updated"])(
+    "%s is no sign of life",
+    (method) => {
+      for (const threadId of [ID, OTHER])
+        expect(hear(upTo("running"), { method, params: { threadId } })).toEqual(nothing);
+    },
+  );
 
   test("an end that nobody knows is no result", () => {
     const params = { threadId: ID, turn: { id: "t1", status: "evaporated" } };

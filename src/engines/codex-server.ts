@@ -9,7 +9,7 @@ import type { Decision, EngineEvent, Trouble } from "../core/events.ts";
 import { fieldIn, hasDuplicateKeys, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { ID } from "./codex-output.ts";
 import { type Asked, isWireId, questionIn, replyTo, type WireId } from "./codex-questions.ts";
-import { type Heard, refusal, reported, retryIn, troubleIn } from "./codex-server-output.ts";
+import { type Heard, refusal, reported, retryIn, signOfLife, troubleIn } from "./codex-server-output.ts";
 import type { Approval, Dialogue, Said } from "./engine.ts";
 
 export interface Plan {
@@ -230,6 +230,11 @@ function ended(talk: Talk, part: Partial<Said>): Said {
 }
 
 function report(talk: Talk, method: string, params: JsonObject): Said {
+  const told = meaningOf(talk, method, params);
+  return told.events.length > 0 ? told : { ...told, events: signOfLife(method) };
+}
+
+function meaningOf(talk: Talk, method: string, params: JsonObject): Said {
   const thread = stringIn(params, "threadId");
   if (method === "serverRequest/resolved") return resolved(talk, fieldIn(params, "requestId"));
   // Agents that this one employs have threads of their own.
