@@ -11,12 +11,26 @@ import { kindIn, troubleOf } from "./troubles.ts";
 /** What has to be remembered from one report to the next. */
 export interface Heard {
   readonly cwd: string;
-  /** What each message that is not complete yet has said so far. */
-  readonly said: Map<string, string>;
+  /** How much each message that is not complete yet has said so far, and the end of it. */
+  readonly said: Map<string, { readonly length: number; readonly end: string }>;
   /** Items that began and did not end yet. */
   readonly items: Map<string, JsonObject>;
   /** When the limits that are used up end, in ms since 1970; null while none is known to be. */
   limitEndsMs: number | null;
+}
+
+/** More than run at once; the oldest is forgotten for one more, as a server that floods must not fill the memory. */
+const MAX_AT_ONCE = 256;
+/** Of what a message said: enough to see whether the whole continues it. */
+const MAX_END = 64;
+
+function remember<V>(map: Map<string, V>, id: string, value: V): void {
+  map.set(id, value);
+  if (map.size <= MAX_AT_ONCE) return;
+  for (const oldest of map.keys()) {
+    map.delete(oldest);
+    break;
+  }
 }
 
 /** Reports of the server's own state. They come without any work being done, so they are no sign of life. */
@@ -75,7 +89,10 @@ export function reported(method: string, params: JsonObject, heard: Heard): read
 function spoken(id = "", piece: string | undefined, { said }: Heard): readonly EngineEvent[] {
   if (piece === undefined) return [{ type: "unknown" }];
   const before = said.get(id);
-  said.set(id, (before ?? "") + piece);
+  remember(said, id, {
+    length: (before?.length ?? 0) + piece.length,
+    end: `${before?.end ?? ""}${piece}`.slice(-MAX_END),
+  });
   return [{ type: "text", text: piece, ...(before === undefined ? {} : { delta: true as const }) }];
 }
 
@@ -84,7 +101,7 @@ function completed(id: string, text: string, { said }: Heard): readonly EngineEv
   const before = said.get(id);
   said.delete(id);
   if (before === undefined) return text === "" ? [] : [{ type: "text", text }];
-  const more = text.startsWith(before) ? text.slice(before.length) : "";
+  const more = text.slice(0, before.length).endsWith(before.end) ? text.slice(before.length) : "";
   return more === "" ? [] : [{ type: "text", text: more, delta: true }];
 }
 
@@ -99,7 +116,7 @@ function item(started: boolean, it: JsonObject | undefined, heard: Heard): reado
   const id = stringIn(it, "id") ?? type;
   if (type === "agentMessage") return started ? [] : completed(id, stringIn(it, "text") ?? "", heard);
   if (SILENT.has(type)) return [];
-  if (started) heard.items.set(id, it);
+  if (started) remember(heard.items, id, it);
   else heard.items.delete(id);
   const detail = detailOf(it, heard.cwd);
   const status = stringIn(it, "status");

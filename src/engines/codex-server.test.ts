@@ -556,6 +556,40 @@ describe("questions", () => {
     expect(hear(other, { method: "turn/completed", params }).settled).toEqual(["0"]);
   });
 
+  test("a flood of requests: the oldest that was answered is forgotten, and none that waits", () => {
+    const dialogue = upTo("running");
+    const many = (from: number, count: number) =>
+      Array.from({ length: count }, (_, at) => {
+        const id = from + at;
+        return hear(dialogue, command({ itemId: `i${id}` }, id));
+      });
+    expect(many(0, 256).every(({ questions }) => questions.length === 1)).toBe(true);
+    for (const said of many(256, 3))
+      expect([parsed(said), said.questions]).toMatchObject([[{ error: { code: -32_000 } }], []]);
+    dialogue.answer("7", "accept");
+    expect(many(300, 1)[0]?.questions).toHaveLength(1);
+    expect(many(301, 1)[0]?.questions).toEqual([]);
+    expect(parsed(dialogue.answer("0", "accept"))).toMatchObject([{ id: 0 }]);
+    // Forgotten, so it is asked again.
+    expect(many(7, 1)[0]?.questions).toHaveLength(1);
+  });
+
+  test("a flood of items that never end: the newest are known", () => {
+    const dialogue = upTo("running");
+    for (let at = 0; at < 1_000; at += 1) {
+      const changes = [{ path: `${CWD}/f${at}`, kind: { type: "add" }, diff: "x" }];
+      const item = { type: "fileChange", id: `i${at}`, changes };
+      hear(dialogue, { method: "item/started", params: { threadId: ID, item } });
+    }
+    const whatOf = (at: number) =>
+      hear(dialogue, {
+        id: at,
+        method: "item/fileChange/requestApproval",
+        params: { threadId: ID, itemId: `i${at}` },
+      }).questions[0]?.what;
+    expect([whatOf(999), whatOf(0)]).toEqual(["add f999", "changes to files that Codex did not name"]);
+  });
+
   const others: Record<string, object> = {
     "another command": { command: "rm -r ." },
     "another part of the command": { approvalId: "a2" },

@@ -34,6 +34,8 @@ const RESTORED: Readonly<Record<string, string>> = {
   workspaceWrite: "workspace-write",
   dangerFullAccess: "danger-full-access",
 };
+/** Requests of the server's that are remembered: for those that wait, and for those that may come again. */
+const MAX_ASKED = 256;
 const CLIENT = { name: "reprise", title: "Reprise", version: "1" };
 
 interface Talk extends Heard {
@@ -285,17 +287,31 @@ function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): Said
   }
   const before = talk.asked.get(asked.id) ?? twinOf(talk, asked);
   if (before === undefined) {
+    if (!makeRoom(talk.asked)) return refuse(wire, -32_000, "too many requests wait for an answer");
     talk.asked.set(asked.id, asked);
     return said({ questions: [asked.question] });
   }
   // An answer holds for what was asked, whatever the id says.
-  if (before.question.key !== asked.question.key) {
-    const error = { code: -32_600, message: "this id was used for another request" };
-    return said({ send: [JSON.stringify({ id: wire, error })], events: [{ type: "unknown" }] });
+  if (before.question.key !== asked.question.key)
+    return refuse(wire, -32_600, "this id was used for another request");
+  if (!talk.asked.has(asked.id)) {
+    if (!makeRoom(talk.asked)) return refuse(wire, -32_000, "too many requests wait for an answer");
+    talk.asked.set(asked.id, before);
   }
-  talk.asked.set(asked.id, before);
   if (before.state === "open") before.waiting.add(wire);
   return said({ send: before.decision === null ? [] : [replyTo(wire, before, before.decision)] });
+}
+
+function refuse(wire: WireId, code: number, message: string): Said {
+  const line = JSON.stringify({ id: wire, error: { code, message } });
+  return said({ send: [line], events: [{ type: "unknown" }] });
+}
+
+/** The oldest that needs no answer any more is forgotten for one more. False: all of them wait. */
+function makeRoom(asked: Map<string, Asked>): boolean {
+  if (asked.size < MAX_ASKED) return true;
+  for (const [id, { state }] of asked) if (state !== "open") return asked.delete(id);
+  return false;
 }
 
 function twinOf({ asked: all }: Talk, { item }: Asked): Asked | undefined {
