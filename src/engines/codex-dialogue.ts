@@ -77,6 +77,13 @@ export function dialogueCommand(ask: Ask, approval: Approval): Command {
   };
 }
 
+/** Whether recorded arguments are those of `dialogueCommand`; words that start the program may stand before them. */
+export function isDialogue(args: readonly string[]): boolean {
+  const at = args.indexOf("app-server");
+  const before = args.slice(0, at);
+  return at !== -1 && !before.some((word) => word.startsWith("-") || word === "exec" || word === "e");
+}
+
 function sessionOf({ session }: Ask): string {
   if (session !== null && ID.test(session)) return session;
   throw new Fault("session_unknown", `${JSON.stringify(session)} is not a Codex thread id.`);

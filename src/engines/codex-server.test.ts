@@ -693,6 +693,36 @@ describe("questions", () => {
   });
 });
 
+describe("the tape is read again", () => {
+  const line = (more: object) => JSON.stringify({ id: 2, result: { thread: { id: ID } }, ...more });
+  const dialogues = [["app-server"], ["app-server", "-c", "a=1"], ["codex.js", "app-server"]];
+  test.each(dialogues)("%s: the answer about the thread names the session", (...args) => {
+    const reader = codex.reader(() => NOW, args);
+    expect(reader.line("stdout", line({}))).toEqual([{ type: "session", session: ID }]);
+    expect(reader.line("stderr", line({}))).toEqual([]);
+  });
+
+  const strange: Record<string, string> = {
+    "another answer": line({ id: 3 }),
+    "our id as text": line({ id: "2" }),
+    "a request": line({ method: "thread/start" }),
+    "a report": `{"method":"thread/started","params":{"thread":{"id":"${ID}"}}}`,
+    "a key twice": `{"id":2,"result":{},"result":{"thread":{"id":"${ID}"}}}`,
+    "no id": line({ result: { thread: { id: "latest" } } }),
+    "text of an item": JSON.stringify({ method: "item/completed", params: { item: { text: line({}) } } }),
+    "what exec says": `{"type":"thread.started","thread_id":"${ID}"}`,
+    "no JSON": "{",
+  };
+  test.each(Object.entries(strange))("%s names none", (_name, text) => {
+    expect(codex.reader(() => NOW, ["app-server"]).line("stdout", text)).toEqual([{ type: "unknown" }]);
+  });
+
+  const others = [[], ["exec", "--json"], ["exec", "-m", "app-server"], ["-m", "app-server", "exec"]];
+  test.each(others.map((args) => [args]))("%j is no dialogue, whatever is printed", (args) => {
+    expect(codex.reader(() => NOW, args).line("stdout", line({}))).toEqual([{ type: "unknown" }]);
+  });
+});
+
 describe("the command", () => {
   const start: Record<string, string> = {
     "": "app-server | read-only",

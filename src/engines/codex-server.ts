@@ -100,6 +100,18 @@ function said(part: Partial<Said>): Said {
 
 const UNKNOWN: Said = said({ events: [{ type: "unknown" }] });
 
+/** The first request opens the conversation, the second the thread. */
+const THREAD_REQUEST = 2;
+
+/** The thread that one line of the server's names, for whoever reads them later: only the answer to us counts (I5). */
+export function sessionIn(text: string): readonly EngineEvent[] {
+  const message = parseObject(text);
+  const session = stringIn(objectIn(objectIn(message, "result"), "thread"), "id") ?? "";
+  const ours = fieldIn(message, "id") === THREAD_REQUEST && fieldIn(message, "method") === undefined;
+  const valid = ours && ID.test(session) && !hasDuplicateKeys(text);
+  return [valid ? { type: "session", session } : { type: "unknown" }];
+}
+
 function request(talk: Talk, method: string, params: JsonObject): string {
   talk.sent += 1;
   talk.waiting.set(talk.sent, method);
@@ -287,22 +299,22 @@ function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): Said
   }
   const before = talk.asked.get(asked.id) ?? twinOf(talk, asked);
   if (before === undefined) {
-    if (!makeRoom(talk.asked)) return refuse(wire, -32_000, "too many requests wait for an answer");
+    if (!makeRoom(talk.asked)) return turnDown(wire, -32_000, "too many requests wait for an answer");
     talk.asked.set(asked.id, asked);
     return said({ questions: [asked.question] });
   }
   // An answer holds for what was asked, whatever the id says.
   if (before.question.key !== asked.question.key)
-    return refuse(wire, -32_600, "this id was used for another request");
+    return turnDown(wire, -32_600, "this id was used for another request");
   if (!talk.asked.has(asked.id)) {
-    if (!makeRoom(talk.asked)) return refuse(wire, -32_000, "too many requests wait for an answer");
+    if (!makeRoom(talk.asked)) return turnDown(wire, -32_000, "too many requests wait for an answer");
     talk.asked.set(asked.id, before);
   }
   if (before.state === "open") before.waiting.add(wire);
   return said({ send: before.decision === null ? [] : [replyTo(wire, before, before.decision)] });
 }
 
-function refuse(wire: WireId, code: number, message: string): Said {
+function turnDown(wire: WireId, code: number, message: string): Said {
   const line = JSON.stringify({ id: wire, error: { code, message } });
   return said({ send: [line], events: [{ type: "unknown" }] });
 }

@@ -2,7 +2,8 @@
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { afterDashes, withMessage } from "./attempt-options.ts";
-import { dialogueCommand } from "./codex-dialogue.ts";
+import { dialogueCommand, isDialogue } from "./codex-dialogue.ts";
+import { sessionIn } from "./codex-server.ts";
 import { grammar, rightsOf, saysSandbox, setting } from "./codex-options.ts";
 import { EXITS, ID, translate } from "./codex-output.ts";
 import { listRollouts, locateRollout } from "./codex-store.ts";
@@ -49,10 +50,10 @@ export const codex: Engine = {
     return ask.message === null ? untouched(ask) : start(ask, ask.message);
   },
 
-  reader: (now) => ({
-    line: (stream, text) => (stream === "stdout" ? translate(text, now()) : []),
-    end: () => [],
-  }),
+  reader: (now, args = []) => {
+    const read = isDialogue(args) ? sessionIn : (text: string) => translate(text, now());
+    return { line: (stream, text) => (stream === "stdout" ? read(text) : []), end: () => [] };
+  },
 
   explainExit({ code }, stderrTail, nowMs) {
     if (code === 0) return null;

@@ -55,8 +55,11 @@ export interface Engine {
   opensUi(args: readonly string[]): boolean;
   /** The native command for an attempt. Throws a Fault when it cannot be done exactly (I12). */
   command(ask: Ask): Command;
-  /** A fresh reader for one attempt's output. `now` is for announced reset times. */
-  reader(now: () => number): OutputReader;
+  /**
+   * A fresh reader for one attempt's output. `now` is for announced reset times. `args`, as recorded, where the output
+   * is read again from the tape: that of a dialogue is of another kind, and its reader need only find the session.
+   */
+  reader(now: () => number, args?: readonly string[]): OutputReader;
   /** The last words on stderr and the exit, when no terminal event explained the end. Null: nothing to say. */
   explainExit(exit: Exit, stderrTail: string, nowMs: number): Trouble | null;
   /** Does the engine still have this session, and where? */

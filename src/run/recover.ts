@@ -59,7 +59,7 @@ async function fromTape(
   run: RunRecord,
   attempt: AttemptRecord,
 ): Promise<SeenSession | null> {
-  const reader = engine.reader(() => deps.clock.now());
+  const reader = engine.reader(() => deps.clock.now(), attempt.args);
   for (const stream of ["stdout", "stderr"] as const satisfies readonly Stream[]) {
     const lines = new LineSplitter(LINE_BYTES);
     let bytes = 0;
