@@ -8,7 +8,7 @@ import { Fault } from "../core/faults.ts";
 import type { Dialogue, Said } from "../engines/engine.ts";
 import { numberIn, parseObject, stringIn } from "../lib/json.ts";
 import { isAlive } from "../process/process.ts";
-import { type DialogueHooks, type DialogueOptions, openDialogue } from "./app-server.ts";
+import { type DialogueHooks, type DialogueOptions, openDialogue, type Patience } from "./app-server.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "reprise-dialogue-"));
 afterAll(() => rmSync(scratch, { recursive: true }));
@@ -76,7 +76,7 @@ interface More extends Partial<Omit<DialogueOptions, "hooks">> {
   readonly hooks?: Partial<DialogueHooks>;
 }
 
-const PATIENT = { answer: 60_000, stop: 20_000, leave: 20_000 };
+const PATIENT = { answer: 60_000, stop: 20_000, hurry: 20_000, leave: 20_000 };
 
 async function open(script: string, { hooks, ...more }: More = {}) {
   const log: string[] = [];
@@ -254,7 +254,7 @@ describe("an agent that behaves badly", () => {
        on = (method, m) => { if (method === "hello") say({ id: m.id }); };`,
     ],
   ])("never answers %s: the owner is told which request", async (request, answer, script) => {
-    const { agent, log, until } = await open(script, { patience: { ...PATIENT, answer } });
+    const { agent, log, until } = await open(script, { patience: { ...PATIENT, answer, hurry: 300 } });
     await until("stuck");
     expect(log.filter((entry) => entry.startsWith("stuck"))).toEqual([
       `stuck: the agent did not answer ${request} within ${Math.round(answer / 1000)} s`,
@@ -320,14 +320,18 @@ describe("stopping", () => {
       `${TURN} }; ${stays} process.on("SIGTERM", () => {});`,
       { code: null, signal: "SIGKILL" },
     ],
-  ])("one that %s is ended", async (_name, script, exit) => {
-    const { agent, until } = await open(script, {
-      ladder: { interruptMs: 300, terminateMs: 300 },
-      patience: { ...PATIENT, stop: 1_000 },
-    });
-    await until("at work");
-    expect(await agent.end("interrupt")).toEqual({ survivors: [] });
-    expect([await agent.ended, isAlive(agent.identity)]).toEqual([exit, false]);
+  ])("one that %s is ended, slowly or in a hurry", async (_name, script, exit) => {
+    const end = async (from: "interrupt" | "terminate", patience: Partial<Patience>) => {
+      const { agent, log, until } = await open(script, {
+        ladder: { interruptMs: 300, terminateMs: 300 },
+        patience: { ...PATIENT, ...patience },
+      });
+      await until("at work");
+      expect(await agent.end(from)).toEqual({ survivors: [] });
+      expect([await agent.ended, isAlive(agent.identity)]).toEqual([exit, false]);
+      expect(log).toContain('out {"id":3,"method":"stop"}');
+    };
+    await Promise.all([end("interrupt", { stop: 1_000 }), end("terminate", { hurry: 1_000 })]);
   });
 
   test("a kill goes straight on", async () => {

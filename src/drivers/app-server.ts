@@ -45,11 +45,13 @@ export interface Patience {
   readonly answer: number;
   /** To end its turn when it is asked to, and then to end by itself. */
   readonly stop: number;
+  /** The same for each, when it has to be quick. */
+  readonly hurry: number;
   /** To end after all was said. */
   readonly leave: number;
 }
 
-const PATIENCE: Patience = { answer: 30_000, stop: 3_000, leave: 5_000 };
+const PATIENCE: Patience = { answer: 30_000, stop: 3_000, hurry: 750, leave: 5_000 };
 /** Turns of a timer that make up the patience: a process that stood still does not take its own delay for silence. */
 const TICKS = 30;
 /** An item that is completed holds all that its command printed. */
@@ -98,15 +100,17 @@ export async function openDialogue(options: DialogueOptions): Promise<LiveAgent>
     answer: (id, decision) => live.answer(id, decision),
     interrupt: () => live.interrupt(),
     async end(from = "interrupt") {
-      if (from !== "interrupt") {
+      if (from === "kill") {
         live.hush();
         return kill(from);
       }
+      // A server that is killed in its turn keeps less of it than one that is asked first, however briefly.
+      const wait = from === "interrupt" ? patience.stop : patience.hurry;
       live.interrupt();
-      await within(Promise.race([live.over, ended]), patience.stop);
+      await within(Promise.race([live.over, ended]), wait);
       live.hush();
       child.closeInput();
-      await within(ended, patience.stop);
+      await within(ended, wait);
       return kill("terminate");
     },
     stderrTail: () => tail.text(),
