@@ -67,7 +67,8 @@ const ends = (result: Partial<TurnResult> = {}, state = running): Message => ({
   ticket: state.ticket,
   result: { ...DONE, ...result },
 });
-const asked = after(running, asks(QUESTION)).state;
+const later = (ms: number, from = NOW): Message => ({ type: "tick", now: from + ms });
+const asked = after(running, asks(QUESTION), later(1_000)).state;
 const refused = after(offered, "y", {
   type: "ended",
   ticket: offered.ticket + 1,
@@ -354,15 +355,32 @@ describe("a turn", () => {
     expect([statusOf(state).text, state.codex, effects]).toEqual([text, { phase: "idle" }, []]);
   });
 
+  test("a key that was on its way when the question came up does not answer it", () => {
+    const fresh = after(running, later(5_000), asks(QUESTION)).state;
+    for (const key of ["y", "a", "n", "c"]) {
+      expect(after(fresh, key)).toEqual({ state: fresh, effects: [] });
+      expect(after(fresh, later(5_399), key).effects).toEqual([]);
+      expect(after(fresh, later(5_400), key).effects).toMatchObject([{ do: "answer", id: "q1" }]);
+      // The clock was set back.
+      expect(after(fresh, later(1_000), key).effects).toMatchObject([{ do: "answer", id: "q1" }]);
+    }
+    // Nor the next question, when a key is pressed twice; one that waits does not begin anew.
+    const two = after(fresh, later(5_300), asks({ ...QUESTION, id: "q2" })).state;
+    expect(words(after(two, later(5_500), "y", "y").effects)).toBe("answer q1 accept");
+    expect(words(after(two, later(5_500), "y", later(5_900), "y").effects)).toBe(
+      "answer q1 accept, answer q2 accept",
+    );
+  });
+
   test("questions queue, go when answered or settled, and are gone with the turn", () => {
     const second = { ...QUESTION, id: "q2" };
     const third = { ...QUESTION, id: "q3" };
-    const three = after(asked, asks(second), asks(third), asks(QUESTION)).state;
+    const three = after(asked, asks(second), asks(third), asks(QUESTION), later(2_000)).state;
     expect(statusOf(three).text).toContain("· 2 more");
     const ids = (state: State) =>
       state.codex.phase === "running" ? state.codex.questions.map((q) => q.id) : null;
     expect(ids(three)).toEqual(["q2", "q3", "q1"]);
-    expect(words(after(three, "n", "a", "y", "y").effects)).toBe(
+    expect(words(after(three, "n", later(3_000), "a", later(4_000), "y", "y").effects)).toBe(
       "answer q2 decline, answer q3 accept_for_session, answer q1 accept",
     );
     const settled: Message = {

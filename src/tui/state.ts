@@ -99,6 +99,8 @@ export interface State {
   /** First line shown of what Codex said; null follows the end. */
   readonly logTop: number | null;
   readonly questionTop: number;
+  /** When the question that is shown came up, as `now`. */
+  readonly questionSince: number;
   readonly overlay: Overlay | null;
   readonly code: Code | null;
   readonly codex: Codex;
@@ -198,6 +200,7 @@ export function firstState(pullRequest: PullRequest, size: Size, now: number): S
     paneTop: 0,
     logTop: null,
     questionTop: 0,
+    questionSince: now,
     overlay: null,
     code: null,
     codex: { phase: "idle" },

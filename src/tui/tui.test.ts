@@ -66,6 +66,7 @@ class Ui {
   readonly output: FakeOutput;
   readonly journal: Record<string, unknown>[] = [];
   readonly left: Promise<number>;
+  now = NOW;
 
   constructor(script: Script, { columns = 80, rows = 24, colours = false, desk = {} }: Options = {}) {
     this.output = new FakeOutput(columns, rows);
@@ -74,7 +75,7 @@ class Ui {
       input: this.input as unknown as NodeJS.ReadStream,
       output: this.output as unknown as NodeJS.WriteStream,
       colours,
-      now: () => NOW,
+      now: () => this.now,
     });
     open.push(this);
   }
@@ -351,6 +352,7 @@ describe("limits", () => {
     ui.press(`${ESC}[6~`, `${ESC}[6~`, `${ESC}[6~`);
     await ui.shows("LAST");
     await ui.shows(/because the build folder is stale in/);
+    ui.now += 1_000;
     ui.press("y");
     await ui.shows("Codex execution completed");
     expect(ui.journal).toContainEqual({ call: "answer", id: "q1", decision: "accept" });

@@ -55,7 +55,12 @@ class Ui {
     this.#resolve = resolve;
     this.#reject = reject;
     this.#state = firstState(desk.pullRequest, sizeOf(output), now());
-    this.#doer = new Doer(desk, (message) => this.#guard(() => this.#post(message)));
+    this.#doer = new Doer(desk, (message) =>
+      this.#guard(() => {
+        this.#post({ type: "tick", now: now() });
+        this.#post(message);
+      }),
+    );
     this.#signals = Object.entries(SIGNALS).map(([signal, code]) => [signal, () => this.#terminated(code)]);
     for (const [signal, listener] of this.#signals) process.on(signal, listener);
     this.#terminal = new Terminal({

@@ -93,13 +93,20 @@ export function updated(state: State, ticket: number, updates: readonly TurnUpda
 
 /** Another question is shown from its beginning. */
 function asking(state: State, before: string | undefined): State {
-  return openQuestion(state)?.id === before ? state : { ...state, questionTop: 0 };
+  if (openQuestion(state)?.id === before) return state;
+  return { ...state, questionTop: 0, questionSince: state.now };
 }
+
+/** A key that is pressed so soon after a question came up, in milliseconds, was meant for what was shown before. */
+const TOO_SOON_MS = 400;
 
 /** The question goes at once; its `settled` may come much later. */
 export function answer(state: State, decision: Decision): Step {
   const question = openQuestion(state);
   if (state.codex.phase !== "running" || question === null) return note(state, null);
+  const shownFor = state.now - state.questionSince;
+  // A clock that was set back says nothing.
+  if (shownFor >= 0 && shownFor < TOO_SOON_MS) return note(state, null);
   const codex = { ...state.codex, questions: state.codex.questions.slice(1) };
   return {
     state: asking({ ...state, codex }, question.id),

@@ -79,7 +79,11 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     await screen.shows(/^Interrupted session from 2026-05-02 \d\d:02\. Resume\? \[y\/n\] *$/m);
     screen.key("y");
     await screen.shows(/Codex wants to run[^]*npm test[^]*\[y\] once/);
-    screen.key("a");
+    // What is pressed just as the question comes up does not answer it.
+    await until("the question is answered", () => {
+      screen.key("a");
+      return !screen.text().includes("Codex wants to run");
+    });
     await screen.shows(/^Codex execution completed *$/m);
     expect(calls()).toEqual([
       { call: "load", fresh: false },
