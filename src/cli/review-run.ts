@@ -43,20 +43,20 @@ export class HeadlessReview implements Disposable {
   }
 
   async run(desk: Desk): Promise<number> {
-    const comments = await this.#choose(desk);
-    if (comments.length === 0) return this.#nothing();
     const when = this.#options.resume ?? "auto";
+    const comments = await this.#choose(desk);
     const session = when === "never" ? null : await desk.findInterrupted();
     if (session === null && when === "always") {
       return this.#refuse(
         "There is no interrupted session of this pull request to resume. --resume auto starts a fresh one.",
       );
     }
+    if (comments.length === 0) return this.#nothing();
     const result = await this.#work(desk, comments, session);
-    if (result.refused === null) return this.#conclude(result, session !== null);
+    if (result.refused === null) return this.#conclude(desk, result, session !== null);
     if (when === "always") return this.#refuse(`The session cannot be resumed: ${result.refused}`);
     this.#context.log.warn(`The session cannot be resumed: ${result.refused} A fresh one is started.`);
-    return this.#conclude(await this.#work(desk, comments, null), false);
+    return this.#conclude(desk, await this.#work(desk, comments, null), false);
   }
 
   async #choose(desk: Desk): Promise<readonly Comment[]> {
@@ -105,7 +105,7 @@ export class HeadlessReview implements Disposable {
     else this.#signalled?.(request);
   }
 
-  #conclude(result: TurnResult, resumed: boolean): number {
+  async #conclude(desk: Desk, result: TurnResult, resumed: boolean): Promise<number> {
     const { status, reason, handle, exitCode } = result;
     // Ends the line that the answer stands on.
     this.#view.close();
@@ -121,8 +121,14 @@ export class HeadlessReview implements Disposable {
       });
     } else {
       this.#say(reason);
-      if (status !== "completed")
-        this.#say(`the session is kept: the same command resumes it, so does \`reprise resume ${handle}\``);
+      if (status !== "completed") {
+        const offered = (await desk.findInterrupted())?.handle === handle;
+        this.#say(
+          offered
+            ? `the session is kept: the same command resumes it, so does \`reprise resume ${handle}\``
+            : `the same command begins a fresh session; \`reprise resume ${handle}\` goes on with this one`,
+        );
+      }
     }
     return exitCode;
   }

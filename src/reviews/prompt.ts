@@ -48,11 +48,13 @@ export function composePrompt(order: PromptOrder): Prompt {
   const quoted: { comment: Comment; lines: Quoted }[] = [];
   const known =
     order.known === null ? null : { marks: order.known, ids: new Set([...order.known].map(idOf)) };
+  // `<comment N fence>` and its end, with a number that is long enough.
+  const marks = 2 * (order.nonce.length + 20);
   let room = PROMPT_LIMITS.total;
   let time = PROMPT_LIMITS.looked * 100;
   for (const comment of order.comments) {
     const lines = quote(comment, known);
-    room -= lines.text.length;
+    room -= lines.text.length + marks;
     time -= Math.min(comment.body.length, PROMPT_LIMITS.looked);
     if (room < 0 || time < 0) break;
     quoted.push({ comment, lines });

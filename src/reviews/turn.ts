@@ -220,10 +220,13 @@ class LiveTurn implements Turn {
     update({ type: "begun", handle: run.handle, resumed: order.resume !== null });
     const elsewhere =
       run.cwd === place.cwd ? [] : [`The conversation goes on in ${run.cwd}, where it began.`];
-    for (const text of [...elsewhere, ...attempt.diagnostics, ...notesOn(prompt)]) {
+    const own = [...elsewhere, ...notesOn(prompt)];
+    for (const text of [...attempt.diagnostics, ...own]) {
       book.note(text);
-      update({ type: "event", event: { type: "notice", message: text } });
+      if (this.#options.attended) update({ type: "event", event: { type: "notice", message: text } });
     }
+    // The run has warned of the rest. A script that reads only the result is told as well.
+    if (!this.#options.attended) for (const text of own) this.#deps.log.warn(text);
   }
 
   #events(book: Book, seen: readonly SeenEvent[], marks: readonly string[]): void {
