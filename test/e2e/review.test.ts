@@ -4,6 +4,7 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   statSync,
@@ -42,9 +43,6 @@ describe("the command line", () => {
     ["--json without --run", ["42", "--json"], "--json goes with --run"],
     ["--resume without --run", ["42", "--resume", "auto"], "--resume goes with --run"],
     ["another format", ["42", "--export", "pdf"], "markdown"],
-    ["another policy", ["42", "--run", "--approve", "always"], "on-request"],
-    ["another sandbox", ["42", "--run", "--sandbox", "none"], "read-only"],
-    ["another time to resume", ["42", "--run", "--resume", "maybe"], "auto"],
     ["two pull requests", ["42", "43", "--run"], "Too many arguments"],
     ["no such option", ["42", "--comment", "x"], "--comments"],
     ["no such folder", ["42", "--run", "--cwd", "/nowhere"], "/nowhere"],
@@ -503,6 +501,14 @@ describe("files that are not as they should be", () => {
   });
 });
 
+test("a directory of reviews that is a link to somewhere else is refused, and nothing is written there", async () => {
+  const outside = join(box.root, "outside");
+  for (const path of [box.state, outside]) mkdirSync(path, { mode: 0o700 });
+  symlinkSync(outside, box.reviews);
+  const { code, stdout } = await box.fromFile(["--json"]);
+  expect([code, object(stdout)["error"].code, readdirSync(outside)]).toEqual([8, "denied", []]);
+});
+
 const isRoot = process.getuid?.() === 0;
 test.skipIf(isRoot)("a directory that cannot be written: nothing is sent to Codex", async () => {
   mkdirSync(box.reviews, { recursive: true, mode: 0o700 });
@@ -558,7 +564,6 @@ describe("an app-server that is not as it should be", () => {
 
   test.each([
     ["initialize", null, false],
-    ["initialized", null, false],
     ["thread", expect.any(String), false],
     ["turn", expect.any(String), false],
     ["first-delta", expect.any(String), true],
