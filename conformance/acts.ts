@@ -1,17 +1,21 @@
 /** What a case can do to an engine's files and processes between two attempts. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { isSeen } from "./checks.ts";
+import { APPROVAL_ACTS } from "./approval-acts.ts";
 import { CERTIFY_ACTS } from "./certify-acts.ts";
 import type { World } from "./interpret.ts";
 import { programOf } from "./labs.ts";
 import { environment, processesOf, run, settle, signal, until } from "./place.ts";
+import { REVIEW_ACTS } from "./review-acts.ts";
 
 const DEADLINE_MS = 60_000;
 
-type Act = (world: World) => Promise<void> | void;
+type Act = (world: World, words: readonly string[]) => Promise<void> | void;
 
 const ACTS: Readonly<Record<string, Act>> = {
   ...CERTIFY_ACTS,
+  ...REVIEW_ACTS,
+  ...APPROVAL_ACTS,
   /** The engine's own copy of this conversation is gone. */
   "delete-session": ({ lab, place, shown }) => {
     const files = sessionFiles({ lab, place, shown });
@@ -73,10 +77,11 @@ const ACTS: Readonly<Record<string, Act>> = {
   },
 };
 
-export async function act(world: World, name: string): Promise<void> {
+export async function act(world: World, line: string): Promise<void> {
+  const [name = "", ...words] = line.split(" ");
   const found = ACTS[name];
   if (found === undefined) throw new Error(`no such act: ${name}; there are ${Object.keys(ACTS).join(", ")}`);
-  await found(world);
+  await found(world, words);
 }
 
 /** Waits until the model has begun to answer, and the engine has written the message down. */

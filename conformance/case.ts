@@ -15,6 +15,7 @@ export const GROUPS = {
   terminal: "PTY and UI",
   escrow: "escrow",
   certify: "doctor --certify",
+  review: "review",
 } as const;
 
 export type Group = keyof typeof GROUPS;
@@ -97,7 +98,7 @@ const Expected = z.union([Expect, z.array(Expect)]);
 const Step = z.strictObject({
   start: Talk.optional(),
   resume: Talk.optional(),
-  /** An act on the engine's files or processes, from `acts.ts`. */
+  /** An act on the engine's files or processes, from `acts.ts`: its name, and words for it. */
   do: z.string().optional(),
   interrupt: Interrupt.optional(),
   /** A list means: one of these. */

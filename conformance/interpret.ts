@@ -59,6 +59,8 @@ export interface World {
   readonly server: ModelServer;
   readonly messages: string[];
   readonly log: string[];
+  /** Resumes that should have worked, and those that did. */
+  readonly resumes: { meant: number; worked: number };
   /** Leave out what costs time and the case does not look at. */
   readonly thrifty: boolean;
   shown: Shown | null;
@@ -81,6 +83,7 @@ export async function runCase(
   const place = makePlace(bench, one.id.replaceAll(/[^\w@-]/g, "_"));
   seedVersions(place, lab);
   await using server = await startModelServer();
+  const resumes = { meant: 0, worked: 0 };
   const world: World = {
     bench,
     place,
@@ -88,12 +91,12 @@ export async function runCase(
     server,
     messages: [],
     log: [],
+    resumes,
     thrifty: !THOROUGH.has(one.group),
     shown: null,
     code: null,
   };
   const notes: string[] = [];
-  const resumes = { meant: 0, worked: 0 };
   for (const [index, step] of one.steps.entries()) {
     const wrong = await runStep(world, step).catch((error: unknown) => [explain(error)]);
     if (isMeantToResume(step, lab)) {

@@ -8,7 +8,12 @@ import { join } from "node:path";
 import type { LabUi, Place } from "./labs.ts";
 import { type Ended, type Launch, Late, type Running, signal, until } from "./place.ts";
 
-const SIZE = { columns: 160, rows: 50 } as const;
+interface Size {
+  readonly columns: number;
+  readonly rows: number;
+}
+
+const SIZE: Size = { columns: 160, rows: 50 };
 const SCREEN_DEADLINE_MS = 60_000;
 /** A look at the screen is a process; it is taken this often. */
 const LOOK_MS = 50;
@@ -37,7 +42,7 @@ export class Terminal implements Running {
   static async open(
     place: Place,
     command: readonly string[],
-    launch: Omit<Launch, "stdin">,
+    launch: Omit<Launch, "stdin"> & { readonly size?: Size },
   ): Promise<Terminal> {
     const files: Files = {
       socket: join(place.root, "tty"),
@@ -46,7 +51,8 @@ export class Terminal implements Running {
     };
     for (const file of [files.pid, files.exit]) rmSync(file, { force: true });
     const options = ["remain-on-exit on", "default-terminal screen-256color", "history-limit 5000"];
-    const size = ["-x", String(SIZE.columns), "-y", String(SIZE.rows)];
+    const { columns, rows } = launch.size ?? SIZE;
+    const size = ["-x", String(columns), "-y", String(rows)];
     tmux(files.socket, launch.env, [
       "start-server",
       ...options.flatMap((option) => [";", "set-option", "-g", ...option.split(" ")]),

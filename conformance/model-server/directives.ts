@@ -33,9 +33,12 @@ const FAILURES: Readonly<Record<string, Failure>> = {
   context: { kind: "context" },
 };
 
+/** Directives whose argument is a command. */
+const WHOLE_LINE: ReadonlySet<string> = new Set(["tool", "escalate", "escalate-again"]);
+
 export function actFor(seen: Seen, text: string): Act {
   const [, name, rest = ""] = /@@([a-z0-9-]+)(?::([^\n]*))?/.exec(text) ?? [];
-  const arg = name === "tool" || name === "escalate" ? rest : (/^\S*/.exec(rest)?.[0] ?? "");
+  const arg = WHOLE_LINE.has(name ?? "") ? rest : (/^\S*/.exec(rest)?.[0] ?? "");
   const failure = name === undefined ? undefined : FAILURES[name];
   if (failure !== undefined) return { do: "refuse", failure };
   const saw = sawText(seen);
@@ -65,6 +68,8 @@ export function actFor(seen: Seen, text: string): Act {
       return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: arg };
     case "escalate":
       return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: arg, escalate: true };
+    case "escalate-again":
+      return { do: "tool", command: arg, escalate: true };
     case "patch":
       return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: patchCommand(arg) };
     case "forge-tool":
