@@ -1,6 +1,6 @@
 /**
  * `reprise review` with the real Codex: a session that was interrupted is offered and goes on with today's comments,
- * whoever died at whatever message. Approvals are in approval-acts.ts.
+ * whoever died at whatever message.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -13,10 +13,12 @@ import type { Terminal } from "./terminal.ts";
 
 type Act = (world: World, words: readonly string[]) => Promise<void>;
 
-const YESTERDAY = "Rename the first thing.";
-const TODAY = "Rename the second thing.";
+const YESTERDAY = "First: rename this.";
+const BETWEEN = "Then: rename that.";
+const TODAY = "Today: rename it all.";
+/** As much of a comment as the list has room for. */
+const SHOWN = TODAY.slice(0, 10);
 const PROMPT = /Interrupted session from \d\d:\d\d\. Resume\? \[y\/n\]/;
-const COMPLETED = "Codex execution completed";
 
 export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
   /** Without a session nothing is offered, nor after one that was completed. */
@@ -27,11 +29,11 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
     for (const turns of [1, 2]) {
       ui.press("x");
       await until("a turn", () => review.turns().length === turns, DEADLINE_MS);
-      await ui.shows(COMPLETED);
+      await completed(ui);
       must(!PROMPT.test(ui.text()), "a session was offered");
       must(review.lastTurn().users.length === 1, "the second turn was no fresh conversation");
-      await until("the sidecar", () => review.sidecars().length === turns, DEADLINE_MS);
-      await settled(review, "completed");
+      must(review.sidecars().length === turns, "there is another number of sidecars");
+      says(review, "completed");
     }
     await quit(review, ui);
   },
@@ -44,20 +46,21 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
     const ui = first ?? (await review.open());
     // The UI that is still open has the comments of yesterday.
     if (first !== null) ui.press("r");
-    await ui.shows(TODAY.slice(0, 20));
+    await ui.shows(SHOWN);
     const before = review.turns().length;
     ui.press("x");
     await ui.shows(PROMPT);
     must(review.turns().length === before, "the model was asked before the question was answered");
     const expected = expectation(world, review);
     ui.press("y");
-    await ui.shows(COMPLETED);
-    await settled(review, "completed");
+    await completed(ui);
+    says(review, "completed");
     continued(world, review, expected);
     ui.press("x");
     await until("a fresh turn", () => review.turns().length === before + 2, DEADLINE_MS);
     must(review.lastTurn().users.length === 1, "a completed session was continued");
-    await settled(review, "completed");
+    await completed(ui);
+    says(review, "completed");
     await quit(review, ui);
   },
   /** Words: the key that declines. It starts fresh, and the session is not offered again but stays in the list. */
@@ -68,17 +71,18 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
     const declined = review.sidecar();
     review.comments(TODAY);
     ui.press("r");
-    await ui.shows(TODAY.slice(0, 20));
+    await ui.shows(SHOWN);
     ui.press("x");
     await ui.shows(PROMPT);
     ui.press(key);
-    await ui.shows(COMPLETED);
+    await completed(ui);
     fresh(review, 2);
     ui.press("x");
     await until("a third turn", () => review.turns().length === 3, DEADLINE_MS);
     must(!PROMPT.test(ui.text()), "the declined session was offered again");
     fresh(review, 3);
-    await settled(review, "completed");
+    await completed(ui);
+    says(review, "completed");
     await quit(review, ui);
     must(review.sidecars()[0]?.declined_at !== null, "nothing tells that it was declined");
     const { stdout } = await review.reprise("list", "--json");
@@ -88,13 +92,12 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
   "review-ui-discard": async (world) => {
     const review = new Review(world);
     review.comments(`${YESTERDAY} @@slow:60000`);
-    await started(review, await review.open()).then(async (ui) => {
-      ui.press("q");
-      await ui.shows("[d] discard and quit");
-      ui.press("d");
-      must((await review.end(ui)).code === 0, "it did not end well");
-    });
-    await settled(review, "cancelled");
+    const ui = await started(review, await review.open());
+    ui.press("q");
+    await ui.shows("[d] discard and quit");
+    ui.press("d");
+    must((await review.end(ui)).code === 0, "it did not end well");
+    says(review, "cancelled");
     review.comments(TODAY);
     const { answer } = await review.send("--resume", "auto");
     must(!answer.resumed, "a discarded session was resumed");
@@ -151,7 +154,7 @@ async function interrupted(world: World, review: Review, how: string): Promise<T
   else throw new Error(`no such interruption: ${how}`);
   if (how === "key" || how === "codex") {
     await ui.shows("Codex execution interrupted");
-    await settled(review, "interrupted");
+    says(review, "interrupted");
     return ui;
   }
   await review.end(ui);
@@ -215,7 +218,7 @@ interface Kill {
 async function killed(world: World, review: Review, { who, at, resumes }: Kill): Promise<void> {
   const point = POINTS[at];
   if (point === undefined) throw new Error(`no such moment: ${at}`);
-  const text = resumes === true ? "Rename the thing in between." : YESTERDAY;
+  const text = resumes === true ? BETWEEN : YESTERDAY;
   review.comments([text, point.directive ?? ""].join(" ").trim());
   review.hold(point.hold);
   const running = review.headless("--resume", resumes === true ? "always" : "never", ...(point.flags ?? []));
@@ -263,7 +266,7 @@ interface Expected {
 function expectation({ lab, place }: World, review: Review): Expected {
   const sidecar = review.sidecar();
   const thread = sidecar.thread_id ?? "";
-  const kept = [YESTERDAY, "Rename the thing in between."].filter((text) => review.stored(text).length > 0);
+  const kept = [YESTERDAY, BETWEEN].filter((text) => review.stored(text).length > 0);
   const other = lab.storeFiles(place).filter((file) => thread === "" || !file.includes(thread));
   must(other.length === 0, `Codex has a conversation that Reprise does not know of: ${other.join(", ")}`);
   return { sidecar, sidecars: review.sidecars().length, kept, requests: review.turns().length };
@@ -272,7 +275,7 @@ function expectation({ lab, place }: World, review: Review): Expected {
 /** The next turn continues wherever Codex had written something; elsewhere a fresh one says so. */
 async function goesOn(world: World, review: Review, then: string): Promise<void> {
   const expected = expectation(world, review);
-  const isKept = world.lab.storeFiles(world.place).length > 0;
+  const isKept = review.stored('"session_meta"').length > 0;
   const wasCompleted = (await statusOf(review, expected.sidecar.handle)) === "completed";
   const { status } = expected.sidecar;
   must(!["failed", "cancelled"].includes(status), `the sidecar says ${status}`);
@@ -284,10 +287,10 @@ async function goesOn(world: World, review: Review, then: string): Promise<void>
     must(ended.code === 0 && answer.ok, `it ended with ${ended.code}`);
     must(answer.resumed === isMeant, `resumed: ${answer.resumed}, kept by Codex: ${isKept}`);
     const isKnown = expected.sidecar.thread_id !== null && !wasCompleted;
-    const says = /cannot be resumed: .*A fresh one is started/.test(ended.stderr);
-    must(says === (isKnown && !isMeant), `its word on it: ${ended.stderr}`);
+    const warned = /cannot be resumed: .*A fresh one is started/.test(ended.stderr);
+    must(warned === (isKnown && !isMeant), `its word on it: ${ended.stderr}`);
   }
-  await settled(review, "completed");
+  says(review, "completed");
   must(!existsSync(join(world.place.project, NEVER)), "what nobody approved was done");
   if (isMeant) continued(world, review, expected);
   else fresh(review, expected.requests + 1);
@@ -298,7 +301,7 @@ async function acceptInUi(review: Review): Promise<void> {
   ui.press("x");
   await ui.shows(PROMPT);
   ui.press("y");
-  await ui.shows(COMPLETED);
+  await completed(ui);
   await quit(review, ui);
 }
 
@@ -333,8 +336,14 @@ function fresh(review: Review, requests: number): void {
   must(review.turns().length === requests, `${review.turns().length} requests instead of ${requests}`);
 }
 
-async function settled(review: Review, status: string): Promise<void> {
-  await until(`the sidecar says ${status}`, () => review.sidecar().status === status, DEADLINE_MS);
+function says(review: Review, wanted: string): void {
+  const { status } = review.sidecar();
+  must(status === wanted, `the sidecar says ${status} instead of ${wanted}`);
+}
+
+/** The status bar says so: what is above may be of an earlier turn. */
+async function completed(ui: Terminal): Promise<void> {
+  await ui.shows(/Codex execution completed\s*$/);
 }
 
 async function quit(review: Review, ui: Terminal): Promise<void> {
