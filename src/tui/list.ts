@@ -4,6 +4,7 @@ import type { Comment } from "../reviews/reviews.ts";
 import type { Layout } from "./layout.ts";
 import type { Filter, Row, State } from "./state.ts";
 import { fit, lineOf, type Line, type Piece, type Style } from "./text.ts";
+import { countsOf } from "./threads.ts";
 
 export function headerLines(state: State, rows: number): Line[] {
   const { columns } = state.size;
@@ -21,7 +22,7 @@ export function headerLines(state: State, rows: number): Line[] {
     cutLine(
       [
         ...(heads === null ? [] : [{ text: `${heads} · `, style: "warn" } as const]),
-        { text: countsOf(state), style: "dim" },
+        { text: summaryOf(state), style: "dim" },
         ...(warning === undefined
           ? []
           : [{ text: ` · ${lineOf(warning, columns)}`, style: "warn" } as const]),
@@ -40,19 +41,21 @@ function cutLine(line: Line, columns: number): Line {
   });
 }
 
-function countsOf(state: State): string {
+function summaryOf(state: State): string {
   if (state.loaded === null) return state.loading === null ? "no comments loaded" : "loading …";
   const total = state.rows.length;
   const parts = state.selected.size > 0 ? [`${state.selected.size} selected`] : [];
   parts.push(`${total} ${total === 1 ? "comment" : "comments"}`);
-  if (state.filter.by !== "all") {
-    parts.push(`${state.visible.length} shown: ${lineOf(nameOf(state.filter), 30)}`);
-  } else {
-    const unresolved = state.rows.filter((row) => row.comment.resolved === false).length;
-    const unknown = state.rows.filter((row) => row.comment.resolved === null).length;
+  const { by } = state.filter;
+  if (by !== "all") parts.push(`${state.visible.length} shown: ${lineOf(nameOf(state.filter), 30)}`);
+  if (by === "file" || by === "author") return parts.join(" · ");
+  const { unresolved, unknown } = countsOf(state.rows);
+  if (by === "all") {
+    // A number would be a lie where nothing is known of any.
+    if (unknown > 0 && unknown === total) return [...parts, "unresolved: unknown"].join(" · ");
     parts.push(`${unresolved} unresolved`);
-    if (unknown > 0) parts.push(`${unknown} unknown`);
   }
+  if (by !== "unknown" && unknown > 0) parts.push(`${unknown} unknown`);
   return parts.join(" · ");
 }
 

@@ -6,6 +6,7 @@ import type { Question } from "../core/events.ts";
 import type { InterruptedSession, TurnResult } from "../reviews/reviews.ts";
 import { meaningOf } from "./keys.ts";
 import { layoutOf } from "./layout.ts";
+import { headerLines } from "./list.ts";
 import { reduce } from "./reduce.ts";
 import { commentAtCursor, firstState, type Effect, type Message, type State } from "./state.ts";
 import { statusOf } from "./status.ts";
@@ -67,8 +68,8 @@ const ends = (result: Partial<TurnResult> = {}, state = running): Message => ({
   ticket: state.ticket,
   result: { ...DONE, ...result },
 });
-const later = (ms: number, from = NOW): Message => ({ type: "tick", now: from + ms });
-const asked = after(running, asks(QUESTION), later(1_000)).state;
+const at = (ms: number): Message => ({ type: "tick", now: NOW + ms });
+const asked = after(running, asks(QUESTION), at(1_000)).state;
 const refused = after(offered, "y", {
   type: "ended",
   ticket: offered.ticket + 1,
@@ -227,15 +228,44 @@ describe("the list", () => {
     const unresolved = after(list, "f", "j", "enter").state;
     expect([unresolved.filter, unresolved.visible.length, unresolved.overlay]).toEqual([
       { by: "unresolved" },
-      39,
+      3,
       null,
     ]);
-    const file = after(at4, "f", "f", "f", "enter").state;
+    const unknown = after(list, "f", "j", "j", "enter").state;
+    expect([unknown.filter, unknown.visible.length]).toEqual([{ by: "unknown" }, 36]);
+    const file = after(at4, "f", "f", "f", "f", "enter").state;
     expect(file.filter).toEqual({ by: "file", value: "src/cart.ts" });
     expect([file.visible.length, commentAtCursor(file)?.id]).toEqual([3, "4"]);
     const author = after(list, "f", "G", "enter").state;
     expect([author.filter, author.visible.length]).toEqual([{ by: "author", value: "mallory" }, 1]);
     expect(after(author, "f", "escape").state.filter).toEqual(author.filter);
+  });
+
+  test("the header counts what the filters show", () => {
+    const says = (state: State) =>
+      headerLines(state, 2)[1]
+        ?.map(({ text }) => text)
+        .join("");
+    expect(says(list)).toBe("40 comments · 3 unresolved · 36 unknown");
+    expect(says(after(list, "f", "j", "enter").state)).toBe("40 comments · 3 shown: unresolved · 36 unknown");
+    expect(says(after(list, "f", "j", "j", "enter").state)).toBe("40 comments · 36 shown: unknown");
+    const of = (comments: typeof COMMENTS) =>
+      after(loading, { type: "loaded", ticket: 1, loaded: { ...LOADED, comments }, trusted: TRUSTED }).state;
+    const known = of(COMMENTS.slice(0, 4));
+    expect(says(known)).toBe("4 comments · 3 unresolved");
+    expect(after(known, "f").state.overlay).toMatchObject({
+      choices: [
+        { filter: { by: "all" } },
+        { filter: { by: "unresolved" } },
+        { filter: { by: "file" } },
+        {},
+        {},
+        {},
+        {},
+      ],
+    });
+    expect(says(of(COMMENTS.slice(4)))).toBe("36 comments · unresolved: unknown");
+    expect(says(of([]))).toBe("0 comments · 0 unresolved");
   });
 
   test("a refresh keeps selection, cursor and filter where the comments are still there", () => {
@@ -279,7 +309,7 @@ describe("what x sends", () => {
   test("the trusted comments that are shown", () => {
     expect(sent("x")).toHaveLength(39);
     expect(sent("x")).not.toContain("3");
-    expect(sent("f", "f", "f", "enter", "x")).toEqual(["1", "2", "4"]);
+    expect(sent("f", "f", "f", "f", "enter", "x")).toEqual(["1", "2", "4"]);
   });
   test("the selection, also of an author who is not trusted, also outside of the filter", () => {
     expect(sent("j", "j", "space", "g", "space", "x")).toEqual(["1", "3"]);
@@ -356,18 +386,18 @@ describe("a turn", () => {
   });
 
   test("a key that was on its way when the question came up does not answer it", () => {
-    const fresh = after(running, later(5_000), asks(QUESTION)).state;
+    const fresh = after(running, at(5_000), asks(QUESTION)).state;
     for (const key of ["y", "a", "n", "c"]) {
       expect(after(fresh, key)).toEqual({ state: fresh, effects: [] });
-      expect(after(fresh, later(5_399), key).effects).toEqual([]);
-      expect(after(fresh, later(5_400), key).effects).toMatchObject([{ do: "answer", id: "q1" }]);
+      expect(after(fresh, at(5_399), key).effects).toEqual([]);
+      expect(after(fresh, at(5_400), key).effects).toMatchObject([{ do: "answer", id: "q1" }]);
       // The clock was set back.
-      expect(after(fresh, later(1_000), key).effects).toMatchObject([{ do: "answer", id: "q1" }]);
+      expect(after(fresh, at(1_000), key).effects).toMatchObject([{ do: "answer", id: "q1" }]);
     }
     // Nor the next question, when a key is pressed twice; one that waits does not begin anew.
-    const two = after(fresh, later(5_300), asks({ ...QUESTION, id: "q2" })).state;
-    expect(words(after(two, later(5_500), "y", "y").effects)).toBe("answer q1 accept");
-    expect(words(after(two, later(5_500), "y", later(5_900), "y").effects)).toBe(
+    const two = after(fresh, at(5_300), asks({ ...QUESTION, id: "q2" })).state;
+    expect(words(after(two, at(5_500), "y", "y").effects)).toBe("answer q1 accept");
+    expect(words(after(two, at(5_500), "y", at(5_900), "y").effects)).toBe(
       "answer q1 accept, answer q2 accept",
     );
   });
@@ -375,12 +405,12 @@ describe("a turn", () => {
   test("questions queue, go when answered or settled, and are gone with the turn", () => {
     const second = { ...QUESTION, id: "q2" };
     const third = { ...QUESTION, id: "q3" };
-    const three = after(asked, asks(second), asks(third), asks(QUESTION), later(2_000)).state;
+    const three = after(asked, asks(second), asks(third), asks(QUESTION), at(2_000)).state;
     expect(statusOf(three).text).toContain("· 2 more");
     const ids = (state: State) =>
       state.codex.phase === "running" ? state.codex.questions.map((q) => q.id) : null;
     expect(ids(three)).toEqual(["q2", "q3", "q1"]);
-    expect(words(after(three, "n", later(3_000), "a", later(4_000), "y", "y").effects)).toBe(
+    expect(words(after(three, "n", at(3_000), "a", at(4_000), "y", "y").effects)).toBe(
       "answer q2 decline, answer q3 accept_for_session, answer q1 accept",
     );
     const settled: Message = {

@@ -17,7 +17,7 @@ export interface Size {
 }
 
 export type Filter =
-  | { readonly by: "all" | "unresolved" }
+  | { readonly by: "all" | "unresolved" | "unknown" }
   | { readonly by: "file" | "author"; readonly value: string };
 
 /** A comment at its place in the list. */

@@ -31,13 +31,15 @@ export function rowsOf(comments: readonly Comment[]): Row[] {
   return rows;
 }
 
-/** Unresolved are those not known to be resolved. */
+/** Where nobody knows whether a comment is resolved, it is neither. */
 export function passes(filter: Filter, comment: Comment): boolean {
   switch (filter.by) {
     case "all":
       return true;
     case "unresolved":
-      return comment.resolved !== true;
+      return comment.resolved === false;
+    case "unknown":
+      return comment.resolved === null;
     case "file":
       return comment.filePath === filter.value;
     case "author":
@@ -45,15 +47,14 @@ export function passes(filter: Filter, comment: Comment): boolean {
   }
 }
 
-/** All, unresolved, then each file and each author, by name. */
+/** All, unresolved, unknown where there are such, then each file and each author, by name. */
 export function choicesOf(rows: readonly Row[]): Choice[] {
   const files = new Map<string, number>();
   const authors = new Map<string, number>();
-  let unresolved = 0;
+  const states = countsOf(rows);
   for (const { comment } of rows) {
     files.set(comment.filePath, (files.get(comment.filePath) ?? 0) + 1);
     authors.set(comment.author, (authors.get(comment.author) ?? 0) + 1);
-    if (passes({ by: "unresolved" }, comment)) unresolved += 1;
   }
   const named = (by: "file" | "author", counts: ReadonlyMap<string, number>): Choice[] =>
     [...counts]
@@ -61,10 +62,20 @@ export function choicesOf(rows: readonly Row[]): Choice[] {
       .map(([value, count]) => ({ filter: { by, value }, count }));
   return [
     { filter: { by: "all" }, count: rows.length },
-    { filter: { by: "unresolved" }, count: unresolved },
+    { filter: { by: "unresolved" }, count: states.unresolved },
+    ...(states.unknown === 0 ? [] : [{ filter: { by: "unknown" }, count: states.unknown } as const]),
     ...named("file", files),
     ...named("author", authors),
   ];
+}
+
+export function countsOf(rows: readonly Row[]): { readonly unresolved: number; readonly unknown: number } {
+  let [unresolved, unknown] = [0, 0];
+  for (const { comment } of rows) {
+    if (passes({ by: "unresolved" }, comment)) unresolved += 1;
+    else if (passes({ by: "unknown" }, comment)) unknown += 1;
+  }
+  return { unresolved, unknown };
 }
 
 export function sameFilter(one: Filter, other: Filter): boolean {

@@ -170,7 +170,7 @@ const SHOTS: Shot[] = [
   ["code", { ...BASE, code: CODE }, ["c"], />11 +let price/],
   ["no code", BASE, ["c"], "has no src/cart.ts"],
   ["filters", BASE, ["f", "j"], /^> +unresolved/m],
-  ["one file", BASE, ["f", "jj", "\r"], "shown: file"],
+  ["one file", BASE, ["f", "jjj", "\r"], "shown: file"],
   ["help", BASE, ["?"], "draw the screen again"],
   ["help, wide", BASE, ["?"], "draw the screen again", { columns: 120, rows: 40 }],
   ["no comments", { comments: [] }, [], "has no review comments"],
