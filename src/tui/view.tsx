@@ -5,7 +5,7 @@ import { widthOf } from "../lib/width.ts";
 import { layoutOf, type Layout } from "./layout.ts";
 import { headerLines, listLines } from "./list.ts";
 import { filterLines, helpLines, paneLines, questionLines, questionTitle } from "./panes.ts";
-import { openQuestion, PANES, type Size, type State } from "./state.ts";
+import { openQuestion, PANES, type State } from "./state.ts";
 import { statusOf } from "./status.ts";
 import { fit, type Line, type Style } from "./text.ts";
 
@@ -21,14 +21,9 @@ interface FramesOptions {
 
 /** Ink lays out and hands over whole frames; it never sees the terminal, whose modes are not its to keep. */
 export function framesOf(colours: boolean, options: FramesOptions): Frames {
-  let size: Size = { columns: 80, rows: 24 };
   const sink = {
-    get columns() {
-      return size.columns;
-    },
-    get rows() {
-      return size.rows;
-    },
+    columns: MARKS_A_ROW,
+    rows: 24,
     write(frame: string) {
       options.onFrame(marks.fill(frame));
       return true;
@@ -40,7 +35,7 @@ export function framesOf(colours: boolean, options: FramesOptions): Frames {
   let ink: Instance | null = null;
   return {
     draw: (state) => {
-      size = state.size;
+      sink.rows = state.size.rows;
       const screen = (
         <Marks value={marks}>
           <Screen state={state} colours={colours} />
@@ -74,7 +69,7 @@ function Screen({ state, colours }: Props) {
   const whole = colours && style === "bar";
   const bar = layout.status.map((text): Line => [{ text: whole ? fit(text, columns) : text, style }]);
   return (
-    <Box flexDirection="column" width={columns} height={rows}>
+    <Box flexDirection="column" height={rows}>
       <Rows lines={headerLines(state, layout.header)} rows={layout.header} colours={colours} />
       <Box height={layout.body} flexDirection={layout.wide ? "row" : "column"}>
         <Body state={state} colours={colours} layout={layout} />
@@ -97,7 +92,7 @@ function Body({ state, colours, layout }: PartProps) {
       : filterLines(state, columns, rows);
     const title = help ? " Keys" : " Filter";
     return (
-      <Box flexDirection="column" width={columns}>
+      <Box flexDirection="column">
         <Rows lines={[ruled(title, columns)]} rows={1} colours={colours} />
         <Rows lines={lines} rows={rows} colours={colours} />
       </Box>
@@ -108,10 +103,9 @@ function Body({ state, colours, layout }: PartProps) {
       <Rows
         lines={layout.list.rows === 0 ? [] : listLines(state, layout)}
         rows={layout.list.rows}
-        columns={layout.list.columns}
         colours={colours}
       />
-      {layout.wide && <Rule rows={layout.body} colours={colours} />}
+      {layout.wide && <Rule rows={layout.body} left={layout.list.columns} colours={colours} />}
       <PaneView state={state} colours={colours} layout={layout} />
     </>
   );
@@ -126,10 +120,11 @@ function PaneView({ state, colours, layout }: PartProps) {
   const names = PANES.map((pane) => (pane === state.pane ? `[${TITLES[pane]}]` : ` ${TITLES[pane]} `));
   const position = end === 0 ? "" : ` ${top + 1}–${Math.min(all.length, top + rows)}/${all.length}`;
   const title = ruled(names.join("") + position, columns, state.focus === "pane" ? "accent" : "dim");
+  const left = state.size.columns - columns;
   return (
-    <Box flexDirection="column" width={columns}>
-      <Rows lines={[title]} rows={1} colours={colours} />
-      <Rows lines={all.slice(top, top + rows)} rows={rows} colours={colours} />
+    <Box flexDirection="column">
+      <Rows lines={[title]} rows={1} left={left} colours={colours} />
+      <Rows lines={all.slice(top, top + rows)} rows={rows} left={left} colours={colours} />
     </Box>
   );
 }
@@ -155,27 +150,27 @@ function ruled(title: string, columns: number, style: Style = "accent"): Line {
   return [{ text: fit(`──${title} ${"─".repeat(columns)}`, columns).replace("…", "─"), style }];
 }
 
-function Rule({ rows, colours }: { readonly rows: number; readonly colours: boolean }) {
+function Rule(props: Omit<RowsProps, "lines">) {
   const line: Line = [{ text: " │ ", style: "dim" }];
-  return <Rows lines={Array.from({ length: rows }, () => line)} rows={rows} columns={3} colours={colours} />;
+  return <Rows lines={Array.from({ length: props.rows }, () => line)} {...props} />;
 }
 
 interface RowsProps {
   readonly lines: readonly Line[];
   /** As many rows are taken, whatever there is to show. */
   readonly rows: number;
-  readonly columns?: number;
+  /** The column of the screen where the lines begin. */
+  readonly left?: number;
   readonly colours: boolean;
 }
 
 /** Ink is given a mark for each line, which is one column wide; the line itself is put in after the layout. */
-function Rows({ lines, rows, columns, colours }: RowsProps) {
+function Rows({ lines, rows, left = 0, colours }: RowsProps) {
   const marks = useContext(Marks);
   if (rows < 1) return null;
-  const size = columns === undefined ? {} : { width: columns };
   return (
-    <Box height={rows} flexShrink={0} {...size}>
-      <Transform transform={(_, at) => marks.add(lines[at] ?? [], colours)}>
+    <Box height={rows} width={1} flexShrink={0}>
+      <Transform transform={(_, at) => marks.add(lines[at] ?? [], left, colours)}>
         <Text>{" \n".repeat(rows - 1) + " "}</Text>
       </Transform>
     </Box>
@@ -184,17 +179,20 @@ function Rows({ lines, rows, columns, colours }: RowsProps) {
 
 /** Of the private use area: they come from nowhere but here, as Ink sees no other text. */
 const FIRST_MARK = 0xe000;
+/** List, rule and pane. Ink makes an object for each place of its screen in each frame, so it gets no wider one. */
+const MARKS_A_ROW = 3;
 
 /**
  * The lines of one frame. They have their width already; letting Ink take them apart and measure them costs most of
  * the time of a frame, and it keeps for ever what it measured.
  */
 class FrameLines {
-  #lines: { readonly painted: string; readonly width: number }[] = [];
+  #lines: { readonly painted: string; readonly left: number; readonly width: number }[] = [];
 
-  add(line: Line, colours: boolean): string {
+  add(line: Line, left: number, colours: boolean): string {
     const width = line.reduce((sum, piece) => sum + widthOf(piece.text), 0);
-    return String.fromCharCode(FIRST_MARK + this.#lines.push({ painted: painted(line, colours), width }) - 1);
+    const at = this.#lines.push({ painted: painted(line, colours), left, width }) - 1;
+    return String.fromCharCode(FIRST_MARK + at);
   }
 
   /** The frame with its lines in place of their marks. */
@@ -202,11 +200,11 @@ class FrameLines {
     const filled = frame.split("\n").map((row) => {
       let text = "";
       let width = 0;
-      for (let column = 0; column < row.length; column += 1) {
-        const line = this.#lines[row.charCodeAt(column) - FIRST_MARK];
+      for (let at = 0; at < row.length; at += 1) {
+        const line = this.#lines[row.charCodeAt(at) - FIRST_MARK];
         if (line === undefined) continue;
-        text += " ".repeat(Math.max(0, column - width)) + line.painted;
-        width = Math.max(column, width) + line.width;
+        text += " ".repeat(Math.max(0, line.left - width)) + line.painted;
+        width = Math.max(line.left, width) + line.width;
       }
       return text;
     });
