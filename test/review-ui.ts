@@ -1,4 +1,7 @@
-/** The review UI as a program of its own, with a scripted desk: `review-ui.js <script.json> [journal.jsonl]`. */
+/**
+ * The review UI as a program of its own, with a scripted desk: `review-ui.js <script.json> [journal.jsonl]`. For it, it
+ * is always REVIEW_UI_NOW where that is set.
+ */
 import { appendFileSync, readFileSync } from "node:fs";
 import { openReview } from "../src/tui/tui.ts";
 import { fakeDesk, type Script } from "./fake-desk.ts";
@@ -7,11 +10,12 @@ const [script = "", journal] = process.argv.slice(2);
 const desk = fakeDesk(JSON.parse(readFileSync(script, "utf8")) as Script, (entry) => {
   if (journal !== undefined) appendFileSync(journal, `${JSON.stringify(entry)}\n`);
 });
+const now = process.env["REVIEW_UI_NOW"];
 const code = await openReview({
   desk,
   input: process.stdin,
   output: process.stdout,
   colours: (process.env["NO_COLOR"] ?? "") === "",
-  now: Date.now,
+  now: () => (now === undefined ? Date.now() : Date.parse(now)),
 });
 process.exit(code);
