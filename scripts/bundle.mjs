@@ -9,9 +9,14 @@ const commanderWithoutSpawning = {
 /** Ink talks to React's developer tools when it is told to; they bring a web socket client with them. */
 const inkWithoutDevtools = { filter: /^\.\/devtools\.js$/, importer: /[\\/]ink[\\/]/ };
 
+/** Ink is shown nothing but ASCII (src/tui/view.tsx), and what knows of the widths of all else costs 45 ms to load. */
+const inkWithoutWidths = { filter: /^string-width$/, contents: "export default (text) => text.length;" };
+
 const leaveOut = {
   name: "leave-out",
   setup({ onResolve, onLoad }) {
+    onResolve({ filter: inkWithoutWidths.filter }, () => ({ path: "ascii-width", namespace: "ascii-width" }));
+    onLoad({ filter: /.*/, namespace: "ascii-width" }, () => ({ contents: inkWithoutWidths.contents }));
     for (const { filter, importer } of [commanderWithoutSpawning, inkWithoutDevtools]) {
       onResolve({ filter }, (module) =>
         importer.test(module.importer) ? { path: "nothing", namespace: "nothing" } : undefined,

@@ -22,7 +22,7 @@ interface FramesOptions {
 /** Ink lays out and hands over whole frames; it never sees the terminal, whose modes are not its to keep. */
 export function framesOf(colours: boolean, options: FramesOptions): Frames {
   const sink = {
-    columns: MARKS_A_ROW,
+    columns: MARKS_A_ROW * MARK_WIDTH,
     rows: 24,
     write(frame: string) {
       options.onFrame(marks.fill(frame));
@@ -164,12 +164,12 @@ interface RowsProps {
   readonly colours: boolean;
 }
 
-/** Ink is given a mark for each line, which is one column wide; the line itself is put in after the layout. */
+/** Ink is given a mark for each line; the line itself is put in after the layout. */
 function Rows({ lines, rows, left = 0, colours }: RowsProps) {
   const marks = useContext(Marks);
   if (rows < 1) return null;
   return (
-    <Box height={rows} width={1} flexShrink={0}>
+    <Box height={rows} width={MARK_WIDTH} flexShrink={0}>
       <Transform transform={(_, at) => marks.add(lines[at] ?? [], left, colours)}>
         <Text>{" \n".repeat(rows - 1) + " "}</Text>
       </Transform>
@@ -177,8 +177,10 @@ function Rows({ lines, rows, left = 0, colours }: RowsProps) {
   );
 }
 
-/** Of the private use area: they come from nowhere but here, as Ink sees no other text. */
-const FIRST_MARK = 0xe000;
+/** A mark is a number in two digits from `!` to `~`. Of anything but ASCII, Ink would look up the width. */
+const MARK_WIDTH = 2;
+const ZERO = 0x21;
+const BASE = 94;
 /** List, rule and pane. Ink makes an object for each place of its screen in each frame, so it gets no wider one. */
 const MARKS_A_ROW = 3;
 
@@ -192,7 +194,7 @@ class FrameLines {
   add(line: Line, left: number, colours: boolean): string {
     const width = line.reduce((sum, piece) => sum + widthOf(piece.text), 0);
     const at = this.#lines.push({ painted: painted(line, colours), left, width }) - 1;
-    return String.fromCharCode(FIRST_MARK + at);
+    return String.fromCharCode(ZERO + Math.floor(at / BASE), ZERO + (at % BASE));
   }
 
   /** The frame with its lines in place of their marks. */
@@ -200,8 +202,8 @@ class FrameLines {
     const filled = frame.split("\n").map((row) => {
       let text = "";
       let width = 0;
-      for (let at = 0; at < row.length; at += 1) {
-        const line = this.#lines[row.charCodeAt(at) - FIRST_MARK];
+      for (let at = 0; at < row.length; at += MARK_WIDTH) {
+        const line = this.#lines[(row.charCodeAt(at) - ZERO) * BASE + row.charCodeAt(at + 1) - ZERO];
         if (line === undefined) continue;
         text += " ".repeat(Math.max(0, line.left - width)) + line.painted;
         width = Math.max(line.left, width) + line.width;
