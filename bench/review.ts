@@ -164,7 +164,7 @@ class Ui {
       this.#text += chunk;
       this.#lastChunk = performance.now();
     });
-    this.#ended = new Promise((resolve) => void this.#pty.onExit(() => resolve()));
+    this.#ended = new Promise((done) => void this.#pty.onExit(() => done()));
   }
 
   /** Milliseconds from the start until this was on the screen. */
@@ -210,7 +210,7 @@ class Ui {
 }
 
 async function turn(): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, 1));
+  await new Promise((wake) => setTimeout(wake, 1));
 }
 
 function add(what: string, times: readonly number[]): void {
