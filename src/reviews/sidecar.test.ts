@@ -52,6 +52,21 @@ function faultOf(work: () => unknown): Fault {
 }
 
 describe("a session's record", () => {
+  test("has the keys that test/golden/keys.json lists", () => {
+    const session = start();
+    session.keepApproval({ key: "k", about: "command", what: "npm test", at: new Date(NOW).toISOString() });
+    const golden = JSON.parse(
+      readFileSync(new URL("../../test/golden/keys.json", import.meta.url), "utf8"),
+    ) as Record<string, string[]>;
+    const keys = Object.entries(stored(session.path)).flatMap(([key, value]) => [
+      key,
+      ...(key === "approvals"
+        ? Object.keys((value as object[])[0] ?? {}).map((one) => `${key}[].${one}`)
+        : []),
+    ]);
+    expect(keys).toEqual(golden["<review>.session.json"]);
+  });
+
   test("begins as running, private, beside its transcript", () => {
     const session = start();
     expect(basename(session.path)).toBe("acme-shop-pr-42-20260414T140203Z.session.json");
