@@ -13,6 +13,20 @@ export interface HeadlessOptions {
   readonly quiet?: true;
 }
 
+interface Ready {
+  readonly desk: Desk;
+  readonly comments: readonly Comment[];
+  /** Null: there is none, or it is not wanted. */
+  readonly session: InterruptedSession | null;
+}
+
+const SIGNALS: Readonly<Record<StopRequest, number>> = {
+  interrupt: 130,
+  end: 130,
+  SIGTERM: 143,
+  SIGHUP: 129,
+};
+
 type SignalListener = Parameters<NonNullable<TurnOptions["onSignal"]>>[0];
 
 export class HeadlessReview implements Disposable {
@@ -22,6 +36,10 @@ export class HeadlessReview implements Disposable {
   #turn: Turn | null = null;
   #signalled: SignalListener | null = null;
   #stopped: StopRequest | null = null;
+  #signalSeen: (request: StopRequest) => void = () => {};
+  readonly #signal = new Promise<StopRequest>((resolve) => {
+    this.#signalSeen = resolve;
+  });
 
   constructor(context: Context, options: HeadlessOptions) {
     this.#context = context;
@@ -42,16 +60,32 @@ export class HeadlessReview implements Disposable {
     };
   }
 
-  async run(desk: Desk): Promise<number> {
-    const when = this.#options.resume ?? "auto";
+  /** Until Codex is started a signal ends everything: there is nothing yet that could be lost. */
+  async run(open: () => Promise<Desk>): Promise<number> {
+    const ready = await Promise.race([this.#prepare(open), this.#signal]);
+    if (typeof ready === "string") {
+      // Whatever is still being waited for would keep the process.
+      this.#context.abandonOutput();
+      return this.#nothing("Stopped before Codex was started.", "interrupted", SIGNALS[ready]);
+    }
+    return this.#send(ready);
+  }
+
+  async #prepare(open: () => Promise<Desk>): Promise<Ready> {
+    const desk = await open();
     const comments = await this.#choose(desk);
-    const session = when === "never" ? null : await desk.findInterrupted();
+    const session = this.#options.resume === "never" ? null : await desk.findInterrupted();
+    return { desk, comments, session };
+  }
+
+  async #send({ desk, comments, session }: Ready): Promise<number> {
+    const when = this.#options.resume ?? "auto";
     if (session === null && when === "always") {
       return this.#refuse(
         "There is no interrupted session of this pull request to resume. --resume auto starts a fresh one.",
       );
     }
-    if (comments.length === 0) return this.#nothing();
+    if (comments.length === 0) return this.#nothing("There are no comments for Codex.", "completed", 0);
     const result = await this.#work(desk, comments, session);
     if (result.refused === null) return this.#conclude(desk, result, session !== null);
     if (when === "always") return this.#refuse(`The session cannot be resumed: ${result.refused}`);
@@ -101,6 +135,7 @@ export class HeadlessReview implements Disposable {
 
   #stop(request: StopRequest): void {
     this.#stopped ??= request;
+    this.#signalSeen(request);
     if (request === "interrupt" || request === "end") this.#turn?.interrupt();
     else this.#signalled?.(request);
   }
@@ -133,20 +168,13 @@ export class HeadlessReview implements Disposable {
     return exitCode;
   }
 
-  #nothing(): number {
-    const reason = "There are no comments for Codex.";
+  /** Codex was not started. */
+  #nothing(reason: string, status: TurnResult["status"], exitCode: number): number {
     if (this.#options.json === true) {
-      this.#context.printJson({
-        ok: true,
-        status: "completed",
-        reason,
-        handle: null,
-        resumed: false,
-        exitCode: 0,
-        text: "",
-      });
+      const ok = exitCode === 0;
+      this.#context.printJson({ ok, status, reason, handle: null, resumed: false, exitCode, text: "" });
     } else this.#say(reason);
-    return 0;
+    return exitCode;
   }
 
   #refuse(reason: string): number {

@@ -119,16 +119,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const deps: Deps = later === null ? opened : { ...opened, log: later };
   if (options.run === true) {
     using headless = new HeadlessReview(context, options);
-    return await headless.run(
-      await openReviewDesk({
-        context,
-        options,
-        deps,
-        cwd,
-        name,
-        onSignal: (listener) => headless.onSignal(listener),
-      }),
-    );
+    const onSignal: Wanted["onSignal"] = (listener) => headless.onSignal(listener);
+    return await headless.run(() => openReviewDesk({ context, options, deps, cwd, name, onSignal }));
   }
   const desk = await openReviewDesk({ context, options, deps, cwd, name });
   if (options.export !== undefined) return exportComments(context, desk, options.export);

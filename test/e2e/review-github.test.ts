@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { badCredentials, type FakeGitHub, notFound, rateLimited, startGitHub } from "../github-server.ts";
 import { ReviewBox } from "./review-box.ts";
+import { collect, until } from "./sandbox.ts";
 
 let box: ReviewBox;
 let github: FakeGitHub;
@@ -293,6 +294,35 @@ describe("refusals", () => {
     expect(stderr).not.toContain("pass@");
   });
 });
+
+test.each([
+  ["SIGINT", 130],
+  ["SIGTERM", 143],
+] as const)(
+  "%s while GitHub does not answer ends it at once: exit %i, nothing was started",
+  async (signal, exit) => {
+    github.answer = () => ({ status: 200, body: null });
+    const child = box.spawn(["review", "42", "--run", "--json", "--api-url", github.url]);
+    const result = collect(child);
+    await until("GitHub is asked", () => github.asked.length > 0);
+    child.kill(signal);
+    const { code, stdout } = await result;
+    expect([code, JSON.parse(stdout)]).toEqual([
+      exit,
+      {
+        ok: false,
+        status: "interrupted",
+        reason: "Stopped before Codex was started.",
+        handle: null,
+        resumed: false,
+        exitCode: exit,
+        text: "",
+      },
+    ]);
+    expect([box.journalEntries(), box.sidecarPaths()]).toEqual([[], []]);
+  },
+  20_000,
+);
 
 test("the token is in no file, no output, and not among what Codex gets by our hand", async () => {
   github.comments = many(1);

@@ -15,6 +15,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { ReviewBox } from "./review-box.ts";
 import { collect, until } from "./sandbox.ts";
+import { HAS_TMUX, Screen } from "./screen.ts";
 
 let box: ReviewBox;
 beforeEach(() => {
@@ -589,5 +590,68 @@ describe("an app-server that is not as it should be", () => {
     };
     const all = await Promise.all(["", "mute:initialize", "mute:turn", "mute:first-delta"].map(silent));
     expect(all).toEqual(all.map(() => [1, false, 1, "interrupted"]));
+  });
+});
+
+describe.skipIf(!HAS_TMUX)("the UI", () => {
+  test("approved for the session, killed, resumed: not asked again with --keep-approvals", async () => {
+    using screen = new Screen(box, { cols: 100, rows: 30 });
+    const open = (more = "") =>
+      screen.type(`reprise review 42 --comments ${box.commentsFile} ${more}; echo "ENDED $?"`);
+    box.comments({ id: 1, body: "Do it. @@ask-files:notes.txt @@hang" });
+    open();
+    await screen.shows("Do it.");
+    screen.key("x");
+    await screen.shows("[y] once · [a] this session");
+    // A key that comes too soon after the question is not taken for an answer.
+    await until("it is answered", () => {
+      screen.key("a");
+      return remarks("approval").length > 0;
+    });
+    await until("it hangs", () => box.journalEntries().some(({ event }) => event === "hang"));
+    expect(box.sidecars()).toMatchObject([{ status: "running", approvals: [{ about: "files" }] }]);
+    screen.key("q");
+    await screen.shows("[i] interrupt and quit");
+    screen.key("i");
+    await screen.shows(/^ENDED \d+$/m);
+    expect(box.sidecars()).toMatchObject([{ status: "interrupted" }]);
+    rmSync(join(box.cwd, "notes.txt"));
+    screen.clear();
+    box.comments({ id: 1, body: "Again. @@ask-files:notes.txt" });
+    open("--keep-approvals");
+    await screen.shows("Again.");
+    screen.key("x");
+    await screen.shows(/Interrupted session from .*\d\d:\d\d\. Resume\? \[y\/n\]/);
+    screen.key("y");
+    await screen.shows("Codex execution completed");
+    screen.key("q");
+    await screen.shows("ENDED 0");
+    expect(remarks("approval").map(({ decision, by }) => [decision, by])).toEqual([
+      ["accept_for_session", "user"],
+      ["accept", "kept"],
+    ]);
+    expect([existsSync(join(box.cwd, "notes.txt")), box.sidecars()[0]?.["status"]]).toEqual([
+      true,
+      "completed",
+    ]);
+  });
+
+  test("declined: a fresh session, and the old one is not offered again", async () => {
+    await box.cued(INTERRUPTED);
+    using screen = new Screen(box, { cols: 100, rows: 30 });
+    screen.type(`reprise review 42 --comments ${box.commentsFile}; echo "ENDED $?"`);
+    await screen.shows("Prices are floats here.");
+    screen.key("x");
+    await screen.shows("Resume? [y/n]");
+    screen.key("n");
+    await screen.shows("Codex execution completed");
+    screen.key("q");
+    await screen.shows("ENDED 0");
+    expect(box.sidecars()).toMatchObject([
+      { status: "interrupted", declined_at: expect.any(String) },
+      { status: "completed", declined_at: null },
+    ]);
+    expect((await box.fromFile(["--resume", "always"])).code).toBe(1);
+    expect((await box.json(["list"]))["runs"]).toHaveLength(2);
   });
 });
