@@ -594,7 +594,7 @@ describe("an app-server that is not as it should be", () => {
 });
 
 describe.skipIf(!HAS_TMUX)("the UI", () => {
-  test("approved for the session, killed, resumed: not asked again with --keep-approvals", async () => {
+  test("approved for the session, interrupted, resumed: not asked again with --keep-approvals", async () => {
     using screen = new Screen(box, { cols: 100, rows: 30 });
     const open = (more = "") =>
       screen.type(`reprise review 42 --comments ${box.commentsFile} ${more}; echo "ENDED $?"`);
