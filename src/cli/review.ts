@@ -122,9 +122,11 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     const onSignal: Wanted["onSignal"] = (listener) => headless.onSignal(listener);
     return await headless.run(() => openReviewDesk({ context, options, deps, cwd, name, onSignal }));
   }
-  const desk = await openReviewDesk({ context, options, deps, cwd, name });
-  if (options.export !== undefined) return exportComments(context, desk, options.export);
-  const { openReview } = await import("../tui/tui.ts");
+  const wanted = { context, options, deps, cwd, name };
+  if (options.export !== undefined)
+    return exportComments(context, await openReviewDesk(wanted), options.export);
+  // The UI is loaded while git is asked about the clone.
+  const [desk, { openReview }] = await Promise.all([openReviewDesk(wanted), import("../tui/tui.ts")]);
   const code = await openReview({
     desk,
     input: process.stdin,

@@ -155,6 +155,8 @@ describe("the folder", () => {
     });
     fake.head = head;
     expect((await desk.load(true)).warnings).toEqual([]);
+    git("commit", "-q", "--allow-empty", "-m", "the clone moves on");
+    expect((await desk.load(true)).head).toEqual({ pullRequest: head, folder: git("rev-parse", "HEAD") });
   });
 });
 

@@ -56,11 +56,15 @@ export async function openDesk(deps: Deps, options: DeskOptions): Promise<Desk> 
   const warned = new Set<string>();
   let known: Promise<Loaded> | null = null;
   let title: string | null = null;
+  let isNew = true;
   return {
     pullRequest,
     load(fresh) {
       if (fresh || known === null) {
-        const asked = load(deps, options, clone);
+        // The clone was just looked at; later it may have moved on.
+        const head = isNew ? Promise.resolve(clone?.head ?? null) : headOf(deps, clone);
+        isNew = false;
+        const asked = load(deps, options, head);
         known = asked;
         asked.then(
           (loaded) => {
@@ -136,10 +140,13 @@ export async function findPullRequest(
   );
 }
 
-async function load(deps: Deps, options: DeskOptions, clone: Clone | null): Promise<Loaded> {
+async function headOf(deps: Deps, clone: Clone | null): Promise<string | null> {
+  return clone === null ? null : ((await findClone(deps, clone.root))?.head ?? null);
+}
+
+async function load(deps: Deps, options: DeskOptions, headOfClone: Promise<string | null>): Promise<Loaded> {
   const { pullRequest, commentsFile } = options;
-  // The clone may have moved on since.
-  const folder = clone === null ? null : ((await findClone(deps, clone.root))?.head ?? null);
+  const folder = await headOfClone;
   if (commentsFile !== null) {
     return { ...readCommentFile(commentsFile), title: null, head: { pullRequest: null, folder } };
   }
