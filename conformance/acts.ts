@@ -1,6 +1,7 @@
 /** What a case can do to an engine's files and processes between two attempts. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { isSeen } from "./checks.ts";
+import { APPROVAL_ACTS } from "./approval-acts.ts";
 import { CERTIFY_ACTS } from "./certify-acts.ts";
 import type { World } from "./interpret.ts";
 import { programOf } from "./labs.ts";
@@ -14,6 +15,7 @@ type Act = (world: World, words: readonly string[]) => Promise<void> | void;
 const ACTS: Readonly<Record<string, Act>> = {
   ...CERTIFY_ACTS,
   ...REVIEW_ACTS,
+  ...APPROVAL_ACTS,
   /** The engine's own copy of this conversation is gone. */
   "delete-session": ({ lab, place, shown }) => {
     const files = sessionFiles({ lab, place, shown });

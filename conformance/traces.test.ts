@@ -19,6 +19,24 @@ const cases: Record<string, [after: Partial<Surroundings>, found: readonly strin
     { files: new Map([["/home/u/.codex/a", 2]]) },
     ["a file was left outside the folder of the suite: /home/u/.codex/a"],
   ],
+  "the empty folder of Codex": [
+    {
+      files: new Map([
+        ["/home/u/.codex/a", 1],
+        ["/tmp/codex-daemon-0", 0],
+      ]),
+    },
+    [],
+  ],
+  "something in that folder": [
+    {
+      files: new Map([
+        ["/home/u/.codex/a", 1],
+        ["/tmp/codex-daemon-0/socket", 2],
+      ]),
+    },
+    ["a file was left outside the folder of the suite: /tmp/codex-daemon-0/socket"],
+  ],
   "a changed checkout": [{ checkout: " M x\n?? y\n" }, ["the checkout was changed:  M x\n?? y\n"]],
   "refused connections are no traces": [{ noRoutes: 7 }, []],
 };

@@ -20,6 +20,11 @@ const PLACES = [
   ...[".local/state/opencode", ".local/state/claude", ".local/state/reprise"],
 ];
 
+/** In place of a time: a folder with nothing in it. */
+const EMPTY = 0;
+/** Codex 0.166 makes it, whatever TMPDIR says, when it changes a file, and puts nothing there. */
+const OWN_FOLDER = /^\/tmp\/codex-daemon-\d+$/;
+
 /** What there is to find besides the suite's own folder. */
 export interface Surroundings {
   /** Path → time of the last change, in ms. */
@@ -48,7 +53,7 @@ function collect(path: string, kept: readonly string[], files: Map<string, numbe
   if (stat === undefined) return;
   if (!stat.isDirectory()) return void files.set(path, stat.mtimeMs);
   const names = namesIn(path);
-  if (names.length === 0) files.set(path, 0);
+  if (names.length === 0) files.set(path, EMPTY);
   for (const name of names) collect(join(path, name), kept, files);
 }
 
@@ -88,7 +93,9 @@ export function noRoutesIn(snmp: string, snmp6: string): number {
 
 /** Traces, one sentence each. Neither names anything of the machine but the path below the folder that was watched. */
 export function traces(before: Surroundings, after: Surroundings): readonly string[] {
-  const files = [...after.files].filter(([path, at]) => before.files.get(path) !== at).map(([path]) => path);
+  const files = [...after.files]
+    .filter(([path, at]) => before.files.get(path) !== at && !(at === EMPTY && OWN_FOLDER.test(path)))
+    .map(([path]) => path);
   const found = files.map((path) => `a file was left outside the folder of the suite: ${path}`);
   if (before.checkout !== after.checkout) found.push(`the checkout was changed: ${after.checkout ?? "gone"}`);
   return found;
