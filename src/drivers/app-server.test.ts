@@ -244,6 +244,15 @@ describe("an agent that behaves badly", () => {
     },
   );
 
+  test("ended once more after its death: nothing is left that would keep this process", async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((what) => what === "Timeout").length;
+    const { agent } = await open("process.exit(3);");
+    await agent.ended;
+    const before = timers();
+    await agent.end("terminate");
+    expect(timers()).toBe(before);
+  });
+
   test.each([
     ["hello", 300, ""],
     ["go", 2_000, 'on = (method, m) => { if (method === "hello") say({ id: m.id }); };'],

@@ -165,7 +165,8 @@ class Talk {
 
   /** With nothing to send, the dialogue waits for the moment to stop or keeps the turn from beginning; not for long. */
   interrupt(): void {
-    if (this.#interrupting) return;
+    // Nobody is there any more, and waiting would only keep this process.
+    if (this.#interrupting || this.#silent) return;
     this.#interrupting = true;
     const sent = this.#act(() => this.#dialogue.interrupt());
     this.#batch.flush();
