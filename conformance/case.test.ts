@@ -1,3 +1,7 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
 import { loadCases } from "./case.ts";
 import { LABS } from "./labs.ts";
@@ -41,4 +45,17 @@ test.each(LABS)("$id proves each kind of option, or says why not", ({ options })
   const mode = ["sandbox", "permission mode", "approval mode", "agent"];
   expect(said).toEqual(expect.arrayContaining(["model", "extra directory", "config override"]));
   expect(said.filter((what) => mode.includes(what))).toHaveLength(1);
+});
+
+test.each([
+  ["[{]", "JSON"],
+  ['{"name":"x"}', "array"],
+  ['[{"name":"x"}]', '"x": '],
+])("a file that says %s is named", (text, says) => {
+  const folder = mkdtempSync(join(tmpdir(), "cases-"));
+  writeFileSync(join(folder, "7-odd.json"), text);
+  const load = () => loadCases(labs, pathToFileURL(`${folder}/`));
+  expect(load).toThrow("conformance/cases/7-odd.json: ");
+  expect(load).toThrow(says);
+  rmSync(folder, { recursive: true });
 });

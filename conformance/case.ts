@@ -142,20 +142,23 @@ export interface CaseInstance {
   readonly skipped: string | null;
 }
 
-export function loadCases(labs: readonly string[]): readonly CaseInstance[] {
-  const folder = new URL("./cases/", import.meta.url);
+export function loadCases(
+  labs: readonly string[],
+  folder = new URL("./cases/", import.meta.url),
+): readonly CaseInstance[] {
   const files = readdirSync(folder)
     .filter((name) => name.endsWith(".json"))
     .sort();
   const instances = files.flatMap((file) => {
-    const written = Varied.array().parse(JSON.parse(readFileSync(new URL(file, folder), "utf8")));
-    return written.flatMap(expand).flatMap((one) => {
-      const parsed = Case.safeParse(one);
-      if (parsed.success) return instancesOf(parsed.data, labs);
-      throw new Error(
-        `conformance/cases/${file}: ${JSON.stringify(one["name"])}: ${z.prettifyError(parsed.error)}`,
-      );
-    });
+    return writtenIn(new URL(file, folder), file)
+      .flatMap(expand)
+      .flatMap((one) => {
+        const parsed = Case.safeParse(one);
+        if (parsed.success) return instancesOf(parsed.data, labs);
+        throw new Error(
+          `conformance/cases/${file}: ${JSON.stringify(one["name"])}: ${z.prettifyError(parsed.error)}`,
+        );
+      });
   });
   const seen = new Set<string>();
   for (const { id } of instances) {
@@ -163,6 +166,15 @@ export function loadCases(labs: readonly string[]): readonly CaseInstance[] {
     seen.add(id);
   }
   return instances;
+}
+
+function writtenIn(url: URL, file: string): readonly z.infer<typeof Varied>[] {
+  try {
+    return Varied.array().parse(JSON.parse(readFileSync(url, "utf8")));
+  } catch (error) {
+    const why = error instanceof z.ZodError ? z.prettifyError(error) : (error as Error).message;
+    throw new Error(`conformance/cases/${file}: ${why}`, { cause: error });
+  }
 }
 
 /** One case for every combination of the values of `each`. */

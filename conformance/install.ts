@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Lab, programOf } from "./labs.ts";
+import { Mistake } from "./options.ts";
 
 const FOLDER = fileURLToPath(new URL("./engines/", import.meta.url));
 /** Says which lock file the folder was installed from. */
@@ -22,7 +23,7 @@ export function installEngines(say: (text: string) => void): void {
     stdio: ["ignore", "inherit", "inherit"],
     env: { ...process.env, npm_config_loglevel: "error" },
   });
-  if (result.status !== 0) throw new Error("the engines could not be installed");
+  if (result.status !== 0) throw new Mistake("the engines could not be installed");
   writeFileSync(STAMP, lock);
 }
 
@@ -38,7 +39,12 @@ export function versionOf(
       problem: `not installed: there is no package of it for ${process.platform}-${process.arch}`,
     };
   const env = { PATH: process.env["PATH"] ?? "", HOME: root, TMPDIR: root };
-  const result = spawnSync(program, ["--version"], { env, encoding: "utf8", timeout: 60_000 });
+  const result = spawnSync(program, ["--version"], {
+    env,
+    encoding: "utf8",
+    timeout: 60_000,
+    killSignal: "SIGKILL",
+  });
   const version = /\d+\.\d+\.\d+[\w.+-]*/.exec(result.stdout ?? "")?.[0] ?? null;
   if (version === lab.version) return { version, problem: null };
   return { version, problem: `says that it is ${version ?? "nothing"} instead of ${lab.version}` };

@@ -3,11 +3,13 @@
  * its own: a network that has only loopback, and empty temporary and home folders, so that whatever stands there in the
  * end was left by a case. Elsewhere a proxy that refuses takes the place of the network, and the report says so.
  */
-import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, realpathSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, lstatSync, mkdirSync, readdirSync, realpathSync, rmSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { Mistake } from "./options.ts";
+import { endAll } from "./place.ts";
 
 export interface Isolation {
   readonly network: "own network namespace, loopback only" | "refusing proxy";
@@ -30,27 +32,47 @@ const WAYS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   proxy: [],
 };
 
+/** How long the examiner may take to obey a signal. */
+const OBEY_MS = 5_000;
+
 /**
- * Runs this program again inside namespaces; returns its exit code, or null when it already runs there, or must run here.
- * `root` stays visible at its own path.
+ * Runs this program again, inside namespaces where there are any, and returns its exit code. `root` stays visible at its
+ * own path. When `stop` is aborted, with the name of a signal, that signal is passed on.
  */
-export function enterIsolation(root: string): number | null {
-  if (process.env[INSIDE] !== undefined) return null;
+export async function runIsolated(root: string, stop: AbortSignal): Promise<number> {
+  const how = wayIn();
+  const files = how?.includes("-m") === true;
+  const again = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
+  const script = `${files ? hide(hiddenFolders(), keptFolders(root)) : ""}${LOOPBACK} && cd "$0" && exec "$@"`;
+  const inside = how === null ? "" : files ? "network,files" : "network";
+  const env = { ...process.env, [INSIDE]: inside, CONFORMANCE_ROOT: root };
+  const words = how === null ? [] : ["unshare", ...how, "--", "sh", "-c", script, REPOSITORY];
+  const [file = "", ...args] = [...words, ...again];
+  const child = spawn(file, args, { stdio: ["ignore", "inherit", "inherit"], env });
+  let timer: NodeJS.Timeout | undefined;
+  const pass = () => {
+    child.kill(stop.reason as NodeJS.Signals);
+    timer = setTimeout(() => child.kill("SIGKILL"), OBEY_MS);
+  };
+  if (stop.aborted) pass();
+  else stop.addEventListener("abort", pass, { once: true });
+  const code = await new Promise<number | null>((ended, failed) => {
+    child.once("error", failed);
+    child.once("exit", ended);
+  });
+  clearTimeout(timer);
+  return code ?? 1;
+}
+
+/** The options of `unshare` that this system allows; null: none, and a proxy must do. */
+function wayIn(): readonly string[] | null {
   const forced = process.env[FORCED];
   const ways = forced === undefined ? Object.values(WAYS).flat() : WAYS[forced];
-  if (ways === undefined) throw new Error(`${FORCED} is one of ${Object.keys(WAYS).join(", ")}`);
+  if (ways === undefined) throw new Mistake(`${FORCED} is one of ${Object.keys(WAYS).join(", ")}`);
   const how = ways.find(works);
   if (how === undefined && forced !== undefined && forced !== "proxy")
-    throw new Error(`this system does not allow ${FORCED}=${forced}`);
-  if (how === undefined) return null;
-  const files = how.includes("-m");
-  const script = `${files ? hide(hiddenFolders(), keptFolders(root)) : ""}${LOOPBACK} && cd "$0" && exec "$@"`;
-  const env = { ...process.env, [INSIDE]: files ? "network,files" : "network", CONFORMANCE_ROOT: root };
-  const again = [process.execPath, ...process.execArgv, ...process.argv.slice(1)];
-  const args = [...how, "--", "sh", "-c", script, REPOSITORY, ...again];
-  const { status, error } = spawnSync("unshare", args, { stdio: "inherit", env });
-  if (error !== undefined) throw error;
-  return status ?? 1;
+    throw new Mistake(`this system does not allow ${FORCED}=${forced}`);
+  return how ?? null;
 }
 
 /**
@@ -130,7 +152,26 @@ export function isolation(): Isolation {
   };
 }
 
-export function makeRoot(path: string): string {
-  mkdirSync(path, { recursive: true, mode: 0o700 });
-  return path;
+/** The folder of this run. Those of runs that died with nobody to clean up are removed, with what they had started. */
+export async function makeRoot(folder: string): Promise<string> {
+  for (const name of readdirSync(folder)) {
+    const pid = Number(/^rc-(\d+)$/.exec(name)?.[1] ?? 0);
+    const left = join(folder, name);
+    if (pid === 0 || (pid !== process.pid && isAlive(pid)) || existsSync(join(left, "kept"))) continue;
+    const stat = lstatSync(left, { throwIfNoEntry: false });
+    if (stat?.isDirectory() !== true || stat.uid !== process.getuid?.()) continue;
+    await endAll(left);
+    rmSync(left, { recursive: true, force: true, maxRetries: 10 });
+  }
+  const root = join(folder, `rc-${process.pid}`);
+  mkdirSync(root, { mode: 0o700 });
+  return root;
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
 }

@@ -16,6 +16,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { spawn as spawnPty } from "@lydell/node-pty";
 import { type Lab, type Place, programOf } from "./labs.ts";
+import { Mistake } from "./options.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 
@@ -30,7 +31,7 @@ export interface Bench {
 export function makeBench(root: string): Bench {
   const dist = join(ROOT, "dist");
   if (!existsSync(join(dist, "reprise.js")))
-    throw new Error("dist/reprise.js is missing: run `npm run build` first");
+    throw new Mistake("dist/reprise.js is missing: run `npm run build` first");
   cpSync(dist, join(root, "dist"), { recursive: true });
   symlinkSync(join(ROOT, "node_modules"), join(root, "node_modules"));
   return { root, cli: join(root, "dist", "reprise.js"), project: makeProject(root) };
@@ -205,6 +206,17 @@ export function signal(pid: number, name: NodeJS.Signals): void {
     process.kill(pid, name);
   } catch {
     // It ended by itself in between.
+  }
+}
+
+const END_ALL_MS = 5_000;
+
+/** Ends every process that belongs to this folder, and those that they start meanwhile. */
+export async function endAll(root: string): Promise<void> {
+  const end = Date.now() + END_ALL_MS;
+  for (let left = processesOf(root); left.length > 0 && Date.now() < end; left = processesOf(root)) {
+    for (const pid of left) signal(pid, "SIGKILL");
+    await new Promise((wake) => setTimeout(wake, 20));
   }
 }
 

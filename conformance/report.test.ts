@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CaseResult } from "./interpret.ts";
-import { countResults, json, markdown, type Report, scrubbed, table } from "./report.ts";
+import { countResults, json, markdown, type Report, scrubbed, table, unaccounted } from "./report.ts";
 
 const result = (more: Partial<CaseResult>): CaseResult => ({
   id: "a@codex",
@@ -56,6 +56,12 @@ test("counts", () => {
     resumesMeant: 3,
     resumesWorked: 2,
   });
+});
+
+test("a case without a result, or with two, is named", () => {
+  const ids = (...all: string[]) => all.map((id) => ({ id }));
+  expect(unaccounted(ids("a", "b", "c"), ids("c", "a", "c"))).toEqual(["b", "c"]);
+  expect(unaccounted(ids("a", "b"), ids("b", "a"))).toEqual([]);
 });
 
 test("one row a group, one column an engine, recorded ones labelled", () => {

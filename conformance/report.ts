@@ -58,6 +58,15 @@ export function countResults(results: readonly CaseResult[]): Report["counts"] {
   };
 }
 
+/** Cases that were to be run and have no result, or more than one. */
+export function unaccounted(
+  chosen: readonly { readonly id: string }[],
+  results: readonly { readonly id: string }[],
+): readonly string[] {
+  const count = (id: string) => results.filter((one) => one.id === id).length;
+  return chosen.map(({ id }) => id).filter((id) => count(id) !== 1);
+}
+
 export function table(report: Report): string {
   const real = report.engines.map(({ id, version }) => ({ id, head: `${id} ${version ?? "?"}` }));
   const engines = report.recorded.length === 0 ? real : [...real, RECORDED];

@@ -1,86 +1,155 @@
 /**
  * `npm run conformance`: installs the pinned engines, runs every case in isolation, prints a table and writes
- * `report.md` and `report.json`. Exit 1 when a case failed or something was left behind. No case is tried twice.
+ * `report.md` and `report.json`. Exit 1 when a case failed or something was left behind, 2 when it could not begin, 130 or
+ * 143 when it was stopped; then no report is written. No case is tried twice.
  */
-import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { availableParallelism, homedir, hostname, tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
-import { type CaseInstance, loadCases } from "./case.ts";
+import { type CaseInstance, GROUPS, loadCases } from "./case.ts";
 import { installEngines, versionOf } from "./install.ts";
 import { type CaseResult, runCase } from "./interpret.ts";
-import { enterIsolation, isolation, makeRoot } from "./isolate.ts";
+import { isolation, makeRoot, runIsolated } from "./isolate.ts";
 import { type Lab, LABS } from "./labs.ts";
-import { type Bench, commandOf, makeBench, processesOf } from "./place.ts";
-import { recordedCases } from "./recorded.ts";
+import { isChosen, Mistake, mustFit, oneLine, type Options, readOptions } from "./options.ts";
+import { type Bench, commandOf, endAll, makeBench, processesOf } from "./place.ts";
+import { type RecordedCase, recordedCases } from "./recorded.ts";
 import { startRefusingProxy } from "./proxy.ts";
 import {
   closingLine,
   countResults,
   json,
   markdown,
+  RECORDED,
   type Report,
   scrubbed,
   summary,
   table,
+  unaccounted,
 } from "./report.ts";
 import { lookAround, openNetwork, traces, watchConnections } from "./traces.ts";
 
 const USAGE = `usage: npm run conformance -- [--engine NAME]… [--group NAME]… [--case TEXT]… [--jobs N] [--minutes N] [--report DIR] [--keep] [--record] [--verbose]
   --engine   ${LABS.map(({ id }) => id).join(", ")}, iflow (recorded output)
+  --group    ${Object.keys(GROUPS).join(", ")}
   --case     cases whose id (name@engine) holds this text
+  --jobs     cases at a time
   --minutes  cases that have not begun by then fail (22)
   --report   where report.md and report.json are written; without it, conformance/ if every case was run
   --keep     leave the folders of the cases and say where they are
   --record   renew the fixtures of the engines (src/engines/*.fixtures/lab-*) from what the engines print`;
 
-const { values: flags } = parseArgs({
-  options: {
-    engine: { type: "string", multiple: true },
-    group: { type: "string", multiple: true },
-    case: { type: "string", multiple: true },
-    // Cases wait as often as they compute.
-    jobs: { type: "string", default: String(Math.max(2, availableParallelism() + 1)) },
-    minutes: { type: "string", default: "22" },
-    report: { type: "string" },
-    record: { type: "boolean", default: false },
-    keep: { type: "boolean", default: false },
-    verbose: { type: "boolean", default: false },
-    help: { type: "boolean", default: false },
-  },
-});
-
 const HERE = fileURLToPath(new URL(".", import.meta.url));
+const CHOICES = {
+  engines: [...LABS.map(({ id }) => id), RECORDED.id],
+  groups: Object.keys(GROUPS),
+  // Cases wait as often as they compute.
+  jobs: Math.max(2, availableParallelism() + 1),
+};
+/** The exit code of a run that was stopped. */
+const STOPPED = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+const LEASH_MS = 1_000;
 const say = (text: string) => void process.stdout.write(`${text}\n`);
 
-process.exitCode = flags.help ? (say(USAGE), 0) : await main();
+try {
+  const flags = readOptions(process.argv.slice(2), CHOICES);
+  process.exitCode = flags.help ? (say(USAGE), 0) : await main(flags);
+} catch (error) {
+  if (!(error instanceof Mistake)) throw error;
+  process.stderr.write(`conformance: ${oneLine(error)}\n`);
+  process.exitCode = 2;
+}
 
-async function main(): Promise<number> {
-  // Counts from the first start of this program: the install is part of the time.
-  const deadline = Number(
-    (process.env["CONFORMANCE_DEADLINE"] ??= String(Date.now() + Number(flags.minutes) * 60_000)),
-  );
-  installEngines(say);
-  const root = process.env["CONFORMANCE_ROOT"] ?? makeRoot(join(tmpdir(), `rc-${process.pid}`));
+/** Two processes: the keeper owns the folder and ends what is left; the examiner, isolated, runs the cases. */
+async function main(flags: Options): Promise<number> {
+  const plan = chosen(flags);
+  const inside = process.env["CONFORMANCE_ROOT"];
+  if (inside !== undefined) {
+    const keeper = process.ppid;
+    // Without its keeper there is nobody to read the result, nor to end what it starts.
+    setInterval(() => process.ppid === keeper || process.kill(process.pid, "SIGKILL"), LEASH_MS).unref();
+    return conclude(await examine(inside, plan, flags), inside);
+  }
+  const folder = reportFolder(flags);
+  // Counts from here: the install is part of the time.
+  process.env["CONFORMANCE_DEADLINE"] = String(Date.now() + flags.minutes * 60_000);
+  if (plan.cases.length > 0) installEngines(say);
+  return keep(flags, folder);
+}
+
+/** Ends with the examiner, or ends it when a signal says so. Whichever it is, nothing is left. */
+async function keep(flags: Options, folder: string | null): Promise<number> {
+  const stop = new AbortController();
+  for (const name of Object.keys(STOPPED)) process.on(name, () => stop.abort(name));
+  const root = await makeRoot(tmpdir());
   try {
-    return enterIsolation(root) ?? conclude(await examine(root, deadline), root);
+    const code = await runIsolated(root, stop.signal);
+    if (stop.signal.aborted) return STOPPED[stop.signal.reason as keyof typeof STOPPED];
+    const report = join(root, "report");
+    if (existsSync(report) && folder !== null) cpSync(report, folder, { recursive: true });
+    if (code === 0 && !existsSync(report)) throw new Error("the run ended before its cases did");
+    return code;
   } finally {
-    if (process.env["CONFORMANCE_ROOT"] === undefined) finish(root);
+    await endAll(root);
+    if (flags.keep && !stop.signal.aborted) {
+      // A later run leaves it alone.
+      writeFileSync(join(root, "kept"), "");
+      say(`the folders are in ${root}`);
+    } else rmSync(root, { recursive: true, force: true, maxRetries: 10 });
   }
 }
 
-/** Outside of the isolation, where the folder for the report is the one that was meant. */
-function finish(root: string): void {
+/** Null: this run writes no report. Found to be writable before the cases are run, not after. */
+function reportFolder(flags: Options): string | null {
   const isWhole = flags.engine === undefined && flags.group === undefined && flags.case === undefined;
-  const folder = flags.report === undefined ? (isWhole ? HERE : null) : resolve(flags.report);
-  if (folder !== null && existsSync(join(root, "report")))
-    cpSync(join(root, "report"), folder, { recursive: true });
-  if (flags.keep) say(`the folders are in ${root}`);
-  else rmSync(root, { recursive: true, force: true, maxRetries: 10 });
+  if (flags.report === undefined) return isWhole ? HERE : null;
+  const folder = resolve(flags.report);
+  let there = folder;
+  while (!existsSync(there)) there = dirname(there);
+  try {
+    if (!statSync(there).isDirectory()) throw new Error(`${there} is no folder`);
+    accessSync(there, constants.W_OK);
+  } catch (error) {
+    throw new Mistake(`--report: nothing can be written to ${folder}: ${oneLine(error)}`);
+  }
+  return folder;
 }
 
-async function examine(root: string, deadline: number): Promise<Report> {
+interface Plan {
+  readonly cases: readonly CaseInstance[];
+  readonly recorded: readonly RecordedCase[];
+}
+
+function chosen(flags: Options): Plan {
+  const [cases, recorded] = [casesOfFiles(), recordedCases()];
+  mustFit([...cases, ...recorded], flags);
+  return {
+    cases: cases.filter((one) => isChosen(one, flags)),
+    recorded: recorded.filter((one) => isChosen(one, flags)),
+  };
+}
+
+function casesOfFiles(): readonly CaseInstance[] {
+  try {
+    return loadCases(LABS.map(({ id }) => id));
+  } catch (error) {
+    throw new Mistake(oneLine(error));
+  }
+}
+
+async function examine(root: string, plan: Plan, flags: Options): Promise<Report> {
   await using proxy = await startRefusingProxy();
   const isProxied = isolation().network === "refusing proxy";
   if (isProxied) process.env["CONFORMANCE_PROXY"] = proxy.url;
@@ -88,25 +157,25 @@ async function examine(root: string, deadline: number): Promise<Report> {
   const before = lookAround(root);
   const began = Date.now();
   const bench = makeBench(root);
-  const engines = LABS.map((lab) => ({ id: lab.id, ...versionOf(lab, root), lacking: lab.options.lacking }));
+  const { cases } = plan;
+  const labs = LABS.filter(({ id }) => cases.some(({ lab }) => lab === id));
+  const engines = labs.map((lab) => ({ id: lab.id, ...versionOf(lab, root), lacking: lab.options.lacking }));
   for (const { id, problem } of engines) if (problem !== null) say(`${id}: ${problem}`);
-  const cases = chosen();
-  say(`${cases.length} cases; ${isolation().network}; ${isolation().files}`);
+  say(`${cases.length + plan.recorded.length} cases; ${isolation().network}; ${isolation().files}`);
   const problems = new Map(engines.map(({ id, problem }) => [id, problem]));
-  const results = await runAll(bench, cases, { problems, deadline });
-  const recorded = await Promise.all(
-    recordedCases()
-      .filter(isChosen)
-      .map((one) => one.run(bench)),
-  );
-  for (const result of recorded) tell(result);
+  const deadline = Number(process.env["CONFORMANCE_DEADLINE"]);
+  const results = await runAll(bench, cases, { problems, deadline, flags });
+  const recorded = await Promise.all(plan.recorded.map((one) => one.run(bench)));
+  for (const result of recorded) tell(result, flags);
+  const missing = unaccounted([...cases, ...plan.recorded], [...results, ...recorded]);
+  if (missing.length > 0) throw new Error(`without a result of its own: ${missing.join(", ")}`);
   const left = processesOf(root).map((pid) => `a process was left behind: ${commandOf(pid)}`);
   const connected = [...watch.seen].map((remote) => `a connection got out: ${remote}`);
   const after = lookAround(root);
   const changes = flags.record ? [] : traces(before, after);
   return {
     reprise: version(),
-    engines: engines.filter(({ id }) => cases.some(({ lab }) => lab === id)),
+    engines,
     isolation: isolation(),
     seconds: Math.round((Date.now() - began) / 1000),
     requests: results.reduce((sum, { requests }) => sum + requests, 0),
@@ -127,27 +196,11 @@ function noRoutes(count: number): readonly string[] {
   return count === 0 ? [] : [`for want of a route (${count} ×)`];
 }
 
-function chosen(): readonly CaseInstance[] {
-  const all = loadCases(LABS.map(({ id }) => id)).filter(isChosen);
-  if (all.length === 0 && recordedCases().filter(isChosen).length === 0)
-    throw new Error(`no case fits\n${USAGE}`);
-  return all;
-}
-
-function isChosen({ id, group }: Pick<CaseInstance, "id" | "group">): boolean {
-  const fits = (given: readonly string[] | undefined, test: (text: string) => boolean) =>
-    given === undefined || given.some(test);
-  return (
-    fits(flags.engine, (name) => id.endsWith(`@${name}`)) &&
-    fits(flags.group, (name) => group === name) &&
-    fits(flags.case, (text) => id.includes(text))
-  );
-}
-
 interface Conditions {
   /** What stands in the way of an engine; null: nothing. */
   readonly problems: ReadonlyMap<string, string | null>;
   readonly deadline: number;
+  readonly flags: Options;
 }
 
 async function runAll(
@@ -163,10 +216,10 @@ async function runAll(
       if (one === undefined) return;
       const result = await runOne(bench, one, conditions);
       results.push(result);
-      tell(result);
+      tell(result, conditions.flags);
     }
   };
-  await Promise.all(Array.from({ length: Math.max(1, Number(flags.jobs)) }, worker));
+  await Promise.all(Array.from({ length: conditions.flags.jobs }, worker));
   const order = new Map(cases.map(({ id }, n) => [id, n]));
   return results.sort((left, right) => (order.get(left.id) ?? 0) - (order.get(right.id) ?? 0));
 }
@@ -174,7 +227,7 @@ async function runAll(
 async function runOne(
   bench: Bench,
   one: CaseInstance,
-  { problems, deadline }: Conditions,
+  { problems, deadline, flags }: Conditions,
 ): Promise<CaseResult> {
   const { id, name, group, lab: labId } = one;
   const resumes = { meant: 0, worked: 0 };
@@ -197,7 +250,7 @@ function labNamed(id: string): Lab {
   return lab;
 }
 
-function tell({ verdict, id, ms, notes, log }: CaseResult): void {
+function tell({ verdict, id, ms, notes, log }: CaseResult, flags: Options): void {
   if (verdict === "skipped") return;
   say(`${verdict === "passed" ? "ok  " : "FAIL"} ${id} (${(ms / 1000).toFixed(1)} s)`);
   for (const note of notes) say(`     ${note}`);
@@ -205,10 +258,18 @@ function tell({ verdict, id, ms, notes, log }: CaseResult): void {
 }
 
 function conclude(report: Report, root: string): number {
-  const names = { suite: root, repository: join(HERE, ".."), home: homedir(), host: hostname() };
-  mkdirSync(join(root, "report"), { recursive: true });
-  writeFileSync(join(root, "report", "report.md"), scrubbed(markdown(report), names));
-  writeFileSync(join(root, "report", "report.json"), scrubbed(json(report), names));
+  const names = {
+    suite: root,
+    repository: join(HERE, ".."),
+    node: process.execPath,
+    home: homedir(),
+    host: hostname(),
+  };
+  const unfinished = join(root, "report-unfinished");
+  mkdirSync(unfinished);
+  writeFileSync(join(unfinished, "report.md"), scrubbed(markdown(report), names));
+  writeFileSync(join(unfinished, "report.json"), scrubbed(json(report), names));
+  renameSync(unfinished, join(root, "report"));
   say(`\n${table(report)}\n`);
   for (const trace of report.traces) say(trace);
   for (const attempt of report.refused) say(`refused: ${attempt}`);
