@@ -16,7 +16,7 @@ const HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ["PgDn PgUp", "a screen on, back"],
   ["g G", "first, last"],
   ["space", "select the comment for Codex; u unselects all"],
-  ["f", "filter: all, unresolved (unknown too), one file, one author"],
+  ["f", "filter: all, unresolved, unknown, one file, one author"],
   ["enter", "read the comment; Esc goes back"],
   ["c", "the code around the comment, as the folder has it"],
   ["tab", "comment, code, Codex"],
