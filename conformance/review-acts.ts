@@ -103,7 +103,7 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
     must(!answer.resumed, "a discarded session was resumed");
     fresh(review, 2);
   },
-  /** Words: who is killed, at which message, and how it goes on: run or ui. */
+  /** Words: who is killed (SIGINT: Reprise is asked to stop), at which message, and how it goes on: run or ui. */
   "review-kill": async (world, [who = "", at = "", then = "run"]) => {
     const review = new Review(world);
     await killed(world, review, { who, at });
@@ -115,6 +115,26 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
     await killed(world, review, { who: "both", at: "first-delta" });
     await killed(world, review, { who, at, resumes: true });
     await goesOn(world, review, then);
+  },
+  /** The session is a run like any other: `reprise resume` goes on with it, and then it is not interrupted any more. */
+  "review-resume-by-handle": async (world) => {
+    const review = new Review(world);
+    review.comments(`${YESTERDAY} @@slow:60000`);
+    const running = review.headless();
+    await review.streaming();
+    await until("the comments are written down", () => review.stored(YESTERDAY).length > 0, DEADLINE_MS);
+    signal(running.pid, "SIGINT");
+    must((await review.end(running)).code === 130, "it did not end by the interrupt");
+    says(review, "interrupted");
+    world.resumes.meant += 1;
+    const { code } = await review.reprise("resume", review.sidecar().handle, TODAY);
+    const { users } = review.lastTurn();
+    must(code === 0 && users.length === 2 && users[1] === TODAY, `exit ${code}: ${JSON.stringify(users)}`);
+    world.resumes.worked += 1;
+    review.comments(TODAY);
+    const { answer } = await review.send("--resume", "auto");
+    must(!answer.resumed, "a session that was finished since was resumed");
+    fresh(review, 3);
   },
   /** `--resume always` with nothing to resume, and with a session that is gone. */
   "review-always": async (world) => {
@@ -228,10 +248,11 @@ async function killed(world: World, review: Review, { who, at, resumes }: Kill):
     (point.until?.(review, world.place) ?? true);
   await atOnce(running, `the moment "${at}"`, isThere);
   if (who === "reprise") signal(running.pid, "SIGKILL");
+  else if (who === "SIGINT") signal(running.pid, "SIGINT");
   else if (who === "codex") signal(review.held() ?? -1, "SIGKILL");
   else for (const pid of [running.pid, ...processesOf(world.place.root)]) signal(pid, "SIGKILL");
   const ended = await review.end(running);
-  must(who !== "codex" || ended.code !== 0 || at === "turn-completed", "it ended as if all were well");
+  must(ended.code !== 0 || at === "turn-completed", "it ended as if all were well");
   await until("nobody is left", () => processesOf(world.place.root).length === 0, DEADLINE_MS);
   review.release();
   for (const sidecar of review.sidecars()) review.transcript(sidecar);
