@@ -319,6 +319,20 @@ describe("stopping", () => {
     expect(log).toEqual(['out {"id":1,"method":"hello"}']);
   });
 
+  test("an agent that does not hear that its turn shall stop is let go", async () => {
+    const { agent, log, until } = await open(
+      `${GOOD} on = (method, m) => {
+      if (method === "hello") say({ id: m.id }); if (method === "go") console.error("at work"); };`,
+      {
+        patience: { ...PATIENT, stop: 300 },
+      },
+    );
+    await until("at work");
+    agent.interrupt();
+    expect(await agent.ended).toEqual({ code: 0, signal: null });
+    expect(log.at(-1)).toBe('out {"id":3,"method":"stop"}');
+  });
+
   const stays = 'lines.removeAllListeners("close"); setInterval(() => {}, 1000);';
   test.each([
     ["obeys", `${TURN} if (method === "stop") say({ method: "done" }); };`, { code: 0, signal: null }],

@@ -163,14 +163,13 @@ class Talk {
     this.#batch.flush();
   }
 
-  /** With nothing to send, the dialogue waits for the moment to stop or keeps the turn from beginning; not for long. */
+  /** The turn has some time to end or not to begin, whether or not there was something to say; then the agent is let go. */
   interrupt(): void {
     // Nobody is there any more, and waiting would only keep this process.
     if (this.#interrupting || this.#silent) return;
     this.#interrupting = true;
-    const sent = this.#act(() => this.#dialogue.interrupt());
+    this.#act(() => this.#dialogue.interrupt());
     this.#batch.flush();
-    if (sent > 0) return;
     this.#leaving = setTimeout(() => {
       this.hush();
       this.#isOver();
@@ -197,8 +196,7 @@ class Talk {
     this.#batch.flush();
   }
 
-  /** How many lines were to be sent. */
-  #act(say: () => Said): number {
+  #act(say: () => Said): void {
     const said = understood(say);
     for (const event of said.events) this.#batch.add(event, this.#line);
     // What follows hangs on what was seen before it, which goes to disk first (I2).
@@ -207,7 +205,6 @@ class Talk {
     for (const question of said.questions) this.#hooks.question(question);
     for (const line of said.send) this.#send(line);
     if (said.over) this.#isOver();
-    return said.send.length;
   }
 
   #send(line: string): void {
