@@ -26,7 +26,7 @@ export const CERTIFY_ACTS: Readonly<Record<string, (world: World) => Promise<voi
   },
   "certify-renamed-line": async (world) => {
     const checks = await certified(world, { reword: ["thread.started", "thread.opened"] });
-    mustSay(checks, "names its session", 'does not know: {"type":"thread.opened"');
+    mustSay(checks, "names its session", 'does not know (thread.opened): {"type":"thread.opened"');
   },
   "certify-reworded-error": async (world) => {
     const checks = await certified(world, {

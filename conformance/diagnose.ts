@@ -30,30 +30,32 @@ export interface Diagnosis {
 }
 
 const MAX_TEXT = 240;
-const MAX_UNKNOWN = 3;
+const MAX_SHOWN = 3;
+/** More kinds of unknown lines than anybody reads; an engine may print any number of them. */
+const MAX_KINDS = 20;
+/** What is kept of an unknown line. */
+const MAX_LINE = 2_000;
 /** How programs say that an argument is not one of theirs. */
 const REFUSED =
   /\b(?:unrecognized|unknown|unexpected|invalid|unsupported|no such)\b.{0,20}\b(?:sub-?command|command|option|argument|flag|value|choice)s?\b/i;
 
 export function diagnose(engine: Engine, failure: Failure): Diagnosis {
   const last = failure.scenes.at(-1);
-  const unknown = failure.scenes.flatMap((scene) => unknownLines(engine, scene.stdout));
+  const survey = surveyOf(engine, failure.scenes, NOTHING_SEEN);
+  const unknown = unknownText(engine, survey);
   const refused = refusedArgument(last);
-  const what = wording(failure.notes);
   const causes = [
     ...(refused === null ? [] : [`${engine.id} refused its command line: ${cut(refused)}`]),
-    ...(unknown[0] === undefined ? [] : [unknownText(engine, unknown[0])]),
+    ...(unknown === null ? [] : [unknown]),
   ];
   const says = words(engine, last, failure);
-  const why =
-    causes.length === 0
-      ? [what, ...(says === null ? [] : [`${says.who} said: ${cut(says.text)}`])]
-      : [...causes, what];
+  const what = wording(failure.notes, says?.text ?? null);
+  const why = causes.length === 0 ? [what, ...explanation(engine, last, says, what)] : [...causes, what];
   const command = last === undefined ? [] : [`${engine.id} ${last.args.join(" ")}`];
   const exit = last === undefined || last.exit === null ? [] : [exitText(engine, last.exit)];
-  const printed = [...new Set(unknown)].slice(0, MAX_UNKNOWN).map((line) => `stdout: ${line}`);
+  const printed = survey.unknown.slice(0, MAX_SHOWN).map(({ line }) => `stdout: ${line}`);
   const stderr = textLines(last?.stderr ?? "")
-    .slice(-MAX_UNKNOWN)
+    .slice(-MAX_SHOWN)
     .map((line) => `stderr: ${line}`);
   return {
     why: why.join("; "),
@@ -61,17 +63,79 @@ export function diagnose(engine: Engine, failure: Failure): Diagnosis {
   };
 }
 
-/** Lines of the engine's own output for which the profile has no meaning; one that was broken off is none. */
-export function unknownLines(engine: Engine, stdout: string): readonly string[] {
-  const reader = engine.reader(() => 0);
-  const whole = stdout.split("\n").slice(0, -1);
-  return whole.filter(
-    (line) => line.trim() !== "" && reader.line("stdout", line).some(({ type }) => type === "unknown"),
-  );
+/** How the engine ended, where that is all it did, and who said what. */
+function explanation(
+  engine: Engine,
+  last: Scene | undefined,
+  says: Words | null,
+  what: string,
+): readonly string[] {
+  const failed = last !== undefined && last.exit !== null && last.exit.code !== 0;
+  const atOnce = failed && last.exit !== null && !/\S/.test(last.stdout) ? [exitText(engine, last.exit)] : [];
+  const isSaid = says === null || what.includes(cut(says.text));
+  return [...atOnce, ...(isSaid ? [] : [`${says.who} said: ${cut(says.text)}`])];
 }
 
-export function unknownText(engine: Engine, line: string): string {
-  return `${engine.id} printed a kind of line that Reprise does not know: ${cut(line)}`;
+/** What an engine printed on stdout, as far as the profile knows it. */
+export interface Survey {
+  /** Lines that are not empty. One that was broken off is none. */
+  readonly lines: number;
+  /** The first line of each kind for which the profile has no meaning; `MAX_KINDS` at most. */
+  readonly unknown: readonly { readonly kind: string | null; readonly line: string }[];
+}
+
+export const NOTHING_SEEN: Survey = { lines: 0, unknown: [] };
+
+/** With what was seen before. */
+export function surveyOf(engine: Engine, scenes: readonly Pick<Scene, "stdout">[], before: Survey): Survey {
+  const keyOf = (kind: string | null, line: string) => kind ?? line.slice(0, MAX_TEXT);
+  const unknown = new Map(before.unknown.map((one) => [keyOf(one.kind, one.line), one]));
+  let { lines } = before;
+  for (const { stdout } of scenes) {
+    const reader = engine.reader(() => 0);
+    for (const line of wholeLines(stdout)) {
+      if (line.trim() === "") continue;
+      lines++;
+      if (unknown.size >= MAX_KINDS || !reader.line("stdout", line).some(({ type }) => type === "unknown"))
+        continue;
+      const kind = kindOf(line);
+      if (!unknown.has(keyOf(kind, line)))
+        unknown.set(keyOf(kind, line), { kind, line: line.slice(0, MAX_LINE) });
+    }
+  }
+  return { lines, unknown: [...unknown.values()] };
+}
+
+/** One at a time: a list of all of them may be larger than the text. */
+function* wholeLines(text: string): Generator<string> {
+  let from = 0;
+  for (let to = text.indexOf("\n"); to !== -1; to = text.indexOf("\n", from)) {
+    yield text.slice(from, to);
+    from = to + 1;
+  }
+}
+
+/** By what a line of JSON says that it is: `system/init`. Null: it does not. */
+function kindOf(line: string): string | null {
+  try {
+    const { type, subtype } = JSON.parse(line) as { type?: unknown; subtype?: unknown };
+    if (typeof type !== "string") return null;
+    return harmlessLine(typeof subtype === "string" ? `${type}/${subtype}` : type, MAX_KIND);
+  } catch {
+    return null;
+  }
+}
+
+const MAX_KIND = 60;
+
+/** Null: it printed nothing that Reprise does not know. */
+export function unknownText(engine: Engine, { unknown }: Survey): string | null {
+  const [first] = unknown;
+  if (first === undefined) return null;
+  const kinds = unknown.flatMap(({ kind }) => kind ?? []);
+  const more = kinds.length > MAX_SHOWN ? [`${kinds.length - MAX_SHOWN} more`] : [];
+  const names = kinds.length === 0 ? "" : ` (${[...kinds.slice(0, MAX_SHOWN), ...more].join(", ")})`;
+  return `${engine.id} printed a kind of line that Reprise does not know${names}: ${cut(first.line)}`;
 }
 
 function refusedArgument(scene: Scene | undefined): string | null {
@@ -79,20 +143,21 @@ function refusedArgument(scene: Scene | undefined): string | null {
   return textLines(scene.stderr).find((line) => REFUSED.test(line)) ?? null;
 }
 
+interface Words {
+  readonly who: string;
+  readonly text: string;
+}
+
 /** Who explained the failure last, and how. */
-function words(
-  engine: Engine,
-  last: Scene | undefined,
-  { refusal }: Failure,
-): { readonly who: string; readonly text: string } | null {
+function words(engine: Engine, last: Scene | undefined, { refusal }: Failure): Words | null {
   if (refusal !== null) return { who: "Reprise", text: refusal };
   if (last === undefined) return null;
   const text = last.trouble?.message ?? textLines(last.stderr).at(-1);
   return text === undefined ? null : { who: engine.id, text };
 }
 
-/** The most telling first. */
-const WORDINGS: readonly (readonly [RegExp, (found: RegExpExecArray) => string])[] = [
+/** The most telling first. `text` is what the engine, or Reprise, said of it. */
+const WORDINGS: readonly (readonly [RegExp, (found: RegExpExecArray, text: string | null) => string])[] = [
   [new RegExp(NEW_CONVERSATION), () => "it began a new conversation instead of continuing the old one"],
   [new RegExp(DUPLICATE), () => "a message reached the model twice"],
   [/option not in force: (.*) \(/, ([, what]) => `the option was not in force: ${what}`],
@@ -105,7 +170,18 @@ const WORDINGS: readonly (readonly [RegExp, (found: RegExpExecArray) => string])
         ? `it failed (${spoken(found)})`
         : `Reprise took it for ${spoken(found)} instead of ${spoken(wanted)}`,
   ],
-  [/has a reset time: false/, () => "Reprise found no time at which the limit ends"],
+  [
+    /reset time: null instead of /,
+    (_found, text) =>
+      `Reprise did not find the time at which the limit ends${text === null ? "" : ` in: ${text}`}`,
+  ],
+  [
+    /reset time: (\S+) instead of (\S+)/,
+    ([, found, wanted]) =>
+      wanted === "null"
+        ? `Reprise took ${found} for the time at which it ends, and none was announced`
+        : `Reprise took ${found} for the time at which it ends instead of ${wanted}`,
+  ],
   [
     /the session was (\S+) and is (\S+)/,
     ([, before, now]) =>
@@ -133,10 +209,11 @@ const WORDINGS: readonly (readonly [RegExp, (found: RegExpExecArray) => string])
   [/exit: (\w+) instead of (.*)/, ([, found]) => `the attempt failed with exit code ${found}`],
 ];
 
-function wording(notes: readonly string[]): string {
+function wording(notes: readonly string[], text: string | null): string {
   for (const [pattern, say] of WORDINGS) {
     const found = notes.map((note) => pattern.exec(note)).find((match) => match !== null);
-    if (found !== undefined && found !== null) return cut(say(found));
+    if (found !== undefined && found !== null)
+      return harmlessLine(say(found, text === null ? null : cut(text)), 2 * MAX_TEXT);
   }
   return cut(notes[0]?.split("\n")[0] ?? "it failed");
 }

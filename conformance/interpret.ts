@@ -16,6 +16,7 @@ import {
   commandOf,
   type Ended,
   environment,
+  headOf,
   Late,
   makePlace,
   processesOf,
@@ -417,10 +418,11 @@ function faultIn({ stdout }: Ended): string | null {
   }
 }
 
+const MAX_TAPE = 16 << 20;
+
 function lastTape(shown: Shown | null): string {
   if (shown === null) return "";
-  const file = join(shown.runDirectory, "attempts", String(shown.attempts), "stdout.log");
-  return existsSync(file) ? readFileSync(file, "utf8") : "";
+  return headOf(join(shown.runDirectory, "attempts", String(shown.attempts), "stdout.log"), MAX_TAPE);
 }
 
 async function within<T>(promise: Promise<T>, ms: number, what: string): Promise<T> {

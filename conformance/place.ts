@@ -6,9 +6,13 @@ import { spawn, spawnSync } from "node:child_process";
 import {
   cpSync,
   existsSync,
+  fstatSync,
+  closeSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
+  readSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -206,6 +210,21 @@ export function signal(pid: number, name: NodeJS.Signals): void {
     process.kill(pid, name);
   } catch {
     // It ended by itself in between.
+  }
+}
+
+/** The beginning of a file, however large it is; "" where there is none. */
+export function headOf(file: string, maxBytes: number): string {
+  try {
+    const fd = openSync(file, "r");
+    try {
+      const bytes = Buffer.alloc(Math.min(maxBytes, fstatSync(fd).size));
+      return bytes.toString("utf8", 0, readSync(fd, bytes, 0, bytes.length, 0));
+    } finally {
+      closeSync(fd);
+    }
+  } catch {
+    return "";
   }
 }
 

@@ -1,6 +1,16 @@
 import { expect, test } from "vitest";
 import type { CaseResult } from "./interpret.ts";
-import { countResults, json, markdown, type Report, scrubbed, table, unaccounted } from "./report.ts";
+import {
+  countResults,
+  json,
+  MARKS,
+  markdown,
+  readmeWith,
+  type Report,
+  scrubbed,
+  table,
+  unaccounted,
+} from "./report.ts";
 
 const result = (more: Partial<CaseResult>): CaseResult => ({
   id: "a@codex",
@@ -90,4 +100,14 @@ test("logs are kept of what failed alone", () => {
 test("paths and names of the machine are taken out", () => {
   const names = { suite: "/tmp/rc-1", home: "/", host: "builder7" };
   expect(scrubbed("/tmp/rc-1/x on builder7 in /", names)).toBe("<suite>/x on <host> in /");
+});
+
+test("the README shows the table of the report, and none without a report", () => {
+  const [begin, end] = MARKS;
+  const page = (inside: string) => `a\n${begin}\n${inside}${end}\nb`;
+  expect(readmeWith(page("old\n"), `x ${page("| new $& |\n")} y`)).toBe(page("| new $& |\n"));
+  expect(readmeWith(page(""), null)).toBe(page(""));
+  expect(() => readmeWith(page("old\n"), null)).toThrow("conformance/report.md is missing");
+  expect(() => readmeWith("a", null)).toThrow("README.md lacks the marks");
+  expect(() => readmeWith(page(""), "x")).toThrow("report.md lacks the marks");
 });

@@ -43,6 +43,24 @@ export const RECORDED = {
 /** Between these lines stands what the README repeats. */
 export const MARKS = ["<!-- conformance: begin -->", "<!-- conformance: end -->"] as const;
 
+/** The README with the table of the report between the marks. Without a report it must not show one. */
+export function readmeWith(readme: string, report: string | null): string {
+  const old = between(readme);
+  if (old === null) throw new Error("README.md lacks the marks of the conformance table");
+  if (report === null) {
+    if (old.split("\n").length <= MARKS.length) return readme;
+    throw new Error("README.md shows a conformance table, and conformance/report.md is missing");
+  }
+  const wanted = between(report);
+  if (wanted === null) throw new Error("conformance/report.md lacks the marks of the table");
+  return readme.replace(old, () => wanted);
+}
+
+function between(text: string): string | null {
+  const [from, to] = MARKS.map((mark) => text.indexOf(mark)) as [number, number];
+  return from < 0 || to < from ? null : text.slice(from, to + MARKS[1].length);
+}
+
 export function countResults(results: readonly CaseResult[]): Report["counts"] {
   const of = (verdict: CaseResult["verdict"]) => results.filter((one) => one.verdict === verdict).length;
   const noting = (text: string) =>

@@ -3,7 +3,7 @@
  * `--check`, writes nothing and exits 1 when a file is not what it would write.
  */
 import { readFileSync, writeFileSync } from "node:fs";
-import { MARKS } from "../conformance/report.ts";
+import { readmeWith } from "../conformance/report.ts";
 import { FAULTS } from "../src/core/faults.ts";
 
 const at = (path: string) => new URL(`../${path}`, import.meta.url);
@@ -73,21 +73,6 @@ ${rows.join("\n")}
 `;
 }
 
-/** The README with the result of the last whole run between the marks. */
-function readme(): string {
-  const text = present("README.md") ?? "";
-  const report = present("conformance/report.md");
-  if (report === null) return text;
-  const [wanted, old] = [between(report), between(text)];
-  if (wanted === null || old === null) throw new Error("README.md or conformance/report.md lacks the marks");
-  return text.replace(old, () => wanted);
-}
-
-function between(text: string): string | null {
-  const [from, to] = MARKS.map((mark) => text.indexOf(mark)) as [number, number];
-  return from < 0 || to < from ? null : text.slice(from, to + MARKS[1].length);
-}
-
 function present(path: string): string | null {
   try {
     return readFileSync(at(path), "utf8");
@@ -96,10 +81,13 @@ function present(path: string): string | null {
   }
 }
 
-for (const [path, wanted] of Object.entries({ "docs/errors.md": page(), "README.md": readme() })) {
-  if (!process.argv.includes("--check")) writeFileSync(at(path), wanted);
-  else if (present(path) !== wanted) {
-    console.error(`${path} is not up to date. Type: npm run docs`);
-    process.exitCode = 1;
+const readme = () => readmeWith(present("README.md") ?? "", present("conformance/report.md"));
+try {
+  for (const [path, wanted] of Object.entries({ "docs/errors.md": page(), "README.md": readme() })) {
+    if (!process.argv.includes("--check")) writeFileSync(at(path), wanted);
+    else if (present(path) !== wanted) throw new Error(`${path} is not up to date. Type: npm run docs`);
   }
+} catch (error) {
+  console.error((error as Error).message);
+  process.exitCode = 1;
 }

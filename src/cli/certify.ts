@@ -22,6 +22,8 @@ const WITHOUT_LAB: Readonly<Record<string, string>> = {
 };
 const OWN_ENGINE = "it is an engine of your config, and Reprise has no scripted model for it";
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
+/** How long what was printed may take to arrive after the end. */
+const PIPE_MS = 1_000;
 const MAX_LINE_BYTES = 1024 * 1024;
 
 interface Certified {
@@ -44,14 +46,19 @@ export async function certify(
   const state = { network: "none was needed", stopped: 0 };
   const order = new Map<string, readonly string[]>();
   const onLine = (line: CertifyLine) => {
-    if (line.type === "fatal") throw new Fault("engine_cannot", `Nothing could be checked: ${line.message}`);
-    if (line.type === "begin") state.network = line.network;
-    if (line.type === "begin") return;
+    if (line.type === "fatal") throw new Fault(line.code, `Nothing could be checked: ${line.message}`);
+    if (line.type === "begin") {
+      state.network = line.network;
+      if (!json) context.log.info("trying it in a home of its own, on a scripted model");
+      return;
+    }
     const one = engines.find(({ engine }) => engine === line.engine);
     if (one === undefined) return;
     if (line.type === "engine") {
       one.version = line.version;
       order.set(line.engine, line.checks);
+      const title = `${line.engine} ${line.version ?? "of unknown version"}`;
+      if (!json) context.log.info(`${title}: ${plural(line.checks.length, "check")}`);
     } else {
       const { type: _type, ...check } = line;
       one.checks.push(check);
@@ -151,8 +158,11 @@ async function examine(
   const code = await new Promise<number | null>((ended, failed) => {
     child.once("error", failed);
     child.once("close", ended);
+    // Whoever inherited the pipe may keep it open.
+    child.once("exit", (status) => setTimeout(() => ended(status), PIPE_MS).unref());
   });
   for (const off of listeners) off();
+  child.stdout.destroy();
   if (failure !== undefined) throw failure;
   if (code !== 0 && stopped === 0) throw new Error(`the certify program ended with ${code ?? "a signal"}`);
   return stopped;

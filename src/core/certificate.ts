@@ -29,5 +29,9 @@ export type CertifyLine =
       readonly checks: readonly string[];
     }
   | ({ readonly type: "check" } & Check)
-  /** Nothing can be checked at all. */
-  | { readonly type: "fatal"; readonly message: string };
+  /** Nothing can be checked at all. The code is that of a fault. */
+  | {
+      readonly type: "fatal";
+      readonly code: "engine_cannot" | "storage_failed" | "storage_full";
+      readonly message: string;
+    };

@@ -117,6 +117,67 @@ test("without namespaces a refusing proxy takes the place of the network, and it
   for (const start of box.starts()) expect(start).toMatch(/^HTTPS_PROXY=http:\/\/127\.0\.0\.1:\d+/m);
 });
 
+test("a program that does not even say its version is told at once, and nothing of it is left", async () => {
+  using box = new Clinic();
+  const pids = join(box.root, "pids");
+  // The first child keeps the pipes of its parent, the second has no environment by which it could be found.
+  box.engine("codex", `sleep 1000 &\necho $! >> '${pids}'\nenv -i sleep 1000 &\necho $! >> '${pids}'\nwait`);
+  const { code, stdout, stderr } = await box.run(["doctor", "--certify", "codex"]);
+  expect(code).toBe(1);
+  const [head, , first, ...others] = stdout.trimEnd().split("\n");
+  expect(head).toMatch(/^codex of unknown version /);
+  expect(first).toMatch(/ broke +codex does not answer --version within 10 s$/);
+  expect(others.slice(0, -2).length).toBeGreaterThanOrEqual(8);
+  for (const line of others.slice(0, -2))
+    expect(line).toMatch(/ not checked +(codex does not answer --version|the same)$/);
+  expect(stderr).toMatch(
+    /^reprise: trying it in a home of its own, on a scripted model\nreprise: codex of unknown version: \d+ checks\n/,
+  );
+  expect(box.starts()).toHaveLength(1);
+  expect(readdirSync(box.tmp)).toEqual([]);
+  expect(readFileSync(pids, "utf8").trim().split("\n").filter(isAlive)).toEqual([]);
+});
+
+test("a program that fails at once: its exit code is told, and what it did not print is not understood", async () => {
+  using box = new Clinic();
+  box.engine("codex", `[ "$1" = --version ] && { echo "codex-cli 9.9.9"; exit 0; }\nexit 3`);
+  const { code, stdout } = await box.run(["doctor", "--certify", "codex"]);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^ {2}a start names .* broke .*codex ended with exit code 3/m);
+  expect(stdout).toMatch(
+    /^ {2}every kind of line it prints is understood +not checked +it printed no line$/m,
+  );
+});
+
+test("a flood of lines that nobody knows is one line of the table", async () => {
+  using box = new Clinic();
+  box.engine(
+    "codex",
+    `[ "$1" = --version ] && { echo "codex-cli 9.9.9"; exit 0; }\nyes '{"type":"flood"}' | head -n 400000\nexit 1`,
+  );
+  const { code, stdout, stderr } = await box.run(["doctor", "--certify", "codex"]);
+  expect({ code, trace: stderr.includes("Error") }).toEqual({ code: 1, trace: false });
+  const text = 'codex printed a kind of line that Reprise does not know (flood): {"type":"flood"}';
+  expect(stdout).toContain(`broke        ${text}; `);
+  expect(stdout).toContain(`is understood             new          ${text}\n`);
+});
+
+test.each([
+  ["is not there", "nowhere"],
+  ["is a file", "project/file"],
+])("a temporary folder that %s is said in a line", async (_name, path) => {
+  using box = new Clinic();
+  box.engine("codex", REFUSES);
+  writeFileSync(join(box.cwd, "file"), "");
+  const TMPDIR = join(box.root, path);
+  const { code, stdout, stderr } = await box.run(["doctor", "--certify", "codex"], { env: { TMPDIR } });
+  expect({ code, stdout }).toEqual({ code: 7, stdout: "" });
+  expect(stderr).toMatch(
+    /^reprise: Nothing could be checked: the temporary folder .* cannot be written to \(E\w+\)\. Set TMPDIR .*\n$/,
+  );
+  expect(stderr).toContain(TMPDIR);
+});
+
 test("what an engine prints cannot move the cursor", async () => {
   using box = new Clinic();
   box.engine("codex", `printf 'error: unknown option \\033]0;title\\007\\033[2J\\n' >&2; exit 2`);
