@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { CaseResult } from "./interpret.ts";
 import {
+  closingLine,
   countResults,
   json,
   MARKS,
@@ -90,6 +91,11 @@ test("the page says what failed, what does not apply and why, and what was refus
   expect(page).toContain("- codex: it cannot (c)");
   expect(page).toContain("- codex: there is one only (option in force: model)");
   expect(page).toContain("- refused: example.org:443 (2 ×)");
+});
+
+test("the last line counts recorded cases apart", () => {
+  expect(closingLine(report)).toBe("1 passed, 1 failed, 1 skipped; recorded: 1 passed, 0 failed");
+  expect(closingLine({ ...report, recorded: [] })).toBe("1 passed, 1 failed, 1 skipped");
 });
 
 test("logs are kept of what failed alone", () => {

@@ -174,8 +174,10 @@ export function json(report: Report): string {
   return `${JSON.stringify({ ...report, ...lists }, null, 1)}\n`;
 }
 
-export function closingLine({ counts }: Report): string {
-  return `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped`;
+export function closingLine({ counts, recorded }: Report): string {
+  const { passed, failed } = countResults(recorded);
+  const apart = recorded.length === 0 ? "" : `; recorded: ${passed} passed, ${failed} failed`;
+  return `${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped${apart}`;
 }
 
 /** Without what tells one machine from another. */
