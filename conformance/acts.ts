@@ -1,10 +1,21 @@
 /** What a case can do to an engine's files and processes between two attempts. */
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
 import { isSeen } from "./checks.ts";
 import { APPROVAL_ACTS } from "./approval-acts.ts";
 import { CERTIFY_ACTS } from "./certify-acts.ts";
 import type { World } from "./interpret.ts";
 import { programOf } from "./labs.ts";
+import { forgedLines } from "./model-server/directives.ts";
 import { environment, processesOf, run, settle, signal, until } from "./place.ts";
 import { REVIEW_ACTS } from "./review-acts.ts";
 
@@ -32,6 +43,27 @@ const ACTS: Readonly<Record<string, Act>> = {
   },
   "remove-project": ({ place }) => renameSync(place.project, `${place.project}-away`),
   "return-project": ({ place }) => renameSync(`${place.project}-away`, place.project),
+  /** From now on the engine is started without the words that name a conversation: it begins a new one each time. */
+  "forget-on-resume": (world) => {
+    const words = `resume | --resume | --session | *${sessionOf(world)}*`;
+    stand(world, `for word; do shift; case "$word" in ${words}) ;; *) set -- "$@" "$word" ;; esac; done`);
+  },
+  /** From now on lines with an id that nobody gave out stand on the engine's stderr. */
+  "forge-on-stderr": (world) => stand(world, `cat >&2 <<'END'\n${forgedLines().join("\n")}\nEND`),
+  "engine-as-before": (world) => void (world.program = null),
+  "widen-settings": (world) => void (world.widened = true),
+  /** The run's records name a conversation that the engine never had. */
+  "unknown-session": (world) => {
+    const session = sessionOf(world);
+    for (const name of readdirSync(world.place.state).filter((one) => one.startsWith("index.db")))
+      rmSync(join(world.place.state, name));
+    const runs = join(world.place.state, "runs");
+    for (const name of readdirSync(runs, { recursive: true, encoding: "utf8" })) {
+      if (!/\.jsonl?$/.test(name)) continue;
+      const file = join(runs, name);
+      writeFileSync(file, readFileSync(file, "utf8").replaceAll(session, `${session.slice(0, -6)}000000`));
+    }
+  },
   "archive-session": (world) => native(world, ["archive", sessionOf(world)]),
   "unarchive-session": (world) => native(world, ["unarchive", sessionOf(world)]),
   /** A process that Reprise did not start continues the conversation and is kept busy by the model. */
@@ -56,7 +88,7 @@ const ACTS: Readonly<Record<string, Act>> = {
     const ended = await run(programOf(lab), args, { cwd: place.project, env, stdin: message }).ended;
     const turn = server.requests.findLast(({ users }) => users.at(-1) === message);
     if (turn === undefined) throw new Error(`nothing was sent by hand: ${ended.stdout} ${ended.stderr}`);
-    const sight = { turn, stdout: ended.stdout, log: lab.turnLog(place) };
+    const sight = { turn, stdout: ended.stdout, log: lab.turnLog(place), screen: null };
     const wrong = lab.options.evidence.filter((one) => isSeen(one, sight, place) !== (one.kept ?? false));
     const names = wrong.map(
       ({ what, kept }) => `${what} ${kept === true ? "is lost" : "still stands there"}`,
@@ -82,6 +114,15 @@ export async function act(world: World, line: string): Promise<void> {
   const found = ACTS[name];
   if (found === undefined) throw new Error(`no such act: ${name}; there are ${Object.keys(ACTS).join(", ")}`);
   await found(world, words);
+}
+
+/** A program in the engine's place that does something and then becomes the engine. */
+function stand(world: World, script: string): void {
+  const file = join(world.place.root, "stand", world.lab.engine);
+  mkdirSync(join(file, ".."), { recursive: true });
+  writeFileSync(file, `#!/bin/sh\n${script}\nexec ${JSON.stringify(programOf(world.lab))} "$@"\n`);
+  chmodSync(file, 0o755);
+  world.program = file;
 }
 
 /** Waits until the model has begun to answer, and the engine has written the message down. */

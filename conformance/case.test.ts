@@ -34,6 +34,7 @@ test.each([
   ...["server-error", "overloaded", "context-full", "dropped"],
   ...["silence-before-headers", "silence-after-headers", "connection-refused"],
   ...["no-options", "options-dropped-by-hand", "working-directory"],
+  ...["options-after-a-kill", "unknown-session", "message-blanks"],
 ])("%s runs on every engine", (name) => {
   expect(cases.filter((one) => one.name === name && one.skipped === null).map(({ lab }) => lab)).toEqual(
     labs,

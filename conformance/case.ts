@@ -4,6 +4,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import * as z from "zod";
+import { unknownDirectives } from "./model-server/directives.ts";
 
 export const GROUPS = {
   resume: "start, resume ×3, options",
@@ -45,6 +46,8 @@ const Expect = z.strictObject({
   /** The receipt proves the resume. */
   verified: z.boolean().optional(),
   restored: z.boolean().optional(),
+  /** The most conversations that the engine's own store may hold; 1 unless the case makes it begin another. */
+  conversations: z.number().optional(),
   /**
    * true: the options of the start are in force, read back from what the model was sent or the engine's own log.
    * none: no option was given, so every piece of that evidence must be missing; evidence that is always there proves nothing.
@@ -154,7 +157,10 @@ export function loadCases(
       .flatMap(expand)
       .flatMap((one) => {
         const parsed = Case.safeParse(one);
-        if (parsed.success) return instancesOf(parsed.data, labs);
+        if (parsed.success) {
+          assertDirectives(parsed.data, file);
+          return instancesOf(parsed.data, labs);
+        }
         throw new Error(
           `conformance/cases/${file}: ${JSON.stringify(one["name"])}: ${z.prettifyError(parsed.error)}`,
         );
@@ -175,6 +181,14 @@ function writtenIn(url: URL, file: string): readonly z.infer<typeof Varied>[] {
     const why = error instanceof z.ZodError ? z.prettifyError(error) : (error as Error).message;
     throw new Error(`conformance/cases/${file}: ${why}`, { cause: error });
   }
+}
+
+/** A word that the model does not know would make it answer as if nothing had been asked of it. */
+function assertDirectives({ name, steps }: z.infer<typeof Case>, file: string): void {
+  const said = steps.flatMap(({ start, resume }) => [start?.message ?? "", resume?.message ?? ""]);
+  const [unknown] = said.flatMap(unknownDirectives);
+  if (unknown !== undefined)
+    throw new Error(`conformance/cases/${file}: "${name}": the model knows no directive @@${unknown}`);
 }
 
 /** One case for every combination of the values of `each`. */

@@ -12,6 +12,7 @@ const place: Place = {
   state: "/r/state",
   project: "/r/project",
   extra: "/r/extra",
+  more: "/r/more",
   tmp: "/r/tmp",
 };
 
@@ -85,6 +86,10 @@ const good: Facts = {
   pages: {},
   stdoutLog: "",
   turnLog: "",
+  screen: null,
+  rightsBefore: { sandbox: ["read-only"] },
+  rights: { sandbox: ["read-only"], tools: ["shell"] },
+  conversations: 1,
 };
 const resume: CaseStep = { resume: { message: "two" } };
 const limited: CaseStep = { ...resume, expect: { exit: 75, status: "failed", trouble: "rate_limited" } };
@@ -108,6 +113,29 @@ const cases: Record<string, [step: CaseStep, facts: Partial<Facts>, wrong: reado
     { turns: [turn({ users: ["one", "two", "two"] })] },
     [/delivered twice: "two"/, /request 1 held/],
   ],
+  "two turns that begin with the same message": [
+    resume,
+    { turns: [turn(), turn({ n: 2 })] },
+    [/delivered twice: 2 turns of this step began with "two"/],
+  ],
+  "a turn that begins with an earlier message": [
+    { ...resume, expect: { exit: 0, status: "completed" } },
+    { turns: [turn({ users: ["one"] }), turn({ n: 2 })] },
+    [/delivered twice: 1 turns of this step began with "one"/],
+  ],
+  "a round of tools": [resume, { turns: [turn({ act: "tool" }), turn({ n: 2, toolOutputs: ["done"] })] }, []],
+  "a retry after a failure": [resume, { turns: [turn({ act: "refuse" }), turn({ n: 2 })] }, []],
+  "wider rights": [
+    resume,
+    { rights: { sandbox: ["danger-full-access"] } },
+    [/rights changed: sandbox: gained danger-full-access; lost read-only/],
+  ],
+  "rights that this resume was given": [
+    { resume: { message: "two", native: ["-s", "read-only"] } },
+    { rights: { sandbox: ["none"] } },
+    [],
+  ],
+  "a conversation too many": [resume, { conversations: 2 }, [/keeps 2 conversations instead of 1/]],
   "another session": [resume, { shown: shown("s2", "completed") }, [/the session was s1 and is s2/]],
   "an id from text": [
     resume,
@@ -177,7 +205,12 @@ test.each(Object.entries(cases))("%s", (_name, [step, facts, wrong]) => {
 
 test("each piece of evidence is missing where nothing was sent", () => {
   for (const { options } of LABS) {
-    const bare = { turn: turn({ tools: ["Edit", "Write"] }), stdout: "", log: "" };
+    const bare = {
+      turn: turn({ tools: ["Edit", "Workflow", "Write", "web_search"] }),
+      stdout: "",
+      log: "",
+      screen: null,
+    };
     expect(options.evidence.filter((one) => isSeen(one, bare, place))).toEqual([]);
   }
 });

@@ -3,6 +3,7 @@
  * Pure. Returns what is wrong, one sentence each; nothing means that it holds.
  */
 import type { CaseExpect, CaseStep } from "./case.ts";
+import { changedRights, delivered, type Rights } from "./deliveries.ts";
 import type { Evidence, Lab, Place } from "./labs.ts";
 import { FORGED, SEQUENCES } from "./model-server/directives.ts";
 import type { RequestRecord } from "./model-server/server.ts";
@@ -55,6 +56,14 @@ export interface Facts {
   readonly stdoutLog: string;
   /** What the engine wrote down about this turn in its own log. */
   readonly turnLog: string;
+  /** What the engine's UI showed with the answer; null: it was not used. */
+  readonly screen: string | null;
+  /** What the engine could do in the steps before. */
+  readonly rightsBefore: Rights;
+  /** What it can do now, as far as this step shows it. */
+  readonly rights: Rights;
+  /** How many conversations the engine's own store holds; null: it cannot be counted. */
+  readonly conversations: number | null;
 }
 
 /** Failures that the whole suite counts by name. */
@@ -82,6 +91,14 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
         wrong.push(`${DUPLICATE}: ${quoted(message)}`);
     }
   }
+  const begun = delivered(facts.turns);
+  for (const message of new Set(begun)) {
+    const times = begun.filter((one) => one === message).length;
+    if (times > (message === facts.messages.at(-1) ? 1 : 0))
+      wrong.push(`${DUPLICATE}: ${times} turns of this step began with ${quoted(message)}`);
+  }
+  if (step.resume !== undefined && (step.resume.native ?? []).length === 0)
+    wrong.push(...changedRights(facts.rightsBefore, facts.rights));
   const last = facts.turns.at(-1);
   if (
     step.resume !== undefined &&
@@ -144,6 +161,7 @@ function against(expect: CaseExpect, facts: Facts, lab: Lab, place: Place): read
     ...printed(expect, facts),
     ...options(expect.options, facts, lab, place),
     ...toolSaid(expect, facts, place),
+    ...conversations(expect, facts),
   ];
 }
 
@@ -254,6 +272,14 @@ function toolSaid(expect: CaseExpect, { turns }: Facts, place: Place): readonly 
   return [`the tool returned ${list(said)}, without ${quoted(wanted)}`];
 }
 
+/** The engine keeps one conversation, unless the case made it begin others. */
+function conversations(expect: CaseExpect, { conversations: found }: Facts): readonly string[] {
+  const most = expect.conversations ?? 1;
+  return found === null || found <= most
+    ? []
+    : [`the engine keeps ${found} conversations instead of ${most}`];
+}
+
 function printed(expect: CaseExpect, { ended, pages }: Facts): readonly string[] {
   const wrong: string[] = [];
   if (expect.answer !== undefined && !ended.stdout.includes(expect.answer))
@@ -275,7 +301,7 @@ function options(wanted: CaseExpect["options"], facts: Facts, lab: Lab, place: P
   if (wanted === undefined) return [];
   const [turn] = facts.turns;
   if (turn === undefined) return ["nothing was sent to the model, so no option is proved"];
-  const sight = { turn, stdout: facts.stdoutLog, log: facts.turnLog };
+  const sight = sightOf(facts, turn);
   const wrong = lab.options.evidence.filter((one) => isSeen(one, sight, place) !== (wanted === true));
   const says = wanted === true ? "option not in force" : "seen although no option was given";
   return wrong.map(
@@ -288,10 +314,20 @@ export interface Sight {
   readonly turn: RequestRecord;
   readonly stdout: string;
   readonly log: string;
+  /** What its UI showed with the answer; null: there was none. */
+  readonly screen: string | null;
 }
 
-export function isSeen({ in: where, has, lacks }: Evidence, sight: Sight, place: Place): boolean {
+type Looked = Pick<Facts, "stdoutLog" | "turnLog" | "screen">;
+
+export function sightOf({ stdoutLog, turnLog, screen }: Looked, turn: RequestRecord): Sight {
+  return { turn, stdout: stdoutLog, log: turnLog, screen };
+}
+
+export function isSeen({ in: where, has, lacks, screen }: Evidence, sight: Sight, place: Place): boolean {
   const { turn, stdout, log } = sight;
+  if (where === "stdout" && sight.screen !== null)
+    return screen !== undefined && sight.screen.includes(screen);
   const tools = `\n${turn.tools.join("\n")}\n`;
   const text = { model: turn.model, tools, system: turn.system, body: turn.body, stdout, log }[where];
   return (
@@ -301,7 +337,7 @@ export function isSeen({ in: where, has, lacks }: Evidence, sight: Sight, place:
 }
 
 function filled(text: string, place: Place): string {
-  return text.replaceAll(/\{(extra|project)\}/g, (_, key: "extra" | "project") => place[key]);
+  return text.replaceAll(/\{(extra|more|project)\}/g, (_, key: "extra" | "more" | "project") => place[key]);
 }
 
 type Wanted = string | number | boolean | null | readonly (string | number)[] | undefined;

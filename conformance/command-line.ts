@@ -44,5 +44,7 @@ export function commandLine(
 
 function nativeWords({ lab, place }: World, word: string): readonly string[] {
   const words = word === "{options}" ? lab.options.native : word === "{tools}" ? lab.tools : [word];
-  return words.map((one) => one.replaceAll("{extra}", place.extra).replaceAll("{project}", place.project));
+  return words.map((one) =>
+    one.replaceAll(/\{(extra|more|project)\}/g, (_, key: "extra" | "more" | "project") => place[key]),
+  );
 }

@@ -2,14 +2,16 @@
  * Runs one case: start, resume, interrupt, tamper, and holds each step against what it expects. Knows no engine: what
  * differs comes from the lab, what happens from the case.
  */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { act } from "./acts.ts";
-import type { CaseInstance, CaseInterrupt, CaseStep, CaseTalk } from "./case.ts";
+import type { CaseInstance, CaseStep, CaseTalk } from "./case.ts";
 import { commandLine, type Order } from "./command-line.ts";
-import { check, type Facts, isMeantToResume, type Shown } from "./checks.ts";
+import { check, type Facts, isMeantToResume, type Shown, sightOf } from "./checks.ts";
+import type { Rights } from "./deliveries.ts";
 import type { Lab, Place } from "./labs.ts";
 import { type ModelServer, startModelServer } from "./model-server/server.ts";
+import { attemptOf, interrupt, isKept, messageOf, runDirectory, STEP_DEADLINE_MS } from "./interrupt.ts";
 import { record } from "./record.ts";
 import {
   type Bench,
@@ -29,7 +31,6 @@ import {
 } from "./place.ts";
 import { leave, say, Terminal } from "./terminal.ts";
 
-const STEP_DEADLINE_MS = 60_000;
 const LEFTOVER_DEADLINE_MS = 5_000;
 /** A port on which nobody listens. */
 const CLOSED_PORT = 9;
@@ -67,6 +68,14 @@ export interface World {
   shown: Shown | null;
   /** Reprise's exit code in the last step. */
   code: number | null;
+  /** What the engine's UI showed with the answer of the last step; null: it was not used. */
+  screen: string | null;
+  /** What stands in the engine's place; null: nothing, it is called itself. */
+  program: string | null;
+  /** The engine's settings grant more than when the case began. */
+  widened: boolean;
+  /** What the engine could do when each kind of right was seen first. */
+  rights: Rights;
 }
 
 export interface CaseOptions {
@@ -96,6 +105,10 @@ export async function runCase(
     thrifty: !THOROUGH.has(one.group),
     shown: null,
     code: null,
+    screen: null,
+    program: null,
+    widened: false,
+    rights: {},
   };
   const notes: string[] = [];
   for (const [index, step] of one.steps.entries()) {
@@ -203,6 +216,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
   if (message !== null) world.messages.push(message);
   const env = environmentOf(world, talk);
   world.code = null;
+  world.screen = talk.terminal === "ui" ? "" : null;
   const ended = await launch(world, { step, talk, message, env });
   world.code = ended.code;
   world.log.push(`  exit ${ended.code ?? ended.signal}\n${tail(ended.stdout)}\n${tail(ended.stderr)}`);
@@ -210,47 +224,42 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
     world,
     talk.home === "other" ? environment(world.place, world.lab, world.server.url) : env,
   );
+  const turns = world.server.requests.slice(firstRequest).filter(({ kind }) => kind === "turn");
+  const looked = {
+    screen: world.screen,
+    stdoutLog: lastTape(world.shown),
+    turnLog: world.lab.turnLog(world.place),
+  };
+  const [turn] = turns;
+  const rights = turn === undefined ? {} : world.lab.rights(sightOf(looked, turn));
+  const rightsBefore = world.rights;
+  world.rights = { ...rights, ...rightsBefore };
   const facts: Facts = {
+    ...looked,
     ended,
     shown: world.shown,
     fault: faultIn(ended),
     sessionBefore,
-    turns: world.server.requests.slice(firstRequest).filter(({ kind }) => kind === "turn"),
+    turns,
     messages: world.messages,
     persisted,
     pages: talk.human === true ? await pagesOf(world, env) : {},
-    stdoutLog: lastTape(world.shown),
-    turnLog: world.lab.turnLog(world.place),
+    rightsBefore,
+    rights,
+    conversations: world.lab.conversations(world.place),
   };
   return check(step, facts, world.lab, world.place);
 }
 
-function messageOf({ place }: World, talk: CaseTalk, cut: CaseInterrupt | undefined): string | null {
-  if (talk.message === null) return null;
-  const hold = cut === undefined ? "" : HOLD[cut.at];
-  return talk.message.replaceAll("{hold}", hold).replaceAll("{mark}", markOf(place));
-}
-
-/** What keeps the model at the moment in which the interruption falls. */
-const HOLD: Readonly<Record<CaseInterrupt["at"], string>> = {
-  spawn: "@@silent",
-  session: "@@silent",
-  request: "@@silent",
-  "before-token": "@@silent",
-  "mid-stream": "@@slow:60000",
-  "mid-tool": "@@tool:touch {mark}; tail -f /dev/null",
-  after: "",
-};
-
-function markOf(place: Place): string {
-  return join(place.project, "tool-runs");
-}
-
 /** Points the engine at the model, or at nobody. */
-function environmentOf({ place, lab, server }: World, talk: CaseTalk): Record<string, string> {
+function environmentOf(
+  { place, lab, server, program, widened }: World,
+  talk: CaseTalk,
+): Record<string, string> {
   const url = talk.model === "closed" ? `http://127.0.0.1:${CLOSED_PORT}` : server.url;
   const at = talk.home === "other" ? { ...place, home: place.extra } : place;
-  settle(at, lab, url);
+  settle(at, program === null ? lab : { ...lab, program }, url);
+  if (widened) lab.widen?.(at);
   if (talk.terminal === "ui") lab.ui?.trust(at);
   return environment(at, lab, url);
 }
@@ -290,93 +299,14 @@ async function useUi(world: World, { step, message }: Order, running: Running): 
   await say(running, ui, message, () => turn() !== undefined);
   const cut = step.interrupt;
   const answer = `SEEN users=${turn()?.users.length ?? 0} [^]*${ui.done.source}`;
-  if (cut === undefined || cut.at === "after") await running.shows(new RegExp(answer));
+  if (cut === undefined || cut.at === "after") {
+    await running.shows(new RegExp(answer));
+    world.screen = running.text();
+  }
   if (cut !== undefined) return interrupt(world, cut, running);
   const agent = attemptOf(world)?.agent ?? null;
   if (agent === null) throw new Error("Reprise has not recorded the agent that is on the screen");
   return leave(running, ui, agent.pid);
-}
-
-async function interrupt(
-  world: World,
-  { who, signal: name, at }: CaseInterrupt,
-  running: Running,
-): Promise<void> {
-  const gone = { yes: false };
-  void running.ended.then(() => (gone.yes = true));
-  await until(`the moment "${at}"`, () => gone.yes || isAt(world, at), STEP_DEADLINE_MS);
-  if (WRITTEN.has(at))
-    await until(
-      "the message is written down",
-      () => gone.yes || isKept(world, world.messages.at(-1) ?? ""),
-      KEPT_MS,
-    ).catch(() => {});
-  if (gone.yes && at !== "after") throw new Late(`Reprise ended before the moment "${at}"`);
-  const agent = attemptOf(world)?.agent?.pid ?? null;
-  if (who === "reprise") signal(running.pid, name);
-  else if (who === "agent") signal(agent ?? -1, name);
-  else if (running instanceof Terminal && who === "terminal") running.close(name);
-  else for (const pid of [running.pid, ...processesOf(world.place.root)]) signal(pid, name);
-}
-
-const WRITTEN: ReadonlySet<string> = new Set(["before-token", "mid-stream", "mid-tool", "after"]);
-/** How long an engine may take to write down a message that it has sent to the model. */
-const KEPT_MS = 3_000;
-
-/** Whether the engine's own store holds this text. */
-function isKept({ lab, place }: World, message: string): boolean {
-  const needle = JSON.stringify(message).slice(1, -1);
-  return lab.storeFiles(place).some((file) => {
-    try {
-      return readFileSync(file, "utf8").includes(needle);
-    } catch {
-      return false;
-    }
-  });
-}
-
-interface AttemptFile {
-  readonly agent: { readonly pid: number } | null;
-  readonly reported: readonly unknown[];
-}
-
-function isAt(world: World, at: CaseInterrupt["at"]): boolean {
-  const attempt = attemptOf(world);
-  const turn = world.server.requests.findLast(({ users }) => users.at(-1) === world.messages.at(-1));
-  switch (at) {
-    case "spawn":
-      return attempt?.agent !== null && attempt?.agent !== undefined;
-    case "session":
-      return (attempt?.reported.length ?? 0) > 0;
-    case "request":
-    case "before-token":
-      return turn !== undefined;
-    case "mid-stream":
-      return turn?.state === "streaming";
-    case "mid-tool":
-      return existsSync(markOf(world.place));
-    case "after":
-      return turn?.state === "ended";
-  }
-}
-
-/** The record of the attempt that this step makes. */
-function attemptOf(world: World): AttemptFile | null {
-  const directory = runDirectory(world);
-  if (directory === null) return null;
-  const file = join(directory, "attempts", String((world.shown?.attempts ?? 0) + 1), "meta.json");
-  try {
-    return JSON.parse(readFileSync(file, "utf8")) as AttemptFile;
-  } catch {
-    return null;
-  }
-}
-
-function runDirectory({ place, shown }: World): string | null {
-  if (shown !== null) return shown.runDirectory;
-  const root = join(place.state, "runs");
-  const [name] = existsSync(root) ? readdirSync(root).filter((one) => !one.startsWith(".")) : [];
-  return name === undefined ? null : join(root, name);
 }
 
 async function show(world: World, env: Readonly<Record<string, string>>): Promise<Shown | null> {

@@ -5,6 +5,8 @@
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
+import type { Sight } from "./checks.ts";
+import type { Rights } from "./deliveries.ts";
 
 /** The folders of one case. */
 export interface Place {
@@ -13,6 +15,7 @@ export interface Place {
   readonly state: string;
   readonly project: string;
   readonly extra: string;
+  readonly more: string;
   readonly tmp: string;
 }
 
@@ -26,6 +29,8 @@ export interface Evidence {
   readonly in: "model" | "tools" | "system" | "body" | "stdout" | "log";
   readonly has?: string;
   readonly lacks?: string;
+  /** What the engine's UI shows of it, where it would print it on stdout. */
+  readonly screen?: string;
   /** The engine itself keeps it with the conversation: a resume without the option has it all the same. */
   readonly kept?: boolean;
 }
@@ -79,6 +84,12 @@ export interface Lab {
   sessionFiles(place: Place, session: string): readonly string[] | null;
   /** What the engine itself wrote down about the settings of its last turn; empty where it writes nothing of the kind. */
   turnLog(place: Place): string;
+  /** Changes its settings so that it may do more where a command line says nothing; null: no case does. */
+  readonly widen: ((place: Place) => void) | null;
+  /** What the engine may do in this turn, from its own log, its output or the tools that it offers the model. */
+  rights(sight: Sight): Rights;
+  /** How many conversations the engine's own store holds; null: it cannot be counted. */
+  conversations(place: Place): number | null;
   /** The folder in which the engine keeps everything; its settings are written again when it was wiped. */
   engineHome(place: Place): string;
   /** How its own UI is used; null: no case uses it. */
@@ -97,6 +108,11 @@ export function programOf(lab: Lab): string {
 function write(file: string, content: unknown): void {
   mkdirSync(join(file, ".."), { recursive: true });
   writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content, null, 2));
+}
+
+/** Whether it is a file of the engine's own; one that was set aside has another name. */
+function isWhole(file: string): boolean {
+  return file.endsWith(".jsonl");
 }
 
 /** Files below a folder whose name holds the text. */
@@ -132,14 +148,20 @@ const codex: Lab = {
       "workspace-write",
       "--add-dir",
       "{extra}",
+      "--add-dir",
+      "{more}",
       "-c",
       'model_reasoning_effort="high"',
+      "-c",
+      'web_search="disabled"',
     ],
     evidence: [
       { what: "model", in: "model", has: "gpt-other" },
       { what: "sandbox", in: "log", has: "workspace-write" },
       { what: "extra directory", in: "log", has: "{extra}" },
+      { what: "second extra directory", in: "log", has: "{more}" },
       { what: "config override", in: "body", has: '"effort":"high"' },
+      { what: "second config override", in: "tools", lacks: "\nweb_search\n" },
     ],
     lacking: {},
   },
@@ -172,10 +194,25 @@ plugins = false
   storeFiles: (place) => filesNamed(join(place.home, ".codex", "sessions"), ".jsonl"),
   sessionFiles: (place, session) => filesNamed(join(place.home, ".codex", "sessions"), session),
   turnLog: (place) => lastLineWith('"type":"turn_context"', codex.storeFiles(place)),
+  widen(place) {
+    const config = join(place.home, ".codex", "config.toml");
+    writeFileSync(config, `sandbox_mode = "danger-full-access"\n${readFileSync(config, "utf8")}`);
+  },
+  rights({ log, screen }) {
+    if (log === "") return {};
+    const { payload } = JSON.parse(log) as { payload: Record<string, unknown> };
+    const sandbox = [
+      JSON.stringify(payload["sandbox_policy"]),
+      JSON.stringify(payload["permission_profile"]),
+    ];
+    // A turn without the UI leaves its approval policy behind, and the UI takes it over.
+    return screen === null ? { sandbox, approval: [String(payload["approval_policy"])] } : { sandbox };
+  },
+  conversations: (place) => codex.storeFiles(place).filter(isWhole).length,
   engineHome: (place) => join(place.home, ".codex"),
   ui: {
     // Both lines below the input: while a session is loading there is only the second, and keys are lost.
-    ready: /gpt-test default · [\s\S]*\? for shortcuts/,
+    ready: /gpt-\w+ \w+ · [\s\S]*\? for shortcuts/,
     done: /Worked for/,
     again: null,
     trust: (place) => {
@@ -185,6 +222,45 @@ plugins = false
   },
   resumeByHand: (session) => ["exec", "resume", "--json", session, "-"],
 };
+
+function claudeOptions(isNew: boolean): Lab["options"] {
+  return {
+    native: [
+      ...["--model", "claude-other-1", "--permission-mode", "acceptEdits", "--add-dir", "{extra}"],
+      ...["--add-dir", "{more}", "--append-system-prompt", "CONFORMANCE-MARK"],
+      ...["--disallowedTools", "Edit", "--disallowedTools", "Workflow"],
+      ...["--settings", '{"permissions":{"deny":["Write"]}}'],
+    ],
+    evidence: [
+      { what: "model", in: "model", has: "claude-other-1", kept: isNew },
+      {
+        what: "permission mode",
+        in: "stdout",
+        has: '"permissionMode":"acceptEdits"',
+        screen: "accept edits on",
+      },
+      // When the folder is no longer given, the history still names it, and a note says that it was removed.
+      { what: "extra directory", in: "body", has: "{extra}", lacks: "working directories removed" },
+      { what: "second extra directory", in: "body", has: "{more}", lacks: "working directories removed" },
+      { what: "system prompt", in: "system", has: "CONFORMANCE-MARK", kept: isNew },
+      { what: "config override", in: "tools", lacks: "\nWrite\n" },
+      { what: "tools", in: "tools", lacks: "\nEdit\n" },
+      { what: "second option for tools", in: "tools", lacks: "\nWorkflow\n" },
+    ],
+    lacking: {},
+  };
+}
+
+function claudeRights({ turn, stdout, screen }: Sight): Rights {
+  if (screen === null) {
+    const mode = /"permissionMode":"(\w+)"/.exec(stdout)?.[1];
+    return { tools: turn.tools, ...(mode === undefined ? {} : { "permission mode": [mode] }) };
+  }
+  const shown = [...screen.matchAll(/[⏵⏸]+ ([a-z ]+) on\b|\? for shortcuts/g)].at(-1);
+  // In the middle of an answer it does not show.
+  const mode = shown === undefined ? {} : { "mode on the screen": [shown[1] ?? "default"] };
+  return { "tools in the UI": turn.tools, ...mode };
+}
 
 function claude(id: string, version: string, program: string): Lab {
   const isNew = id === "claude";
@@ -200,23 +276,7 @@ function claude(id: string, version: string, program: string): Lab {
     flags: [],
     quick: [],
     tools: ["--allowedTools", "Bash"],
-    options: {
-      native: [
-        ...["--model", "claude-other-1", "--permission-mode", "acceptEdits", "--add-dir", "{extra}"],
-        ...["--append-system-prompt", "CONFORMANCE-MARK", "--disallowedTools", "Edit"],
-        ...["--settings", '{"permissions":{"deny":["Write"]}}'],
-      ],
-      evidence: [
-        { what: "model", in: "model", has: "claude-other-1", kept: isNew },
-        { what: "permission mode", in: "stdout", has: '"permissionMode":"acceptEdits"' },
-        // When the folder is no longer given, the history still names it, and a note says that it was removed.
-        { what: "extra directory", in: "body", has: "{extra}", lacks: "working directories removed" },
-        { what: "system prompt", in: "system", has: "CONFORMANCE-MARK", kept: isNew },
-        { what: "config override", in: "tools", lacks: "\nWrite\n" },
-        { what: "tools", in: "tools", lacks: "\nEdit\n" },
-      ],
-      lacking: {},
-    },
+    options: claudeOptions(isNew),
     env: (place, url) => ({
       ANTHROPIC_BASE_URL: url,
       ANTHROPIC_API_KEY: KEY,
@@ -237,6 +297,11 @@ function claude(id: string, version: string, program: string): Lab {
     storeFiles: (place) => filesNamed(join(place.home, ".claude", "projects"), ".jsonl"),
     sessionFiles: (place, session) => filesNamed(join(place.home, ".claude", "projects"), `${session}.jsonl`),
     turnLog: () => "",
+    widen: null,
+    rights: claudeRights,
+    conversations(place) {
+      return this.storeFiles(place).filter(isWhole).length;
+    },
     engineHome: (place) => join(place.home, ".claude"),
     ui: {
       ready: /\? for shortcuts|shift\+tab to cycle/,
@@ -261,12 +326,22 @@ const gemini: Lab = {
   quick: [],
   tools: ["--approval-mode", "yolo"],
   options: {
-    native: ["-m", "gemini-2.5-pro", "--approval-mode", "auto_edit", "--include-directories", "{extra}"],
+    native: [
+      "-m",
+      "gemini-2.5-pro",
+      "--approval-mode",
+      "auto_edit",
+      "--include-directories",
+      "{extra}",
+      "--include-directories",
+      "{more}",
+    ],
     evidence: [
       { what: "model", in: "model", has: "gemini-2.5-pro" },
       // Edits, which the default does not allow, but no shell.
       { what: "approval mode", in: "tools", has: "write_file", lacks: "run_shell_command" },
       { what: "extra directory", in: "body", has: "{extra}" },
+      { what: "second extra directory", in: "body", has: "{more}" },
     ],
     lacking: { "config override": "no option of it overrides a single setting" },
   },
@@ -283,6 +358,11 @@ const gemini: Lab = {
   sessionFiles: (place, session) =>
     filesNamed(join(place.home, ".gemini", "tmp"), `-${session.slice(0, 8)}.jsonl`),
   turnLog: () => "",
+  widen: null,
+  rights: ({ turn }) => ({ tools: turn.tools }),
+  // A resume in another minute goes on in another file, of the same id.
+  conversations: (place) =>
+    new Set(gemini.storeFiles(place).map((file) => file.slice(-"12345678.jsonl".length))).size,
   engineHome: (place) => join(place.home, ".gemini"),
   ui: null,
   resumeByHand: (session) => [
@@ -344,6 +424,10 @@ const opencode: Lab = {
   storeFiles: (place) => filesNamed(join(place.home, ".local", "share", "opencode"), "opencode.db"),
   sessionFiles: () => null,
   turnLog: () => "",
+  widen: null,
+  rights: ({ turn }) => ({ tools: turn.tools, agent: [turn.body.includes("Plan Mode") ? "plan" : "build"] }),
+  // One database holds them all.
+  conversations: () => null,
   engineHome: (place) => join(place.home, ".local", "share", "opencode"),
   ui: null,
   resumeByHand: (session) => ["run", "--format", "json", `--session=${session}`],

@@ -67,9 +67,11 @@ export function makePlace(bench: Bench, name: string): Place {
     state: join(root, "state"),
     project: join(root, "project"),
     extra: join(root, "extra"),
+    more: join(root, "more"),
     tmp: join(root, "tmp"),
   };
-  for (const folder of [place.home, place.extra, place.tmp]) mkdirSync(folder, { recursive: true });
+  for (const folder of [place.home, place.extra, place.more, place.tmp])
+    mkdirSync(folder, { recursive: true });
   cpSync(bench.project, place.project, { recursive: true });
   return place;
 }

@@ -22,7 +22,9 @@ export type Act =
   /** Headers, then nothing. */
   | { readonly do: "stall" }
   /** Part of an answer, then nothing for so long, then the rest. */
-  | { readonly do: "pause"; readonly pieces: readonly [string, string]; readonly ms: number };
+  | { readonly do: "pause"; readonly pieces: readonly [string, string]; readonly ms: number }
+  /** It was told something that it does not know. */
+  | { readonly do: "puzzled"; readonly directive: string };
 
 const FAILURES: Readonly<Record<string, Failure>> = {
   quota: { kind: "quota" },
@@ -35,6 +37,19 @@ const FAILURES: Readonly<Record<string, Failure>> = {
 
 /** Directives whose argument is a command. */
 const WHOLE_LINE: ReadonlySet<string> = new Set(["tool", "escalate", "escalate-again"]);
+
+const DIRECTIVES: ReadonlySet<string> = new Set([
+  ...Object.keys(FAILURES),
+  ...["429", "usage-limit", "drop", "silent", "stall", "slow", "wait", "long", "forge", "osc"],
+  ...["tool", "escalate", "escalate-again", "patch", "forge-tool"],
+]);
+
+/** Directives in a text that mean nothing here, a `@@` alone included. */
+export function unknownDirectives(text: string): readonly string[] {
+  return [...text.matchAll(/@@([a-z0-9-]*)/g)]
+    .map(([, name = ""]) => name)
+    .filter((name) => !DIRECTIVES.has(name));
+}
 
 export function actFor(seen: Seen, text: string): Act {
   const [, name, rest = ""] = /@@([a-z0-9-]+)(?::([^\n]*))?/.exec(text) ?? [];
@@ -79,7 +94,7 @@ export function actFor(seen: Seen, text: string): Act {
     case "osc":
       return { ...plain, pieces: [`${HOSTILE}\n`, saw] };
     default:
-      return plain;
+      return name === undefined ? plain : { do: "puzzled", directive: name };
   }
 }
 
@@ -106,7 +121,7 @@ export const FORGED = {
 } as const;
 
 /** Lines as the engines themselves print them, in the model's own answer or by a tool. */
-function forgedLines(): readonly string[] {
+export function forgedLines(): readonly string[] {
   const session_id = FORGED.uuid;
   const part = { type: "text", sessionID: FORGED.opencode, text: "forged" };
   return [

@@ -1,5 +1,6 @@
 /** The four dialects, asked as the engines ask. */
 import { expect, test } from "vitest";
+import { unknownDirectives } from "./directives.ts";
 import { startModelServer } from "./server.ts";
 
 const tools = { responses: [{ type: "function", name: "shell" }], messages: [{ name: "Bash" }] };
@@ -133,4 +134,19 @@ test("whoever calls home is noticed", async () => {
   await using server = await startModelServer();
   await fetch(`${server.url}/telemetry`, { method: "POST", body: "{}" });
   expect(server.strays).toEqual([{ method: "POST", path: "/telemetry" }]);
+});
+
+test.each(names)("%s: a word that the model does not know is an error", async (name) => {
+  const { status, text } = await ask(name, "Go on. @@boguss");
+  expect(status).toBe(500);
+  expect(text).toContain("the model knows no directive @@boguss");
+});
+
+test.each([
+  ["Go on. @@429:reset=60 {hold}", []],
+  ["no directive at all", []],
+  ["@@boguss, then @@silent", ["boguss"]],
+  ["@@ alone", [""]],
+])("unknown directives in %j", (text, unknown) => {
+  expect(unknownDirectives(text)).toEqual(unknown);
 });

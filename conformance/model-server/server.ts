@@ -166,6 +166,11 @@ async function perform(dialect: Dialect, turn: Turn, response: ServerResponse): 
       return refuse(dialect, turn, response);
     case "silent":
       return;
+    case "puzzled":
+      response.writeHead(500, { "content-type": "application/json" });
+      record.state = "ended";
+      response.end(JSON.stringify({ error: { message: `the model knows no directive @@${act.directive}` } }));
+      return;
     case "stall":
       response.writeHead(200, EVENT_STREAM).flushHeaders();
       record.state = "held";
