@@ -1,4 +1,5 @@
 /** `kill -9` of Reprise at moments spread over a whole attempt: nothing is doubled, lost or silently begun anew. */
+import { once } from "node:events";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { collect, Sandbox } from "./sandbox.ts";
@@ -14,10 +15,13 @@ test("at 24 moments", async () => {
   const whole = performance.now() - began;
   for (let at = 0; at < MOMENTS; at += 1) {
     const known = new Set(box.runDirectories());
-    const child = box.spawn(["start", "demo", "remember 4711 @@slow:10"]);
+    const child = box.spawn(["start", "demo", `remember 4711 @@slow:${at % 2 === 0 ? 10 : 100}`]);
     child.stdin?.end();
+    const speaks = once(child.stdout ?? child, "data");
     const done = collect(child);
-    await wait((at * whole) / MOMENTS);
+    // Every other moment is counted from the agent's first word, so that some are surely in the middle of a turn.
+    if (at % 2 === 1) await Promise.race([speaks, done]);
+    await wait(at % 2 === 0 ? (at * whole) / MOMENTS : at);
     child.kill("SIGKILL");
     await done;
 
