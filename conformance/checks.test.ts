@@ -116,12 +116,17 @@ const cases: Record<string, [step: CaseStep, facts: Partial<Facts>, wrong: reado
   "two turns that begin with the same message": [
     resume,
     { turns: [turn(), turn({ n: 2 })] },
-    [/delivered twice: 2 turns of this step began with "two"/],
+    [/delivered twice: 2 × a turn of this step began with "two"/],
   ],
   "a turn that begins with an earlier message": [
     { ...resume, expect: { exit: 0, status: "completed" } },
     { turns: [turn({ users: ["one"] }), turn({ n: 2 })] },
-    [/delivered twice: 1 turns of this step began with "one"/],
+    [/delivered twice: 1 × a turn of this step began with "one"/],
+  ],
+  "a message that was changed on the way": [
+    resume,
+    { turns: [turn({ users: ["one", "two "] })] },
+    [/began with what nobody sent: "two "/, /request 1 held/],
   ],
   "a round of tools": [resume, { turns: [turn({ act: "tool" }), turn({ n: 2, toolOutputs: ["done"] })] }, []],
   "a retry after a failure": [resume, { turns: [turn({ act: "refuse" }), turn({ n: 2 })] }, []],

@@ -91,12 +91,7 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
         wrong.push(`${DUPLICATE}: ${quoted(message)}`);
     }
   }
-  const begun = delivered(facts.turns);
-  for (const message of new Set(begun)) {
-    const times = begun.filter((one) => one === message).length;
-    if (times > (message === facts.messages.at(-1) ? 1 : 0))
-      wrong.push(`${DUPLICATE}: ${times} turns of this step began with ${quoted(message)}`);
-  }
+  wrong.push(...deliveries(facts));
   if (step.resume !== undefined && (step.resume.native ?? []).length === 0)
     wrong.push(...changedRights(facts.rightsBefore, facts.rights));
   const last = facts.turns.at(-1);
@@ -117,6 +112,17 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
     if (Object.values(FORGED).includes(id as never)) wrong.push(`a session id was taken from text: ${id}`);
   }
   return [...new Set(wrong)];
+}
+
+/** The message of the step begins one turn of the model at most, and no other begins any. */
+function deliveries({ turns, messages }: Facts): readonly string[] {
+  const begun = delivered(turns);
+  return [...new Set(begun)].flatMap((message) => {
+    const times = begun.filter((one) => one === message).length;
+    if (count(messages, message) === 0) return [`a turn began with what nobody sent: ${quoted(message)}`];
+    if (times <= (message === messages.at(-1) ? 1 : 0)) return [];
+    return [`${DUPLICATE}: ${times} × a turn of this step began with ${quoted(message)}`];
+  });
 }
 
 const WAITING_HELPS: ReadonlySet<string> = new Set(["rate_limited", "overloaded", "network"]);
