@@ -3,18 +3,9 @@
  * engine it plays: what the profile asks, the agent must understand; what the agent says, the profile must read.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import {
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
-import { buildSync } from "esbuild";
+import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { EngineEvent, Exit } from "../core/events.ts";
 import { sessionFiles } from "../drivers/session-files.ts";
@@ -22,6 +13,7 @@ import { demo } from "../engines/demo.ts";
 import type { Ask, Command, Engine } from "../engines/engine.ts";
 import { ENGINES } from "../engines/engines.ts";
 import { planOf } from "./steps.ts";
+import { bundleDemoAgent } from "../../test/demo-bundle.ts";
 
 const ID = "11111111-1111-4111-8111-111111111111";
 const GONE = "99999999-9999-4999-8999-999999999999";
@@ -34,19 +26,7 @@ const children: ChildProcess[] = [];
 
 beforeAll(() => {
   root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-demo-")));
-  agent = join(root, "demo-agent.mjs");
-  // The database library is not bundled; it is found from where the bundle stands.
-  symlinkSync(resolve("node_modules"), join(root, "node_modules"));
-  buildSync({
-    entryPoints: ["src/demo/agent.ts"],
-    outfile: agent,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    external: ["@photostructure/sqlite"],
-    logLevel: "error",
-  });
+  agent = bundleDemoAgent(root);
 });
 
 afterAll(() => {

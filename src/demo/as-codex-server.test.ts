@@ -4,11 +4,11 @@ import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { buildSync } from "esbuild";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Decision, EngineEvent, Question } from "../core/events.ts";
 import { codex } from "../engines/codex.ts";
 import type { Ask, Said } from "../engines/engine.ts";
+import { bundleDemoAgent } from "../../test/demo-bundle.ts";
 
 let root = "";
 let agent = "";
@@ -17,17 +17,7 @@ const children: ChildProcess[] = [];
 
 beforeAll(() => {
   root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-demo-")));
-  agent = join(root, "demo-agent.mjs");
-  buildSync({
-    entryPoints: ["src/demo/agent.ts"],
-    outfile: agent,
-    bundle: true,
-    platform: "node",
-    format: "esm",
-    target: "node20",
-    external: ["@photostructure/sqlite"],
-    logLevel: "error",
-  });
+  agent = bundleDemoAgent(root);
 });
 
 afterAll(() => {
