@@ -105,3 +105,26 @@ export interface Question {
 }
 
 export type Decision = "accept" | "accept_for_session" | "decline" | "cancel";
+
+/** What a live agent is doing, in the engine's own words where it has some. */
+export type Activity =
+  | { readonly state: "starting" }
+  | { readonly state: "working" }
+  /** Its turn is over and it would take a message. */
+  | { readonly state: "idle" }
+  /** It asks for permission: whatever is typed now answers that. `what` is untrusted text. */
+  | { readonly state: "waiting"; readonly what: string }
+  /** Its turn failed, and it would take a message. */
+  | { readonly state: "error"; readonly trouble: Trouble };
+
+export interface Observed {
+  readonly activity: Activity;
+  /** Wall clock, milliseconds: when the activity began. */
+  readonly sinceMs: number;
+  /** When output, session or state last changed. */
+  readonly grewAtMs: number;
+  /** Turns that this attempt completed so far. */
+  readonly turns: number;
+  /** False: guessed from output alone, so an idle agent might as well be asking for permission. */
+  readonly certain: boolean;
+}

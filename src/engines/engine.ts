@@ -6,7 +6,7 @@
  * never for an engine's name.
  */
 import type { Env } from "../core/deps.ts";
-import type { Decision, EngineEvent, Exit, Question, Stream, Trouble } from "../core/events.ts";
+import type { Activity, Decision, EngineEvent, Exit, Question, Stream, Trouble } from "../core/events.ts";
 import type { AttemptKind, ProcessIdentity } from "../core/records.ts";
 import type { Grammar } from "./grammar.ts";
 
@@ -77,6 +77,18 @@ export interface Engine {
     where: Where,
     files: SessionFiles,
   ): Promise<string | null>;
+  /**
+   * What a live UI is doing, from the engine's registry and session; null: it cannot be told right now. Absent: the
+   * engine never says, and only its output and its end can be watched.
+   */
+  activity?(agent: LiveUi, where: Where, files: SessionFiles): Promise<UiState | null>;
+  /** Did the conversation take up this message, after it was typed? */
+  tookUp?(
+    message: string,
+    agent: LiveUi & { readonly typedAtMs: number },
+    where: Where,
+    files: SessionFiles,
+  ): Promise<boolean>;
   /** For engines whose sessions are not files: native arguments that write a session to stdout and read one back. */
   readonly transfer?: {
     exportArgs(session: string): readonly string[];
@@ -219,6 +231,19 @@ export interface FoundSession {
   readonly updatedAtMs: number | null;
   /** First words of the conversation, for people. Untrusted text. */
   readonly title: string | null;
+}
+
+export interface LiveUi extends Pick<ProcessIdentity, "pid" | "start"> {
+  readonly session: string | null;
+  readonly startedAtMs: number;
+}
+
+export interface UiState {
+  readonly activity: Activity;
+  /** Turns completed since the process began. */
+  readonly turns: number;
+  /** When the engine says that it changed; null: it does not. */
+  readonly changedAtMs: number | null;
 }
 
 export interface HolderHint {

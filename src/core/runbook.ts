@@ -1,0 +1,115 @@
+/**
+ * What a runbook says, after it was read and checked: agents, how each is kept moving, and pipelines of steps.
+ *
+ * Types and the one table of triggers and actions. Who reads files is `runbooks/`, who acts is `supervisor/`.
+ */
+import type { TroubleKind } from "./events.ts";
+
+export const TRIGGERS = ["idle", "dead", "error", "prompt"] as const;
+export type Trigger = (typeof TRIGGERS)[number];
+
+export const ACTIONS = ["nudge", "done", "fail", "resume", "escalate", "gate"] as const;
+export type ActionName = (typeof ACTIONS)[number];
+
+export const ERROR_MATCHES = [
+  "rate_limited",
+  "overloaded",
+  "auth",
+  "quota",
+  "network",
+  "context_full",
+  "any",
+] as const satisfies readonly (TroubleKind | "any")[];
+export type ErrorMatch = (typeof ERROR_MATCHES)[number];
+
+const ALLOWED: Readonly<Record<Trigger, readonly ActionName[]>> = {
+  idle: ["nudge", "done", "fail", "escalate", "gate"],
+  dead: ["done", "fail", "resume", "escalate", "gate"],
+  error: ["fail", "resume", "escalate", "gate"],
+  prompt: ["done", "fail", "escalate", "gate"],
+};
+
+/** Null: the action may stand there. Otherwise the reason why it may not, one sentence. */
+export function whyNotAllowed(trigger: Trigger, action: ActionName): string | null {
+  if (ALLOWED[trigger].includes(action)) return null;
+  switch (action) {
+    case "nudge":
+      return trigger === "dead"
+        ? "a dead agent cannot be nudged; use resume"
+        : trigger === "error"
+          ? "an agent that failed is not waiting for a message; use resume"
+          : "text that is typed into a question of the engine would answer it; use escalate";
+    case "resume":
+      return trigger === "idle"
+        ? "an idle agent is alive and has its conversation; use nudge"
+        : "an agent that asks for permission is alive; use escalate";
+    default:
+      return "an error is not the end of the task; use fail, or escalate and let a person decide";
+  }
+}
+
+/** One rung of the ladder that answers a trigger. */
+export interface Rung {
+  readonly action: ActionName;
+  readonly message: string | null;
+  /** resume: the message goes into the conversation instead of beginning a new one with it. */
+  readonly append: boolean;
+  /** gate: the command, one word an element, and how long it may take. */
+  readonly run: readonly string[] | null;
+  readonly timeoutMs: number;
+  /** How often this rung is tried before the next one; progress begins the count again. */
+  readonly attempts: number;
+  readonly cooldownMs: number;
+  /** Which errors it answers; `any` for the other triggers. */
+  readonly match: ErrorMatch;
+}
+
+/** A trigger without rungs escalates. */
+export interface Policy {
+  readonly on: Readonly<Record<Trigger, readonly Rung[]>>;
+  readonly idleAfterMs: number;
+  /** Processes that may be started for this agent in all. Null: as many as the rungs allow. */
+  readonly maxAttempts: number | null;
+}
+
+export type AgentMode = "interactive" | "headless";
+
+/** An agent with every template filled in. */
+export interface AgentDefinition {
+  readonly name: string;
+  readonly engine: string;
+  /** Native arguments, without the prompt. */
+  readonly args: readonly string[];
+  readonly mode: AgentMode;
+  readonly prompt: string | null;
+  /** Absolute. */
+  readonly cwd: string;
+  readonly env: readonly (readonly [string, string])[];
+  readonly policy: Policy;
+}
+
+export interface StepDefinition {
+  readonly name: string;
+  /** Exactly one of both is set: a command, one word an element, or an agent of the runbook. */
+  readonly run: readonly string[] | null;
+  readonly agent: AgentDefinition | null;
+  readonly timeoutMs: number;
+  /** The step that follows; null: the end. */
+  readonly onDone: string | null;
+  /** Null: the pipeline fails. */
+  readonly onFail: string | null;
+}
+
+export interface PipelineDefinition {
+  readonly name: string;
+  readonly steps: readonly StepDefinition[];
+  readonly workspace: "cwd" | "dir" | "worktree";
+  /** Absolute. */
+  readonly cwd: string;
+}
+
+/** Where a definition came from, for people and for telling whether the file was changed since. */
+export interface RunbookSource {
+  readonly path: string;
+  readonly sha256: string;
+}
