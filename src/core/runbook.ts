@@ -32,20 +32,18 @@ const ALLOWED: Readonly<Record<Trigger, readonly ActionName[]>> = {
 /** Null: the action may stand there. Otherwise the reason why it may not, one sentence. */
 export function whyNotAllowed(trigger: Trigger, action: ActionName): string | null {
   if (ALLOWED[trigger].includes(action)) return null;
-  switch (action) {
-    case "nudge":
-      return trigger === "dead"
-        ? "a dead agent cannot be nudged; use resume"
-        : trigger === "error"
-          ? "an agent that failed is not waiting for a message; use resume"
-          : "text that is typed into a question of the engine would answer it; use escalate";
-    case "resume":
-      return trigger === "idle"
-        ? "an idle agent is alive and has its conversation; use nudge"
-        : "an agent that asks for permission is alive; use escalate";
-    default:
-      return "an error is not the end of the task; use fail, or escalate and let a person decide";
+  if (action === "nudge") {
+    if (trigger === "dead") return "a dead agent cannot be nudged; use resume";
+    return trigger === "error"
+      ? "an agent that failed is not waiting for a message; use resume"
+      : "text that is typed into a question of the engine would answer it; use escalate";
   }
+  if (action === "resume") {
+    return trigger === "idle"
+      ? "an idle agent is alive and has its conversation; use nudge"
+      : "an agent that asks for permission is alive; use escalate";
+  }
+  return "an error is not the end of the task; use fail, or escalate and let a person decide";
 }
 
 /** One rung of the ladder that answers a trigger. */
