@@ -1,7 +1,7 @@
 /** Records that the conformance cases and the backends' own tests write, and small steps that they share. */
 import assert from "node:assert/strict";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
-import type { LeaseOwner, NewEvent, Store } from "./store.ts";
+import type { LeaseOwner, NewDocument, NewEvent, Store } from "./store.ts";
 
 /** A case by its name. `store` is empty; `again` opens the same data a second time. */
 export type Cases = Readonly<Record<string, (store: Store, again: () => Promise<Store>) => Promise<void>>>;
@@ -92,6 +92,10 @@ export function eventLike(fields: Partial<NewEvent> = {}): NewEvent {
     payload: { n: 1 },
     ...fields,
   };
+}
+
+export function documentLike(fields: Partial<NewDocument> = {}): NewDocument {
+  return { kind: "agent", id: "00000001", open: true, data: { v: 1, phase: "active" }, ...fields };
 }
 
 export const alive = () => true;

@@ -5,6 +5,7 @@
  */
 import assert from "node:assert/strict";
 import type { RunRecord } from "../core/records.ts";
+import { DOCUMENTS } from "./conformance-documents.ts";
 import { EVENTS, LEASES, SHARING } from "./conformance-leases.ts";
 import {
   attemptLike,
@@ -31,6 +32,7 @@ export function conformanceCases(): readonly ConformanceCase[] {
     attempts: ATTEMPTS,
     leases: LEASES,
     events: EVENTS,
+    documents: DOCUMENTS,
     sharing: SHARING,
   };
   return Object.entries(groups).flatMap(([group, cases]) =>

@@ -242,7 +242,7 @@ function liveOf(db: DatabaseSyncInstance, facts: Facts, files: Files | null): Li
 }
 
 /** SQLite gives a new file, and a WAL the mode of its index, whatever the umask is. */
-function makePrivate(path: string): void {
+export function makePrivate(path: string): void {
   try {
     // Exclusive: succeeds only where no index was, so no connection of this process has it open.
     closeSync(openSync(path, "wx", 0o600));

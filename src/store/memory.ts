@@ -1,7 +1,7 @@
 /** The store in memory: the same verbs and answers as the SQLite one, for tests and for what need not survive. */
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "./lease.ts";
-import type { RunFilter, Store, StoredEvent } from "./store.ts";
+import type { Document, RunFilter, Store, StoredEvent } from "./store.ts";
 
 interface Memory {
   readonly runs: Map<string, RunRecord>;
@@ -9,16 +9,24 @@ interface Memory {
   readonly attempts: Map<string, Map<number, AttemptRecord>>;
   readonly leases: Map<string, LeaseState>;
   readonly events: StoredEvent[];
+  readonly documents: Document[];
 }
 
 /** Keeps everything in this process and forgets it with the process. */
 export function memoryStore(): Store {
-  const memory: Memory = { runs: new Map(), attempts: new Map(), leases: new Map(), events: [] };
+  const memory: Memory = {
+    runs: new Map(),
+    attempts: new Map(),
+    leases: new Map(),
+    events: [],
+    documents: [],
+  };
   return {
     ...runVerbs(memory),
     ...attemptVerbs(memory),
     ...leaseVerbs(memory),
     ...eventVerbs(memory),
+    ...documentVerbs(memory),
     async verify() {
       return [];
     },
@@ -140,6 +148,31 @@ function eventVerbs({ events }: Memory): Pick<Store, "appendEvent" | "listEvents
     },
     async listEvents(runId, afterSeq = 0) {
       return copy(events.filter((event) => event.runId === runId && event.seq > afterSeq));
+    },
+  };
+}
+
+type DocumentVerb = "saveDocument" | "getDocument" | "listDocuments";
+
+function documentVerbs({ documents }: Memory): Pick<Store, DocumentVerb> {
+  const placeOf = (kind: string, id: string) =>
+    documents.findIndex((document) => document.kind === kind && document.id === id);
+  return {
+    async saveDocument({ kind, id, open, data }, expected) {
+      const at = placeOf(kind, id);
+      if ((documents[at]?.version ?? null) !== expected) return null;
+      const version = (expected ?? 0) + 1;
+      documents[at === -1 ? documents.length : at] = copy({ kind, id, open, data, version });
+      return version;
+    },
+    async getDocument(kind, id) {
+      return copy(documents[placeOf(kind, id)] ?? null);
+    },
+    async listDocuments(kind, { open } = {}) {
+      const fitting = documents.filter(
+        (document) => document.kind === kind && (open === undefined || document.open === open),
+      );
+      return copy(fitting);
     },
   };
 }

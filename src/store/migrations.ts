@@ -35,7 +35,15 @@ export const MIGRATIONS: readonly string[] = [
      at TEXT NOT NULL, key TEXT UNIQUE, payload TEXT NOT NULL, prev_hash TEXT NOT NULL, hash TEXT NOT NULL
    ) STRICT;
    CREATE INDEX events_run ON events (run_id, seq);`,
+  `CREATE TABLE documents (
+     seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL, open INTEGER NOT NULL,
+     data TEXT NOT NULL, sum TEXT NOT NULL, UNIQUE (kind, id)
+   ) STRICT;
+   CREATE INDEX documents_open ON documents (kind, open);`,
 ];
+
+/** The first schema that has documents; an older index that is opened read only has none. */
+export const DOCUMENTS_SINCE = 2;
 
 /**
  * The schema number of a file that is ours or new (0). Anything else is not touched: the caller sets it aside.

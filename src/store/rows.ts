@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { LeaseState } from "./lease.ts";
-import type { LeaseOwner, NewEvent, StoredEvent } from "./store.ts";
+import type { Document, LeaseOwner, NewEvent, StoredEvent } from "./store.ts";
 
 /** A row as the database gives it. Nothing in it is trusted. */
 export type Row = Readonly<Record<string, string | number | null | Uint8Array>>;
@@ -129,6 +129,37 @@ export function readEvent(row: Row): Read<StoredEvent> {
       at: fromColumn(at as string),
       key: key === null ? null : fromColumn(key as string),
       payload: value,
+    },
+  };
+}
+
+/** `seq` is the order in which documents were made; it is covered by the checksum like the rest. */
+export function documentColumns(document: Document, seq: number): Columns {
+  const columns = {
+    seq,
+    kind: toColumn(document.kind),
+    id: toColumn(document.id),
+    version: document.version,
+    open: document.open ? 1 : 0,
+    data: JSON.stringify(document.data),
+  };
+  return { ...columns, sum: sumOf("documents", ...Object.values(columns)) };
+}
+
+export function readDocument(row: Row): Read<Document> {
+  const { seq, kind, id, version, open, data } = row;
+  if (row["sum"] !== sumOf("documents", seq, kind, id, version, open, data)) {
+    return { wrong: "the checksum does not match" };
+  }
+  const value = parseObject(data);
+  if (value === undefined) return { wrong: "the data is not an object" };
+  return {
+    value: {
+      kind: fromColumn(kind as string),
+      id: fromColumn(id as string),
+      version: version as number,
+      open: open === 1,
+      data: value,
     },
   };
 }

@@ -10,7 +10,16 @@ import { buildSync } from "esbuild";
 import { afterAll, describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import { connect, journalFor } from "./connection.ts";
-import { attemptLike, dead, eventLike, fill, hold, ownerLike, runLike } from "./conformance-samples.ts";
+import {
+  attemptLike,
+  dead,
+  documentLike,
+  eventLike,
+  fill,
+  hold,
+  ownerLike,
+  runLike,
+} from "./conformance-samples.ts";
 import { migrate, MIGRATIONS } from "./migrations.ts";
 import { faultOf } from "./sqlite-faults.ts";
 import { type Damage, openStore, setAsideIndex, type Store } from "./store.ts";
@@ -63,6 +72,9 @@ async function fillSample(store: Store): Promise<void> {
   await store.releaseLease(`run:${runLike(2).runId}`, 1);
   await store.appendEvent(eventLike({ key: "k" }));
   await store.appendEvent(eventLike({ runId: runLike(2).runId, attempt: null }));
+  await store.saveDocument(documentLike({ data: { phase: "it's" } }), null);
+  await store.saveDocument(documentLike({ kind: "decision", id: "00000001-1" }), null);
+  await store.saveDocument(documentLike({ kind: "decision", id: "00000001-1", open: false }), 1);
 }
 
 /** Everything that the store can tell, by every way of asking. */
@@ -80,6 +92,7 @@ async function contentOf(store: Store) {
         events: await store.listEvents(runId),
       })),
     ),
+    documents: await Promise.all(["agent", "decision"].map(async (kind) => store.listDocuments(kind))),
   };
 }
 
@@ -192,7 +205,7 @@ describe("the schema", () => {
     )) {
       lines.push(`${sql};`);
     }
-    for (const table of ["runs", "attempts", "leases", "events"]) {
+    for (const table of ["runs", "attempts", "leases", "events", "documents"]) {
       for (const row of all(`SELECT * FROM ${table} ORDER BY 1`)) {
         lines.push(`INSERT INTO ${table} VALUES (${Object.values(row).map(literal).join(", ")});`);
       }
@@ -212,8 +225,30 @@ describe("the schema", () => {
     raw(path, fs.readFileSync(new URL(`./sqlite.fixtures/${version}.sql`, import.meta.url), "utf8"));
     await using store = await openStore(path);
     await using today = await openStore(await sample());
-    expect(await contentOf(store)).toEqual(await contentOf(today));
+    const documents = version === "v1" ? { documents: [[], []] } : {};
+    expect(await contentOf(store)).toEqual({ ...(await contentOf(today)), ...documents });
     expect([await store.verify(), (await store.about()).schema]).toEqual([[], MIGRATIONS.length]);
+  });
+
+  test("the first one is read without documents, and changed by nobody who only reads", async () => {
+    const path = freshPath();
+    raw(path, fs.readFileSync(new URL("./sqlite.fixtures/v1.sql", import.meta.url), "utf8"));
+    await using store = await openStore(path, { readOnly: true });
+    expect([await store.listDocuments("agent"), await store.getDocument("agent", "x")]).toEqual([[], null]);
+    expect([await store.verify(), (await store.about()).schema]).toEqual([[], 1]);
+    expect(await fault(store.saveDocument(documentLike(), null))).toBe("storage_failed");
+  });
+
+  test("the release before this one refuses what this one wrote", async () => {
+    const path = await sample();
+    const older = bundle.replace("store.mjs", "older.mjs");
+    const text = fs.readFileSync(bundle, "utf8").replaceAll("MIGRATIONS.length", "(MIGRATIONS.length - 1)");
+    fs.writeFileSync(older, text);
+    const script = `
+      const { openStore } = await import(${JSON.stringify(older)});
+      await openStore(path).catch(({ code, facts }) => say([code, facts.found, facts.known].join(" ")));`;
+    const output = execFileSync(process.execPath, nodeArgs(script, path), { encoding: "utf8" });
+    expect(output).toBe(`schema_newer ${MIGRATIONS.length} ${MIGRATIONS.length - 1}\n`);
   });
 
   test("a step that fails leaves the schema before it", async () => {
@@ -345,6 +380,12 @@ describe("a damaged row", () => {
     ["UPDATE events SET kind = 'other' WHERE seq = 1", "events", "1"],
     ["UPDATE events SET payload = '{}' WHERE seq = 1", "events", "1"],
     ["DELETE FROM events WHERE seq = 1", "events", "2"],
+    ["UPDATE documents SET open = 1 - open", "documents", "agent 00000001"],
+    ["UPDATE documents SET version = version + 1", "documents", "decision 00000001-1"],
+    ["UPDATE documents SET seq = seq + 10", "documents", "agent 00000001"],
+    ["UPDATE documents SET id = id || 'x'", "documents", "agent 00000001x"],
+    ["UPDATE documents SET data = '{}'", "documents", "agent 00000001"],
+    ["UPDATE documents SET data = '7'", "documents", "agent 00000001"],
     ["DELETE FROM events WHERE seq = 2", "events", "2"],
   ];
   test.each(changes)("%s", async (sql, table, key) => {
@@ -372,6 +413,19 @@ describe("a damaged row", () => {
     expect([await store.getRun(runId), await store.verify()]).toEqual([runLike(1), []]);
   });
 
+  test("among documents is named and left out of lists, and a fault by itself", async () => {
+    const path = await sample();
+    raw(path, "UPDATE documents SET data = '{}' WHERE kind = 'agent'");
+    const told: Damage[] = [];
+    await using store = await openStore(path, { onDamage: (damage) => told.push(damage) });
+    await store.saveDocument(documentLike({ id: "00000002" }), null);
+    expect((await store.listDocuments("agent")).map(({ id }) => id)).toEqual(["00000002"]);
+    const what = "the checksum does not match";
+    expect(told).toEqual([{ table: "documents", key: "agent 00000001", what }]);
+    expect(await fault(store.getDocument("agent", "00000001"))).toBe("record_damaged");
+    expect((await store.listDocuments("decision")).length).toBe(1);
+  });
+
   test.each(["attempts", "events", "leases"])("of %s is a fault that names it", async (table) => {
     const path = await sample();
     raw(path, `UPDATE ${table} SET ${table === "events" ? "hash" : "sum"} = 'x'`);
@@ -397,6 +451,7 @@ describe("a damaged row", () => {
           await store.createRun(run);
           await store.createAttempt(attemptLike(run, 1), await hold(store, run));
           await store.appendEvent(eventLike({ runId: run.runId, key: `k${n}` }));
+          await store.saveDocument(documentLike({ id: run.handle, open: n % 2 === 0 }), null);
         }
       }
       const good = fs.readFileSync(path);

@@ -8,6 +8,7 @@ import type { RunRecord } from "../core/records.ts";
 import { Fault } from "../core/faults.ts";
 import { connect, type Connection, type Sql } from "./connection.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "./lease.ts";
+import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
 import type { Damage, OpenOptions, Store } from "./store.ts";
 
@@ -18,8 +19,9 @@ export async function openSqliteStore(path: string, options: OpenOptions): Promi
     ...attemptVerbs(connection),
     ...leaseVerbs(connection),
     ...eventVerbs(connection),
+    ...documentVerbs(connection, options),
     async verify() {
-      return connection.read(verifyAll);
+      return connection.read((sql) => verifyAll(sql, connection.facts.schema));
     },
     async about() {
       return { backend: "sqlite", path, ...connection.facts };
@@ -199,6 +201,52 @@ function eventVerbs(connection: Connection): Pick<Store, "appendEvent" | "listEv
 const INSERT_EVENT =
   "INSERT INTO events VALUES (:seq, :run_id, :attempt, :kind, :at, :key, :payload, :prev_hash, :hash)";
 
+type DocumentVerb = "saveDocument" | "getDocument" | "listDocuments";
+
+function documentVerbs(connection: Connection, { onDamage }: OpenOptions): Pick<Store, DocumentVerb> {
+  const hasNone = () => connection.facts.schema < DOCUMENTS_SINCE;
+  return {
+    async saveDocument(document, expected) {
+      if (hasNone()) throw new Fault("storage_failed", "The index is open read only.");
+      return connection.write((sql) => {
+        const [kind, id] = [rows.toColumn(document.kind), rows.toColumn(document.id)];
+        const row = sql.one("SELECT seq, version FROM documents WHERE kind = ? AND id = ?", [kind, id]);
+        if ((row?.["version"] ?? null) !== expected) return null;
+        const seq =
+          row?.["seq"] ?? sql.one("SELECT coalesce(max(seq), 0) + 1 AS next FROM documents")?.["next"];
+        const version = (expected ?? 0) + 1;
+        sql.run(SAVE_DOCUMENT, rows.documentColumns({ ...document, version }, Number(seq)));
+        return version;
+      });
+    },
+    async getDocument(kind, id) {
+      if (hasNone()) return null;
+      const bound = [rows.toColumn(kind), rows.toColumn(id)];
+      const row = connection.read((sql) =>
+        sql.one("SELECT * FROM documents WHERE kind = ? AND id = ?", bound),
+      );
+      return row === undefined ? null : valueOf(rows.readDocument(row), `${kind} ${id}`, { kind, id });
+    },
+    async listDocuments(kind, { open } = {}) {
+      if (hasNone()) return [];
+      const [where, bound] = open === undefined ? ["", []] : ["AND open = ?", [open ? 1 : 0]];
+      const text = `SELECT * FROM documents WHERE kind = ? ${where} ORDER BY seq`;
+      const found = connection.read((sql) => sql.all(text, [rows.toColumn(kind), ...bound]));
+      return found.flatMap((row) => {
+        const read = rows.readDocument(row);
+        if (read.wrong === undefined) return [read.value];
+        onDamage?.({ table: "documents", key: documentKey(row), what: read.wrong });
+        return [];
+      });
+    },
+  };
+}
+
+const SAVE_DOCUMENT =
+  "INSERT OR REPLACE INTO documents VALUES (:seq, :kind, :id, :version, :open, :data, :sum)";
+
+const documentKey = (row: rows.Row) => `${String(row["kind"])} ${String(row["id"])}`;
+
 function runOf(sql: Sql, runId: string) {
   const row = sql.one("SELECT * FROM runs WHERE run_id = ?", [rows.toColumn(runId)]);
   return row === undefined ? null : valueOf(rows.readRun(row), `run ${runId}`, { runId });
@@ -216,7 +264,7 @@ function valueOf<T>(read: rows.Read<T>, of: string, facts: Readonly<Record<strin
 }
 
 /** SQLite's own check comes first: it finds what the rows cannot tell, such as an index that misses one. */
-function verifyAll(sql: Sql): readonly Damage[] {
+function verifyAll(sql: Sql, schema: number): readonly Damage[] {
   const damage: Damage[] = [];
   const check = (table: string, work: () => void) => {
     try {
@@ -232,7 +280,8 @@ function verifyAll(sql: Sql): readonly Damage[] {
       if (what !== "ok") damage.push({ table: "index", key: "*", what });
     }
   });
-  for (const { table, keyOf, read } of CHECKED) {
+  for (const { table, keyOf, read, since = 1 } of CHECKED) {
+    if (schema < since) continue;
     check(table, () => {
       for (const row of sql.each(`SELECT * FROM ${table}`)) {
         const { wrong } = read(row);
@@ -248,6 +297,8 @@ const CHECKED: readonly {
   readonly table: string;
   readonly keyOf: (row: rows.Row) => string;
   readonly read: (row: rows.Row) => { readonly wrong?: string };
+  /** The schema that brought it. */
+  readonly since?: number;
 }[] = [
   { table: "runs", keyOf: (row) => String(row["run_id"]), read: rows.readRun },
   {
@@ -257,6 +308,7 @@ const CHECKED: readonly {
   },
   { table: "leases", keyOf: (row) => String(row["key"]), read: rows.readLease },
   { table: "events", keyOf: (row) => String(row["seq"]), read: rows.readEvent },
+  { table: "documents", keyOf: documentKey, read: rows.readDocument, since: DOCUMENTS_SINCE },
 ];
 
 function verifyChain(sql: Sql): readonly Damage[] {

@@ -1,5 +1,5 @@
 /**
- * What must survive: runs, attempts, leases and the event log, behind one interface.
+ * What must survive: runs, attempts, leases, the event log and documents, behind one interface.
  *
  * Every verb is one transaction. `conformance.ts` holds the cases that any backend must pass. The run
  * directory is the truth for what happened; the store is the truth for leases and decisions in flight.
@@ -35,6 +35,19 @@ export function setAsideIndex(path: string, aside: string): void {
   for (const end of ["-wal", "-shm", "-journal", ""]) {
     if (existsSync(`${path}${end}`)) renameSync(`${path}${end}`, `${aside}${end}`);
   }
+}
+
+export interface FileLock {
+  release(): void;
+}
+
+/**
+ * An exclusive lock that the kernel releases when its process ends, however it ends; null when it is held, also by
+ * this process. The file stays and is never to be removed or opened otherwise: its lock would be gone with it.
+ */
+export async function lockFile(path: string): Promise<FileLock | null> {
+  const { lockWithSqlite } = await import("./lock.ts");
+  return lockWithSqlite(path);
 }
 
 export interface Store extends AsyncDisposable {
@@ -75,6 +88,15 @@ export interface Store extends AsyncDisposable {
   appendEvent(event: NewEvent): Promise<number | null>;
   /** In order of `seq`; only those after `afterSeq` when it is given. */
   listEvents(runId: string, afterSeq?: number): Promise<readonly StoredEvent[]>;
+
+  /**
+   * Small documents that change by compare-and-set: supervised agents, decisions, pipelines. `expected` is the version
+   * that the change is made from, null for a new one; the answer is the new version, null when somebody was faster.
+   */
+  saveDocument(document: NewDocument, expected: number | null): Promise<number | null>;
+  getDocument(kind: string, id: string): Promise<Document | null>;
+  /** Oldest first. */
+  listDocuments(kind: string, filter?: { readonly open?: boolean }): Promise<readonly Document[]>;
 
   /** Reads everything once: rows whose checksum or shape is wrong, by table and key. */
   verify(): Promise<readonly Damage[]>;
@@ -130,6 +152,18 @@ export interface NewEvent {
 
 export interface StoredEvent extends NewEvent {
   readonly seq: number;
+}
+
+export interface NewDocument {
+  readonly kind: string;
+  readonly id: string;
+  /** Something is still to be done about it; what is not open is history. */
+  readonly open: boolean;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+export interface Document extends NewDocument {
+  readonly version: number;
 }
 
 export interface Damage {

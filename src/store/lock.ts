@@ -1,0 +1,32 @@
+/**
+ * A lock on a file of its own, held by SQLite: a pid file outlives its process, this lock does not.
+ *
+ * Nothing is ever written into the file. It must not be opened with `fs` while it is held: closing such a
+ * descriptor would drop the lock.
+ */
+import { makePrivate } from "./connection.ts";
+import { faultOf } from "./sqlite-faults.ts";
+import { Fault } from "../core/faults.ts";
+import type { FileLock } from "./store.ts";
+
+export async function lockWithSqlite(path: string): Promise<FileLock | null> {
+  const { DatabaseSync } = await import("@photostructure/sqlite");
+  let db: InstanceType<typeof DatabaseSync> | null = null;
+  try {
+    makePrivate(path);
+    db = new DatabaseSync(path, { timeout: 0, defensive: true });
+    // The transaction is never committed. No statement is prepared: one that is not collected keeps the file open.
+    db.exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE");
+  } catch (error) {
+    db?.close();
+    const fault = faultOf(error, path);
+    if (fault instanceof Fault && fault.code === "index_busy") return null;
+    throw fault;
+  }
+  const held = db;
+  return {
+    release() {
+      if (held.isOpen) held.close();
+    },
+  };
+}
