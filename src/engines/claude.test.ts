@@ -220,6 +220,12 @@ describe("resume", () => {
     const ui = { ...resume("--model opus --max-turns 3 --add-dir a"), interactive: true };
     expect(argsOf({ ...ui, message: null })).toBe(`--resume ${ID} --model opus --add-dir a`);
     expect(argsOf({ ...ui, message: "-x" })).toBe(`--resume ${ID} --model opus --add-dir a -- -x`);
+    const fork = { ...ui, kind: "fork", forkTo: OTHER, message: "-x" } as const;
+    expect(argsOf(fork)).toBe(
+      `--resume ${ID} --fork-session --session-id ${OTHER} --model opus --add-dir a -- -x`,
+    );
+    const fresh = { ...ui, kind: "fresh", given: ["-p", "--model", "opus", "-c"], message: "-x" } as const;
+    expect(argsOf(fresh)).toBe(`--session-id ${ID} --model opus -- -x`);
   });
 
   test("fork", () => {

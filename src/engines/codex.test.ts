@@ -281,6 +281,9 @@ describe("resume", () => {
     expect(argsOf({ ...fork, interactive: true, message: null })).toBe(
       `fork -s read-only -m x --no-daemon ${ID}`,
     );
+    expect(argsOf({ ...fork, interactive: true, message: "-x" })).toBe(
+      `fork -s read-only -m x --no-daemon ${ID} -- -x`,
+    );
   });
 
   test.each(["", "latest", "thread name", `${ID}\r`, ` ${ID}`, ID.slice(0, 8), ID.toUpperCase(), `-${ID}`])(

@@ -114,6 +114,7 @@ describe("commands", () => {
   test.each<[string, string, Partial<Ask>, string]>([
     ["a fork", STDIN, { kind: "fork" }, "engine_cannot"],
     ["a UI it has not", ARGUMENT, { interactive: true }, "engine_cannot"],
+    ["a UI that takes no message", STDIN, { interactive: true }, "engine_cannot"],
     ["a resume of nothing", STDIN, { kind: "resume", session: null }, "session_unknown"],
     ["two messages", STDIN, { given: ["word"] }, "usage"],
     ["an option over recorded ones", STDIN, { kind: "resume", native: ["--yolo"] }, "would_widen"],

@@ -77,6 +77,12 @@ function command(id: string, custom: Custom, ask: Ask): Command {
   const template = templateFor(id, custom, ask.interactive)[again ? "resume" : "start"];
   const byArgument = template.some((word) => word.includes("{message}"));
   const options = render(after);
+  if (ask.interactive && ask.message !== null && !byArgument) {
+    throw new Fault(
+      "engine_cannot",
+      `${id} has no way to open its UI with a message: engines.${id}.interactive does not say where {message} goes.`,
+    );
+  }
   return {
     ...withMessage(byArgument ? ask.message : null, (message) =>
       fill(template, { session: ask.session, message, options }),

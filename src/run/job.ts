@@ -1,7 +1,7 @@
 /**
  * What the holder is given, what it shows its caller, and the records with which an attempt begins.
  */
-import type { Decision, Question, SeenEvent, Stream } from "../core/events.ts";
+import type { Decision, Observed, Question, SeenEvent, Stream } from "../core/events.ts";
 import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
 import { observe } from "./conversation.ts";
@@ -48,6 +48,8 @@ export interface Watch {
   events(seen: readonly SeenEvent[]): void;
   /** Once a second, and whenever it matters. */
   status(status: LiveStatus): void;
+  /** What the agent is doing: whenever that changes, and once a second while something grows. */
+  activity?(observed: Observed): void;
   /** The agent lives. Interactive callers type and resize through this. */
   live(controls: LiveControls): void;
   /** The attempt ends and nobody takes its output any more: what was not taken is given up. The tape has it. */

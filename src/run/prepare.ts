@@ -35,6 +35,8 @@ export interface ResumeWish {
   readonly keep: boolean;
   readonly env: readonly (readonly [string, string])[];
   readonly hasTerminal: boolean;
+  /** Opens the engine's UI, also for a message and for nobody who looks at it yet. */
+  readonly ui?: true;
   readonly trustCwd: boolean;
   /** Talks with the agent while it works. Absent: it works alone. */
   readonly dialogue?: Ask["dialogue"];
@@ -74,8 +76,11 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     damage: wish.damage,
   });
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
-  const interactive = wish.message === null && run.launch.interactive && wish.hasTerminal;
-  const message = interactive ? null : (wish.message ?? DEFAULT_MESSAGE);
+  const interactive =
+    wish.ui === true || (wish.message === null && run.launch.interactive && wish.hasTerminal);
+  if (interactive && !engine.can.interactive)
+    throw new Fault("engine_cannot", `${engine.title} has no interactive UI.`);
+  const message = interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE);
   const kind: AttemptKind = plan.do === "fresh" ? "fresh" : wish.want === "fork" ? "fork" : "resume";
   const command = engine.command({
     kind,

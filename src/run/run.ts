@@ -14,7 +14,7 @@ import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } fro
 import { restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
-import { markerOf, type Watch } from "./job.ts";
+import { type Job, markerOf, type Watch } from "./job.ts";
 import { excerpt, recordedEnv, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
 import { holdRun, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
@@ -40,9 +40,12 @@ export { type Stopped, stopRun } from "./stop.ts";
 export interface AttemptOptions {
   readonly mode: Mode | "auto";
   readonly limits: Limits;
-  /** The caller's terminal, where it has one to lend. */
+  /** The size of the caller's terminal, where it has one to lend. A UI that is asked for by `ui` needs none. */
   readonly terminal: { readonly cols: number; readonly rows: number } | null;
 }
+
+/** The terminal of a UI that nobody looks at yet. */
+const UNSEEN = { cols: 120, rows: 40 };
 
 export interface StartRequest extends AttemptOptions {
   readonly engine: string;
@@ -60,6 +63,8 @@ export interface StartRequest extends AttemptOptions {
   readonly subject: string | null;
   readonly trustCwd: boolean;
   readonly escrow: boolean;
+  /** Opens the engine's UI, also for a message and for nobody who looks at it yet. */
+  readonly ui?: true;
   /** Talks with the agent while it works. Absent: it works alone. */
   readonly dialogue?: ResumeWish["dialogue"];
 }
@@ -84,8 +89,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const runId = makeRunId(deps.clock.now(), engine.id, await freeHandle(deps));
   const workplace = await planWorkplace(deps, join(deps.state.runsRoot, runId), request);
   const given = [...setup.defaultArgs, ...request.native];
-  const interactive = request.message === null && engine.opensUi(given);
-  assertStartable(engine, request, interactive);
+  const interactive = assertStartable(engine, request, given);
   const { cwd } = workplace;
   const command = engine.command({
     kind: "start",
@@ -208,7 +212,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       limits: request.limits,
       fence: hold.fence,
       redact,
-      ...(request.terminal === null ? {} : { size: request.terminal }),
+      ...sizeFor(plan),
       version,
       diagnostics: command.warnings ?? [],
       continues: plan.continues?.session ?? null,
@@ -247,6 +251,11 @@ async function orWarn(deps: Deps, what: string, act: () => void | Promise<void>)
   }
 }
 
+function sizeFor({ interactive, request }: AttemptPlan): Pick<Job, "size"> {
+  if (request.terminal !== null) return { size: request.terminal };
+  return interactive ? { size: UNSEEN } : {};
+}
+
 /** A run that began in a UI goes on without one on pipes, where no tool can write lines in the engine's name. */
 function headlessMode({ run, command, request }: AttemptPlan): Mode {
   if (command.dialogue !== undefined) return "pipe";
@@ -254,15 +263,22 @@ function headlessMode({ run, command, request }: AttemptPlan): Mode {
   return run.launch.interactive ? "pipe" : run.launch.mode;
 }
 
-function assertStartable(engine: Engine, request: StartRequest, interactive: boolean): void {
-  if (!interactive) return;
+/** True: it will open the engine's UI. */
+function assertStartable(engine: Engine, request: StartRequest, given: readonly string[]): boolean {
+  const opensUi = engine.opensUi(given);
+  if (request.ui === undefined && (request.message !== null || !opensUi)) return false;
   if (!engine.can.interactive) {
     throw new Fault(
       "engine_cannot",
       `${engine.title} has no interactive UI. Give a prompt: reprise start ${engine.id} "…"`,
     );
   }
-  if (request.terminal !== null) return;
+  if (!opensUi) {
+    throw new Fault("usage", `With ${given.join(" ")} ${engine.title} does not open its UI.`, {
+      facts: { engine: engine.id },
+    });
+  }
+  if (request.ui === true || request.terminal !== null) return true;
   throw new Fault(
     "usage",
     `Without a prompt ${engine.title} opens its UI, and that needs a terminal. Give a prompt: reprise start ${engine.id} "…"`,
