@@ -47,7 +47,9 @@ export function githubFetch(options: HttpOptions): Fetch {
     const kept = init.method === "GET" ? readKept(options, url) : null;
     const ask = kept === null ? init : { ...init, headers: { ...init.headers, "if-none-match": kept.etag } };
     const reply = await send(options, url, ask);
-    if (reply.status === 304 && kept !== null) return jsonReply(kept.body, kept.link);
+    // A page that did not change may have got a next one.
+    if (reply.status === 304 && kept !== null)
+      return jsonReply(kept.body, reply.headers.get("link") ?? kept.link);
     if (reply.status >= 400) throw refusal(options, reply);
     if (reply.status >= 300 || !isStructured(parseJson(reply.text))) {
       throw garbled(options, `HTTP ${reply.status} and no JSON that it could mean`);
@@ -192,7 +194,9 @@ function limited(
   const when =
     resets === null
       ? "It does not say until when."
-      : `It ends at ${new Date(resets).toISOString()}, in ${formatDuration(Math.max(0, resets - options.now()))}.`;
+      : resets <= options.now()
+        ? `It ended at ${new Date(resets).toISOString()}: try again.`
+        : `It ends at ${new Date(resets).toISOString()}, in ${formatDuration(resets - options.now())}.`;
   const hint =
     options.access.token === null ? " With a token (GITHUB_TOKEN or --token) the limit is far higher." : "";
   return new Fault("github_limited", `The rate limit of ${facts["host"]} is used up. ${when}${hint}`, {

@@ -149,6 +149,23 @@ test("what is known by its ETag is not sent again, page by page", async () => {
   }
 });
 
+test.each([true, false])(
+  "a full page that did not change may have got a next one (its reply says so: %s)",
+  async (linked) => {
+    const all = Array.from({ length: 150 }, (_, index) => ({ id: index + 1, body: "x" }));
+    fake.comments = all.slice(0, 100);
+    expect((await comments()).comments).toHaveLength(100);
+    fake.comments = all;
+    if (!linked) {
+      const isFirst = ({ path }: { path: string }) => path.endsWith("/comments?per_page=100");
+      fake.answer = (asked) => (isFirst(asked) ? { status: 304, body: "" } : undefined);
+    }
+    const { comments: found, progress } = await comments();
+    expect(found.map(({ id }) => id)).toEqual(all.map(({ id }) => String(id)));
+    expect(progress).toEqual([150]);
+  },
+);
+
 test.each(["", "{", "null", "[]", '{"v":1}', "\u0000"])(
   "a kept reply that says %j is asked for anew",
   async (text) => {
@@ -193,6 +210,13 @@ describe("refusals", () => {
       null,
       "github_limited",
       "It ends at 2026-04-14T16:10:00.000Z, in 10 m",
+    ],
+    [
+      "a limit that is over",
+      rateLimited(NOW / 1000 - 60),
+      TOKEN,
+      "github_limited",
+      "It ended at 2026-04-14T15:59:00.000Z: try again.",
     ],
     [
       "the hourly limit, with a token",

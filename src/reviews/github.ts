@@ -122,17 +122,15 @@ async function listComments(
   const warnings: string[] = [];
   let strange = 0;
   let pages = 0;
-  const route = "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments";
-  for await (const page of client.pages(route, { ...place(pullRequest), per_page: PAGE })) {
-    if (!Array.isArray(page)) throw new Fault("github_garbled", "GitHub's list of comments is not a list.");
-    for (const item of page as readonly unknown[]) {
+  for await (const page of commentPages(client, pullRequest)) {
+    for (const item of page) {
       const comment = toComment(item);
       if (comment === null) strange += 1;
       // A comment that is made meanwhile moves others to the next page, where they come again.
       else comments.set(comment.id, comment);
     }
     pages += 1;
-    if (pages > 1) progress(comments.size);
+    if (pages > 1 && page.length > 0) progress(comments.size);
     if (pages === MAX_PAGES) {
       warnings.push(`Only the first ${comments.size} comments were taken.`);
       break;
@@ -140,6 +138,26 @@ async function listComments(
   }
   if (strange > 0) warnings.push(`${strange} of GitHub's comments were not understood and are left out.`);
   return { comments: [...comments.values()], warnings };
+}
+
+/** A full page that names no next one is not taken for the last: its link may be as old as the page that was kept. */
+async function* commentPages(
+  client: Client,
+  pullRequest: PullRequest,
+): AsyncGenerator<readonly unknown[], void> {
+  const route = "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments";
+  let pages = 0;
+  let full = true;
+  while (full) {
+    full = false;
+    const from = pages === 0 ? {} : { page: pages + 1 };
+    for await (const page of client.pages(route, { ...place(pullRequest), per_page: PAGE, ...from })) {
+      if (!Array.isArray(page)) throw new Fault("github_garbled", "GitHub's list of comments is not a list.");
+      yield page as readonly unknown[];
+      pages += 1;
+      full = page.length >= PAGE;
+    }
+  }
 }
 
 /** As documented for "List review comments on a pull request". Null: something else. */
