@@ -109,12 +109,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     trustCwd: options.trustCwd === true,
   });
   const wantsUi = options.export === undefined && options.run === undefined;
-  if (wantsUi && !(context.terminal.stdin && context.terminal.stdout)) {
-    throw new Fault(
-      "usage",
-      "The review UI needs a terminal. Use --run to send the comments without one, or --export to print them.",
-    );
-  }
+  if (wantsUi) assertTerminal(context);
   const later = wantsUi ? new LaterLog() : null;
   const deps: Deps = later === null ? opened : { ...opened, log: later };
   if (options.run === true) {
@@ -127,6 +122,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     return exportComments(context, await openReviewDesk(wanted), options.export);
   // The UI is loaded while git is asked about the clone.
   const [desk, { openReview }] = await Promise.all([openReviewDesk(wanted), import("../tui/tui.ts")]);
+  // A server that does not answer, or a turn that did not stop in time, does not keep who has left.
+  context.abandonOutput();
   const code = await openReview({
     desk,
     input: process.stdin,
@@ -135,8 +132,6 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     now: () => deps.clock.now(),
   });
   later?.say(context.log);
-  // A turn that did not stop in time is ended with this process.
-  if (code >= 128) setImmediate(() => process.exit(code));
   return code;
 }
 
@@ -151,6 +146,14 @@ function assertCombination(options: ReviewOptions): void {
   ] as const) {
     if (given !== undefined && options.run === undefined) throw wrong(`${flag} goes with --run.`);
   }
+}
+
+function assertTerminal({ terminal, env }: Context): void {
+  const instead = "Use --run to send the comments without one, or --export to print them.";
+  if (!terminal.stdin || !terminal.stdout)
+    throw new Fault("usage", `The review UI needs a terminal. ${instead}`);
+  if (env["TERM"] === "dumb")
+    throw new Fault("usage", `The review UI needs a terminal that can do more than TERM=dumb. ${instead}`);
 }
 
 /** While the UI has the screen nothing else may write to it. */

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { badCredentials, type FakeGitHub, notFound, rateLimited, startGitHub } from "../github-server.ts";
 import { ReviewBox } from "./review-box.ts";
 import { collect, until } from "./sandbox.ts";
+import { HAS_TMUX, Screen } from "./screen.ts";
 
 let box: ReviewBox;
 let github: FakeGitHub;
@@ -346,6 +347,27 @@ test("GitHub Enterprise: its API, its GraphQL, its token", async () => {
     "/api/v3/repos/acme/shop/pulls/42/comments",
   ]);
   expect(enterprise.asked.every(({ token }) => token?.endsWith(TOKEN))).toBe(true);
+});
+
+describe.skipIf(!HAS_TMUX)("in a terminal", () => {
+  test.each(["q", "C-c"])("%s does not wait for a server that never answers", async (key) => {
+    github.answer = () => ({ status: 200, body: null });
+    using screen = new Screen(box);
+    screen.type(`reprise review 42 --api-url ${github.url}; echo "ENDED $?"`);
+    await screen.shows("Loading comments");
+    await until("GitHub is asked", () => github.asked.length > 0);
+    screen.key(key);
+    await screen.shows(/^ENDED 0$/m, 10_000);
+  });
+
+  test("one that can do nothing is not drawn on", async () => {
+    using screen = new Screen(box);
+    const { text, code } = await screen.command(`TERM=dumb reprise review 42 --comments ${box.commentsFile}`);
+    expect(code).toBe(2);
+    expect(text.replaceAll("\n", "")).toContain(
+      "needs a terminal that can do more than TERM=dumb. Use --run",
+    );
+  });
 });
 
 /** Everything below `reviews`, which is for the owner's eyes alone. */
