@@ -19,6 +19,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
+import type { AgentRecord } from "../core/supervision.ts";
 import { redactor } from "../lib/secrets.ts";
 import * as runs from "./runs.ts";
 import { openState, type StateDir } from "./state.ts";
@@ -116,6 +117,88 @@ const receipt: Receipt = {
   options: { kept: ["--json"], dropped: [], rewritten: [] },
   at: AT,
 };
+
+const agent: AgentRecord = {
+  v: 1,
+  id: "1a2b3c4d",
+  runId: RUN_ID,
+  definition: {
+    name: "worker",
+    engine: "demo",
+    args: ["--model", "m"],
+    mode: "headless",
+    prompt: "say canary-value-1",
+    cwd: "/work",
+    env: [
+      ["LANG", "C"],
+      ["API_KEY", "abcdefgh1"],
+    ],
+    policy: {
+      on: {
+        idle: [],
+        dead: [
+          {
+            action: "resume",
+            message: "Go on.",
+            append: true,
+            run: null,
+            timeoutMs: 0,
+            attempts: 2,
+            cooldownMs: 60_000,
+            match: "any",
+          },
+        ],
+        error: [],
+        prompt: [],
+      },
+      idleAfterMs: 60_000,
+      maxAttempts: null,
+    },
+  },
+  runbook: { path: "/work/runbooks/a.toml", sha256: "00" },
+  vars: { branch: "main", token: "abcdefgh1" },
+  phase: "active",
+  reason: null,
+  pipeline: null,
+  createdAt: AT,
+  endedAt: null,
+};
+
+describe("agent.json", () => {
+  test("comes back as it was saved, secrets excepted, for the owner alone", async () => {
+    const { runDirectory } = makeRun();
+    expect(await runs.readAgentFile(runDirectory)).toBeNull();
+    runs.saveAgentFile(runDirectory, agent, redactor([{ name: "CANARY", value: "canary-value-1" }]));
+    expect(await runs.readAgentFile(runDirectory)).toEqual({
+      ...agent,
+      definition: { ...agent.definition, prompt: "say [redacted:CANARY]", env: [["LANG", "C"]] },
+      vars: { branch: "main", token: "[redacted]" },
+    });
+    expect((statSync(join(runDirectory, "agent.json")).mode & 0o777).toString(8)).toBe("600");
+    expect(readdirSync(runDirectory).toSorted()).toEqual(["agent.json", "attempts"]);
+  });
+
+  test("fields of a later version are kept, and another end replaces the record", async () => {
+    const { runDirectory } = makeRun();
+    runs.saveAgentFile(runDirectory, { ...agent, definition: { ...agent.definition, env: [] }, vars: {} });
+    const loaded = await runs.readAgentFile(runDirectory);
+    const later = { ...(loaded as AgentRecord), colour: "red", phase: "done", endedAt: AT } as const;
+    runs.saveAgentFile(runDirectory, later);
+    expect(await runs.readAgentFile(runDirectory)).toEqual(later);
+  });
+
+  const bad: Record<string, [object, string]> = {
+    "of another run": [{ runId: "20260102T030405Z-demo-00000000" }, "record_damaged"],
+    "of another handle": [{ id: "00000000" }, "record_damaged"],
+    "with a phase that nobody knows": [{ phase: "asleep" }, "record_damaged"],
+    "of a later version": [{ v: 2 }, "schema_newer"],
+  };
+  test.each(Object.entries(bad))("%s is refused", async (_name, [fields, code]) => {
+    const { runDirectory } = makeRun();
+    writeFileSync(join(runDirectory, "agent.json"), JSON.stringify({ ...agent, ...fields }));
+    await expect(runs.readAgentFile(runDirectory)).rejects.toMatchObject({ code });
+  });
+});
 
 describe("records", () => {
   test("come back as they were saved, secrets excepted", async () => {

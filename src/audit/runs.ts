@@ -1,7 +1,7 @@
 /**
  * Run directories and the records in them.
  *
- * `runs/<run-id>/` holds `run.json`, `attempts/<n>/`, `escrow/` and, for isolated runs, `work/` or `worktree/`.
+ * `runs/<run-id>/` holds `run.json`, `attempts/<n>/`, `escrow/`, for supervised runs `agent.json` and, for isolated runs, `work/` or `worktree/`.
  * The records here are enough to rebuild the index (I7). Nothing is believed before it is known to be ours.
  */
 import { readdirSync, realpathSync, renameSync } from "node:fs";
@@ -11,7 +11,8 @@ import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import type * as Schemas from "../core/schemas.ts";
-import { type Redact, redactor, redactValue } from "../lib/secrets.ts";
+import type { AgentRecord } from "../core/supervision.ts";
+import { isSecretName, type Redact, redactor, redactValue } from "../lib/secrets.ts";
 import {
   checkOwnDirectory,
   damaged,
@@ -153,6 +154,32 @@ export function loadReceipt(runDirectory: string, n: number): Promise<Receipt | 
   return load<Receipt>(join(attemptDir(runDirectory, n), "receipt.json"), "receiptSchema");
 }
 
+/** Variables of the runbook that bear a secret are left out: an attempt takes those from the environment. */
+export function saveAgentFile(runDirectory: string, agent: AgentRecord, redact: Redact = LOOKS_SECRET): void {
+  requireDirectory(runDirectory);
+  const env = agent.definition.env.filter(([name]) => !isSecretName(name));
+  const vars = Object.fromEntries(
+    Object.entries(agent.vars).map(([name, value]) => [
+      name,
+      isSecretName(name) ? "[redacted]" : redact(value),
+    ]),
+  );
+  const kept = { ...agent, definition: { ...agent.definition, env }, vars };
+  save(join(runDirectory, "agent.json"), kept, redact);
+}
+
+/** Null: nobody supervises this run. */
+export async function readAgentFile(runDirectory: string): Promise<AgentRecord | null> {
+  requireDirectory(runDirectory);
+  const path = join(runDirectory, "agent.json");
+  const agent = await load<AgentRecord>(path, "agentSchema");
+  if (agent === null) return null;
+  if (agent.runId !== basename(runDirectory) || !agent.runId.endsWith(`-${agent.id}`)) {
+    throw damaged(path, `it is the record of ${agent.id} in ${agent.runId}`);
+  }
+  return agent;
+}
+
 /** Text of people, engines and agents. All else is structure: a path or an id that was changed would be wrong. */
 const FREE_TEXT = new Set([
   "message",
@@ -164,6 +191,8 @@ const FREE_TEXT = new Set([
   "kept",
   "dropped",
   "rewritten",
+  "prompt",
+  "run",
 ]);
 
 /** The record as it may be stored, in the index as in its file. */
@@ -182,14 +211,13 @@ function withoutSecrets(value: unknown, redact: Redact): unknown {
   );
 }
 
-function save(path: string, record: RunRecord | AttemptRecord | Receipt, redact: Redact): void {
+type Stored = RunRecord | AttemptRecord | Receipt | AgentRecord;
+
+function save(path: string, record: Stored, redact: Redact): void {
   writeAtomic(path, `${JSON.stringify(storable(record, redact), null, 2)}\n`);
 }
 
-async function load<T extends RunRecord | AttemptRecord | Receipt>(
-  path: string,
-  schema: keyof typeof Schemas,
-): Promise<T | null> {
+async function load<T extends Stored>(path: string, schema: keyof typeof Schemas): Promise<T | null> {
   const value = readRecord(path, MAX_RECORD_BYTES);
   if (value === null) return null;
   if (typeof value["v"] === "number" && value["v"] > 1) {

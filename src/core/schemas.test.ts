@@ -3,18 +3,22 @@ import { readFileSync } from "node:fs";
 import { expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
 import type { AttemptRecord, Receipt, RunRecord } from "./records.ts";
-import { attemptSchema, receiptSchema, runSchema } from "./schemas.ts";
+import { agentSchema, attemptSchema, receiptSchema, runSchema } from "./schemas.ts";
+import type { AgentRecord } from "./supervision.ts";
 
-type Writable<T> = T extends readonly (infer Item)[]
-  ? Writable<Item>[]
-  : T extends object
-    ? { -readonly [Key in keyof T]: Writable<T[Key]> }
-    : T;
+type Writable<T> = T extends readonly [infer One, infer Other]
+  ? [Writable<One>, Writable<Other>]
+  : T extends readonly (infer Item)[]
+    ? Writable<Item>[]
+    : T extends object
+      ? { -readonly [Key in keyof T]: Writable<T[Key]> }
+      : T;
 
 test("schemas and types agree", () => {
   expectTypeOf<z.infer<typeof runSchema>>().toEqualTypeOf<Writable<RunRecord>>();
   expectTypeOf<z.infer<typeof attemptSchema>>().toEqualTypeOf<Writable<AttemptRecord>>();
   expectTypeOf<z.infer<typeof receiptSchema>>().toEqualTypeOf<Writable<Receipt>>();
+  expectTypeOf<z.infer<typeof agentSchema>>().toEqualTypeOf<Writable<AgentRecord>>();
 });
 
 interface Shape {
@@ -40,7 +44,12 @@ test("test/golden/keys.json lists every stored key", () => {
   const { "<review>.session.json": _, ...golden } = JSON.parse(
     readFileSync(new URL("../../test/golden/keys.json", import.meta.url), "utf8"),
   ) as Record<string, unknown>;
-  const schemas = { "run.json": runSchema, "meta.json": attemptSchema, "receipt.json": receiptSchema };
+  const schemas = {
+    "run.json": runSchema,
+    "meta.json": attemptSchema,
+    "receipt.json": receiptSchema,
+    "agent.json": agentSchema,
+  };
   const keys = Object.entries(schemas).map(([file, schema]) => [
     file,
     keysOf(z.toJSONSchema(schema, { unrepresentable: "any" }) as Shape),

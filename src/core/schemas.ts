@@ -8,6 +8,7 @@
 import { z } from "zod";
 import { TROUBLE_KINDS } from "./events.ts";
 import { HANDLE, isRunId } from "./ids.ts";
+import { ACTIONS, ERROR_MATCHES } from "./runbook.ts";
 
 const time = z.iso.datetime();
 const texts = z.array(z.string());
@@ -136,4 +137,46 @@ export const receiptSchema = z.object({
   restoredFromEscrow: z.boolean(),
   options: z.object({ kept: texts, dropped: texts, rewritten: texts }),
   at: time,
+});
+
+const rungs = z.array(
+  z.object({
+    action: z.enum(ACTIONS),
+    message: z.string().nullable(),
+    append: z.boolean(),
+    run: texts.nullable(),
+    timeoutMs: count,
+    attempts: count,
+    cooldownMs: count,
+    match: z.enum(ERROR_MATCHES),
+  }),
+);
+
+const agentDefinition = z.object({
+  name: z.string(),
+  engine: z.string(),
+  args: texts,
+  mode: z.enum(["interactive", "headless"]),
+  prompt: z.string().nullable(),
+  cwd: z.string(),
+  env: z.array(z.tuple([z.string(), z.string()])),
+  policy: z.object({
+    on: z.object({ idle: rungs, dead: rungs, error: rungs, prompt: rungs }),
+    idleAfterMs: count,
+    maxAttempts: count.nullable(),
+  }),
+});
+
+export const agentSchema = z.object({
+  v: z.literal(1),
+  id: z.string().regex(HANDLE),
+  runId: z.string().refine(isRunId),
+  definition: agentDefinition,
+  runbook: z.object({ path: z.string(), sha256: z.string() }),
+  vars: z.record(z.string(), z.string()),
+  phase: z.enum(["active", "done", "failed", "stopped"]),
+  reason: z.string().nullable(),
+  pipeline: z.object({ id: z.string(), step: z.string() }).nullable(),
+  createdAt: time,
+  endedAt: time.nullable(),
 });

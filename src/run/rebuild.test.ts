@@ -11,17 +11,20 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "@photostructure/sqlite";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import {
   createAttemptDir,
   createRunDir,
   openState,
+  saveAgentFile,
   saveAttemptFile,
   saveRunFile,
   type StateDir,
 } from "../audit/audit.ts";
 import type { Processes } from "../core/deps.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
+import type { AgentRecord } from "../core/supervision.ts";
 import { openStore } from "../store/store.ts";
 import { runKey, sessionKey } from "./leases.ts";
 import { rebuildIndex } from "./rebuild.ts";
@@ -130,6 +133,38 @@ function makeAttempt(runId: string, n: number): AttemptRecord {
     bytes: { stdout: 0, stderr: 0 },
     diagnostics: [],
   };
+}
+
+function makeAgent(run: RunRecord, phase: AgentRecord["phase"]): AgentRecord {
+  const policy = {
+    on: { idle: [], dead: [], error: [], prompt: [] },
+    idleAfterMs: 60_000,
+    maxAttempts: null,
+  };
+  const agent: AgentRecord = {
+    v: 1,
+    id: run.handle,
+    runId: run.runId,
+    definition: {
+      name: "worker",
+      engine: "demo",
+      args: [],
+      mode: "headless",
+      prompt: "hi",
+      cwd: "/",
+      env: [],
+      policy,
+    },
+    runbook: { path: "/a.toml", sha256: "00" },
+    vars: {},
+    phase,
+    reason: null,
+    pipeline: null,
+    createdAt: at,
+    endedAt: phase === "active" ? null : at,
+  };
+  saveAgentFile(run.runDirectory, agent);
+  return agent;
 }
 
 const asides = () => readdirSync(state.root).filter((name) => name.includes(".damaged-"));
@@ -259,4 +294,60 @@ test.each([
   });
   expect(asides()).toEqual([]);
   expect(await rebuildIndex(state, openStore, log, processes(false))).toMatchObject({ runs: 1 });
+});
+
+test("agents come back with their phase, from their directories alone", async () => {
+  const active = makeAgent(makeRun("00000001", "interrupted", 1), "active");
+  const done = makeAgent(makeRun("00000002", "completed", 1), "done");
+  const bad = makeRun("00000003", "completed", 1);
+  writeFileSync(join(bad.runDirectory, "agent.json"), "{");
+  writeFileSync(state.indexPath, "no database ".repeat(1_000));
+
+  expect(await rebuildIndex(state, openStore, log, processes(false))).toMatchObject({ runs: 3, skipped: 0 });
+
+  await using store = await openStore(state.indexPath);
+  expect(await store.listDocuments("agent")).toEqual([
+    { kind: "agent", id: "00000001", open: true, version: 1, data: active },
+    { kind: "agent", id: "00000002", open: false, version: 1, data: done },
+  ]);
+  expect(warnings.join("\n")).toContain(`${bad.runDirectory}/agent.json`);
+});
+
+test("decisions, pipelines and the log go along, and the run directory wins for agents", async () => {
+  const run = makeRun("00000001", "interrupted", 1);
+  const torn = makeRun("00000002", "interrupted", 1);
+  const agent = makeAgent(run, "failed");
+  const event = (runId: string, n: number) => ({
+    runId,
+    attempt: 1,
+    kind: "decided",
+    at,
+    key: `${runId}/1/dead/0/${n}`,
+    payload: { n },
+  });
+  {
+    await using old = await openStore(state.indexPath);
+    await old.saveDocument({ kind: "agent", id: run.handle, open: true, data: { v: 1 } }, null);
+    await old.saveDocument({ kind: "decision", id: "00000001-1", open: true, data: { v: 1 } }, null);
+    await old.saveDocument({ kind: "pipeline", id: "p", open: false, data: { v: 1, later: [1] } }, null);
+    for (const n of [1, 2]) await old.appendEvent(event(run.runId, n));
+    await old.appendEvent(event(torn.runId, 1));
+  }
+  const db = new DatabaseSync(state.indexPath);
+  db.exec(`UPDATE events SET payload = '{}' WHERE run_id = '${torn.runId}'`);
+  db.close();
+
+  expect(await rebuildIndex(state, openStore, log, processes(false))).toMatchObject({ runs: 2, skipped: 0 });
+
+  await using store = await openStore(state.indexPath);
+  expect(await store.getDocument("agent", run.handle)).toMatchObject({ open: false, data: agent });
+  expect(await store.getDocument("decision", "00000001-1")).toMatchObject({ open: true, data: { v: 1 } });
+  expect((await store.listDocuments("pipeline", { open: false })).map(({ data }) => data)).toEqual([
+    { v: 1, later: [1] },
+  ]);
+  expect((await store.listEvents(run.runId)).map(({ payload }) => payload)).toEqual([{ n: 1 }, { n: 2 }]);
+  expect(await store.appendEvent(event(run.runId, 2))).toBeNull();
+  expect(await store.listEvents(torn.runId)).toEqual([]);
+  expect(warnings.join("\n")).toContain("event 3 of run");
+  expect(await store.verify()).toEqual([]);
 });

@@ -3,7 +3,8 @@
  *
  * The index is the truth for leases. A live owner whose lease were lost would have to end its agent (I6), so leases
  * of live runs are carried over with their fencing numbers; where they cannot be read, nothing is replaced until
- * that run has ended. Rows that are sound are mended in place and keep everything.
+ * that run has ended. Rows that are sound are mended in place and keep everything; what only the index has, events
+ * and documents, goes along as far as the old one can be read.
  */
 import { join } from "node:path";
 import {
@@ -12,12 +13,14 @@ import {
   listRunDirs,
   loadAttemptFile,
   loadRunFile,
+  readAgentFile,
   replaceIndex,
   type StateDir,
 } from "../audit/audit.ts";
 import type { Log, Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import type { AgentRecord } from "../core/supervision.ts";
 import { type Damage, type Lease, openStore, type Store } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import { liveOwner, runKey, sessionKey } from "./leases.ts";
@@ -77,7 +80,15 @@ async function mend(deps: Deps, found: FoundRun): Promise<boolean> {
     }
   }
   for (const attempt of found.attempts) await store.saveAttempt(attempt);
+  await putAgentBack(store, found.agent);
   return true;
+}
+
+/** A document that is there is newer than the file, or as old. */
+async function putAgentBack(store: Store, agent: AgentRecord | null): Promise<void> {
+  if (agent === null) return;
+  const data: Readonly<Record<string, unknown>> = { ...agent };
+  await store.saveDocument({ kind: "agent", id: agent.id, open: agent.phase === "active", data }, null);
 }
 
 /**
@@ -98,14 +109,16 @@ export async function rebuildIndex(
   let runs = 0;
   {
     await using fresh = await open(path);
-    for (const { run, attempts } of usable) {
+    for (const { run, attempts, agent } of usable) {
       if ((await fresh.createRun(run)) === "handle_taken") {
         log.warn(`${run.runDirectory} was left out: another run has the handle ${run.handle}.`);
         continue;
       }
       for (const attempt of attempts) await fresh.saveAttempt(attempt);
+      await putAgentBack(fresh, agent);
       runs += 1;
     }
+    await takeAlong(state, fresh, usable, log);
     for (const lease of leases) await carryOver(fresh, lease);
     // A store that has written empties its WAL when it is closed; one without a run has only been set up.
     if (runs === 0) await fresh.releaseLease("nobody", 0);
@@ -117,6 +130,8 @@ export async function rebuildIndex(
 interface FoundRun {
   readonly run: RunRecord;
   readonly attempts: readonly AttemptRecord[];
+  /** Null: nobody supervises it. */
+  readonly agent: AgentRecord | null;
 }
 
 async function readRuns(
@@ -146,7 +161,34 @@ async function readRun(directory: string, log: Log): Promise<FoundRun | null> {
     const attempt = await orWarn(log, () => loadAttemptFile(directory, n));
     if (attempt !== undefined && attempt !== null) attempts.push(attempt);
   }
-  return { run: { ...run, attempts: Math.max(run.attempts, attempts.at(-1)?.n ?? 0) }, attempts };
+  const agent = (await orWarn(log, () => readAgentFile(directory))) ?? null;
+  return { run: { ...run, attempts: Math.max(run.attempts, attempts.at(-1)?.n ?? 0) }, attempts, agent };
+}
+
+/**
+ * Events and documents of the old index, each run's log by itself: a damaged event costs the log of its run. What the
+ * run directories gave already stays.
+ */
+async function takeAlong(state: StateDir, fresh: Store, found: readonly FoundRun[], log: Log): Promise<void> {
+  if (indexIdentity(state) === null) return;
+  try {
+    await using old = await openStore(state.indexPath, {
+      readOnly: true,
+      onDamage: ({ table, key, what }) => log.warn(`${table} ${key} was left out: ${what}.`),
+    });
+    for (const kind of ["agent", "decision", "pipeline"]) {
+      for (const document of await old.listDocuments(kind)) await fresh.saveDocument(document, null);
+    }
+    for (const { run } of found) {
+      const events = await orWarn(log, () => old.listEvents(run.runId));
+      for (const event of events ?? []) await fresh.appendEvent(event);
+    }
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    log.info(
+      "Nothing but the run directories could be read: questions to you and counts of tries begin anew.",
+    );
+  }
 }
 
 async function leasesOfLive(
@@ -179,7 +221,12 @@ async function leasesOfLive(
   return leases;
 }
 
-function stillLive(state: StateDir, { run, attempts }: FoundRun, how: string, cause?: unknown): Fault {
+function stillLive(
+  state: StateDir,
+  { run, attempts }: Omit<FoundRun, "agent">,
+  how: string,
+  cause?: unknown,
+): Fault {
   const pid = attempts.at(-1)?.owner.pid ?? 0;
   return new Fault(
     "index_damaged",
