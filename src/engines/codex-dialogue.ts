@@ -6,7 +6,8 @@
  */
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
-import { grammar, rightsOf, saysSandbox, settingIn } from "./codex-options.ts";
+import { parseJson } from "../lib/json.ts";
+import { describeHeld, grammar, heldRights, saysSandbox, settingIn } from "./codex-options.ts";
 import { ID } from "./codex-output.ts";
 import { codexDialogue, type Plan } from "./codex-server.ts";
 import type { Approval, Ask, Command } from "./engine.ts";
@@ -55,10 +56,12 @@ export function dialogueCommand(ask: Ask, approval: Approval): Command {
     cwd: resolve(ask.cwd, valueOf(parsed, "--cd") ?? "."),
     sandbox: sandboxOf(options),
     approval,
+    ...limitsOf(options),
     ...(model === undefined || model === null ? {} : { model }),
     ...(effort === undefined ? {} : { config: { model_reasoning_effort: effort } }),
   };
   const own = options.filter((option) => isOneOf(OWN, option));
+  const told = options.filter((option) => isOneOf(OWN, option) && !rights.includes(option));
   const fields = options.filter((option) => isOneOf(FIELDS, option) && !rights.includes(option));
   return {
     args: ["app-server", ...render(own)],
@@ -68,7 +71,7 @@ export function dialogueCommand(ask: Ask, approval: Approval): Command {
     structured: true,
     expects: session,
     options: {
-      kept: describe([...own, ...fields]),
+      kept: describe([...told, ...fields]),
       dropped,
       rewritten: rewritten(plan, rights, saysSandbox(parsed)),
     },
@@ -108,8 +111,7 @@ function optionsOf(ask: Ask): {
   }
   const merged = override(recorded, parseArgs(grammar, ask.native, true));
   assertComplete(merged);
-  const silent = ask.kind === "resume" && !saysSandbox(merged);
-  const rights = silent ? parseArgs(grammar, rightsOf(ask), true).options : [];
+  const rights = ask.kind === "resume" ? heldRights(ask, merged) : [];
   const leftOut = (option: Given) => isMoot(option, ask.kind === "start");
   const all = [...lastWins(merged.options), ...rights];
   const options = all.filter((option) => !leftOut(option));
@@ -141,6 +143,16 @@ function sandboxOf(options: readonly Given[]): string {
   throw new Fault("usage", `Codex has no sandbox ${JSON.stringify(mode)}.`, { facts: { option: "-s" } });
 }
 
+/** What the options say of a sandbox that writes, for the answer to be held against. */
+function limitsOf(options: readonly Given[]): Pick<Plan, "network" | "roots"> {
+  const network = settingIn(options, "sandbox_workspace_write.network_access");
+  const roots = parseJson(settingIn(options, "sandbox_workspace_write.writable_roots") ?? "");
+  return {
+    ...(network === "false" ? { network: false } : {}),
+    ...(Array.isArray(roots) ? { roots: roots.filter((root) => typeof root === "string") } : {}),
+  };
+}
+
 function assertApproval(given: string | null | undefined, approval: Approval): void {
   if (given === undefined || given === approval) return;
   throw new Fault("option_unkept", `The option -a ${given} and the approval policy ${approval} differ.`, {
@@ -149,10 +161,7 @@ function assertApproval(given: string | null | undefined, approval: Approval): v
 }
 
 function rewritten(plan: Plan, rights: readonly Given[], told: boolean): readonly string[] {
-  if (rights.length > 0) {
-    return describe(rights).map((right) => `no sandbox option → ${right}, as the conversation began`);
-  }
-  return told ? [] : [`no sandbox option → -s ${plan.sandbox}`];
+  return told || rights.length > 0 ? describeHeld(rights) : [`no sandbox option → -s ${plan.sandbox}`];
 }
 
 function warn({ trustCwd }: Ask, { sandbox, cwd }: Plan): { warnings?: readonly string[] } {

@@ -1,7 +1,15 @@
 /** Codex's command line as data: the options of 0.166, the rights they give, and the rights a resume must name. */
 import { Fault } from "../core/faults.ts";
 import type { Ask } from "./engine.ts";
-import { type Given, type Grammar, type Guard, type Parsed, scaleOf } from "./grammar.ts";
+import {
+  describe,
+  type Given,
+  type Grammar,
+  type Guard,
+  parseArgs,
+  type Parsed,
+  scaleOf,
+} from "./grammar.ts";
 
 /** Wider is higher. `--yolo` beats `-s` when both are given, so all of them share one scale. */
 const SANDBOX = ["read-only", "workspace-write", "--approve-for-me", "danger-full-access", "--yolo"];
@@ -101,15 +109,30 @@ export const grammar: Grammar = {
   ],
 };
 
-/** Without `-s` Codex takes the default of the day, which may be wider than the one the conversation began with. */
-export function rightsOf({ rights = [], rightsUnknown }: Ask): readonly string[] {
-  if (rights.length > 0 || rightsUnknown === undefined) return rights;
-  throw new Fault(
-    "option_unkept",
-    `The run was started without -s, and the sandbox its conversation began with cannot be told: ${rightsUnknown}. ` +
-      "Codex would take today's default, which may be wider. Give --native -s --native read-only to continue with the narrowest.",
-    { facts: { option: "-s" } },
-  );
+/**
+ * What a resume adds so that it has no more than the conversation began with. Without `-s` Codex takes the default of
+ * the day, and with it what the config of the day says of network and folders; either may be wider.
+ */
+export function heldRights(ask: Ask, asked: Parsed): readonly Given[] {
+  const { rights = [], rightsUnknown } = ask;
+  const told = saysSandbox(asked);
+  if (rights.length === 0 && rightsUnknown !== undefined && !told) {
+    throw new Fault(
+      "option_unkept",
+      `The run was started without -s, and the sandbox its conversation began with cannot be told: ${rightsUnknown}. ` +
+        "Codex would take today's default, which may be wider. Give --native -s --native read-only to continue with the narrowest.",
+      { facts: { option: "-s" } },
+    );
+  }
+  const held = parseArgs(grammar, rights, true).options;
+  return told ? held.filter((option) => scaleOf(option) !== "sandbox") : held;
+}
+
+export function describeHeld(held: readonly Given[]): readonly string[] {
+  return held.map((option) => {
+    const from = scaleOf(option) === "sandbox" ? "no sandbox option" : "today's config";
+    return `${from} → ${describe([option]).join(" ")}, as the conversation began`;
+  });
 }
 
 export function saysSandbox(parsed: Parsed): boolean {

@@ -307,6 +307,21 @@ describe("entering a thread", () => {
     expect(JSON.stringify(said.events)).toContain(JSON.stringify(words).slice(1, -1));
   });
 
+  const limits: [words: string, sandbox: object, then: string][] = [
+    ["a network that was closed", { networkAccess: true }, "the network open"],
+    ["a folder that was not there", { writableRoots: ["/a", "/"] }, 'writable folders [\\"/\\"]'],
+    ["what the conversation began with", { networkAccess: false, writableRoots: ["/a"] }, "session"],
+  ];
+  test.each(limits)("%s, in a sandbox that writes", (_name, sandbox, then) => {
+    const began = ["network_access=false", 'writable_roots=["/a"]'];
+    const rights = began.flatMap((text) => ["-c", `sandbox_workspace_write.${text}`]);
+    const dialogue = upTo("thread", { ...resume, rights });
+    const result = { thread: { id: ID }, ...opened, sandbox: { type: "workspaceWrite", ...sandbox } };
+    const said = hear(dialogue, { id: 2, result });
+    expect([said.over, said.send.length]).toEqual(then === "session" ? [false, 1] : [true, 0]);
+    expect(JSON.stringify(said.events)).toContain(then);
+  });
+
   test("never is held against on-request", () => {
     const never = ask({ kind: "resume", session: ID, line: "-s read-only", dialogue: { approval: "never" } });
     const said = hear(upTo("thread", never), { id: 2, result: { thread: { id: ID }, ...opened } });
@@ -758,6 +773,11 @@ describe("the command", () => {
 
   const again: [line: string, part: Partial<Ask> & { over?: string }, then: string][] = [
     ["", { rights: ["-s", "workspace-write"] }, "app-server | workspace-write"],
+    [
+      "-s workspace-write",
+      { rights: ["-s", "workspace-write", "-c", "sandbox_workspace_write.network_access=false"] },
+      "app-server -c sandbox_workspace_write.network_access=false | workspace-write",
+    ],
     ["", {}, "app-server | read-only"],
     ["", { rightsUnknown: "it is gone" }, "option_unkept"],
     ["-s read-only", { rightsUnknown: "it is gone" }, "app-server | read-only"],

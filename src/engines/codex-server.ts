@@ -6,7 +6,15 @@
  * ids begin at 0 and have nothing to do with ours; an id alone is an answer to us; a method alone is a report.
  */
 import type { Decision, EngineEvent, Trouble } from "../core/events.ts";
-import { fieldIn, hasDuplicateKeys, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import {
+  arrayIn,
+  fieldIn,
+  hasDuplicateKeys,
+  type JsonObject,
+  objectIn,
+  parseObject,
+  stringIn,
+} from "../lib/json.ts";
 import { ID } from "./codex-output.ts";
 import { type Asked, isWireId, questionIn, replyTo, type WireId } from "./codex-questions.ts";
 import { type Heard, refusal, reported, retryIn, signOfLife, troubleIn } from "./codex-server-output.ts";
@@ -20,6 +28,10 @@ export interface Plan {
   readonly cwd: string;
   readonly sandbox: string;
   readonly approval: Approval;
+  /** False: a sandbox that writes must have no network. */
+  readonly network?: false;
+  /** The folders that a sandbox which writes may have besides `cwd`. */
+  readonly roots?: readonly string[];
   readonly model?: string;
   /** Settings that a resume would otherwise take from the thread. */
   readonly config?: Readonly<Record<string, string>>;
@@ -192,9 +204,10 @@ function entered(talk: Talk, to: string, result: JsonObject): Said {
 }
 
 /** What the server holds against what this attempt may have, in words; null when it holds no more. */
-function widerThan({ cwd, sandbox, approval }: Plan, result: JsonObject): string | null {
+function widerThan({ cwd, sandbox, approval, ...limits }: Plan, result: JsonObject): string | null {
   const policy = fieldIn(result, "approvalPolicy");
-  const type = stringIn(objectIn(result, "sandbox"), "type") ?? "none";
+  const box = objectIn(result, "sandbox");
+  const type = stringIn(box, "type") ?? "none";
   const held = {
     cwd: stringIn(result, "cwd") ?? "none",
     sandbox: RESTORED[type] ?? type,
@@ -205,6 +218,12 @@ function widerThan({ cwd, sandbox, approval }: Plan, result: JsonObject): string
     `Codex would go on with ${option} ${has} instead of ${wants}, so it was told nothing.`;
   if (held.cwd !== cwd) return refuse("-C", held.cwd, cwd);
   if (!within(SANDBOXES, held.sandbox, sandbox)) return refuse("-s", held.sandbox, sandbox);
+  if (limits.network === false && fieldIn(box, "networkAccess") === true)
+    return refuse("the network", "open", "closed");
+  const more = arrayIn(box, "writableRoots").filter(
+    (root) => limits.roots?.some((own) => own === root) === false,
+  );
+  if (more.length > 0) return refuse("writable folders", JSON.stringify(more), "its own alone");
   if (!within(APPROVALS, held.approval, approval)) return refuse("approval policy", held.approval, approval);
   return held.reviewer === "user" ? null : refuse("approvals reviewer", held.reviewer, "user");
 }

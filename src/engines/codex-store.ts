@@ -4,7 +4,7 @@
  * The SQLite files beside it are an index that Codex rebuilds, so only the rollouts count.
  */
 import { basename, join, relative } from "node:path";
-import { type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { FoundSession, Located, SessionFiles } from "./engine.ts";
 
 /** The first line holds the model's instructions, some 22 KB in 0.166. */
@@ -73,10 +73,25 @@ async function rightsIn(path: string, files: SessionFiles): Promise<Rights> {
     // No turn ever began, so none had any rights; the options of the start are all there is to hold.
     return whole ? {} : { rightsUnknown: "its file shows no turn's context" };
   }
-  const type = stringIn(objectIn(context, "sandbox_policy"), "type");
+  const policy = objectIn(context, "sandbox_policy");
+  const type = stringIn(policy, "type");
+  if (type === "workspace-write") return { rights: ["-s", type, ...limitsIn(policy)] };
   if (type !== undefined && SANDBOXES.includes(type)) return { rights: ["-s", type] };
   const named = type === undefined ? "no sandbox" : `the sandbox ${JSON.stringify(type.slice(0, 40))}`;
   return { rightsUnknown: `its first turn names ${named}, which no option sets` };
+}
+
+/** The config of the day may open the network or add folders; what it has taken away since then stays away. */
+function limitsIn(policy: JsonObject | undefined): readonly string[] {
+  const roots = arrayIn(policy, "writable_roots").filter((root) => typeof root === "string");
+  const settings = [
+    `writable_roots=${JSON.stringify(roots)}`,
+    ...(fieldIn(policy, "network_access") === false ? ["network_access=false"] : []),
+    ...["exclude_tmpdir_env_var", "exclude_slash_tmp"]
+      .filter((name) => fieldIn(policy, name) === true)
+      .map((name) => `${name}=true`),
+  ];
+  return settings.flatMap((text) => ["-c", `sandbox_workspace_write.${text}`]);
 }
 
 function contextIn(text: string): JsonObject | undefined {

@@ -244,6 +244,19 @@ describe("resume", () => {
     );
   });
 
+  test("holds network and folders of the conversation whatever the config says today (I12)", () => {
+    const closed = "sandbox_workspace_write.network_access=false";
+    const rights = ["-s", "workspace-write", "-c", closed];
+    const { args, options } = codex.command(resume("-s workspace-write", { rights }));
+    expect(args.join(" ")).toBe(`exec -s workspace-write resume --json -c ${closed} ${ID} -`);
+    expect(options).toEqual({
+      kept: ["-s workspace-write"],
+      dropped: [],
+      rewritten: [`today's config → -c ${closed}, as the conversation began`],
+    });
+    expect(argsOf(resume("", { rights }))).toBe(`exec -s workspace-write resume --json -c ${closed} ${ID} -`);
+  });
+
   test("refuses when the sandbox of the conversation cannot be told, unless an option says one (I12)", () => {
     const unknown = { rightsUnknown: "its file shows no turn's context" };
     expect(() => codex.command(resume("-m x", unknown))).toThrow(
@@ -377,6 +390,8 @@ describe("the session store", () => {
   });
   const context = (payload: object) => `${JSON.stringify({ type: "turn_context", payload })}\n`;
   const turn = (type: string) => context({ sandbox_policy: { type } });
+  const WRITES = "sandbox_workspace_write";
+  const roots = (list: string) => ["-c", `${WRITES}.writable_roots=${list}`];
 
   // The id was made on 2026-11-15 UTC; folders are named in local time, and any folder is good enough for codex.
   test.each(["2026/11/14", "2026/11/15", "2026/11/16", "2020/01/01", "copied"])(
@@ -392,7 +407,22 @@ describe("the session store", () => {
   const began: Record<string, [lines: string, then: object]> = {
     "the first turn counts": [turn("read-only") + turn("workspace-write"), { rights: ["-s", "read-only"] }],
     "no sandbox at all": [turn("danger-full-access"), { rights: ["-s", "danger-full-access"] }],
-    "behind a long message": [long + turn("workspace-write"), { rights: ["-s", "workspace-write"] }],
+    "behind a long message": [
+      long + turn("workspace-write"),
+      { rights: ["-s", "workspace-write", ...roots("[]")] },
+    ],
+    "no network, one more folder": [
+      context({
+        sandbox_policy: { type: "workspace-write", network_access: false, writable_roots: ["/a b", 7] },
+      }),
+      { rights: ["-s", "workspace-write", ...roots('["/a b"]'), "-c", `${WRITES}.network_access=false`] },
+    ],
+    "network, and less than usual": [
+      context({
+        sandbox_policy: { type: "workspace-write", network_access: true, exclude_slash_tmp: true },
+      }),
+      { rights: ["-s", "workspace-write", ...roots("[]"), "-c", `${WRITES}.exclude_slash_tmp=true`] },
+    ],
     "a tool that prints such a line": [
       `${JSON.stringify({ type: "response_item", payload: { type: "turn_context" } })}\n${turn("read-only")}`,
       { rights: ["-s", "read-only"] },

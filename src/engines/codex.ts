@@ -4,7 +4,7 @@ import { Fault } from "../core/faults.ts";
 import { afterDashes, withMessage } from "./attempt-options.ts";
 import { dialogueCommand, isDialogue } from "./codex-dialogue.ts";
 import { sessionIn } from "./codex-server.ts";
-import { grammar, rightsOf, saysSandbox, setting } from "./codex-options.ts";
+import { describeHeld, grammar, heldRights, setting } from "./codex-options.ts";
 import { EXITS, ID, translate } from "./codex-output.ts";
 import { listRollouts, locateRollout } from "./codex-store.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
@@ -161,7 +161,7 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
   }
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const asked = override(recorded, parseArgs(grammar, ask.native, true));
-  const rights = saysSandbox(asked) ? [] : parseArgs(grammar, rightsOf(ask), true).options;
+  const rights = heldRights(ask, asked);
   const parsed = { ...asked, options: [...asked.options, ...rights] };
   const { root, before, after, dropped } = splitForResume(parsed, ask.interactive ? "ui" : "headless");
   const shared = {
@@ -170,7 +170,7 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
     options: {
       kept: describe([...root, ...before, ...after].filter((option) => !rights.includes(option))),
       dropped: [...describe(dropped), ...recorded.words.map((word) => JSON.stringify(word))],
-      rewritten: describe(rights).map((right) => `no sandbox option → ${right}, as the conversation began`),
+      rewritten: describeHeld(rights),
     },
     ...warn(ask, asked),
   };
