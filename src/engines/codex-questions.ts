@@ -90,7 +90,9 @@ function commandOf(params: JsonObject, command: string | undefined, words?: read
     ...(more === null ? [] : [`more rights: ${JSON.stringify(more)}`]),
   ];
   const told = kind === "command" && command !== undefined;
-  const key = [words ?? command, stringIn(params, "cwd") ?? null, network, more];
+  // The same words on another machine are another command.
+  const where = [stringIn(params, "cwd") ?? null, stringIn(params, "environmentId") ?? null];
+  const key = [words ?? command, ...where, network, more];
   return { about: "command", what: what.join("\n"), key: told ? key : null };
 }
 

@@ -230,7 +230,7 @@ export function retryIn(error: JsonObject | undefined, nowMs: number, heard: Hea
 
 /** Why a request of ours was refused: every refusal has the same code, so the words decide. */
 export function refusal(method: string, error: unknown, nowMs: number): Trouble {
-  const words = stringIn(error, "message") ?? "no reason was given";
+  const words = stringIn(error, "message") ?? (typeof error === "string" ? error : "no reason was given");
   const wrong = stringIn(objectIn(error, "data"), "type") === "modelProviderNotConfigured";
   const { kind, ...rest } = troubleOf(words, nowMs, { patterns: EXITS });
   const ours = wrong || kindIn(words, [["usage", /^invalid request\b|^invalid session id\b/i]]) !== null;

@@ -91,7 +91,7 @@ describe("recordings of the real server", () => {
       what: "/bin/bash -lc 'echo ok'",
       cwd: CWD,
       reason: "the sandbox is in the way",
-      key: JSON.stringify(["command", "/bin/bash -lc 'echo ok'", CWD, null, null]),
+      key: JSON.stringify(["command", "/bin/bash -lc 'echo ok'", CWD, "local", null, null]),
     });
     expect(second?.key).toBe(first?.key);
     expect(replay("accept").questions[0]?.key).not.toBe(first?.key);
@@ -348,6 +348,10 @@ describe("entering a thread", () => {
     "invalid session id: x": "usage",
     "something else": "other",
   };
+  test("refused in one word", () => {
+    const { events } = hear(upTo("thread"), { id: 2, error: "no way" });
+    expect(JSON.stringify(events)).toContain("no way");
+  });
   test.each(Object.entries(refused))("refused: %s", (message, kind) => {
     for (const point of ["open", "thread", "turn"] as const) {
       const id = { open: 1, thread: 2, turn: 3 }[point];
@@ -358,6 +362,38 @@ describe("entering a thread", () => {
 });
 
 describe("a turn", () => {
+  const ends = (id: string, status = "completed") => ({
+    method: "turn/completed",
+    params: { threadId: ID, turn: { id, status, error: null } },
+  });
+
+  test("the end of another turn, told before ours is named, is not ours", () => {
+    const dialogue = upTo("turn");
+    expect(hear(dialogue, ends("t0", "interrupted")).over).toBe(false);
+    expect(hear(dialogue, { id: 3, result: { turn: { id: "t1" } } }).over).toBe(false);
+    expect(hear(dialogue, ends("t1"))).toMatchObject({
+      events: [{ type: "turn_ended", result: "completed" }],
+      over: true,
+    });
+  });
+
+  test("nor is another turn that begins before ours is named", () => {
+    const dialogue = upTo("turn");
+    hear(dialogue, { method: "turn/started", params: { threadId: ID, turn: { id: "t0" } } });
+    hear(dialogue, { id: 3, result: { turn: { id: "t1" } } });
+    expect([hear(dialogue, ends("t0")).over, hear(dialogue, ends("t1")).over]).toEqual([false, true]);
+  });
+
+  test("our own end may come before the answer that names it", () => {
+    const dialogue = upTo("turn");
+    for (let n = 0; n < 100; n += 1) hear(dialogue, ends("t0"));
+    expect(hear(dialogue, ends("t1")).over).toBe(false);
+    expect(hear(dialogue, { id: 3, result: { turn: { id: "t1" } } })).toMatchObject({
+      events: [{ type: "turn_ended", result: "completed" }],
+      over: true,
+    });
+  });
+
   test("text comes once, a second message begins a line", () => {
     const dialogue = upTo("running");
     const delta = (itemId: string, piece: string) =>
@@ -612,6 +648,7 @@ describe("questions", () => {
     "another item": { itemId: "i2" },
     "no item": { itemId: null },
     "a wider network": { networkApprovalContext: { host: "a.org", protocol: "https" } },
+    "another machine": { environmentId: "remote" },
     "input for it": { kind: "writeStdin" },
   };
   test.each(Object.entries(others))("%s is another question", (_name, more) => {

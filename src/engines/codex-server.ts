@@ -48,6 +48,7 @@ const RESTORED: Readonly<Record<string, string>> = {
 };
 /** Requests of the server's that are remembered: for those that wait, and for those that may come again. */
 const MAX_ASKED = 256;
+const MAX_EARLY = 16;
 const CLIENT = { name: "reprise", title: "Reprise", version: "1" };
 
 interface Talk extends Heard {
@@ -57,6 +58,8 @@ interface Talk extends Heard {
   readonly waiting: Map<number, string>;
   /** By the id of each request; several requests may ask one thing. */
   readonly asked: Map<string, Asked>;
+  /** Ends of turns that came before the server said which one is ours. */
+  readonly early: Map<string, JsonObject>;
   sent: number;
   thread: string | null;
   turn: string | null;
@@ -83,7 +86,7 @@ export function codexDialogue(plan: Plan, now: () => number): Dialogue {
       lastError: null,
       over: false,
     },
-    ...{ limitEndsMs: null, cwd: plan.cwd },
+    ...{ limitEndsMs: null, cwd: plan.cwd, early: new Map() },
   };
   return {
     open: () => said({ send: [request(talk, "initialize", { clientInfo: CLIENT })] }),
@@ -156,9 +159,11 @@ function answered(talk: Talk, to: string, result: JsonObject): Said {
     case "thread/start":
     case "thread/resume":
       return entered(talk, to, result);
-    case "turn/start":
-      talk.turn ??= stringIn(objectIn(result, "turn"), "id") ?? null;
-      return said({});
+    case "turn/start": {
+      talk.turn = stringIn(objectIn(result, "turn"), "id") ?? talk.turn;
+      const end = talk.early.get(talk.turn ?? "");
+      return end === undefined ? said({}) : completed(talk, end);
+    }
     default:
       return said({});
   }
@@ -283,7 +288,7 @@ function meaningOf(talk: Talk, method: string, params: JsonObject): Said {
         events: [{ type: "turn_started" }],
       });
     case "turn/completed":
-      return completed(talk, thread, objectIn(params, "turn"));
+      return thread === undefined ? UNKNOWN : completed(talk, objectIn(params, "turn"));
     case "error":
       if (error === undefined) return UNKNOWN;
       if (fieldIn(params, "willRetry") === true) return said({ events: [retryIn(error, talk.now(), talk)] });
@@ -294,9 +299,14 @@ function meaningOf(talk: Talk, method: string, params: JsonObject): Said {
   }
 }
 
-function completed(talk: Talk, thread: string | undefined, turn: JsonObject | undefined): Said {
+function completed(talk: Talk, turn: JsonObject | undefined): Said {
   const id = stringIn(turn, "id");
-  if (thread === undefined || id === undefined || !talk.begun) return UNKNOWN;
+  if (turn === undefined || id === undefined || !talk.begun) return UNKNOWN;
+  if (talk.turn === null && talk.waiting.size > 0) {
+    // Which turn is ours is not known before the server names it.
+    if (talk.early.size < MAX_EARLY) talk.early.set(id, turn);
+    return said({});
+  }
   if (talk.turn !== null && id !== talk.turn) return said({});
   const result = stringIn(turn, "status");
   const error = objectIn(turn, "error");
