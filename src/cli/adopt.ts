@@ -2,11 +2,12 @@
 import { resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
 import { table } from "../lib/table.ts";
 import { adoptSession, type Conversation, type Deps, findConversations } from "../run/run.ts";
 import { count, makeCommand, once, parse, personName, text } from "./command.ts";
 import { type Context, paint } from "./context.ts";
-import { age, plural, shortPath } from "./words.ts";
+import { age, shortPath } from "./words.ts";
 
 interface AdoptOptions {
   readonly cwd?: string;

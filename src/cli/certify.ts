@@ -9,10 +9,10 @@ import { Fault } from "../core/faults.ts";
 import type { Engine } from "../engines/engine.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { LineSplitter } from "../lib/lines.ts";
+import { plural } from "../lib/plural.ts";
 import { table } from "../lib/table.ts";
 import { allEngines, type Deps, findEngine, setUpEngine } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
-import { plural } from "./words.ts";
 
 /** Built-in engines for which there is no lab, and why. */
 const WITHOUT_LAB: Readonly<Record<string, string>> = {

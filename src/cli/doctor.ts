@@ -2,10 +2,10 @@
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { table } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
 import { checkHealth, type Deps, type Health, renewIndex } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
-import { plural } from "./words.ts";
 
 interface DoctorOptions {
   readonly rebuildIndex?: true;

@@ -5,10 +5,10 @@ import { Fault } from "../core/faults.ts";
 import type { Engine } from "../engines/engine.ts";
 import { findEngine as builtIn } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
 import { type Explanation, explainOutput, findEngine } from "../run/run.ts";
 import { makeCommand, once, parse, text } from "./command.ts";
 import { type Context, paint } from "./context.ts";
-import { plural } from "./words.ts";
 
 interface ExplainOptions {
   readonly engine?: string;

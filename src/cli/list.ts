@@ -4,13 +4,14 @@ import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
 import { table } from "../lib/table.ts";
 import type { Deps } from "../run/run.ts";
 import { listRuns } from "../run/select.ts";
 import type { RunFilter } from "../store/store.ts";
 import { count, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
-import { age, plural, shortPath, STATUS_COLORS, STATUSES } from "./words.ts";
+import { age, shortPath, STATUS_COLORS, STATUSES } from "./words.ts";
 
 interface ListOptions {
   readonly engine?: string;

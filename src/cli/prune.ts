@@ -2,10 +2,11 @@
 import { InvalidArgumentError } from "commander";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
+import { plural } from "../lib/plural.ts";
 import { type Pruned, pruneRuns } from "../run/run.ts";
 import { duration, makeCommand, once, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
-import { age, plural, STATUSES } from "./words.ts";
+import { age, STATUSES } from "./words.ts";
 
 interface PruneOptions {
   readonly olderThan?: number;

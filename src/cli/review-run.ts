@@ -1,11 +1,11 @@
 /** `reprise review --run`: the comments go to Codex without a UI, for scripts and CI. */
 import { localTime } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
 import type { Comment, Desk, InterruptedSession, Turn, TurnOptions, TurnResult } from "../reviews/reviews.ts";
 import type { StopRequest } from "../run/run.ts";
 import type { Context } from "./context.ts";
 import { openView, type View } from "./live.ts";
-import { plural } from "./words.ts";
 
 export interface HeadlessOptions {
   readonly resume?: "auto" | "always" | "never";

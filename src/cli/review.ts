@@ -1,6 +1,7 @@
 /** `reprise review [pull request]`: its comments, and Codex working on them; in a UI, headless, or only exported. */
 import type { Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
+import { plural } from "../lib/plural.ts";
 import {
   beginTurn,
   type Desk,
@@ -16,7 +17,6 @@ import { duration, list, makeCommand, once, oneOf, parse, text } from "./command
 import type { Context } from "./context.ts";
 import { HeadlessReview } from "./review-run.ts";
 import { workingDirectory } from "./start.ts";
-import { plural } from "./words.ts";
 
 interface ReviewOptions extends SharedOptions {
   readonly token?: string;

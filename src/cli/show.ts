@@ -3,10 +3,11 @@ import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
 import { type InspectedAttempt, type Inspection, inspectRun } from "../run/run.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
-import { age, plural, STATUS_COLORS } from "./words.ts";
+import { age, STATUS_COLORS } from "./words.ts";
 
 interface ShowOptions {
   readonly attempt?: number;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { age, plural, shortPath } from "./words.ts";
+import { age, shortPath } from "./words.ts";
 
 describe("age", () => {
   const now = Date.parse("2026-11-15T12:00:00Z");
@@ -30,12 +30,4 @@ describe("shortPath", () => {
   ])("%s in %s at %s columns → %s", (path, home, columns, then) => {
     expect(shortPath(path, home, columns)).toBe(then);
   });
-});
-
-test("plural", () => {
-  expect([plural(1, "run"), plural(2, "run"), plural(0, "directory", "directories")]).toEqual([
-    "1 run",
-    "2 runs",
-    "0 directories",
-  ]);
 });

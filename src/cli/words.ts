@@ -27,10 +27,6 @@ export function shortPath(path: string, home: string | undefined, columns?: numb
   return cutToColumns(`…${characters.slice(from).join("")}`, columns);
 }
 
-export function plural(count: number, one: string, many = `${one}s`): string {
-  return `${count} ${count === 1 ? one : many}`;
-}
-
 export const STATUS_COLORS = {
   running: "cyan",
   completed: "green",

@@ -3,6 +3,7 @@
  * rendered, fetched or obeyed by a terminal.
  */
 import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
 import { titleOf } from "./pull-request.ts";
 import type { Comment, Loaded, PullRequest } from "./reviews.ts";
 
@@ -11,7 +12,7 @@ export function toMarkdown(
   { comments, title }: Pick<Loaded, "comments" | "title">,
 ): string {
   const name = title === null ? "" : `: ${inlineCode(title)}`;
-  const head = `# Review comments of ${titleOf(pullRequest)}${name}\n\n${comments.length} ${comments.length === 1 ? "comment" : "comments"}\n`;
+  const head = `# Review comments of ${titleOf(pullRequest)}${name}\n\n${plural(comments.length, "comment")}\n`;
   return [head, ...comments.map(section)].join("\n");
 }
 

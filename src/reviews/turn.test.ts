@@ -188,7 +188,7 @@ describe("a fresh turn", () => {
     const prompt = world.journal().find(({ method }) => method === "turn/start")?.["params"].input[0].text;
     expect(prompt).toContain("| look here");
     expect(prompt).not.toContain("rm -rf");
-    const note = "Not sent to Codex: 1 invisible characters, 1 HTML comments.";
+    const note = "Not sent to Codex: 1 invisible character, 1 HTML comment.";
     expect(updates).toContainEqual({ type: "event", event: { type: "notice", message: note } });
     expect(transcript()).toContainEqual({ t: expect.any(String), type: "note", text: note });
   });

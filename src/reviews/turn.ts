@@ -7,6 +7,7 @@
 import type { Decision, Outcome, Question, SeenEvent } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import { plural } from "../lib/plural.ts";
 import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } from "../run/run.ts";
 import type { TurnPlace } from "./desk.ts";
 import type { Prompt } from "./prompt.ts";
@@ -352,10 +353,10 @@ const UNCONTINUABLE: ReadonlySet<FaultCode> = new Set([
 /** What the comments lost on their way to Codex. */
 function notesOn({ removed, cut, leftOut }: Prompt): readonly string[] {
   const taken = [
-    ...(removed.invisible === 0 ? [] : [`${removed.invisible} invisible characters`]),
-    ...(removed.htmlComments === 0 ? [] : [`${removed.htmlComments} HTML comments`]),
-    ...(cut === 0 ? [] : [`${cut} characters of long texts`]),
-    ...(leftOut === 0 ? [] : [`${leftOut} comments for which there was no room`]),
+    ...(removed.invisible === 0 ? [] : [plural(removed.invisible, "invisible character")]),
+    ...(removed.htmlComments === 0 ? [] : [plural(removed.htmlComments, "HTML comment")]),
+    ...(cut === 0 ? [] : [`${plural(cut, "character")} of long texts`]),
+    ...(leftOut === 0 ? [] : [`${plural(leftOut, "comment")} for which there was no room`]),
   ];
   return taken.length === 0 ? [] : [`Not sent to Codex: ${taken.join(", ")}.`];
 }
