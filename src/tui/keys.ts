@@ -1,4 +1,5 @@
 /** From what a terminal sends to keys, and from keys to what they mean in a state. Pure. */
+import { isTiny } from "./layout.ts";
 import { openQuestion, type KeyMessage, type State } from "./state.ts";
 
 /** A character, or the name of a key that has none. */
@@ -122,6 +123,21 @@ const LEAVING: Readonly<Record<Key, KeyMessage>> = {
   "ctrl-z": { type: "suspend" },
 };
 
+/** The turn has ended while the user was asked what shall become of it. */
+const ENDED: Readonly<Record<Key, KeyMessage>> = {
+  ...LEAVING,
+  y: { type: "quit", atOnce: false },
+  enter: { type: "quit", atOnce: false },
+  q: { type: "quit", atOnce: false },
+};
+
+/** Nothing is begun or allowed on a screen that is too small to show it. */
+const UNSEEN: Readonly<Record<Key, KeyMessage>> = {
+  q: { type: "quit", atOnce: false },
+  "ctrl-l": { type: "redraw" },
+  "ctrl-z": { type: "suspend" },
+};
+
 const ASKED: Readonly<Record<Key, KeyMessage>> = {
   y: { type: "answer", decision: "accept" },
   a: { type: "answer", decision: "accept_for_session" },
@@ -138,9 +154,10 @@ const OFFERED: Readonly<Record<Key, KeyMessage>> = {
 /** Null: the key means nothing here. */
 export function meaningOf(state: State, key: Key): KeyMessage | null {
   if (key === "ctrl-c") return { type: "quit", atOnce: state.leaving !== "no" };
-  if (state.leaving !== "no") return lookUp(LEAVING, key);
-  if (openQuestion(state) !== null) return lookUp(ASKED, key) ?? lookUp(EVERYWHERE, key);
+  if (isTiny(state.size)) return lookUp(UNSEEN, key);
   const { phase } = state.codex;
+  if (state.leaving !== "no") return lookUp(phase === "running" ? LEAVING : ENDED, key);
+  if (openQuestion(state) !== null) return lookUp(ASKED, key) ?? lookUp(EVERYWHERE, key);
   if (phase !== "offered" && phase !== "refused") return lookUp(EVERYWHERE, key);
   // Help and filters lie over the list, so they take the first Esc.
   if (key === "escape" && state.overlay !== null) return lookUp(EVERYWHERE, key);

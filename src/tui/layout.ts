@@ -1,6 +1,6 @@
 /** Which part of the screen is how big. Pure. */
 import { questionLines } from "./panes.ts";
-import { openQuestion, type State } from "./state.ts";
+import { openQuestion, type Size, type State } from "./state.ts";
 import { statusOf } from "./status.ts";
 import { wrap } from "./text.ts";
 
@@ -25,6 +25,11 @@ export interface Layout {
   readonly status: readonly string[];
 }
 
+/** Too small to show anything but that. */
+export function isTiny({ columns, rows }: Size): boolean {
+  return columns < SMALLEST.columns || rows < SMALLEST.rows;
+}
+
 export function layoutOf(state: State): Layout {
   const { columns, rows } = state.size;
   const header = rows < 14 ? 1 : 2;
@@ -34,7 +39,7 @@ export function layoutOf(state: State): Layout {
   const question = Math.min(asked, Math.max(3, Math.floor(free / 2) - 1));
   const body = Math.max(0, free - (question === 0 ? 0 : question + 1));
   const common = {
-    tiny: columns < SMALLEST.columns || rows < SMALLEST.rows,
+    tiny: isTiny(state.size),
     header,
     body,
     question,

@@ -1,4 +1,5 @@
 /** The header and the comment list as lines. Pure. */
+import { plural } from "../lib/plural.ts";
 import { cutToColumns, widthOf } from "../lib/width.ts";
 import type { Comment } from "../reviews/reviews.ts";
 import type { Layout } from "./layout.ts";
@@ -45,7 +46,7 @@ function summaryOf(state: State): string {
   if (state.loaded === null) return state.loading === null ? "no comments loaded" : "loading …";
   const total = state.rows.length;
   const parts = state.selected.size > 0 ? [`${state.selected.size} selected`] : [];
-  parts.push(`${total} ${total === 1 ? "comment" : "comments"}`);
+  parts.push(plural(total, "comment"));
   const { by } = state.filter;
   if (by !== "all") parts.push(`${state.visible.length} shown: ${lineOf(nameOf(state.filter), 30)}`);
   if (by === "file" || by === "author") return parts.join(" · ");

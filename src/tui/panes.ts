@@ -1,5 +1,6 @@
 /** What the panes, the question and the overlays show, as lines. Pure; wrapped text is kept for the next frame. */
 import type { Decision, Question } from "../core/events.ts";
+import { plural } from "../lib/plural.ts";
 import { widthOf } from "../lib/width.ts";
 import type { Comment } from "../reviews/reviews.ts";
 import { ageOf, nameOf, stateWord } from "./list.ts";
@@ -194,5 +195,5 @@ export function questionLines(state: State, columns: number): readonly Line[] {
 
 export function questionTitle(question: Question, hidden: number): string {
   const what = question.about === "command" ? "Codex wants to run" : "Codex wants to change files";
-  return hidden > 0 ? `PgDn: ${hidden} more lines · ${what}` : what;
+  return hidden > 0 ? `PgDn: ${plural(hidden, "more line")} · ${what}` : what;
 }

@@ -76,6 +76,7 @@ const refused = after(offered, "y", {
   result: { ...DONE, status: "failed", refused: "thread is busy" },
 }).state;
 
+const TINY: Message = { type: "resized", size: { columns: 39, rows: 24 } };
 const STATES: Record<string, State> = {
   loading,
   failed: after(loading, { type: "load_failed", ticket: 1, reason: "no network" }).state,
@@ -99,6 +100,15 @@ const STATES: Record<string, State> = {
   leaving: after(running, "q").state,
   "leaving while asked": after(asked, "q").state,
   waiting: after(running, "q", "i").state,
+  "ended while leaving": after(running, "q", ends()).state,
+  "refused while leaving": after(offered, "y", "q", {
+    type: "ended",
+    ticket: offered.ticket + 1,
+    result: { ...DONE, status: "failed", refused: "thread is busy" },
+  }).state,
+  "asked on a screen too small to show it": after(asked, TINY).state,
+  "offered on a screen too small to show it": after(offered, TINY).state,
+  "the list on a screen too small to show it": after(list, TINY).state,
 };
 
 const KEYS = [
@@ -156,6 +166,15 @@ const EXPECTED: Record<string, Record<string, string>> = {
   leaving: { ...BUSY, i: "interrupt", d: "discard", "ctrl-c": "interrupt, quit 130" },
   waiting: { ...BUSY, "ctrl-c": "interrupt, quit 130" },
 };
+const GONE = {
+  ...BUSY,
+  ...{ y: "quit 0", enter: "quit 0", q: "quit 0", i: "quit 0", d: "quit 0", "ctrl-c": "quit 0" },
+};
+EXPECTED["ended while leaving"] = GONE;
+EXPECTED["refused while leaving"] = GONE;
+EXPECTED["asked on a screen too small to show it"] = BUSY;
+EXPECTED["offered on a screen too small to show it"] = { ...BUSY, q: "quit 0", "ctrl-c": "quit 0" };
+EXPECTED["the list on a screen too small to show it"] = { ...BUSY, q: "quit 0", "ctrl-c": "quit 0" };
 EXPECTED["asked, with help"] = EXPECTED["asked"] ?? {};
 EXPECTED["leaving while asked"] = EXPECTED["leaving"] ?? {};
 
@@ -281,6 +300,41 @@ describe("the list", () => {
     expect([...state.selected].map((one) => one.id)).toEqual(["2"]);
     expect(commentAtCursor(state)?.id).toBe("4");
     expect(state.selected.has(comments[0]!)).toBe(true);
+  });
+
+  test("a refresh that leaves a filter nothing to show does not lift it: x would send what was filtered away", () => {
+    const before = after(list, "f", "j", "enter", "r").state;
+    const comments = COMMENTS.map((one) => ({ ...one, resolved: true }));
+    const { state } = after(before, {
+      type: "loaded",
+      ticket: 2,
+      loaded: { ...LOADED, comments },
+      trusted: new Set(comments),
+    });
+    expect([state.filter, state.visible]).toEqual([{ by: "unresolved" }, []]);
+    expect(after(state, "x").state.note).toBe("There is no comment to send.");
+  });
+
+  test.each([
+    ["changed", { body: "run this" }, [], "2 comments loaded; 1 of the selection changed or went."],
+    ["did not change", {}, ["3"], "2 comments loaded."],
+  ])("a selected comment whose text %s", (_name, change, ids, note) => {
+    const before = after(list, "j", "j", "space", "r").state;
+    const comments = [COMMENTS[1]!, { ...COMMENTS[2]!, ...change }];
+    const { state } = after(before, {
+      type: "loaded",
+      ticket: 2,
+      loaded: { ...LOADED, comments },
+      trusted: new Set(),
+    });
+    expect([[...state.selected].map((one) => one.id), state.note]).toEqual([ids, note]);
+  });
+
+  test("one comment is one comment", () => {
+    const comments = [COMMENTS[0]!];
+    const loaded = { ...LOADED, comments };
+    const { state } = after(list, "r", { type: "loaded", ticket: 2, loaded, trusted: TRUSTED });
+    expect(state.note).toBe("1 comment loaded.");
   });
 
   test("a failed refresh keeps what was there and says why", () => {
@@ -452,9 +506,25 @@ describe("quitting", () => {
     const { state, effects } = after(leaving, key, ends());
     expect([state.leaving, words(effects)]).toEqual(["waiting", `${effect}, quit 0`]);
   });
-  test("a turn that ends meanwhile leaves nothing to ask", () => {
+  test("a turn that ends meanwhile leaves only one thing to ask", () => {
     const { state, effects } = after(leaving, ends());
-    expect([state.leaving, statusOf(state).text, effects]).toEqual(["no", "Codex execution completed", []]);
+    expect([statusOf(state).text, effects]).toEqual(["Codex execution completed. Quit? [y/n]", []]);
+    expect([after(state, "n").state.leaving, words(after(state, "escape").effects)]).toEqual(["no", ""]);
+    const refusal = STATES["refused while leaving"]!;
+    expect(statusOf(refusal).text).toBe("Codex has ended. Quit? [y/n]");
+    expect(statusOf(after(refusal, "n").state).text).toBe("thread is busy. Start fresh? [y/n]");
+  });
+  test("a turn that is over, and only being written down, is no reason to ask", () => {
+    const event = { type: "turn_ended", result: "completed" } as const;
+    const over = after(running, {
+      type: "updates",
+      ticket: running.ticket,
+      updates: [{ type: "event", event }],
+    }).state;
+    const { state, effects } = after(over, "q");
+    expect([state.leaving, effects]).toEqual(["waiting", []]);
+    expect(words(after(state, ends()).effects)).toBe("quit 0");
+    expect(words(after(over, "ctrl-c", "ctrl-c").effects)).toBe("interrupt, quit 130");
   });
   test("the second Ctrl-C ends at once, one after staying asks again", () => {
     expect(words(after(running, "ctrl-c", "ctrl-c").effects)).toBe("interrupt, quit 130");

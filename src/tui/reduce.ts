@@ -3,6 +3,7 @@
  *
  * Messages may come late: an answer to something that was asked for before, a key for a question that is gone.
  */
+import { plural } from "../lib/plural.ts";
 import { layoutOf } from "./layout.ts";
 import { helpLines, paneLines, questionLines } from "./panes.ts";
 import {
@@ -109,7 +110,9 @@ function still(state: State): Step {
 function loaded(state: State, message: Extract<Message, { type: "loaded" }>): Step {
   const { comments } = message.loaded;
   const rows = rowsOf(comments);
-  const known = rows.some(({ comment }) => passes(state.filter, comment));
+  const same = sameComments(state.selected, comments);
+  const lost = state.selected.size - same.size;
+  const gone = lost === 0 ? "" : `; ${lost} of the selection changed or went`;
   const next: State = {
     ...state,
     loading: null,
@@ -117,11 +120,11 @@ function loaded(state: State, message: Extract<Message, { type: "loaded" }>): St
     loaded: message.loaded,
     trusted: message.trusted,
     rows,
-    selected: sameComments(state.selected, comments),
+    selected: same,
     code: null,
-    note: state.loaded === null ? state.note : `${comments.length} comments loaded.`,
+    note: state.loaded === null ? state.note : `${plural(comments.length, "comment")} loaded${gone}.`,
   };
-  const shown = filtered(next, known ? state.filter : { by: "all" }, commentAtCursor(state)?.id);
+  const shown = filtered(next, state.filter, commentAtCursor(state)?.id);
   return state.pane === "code" ? wantCode(shown) : still(shown);
 }
 

@@ -67,6 +67,8 @@ export type Codex =
       readonly comments: readonly Comment[];
       readonly since: number;
       readonly stopping: boolean;
+      /** Codex said that the turn is over; what is left is to write it down. */
+      readonly over: boolean;
       /** Unanswered, oldest first. The first is shown. */
       readonly questions: readonly Question[];
     };
@@ -105,7 +107,7 @@ export interface State {
   readonly code: Code | null;
   readonly codex: Codex;
   readonly log: Log;
-  /** `asked`: what shall become of the turn. `waiting`: for its end. */
+  /** `asked`: what shall become of the turn, or, when it has ended meanwhile, whether to leave. `waiting`: for its end. */
   readonly leaving: "no" | "asked" | "waiting";
   /** Said once, until the next key. May hold untrusted text. */
   readonly note: string | null;

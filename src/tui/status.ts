@@ -19,6 +19,10 @@ const OVERLAY_HINTS = { help: "Esc closes", filters: "j/k move · enter chooses 
 
 export function statusOf(state: State): Status {
   if (state.leaving === "asked") {
+    if (state.codex.phase !== "running") {
+      const ended = sentence(lineOf(state.note ?? "Codex has ended", MAX_NOTE));
+      return { text: `${ended} Quit? [y/n]`, style: "warn" };
+    }
     return {
       text: "Codex is at work. [i] interrupt and quit · [d] discard and quit · [Esc] stay",
       style: "warn",

@@ -89,10 +89,10 @@ export function chosen(state: State): Comment[] {
   return state.visible.map((row) => row.comment).filter((comment) => state.trusted.has(comment));
 }
 
-/** The same comments after a refresh, as far as they are still there. */
+/** The same comments after a refresh, as far as they still say what they said: who selected one has read its text. */
 export function sameComments(old: ReadonlySet<Comment>, comments: readonly Comment[]): ReadonlySet<Comment> {
   if (old.size === 0) return old;
   const name = (comment: Comment) => JSON.stringify([comment.id, comment.author]);
-  const names = new Set([...old].map(name));
-  return new Set(comments.filter((comment) => names.has(name(comment))));
+  const bodies = new Map([...old].map((comment) => [name(comment), comment.body]));
+  return new Set(comments.filter((comment) => bodies.get(name(comment)) === comment.body));
 }

@@ -1,8 +1,9 @@
 /** The life of a Codex turn as the UI sees it: asked for, offered, running, questioned, ended, left. Pure. */
 import type { Decision } from "../core/events.ts";
+import { plural } from "../lib/plural.ts";
 import type { Comment, InterruptedSession, TurnResult, TurnUpdate } from "../reviews/reviews.ts";
 import { addEntry, addUpdates } from "./log.ts";
-import { openQuestion, type Codex, type Effect, type State, type Step } from "./state.ts";
+import { openQuestion, type Codex, type State, type Step } from "./state.ts";
 import { chosen } from "./threads.ts";
 
 const INTERRUPTED = 130;
@@ -68,10 +69,11 @@ function begin(state: State, comments: readonly Comment[], resume: InterruptedSe
     comments,
     since: state.now,
     stopping: false,
+    over: false,
     questions: [],
   };
-  const count = `${comments.length} ${comments.length === 1 ? "comment" : "comments"}`;
-  const log = addEntry(state.log, { kind: "turn", text: `${count} to Codex` });
+  const text = `${plural(comments.length, "comment")} to Codex`;
+  const log = addEntry(state.log, { kind: "turn", text });
   return {
     state: { ...state, ticket, codex, log, logTop: null, pane: "codex", overlay: null },
     effects: [{ do: "begin", ticket, order: { comments, resume } }],
@@ -88,7 +90,9 @@ export function updated(state: State, ticket: number, updates: readonly TurnUpda
     } else if (update.type === "settled") questions = questions.filter((open) => open.id !== update.id);
   }
   const log = addUpdates(state.log, updates);
-  return note(asking({ ...state, log, codex: { ...codex, questions } }, openQuestion(state)?.id), state.note);
+  const over = codex.over || updates.some((one) => one.type === "event" && one.event.type === "turn_ended");
+  const next: State = { ...state, log, codex: { ...codex, questions, over } };
+  return note(asking(next, openQuestion(state)?.id), state.note);
 }
 
 /** Another question is shown from its beginning. */
@@ -128,11 +132,9 @@ export function ended(state: State, ticket: number, result: TurnResult): Step {
   const log = addEntry(state.log, { kind: "turn", text });
   const next: State = { ...state, log, codex: { phase: "idle" }, note: text };
   if (state.leaving === "waiting") return { state: next, effects: [{ do: "quit", code: 0, waitMs: 0 }] };
-  // Nobody needs to be asked any more what shall become of the turn.
-  const stays: State = { ...next, leaving: "no" };
-  if (result.refused === null) return { state: stays, effects: [] };
+  if (result.refused === null) return { state: next, effects: [] };
   return settle(
-    { ...stays, note: null },
+    { ...next, note: null },
     {
       phase: "refused",
       reason: result.refused,
@@ -149,16 +151,20 @@ export function interrupt(state: State): Step {
 }
 
 export function quit(state: State, atOnce: boolean): Step {
-  const running = state.codex.phase === "running";
-  const stop: Effect[] = running ? [{ do: "interrupt" }] : [];
-  if (atOnce) return { state, effects: [...stop, { do: "quit", code: INTERRUPTED, waitMs: 0 }] };
-  if (!running) return { state, effects: [{ do: "quit", code: 0, waitMs: 0 }] };
+  const { codex } = state;
+  if (codex.phase !== "running") return { state, effects: [{ do: "quit", code: 0, waitMs: 0 }] };
+  if (atOnce) {
+    return { state, effects: [{ do: "interrupt" }, { do: "quit", code: INTERRUPTED, waitMs: 0 }] };
+  }
+  // There is nothing left to decide.
+  if (codex.over) return settle({ ...state, leaving: "waiting" }, codex);
   return settle({ ...state, leaving: state.leaving === "no" ? "asked" : state.leaving }, state.codex);
 }
 
 export function leave(state: State, how: "interrupt" | "discard" | "stay"): Step {
   if (state.leaving !== "asked") return note(state, null);
   if (how === "stay") return settle({ ...state, leaving: "no" }, state.codex);
+  if (state.codex.phase !== "running") return quit(state, false);
   return { state: { ...state, leaving: "waiting" }, effects: [{ do: how }] };
 }
 

@@ -60,9 +60,8 @@ function Screen({ state, colours }: Props) {
   const layout = layoutOf(state);
   const { columns, rows } = state.size;
   if (layout.tiny) {
-    return (
-      <Rows lines={[[{ text: fit("Too small: 40×10 at least", columns) }]]} rows={1} colours={colours} />
-    );
+    const text = state.leaving === "no" ? "Too small: 40×10 at least" : "Ctrl-C quits at once";
+    return <Rows lines={[[{ text: fit(text, columns) }]]} rows={1} colours={colours} />;
   }
   const { style } = statusOf(state);
   // Only a bar that is painted has an end to be seen.
