@@ -17,9 +17,10 @@ const MAY_USE: Record<string, readonly string[]> = {
   store: ["core", "lib"],
   drivers: ["process", "engines", "core", "lib"],
   run: ["drivers", "engines", "audit", "store", "core", "lib"],
+  holders: ["run", "audit", "store", "core", "lib"],
   reviews: ["run", "audit", "store", "core", "lib"],
   tui: ["reviews", "core", "lib"],
-  cli: ["tui", "reviews", "run", "audit", "store", "engines", "core", "lib"],
+  cli: ["tui", "reviews", "holders", "run", "audit", "store", "engines", "core", "lib"],
   // The demo agent is a program of its own; it shares nothing with the product but the vocabulary.
   demo: ["core", "lib"],
 };
@@ -36,7 +37,7 @@ const DOORS: Record<string, RegExp> = {
 const MOST_FILES: Record<string, number> = { lib: 10, cli: 26, demo: 20, engines: 25, run: 27 };
 
 const PURE =
-  /^(lib|core|engines)\/|^tui\/(?!tui|terminal|effects)|\/(decide|plan|outcome|reduce|runbook|wire|liveness|conversation)\.ts$/;
+  /^(lib|core|engines)\/|^tui\/(?!tui|terminal|effects)|\/(decide|plan|outcome|reduce|runbook|wire|liveness|conversation|paste|modes|observe)\.ts$/;
 const IMPURE = /\bDate\.now\(|new Date\(\)|Math\.random\(|\bprocess\.|\bset(Timeout|Interval)\(/;
 const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g;
 

@@ -5,6 +5,7 @@ import { dryRun, resumeRun, selectLatest, selectRun } from "../run/run.ts";
 import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
 import { list, makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
+import { detach } from "./detach.ts";
 import { openView } from "./live.ts";
 import { readMessage } from "./message.ts";
 import { workingDirectory } from "./start.ts";
@@ -15,6 +16,7 @@ interface ResumeOptions extends SharedOptions {
   readonly native?: readonly string[];
   readonly keep?: true;
   readonly dryRun?: true;
+  readonly detach?: true;
   readonly fork?: true;
   readonly forceFresh?: true;
   readonly restoreCopy?: true;
@@ -40,6 +42,7 @@ const command = () =>
       .addOption(list("--native <arg>", "a native option for this attempt (repeatable, one word each)"))
       .option("--keep", "keep --native for all later attempts too")
       .option("--dry-run", "print the native command and what would be proved, run nothing")
+      .option("--detach", "let it work by itself and print its handle; `reprise attach` shows it")
       .option("--fork", "continue a copy of the conversation, where the engine can")
       .option("--restore-copy", "put the run's copy back in place of a session that is damaged")
       .option("--ignore-copy", "go on with a session that is shorter than the run's copy")
@@ -95,6 +98,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     trustCwd: options.trustCwd === true,
   };
   if (options.dryRun === true) return printDryRun(context, options, await dryRun(deps, found, request));
+  if (options.detach === true)
+    return detach(context, options, deps, { do: "resume", request, asAttempt: null });
   const view = openView(context, options);
   const result = await resumeRun(deps, request, view).finally(() => view.close());
   return finishAttempt(context, options, result, view);

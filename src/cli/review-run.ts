@@ -22,6 +22,7 @@ interface Ready {
 
 const SIGNALS: Readonly<Record<StopRequest, number>> = {
   interrupt: 130,
+  terminate: 130,
   end: 130,
   SIGTERM: 143,
   SIGHUP: 129,
@@ -136,8 +137,8 @@ export class HeadlessReview implements Disposable {
   #stop(request: StopRequest): void {
     this.#stopped ??= request;
     this.#signalSeen(request);
-    if (request === "interrupt" || request === "end") this.#turn?.interrupt();
-    else this.#signalled?.(request);
+    if (request === "SIGTERM" || request === "SIGHUP") this.#signalled?.(request);
+    else this.#turn?.interrupt();
   }
 
   async #conclude(desk: Desk, result: TurnResult, resumed: boolean): Promise<number> {

@@ -1,8 +1,9 @@
 /** `reprise start <engine> [prompt] [options] [-- native args…]` */
 import { resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
-import { startRun } from "../run/run.ts";
+import { startRun, type StartRequest } from "../run/run.ts";
 import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
+import { detach } from "./detach.ts";
 import { makeCommand, once, oneOf, parse, personName, text } from "./command.ts";
 import type { Context } from "./context.ts";
 import { openView } from "./live.ts";
@@ -15,6 +16,7 @@ interface StartOptions extends SharedOptions {
   readonly runDir?: string;
   readonly name?: string;
   readonly escrow: boolean;
+  readonly detach?: true;
 }
 
 const command = () =>
@@ -27,6 +29,7 @@ const command = () =>
         'reprise start claude "review src/" --isolate worktree -- --model opus --permission-mode plan',
         "reprise start gemini --message-file task.md --timeout 2h",
         "reprise start claude          (its own UI, recorded)",
+        'reprise start codex "a long task" --detach',
       ],
     })
       .usage("<engine> [prompt] [options] [-- native arguments…]")
@@ -43,6 +46,7 @@ const command = () =>
       )
       .addOption(once("--run-dir <selector>", "add an attempt to this run: path, run id or handle", text))
       .addOption(once("--name <name>", "a name for people", personName))
+      .option("--detach", "let it work by itself and print its handle; `reprise attach` shows it")
       .option("--no-escrow", "keep no copy of the engine's session file"),
   );
 
@@ -66,26 +70,24 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   });
   const cwd = workingDirectory(options.cwd ?? ".");
   const deps = await context.open({ cwd, runsAgents: true, trustCwd: options.trustCwd === true });
+  const request: StartRequest = {
+    ...attemptOptions(options, deps, context),
+    engine,
+    message,
+    native,
+    env: readEnv(options),
+    cwd,
+    cwdGiven: options.cwd !== undefined,
+    isolate: options.isolate ?? null,
+    runDir: options.runDir ?? null,
+    name: options.name ?? null,
+    subject: null,
+    trustCwd: options.trustCwd === true,
+    escrow: options.escrow,
+  };
+  if (options.detach === true) return detach(context, options, deps, { do: "start", request });
   const view = openView(context, options);
-  const result = await startRun(
-    deps,
-    {
-      ...attemptOptions(options, deps, context),
-      engine,
-      message,
-      native,
-      env: readEnv(options),
-      cwd,
-      cwdGiven: options.cwd !== undefined,
-      isolate: options.isolate ?? null,
-      runDir: options.runDir ?? null,
-      name: options.name ?? null,
-      subject: null,
-      trustCwd: options.trustCwd === true,
-      escrow: options.escrow,
-    },
-    view,
-  ).finally(() => view.close());
+  const result = await startRun(deps, request, view).finally(() => view.close());
   return finishAttempt(context, options, result, view);
 }
 

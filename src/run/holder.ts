@@ -223,6 +223,7 @@ class Holder {
 
   #stopRequested(request: StopRequest): void {
     if (request === "interrupt") this.#end({ by: "user" }, "interrupt");
+    else if (request === "terminate") this.#end({ by: "user" }, "terminate");
     else if (request === "end") this.#end({ by: "user" }, "kill");
     else this.#end({ by: "signal", signal: request }, "terminate");
   }

@@ -72,8 +72,11 @@ export interface LiveControls {
   resize(cols: number, rows: number): void;
 }
 
-/** interrupt: ask the agent to stop. end: end it now. The signals are those that Reprise itself received. */
-export type StopRequest = "interrupt" | "end" | "SIGTERM" | "SIGHUP";
+/**
+ * interrupt: ask the agent to stop. terminate: end it in its own time, as the system would. end: end it now. The
+ * signals are those that Reprise itself received.
+ */
+export type StopRequest = "interrupt" | "terminate" | "end" | "SIGTERM" | "SIGHUP";
 
 export interface LiveStatus {
   readonly elapsedMs: number;

@@ -71,6 +71,8 @@ export interface StartRequest extends AttemptOptions {
 
 export interface ResumeRequest extends AttemptOptions, ResumeWish {
   readonly selector: string;
+  /** The number that the new attempt must get; another one has been made meanwhile: `run_busy`. Absent: any. */
+  readonly asAttempt?: number;
 }
 
 export interface AttemptResult {
@@ -157,6 +159,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
   const hold = await holdRun(deps, found);
   return hold.untilFinished(async () => {
     const current = await asItIsNow(deps, found);
+    assertNext(current, request.asAttempt);
     await endStrays(deps, current);
     const prepared = await prepareResume(deps, current, request);
     const { run, setup, plan } = prepared;
@@ -342,6 +345,17 @@ async function asItIsNow(deps: Deps, run: RunRecord): Promise<RunRecord> {
   // An attempt may have its row while the run's counter, rebuilt from an older file, is behind it.
   const last = (await deps.store.listAttempts(run.runId)).at(-1)?.n ?? 0;
   return { ...now, attempts: Math.max(now.attempts, last) };
+}
+
+/** Whoever decides upon an attempt by its number makes it at most once, however many decide (I8). */
+function assertNext(run: RunRecord, wanted: number | undefined): void {
+  const next = run.attempts + 1;
+  if (wanted === undefined || wanted === next) return;
+  throw new Fault(
+    "run_busy",
+    `Attempt ${wanted} of run ${run.handle} was asked for, and the next one is ${next}: another process was faster.`,
+    { facts: { handle: run.handle, attempt: wanted, next } },
+  );
 }
 
 /** The index decides over the handle; the run directory follows. */

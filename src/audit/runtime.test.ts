@@ -1,0 +1,70 @@
+/** Where sockets lie: short enough, ours alone, or refused with the length. */
+import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { openState, runtimeDir } from "./audit.ts";
+
+let root = "";
+beforeEach(() => {
+  root = realpathSync(mkdtempSync(join(tmpdir(), "rt-")));
+});
+afterEach(() => rmSync(root, { recursive: true, force: true }));
+
+const mode = (path: string) => statSync(path).mode & 0o777;
+
+test("in the state directory, for the user alone", async () => {
+  const state = await openState(join(root, "s"));
+  const directory = runtimeDir(state, {});
+  expect([directory, mode(directory)]).toEqual([join(root, "s/run"), 0o700]);
+  chmodSync(directory, 0o755);
+  expect([runtimeDir(state, {}), mode(directory)]).toEqual([directory, 0o700]);
+});
+
+test("too long a path: the user's runtime directory, another one for each state directory", async () => {
+  const one = await openState(join(root, "s".repeat(90)));
+  const other = await openState(join(root, "t".repeat(90)));
+  const env = { XDG_RUNTIME_DIR: root };
+  const directory = runtimeDir(one, env);
+  expect(directory).toMatch(/\/reprise-[0-9a-f]{8}$/);
+  expect(mode(directory)).toBe(0o700);
+  expect(runtimeDir(one, env)).toBe(directory);
+  expect(runtimeDir(other, env)).not.toBe(directory);
+});
+
+const refused: Record<string, (state: string) => Record<string, string>> = {
+  "without one": () => ({}),
+  "a relative one": () => ({ XDG_RUNTIME_DIR: "run" }),
+  "one that is not there": () => ({ XDG_RUNTIME_DIR: join(root, "gone") }),
+  "one that is a link": () => {
+    symlinkSync(root, join(root, "link"));
+    return { XDG_RUNTIME_DIR: join(root, "link") };
+  },
+  "one that others may write to": () => {
+    mkdirSync(join(root, "open"));
+    chmodSync(join(root, "open"), 0o777);
+    return { XDG_RUNTIME_DIR: join(root, "open") };
+  },
+  "one that is too long itself": () => {
+    mkdirSync(join(root, "x".repeat(90)));
+    return { XDG_RUNTIME_DIR: join(root, "x".repeat(90)) };
+  },
+};
+
+test.each(Object.entries(refused))("too long a path, %s: the length and the way out", async (_name, make) => {
+  const state = await openState(join(root, "s".repeat(90)));
+  const length = join(state.root, "run/h-00000000.sock").length;
+  expect(() => runtimeDir(state, make(state.root))).toThrow(
+    expect.objectContaining({
+      code: "usage",
+      message: expect.stringMatching(new RegExp(`${length} bytes.*REPRISE_HOME to a shorter path`)),
+    }),
+  );
+});
+
+test("a link in its place is refused", async () => {
+  const state = await openState(join(root, "s"));
+  mkdirSync(join(root, "elsewhere"));
+  symlinkSync(join(root, "elsewhere"), join(state.root, "run"));
+  expect(() => runtimeDir(state, {})).toThrow(expect.objectContaining({ code: "denied" }));
+});

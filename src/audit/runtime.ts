@@ -1,0 +1,53 @@
+/** The directory of sockets, tokens and locks: files that mean something only while their owner lives. */
+import { createHash } from "node:crypto";
+import { chmodSync } from "node:fs";
+import { isAbsolute, join } from "node:path";
+import type { Env } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
+import { checkOwnDirectory, isOurs, lstat, makeDirectory, storageFault } from "./files.ts";
+import type { StateDir } from "./state.ts";
+
+/** The system cuts a longer path of a socket off, without a word, at 104 or 108 bytes. */
+const MAX_SOCKET_PATH = 100;
+/** The longest name of a socket in it. */
+const LONGEST_NAME = "h-00000000.sock";
+
+/**
+ * `run` in the state directory; where the path would be too long for a socket, a directory of that state directory's
+ * own in `$XDG_RUNTIME_DIR`. Made when it is missing; ours alone, or refused.
+ */
+export function runtimeDir(state: StateDir, env: Env): string {
+  const own = join(state.root, "run");
+  if (fits(own)) return prepared(own);
+  const base = env["XDG_RUNTIME_DIR"];
+  const name = `reprise-${createHash("sha256").update(state.root).digest("hex").slice(0, 8)}`;
+  if (base !== undefined && isAbsolute(base) && isUsable(base) && fits(join(base, name)))
+    return prepared(join(base, name));
+  const length = Buffer.byteLength(join(own, LONGEST_NAME));
+  throw new Fault(
+    "usage",
+    `The path of a socket in ${own} would have ${length} bytes, and ${MAX_SOCKET_PATH} is the most that is safe. ` +
+      "Set REPRISE_HOME to a shorter path.",
+    { facts: { path: own, bytes: length } },
+  );
+}
+
+function fits(directory: string): boolean {
+  return Buffer.byteLength(join(directory, LONGEST_NAME)) <= MAX_SOCKET_PATH;
+}
+
+function isUsable(base: string): boolean {
+  const stats = lstat(base);
+  return stats?.isDirectory() === true && isOurs(stats) && (stats.mode & 0o022) === 0;
+}
+
+function prepared(directory: string): string {
+  if (makeDirectory(directory)) return directory;
+  checkOwnDirectory(directory);
+  try {
+    if (((lstat(directory)?.mode ?? 0) & 0o077) !== 0) chmodSync(directory, 0o700);
+  } catch (error) {
+    throw storageFault(error, "protect", directory);
+  }
+  return directory;
+}

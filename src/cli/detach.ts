@@ -1,0 +1,30 @@
+/** `--detach` of `start` and `resume`: the attempt gets a process of its own, and the caller its handle. */
+import type { HoldRequest } from "../holders/holders.ts";
+import type { Deps } from "../run/run.ts";
+import type { Context } from "./context.ts";
+
+export async function detach(
+  context: Context,
+  options: { readonly json?: true; readonly quiet?: true },
+  deps: Deps,
+  wish: HoldRequest,
+): Promise<number> {
+  const { launchHolder } = await import("../holders/holders.ts");
+  // The terminal is not lent: whoever attaches brings one.
+  const launched = await launchHolder(deps, withoutTerminal(wish));
+  const { handle, runId, attempt } = launched;
+  if (options.json === true) context.printJson({ ok: true, handle, runId, attempt, detached: true });
+  else {
+    context.print(handle);
+    if (options.quiet === undefined)
+      context.log.info(
+        `It works by itself. Look at it: reprise attach ${handle}   Stop it: reprise stop ${handle}`,
+      );
+  }
+  return 0;
+}
+
+function withoutTerminal(wish: HoldRequest): HoldRequest {
+  if (wish.do === "start") return { ...wish, request: { ...wish.request, terminal: null } };
+  return { ...wish, request: { ...wish.request, terminal: null } };
+}

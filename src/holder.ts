@@ -1,0 +1,92 @@
+/**
+ * The entry of a holder: one detached process that runs one attempt and ends with its agent.
+ *
+ * Its errand comes through an inherited descriptor; after the answer nothing ties it to whoever started it.
+ */
+import { Socket } from "node:net";
+import { writeSync } from "node:fs";
+import type { WorldOptions } from "./cli/cli.ts";
+import { Fault } from "./core/faults.ts";
+import { hold } from "./holders/body.ts";
+import { type Errand, ERRAND_FD } from "./holders/launch.ts";
+import { encode, encodeFault, FrameReader } from "./holders/wire.ts";
+import type { JsonObject } from "./lib/json.ts";
+import { selectRun } from "./run/select.ts";
+import { configure, openDeps } from "./setup.ts";
+
+process.umask(0o077);
+
+const heard = { warnings: [] as string[], notes: [] as string[] };
+let answered = false;
+const log = {
+  warn: (message: string) => void (answered ? write("warn", message) : heard.warnings.push(message)),
+  info: (message: string) => void (answered ? write("info", message) : heard.notes.push(message)),
+};
+
+const pipe = new Socket({ fd: ERRAND_FD, readable: true, writable: true });
+// Whoever started us may be gone: that changes nothing.
+pipe.on("error", () => {});
+const errand = await read(pipe);
+if (errand !== null) {
+  if (errand.nodeOptions !== null) process.env["NODE_OPTIONS"] = errand.nodeOptions;
+  process.exitCode = await carryOut(errand);
+}
+// A timer or a socket that was forgotten must not keep a process without an agent.
+process.exit();
+
+async function carryOut({ wish }: Errand): Promise<number> {
+  try {
+    const terminal = { stdin: false, stdout: false, stderr: false, columns: 120, rows: 40, color: false };
+    const options = { log, terminal, runsAgents: true, trustCwd: wish.request.trustCwd };
+    const deps = await world(wish, options);
+    const result = await hold(deps, wish, (launched) => answer({ ...launched }));
+    answer({ handle: result.run.handle, runId: result.run.runId, attempt: result.attempt.n });
+    for (const diagnostic of result.attempt.diagnostics) log.warn(`${result.run.handle}: ${diagnostic}`);
+    await deps.store[Symbol.asyncDispose]();
+    return result.exitCode;
+  } catch (error) {
+    const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    write("error", error instanceof Fault ? error.message : detail);
+    answer({ error: error instanceof Fault ? encodeFault(error) : { code: "bug", message: detail } });
+    return 1;
+  }
+}
+
+/** A resumed run is configured where it works; whoever sent us has been asked about trust already. */
+async function world(wish: Errand["wish"], options: WorldOptions) {
+  if (wish.do === "start") return openDeps({ ...options, cwd: wish.request.cwd });
+  const deps = await openDeps({ ...options, cwd: null });
+  const run = await selectRun(deps, wish.request.selector);
+  return configure(deps, { ...options, cwd: run.cwd });
+}
+
+/** The first answer counts; what comes later goes to the log. */
+function answer(frame: JsonObject): void {
+  if (answered) return;
+  answered = true;
+  pipe.end(encode({ ...frame, ...heard }));
+}
+
+/** Null: whoever started us died before it had said everything. */
+function read(from: Socket): Promise<Errand | null> {
+  const reader = new FrameReader();
+  return new Promise((resolve) => {
+    from.once("close", () => resolve(null));
+    from.on("data", (chunk: Buffer) => {
+      const [frame] = reader.read(chunk);
+      if (frame !== undefined) resolve(frame as unknown as Errand);
+    });
+  });
+}
+
+/** stderr is a file: a line is there when this returns, also when we die right after. */
+function write(level: string, message: string): void {
+  try {
+    writeSync(
+      2,
+      `${JSON.stringify({ at: new Date().toISOString(), pid: process.pid, level, message: message.slice(0, 4_000) })}\n`,
+    );
+  } catch {
+    // A full disk takes no log.
+  }
+}

@@ -1,0 +1,294 @@
+/**
+ * The holder's body: runs one attempt without a terminal and serves a control socket instead of one.
+ *
+ * The run core owns the agent and every record of it. Here is only what a terminal would be: who watches, who types,
+ * who asks it to stop. Nothing that a client does or leaves undone reaches the agent but what it typed.
+ */
+import { randomBytes } from "node:crypto";
+import { unlinkSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { attemptDir, runtimeDir, writeAtomic } from "../audit/audit.ts";
+import type { Observed, SeenEvent, Stream } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import { type JsonObject, numberIn, stringIn } from "../lib/json.ts";
+import {
+  type AttemptResult,
+  type Deps,
+  type LiveControls,
+  resumeRun,
+  type ResumeRequest,
+  startRun,
+  type StartRequest,
+  type StopRequest,
+  type Watch,
+} from "../run/run.ts";
+import { VERSION } from "../version.ts";
+import { type Channel, listen, type Peer } from "./channel.ts";
+import { firstObserved, sawEvents, sawNothing, sawOutput } from "./observe.ts";
+import { type Viewer, Viewers } from "./viewers.ts";
+
+export type HoldRequest =
+  | { readonly do: "start"; readonly request: StartRequest }
+  /** asAttempt: refused with `run_busy` when the attempt would get another number. Null: whichever comes next. */
+  | { readonly do: "resume"; readonly request: ResumeRequest; readonly asAttempt: number | null };
+
+export interface Launched {
+  readonly handle: string;
+  readonly runId: string;
+  readonly attempt: number;
+}
+
+/** A UI that nobody watches is as large as this. */
+const DETACHED_SIZE = { cols: 120, rows: 40 };
+/** Growth alone is told this often. */
+const TELL_MS = 1_000;
+/** Viewers that read may take so long for the last words. */
+const LAST_WORDS_MS = 5_000;
+
+/** `spawned` is told once, when the agent was spawned. Resolves when everything is over. */
+export async function hold(
+  deps: Deps,
+  wish: HoldRequest,
+  spawned: (launched: Launched) => void,
+): Promise<AttemptResult> {
+  const holding = new Holding(deps, spawned);
+  try {
+    const result = await attempt(deps, wish, holding);
+    await holding.close();
+    await result.finish();
+    return result;
+  } finally {
+    await holding.close();
+  }
+}
+
+function attempt(deps: Deps, wish: HoldRequest, watch: Watch): Promise<AttemptResult> {
+  const terminal = wish.request.terminal ?? DETACHED_SIZE;
+  if (wish.do === "start") return startRun(deps, { ...wish.request, terminal }, watch);
+  const number = wish.asAttempt === null ? {} : { asAttempt: wish.asAttempt };
+  return resumeRun(deps, { ...wish.request, terminal, hasTerminal: true, ...number }, watch);
+}
+
+class Holding implements Watch {
+  readonly #deps: Deps;
+  readonly #spawned: (launched: Launched) => void;
+  readonly #runtime: string;
+  readonly #viewers = new Viewers(() => this.#directory);
+  readonly #byPeer = new Map<Peer, Viewer>();
+  readonly #subscribers = new Set<Peer>();
+  #directory = "";
+  #launched: Launched | null = null;
+  #channel: Promise<Channel> | null = null;
+  #controls: LiveControls | null = null;
+  #observed: Observed;
+  #told = 0;
+  #telling: NodeJS.Timeout | null = null;
+  #onStop: ((request: StopRequest) => void) | null = null;
+  /** Asked for before there was anybody to hear it. */
+  #early: StopRequest | null = null;
+  #interrupts = 0;
+  #undo: (() => void)[] = [];
+
+  constructor(deps: Deps, spawned: (launched: Launched) => void) {
+    this.#deps = deps;
+    this.#spawned = spawned;
+    // A path that is too long is said before anything is started.
+    this.#runtime = runtimeDir(deps.state, deps.env);
+    this.#observed = firstObserved(false, deps.clock.now());
+    this.#listenToSignals();
+  }
+
+  recorded(run: RunRecord, record: AttemptRecord): void {
+    this.#directory = attemptDir(run.runDirectory, record.n);
+    this.#launched = { handle: run.handle, runId: run.runId, attempt: record.n };
+    this.#observed = firstObserved(record.interactive, this.#deps.clock.now());
+    this.#channel = this.#open(record.interactive);
+    // Waited for when the agent lives.
+    this.#channel.catch(() => {});
+  }
+
+  live(controls: LiveControls): void {
+    this.#controls = controls;
+    const { clock } = this.#deps;
+    const looking = setInterval(() => this.#see(sawNothing(this.#observed, clock.now())), TELL_MS);
+    this.#undo.push(() => clearInterval(looking));
+    void this.#answer();
+  }
+
+  raw(_stream: Stream, chunk: Buffer): undefined {
+    this.#viewers.grew(chunk);
+    this.#see(sawOutput(this.#observed, this.#deps.clock.now()));
+  }
+
+  events(seen: readonly SeenEvent[]): void {
+    this.#see(sawEvents(this.#observed, seen, this.#deps.clock.now()));
+  }
+
+  status(): void {}
+
+  mute(): void {}
+
+  onStop(listener: (request: StopRequest) => void): void {
+    this.#onStop = listener;
+    if (this.#early !== null) listener(this.#early);
+  }
+
+  /** The attempt is over, or never began: clients hear it, and the socket goes before the run is let go of. */
+  async close(): Promise<void> {
+    for (const undo of this.#undo.splice(0)) undo();
+    if (this.#telling !== null) clearTimeout(this.#telling);
+    const channel = await this.#channel?.catch(() => null);
+    this.#channel = null;
+    if (channel === null || channel === undefined) return;
+    await Promise.race([this.#viewers.settled(), sleep(LAST_WORDS_MS, undefined, { ref: false })]);
+    for (const peer of this.#subscribers) peer.notify("ended", {});
+    removeIfThere(this.#place("json"));
+    await channel.close();
+  }
+
+  async #answer(): Promise<void> {
+    try {
+      await this.#channel;
+    } catch (error) {
+      // Nobody could ever watch or ask it to stop: then it must not run.
+      this.#deps.log.warn(`the control socket could not be opened: ${String(error)}`);
+      this.#request("end");
+    }
+    if (this.#launched !== null) this.#spawned(this.#launched);
+  }
+
+  async #open(interactive: boolean): Promise<Channel> {
+    const token = randomBytes(32).toString("hex");
+    const identity = this.#deps.processes.self();
+    const { handle = "", attempt: n = 0 } = this.#launched ?? {};
+    const hello = { pid: identity.pid, handle, attempt: n, interactive, version: VERSION };
+    const channel = await listen(this.#place("sock"), token, this.#methods(), {
+      hello: () => hello,
+      onBug: (error) =>
+        this.#deps.log.warn(
+          `a bug in a call: ${error instanceof Error ? (error.stack ?? "") : String(error)}`,
+        ),
+    });
+    writeAtomic(
+      this.#place("json"),
+      `${JSON.stringify({ v: 1, identity, attempt: n, token, version: VERSION })}\n`,
+    );
+    return channel;
+  }
+
+  #place(ending: "sock" | "json"): string {
+    return join(this.#runtime, `h-${this.#launched?.handle ?? ""}.${ending}`);
+  }
+
+  #methods() {
+    return {
+      subscribe: (_params: JsonObject, peer: Peer) => {
+        this.#subscribers.add(peer);
+        peer.onClosed(() => this.#subscribers.delete(peer));
+        return this.#observed;
+      },
+      stop: (params: JsonObject) => this.#request(stopRequest(params)),
+      attach: (params: JsonObject, peer: Peer) => this.#attach(params, peer),
+      detach: (_params: JsonObject, peer: Peer) => this.#detach(peer),
+      write: (params: JsonObject) => this.#write(params),
+      resize: (params: JsonObject) => this.#resize(params),
+    };
+  }
+
+  #attach(params: JsonObject, peer: Peer) {
+    const { total } = this.#viewers;
+    const tail = numberIn(params, "tail");
+    const from = whole(
+      tail === undefined ? (numberIn(params, "from") ?? 0) : Math.max(0, total - tail),
+      0,
+      total,
+    );
+    if (numberIn(params, "cols") !== undefined) this.#resize(params);
+    this.#detach(peer);
+    // The answer goes first, so that the client knows where the output begins.
+    setImmediate(() => this.#byPeer.set(peer, this.#viewers.add(peer, from)));
+    return { from, total };
+  }
+
+  #detach(peer: Peer): void {
+    const viewer = this.#byPeer.get(peer);
+    if (viewer !== undefined) this.#viewers.remove(viewer);
+    this.#byPeer.delete(peer);
+  }
+
+  #write(params: JsonObject): void {
+    const data = Buffer.from(stringIn(params, "data") ?? "", "base64");
+    if (this.#controls?.interactive === true) this.#controls.write(data);
+  }
+
+  #resize(params: JsonObject): void {
+    const [cols, rows] = [
+      whole(numberIn(params, "cols"), 1, 1_000),
+      whole(numberIn(params, "rows"), 1, 1_000),
+    ];
+    if (this.#controls?.interactive === true) this.#controls.resize(cols, rows);
+  }
+
+  #see(observed: Observed): void {
+    const changed = observed.activity !== this.#observed.activity || observed.turns !== this.#observed.turns;
+    if (observed === this.#observed) return;
+    this.#observed = observed;
+    if (this.#subscribers.size === 0) return;
+    const now = this.#deps.clock.mono();
+    if (changed || now - this.#told >= TELL_MS) this.#tell();
+    else this.#telling ??= setTimeout(() => this.#tell(), TELL_MS);
+  }
+
+  #tell(): void {
+    if (this.#telling !== null) clearTimeout(this.#telling);
+    this.#telling = null;
+    this.#told = this.#deps.clock.mono();
+    for (const peer of this.#subscribers) peer.notify("observed", { observed: this.#observed });
+  }
+
+  #listenToSignals(): void {
+    const handlers = {
+      // As from a terminal: the first asks, the second ends it. A UI does not end by being asked once.
+      SIGINT: () => {
+        this.#interrupts += 1;
+        const first = this.#controls?.interactive === true ? "terminate" : "interrupt";
+        this.#request(this.#interrupts > 1 ? "end" : first);
+      },
+      SIGTERM: () => this.#request("SIGTERM"),
+      SIGHUP: () => {},
+      SIGPIPE: () => {},
+    } as const;
+    for (const [signal, handler] of Object.entries(handlers)) process.on(signal, handler);
+    this.#undo.push(() => {
+      for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, handlers[signal]);
+    });
+  }
+
+  #request(request: StopRequest): void {
+    if (this.#onStop === null) this.#early ??= request;
+    else this.#onStop(request);
+  }
+}
+
+const STOP_REQUESTS: readonly StopRequest[] = ["interrupt", "terminate", "end", "SIGTERM", "SIGHUP"];
+
+function stopRequest(params: JsonObject): StopRequest {
+  const found = STOP_REQUESTS.find((one) => one === stringIn(params, "request"));
+  if (found === undefined) throw new Fault("usage", "There is no such way to stop.");
+  return found;
+}
+
+function whole(value: number | undefined, least: number, most: number): number {
+  if (value !== undefined && Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  throw new Fault("usage", `A whole number from ${least} to ${most} is needed.`);
+}
+
+function removeIfThere(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch {
+    // Gone already; a stale one is recognised by its dead owner.
+  }
+}

@@ -1,0 +1,9 @@
+/**
+ * The door of `holders`: processes that hold an agent each, and how they are started, reached and watched.
+ *
+ * A holder outlives whoever started it and ends with its agent. What it records, the run core records.
+ */
+export { type Channel, listen, type ListenOptions, type Method, type Peer } from "./channel.ts";
+export { connect, type Connection } from "./connect.ts";
+export type { HoldRequest, Launched } from "./body.ts";
+export { detachedEnv, launchHolder } from "./launch.ts";

@@ -1,0 +1,113 @@
+/**
+ * Starts holders. What a holder shall do goes through a pipe, since it may hold secrets: never in an argument or a file.
+ *
+ * The launcher may die at any moment: a holder that got its whole request goes on, one that did not does nothing.
+ */
+import { spawn } from "node:child_process";
+import { closeSync, fstatSync, ftruncateSync } from "node:fs";
+import type { Socket } from "node:net";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { openLog, runtimeDir } from "../audit/audit.ts";
+import type { Env } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
+import { arrayIn, fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
+import type { Deps } from "../run/run.ts";
+import type { HoldRequest, Launched } from "./body.ts";
+import { decodeFault, encode, FrameReader } from "./wire.ts";
+
+/** What the holder is told over its fourth descriptor, in one frame. */
+export interface Errand {
+  readonly wish: HoldRequest;
+  /** Taken from the holder's own environment, and given to its agent all the same. */
+  readonly nodeOptions: string | null;
+}
+
+/** The descriptor over which a holder gets its errand and answers. */
+export const ERRAND_FD = 3;
+
+const LOG_BYTES = 1024 * 1024;
+/** Young objects die young in a holder: a small nursery keeps it small. */
+const NODE_FLAGS = ["--max-semi-space-size=1"];
+
+/** Resolves when the agent was spawned and the holder can be reached; a Fault of the holder is thrown here. */
+export async function launchHolder(deps: Deps, request: HoldRequest, env: Env = deps.env): Promise<Launched> {
+  const errand: Errand = { wish: request, nodeOptions: env["NODE_OPTIONS"] ?? null };
+  const bytes = encode({ ...errand });
+  const log = openHolderLog(join(runtimeDir(deps.state, env), "holders.log"));
+  try {
+    const file = fileURLToPath(new URL("holder.js", import.meta.url));
+    const child = spawn(process.execPath, [...NODE_FLAGS, file], {
+      cwd: deps.state.root,
+      env: detachedEnv(env),
+      detached: true,
+      stdio: ["ignore", "ignore", log, "pipe"],
+    });
+    const failed = new Promise<never>((_resolve, reject) => {
+      child.once("error", (cause) => reject(notStarted(deps, String(cause), cause)));
+    });
+    const pipe = child.stdio[ERRAND_FD] as Socket | null | undefined;
+    if (pipe === null || pipe === undefined) return await failed;
+    pipe.write(bytes);
+    const answer = await Promise.race([answerOf(pipe), failed]);
+    child.unref();
+    pipe.destroy();
+    return understood(deps, answer);
+  } finally {
+    closeSync(log);
+  }
+}
+
+/** The environment of a process that outlives whoever starts it: it belongs to no agent, and Node gets no options. */
+export function detachedEnv(env: Env): Record<string, string> {
+  const kept: Record<string, string> = {};
+  for (const [name, value] of Object.entries(env)) {
+    if (value !== undefined && name !== "NODE_OPTIONS" && name !== "REPRISE_ATTEMPT") kept[name] = value;
+  }
+  return kept;
+}
+
+/** Null: it ended without a word. */
+function answerOf(pipe: Socket): Promise<JsonObject | null> {
+  const reader = new FrameReader();
+  return new Promise((resolve) => {
+    pipe.on("error", () => resolve(null));
+    pipe.once("close", () => resolve(null));
+    pipe.on("data", (chunk: Buffer) => {
+      try {
+        const [answer] = reader.read(chunk);
+        if (answer !== undefined) resolve(answer);
+      } catch {
+        resolve(null);
+      }
+    });
+  });
+}
+
+function understood(deps: Deps, answer: JsonObject | null): Launched {
+  if (answer === null) throw notStarted(deps, "it ended without a word");
+  for (const note of arrayIn(answer, "warnings")) deps.log.warn(String(note));
+  for (const note of arrayIn(answer, "notes")) deps.log.info(String(note));
+  const error = fieldIn(answer, "error");
+  if (error !== undefined) throw decodeFault(error) ?? notStarted(deps, "a bug in Reprise");
+  const [handle, runId] = [stringIn(answer, "handle"), stringIn(answer, "runId")];
+  const attempt = numberIn(answer, "attempt");
+  if (handle === undefined || runId === undefined || attempt === undefined)
+    throw notStarted(deps, "it gave no answer that makes sense");
+  return { handle, runId, attempt };
+}
+
+function notStarted(deps: Deps, why: string, cause?: unknown): Fault {
+  const path = join(runtimeDir(deps.state, deps.env), "holders.log");
+  return new Fault("spawn_failed", `The process that holds the agent did not start: ${why}. See ${path}.`, {
+    facts: { path },
+    cause,
+  });
+}
+
+/** What holders have to say when nobody listens any more. It begins anew when it has become long. */
+function openHolderLog(path: string): number {
+  const fd = openLog(path);
+  if (fstatSync(fd).size > LOG_BYTES) ftruncateSync(fd);
+  return fd;
+}

@@ -1,0 +1,74 @@
+/**
+ * What is said over a control socket: one JSON object a line, each way. Pure: bytes in, frames out.
+ *
+ * A line that is too long or no object ends the connection: who speaks another language is not guessed at.
+ */
+import { type Facts, Fault, type FaultCode, FAULTS } from "../core/faults.ts";
+import { fieldIn, isObject, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import { LineSplitter } from "../lib/lines.ts";
+
+export const MAX_FRAME_BYTES = 1024 * 1024;
+const LINE_FEED = 10;
+
+/** The other side does not speak the protocol. */
+export class Garbled extends Error {}
+
+/** Throws a fault when the frame would be longer than the other side takes. */
+export function encode(frame: JsonObject): Buffer {
+  const bytes = Buffer.from(`${JSON.stringify(frame)}\n`);
+  if (bytes.length - 1 <= MAX_FRAME_BYTES) return bytes;
+  throw new Fault("message_invalid", "This is too long to be told to another process: more than 1 MiB.", {
+    facts: { bytes: bytes.length },
+  });
+}
+
+export class FrameReader {
+  readonly #lines = new LineSplitter(MAX_FRAME_BYTES);
+  /** Length of the line that has not ended yet. */
+  #unfinished = 0;
+
+  /** Throws `Garbled`. */
+  read(chunk: Buffer): readonly JsonObject[] {
+    const last = chunk.lastIndexOf(LINE_FEED);
+    this.#unfinished = last === -1 ? this.#unfinished + chunk.length : chunk.length - last - 1;
+    if (this.#unfinished > MAX_FRAME_BYTES) throw new Garbled("a line without an end");
+    return this.#lines.push(chunk).map((line) => {
+      const frame = parseObject(line);
+      if (frame === undefined) throw new Garbled("a line that is no JSON object");
+      return frame;
+    });
+  }
+}
+
+export function encodeFault(fault: Fault): JsonObject {
+  return { code: fault.code, message: fault.message, facts: fault.facts };
+}
+
+/** Null: it is not the description of a fault. */
+export function decodeFault(value: unknown): Fault | null {
+  const code = stringIn(value, "code");
+  const message = stringIn(value, "message");
+  if (code === undefined || message === undefined || !isFaultCode(code)) return null;
+  return new Fault(code, message, { facts: knownFacts(objectIn(value, "facts") ?? {}) });
+}
+
+function isFaultCode(code: string): code is FaultCode {
+  return Object.hasOwn(FAULTS, code);
+}
+
+function knownFacts(given: JsonObject): Facts {
+  const facts: Record<string, Facts[string]> = {};
+  for (const key of Object.keys(given)) {
+    const value = fieldIn(given, key);
+    if (typeof value === "string" || typeof value === "number" || typeof value === "boolean")
+      facts[key] = value;
+    else if (Array.isArray(value)) facts[key] = value.map(String);
+  }
+  return facts;
+}
+
+/** The fields of a call, where it has any. */
+export function paramsOf(frame: JsonObject): JsonObject {
+  const params = fieldIn(frame, "params");
+  return isObject(params) ? params : {};
+}
