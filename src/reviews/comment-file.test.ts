@@ -93,7 +93,7 @@ describe("readCommentFile", () => {
     ],
     [
       `${one}\n${"{}\n".repeat(20)}`,
-      { comments: [SMALL], warnings: expect.arrayContaining(["15 more are bad; it is left out."]) },
+      { comments: [SMALL], warnings: expect.arrayContaining(["15 more are bad; they are left out."]) },
     ],
   ])("%j", (content, then) => {
     expect(read(content)).toEqual(then);
@@ -119,6 +119,23 @@ describe("readCommentFile", () => {
     expect(refusal(() => readCommentFile(fifo))).toBe("it is not a regular file");
     expect(refusal(() => readCommentFile(directory))).toBe("it is not a regular file");
     expect(refusal(() => readCommentFile(join(directory, "missing")))).toBe("there is no such file");
+  });
+
+  test.each([
+    [["a", "a"], "a", []],
+    [["a", "b"], "b", ['several comments have the id "1"; the last is taken.']],
+    [["a", "b", "b", "a"], "a", ['several comments have the id "1"; the last is taken.']],
+  ])("an id that repeats: %j", (bodies, then, warnings) => {
+    const lines = bodies.map((body) => JSON.stringify({ ...LEAST, id: 1, body }));
+    const found = read(lines.join("\n"));
+    expect([found.comments.map(({ body }) => body), found.warnings]).toEqual([[then], warnings]);
+  });
+
+  test("ids that repeat are counted", () => {
+    const lines = [1, 2, 3, 1, 2].map((id, at) => JSON.stringify({ ...LEAST, id, body: `${at}` }));
+    expect(read(lines.join("\n")).warnings).toEqual([
+      'several comments have the id "1"; the last is taken, and so for 1 more.',
+    ]);
   });
 
   test("takes a 5 MB body and 5,000 comments", () => {

@@ -24,15 +24,26 @@ export function readCommentFile(path: string): FromFile {
   const entries = text.trimStart().startsWith("[") ? fromArray(text, path) : fromLines(text);
   const comments = new Map<string, Comment>();
   const bad: string[] = [];
+  const twice = new Set<string>();
   let left = 0;
   for (const { where, value } of entries) {
     const comment = toComment(value);
     if (typeof comment === "string") bad.push(`${where} ${comment}`);
-    else if (comments.size < MAX_COMMENTS || comments.has(comment.id)) comments.set(comment.id, comment);
-    else left += 1;
+    else if (comments.size < MAX_COMMENTS || comments.has(comment.id)) {
+      const before = comments.get(comment.id);
+      if (before !== undefined && JSON.stringify(before) !== JSON.stringify(comment)) twice.add(comment.id);
+      comments.set(comment.id, comment);
+    } else left += 1;
   }
   if (comments.size === 0 && bad.length > 0) throw invalid(path, named(bad).join("; "));
-  const warnings = named(bad).map((what) => `${path}: ${what}; it is left out.`);
+  const warnings = named(bad).map(
+    (what, at) => `${path}: ${what}; ${at < MAX_NAMED ? "it is" : "they are"} left out.`,
+  );
+  if (twice.size > 0) {
+    const [id = ""] = twice;
+    const others = twice.size === 1 ? "" : `, and so for ${twice.size - 1} more`;
+    warnings.push(`${path}: several comments have the id ${JSON.stringify(id)}; the last is taken${others}.`);
+  }
   if (left > 0) warnings.push(`${path}: ${left} comments after the first ${MAX_COMMENTS} are left out.`);
   return { comments: [...comments.values()], warnings };
 }

@@ -40,6 +40,7 @@ describe("parsePullRequest", () => {
     ["  https://github.com/acme/shop/pull/42/files?w=1#r5 ", AROUND, { ...SHOP, number: 42 }],
     ["http://www.GitHub.com/acme/shop/pull/42/", AROUND, { ...SHOP, number: 42 }],
     ["https://user:secret@github.com/acme/shop/pull/42", AROUND, { ...SHOP, number: 42 }],
+    ["https://github.com/acme/shop.git/pull/42", AROUND, { ...SHOP, number: 42 }],
     ["github.com/acme/shop/pull/42", AROUND, { ...SHOP, number: 42 }],
     ["acme/shop#42", AROUND, { ...SHOP, number: 42 }],
     ["acme/.github#1", AROUND, { ...SHOP, repository: ".github", number: 1 }],

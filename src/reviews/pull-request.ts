@@ -111,7 +111,10 @@ function short(text: string): Parts | null {
 function fromUrl(text: string): Parts | null {
   const [host, path = ""] = urlParts(/^https?:\/\//i.test(text) ? text : `https://${text}`);
   const found = /^\/([^/]{1,200})\/([^/]{1,200})\/pull\/(-?\d{1,20})(?:\/|$)/.exec(path);
-  return host === undefined || found === null ? null : [host, found[1], found[2], found[3]];
+  // No repository has a name that ends so; a clone's URL does.
+  return host === undefined || found === null
+    ? null
+    : [host, found[1], found[2]?.replace(/\.git$/, ""), found[3]];
 }
 
 /** User, password, query and fragment are dropped. */
