@@ -6,6 +6,7 @@ import {
   beginTurn,
   type Desk,
   findPullRequest,
+  lookAt,
   openDesk,
   toJsonLines,
   toMarkdown,
@@ -184,13 +185,14 @@ interface Wanted {
 
 async function openReviewDesk({ context, options, deps, cwd, name, onSignal }: Wanted): Promise<Desk> {
   const access = { token: options.token ?? null, apiUrl: options.apiUrl ?? null };
-  const pullRequest = await findPullRequest(deps, name, { ...access, cwd });
+  const folder = await lookAt(deps, cwd);
+  const pullRequest = await findPullRequest(deps, name, { ...access, folder });
   const attended = options.run === undefined;
   return openDesk(deps, {
     ...access,
     pullRequest,
     commentsFile: options.comments ?? null,
-    folder: options.export === undefined ? { cwd, force: options.forceCwd === true } : null,
+    folder: options.export === undefined ? { at: folder, force: options.forceCwd === true } : null,
     includeAll: options.includeAll === true,
     progress: (comments) => {
       if (!attended && context.terminal.stderr && options.json === undefined)

@@ -22,6 +22,7 @@ import type { Deps } from "../run/run.ts";
 import { runLike } from "../store/conformance-samples.ts";
 import { memoryStore } from "../store/store.ts";
 import { type DeskOptions, findPullRequest, openDesk } from "./desk.ts";
+import { lookAt } from "./folder.ts";
 import type { Comment } from "./reviews.ts";
 import { createSession } from "./sidecar.ts";
 import { reviewsDirectory } from "./transcript.ts";
@@ -83,19 +84,21 @@ function git(...args: string[]): string {
   return execFileSync("git", ["-C", clone, ...me, ...args], { encoding: "utf8", env }).trim();
 }
 
-function open(change: Partial<DeskOptions> = {}) {
+async function open(change: Partial<DeskOptions> = {}) {
+  const folder =
+    change.folder === undefined ? { at: await lookAt(deps, clone), force: false } : change.folder;
   return openDesk(deps, {
     pullRequest: PULL,
     token: null,
     apiUrl: fake.url,
     commentsFile: null,
-    folder: { cwd: clone, force: false },
     includeAll: false,
     progress: () => {},
     begin: () => {
       throw new Error("not here");
     },
     ...change,
+    folder,
   });
 }
 
@@ -129,18 +132,68 @@ describe("the folder", () => {
     const [code, message] = await faultOf(open());
     expect([code, message]).toEqual(["cwd_invalid", expect.stringContaining(refusal)]);
     expect(message).toContain("--force-cwd");
-    expect(await open({ folder: { cwd: clone, force: true } })).toBeDefined();
+    expect(await open({ folder: { at: await lookAt(deps, clone), force: true } })).toBeDefined();
     expect(await open({ folder: null })).toBeDefined();
   });
 
   test("no clone, no directory", async () => {
-    expect(await faultOf(open({ folder: { cwd: root, force: false } }))).toEqual([
+    const at = await lookAt(deps, root);
+    expect(await faultOf(open({ folder: { at, force: false } }))).toEqual([
       "cwd_invalid",
-      expect.stringContaining("is in no git clone"),
+      expect.stringContaining("is in no git clone, so in none of acme/shop"),
     ]);
-    expect((await faultOf(open({ folder: { cwd: join(root, "gone"), force: true } })))[0]).toBe(
-      "cwd_invalid",
-    );
+    expect((await faultOf(lookAt(deps, join(root, "gone"))))[0]).toBe("cwd_invalid");
+  });
+
+  test("git is asked once before the first frame", async () => {
+    const asked: string[] = [];
+    deps = {
+      ...deps,
+      processes: {
+        ...deps.processes,
+        runTool: (file, args, options) => {
+          asked.push(args.slice(2).join(" "));
+          return processes.runTool(file, args, options);
+        },
+      },
+    };
+    const at = await lookAt(deps, clone);
+    await findPullRequest(deps, "42", { token: null, apiUrl: fake.url, folder: at });
+    const desk = await open({ folder: { at, force: false } });
+    await desk.load(false);
+    expect(asked.toSorted()).toEqual([
+      "remote -v",
+      "rev-parse --show-toplevel",
+      "rev-parse --verify --quiet HEAD^{commit}",
+      "symbolic-ref --quiet --short HEAD",
+    ]);
+  });
+
+  test("without git the clone is not known, and --force-cwd does without", async () => {
+    const at = await lookAt({ ...deps, env: { ...deps.env, PATH: root } }, clone);
+    expect(await faultOf(open({ folder: { at, force: false } }))).toEqual([
+      "platform_unsupported",
+      expect.stringContaining("--force-cwd does without it"),
+    ]);
+    expect(await open({ folder: { at, force: true } })).toBeDefined();
+  });
+
+  test("what git refuses to look into is said to be that", async () => {
+    const refusing = async () => ({
+      code: 128,
+      signal: null,
+      stdout: "",
+      stderr: `fatal: detected dubious ownership in repository at '${clone}'`,
+      timedOut: false,
+    });
+    const at = await lookAt({ ...deps, processes: { ...deps.processes, runTool: refusing } }, clone);
+    const says =
+      "belongs to another user, so git does not look into it (git config --global --add safe.directory";
+    expect((await faultOf(open({ folder: { at, force: false } })))[1]).toContain(says);
+    const options = { token: null, apiUrl: fake.url, folder: at };
+    expect((await faultOf(findPullRequest(deps, "7", options)))[0]).toBe("usage");
+    await findPullRequest(deps, "acme/shop#42", options);
+    expect(warnings).toEqual([expect.stringContaining(says)]);
   });
 
   test("a head that differs is said", async () => {
@@ -267,8 +320,8 @@ test("a turn is told the folder and the title, and has no place without a folder
 });
 
 describe("which pull request", () => {
-  const find = (text: string | null, cwd = clone) =>
-    findPullRequest(deps, text, { token: null, apiUrl: fake.url, cwd });
+  const find = async (text: string | null, cwd = clone) =>
+    findPullRequest(deps, text, { token: null, apiUrl: fake.url, folder: await lookAt(deps, cwd) });
   const shop = { ...PULL, owner: "Acme" };
 
   test("a number, a name, or the branch", async () => {

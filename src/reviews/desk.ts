@@ -3,13 +3,13 @@
  * turn's, which is passed in.
  */
 import { join } from "node:path";
-import { checkOwnDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { checkOwnDirectory, makeDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { Deps } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import { readCommentFile } from "./comment-file.ts";
 import type { RunNow } from "./discovery.ts";
-import { type Clone, codeAround, findClone, requireClone } from "./folder.ts";
+import { codeAround, distrust, type Folder, headOf, requireClone } from "./folder.ts";
 import { accessTo, namedHosts } from "./github-access.ts";
 import { type GitHub, openGitHub } from "./github.ts";
 import { baseRemote, parsePullRequest } from "./pull-request.ts";
@@ -27,7 +27,7 @@ export interface DeskOptions extends GitHubOptions {
   /** A file of comments instead of GitHub's. */
   readonly commentsFile: string | null;
   /** Where Codex works; null: nowhere, the comments are only read. */
-  readonly folder: { readonly cwd: string; readonly force: boolean } | null;
+  readonly folder: { readonly at: Folder; readonly force: boolean } | null;
   readonly includeAll: boolean;
   /** How many comments there are so far, while there are more to come. */
   readonly progress: (comments: number) => void;
@@ -47,11 +47,9 @@ const MAX_REPLY = 64 * 1024 * 1024;
 const TRUSTED = new Set(["OWNER", "MEMBER", "COLLABORATOR"]);
 
 /** Refuses a folder that is no clone of the pull request's repository. */
-export async function openDesk(deps: Deps, options: DeskOptions): Promise<Desk> {
-  const { pullRequest } = options;
-  const folder =
-    options.folder === null ? null : { ...options.folder, cwd: resolveDirectory(options.folder.cwd) };
-  const clone = folder === null ? null : await requireClone(deps, pullRequest, folder);
+export function openDesk(deps: Deps, options: DeskOptions): Desk {
+  const { pullRequest, folder } = options;
+  const clone = folder === null ? null : requireClone(folder.at, pullRequest, folder.force);
   const directory = reviewsDirectory(deps.state);
   const warned = new Set<string>();
   let known: Promise<Loaded> | null = null;
@@ -62,7 +60,7 @@ export async function openDesk(deps: Deps, options: DeskOptions): Promise<Desk> 
     load(fresh) {
       if (fresh || known === null) {
         // The clone was just looked at; later it may have moved on.
-        const head = isNew ? Promise.resolve(clone?.head ?? null) : headOf(deps, clone);
+        const head = isNew || clone === null ? Promise.resolve(clone?.head ?? null) : headOf(deps, clone);
         isNew = false;
         const asked = load(deps, options, head);
         known = asked;
@@ -93,7 +91,7 @@ export async function openDesk(deps: Deps, options: DeskOptions): Promise<Desk> 
     },
     begin(order, update) {
       if (folder === null) throw new Fault("usage", "There is no folder that Codex could work in.");
-      return options.begin(order, update, { cwd: folder.cwd, title });
+      return options.begin(order, update, { cwd: folder.at.cwd, title });
     },
     codeAround: async (comment, lines) => (clone === null ? null : codeAround(clone, comment, lines)),
   };
@@ -106,21 +104,19 @@ const discovery = () => import("./discovery.ts");
 export async function findPullRequest(
   deps: Deps,
   text: string | null,
-  options: GitHubOptions & { readonly cwd: string },
+  options: GitHubOptions & { readonly folder: Folder },
 ): Promise<PullRequest> {
-  const clone = await findClone(deps, resolveDirectory(options.cwd)).catch((error: unknown) => {
-    // Without git a full name is still a name.
-    if (error instanceof Fault && error.code === "platform_unsupported") return null;
-    throw error;
-  });
+  const { clone, cwd, silence } = options.folder;
   const remotes = clone?.remotes ?? [];
+  // A full name needs no clone.
+  if (silence === "distrusts" && text?.includes("/") !== true) deps.log.warn(`${cwd} ${distrust(cwd)}.`);
   if (text !== null) return parsePullRequest(text, { hosts: namedHosts(options, deps.env), remotes });
   const base = baseRemote(remotes);
   if (clone === null || base === null || clone.branch === null) {
     throw new Fault(
       "usage",
-      `Which pull request? ${options.cwd} is not a clone with a GitHub remote and a branch that could tell. Name it: reprise review <owner>/<repository>#<number>`,
-      { facts: { cwd: options.cwd } },
+      `Which pull request? ${cwd} is not a clone with a GitHub remote and a branch that could tell. Name it: reprise review <owner>/<repository>#<number>`,
+      { facts: { cwd } },
     );
   }
   const { host, owner, repository } = base;
@@ -138,10 +134,6 @@ export async function findPullRequest(
     `${host}/${owner}/${repository} has no open pull request of branch ${JSON.stringify(clone.branch)}. Name one: reprise review <number>`,
     { facts: { repository: `${host}/${owner}/${repository}`, branch: clone.branch } },
   );
-}
-
-async function headOf(deps: Deps, clone: Clone | null): Promise<string | null> {
-  return clone === null ? null : ((await findClone(deps, clone.root))?.head ?? null);
 }
 
 async function load(deps: Deps, options: DeskOptions, headOfClone: Promise<string | null>): Promise<Loaded> {

@@ -4,6 +4,7 @@
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
+import { resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { Deps } from "../run/run.ts";
@@ -24,40 +25,81 @@ export interface Clone {
 const MAX_FILE = 4 * 1024 * 1024;
 const GIT_TIMEOUT_MS = 20_000;
 
-/** Null: the directory is in no clone. */
-export async function findClone(deps: Deps, cwd: string): Promise<Clone | null> {
+/** A directory as git saw it once. */
+export interface Folder {
+  /** Absolute, symlinks resolved. */
+  readonly cwd: string;
+  /** Null: it is in none, or git does not say. */
+  readonly clone: Clone | null;
+  /** Why git does not say; null: it does. */
+  readonly silence: "absent" | "distrusts" | null;
+}
+
+export async function lookAt(deps: Deps, directory: string): Promise<Folder> {
+  const cwd = resolveDirectory(directory);
+  const program = deps.processes.resolveProgram("git", deps.env);
+  if (program === null) return { cwd, clone: null, silence: "absent" };
+  const ask = (...args: string[]) => git(deps, { program, cwd }, args);
   const [top, head, branch, remotes] = await Promise.all([
-    git(deps, cwd, ["rev-parse", "--show-toplevel"]),
-    git(deps, cwd, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]),
-    git(deps, cwd, ["symbolic-ref", "--quiet", "--short", "HEAD"]),
-    git(deps, cwd, ["remote", "-v"]),
+    ask("rev-parse", "--show-toplevel"),
+    ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
+    ask("symbolic-ref", "--quiet", "--short", "HEAD"),
+    ask("remote", "-v"),
   ]);
-  if (top === null) return null;
-  return { root: realpathSync(top), head, branch, remotes: remotesIn(remotes ?? "") };
+  if (top.text === null) {
+    // A clone that belongs to somebody else could make git run programs of theirs.
+    const distrusts = top.says.includes("dubious ownership");
+    return { cwd, clone: null, silence: distrusts ? "distrusts" : null };
+  }
+  const root = realpathSync(top.text);
+  const clone = { root, head: head.text, branch: branch.text, remotes: remotesIn(remotes.text ?? "") };
+  return { cwd, clone, silence: null };
+}
+
+/** What git does not say of a folder, as the end of a sentence. */
+export function distrust(cwd: string): string {
+  return `belongs to another user, so git does not look into it (git config --global --add safe.directory ${JSON.stringify(cwd)} changes that)`;
 }
 
 /** The clone where Codex may work on this pull request, or the reason why not. */
-export async function requireClone(
-  deps: Deps,
+export function requireClone(
+  { cwd, clone, silence }: Folder,
   pullRequest: PullRequest,
-  { cwd, force }: { readonly cwd: string; readonly force: boolean },
-): Promise<Clone | null> {
-  const clone = await findClone(deps, cwd);
+  force: boolean,
+): Clone | null {
   if (force || clone?.remotes.some((remote) => sameRepository(remote, pullRequest)) === true) return clone;
+  if (silence === "absent") {
+    const hint = "--force-cwd does without it.";
+    throw new Fault(
+      "platform_unsupported",
+      `git is not installed, and a review needs it to know the clone. ${hint}`,
+    );
+  }
   const { host, owner, repository } = pullRequest;
   const other = clone?.remotes.map((remote) => titleOf({ ...remote, number: 0 }).replace(/#0$/, "")) ?? [];
+  const wanted = titleOf(pullRequest).replace(/#\d+$/, "");
   const what =
-    clone === null
-      ? "is in no git clone"
-      : other.length === 0
-        ? "is a clone without a remote on GitHub"
-        : `is a clone of ${harmlessLine(other.join(", "), 200)}`;
+    silence === "distrusts"
+      ? distrust(cwd)
+      : clone === null
+        ? `is in no git clone, so in none of ${wanted}`
+        : other.length === 0
+          ? `is a clone without a remote on GitHub, not of ${wanted}`
+          : `is a clone of ${harmlessLine(other.join(", "), 200)}, not of ${wanted}`;
   throw new Fault(
     "cwd_invalid",
-    `${cwd} ${what}, not of ${titleOf(pullRequest).replace(/#\d+$/, "")}. ` +
+    `${cwd} ${what}. ` +
       `Go to such a clone, name it with --cwd, or use --force-cwd to let Codex work here all the same.`,
     { facts: { cwd, repository: `${host}/${owner}/${repository}` } },
   );
+}
+
+/** Where the clone is now. */
+export async function headOf(deps: Deps, { root }: Clone): Promise<string | null> {
+  const program = deps.processes.resolveProgram("git", deps.env);
+  if (program === null) return null;
+  return (await git(deps, { program, cwd: root }, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]))
+    .text;
 }
 
 /** `context` lines before the comment's line, that line, and as many after it. Null: the clone has no such text. */
@@ -108,20 +150,25 @@ function remotesIn(text: string): readonly Remote[] {
   return remotes;
 }
 
-/** Null: git refused. */
-async function git(deps: Deps, cwd: string, args: readonly string[]): Promise<string | null> {
-  const program = deps.processes.resolveProgram("git", deps.env);
-  if (program === null) {
-    throw new Fault("platform_unsupported", "git is not installed, and a review needs it to know the clone.");
-  }
+interface Said {
+  /** Null: git refused. */
+  readonly text: string | null;
+  readonly says: string;
+}
+
+async function git(
+  deps: Deps,
+  { program, cwd }: { readonly program: string; readonly cwd: string },
+  args: readonly string[],
+): Promise<Said> {
   const env: Record<string, string> = { PWD: cwd, GIT_OPTIONAL_LOCKS: "0", LC_ALL: "C" };
   for (const name of ["PATH", "HOME", "XDG_CONFIG_HOME"]) {
     if (deps.env[name] !== undefined) env[name] = deps.env[name];
   }
-  const result = await deps.processes.runTool(program, ["-C", cwd, ...args], {
+  const { code, stdout, stderr } = await deps.processes.runTool(program, ["-C", cwd, ...args], {
     cwd,
     env,
     timeoutMs: GIT_TIMEOUT_MS,
   });
-  return result.code === 0 ? result.stdout.replace(/\n+$/, "") : null;
+  return { text: code === 0 ? stdout.replace(/\n+$/, "") : null, says: stderr };
 }

@@ -6,6 +6,7 @@ import type { Decision, EngineEvent, Question } from "../core/events.ts";
 
 export { toJsonLines } from "./comment-file.ts";
 export { findPullRequest, openDesk } from "./desk.ts";
+export { lookAt } from "./folder.ts";
 export { toMarkdown } from "./markdown.ts";
 export { beginTurn, type TurnOptions } from "./turn.ts";
 
