@@ -1,4 +1,5 @@
 /** `reprise review --run`: the comments go to Codex without a UI, for scripts and CI. */
+import { type FaultCode, FAULTS } from "../core/faults.ts";
 import { localTime } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
@@ -27,6 +28,14 @@ const SIGNALS: Readonly<Record<StopRequest, number>> = {
   SIGTERM: 143,
   SIGHUP: 129,
 };
+
+/** Codex's words may be many. */
+const MAX_REASON = 2_000;
+
+/** One line, with its full stop. */
+function sentence(text: string): string {
+  return harmlessLine(text, MAX_REASON).replace(/[^.!?]$/, "$&.");
+}
 
 type SignalListener = Parameters<NonNullable<TurnOptions["onSignal"]>>[0];
 
@@ -89,8 +98,9 @@ export class HeadlessReview implements Disposable {
     if (comments.length === 0) return this.#nothing("There are no comments for Codex.", "completed", 0);
     const result = await this.#work(desk, comments, session);
     if (result.refused === null) return this.#conclude(desk, result, session !== null);
-    if (when === "always") return this.#refuse(`The session cannot be resumed: ${result.refused}`);
-    this.#context.log.warn(`The session cannot be resumed: ${result.refused} A fresh one is started.`);
+    const why = `The session cannot be resumed: ${sentence(result.refused)}`;
+    if (when === "always") return this.#refuse(why, result.refusedAs);
+    this.#context.log.warn(`${why} A fresh one is started.`);
     return this.#conclude(desk, await this.#work(desk, comments, null), false);
   }
 
@@ -156,7 +166,7 @@ export class HeadlessReview implements Disposable {
         text: this.#view.text(),
       });
     } else {
-      this.#say(reason);
+      this.#say(harmlessLine(reason, MAX_REASON));
       if (status !== "completed") {
         const offered = (await desk.findInterrupted())?.handle === handle;
         this.#say(
@@ -178,11 +188,11 @@ export class HeadlessReview implements Disposable {
     return exitCode;
   }
 
-  #refuse(reason: string): number {
+  #refuse(reason: string, code: FaultCode = "session_unknown"): number {
     if (this.#options.json === true) {
       this.#context.printJson({
         ok: false,
-        error: { code: "session_unknown", message: reason, facts: { retryable: false } },
+        error: { code, message: reason, facts: { retryable: FAULTS[code].retryable } },
       });
     } else this.#context.log.warn(reason);
     return 1;

@@ -39,8 +39,8 @@ export async function findInterruptedSession(
       looking.warn(`${path} is passed over: its run ${record.handle} ${what}.`);
       continue;
     }
-    // A kill between the two writes leaves the id in the run alone.
-    const threadId = record.thread_id ?? run.session;
+    // The run is what is resumed, and a kill between the two writes leaves the id in it alone.
+    const threadId = run.session ?? record.thread_id;
     if (threadId === null || !isOpen(record, run)) continue;
     return { sidecar: path, handle: record.handle, threadId, startedAt: record.started_at };
   }

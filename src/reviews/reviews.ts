@@ -3,6 +3,7 @@
  * folder: what the terminal UI and the headless command are given to work with. Knows nothing of either.
  */
 import type { Decision, EngineEvent, Question } from "../core/events.ts";
+import type { FaultCode } from "../core/faults.ts";
 
 export { toJsonLines } from "./comment-file.ts";
 export { findPullRequest, openDesk } from "./desk.ts";
@@ -78,6 +79,8 @@ export interface TurnResult {
   readonly exitCode: number;
   /** The conversation could not be continued, and why: nothing was sent, a fresh start may be offered. */
   readonly refused: string | null;
+  /** For scripts: what kind of refusal it is, where that is known. */
+  readonly refusedAs?: FaultCode;
 }
 
 /** One Codex turn at work. */

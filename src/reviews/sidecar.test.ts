@@ -257,6 +257,7 @@ describe("findInterruptedSession", () => {
     ["interrupted", THREAD, one("failed"), THREAD],
     ["interrupted", THREAD, one("running"), null],
     ["interrupted", THREAD, one("completed"), null],
+    ["interrupted", "019d8c48-0000-7000-8000-000000000000", one("interrupted"), THREAD],
     ["interrupted", null, one("interrupted"), THREAD],
     ["interrupted", null, one("interrupted", null), null],
     ["running", THREAD, one("interrupted"), THREAD],
@@ -277,6 +278,17 @@ describe("findInterruptedSession", () => {
         ? null
         : { sidecar: session.path, handle: HANDLE, threadId, startedAt: "2026-04-14T14:02:03.456Z" },
     );
+  });
+
+  test("one that is as large as it may become", async () => {
+    const session = start();
+    session.update({ status: "interrupted", thread_id: THREAD });
+    session.noteSent(Array.from({ length: 10_000 }, (_, n) => `${"字".repeat(64)}${n}@1-0`));
+    const at = "2026-04-14T14:02:03.456Z";
+    const approved = (n: number) => ({ key: `${n}`.padStart(64, "0"), about: "command" as const, at });
+    const approvals = Array.from({ length: 1_000 }, (_, n) => ({ ...approved(n), what: "字".repeat(300) }));
+    session.update({ approvals });
+    expect(await find(one("interrupted"))).toMatchObject({ found: { sidecar: session.path }, warnings: [] });
   });
 
   test("nothing there", async () => {

@@ -56,6 +56,8 @@ export const SIDECAR_END = ".session.json";
 const MAX_APPROVALS = 1_000;
 const MAX_SENT = 10_000;
 const MAX_WHAT = 300;
+/** More than all that may be in it. */
+const MAX_BYTES = 16 * 1024 * 1024;
 const redact = redactor([]);
 
 export interface NewSession {
@@ -105,7 +107,7 @@ export function nameStart({ owner, repository, number }: Omit<PullRequest, "host
 
 /** Refuses, with the fault `record_damaged` or `denied`, what is no sidecar of ours. */
 export function openSession(path: string): SessionFile {
-  const record = readRecord(path);
+  const record = readRecord(path, MAX_BYTES);
   const parsed = Sidecar.safeParse(record);
   if (!parsed.success) {
     const field = parsed.error.issues[0]?.path.join(".") ?? "";

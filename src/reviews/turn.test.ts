@@ -312,7 +312,9 @@ describe("Codex is killed", () => {
     expect([again.status, again.refused !== null]).toEqual(
       state === "written" ? ["completed", false] : ["failed", true],
     );
-    expect(sidecars()).toMatchObject([{ status: state === "written" ? "completed" : "interrupted" }]);
+    // What is gone for good is not offered for ever.
+    expect(sidecars()).toMatchObject([{ status: state === "written" ? "completed" : "failed" }]);
+    expect(await offered()).toBeNull();
   });
 
   test.each(["before thread/resume", "after thread/resume", "before turn/start", "written", "at work"])(
@@ -393,9 +395,28 @@ describe("a resumed turn", () => {
     rmSync(join(runDirectory, "escrow"), { recursive: true, force: true });
     const before = [told(), world.journal()];
     const result = await begin({ resume: session }).turn.done;
-    expect(result).toMatchObject({ status: "failed", exitCode: 3, refused: expect.any(String) });
+    expect(result).toMatchObject({ status: "failed", exitCode: 3, refusedAs: "session_lost" });
     expect([told(), world.journal()]).toEqual(before);
-    expect(sidecars()).toMatchObject([{ status: "interrupted" }]);
+    expect(sidecars()).toMatchObject([{ status: "failed" }]);
+    expect(await offered()).toBeNull();
+  });
+
+  test("Codex says that it has lost it: refused once, and not offered any more", async () => {
+    const session = await interrupted();
+    const plan = { refuse: "no rollout found for thread id x" };
+    const result = await begin({ resume: session, plan }).turn.done;
+    expect(result).toMatchObject({ refused: match(/no rollout found/), refusedAs: "session_lost" });
+    expect([sidecars(), await offered()]).toMatchObject([[{ status: "failed" }], null]);
+  });
+
+  test("a trouble before Codex was told anything: no refusal, and as open as it was", async () => {
+    const session = await interrupted();
+    const plan = { refuse: "unexpected status 401 Unauthorized" };
+    expect(await begin({ resume: session, plan }).turn.done).toMatchObject({
+      status: "failed",
+      refused: null,
+    });
+    expect(await offered()).toEqual(session);
   });
 
   test("another turn of it is at work: refused as busy", async () => {
@@ -403,7 +424,7 @@ describe("a resumed turn", () => {
     const first = begin({ resume: session, plan: { hang: true } });
     await first.until("turn_started");
     const result = await begin({ resume: session }).turn.done;
-    expect(result).toMatchObject({ status: "failed", exitCode: 4, refused: expect.any(String) });
+    expect(result).toMatchObject({ status: "failed", exitCode: 4, refusedAs: "session_busy" });
     expect(sidecars()).toMatchObject([{ status: "running" }]);
     first.turn.interrupt();
     await first.turn.done;

@@ -129,7 +129,7 @@ class LiveTurn implements Turn {
       return this.#refusedBy(error);
     }
     const ended = this.#resultOf(result);
-    this.#close(ended.refused === null ? ended.status : "interrupted");
+    this.#close(this.#closing(ended, result.attempt.outcome));
     await result.finish();
     return ended;
   }
@@ -283,13 +283,22 @@ class LiveTurn implements Turn {
       !this.#started &&
       outcome.result === "failed" &&
       REFUSING.has(trouble?.kind ?? "other");
+    const as = trouble?.kind === "session_lost" || trouble?.kind === "session_busy" ? trouble.kind : null;
     return {
       status,
       reason,
       handle: this.#handle,
       exitCode,
       refused: refused ? (trouble?.message ?? reason) : null,
+      ...(refused && as !== null ? { refusedAs: as } : {}),
     };
+  }
+
+  /** A session that Codex was told nothing of is as open as it was, unless it is gone for good. */
+  #closing({ status, refusedAs }: TurnResult, outcome: Outcome | null): TurnResult["status"] {
+    const untold = this.#wish.order.resume !== null && !this.#started && outcome?.result === "failed";
+    if (!untold || status === "cancelled") return status;
+    return refusedAs === "session_lost" ? "failed" : "interrupted";
   }
 
   #statusOf({ result }: Outcome): TurnResult["status"] {
@@ -311,12 +320,15 @@ class LiveTurn implements Turn {
     const begun = this.#book?.begun ?? false;
     if (begun) this.#close(resume === null && !STORAGE.has(fault.code) ? "failed" : "interrupted");
     if (resume === null || begun || !UNCONTINUABLE.has(fault.code)) throw fault;
+    // Nobody is to be asked again about a conversation that is not there any more.
+    if (GONE.has(fault.code)) this.#close("failed");
     return {
       status: "failed",
       reason: fault.message,
       handle: resume.handle,
       exitCode: exitCodeOf(fault),
       refused: fault.message,
+      refusedAs: fault.code,
     };
   }
 
@@ -333,6 +345,7 @@ class LiveTurn implements Turn {
 
 /** Troubles by which Codex says that it will not go on with this conversation. */
 const REFUSING: ReadonlySet<string> = new Set(["session_lost", "session_busy", "usage", "other"]);
+const GONE: ReadonlySet<FaultCode> = new Set(["session_lost", "session_unknown", "session_damaged"]);
 const STORAGE: ReadonlySet<FaultCode> = new Set(["storage_full", "storage_failed"]);
 /** Faults that stand in the way of this conversation, and not of a fresh one. */
 const UNCONTINUABLE: ReadonlySet<FaultCode> = new Set([

@@ -363,7 +363,6 @@ describe("what was interrupted", () => {
 
   test.each([
     ["busy", "refuse:thread:busy", "active writer"],
-    ["lost", "refuse:thread:lost", "no rollout found"],
     ["not open for a reason of its own", "refuse:thread:why", "refused on cue"],
   ])("refused because it is %s: always exits 1, auto begins fresh", async (_, cue, says) => {
     await box.cued(INTERRUPTED);
@@ -376,8 +375,23 @@ describe("what was interrupted", () => {
     expect(box.sidecars().map(({ status }) => status)).toEqual(["interrupted"]);
     // The fresh one is refused by the same cue, so what is seen is that it was tried.
     const auto = await box.cued(cue);
-    expect(auto.stderr).toMatch(/warning: The session cannot be resumed: .* A fresh one is started\./);
+    expect(auto.stderr).toMatch(/warning: The session cannot be resumed: .*\. A fresh one is started\./);
     expect(box.sidecars()).toHaveLength(2);
+  });
+
+  test("refused as busy, a script may try again", async () => {
+    await box.cued(INTERRUPTED);
+    const { stdout } = await box.cued("refuse:thread:busy", ["--resume", "always", "--json"]);
+    expect(object(stdout)).toMatchObject({ error: { code: "session_busy", facts: { retryable: true } } });
+  });
+
+  test("refused because it is lost: said once, and not tried again", async () => {
+    await box.cued(INTERRUPTED);
+    const lost = await box.cued("refuse:thread:lost");
+    expect(lost.stderr).toMatch(/cannot be resumed: .*no rollout found.*\. A fresh one is started\./);
+    const next = await box.fromFile([]);
+    expect([next.code, next.stderr]).toEqual([0, expect.not.stringContaining("cannot be resumed")]);
+    expect(box.sidecars().map(({ status }) => status)).toEqual(["failed", "failed", "completed"]);
   });
 
   test("a wider sandbox than it began with is refused, and says so", async () => {
