@@ -163,8 +163,8 @@ const EXPECTED: Record<string, Record<string, string>> = {
     n: "answer q1 decline",
     c: "answer q1 cancel",
   },
-  leaving: { ...BUSY, i: "interrupt", d: "discard", "ctrl-c": "interrupt, quit 130" },
-  waiting: { ...BUSY, "ctrl-c": "interrupt, quit 130" },
+  leaving: { ...BUSY, i: "interrupt", d: "discard", "ctrl-c": "interrupt, interrupt, quit 130" },
+  waiting: { ...BUSY, "ctrl-c": "interrupt, interrupt, quit 130" },
 };
 const GONE = {
   ...BUSY,
@@ -524,10 +524,10 @@ describe("quitting", () => {
     const { state, effects } = after(over, "q");
     expect([state.leaving, effects]).toEqual(["waiting", []]);
     expect(words(after(state, ends()).effects)).toBe("quit 0");
-    expect(words(after(over, "ctrl-c", "ctrl-c").effects)).toBe("interrupt, quit 130");
+    expect(words(after(over, "ctrl-c", "ctrl-c").effects)).toBe("interrupt, interrupt, quit 130");
   });
   test("the second Ctrl-C ends at once, one after staying asks again", () => {
-    expect(words(after(running, "ctrl-c", "ctrl-c").effects)).toBe("interrupt, quit 130");
+    expect(words(after(running, "ctrl-c", "ctrl-c").effects)).toBe("interrupt, interrupt, quit 130");
     expect(words(after(running, "ctrl-c", "escape", "ctrl-c").effects)).toBe("");
   });
   test("a signal interrupts and waits a moment", () => {

@@ -7,6 +7,8 @@ import { openQuestion, type Codex, type State, type Step } from "./state.ts";
 import { chosen } from "./threads.ts";
 
 const INTERRUPTED = 130;
+/** More than it takes to end Codex without asking it, and to record that. */
+const AT_ONCE_MS = 2_000;
 
 export function askCodex(state: State): Step {
   switch (state.codex.phase) {
@@ -154,7 +156,9 @@ export function quit(state: State, atOnce: boolean): Step {
   const { codex } = state;
   if (codex.phase !== "running") return { state, effects: [{ do: "quit", code: 0, waitMs: 0 }] };
   if (atOnce) {
-    return { state, effects: [{ do: "interrupt" }, { do: "quit", code: INTERRUPTED, waitMs: 0 }] };
+    // Asked twice, Codex is not waited for: it is ended, with the commands that it runs.
+    const ends = [{ do: "interrupt" }, { do: "interrupt" }] as const;
+    return { state, effects: [...ends, { do: "quit", code: INTERRUPTED, waitMs: AT_ONCE_MS }] };
   }
   // There is nothing left to decide.
   if (codex.over) return settle({ ...state, leaving: "waiting" }, codex);
