@@ -2,7 +2,7 @@
  * `reprise review` with the real Codex: a session that was interrupted is offered and goes on with today's comments,
  * whoever died at whatever message.
  */
-import { existsSync } from "node:fs";
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DUPLICATE, NEW_CONVERSATION } from "./checks.ts";
 import type { World } from "./interpret.ts";
@@ -136,6 +136,37 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
     must(!answer.resumed, "a session that was finished since was resumed");
     fresh(review, 3);
   },
+  /** Words: why Codex refuses to go on, and where that is seen: run or ui. Once the reason is gone the session goes on. */
+  "review-refused": async (world, [why = "", where = "run"]) => {
+    const review = new Review(world);
+    await killed(world, review, { who: "both", at: "first-delta" });
+    const reason = REASONS[why];
+    if (reason === undefined) throw new Error(`no such reason: ${why}`);
+    const before = review.turns().length;
+    const undo = await reason.make(world, review);
+    if (where === "ui") await refusedInUi(review, reason.says);
+    else {
+      const { ended } = await review.send("--resume", "always");
+      must(ended.code === 1 && reason.says.test(ended.stdout), `exit ${ended.code}: ${ended.stdout}`);
+    }
+    must(review.turns().length === before, "the model was asked all the same");
+    says(review, "interrupted");
+    await undo();
+    await goesOn(world, review, where);
+  },
+  /** What the config opens after the start is closed to the session that is resumed. */
+  "review-held": async (world) => {
+    const review = new Review(world);
+    await killed(world, review, { who: "both", at: "first-delta", flags: ["--sandbox", "workspace-write"] });
+    const config = join(world.lab.engineHome(world.place), "config.toml");
+    appendFileSync(config, '\n[sandbox_workspace_write]\nnetwork_access = true\nwritable_roots = ["/"]\n');
+    await goesOn(world, review, "run");
+    const log = world.lab.turnLog(world.place);
+    const { payload } = JSON.parse(log) as { payload: { sandbox_policy: Record<string, unknown> } };
+    const { type, network_access, writable_roots = [] } = payload.sandbox_policy;
+    const has = JSON.stringify([type, network_access, writable_roots]);
+    must(has === '["workspace-write",false,[]]', `it has more than it began with: ${has}`);
+  },
   /** `--resume always` with nothing to resume, and with a session that is gone. */
   "review-always": async (world) => {
     const review = new Review(world);
@@ -148,6 +179,40 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
     must(/cannot be resumed/.test(gone.ended.stdout), `no word of it: ${gone.ended.stdout}`);
   },
 };
+
+interface Reason {
+  readonly says: RegExp;
+  /** Returns what takes it away again. */
+  readonly make: (world: World, review: Review) => Promise<() => Promise<void>>;
+}
+
+/** Why Codex does not take up a conversation that it has. */
+const REASONS: Readonly<Record<string, Reason>> = {
+  busy: {
+    says: /already has an active writer/,
+    make: (_, review) => review.occupy(review.sidecar().thread_id ?? ""),
+  },
+  provider: {
+    says: /no longer configured/,
+    async make({ lab, place }) {
+      const config = join(lab.engineHome(place), "config.toml");
+      const text = readFileSync(config, "utf8");
+      writeFileSync(config, text.replace('"lab"', '"other"').replace("providers.lab", "providers.other"));
+      return async () => writeFileSync(config, text);
+    },
+  },
+};
+
+async function refusedInUi(review: Review, reason: RegExp): Promise<void> {
+  const ui = await review.open();
+  ui.press("x");
+  await ui.shows(PROMPT);
+  ui.press("y");
+  await ui.shows("Start fresh?");
+  must(reason.test(ui.text().replaceAll(/\s+/g, " ")), `no reason: ${ui.text()}`);
+  ui.press("n");
+  await quit(review, ui);
+}
 
 async function started(review: Review, ui: Terminal): Promise<Terminal> {
   ui.press("x");
@@ -166,6 +231,10 @@ async function interrupted(world: World, review: Review, how: string): Promise<T
     ui.press("q");
     await ui.shows("[i] interrupt and quit");
     ui.press("i");
+  } else if (how === "ctrl-c") {
+    ui.press("C-c");
+    await ui.shows("[i] interrupt and quit");
+    ui.press("C-c");
   } else if (how === "pane") ui.close("SIGHUP");
   else if (how === "terminal") ui.close("SIGKILL");
   else if (how === "reprise") signal(ui.pid, "SIGKILL");
@@ -233,15 +302,17 @@ interface Kill {
   readonly who: string;
   readonly at: string;
   readonly resumes?: true;
+  readonly flags?: readonly string[];
 }
 
-async function killed(world: World, review: Review, { who, at, resumes }: Kill): Promise<void> {
+async function killed(world: World, review: Review, { who, at, resumes, flags = [] }: Kill): Promise<void> {
   const point = POINTS[at];
   if (point === undefined) throw new Error(`no such moment: ${at}`);
   const text = resumes === true ? BETWEEN : YESTERDAY;
   review.comments([text, point.directive ?? ""].join(" ").trim());
   review.hold(point.hold);
-  const running = review.headless("--resume", resumes === true ? "always" : "never", ...(point.flags ?? []));
+  const when = resumes === true ? "always" : "never";
+  const running = review.headless("--resume", when, ...(point.flags ?? []), ...flags);
   const isThere = () =>
     review.held() !== null &&
     (point.hold.when === "before" || isWritten(review, point.hold)) &&

@@ -2,7 +2,7 @@
  * A pull request under review in one case: the clone, the comments of the day, Reprise with and without its UI, and what
  * both programs left on disk about it. Says what is there; what should be there is the act's.
  */
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { World } from "./interpret.ts";
@@ -131,6 +131,31 @@ export class Review {
     return this.end(
       run(process.execPath, [bench.cli, ...args], { cwd: place.project, env: this.#env, stdin: null }),
     );
+  }
+
+  /** A Codex of its own has the conversation open, until what is returned is called. */
+  async occupy(thread: string): Promise<() => Promise<void>> {
+    const { lab, place } = this.#world;
+    const other = spawn(programOf(lab), ["app-server"], {
+      cwd: place.project,
+      env: this.#env,
+      stdio: ["pipe", "pipe", "ignore"],
+    });
+    const gone = new Promise((ended) => other.once("close", ended));
+    let heard = "";
+    other.stdout.setEncoding("utf8").on("data", (chunk: string) => (heard += chunk));
+    const clientInfo = { name: "other", title: "Other", version: "1" };
+    for (const message of [
+      { id: 1, method: "initialize", params: { clientInfo } },
+      { method: "initialized" },
+      { id: 2, method: "thread/resume", params: { threadId: thread, excludeTurns: true } },
+    ])
+      other.stdin.write(`${JSON.stringify(message)}\n`);
+    await until("another Codex has it open", () => /"id":2,"result"/.test(heard), DEADLINE_MS);
+    return async () => {
+      other.stdin.end();
+      await gone;
+    };
   }
 
   hold(hold: Hold): void {
