@@ -167,5 +167,5 @@ export function ageOf(comment: Comment, now: number): string {
   if (minutes < 60) return `${minutes}m`;
   if (minutes < 24 * 60) return `${Math.floor(minutes / 60)}h`;
   const days = Math.floor(minutes / (24 * 60));
-  return days < 1000 ? `${days}d` : `${Math.floor(days / 365)}y`;
+  return days < 1000 ? `${days}d` : `${Math.min(999, Math.floor(days / 365))}y`;
 }

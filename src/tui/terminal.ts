@@ -21,8 +21,10 @@ const LEAVE = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l";
 /** Terminals that know these show a frame when it is complete; the others ignore them. */
 const BEGIN_FRAME = "\x1b[?2026h";
 const END_FRAME = "\x1b[?2026l";
-/** A key's sequence may come in two parts over a slow line; a lone escape character is a key after this. */
+/** A lone escape character is a key after this. */
 const ESCAPE_MS = 50;
+/** A key's sequence, or the mark of a paste, may come in two parts over a slow line; after this the rest is lost. */
+const SEQUENCE_MS = 2_000;
 
 export function sizeOf(output: NodeJS.WriteStream): Size {
   return { columns: output.columns || 80, rows: output.rows || 24 };
@@ -139,10 +141,12 @@ export class Terminal implements Disposable {
     this.#begun = rest;
     if (keys.length > 0) this.#options.onKeys(keys);
     if (this.#begun === "" || isPaste(this.#begun)) return;
-    this.#timer = setTimeout(() => {
+    const isLone = this.#begun === "\x1b";
+    const late = () => {
       this.#begun = "";
-      this.#options.onKeys(["escape"]);
-    }, ESCAPE_MS);
+      if (isLone) this.#options.onKeys(["escape"]);
+    };
+    this.#timer = setTimeout(late, isLone ? ESCAPE_MS : SEQUENCE_MS);
   }
 }
 

@@ -24,7 +24,10 @@ export function linesOf(text: string, columns: number, keep: "start" | "end" = "
       : keep === "start"
         ? text.slice(0, MAX_SHOWN).replace(/[\ud800-\udbff]$/, "")
         : text.slice(-MAX_SHOWN).replace(/^[\udc00-\udfff]/, "");
-  const lines = wrap(evenWidth(harmless(part.replaceAll("\r\n", "\n"))).replaceAll("\t", TAB), columns);
+  const lines = wrap(
+    evenWidth(harmless(unjoined(part).replaceAll("\r\n", "\n"))).replaceAll("\t", TAB),
+    columns,
+  );
   if (left === 0) return lines;
   const note = cutToColumns(`… ${left.toLocaleString("en")} more characters are not shown`, columns);
   return keep === "start" ? [...lines, note] : [note, ...lines];
@@ -32,7 +35,9 @@ export function linesOf(text: string, columns: number, keep: "start" | "end" = "
 
 /** One line of untrusted text, cut to `columns`. */
 export function lineOf(text: string, columns: number): string {
-  return cutToColumns(evenWidth(harmlessLine(text, columns * 2)), columns);
+  // More than `harmlessLine` looks at, also when every other character is a joiner: a huge text costs no more.
+  const part = unjoined(text.slice(0, columns * 32 + 256));
+  return cutToColumns(evenWidth(harmlessLine(part, columns * 2)), columns);
 }
 
 /** Filled with blanks, or cut, to exactly so many columns. Takes harmless text. */
@@ -70,6 +75,14 @@ function wrapLine(line: string, columns: number, out: string[]): void {
     if (character === " ") afterBlank = at;
   }
   out.push(line.slice(start));
+}
+
+/** A joiner between two pictures is no hidden character: the pictures are shown one after the other. */
+const JOINERS =
+  /(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]\ufe0f?)\u200d(?=\p{Extended_Pictographic})/gu;
+
+function unjoined(text: string): string {
+  return text.includes("\u200d") ? text.replace(JOINERS, "") : text;
 }
 
 const FLAGS = /[\u{1f1e6}-\u{1f1ff}]/gu;

@@ -298,6 +298,19 @@ describe("the terminal", () => {
     expect(ui.journal).toEqual([{ call: "load", fresh: false }]);
   });
 
+  test("a paste whose mark comes in two parts, the second late, is no keys either", async () => {
+    const ui = new Ui({ ...BASE, interrupted: SESSION });
+    await ui.shows("Prices are floats");
+    ui.press("x");
+    await ui.shows("Resume?");
+    ui.press(`${ESC}[20`);
+    // Longer than a lone escape character waits.
+    await new Promise((wake) => setTimeout(wake, 150));
+    ui.press(`0~y x q${ESC}[201~`, "?");
+    await ui.shows("Keys");
+    expect(ui.journal.map(({ call }) => call)).toEqual(["load"]);
+  });
+
   test("a sequence in two parts is one key, a lone escape character is Esc", async () => {
     const ui = new Ui({ ...BASE, interrupted: SESSION });
     await ui.shows("Prices are floats");
@@ -316,6 +329,26 @@ describe("the terminal", () => {
 });
 
 describe("limits", () => {
+  test("pictures that are joined stand side by side, other joiners are shown", async () => {
+    const body = "ship it 👩‍💻❤️‍🔥 a\u200db";
+    const ui = new Ui({ comments: [sampleComment(1, { body })] });
+    await ui.shows("ship it 👩💻❤🔥 a\\u{200d}b");
+    const long = "👩‍💻".repeat(20_000);
+    const other = new Ui({ comments: [sampleComment(1, { body: long, author: long, filePath: long })] });
+    expect(await other.shows("👩💻👩💻")).not.toContain("200d");
+  });
+
+  test("an age of any length keeps its column", async () => {
+    const comments = ["-000001-01-01T00:00:00Z", "2026-05-01T00:00:00Z"].map((createdAt, at) =>
+      sampleComment(at + 1, { createdAt, body: "WORDS" }),
+    );
+    const screen = await new Ui({ comments }).shows(/WORDS[^]*WORDS/);
+    const columns = screen
+      .split("\n")
+      .flatMap((line) => (/ (?:999y|1d) WORDS/.test(line) ? [line.indexOf("WORDS")] : []));
+    expect([columns.length, new Set(columns).size]).toEqual([2, 1]);
+  });
+
   test("a body of 5 MB is cut, and drawn at once", async () => {
     const body = "0123456789 ".repeat(480_000);
     const ui = new Ui({ comments: [sampleComment(1, { body, diffHunk: `@@ x @@\n+${body}` })] });
