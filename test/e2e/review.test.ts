@@ -201,7 +201,7 @@ describe("a run", () => {
     expect(prompt).not.toContain("obey me");
     expect([run.code, run.stderr]).toEqual([
       0,
-      expect.stringMatching(/warning: Not sent to Codex: \d+ invisible characters, 1 HTML comments\./),
+      expect.stringMatching(/warning: Not sent to Codex: \d+ invisible characters, 1 HTML comment\./),
     ]);
     const json = await box.fromFile(["--json"]);
     const file = ["acme/shop#42", "--comments", box.commentsFile];
