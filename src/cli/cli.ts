@@ -31,6 +31,7 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
       summary: "show one run, its attempts and the proof of each resume",
       load: () => import("./show.ts"),
     },
+    attach: { summary: "look at a detached run, and type into it", load: () => import("./attach.ts") },
     logs: { summary: "print what an agent printed", load: () => import("./logs.ts") },
     stop: { summary: "stop a live run", load: () => import("./stop.ts") },
     rm: { summary: "remove runs", load: () => import("./rm.ts") },

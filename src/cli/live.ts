@@ -23,6 +23,8 @@ export interface ViewOptions {
   readonly raw?: true;
   /** Readable even when stdout is no terminal. */
   readonly readable?: true;
+  /** The agent is somebody else's: a request to stop only stops the view. */
+  readonly watching?: true;
 }
 
 const MAX_TEXT = 1024 * 1024;
@@ -39,6 +41,7 @@ class LiveView implements View {
   readonly #statusLine: boolean;
   readonly #quiet: boolean;
   readonly #raw: boolean;
+  readonly #watching: boolean;
   #text = "";
   #statusShown = false;
   #midLine = false;
@@ -62,6 +65,7 @@ class LiveView implements View {
       (this.#look !== "native" || !context.terminal.stdout);
     this.#quiet = options.quiet === true;
     this.#raw = options.raw === true;
+    this.#watching = options.watching === true;
     this.#listen();
   }
 
@@ -153,7 +157,7 @@ class LiveView implements View {
     const interrupt = () => {
       this.#presses += 1;
       this.#clearStatus();
-      if (this.#presses === 1 && !this.#interactive)
+      if (this.#presses === 1 && !this.#interactive && !this.#watching)
         this.#note("stopping the agent; Ctrl-C again ends it at once");
       this.#request(this.#presses > 1 || this.#interactive ? "end" : "interrupt");
     };

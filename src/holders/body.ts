@@ -26,7 +26,9 @@ import {
 } from "../run/run.ts";
 import { VERSION } from "../version.ts";
 import { type Channel, listen, type Peer } from "./channel.ts";
+import { Modes } from "./modes.ts";
 import { firstObserved, sawEvents, sawNothing, sawOutput } from "./observe.ts";
+import { type Sent, Typist } from "./typist.ts";
 import { type Viewer, Viewers } from "./viewers.ts";
 
 export type HoldRequest =
@@ -77,6 +79,8 @@ class Holding implements Watch {
   readonly #runtime: string;
   readonly #viewers = new Viewers(() => this.#directory);
   readonly #byPeer = new Map<Peer, Viewer>();
+  readonly #modes = new Modes();
+  readonly #typist: Typist;
   readonly #subscribers = new Set<Peer>();
   #directory = "";
   #launched: Launched | null = null;
@@ -89,6 +93,8 @@ class Holding implements Watch {
   /** Asked for before there was anybody to hear it. */
   #early: StopRequest | null = null;
   #interrupts = 0;
+  /** By the monotonic clock. */
+  #personTypedAt: number | null = null;
   #undo: (() => void)[] = [];
 
   constructor(deps: Deps, spawned: (launched: Launched) => void) {
@@ -97,6 +103,14 @@ class Holding implements Watch {
     // A path that is too long is said before anything is started.
     this.#runtime = runtimeDir(deps.state, deps.env);
     this.#observed = firstObserved(false, deps.clock.now());
+    this.#typist = new Typist({
+      clock: deps.clock,
+      observed: () => this.#observed,
+      bracketedPaste: () => this.#modes.bracketedPaste,
+      personTypedAt: () => this.#personTypedAt,
+      write: (keys) => this.#controls?.write(Buffer.from(keys)),
+      tookUp: async (message, typedAtMs) => (await this.#controls?.tookUp(message, typedAtMs)) ?? null,
+    });
     this.#listenToSignals();
   }
 
@@ -119,6 +133,7 @@ class Holding implements Watch {
 
   raw(_stream: Stream, chunk: Buffer): undefined {
     this.#viewers.grew(chunk);
+    if (this.#controls?.interactive !== false) this.#readModes(chunk);
     this.#see(sawOutput(this.#observed, this.#deps.clock.now()));
   }
 
@@ -189,6 +204,7 @@ class Holding implements Watch {
         peer.onClosed(() => this.#subscribers.delete(peer));
         return this.#observed;
       },
+      send: (params: JsonObject) => this.#send(params),
       stop: (params: JsonObject) => this.#request(stopRequest(params)),
       attach: (params: JsonObject, peer: Peer) => this.#attach(params, peer),
       detach: (_params: JsonObject, peer: Peer) => this.#detach(peer),
@@ -209,7 +225,19 @@ class Holding implements Watch {
     this.#detach(peer);
     // The answer goes first, so that the client knows where the output begins.
     setImmediate(() => this.#byPeer.set(peer, this.#viewers.add(peer, from)));
-    return { from, total };
+    return { from, total, preamble: this.#modes.preamble() };
+  }
+
+  /** A UI that asks its terminal something gets an answer, also while nobody has lent it one. */
+  #readModes(chunk: Buffer): void {
+    const answers = this.#modes.read(chunk);
+    if (answers !== "" && this.#viewers.count === 0) this.#controls?.write(Buffer.from(answers, "latin1"));
+  }
+
+  #send(params: JsonObject): Promise<Sent> | Sent {
+    if (this.#controls?.interactive !== true)
+      return { sent: "refused", why: "the agent has no UI to type into; resume it with the message" };
+    return this.#typist.send(stringIn(params, "message") ?? "");
   }
 
   #detach(peer: Peer): void {
@@ -220,7 +248,10 @@ class Holding implements Watch {
 
   #write(params: JsonObject): void {
     const data = Buffer.from(stringIn(params, "data") ?? "", "base64");
-    if (this.#controls?.interactive === true) this.#controls.write(data);
+    if (this.#controls?.interactive !== true) return;
+    // What a terminal says by itself, a mouse or an answer, is nobody's typing.
+    if (!/^\x1b[[\]PO]/.test(data.toString("latin1"))) this.#personTypedAt = this.#deps.clock.mono();
+    this.#controls.write(data);
   }
 
   #resize(params: JsonObject): void {

@@ -128,6 +128,7 @@ class Holder {
         interactive: this.#job.interactive,
         write: (data) => agent.write(data),
         resize: (cols, rows) => agent.resize({ cols, rows }),
+        tookUp: (message, typedAtMs) => this.#witness.tookUp(agent.identity, message, typedAtMs),
       });
       const exit = await agent.ended;
       await this.#ending;

@@ -70,6 +70,8 @@ export interface LiveControls {
   readonly interactive: boolean;
   write(data: Buffer): void;
   resize(cols: number, rows: number): void;
+  /** Did the conversation take up what was typed? Null: the engine cannot tell. */
+  tookUp(message: string, typedAtMs: number): Promise<boolean | null>;
 }
 
 /**

@@ -34,6 +34,7 @@ export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
 export { type InspectedAttempt, type Inspection, inspectRun } from "./inspect.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
+export { exitCodeFor } from "./outcome.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
 export { type Stopped, stopRun } from "./stop.ts";
 

@@ -87,6 +87,17 @@ export class Witness {
     return null;
   }
 
+  /** Null: the engine cannot tell. */
+  async tookUp(agent: ProcessIdentity, message: string, typedAtMs: number): Promise<boolean | null> {
+    const { engine, engineHome } = this.#job;
+    if (engine.tookUp === undefined || engineHome === null) return null;
+    const { pid, start } = agent;
+    const session = this.#ledger.run.session.value;
+    const ui = { pid, start, session, startedAtMs: this.#startedAtMs, typedAtMs };
+    const where = { home: engineHome, cwd: this.#ledger.attempt.cwd };
+    return engine.tookUp(message, ui, where, sessionFiles());
+  }
+
   async verdict(): Promise<Verdict> {
     const confirmed = await this.#confirmed();
     const { asked, reported: seen } = this.#ledger.attempt;

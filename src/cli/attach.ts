@@ -1,0 +1,128 @@
+/** `reprise attach <handle>`: the terminal of a detached run, lent by whoever looks at it. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { attemptDir, followStream } from "../audit/audit.ts";
+import type { SeenEvent } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import { attachInTmux, attachTerminal, findTmux, type HolderLink, openHolder } from "../holders/holders.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { parseObject } from "../lib/json.ts";
+import { LineSplitter } from "../lib/lines.ts";
+import { type Deps, exitCodeFor, inspectRun, selectRun } from "../run/run.ts";
+import { makeCommand, parse } from "./command.ts";
+import type { Context } from "./context.ts";
+import { openView } from "./live.ts";
+
+const command = () =>
+  makeCommand({
+    name: "attach",
+    summary: "Look at a detached run, and type into it. Ctrl-] leaves it to itself again.",
+    examples: [
+      "reprise attach 1a2b3c4d",
+      "reprise attach 1a2b --direct      (without tmux)",
+      "reprise start claude --detach     (something to attach to)",
+    ],
+  })
+    .usage("[options] <handle>")
+    .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
+    .option("--direct", "use this terminal itself, also where there is a tmux");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const { direct }: { direct?: true } = parser.opts();
+  const [handle] = parser.args;
+  if (handle === undefined) {
+    throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
+  }
+  const deps = await context.open({ cwd: null });
+  const found = await selectRun(deps, handle);
+  const link = await openHolder(deps, found);
+  if (link === null) return notHeld(context, deps, found);
+  await using held = link;
+  const tmux = direct === true || !isTerminal(context) ? null : findTmux(deps);
+  const left = held.hello.interactive
+    ? await useTerminal(deps, held, tmux)
+    : await watchEvents(context, held, found);
+  if (left) {
+    context.log.info(`${found.handle} works on by itself. Look again: reprise attach ${found.handle}`);
+    return 0;
+  }
+  return await howItEnded(context, deps, await untilEnded(deps, found, held.hello.attempt));
+}
+
+function isTerminal({ terminal }: Context): boolean {
+  return terminal.stdin && terminal.stdout;
+}
+
+/** True: the user left and the agent works on. */
+async function useTerminal(deps: Deps, link: HolderLink, tmux: string | null): Promise<boolean> {
+  if (tmux === null) return (await attachTerminal(link)) === "detached";
+  const over = link.closed.then(() => false);
+  await attachInTmux(deps, tmux, link.hello.handle);
+  // The client inside may have seen the end a moment before us.
+  return Promise.race([over, sleep(300, true)]);
+}
+
+/** An agent without a UI is shown as `start` shows it. Ctrl-C leaves it to itself. */
+async function watchEvents(context: Context, link: HolderLink, found: RunRecord): Promise<boolean> {
+  const leave = new AbortController();
+  const over = { yet: false };
+  void link.closed.then(() => (over.yet = true));
+  const view = openView(context, { readable: true, watching: true });
+  view.onStop(() => leave.abort());
+  const lines = new LineSplitter(1024 * 1024);
+  try {
+    const directory = attemptDir(found.runDirectory, link.hello.attempt);
+    const ended = () => over.yet;
+    for await (const chunk of followStream(directory, "events", { ended, signal: leave.signal })) {
+      view.events(lines.push(chunk).flatMap(eventIn));
+    }
+  } finally {
+    view.close();
+  }
+  return leave.signal.aborted;
+}
+
+/** A line of `events.jsonl`, which is ours. */
+function eventIn(line: string): SeenEvent[] {
+  const event = parseObject(line);
+  if (event === undefined) return [];
+  return [{ event: event as unknown as SeenEvent["event"], stream: "stdout", line: 0 }];
+}
+
+async function notHeld(context: Context, deps: Deps, found: RunRecord): Promise<number> {
+  if (found.status !== "running") return howItEnded(context, deps, found);
+  const { live } = await inspectRun(deps, found.runId);
+  if (live === null) return howItEnded(context, deps, await selectRun(deps, found.runId));
+  throw new Fault(
+    "run_busy",
+    `Run ${found.handle} works in another terminal (pid ${live.pid}), which it was started from. ` +
+      `\`reprise logs ${found.handle} -f\` shows what it prints; \`reprise start --detach\` starts runs that can be attached to.`,
+    { facts: { handle: found.handle, pid: live.pid } },
+  );
+}
+
+/** The holder records the end before it lets go; one that died is noticed on sight. */
+async function untilEnded(deps: Deps, found: RunRecord, attempt: number): Promise<RunRecord> {
+  for (let look = 0; ; look += 1) {
+    const now = await selectRun(deps, found.runId);
+    if (now.status !== "running" || now.attempts > attempt || look >= 100) return now;
+    await sleep(100);
+  }
+}
+
+async function howItEnded(context: Context, deps: Deps, found: RunRecord): Promise<number> {
+  const { handle } = found;
+  const attempt = (await deps.store.listAttempts(found.runId)).at(-1);
+  const outcome = attempt?.outcome ?? null;
+  if (outcome === null) {
+    context.log.info(`${handle} is ${found.status}. Look at it: reprise show ${handle}`);
+    return 1;
+  }
+  const again = found.session.value === null ? `reprise show ${handle}` : `reprise resume ${handle} "…"`;
+  context.log.info(
+    `${handle} has ended: ${outcome.result}, ${harmlessLine(outcome.reason, 300)}. Next: ${again}`,
+  );
+  return exitCodeFor(outcome, null);
+}

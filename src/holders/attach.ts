@@ -1,0 +1,111 @@
+/**
+ * The direct client: our terminal becomes the agent's, until Ctrl-] or the agent's end. Whatever happens to it, the
+ * agent works on.
+ */
+import type { Size, HolderLink } from "./link.ts";
+import { Unquestioning } from "./modes.ts";
+
+/** detached: the user left. ended: the agent did. lost: the holder is not there any more. */
+export type AttachEnd = "detached" | "ended" | "lost";
+
+/** Ctrl-] as a byte, and as the keyboard protocols of some terminals say it. */
+const DETACH_KEYS = ["\x1d", "\x1b[93;5u", "\x1b[27;5;93~"];
+/** Whatever the UI had switched on: screen, cursor, paste, mouse, focus events, keyboard protocols, colours. */
+const RESET =
+  "\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?1l\x1b[>4;0m\x1b[<u\x1b[0m";
+
+/** Without a terminal at stdin it only watches. */
+export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
+  const { stdin, stdout } = process;
+  const isTerminal = stdin.isTTY && stdout.isTTY;
+  let finish: (end: AttachEnd) => void = () => {};
+  const over = new Promise<AttachEnd>((resolve) => (finish = resolve));
+  void link.closed.then(() => finish("lost"));
+  const screen = new Replayed();
+  const attached = await link.attach(isTerminal ? sizeOf() : null, {
+    output: (chunk) => screen.output(chunk),
+    ended: () => finish("ended"),
+  });
+  screen.begin(isTerminal ? attached.total - attached.from : 0, isTerminal ? attached.preamble : "");
+  const type = (data: Buffer) => {
+    const at = detachAt(data);
+    if (at !== 0) attached.write(at === -1 ? data : data.subarray(0, at));
+    if (at !== -1) finish("detached");
+  };
+  const resize = () => attached.resize(sizeOf().cols, sizeOf().rows);
+  const leave = () => finish("detached");
+  const gone = () => finish("detached");
+  for (const signal of ["SIGHUP", "SIGTERM", "SIGINT"] as const) process.on(signal, leave);
+  stdout.on("error", gone);
+  if (isTerminal) {
+    stdin.setRawMode(true);
+    stdin.on("data", type);
+    stdin.resume();
+    stdout.on("resize", resize);
+    redraw(attached, sizeOf());
+  }
+  try {
+    return await over;
+  } finally {
+    attached.detach();
+    for (const signal of ["SIGHUP", "SIGTERM", "SIGINT"] as const) process.off(signal, leave);
+    stdout.off("error", gone);
+    if (isTerminal) {
+      stdin.off("data", type);
+      stdout.off("resize", resize);
+      stdin.setRawMode(false);
+      stdin.pause();
+      stdout.write(RESET);
+    }
+  }
+}
+
+/** Where the bytes of the detach key begin; -1: it was not pressed. */
+export function detachAt(data: Buffer): number {
+  const text = data.toString("latin1");
+  const found = DETACH_KEYS.map((key) => text.indexOf(key)).filter((at) => at !== -1);
+  return found.length === 0 ? -1 : Math.min(...found);
+}
+
+/** A UI draws itself again when its terminal changes size, and only then. */
+function redraw(attached: { resize(cols: number, rows: number): void }, { cols, rows }: Size): void {
+  if (rows > 1) attached.resize(cols, rows - 1);
+  attached.resize(cols, rows);
+}
+
+function sizeOf(): Size {
+  const { columns, rows } = process.stdout;
+  const within = (value: number | undefined, otherwise: number) =>
+    value === undefined || value < 1 ? otherwise : Math.min(value, 1_000);
+  return { cols: within(columns, 80), rows: within(rows, 24) };
+}
+
+/** Output of before is shown without the questions in it: our terminal would type their answers. */
+class Replayed {
+  readonly #filter = new Unquestioning();
+  #early: Buffer[] | null = [];
+  #left = 0;
+
+  begin(replayed: number, preamble: string): void {
+    const early = this.#early ?? [];
+    this.#early = null;
+    this.#left = replayed;
+    if (preamble !== "") process.stdout.write(preamble);
+    for (const chunk of early) this.output(chunk);
+  }
+
+  output(chunk: Buffer): void {
+    if (this.#early !== null) {
+      this.#early.push(chunk);
+      return;
+    }
+    const old = chunk.subarray(0, this.#left);
+    const live = chunk.subarray(old.length);
+    if (old.length > 0) {
+      this.#left -= old.length;
+      process.stdout.write(this.#filter.read(old));
+      if (this.#left === 0) process.stdout.write(this.#filter.rest());
+    }
+    if (live.length > 0) process.stdout.write(live);
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * What a UI has switched on in its terminal, and what it asks its terminal, read from its output. Pure.
+ *
+ * While nobody is attached there is no terminal that could answer, and some UIs give up without an answer. A late
+ * terminal must be put into the modes that the UI believes it is in, and must not answer questions of long ago.
+ */
+
+/** Control sequences, and commands to the terminal with a text. */
+const SEQUENCE =
+  /\x1b(?:\[([?>=<]?)([0-9;:]{0,64})([ -/]{0,4})([@-~])|\](\d{1,4});([^\x07\x1b]{0,256})(?:\x07|\x1b\\))/g;
+/** A sequence that has not come to its end. Longer ones are not waited for. */
+const UNFINISHED = /\x1b(?:\[[?>=<]?[0-9;:]{0,64}[ -/]{0,4}|\](?:\d{1,4}(?:;[^\x07\x1b]{0,256}\x1b?)?)?)?$/;
+
+/** Screen, cursor, keys, mouse, focus and paste: what a terminal that comes late must be told. */
+const KEPT_MODES = new Set([1, 25, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1047, 1049, 2004]);
+/** On in a terminal that nobody has told anything. */
+const ON_AT_FIRST = new Set([25]);
+
+interface Sequence {
+  readonly private: string;
+  readonly numbers: string;
+  readonly end: string;
+  /** `]`: the number and the text of the command. */
+  readonly command: number | null;
+  readonly text: string;
+}
+
+export class Modes {
+  readonly #changed = new Map<number, boolean>();
+  readonly #scanner = new Scanner();
+  /** Kitty's keyboard flags, innermost last. */
+  #keyboard: string[] = [];
+
+  /** Reads on, and returns what a plain terminal would answer to the questions in it. */
+  read(chunk: Buffer): string {
+    let answers = "";
+    for (const part of this.#scanner.read(chunk)) {
+      if (typeof part === "string") continue;
+      this.#note(part.sequence);
+      answers += answerTo(part.sequence) ?? "";
+    }
+    return answers;
+  }
+
+  get bracketedPaste(): boolean {
+    return this.#changed.get(2004) === true;
+  }
+
+  /** Puts a fresh terminal into the modes that are on. */
+  preamble(): string {
+    let text = "";
+    // The screen first: switching it clears it.
+    for (const [mode, on] of [...this.#changed].toSorted(([one], [other]) => other - one)) {
+      if (on !== ON_AT_FIRST.has(mode)) text += `\x1b[?${mode}${on ? "h" : "l"}`;
+    }
+    return text + this.#keyboard.map((flags) => `\x1b[>${flags}u`).join("");
+  }
+
+  #note(sequence: Sequence): void {
+    const { private: mark, numbers, end } = sequence;
+    if (mark === "?" && (end === "h" || end === "l")) {
+      for (const mode of numbers.split(";").map(Number))
+        if (KEPT_MODES.has(mode)) this.#changed.set(mode, end === "h");
+    } else if (mark === ">" && end === "u") this.#keyboard = [...this.#keyboard, numbers].slice(-8);
+    else if (mark === "<" && end === "u")
+      this.#keyboard = this.#keyboard.slice(0, -Math.max(1, Number(numbers)));
+  }
+}
+
+/** Takes the questions out of output that a terminal shows later: nobody waits for their answers any more. */
+export class Unquestioning {
+  readonly #scanner = new Scanner();
+
+  read(chunk: Buffer): Buffer {
+    const kept = this.#scanner
+      .read(chunk)
+      .map((part) => (typeof part === "string" ? part : isQuestion(part.sequence) ? "" : part.raw));
+    return Buffer.from(kept.join(""), "latin1");
+  }
+
+  /** What was held back at the end. */
+  rest(): Buffer {
+    return Buffer.from(this.#scanner.rest(), "latin1");
+  }
+}
+
+type Part = string | { readonly raw: string; readonly sequence: Sequence };
+
+/** Cuts output into text and sequences, however the chunks fall. Bytes are characters here. */
+class Scanner {
+  #held = "";
+
+  read(chunk: Buffer): readonly Part[] {
+    if (this.#held === "" && !chunk.includes(0x1b)) return [chunk.toString("latin1")];
+    const all = this.#held + chunk.toString("latin1");
+    const unfinished = UNFINISHED.exec(all.slice(-400));
+    const end = unfinished === null ? all.length : all.length - unfinished[0].length;
+    this.#held = all.slice(end);
+    const parts: Part[] = [];
+    let from = 0;
+    for (const match of all.slice(0, end).matchAll(SEQUENCE)) {
+      const [raw, mark = "", numbers = "", between = "", last = "", command, text = ""] = match;
+      parts.push(all.slice(from, match.index));
+      const sequence = {
+        private: mark,
+        numbers,
+        end: between + last,
+        command: command === undefined ? null : Number(command),
+        text,
+      };
+      parts.push({ raw, sequence });
+      from = match.index + raw.length;
+    }
+    parts.push(all.slice(from, end));
+    return parts;
+  }
+
+  rest(): string {
+    const held = this.#held;
+    this.#held = "";
+    return held;
+  }
+}
+
+/** Null: a plain terminal says nothing to it. */
+function answerTo({ private: mark, numbers, end, command, text }: Sequence): string | null {
+  if (command !== null) {
+    // White on black: what a UI does with its colours is shown to nobody yet.
+    if (command === 10 && text === "?") return "\x1b]10;rgb:ffff/ffff/ffff\x1b\\";
+    if (command === 11 && text === "?") return "\x1b]11;rgb:0000/0000/0000\x1b\\";
+    return null;
+  }
+  const first = numbers === "" || numbers === "0";
+  if (mark === "" && end === "c" && first) return "\x1b[?62;22c";
+  if (mark === ">" && end === "c" && first) return "\x1b[>0;10;0c";
+  if (mark === "" && end === "n" && numbers === "5") return "\x1b[0n";
+  // Where the cursor is nobody knows without a screen; the beginning is always a place.
+  if (mark === "" && end === "n" && numbers === "6") return "\x1b[1;1R";
+  return null;
+}
+
+function isQuestion(sequence: Sequence): boolean {
+  const { private: mark, end, command, text } = sequence;
+  if (command !== null) return text === "?" || text.endsWith(";?");
+  if (end === "c" || end === "n") return true;
+  return (mark === "?" && end === "u") || (mark === ">" && end === "q") || end === "$p";
+}

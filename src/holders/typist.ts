@@ -1,0 +1,115 @@
+/**
+ * Types messages into an idle UI, one after the other, and looks whether the conversation took them up.
+ *
+ * Never into a permission prompt: whatever is typed there answers it. So the UI must be known to be idle, before the
+ * message and again before the Enter; where nobody knows, nothing is typed.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Observed } from "../core/events.ts";
+import type { Clock } from "../core/deps.ts";
+import { keysFor, typeable } from "./paste.ts";
+
+export type Sent =
+  | { readonly sent: "ok" | "unverified" }
+  | { readonly sent: "refused"; readonly why: string };
+
+/** What the typist sees and touches of the agent. */
+export interface Desk {
+  readonly clock: Clock;
+  observed(): Observed;
+  bracketedPaste(): boolean;
+  /** When a person last typed here, by the monotonic clock; null: nobody did. */
+  personTypedAt(): number | null;
+  write(keys: string): void;
+  /** Null: the engine cannot tell. */
+  tookUp(message: string, typedAtMs: number): Promise<boolean | null>;
+}
+
+const SETTLE_MS = 300;
+const BEFORE_ENTER_MS = 200;
+const VERIFY_MS = 5_000;
+const LOOK_MS = 200;
+/** Who typed just now is about to type on. */
+const PERSON_MS = 5_000;
+/** Ctrl-U, for each line of a draft. */
+const CLEAR = "\x15".repeat(8);
+
+export class Typist {
+  readonly #desk: Desk;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(desk: Desk) {
+    this.#desk = desk;
+  }
+
+  /** Messages are typed in the order in which they come. */
+  send(message: string): Promise<Sent> {
+    const turn = this.#last.then(() => this.#type(message));
+    this.#last = turn.catch(() => {});
+    return turn;
+  }
+
+  async #type(message: string): Promise<Sent> {
+    const given = typeable(message);
+    if ("refused" in given) return { sent: "refused", why: given.refused };
+    const refusal = await this.#readiness();
+    if (refusal !== null) return { sent: "refused", why: refusal };
+    const { clock } = this.#desk;
+    const typedAtMs = clock.now();
+    this.#desk.write(CLEAR);
+    this.#desk.write(keysFor(given.text, this.#desk.bracketedPaste()));
+    await sleep(BEFORE_ENTER_MS);
+    // A prompt that opened meanwhile took the text for its own; an Enter would be an answer.
+    const changed = this.#unfit();
+    if (changed !== null) return { sent: "refused", why: `${changed}; the message stands there unsent` };
+    this.#desk.write("\r");
+    const first = await this.#verified(given.text, typedAtMs);
+    if (first !== false) return { sent: first === true ? "ok" : "unverified" };
+    // A UI that was drawing may have taken the first Enter for a part of the paste.
+    if (this.#unfit() === null) this.#desk.write("\r");
+    return { sent: (await this.#verified(given.text, typedAtMs)) === true ? "ok" : "unverified" };
+  }
+
+  /** Waits until the UI has been idle for a moment. Why not, or null. */
+  async #readiness(): Promise<string | null> {
+    for (;;) {
+      const unfit = this.#unfit() ?? this.#person();
+      if (unfit !== null) return unfit;
+      const idleFor = this.#desk.clock.now() - this.#desk.observed().sinceMs;
+      if (idleFor >= SETTLE_MS || idleFor < 0) return null;
+      await sleep(SETTLE_MS - idleFor);
+    }
+  }
+
+  #unfit(): string | null {
+    const { activity, certain } = this.#desk.observed();
+    if (!certain) return "the engine does not say whether it is idle";
+    switch (activity.state) {
+      case "idle":
+      case "error":
+        return null;
+      case "starting":
+        return "the agent is still starting";
+      case "working":
+        return "the agent is working";
+      case "waiting":
+        return "the agent asks for permission, and what is typed would answer it";
+    }
+  }
+
+  #person(): string | null {
+    const at = this.#desk.personTypedAt();
+    return at !== null && this.#desk.clock.mono() - at < PERSON_MS ? "somebody is typing there" : null;
+  }
+
+  /** Null: the engine cannot tell. */
+  async #verified(text: string, typedAtMs: number): Promise<boolean | null> {
+    const { clock } = this.#desk;
+    const deadline = clock.mono() + VERIFY_MS;
+    for (;;) {
+      const taken = await this.#desk.tookUp(text, typedAtMs);
+      if (taken !== false || clock.mono() >= deadline) return taken;
+      await sleep(LOOK_MS);
+    }
+  }
+}
