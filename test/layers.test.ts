@@ -19,6 +19,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   run: ["drivers", "engines", "audit", "store", "core", "lib"],
   holders: ["run", "audit", "store", "core", "lib"],
   reviews: ["run", "audit", "store", "core", "lib"],
+  supervisor: ["holders", "runbooks", "run", "audit", "store", "process", "core", "lib"],
   tui: ["reviews", "core", "lib"],
   cli: ["tui", "reviews", "holders", "run", "audit", "store", "engines", "core", "lib"],
   // The demo agent is a program of its own; it shares nothing with the product but the vocabulary.

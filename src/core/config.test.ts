@@ -28,6 +28,14 @@ const good: Record<string, [text: string, then: ConfigFile]> = {
       },
     },
   ],
+  "how to be notified": [
+    '[notify]\ncommand = ["tell-me", "--now"]\nwebhook = "https://hooks.example/T0/x"',
+    { notify: { command: ["tell-me", "--now"], webhook: "https://hooks.example/T0/x" } },
+  ],
+  "a webhook of this machine": [
+    '[notify]\nwebhook = "http://127.0.0.1:8080/x"',
+    { notify: { webhook: "http://127.0.0.1:8080/x" } },
+  ],
   "a dangerous variable in the user's own file": [
     '[engines.codex]\nenv = { PATH = "/bin" }',
     { engines: { codex: { env: { PATH: "/bin" } } } },
@@ -68,7 +76,7 @@ const refused: Record<string, [text: string, message: string]> = {
   "a mistyped key": ["idle_timout = 1", "c.toml: idle_timout is unknown. Did you mean idle_timeout?"],
   "a key like nothing": [
     "zzz = 1",
-    "c.toml: zzz is unknown. Known here: escrow, idle_timeout, tool_timeout, timeout, engines.",
+    "c.toml: zzz is unknown. Known here: escrow, idle_timeout, tool_timeout, timeout, engines, notify.",
   ],
   "a mistyped key of an engine": [
     '[engines.codex]\nprogramm = "x"',
@@ -102,6 +110,46 @@ const refused: Record<string, [text: string, message: string]> = {
   "a date for a duration": [
     "timeout = 1979-05-27",
     'c.toml: timeout is a duration in quotes, such as "15m" or "1h30m"; "0" means never.',
+  ],
+  "a mistyped key of notify": [
+    '[notify]\nweb_hook = "x"',
+    "c.toml: notify.web_hook is unknown. Did you mean webhook?",
+  ],
+  "notify that is no table": [
+    "notify = 3",
+    'c.toml: notify is a table: [notify] with command = ["program", "argument"] or webhook = "https://…".',
+  ],
+  "a command as one text": [
+    '[notify]\ncommand = "tell me"',
+    'c.toml: notify.command is a list of texts: ["--flag", "value"].',
+  ],
+  "a command without a program": [
+    "[notify]\ncommand = []",
+    'c.toml: notify.command names no program: ["program", "argument"].',
+  ],
+  "a command somewhere below": [
+    '[notify]\ncommand = ["./tell"]',
+    "c.toml: notify.command begins with the name of a program on PATH or with an absolute path.",
+  ],
+  "a webhook that is no address": [
+    '[notify]\nwebhook = "x"',
+    'c.toml: notify.webhook is no address: "https://…".',
+  ],
+  "a webhook that everybody reads": [
+    '[notify]\nwebhook = "http://hooks.example/x"',
+    "c.toml: notify.webhook is an https address; http only to this machine.",
+  ],
+  "a webhook that only looks local": [
+    '[notify]\nwebhook = "http://127.0.0.1.example/x"',
+    "c.toml: notify.webhook is an https address; http only to this machine.",
+  ],
+  "a webhook that is a file": [
+    '[notify]\nwebhook = "file:///etc/passwd"',
+    "c.toml: notify.webhook is an https address; http only to this machine.",
+  ],
+  "a webhook with a password": [
+    '[notify]\nwebhook = "https://a:b@hooks.example/x"',
+    "c.toml: notify.webhook holds a user name or a password, which cannot be sent; use a secret path instead.",
   ],
   "engines that are no table": ["engines = 3", "c.toml: engines is a table: [engines.<name>]."],
   "an engine that is no table": [
@@ -205,6 +253,12 @@ describe("parseConfig", () => {
     expect((fault as Fault).code).toBe("config_invalid");
     expect((fault as Fault).facts["file"]).toBe("c.toml");
     expect((fault as Fault).message).toBe(message);
+  });
+
+  test("a project's file may not say what its user is told, and by which program", () => {
+    expect(() => parseConfig('[notify]\ncommand = ["x"]', "reprise.toml", "project")).toThrow(
+      "reprise.toml: notify stands in a project's file, where nobody may choose what you are told and by which program. Write it into your own config file.",
+    );
   });
 
   test.each(["PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "NODE_OPTIONS", "DYLD_INSERT_LIBRARIES"])(

@@ -26,6 +26,15 @@ export interface Config {
   readonly toolTimeoutMs?: number | null;
   readonly timeoutMs?: number | null;
   readonly engines: Readonly<Record<string, EngineConfig>>;
+  readonly notify?: NotifyConfig;
+}
+
+/** How a person hears of a decision, besides the desktop. From the user's own file alone. */
+export interface NotifyConfig {
+  /** One word an element; the facts come by stdin. */
+  readonly command?: readonly string[];
+  /** Gets the facts by POST. https, or http to this machine. */
+  readonly webhook?: string;
 }
 
 /** One file as it was written: what it does not mention is absent. */
@@ -56,7 +65,7 @@ const DEFAULT_ESCROW = 256 * MB;
 export function parseConfig(text: string, file: string, level: "user" | "project"): ConfigFile {
   const root = parseToml(text, file);
   const at: Place = { file, path: [] };
-  checkKeys(root, at, ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines"]);
+  checkKeys(root, at, ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines", "notify"]);
   const duration = (key: string): number | null | undefined => durationIn(root[key], at, key);
   const found = {
     escrowLimitBytes: escrowIn(root["escrow"], at),
@@ -64,6 +73,7 @@ export function parseConfig(text: string, file: string, level: "user" | "project
     toolTimeoutMs: duration("tool_timeout"),
     timeoutMs: duration("timeout"),
     engines: root["engines"] === undefined ? undefined : enginesIn(root["engines"], at, level),
+    notify: root["notify"] === undefined ? undefined : notifyIn(root["notify"], at, level),
   };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
@@ -125,6 +135,43 @@ function durationIn(value: unknown, at: Place, key: string): number | null | und
   const ms = typeof value === "string" ? parseDuration(value) : null;
   if (ms === null) return bad(at, key, `is a duration in quotes, such as "15m" or "1h30m"; "0" means never`);
   return ms === 0 ? null : ms;
+}
+
+function notifyIn(value: unknown, at: Place, level: "user" | "project"): NotifyConfig {
+  if (level === "project") {
+    bad(
+      at,
+      "notify",
+      "stands in a project's file, where nobody may choose what you are told and by which program. Write it into your own config file",
+    );
+  }
+  const example = `[notify] with command = ["program", "argument"] or webhook = "https://…"`;
+  if (!isTable(value)) return bad(at, "notify", `is a table: ${example}`);
+  const here: Place = { file: at.file, path: ["notify"] };
+  checkKeys(value, here, ["command", "webhook"]);
+  const command = stringsIn(value, here, "command");
+  const [program] = command ?? ["-"];
+  if (program === undefined || program === "")
+    bad(here, "command", `names no program: ["program", "argument"]`);
+  if (program?.includes("/") && !program.startsWith("/")) {
+    bad(here, "command", "begins with the name of a program on PATH or with an absolute path");
+  }
+  const webhook = textIn(value, here, "webhook");
+  if (webhook !== undefined) checkWebhook(webhook, here);
+  return { ...(command === undefined ? {} : { command }), ...(webhook === undefined ? {} : { webhook }) };
+}
+
+const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3}|\[::1\])$/;
+
+function checkWebhook(text: string, at: Place): void {
+  const url = URL.canParse(text) ? new URL(text) : null;
+  if (url === null) return bad(at, "webhook", `is no address: "https://…"`);
+  const toUs = url.protocol === "http:" && LOOPBACK.test(url.hostname);
+  if (url.protocol !== "https:" && !toUs)
+    bad(at, "webhook", "is an https address; http only to this machine");
+  if (url.username !== "" || url.password !== "") {
+    bad(at, "webhook", "holds a user name or a password, which cannot be sent; use a secret path instead");
+  }
 }
 
 function enginesIn(value: unknown, at: Place, level: "user" | "project"): Record<string, EngineConfig> {

@@ -43,6 +43,8 @@ export interface ToolOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly maxBytes?: number;
+  /** Written to its stdin, which is then closed. Absent: stdin is empty. */
+  readonly stdin?: string;
 }
 
 export interface ToolResult {

@@ -12,7 +12,7 @@ const MAX_BYTES = 16 << 20;
 export async function runTool(
   file: string,
   args: readonly string[],
-  options: ToolOptions & { readonly stdin?: string },
+  options: ToolOptions,
 ): Promise<ToolResult> {
   const { cwd, env, timeoutMs, maxBytes = MAX_BYTES, stdin = null } = options;
   const kept = { stdout: [] as Buffer[], stderr: [] as Buffer[] };

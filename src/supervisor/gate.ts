@@ -1,0 +1,138 @@
+/**
+ * A gate: a command that says by its exit code whether the work is good. No shell sees it (I10), and nothing that it
+ * started outlives it.
+ *
+ * It knows commands and time limits, and nothing of agents, runbooks or pipelines.
+ */
+import { isAbsolute, join } from "node:path";
+import { Fault } from "../core/faults.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmlessLine, plain } from "../lib/harmless.ts";
+import type { Redact } from "../lib/secrets.ts";
+import { type Child, spawnPiped } from "../process/process.ts";
+import type { Deps } from "../run/run.ts";
+
+export interface GateRequest {
+  /** One word an element. A program with a slash that is not absolute is looked for in `cwd`, others on PATH. */
+  readonly command: readonly string[];
+  readonly cwd: string;
+  /** Complete: nothing is added but the marker and `PWD`. */
+  readonly env: Readonly<Record<string, string>>;
+  readonly timeoutMs: number;
+  readonly redact: Redact;
+  /** Names this gate among all processes. A run of it that outlived its supervisor is ended before the next. */
+  readonly marker: string;
+}
+
+export interface GateResult {
+  readonly passed: boolean;
+  /** Why, in one sentence, then the end of its output: harmless, without secrets, at most 4 KiB. */
+  readonly detail: string;
+}
+
+const MAX_DETAIL = 4 * 1024;
+/** Longer than the detail, so that a secret is seen whole where its end is shown. */
+const KEPT_OUTPUT = 64 * 1024;
+/** What a timer can hold; a longer one would fire at once. */
+const MAX_TIMER = 2 ** 31 - 1;
+
+export async function runGate(deps: Pick<Deps, "processes">, request: GateRequest): Promise<GateResult> {
+  const [name = "", ...args] = request.command;
+  const shown = harmlessLine(request.redact(request.command.join(" ")), 120);
+  const left = await deps.processes.endTree(null, request.marker, "terminate");
+  if (left.survivors.length > 0) {
+    return {
+      passed: false,
+      detail: `An earlier ${shown} cannot be ended (pid ${left.survivors.join(", ")}).`,
+    };
+  }
+  const file = name.includes("/") && !isAbsolute(name) ? join(request.cwd, name) : name;
+  const output = new Tail(KEPT_OUTPUT);
+  let child: Child;
+  try {
+    const { cwd, env, marker } = request;
+    child = await spawnPiped({ file, args, cwd, env, stdin: null, marker }, (_, chunk) => output.add(chunk));
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return { passed: false, detail: endOf(`${shown} could not be run: ${whyNot(error, name)}`, MAX_DETAIL) };
+  }
+  const verdict = await verdictOf(deps, child, request);
+  const words = request.redact(plain(output.text())).trim();
+  const first = `${shown} ${verdict.says}`;
+  const room = MAX_DETAIL - Buffer.byteLength(first) - 1;
+  return { passed: verdict.passed, detail: words === "" ? first : `${first}\n${endOf(words, room)}` };
+}
+
+/** The environment of a gate that has none of its own. */
+export function plainEnv(env: Deps["env"]): Record<string, string> {
+  const set = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return Object.fromEntries(set);
+}
+
+async function verdictOf(
+  deps: Pick<Deps, "processes">,
+  child: Child,
+  { timeoutMs, marker }: GateRequest,
+): Promise<{ readonly passed: boolean; readonly says: string }> {
+  let ending: Promise<unknown> | null = null;
+  const timer = setTimeout(
+    () => {
+      ending = deps.processes.endTree(child.identity, marker, "terminate");
+    },
+    Math.min(timeoutMs, MAX_TIMER),
+  );
+  const exit = await child.ended;
+  clearTimeout(timer);
+  if (ending !== null) {
+    await (ending as Promise<unknown>);
+    return { passed: false, says: `took longer than ${formatDuration(timeoutMs)} and was ended.` };
+  }
+  // What it left behind holds files and ports that the next step may need.
+  await deps.processes.endTree(null, marker, "terminate");
+  if (exit.code === 0) return { passed: true, says: "passed." };
+  const how =
+    exit.code === null ? `was ended by ${exit.signal ?? "a signal"}` : `failed with exit code ${exit.code}`;
+  return { passed: false, says: `${how}.` };
+}
+
+function whyNot(fault: Fault, name: string): string {
+  if (fault.code !== "engine_missing" || name.includes("/")) return fault.message;
+  return name === "" ? "the command is empty." : `there is no program ${harmlessLine(name, 80)} on PATH.`;
+}
+
+/** The last bytes of a stream. */
+class Tail {
+  readonly #limit: number;
+  #chunks: Buffer[] = [];
+  #length = 0;
+  #cut = false;
+
+  constructor(limit: number) {
+    this.#limit = limit;
+  }
+
+  add(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#length += chunk.length;
+    if (this.#length < 2 * this.#limit) return;
+    this.#chunks = [Buffer.concat(this.#chunks).subarray(-this.#limit)];
+    this.#length = this.#limit;
+    this.#cut = true;
+  }
+
+  /** Where something is missing, it begins with a whole line, if there is one. */
+  text(): string {
+    const text = Buffer.concat(this.#chunks).toString("utf8");
+    return this.#cut ? text.slice(text.indexOf("\n") + 1) : text;
+  }
+}
+
+/** The end of a text in so many bytes. */
+function endOf(text: string, bytes: number): string {
+  const all = Buffer.from(text);
+  if (all.length <= bytes) return text;
+  let from = all.length - bytes + Buffer.byteLength("…");
+  // Not in the middle of a character.
+  while (((all[from] ?? 0) & 0xc0) === 0x80) from += 1;
+  return `…${all.toString("utf8", from)}`;
+}
