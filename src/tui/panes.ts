@@ -29,13 +29,18 @@ const HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ["q", "quit"],
 ];
 
-export function helpLines(columns: number): Line[] {
-  return HELP.flatMap(([keys, meaning]) =>
+/** The keys, and below them in full what the header has no room for. */
+export function helpLines({ loaded, size: { columns } }: State): Line[] {
+  const keys = HELP.flatMap(([names, meaning]) =>
     linesOf(meaning, columns - 14).map((text, at): Line => [
-      { text: fit(at === 0 ? keys : "", 12), style: "accent" },
+      { text: fit(at === 0 ? names : "", 12), style: "accent" },
       { text },
     ]),
   );
+  const warnings = loaded?.warnings ?? [];
+  if (warnings.length === 0) return keys;
+  const said = warnings.flatMap((warning) => styled(linesOf(warning, columns), "warn"));
+  return [...keys, [], [{ text: "About these comments", style: "accent" }], ...said];
 }
 
 export function filterLines(state: State, columns: number, rows: number): Line[] {

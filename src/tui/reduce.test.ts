@@ -370,6 +370,22 @@ describe("what x sends", () => {
     expect(sent("j", "j", "space", "f", "f", "f", "enter", "x")).toEqual(["3"]);
     expect(sent("space", "u", "x")).toHaveLength(39);
   });
+  test.each([
+    ["looking", looking],
+    ["offered", offered],
+    ["refused", refused],
+  ])("today's comments, when they came while the answer was awaited: %s", (_name, state) => {
+    const load = (comments: typeof COMMENTS) => {
+      const before = after(state, "r").state;
+      const loaded = { ...LOADED, comments };
+      return after(before, { type: "loaded", ticket: before.ticket, loaded, trusted: new Set(comments) })
+        .state;
+    };
+    const fresh = [comment(1, { body: "edited" }), comment(90)];
+    expect(load(fresh).codex).toEqual({ ...state.codex, comments: fresh });
+    const none = load([]);
+    expect([none.codex, none.note]).toEqual([{ phase: "idle" }, "There is no comment to send."]);
+  });
   test("nothing, and says so", () => {
     expect(sent("f", "G", "enter", "x")).toMatch(/trusted author/);
     expect(after(STATES["empty"]!, "x").state.note).toBe("There is no comment to send.");

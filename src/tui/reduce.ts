@@ -18,7 +18,19 @@ import {
   type Step,
 } from "./state.ts";
 import { choicesOf, passes, rowsOf, sameComments, sameFilter } from "./threads.ts";
-import { answer, askCodex, consent, ended, found, interrupt, leave, quit, refuse, updated } from "./turn.ts";
+import {
+  answer,
+  askCodex,
+  consent,
+  ended,
+  found,
+  interrupt,
+  leave,
+  meant,
+  quit,
+  refuse,
+  updated,
+} from "./turn.ts";
 
 export function reduce(state: State, message: Message): Step {
   switch (message.type) {
@@ -124,7 +136,7 @@ function loaded(state: State, message: Extract<Message, { type: "loaded" }>): St
     code: null,
     note: state.loaded === null ? state.note : `${plural(comments.length, "comment")} loaded${gone}.`,
   };
-  const shown = filtered(next, state.filter, commentAtCursor(state)?.id);
+  const shown = meant(filtered(next, state.filter, commentAtCursor(state)?.id));
   return state.pane === "code" ? wantCode(shown) : still(shown);
 }
 
@@ -254,7 +266,7 @@ function tidyOverlay(state: State, rows: number): State["overlay"] {
   const { overlay } = state;
   if (overlay === null) return null;
   if (overlay.kind === "help") {
-    return { ...overlay, top: clamp(overlay.top, helpLines(state.size.columns).length - rows) };
+    return { ...overlay, top: clamp(overlay.top, helpLines(state).length - rows) };
   }
   const cursor = clamp(overlay.cursor, overlay.choices.length - 1);
   return { ...overlay, cursor, top: window(overlay.top, cursor, rows, overlay.choices.length) };

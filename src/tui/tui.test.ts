@@ -329,6 +329,14 @@ describe("the terminal", () => {
 });
 
 describe("limits", () => {
+  test("every warning can be read, however long", async () => {
+    const long = `comments.jsonl: line 3 ${"is not JSON and ".repeat(12)}THE END`;
+    const ui = new Ui({ comments: [sampleComment(1)], warnings: ["line 1 is bad", long] });
+    await ui.shows("(2) line 1 is bad");
+    ui.press("?", "G");
+    expect(await ui.shows("THE END")).toMatch(/About these comments\nline 1 is bad\ncomments\.jsonl: line 3/);
+  });
+
   test("pictures that are joined stand side by side, other joiners are shown", async () => {
     const body = "ship it 👩‍💻❤️‍🔥 a\u200db";
     const ui = new Ui({ comments: [sampleComment(1, { body })] });

@@ -32,6 +32,15 @@ export function askCodex(state: State): Step {
   }
 }
 
+/** After a refresh: what was to be sent, and waits for an answer, is today's. */
+export function meant(state: State): State {
+  const { codex } = state;
+  if (codex.phase === "idle" || codex.phase === "running") return state;
+  const comments = chosen(state);
+  if (comments.length > 0) return { ...state, codex: { ...codex, comments } };
+  return { ...state, codex: { phase: "idle" }, note: nothingToSend(state) };
+}
+
 function nothingToSend(state: State): string {
   if (state.loaded === null && state.loading !== null) return "The comments are being loaded.";
   if (state.visible.length === 0) return "There is no comment to send.";

@@ -87,7 +87,7 @@ function Body({ state, colours, layout }: PartProps) {
     const rows = layout.body - 1;
     const help = state.overlay.kind === "help";
     const lines = help
-      ? helpLines(columns).slice(state.overlay.top, state.overlay.top + rows)
+      ? helpLines(state).slice(state.overlay.top, state.overlay.top + rows)
       : filterLines(state, columns, rows);
     const title = help ? " Keys" : " Filter";
     return (
