@@ -13,6 +13,7 @@ function run(change: Partial<RunRecord> & { message?: string }): RunRecord {
     status: "interrupted",
     attempts: 2,
     name: null,
+    subject: null,
     launch: { message } as RunRecord["launch"],
     cwd: "/home/ada/work/project",
     updatedAt: "2026-11-15T09:00:00Z",
@@ -28,6 +29,13 @@ test("a pipe gets whole lines", () => {
     "1a2b3c4d  codex     interrupted  2    3 h      fix the flaky test  ~/work/project",
     "1a2b3c4d  opencode  interrupted  2    3 h      a name              ~/work/project",
   ]);
+});
+
+test("what a run is for stands before what was asked", () => {
+  const pulls = ["pr:acme/shop#42", "pr:acme/shop#43"].map((subject) => run({ subject }));
+  const lines = runTable(pulls, { stdout: false, columns: 80 }, now);
+  expect(lines[1]).toContain("  pr:acme/shop#42: fix the flaky test  ");
+  expect(lines[2]).toContain("  pr:acme/shop#43: fix the flaky test  ");
 });
 
 test.each([

@@ -128,7 +128,7 @@ export function runTable(
     STATUS: record.status,
     ATT: String(record.attempts),
     UPDATED: age(record.updatedAt, now.nowMs),
-    WHAT: harmlessLine(record.name ?? record.launch.message ?? "-", words),
+    WHAT: harmlessLine(whatOf(record), words),
     WHERE: shortPath(record.cwd, now.home, place),
   }));
   return table(
@@ -167,4 +167,10 @@ function painted(terminal: Terminal, line: string, status: RunStatus | undefined
   if (status === undefined) return line;
   const cell = new RegExp(` ${status}(?= |$)`);
   return line.replace(cell, ` ${paint(terminal, STATUS_COLORS[status], status)}`);
+}
+
+/** Its name; else what it is for and what was asked, as runs for the same thing often begin alike. */
+function whatOf({ name, subject, launch }: RunRecord): string {
+  const asked = [subject, launch.message].filter((part) => part !== null);
+  return name ?? (asked.length === 0 ? "-" : asked.join(": "));
 }

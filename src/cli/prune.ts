@@ -6,6 +6,7 @@ import { plural } from "../lib/plural.ts";
 import { type Pruned, pruneRuns } from "../run/run.ts";
 import { duration, makeCommand, once, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
+import { withReview } from "./rm.ts";
 import { age, STATUSES } from "./words.ts";
 
 interface PruneOptions {
@@ -46,6 +47,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       status: options.status ?? null,
       dryRun: options.dryRun === true,
       discardWork: options.discardWork === true,
+      alongside: withReview(deps),
     },
     (done, of) => {
       if (done > 0 && done % 100 === 0) context.log.info(`${done} of ${of} runs`);

@@ -13,7 +13,8 @@ interface RmOptions {
 const command = () =>
   makeCommand({
     name: "rm",
-    summary: "Remove runs: their recordings and their place in the list. The engine keeps its own session.",
+    summary:
+      "Remove runs: their recordings, the files of a review, their place in the list. The engine keeps its own session.",
     examples: ["reprise rm 1a2b3c4d", "reprise rm 1a2b3c4d 5e6f7a8b --discard-work"],
   })
     .usage("[options] <handle…>")
@@ -29,8 +30,9 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const deps = await context.open({ cwd: null });
   const removed: RunRecord[] = [];
   const failed: { given: string; fault: Fault }[] = [];
+  const clean = { discardWork: options.discardWork === true, alongside: withReview(deps) };
   for (const given of new Set(parser.args)) {
-    const result = await remove(deps, given, options.discardWork === true);
+    const result = await remove(deps, given, clean);
     if (result instanceof Fault) failed.push({ given, fault: result });
     else removed.push(result);
   }
@@ -51,10 +53,24 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return removed.length === 0 ? exitCodeOf(first.fault) : 10;
 }
 
-async function remove(deps: Deps, given: string, discardWork: boolean): Promise<RunRecord | Fault> {
+/** The sidecar and the transcript of a review go with its run. What that takes is loaded for such a run alone. */
+export function withReview({ state }: Deps): (run: RunRecord) => Promise<void> {
+  let forget: ((run: RunRecord) => void) | null = null;
+  return async (record) => {
+    if (record.subject?.startsWith("pr:") !== true) return;
+    forget ??= (await import("../reviews/reviews.ts")).sessionRemoval(state);
+    forget(record);
+  };
+}
+
+async function remove(
+  deps: Deps,
+  given: string,
+  options: Parameters<typeof removeRun>[2],
+): Promise<RunRecord | Fault> {
   try {
     const found = await selectRun(deps, given);
-    await removeRun(deps, found, { discardWork });
+    await removeRun(deps, found, options);
     return found;
   } catch (error) {
     if (error instanceof Fault) return error;

@@ -68,8 +68,8 @@ interface Candidate {
 function candidates(directory: string, pullRequest: PullRequest, looking: Looking): Candidate[] {
   const start = nameStart(pullRequest).toLowerCase();
   const found: Candidate[] = [];
-  for (const name of namesIn(directory)) {
-    if (!name.endsWith(SIDECAR_END) || !name.toLowerCase().startsWith(start)) continue;
+  for (const name of sidecarsIn(directory)) {
+    if (!name.toLowerCase().startsWith(start)) continue;
     const path = join(directory, name);
     try {
       const { record } = openSession(path);
@@ -95,9 +95,10 @@ function isOf(record: Sidecar, { host, owner, repository, number }: PullRequest)
   );
 }
 
-function namesIn(directory: string): readonly string[] {
+/** The names of all that may be one. */
+export function sidecarsIn(directory: string): readonly string[] {
   try {
-    return readdirSync(directory);
+    return readdirSync(directory).filter((name) => name.endsWith(SIDECAR_END));
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
     throw storageFault(error, "read", directory);

@@ -9,6 +9,7 @@ export { toJsonLines } from "./comment-file.ts";
 export { findPullRequest, openDesk } from "./desk.ts";
 export { lookAt } from "./folder.ts";
 export { toMarkdown } from "./markdown.ts";
+export { sessionRemoval } from "./removal.ts";
 export { beginTurn, type TurnOptions } from "./turn.ts";
 
 export interface PullRequest {

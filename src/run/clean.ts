@@ -15,6 +15,8 @@ import { listRuns } from "./select.ts";
 export interface CleanOptions {
   /** Removes a worktree or directory with work that is saved nowhere else. */
   readonly discardWork: boolean;
+  /** Removes what others keep of the run. It is gone before the run is, so that `rm` can finish what a crash left. */
+  readonly alongside?: (run: RunRecord) => Promise<void>;
 }
 
 /** Throws `run_busy` for a live run and `work_unsaved` for work that would be lost. */
@@ -22,6 +24,7 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   await assertNotLive(deps, run);
   await using _held = await holdRun(deps, run);
   await assertNoWork(deps, run, options);
+  await options.alongside?.(run);
   await leaveWorktree(deps, run);
   await removeRunDir(deps.state, run.runId);
   await deps.store.deleteRun(run.runId);

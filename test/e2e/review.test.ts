@@ -402,6 +402,20 @@ describe("what was interrupted", () => {
     expect([wider.code, box.prompts().length]).toEqual([1, 1]);
   });
 
+  test.each([
+    ["rm", (handle: string) => ["rm", handle]],
+    ["prune", () => ["prune", "--older-than", "1ms"]],
+  ])("%s takes sidecar and transcript with the run, and only those", async (_name, args) => {
+    await box.cued(INTERRUPTED);
+    const [{ handle } = {}] = box.sidecars();
+    const others = ["acme-shop-pr-42-20200101T000000Z.session.json", "notes.jsonl"];
+    for (const name of others) writeFileSync(join(box.reviews, name), "{");
+    expect((await box.run(args(handle))).code).toBe(0);
+    expect(readdirSync(box.reviews).toSorted()).toEqual(others);
+    const { code, stderr } = await box.fromFile(["--resume", "always"]);
+    expect([code, stderr]).toEqual([1, expect.not.stringContaining("passed over")]);
+  });
+
   test("of another pull request is not meant", async () => {
     await box.cued(INTERRUPTED);
     const other = await box.review([
