@@ -21,6 +21,16 @@ export function fakeFiles(contents: Readonly<Record<string, string>>): SessionFi
     stat: (path) => Promise.resolve(entry(path)),
     head: (path, bytes) => Promise.resolve(contents[path]?.slice(0, bytes) ?? null),
     tail: (path, bytes) => Promise.resolve(contents[path]?.slice(-bytes) ?? null),
+    lines(path, from, bytes) {
+      const text = contents[path];
+      if (text === undefined) return Promise.resolve(null);
+      const behind = from > text.length ? 0 : from;
+      const start = Math.max(behind, text.length - bytes);
+      const end = text.lastIndexOf("\n") + 1;
+      const first = start === behind ? start : text.indexOf("\n", start) + 1;
+      const lines = text.slice(first, Math.max(first, end)).split("\n").slice(0, -1);
+      return Promise.resolve({ lines, next: Math.max(start, end) });
+    },
     rows: () => Promise.resolve(null),
   };
 }

@@ -8,6 +8,7 @@ export {
   checkOwnDirectory,
   makeDirectory,
   readRecord,
+  removeQuietly,
   storageFault,
   writeAtomic,
   writeFully,

@@ -18,10 +18,10 @@ import { randomBytes } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Fault } from "../core/faults.ts";
-import type { FileEntry, Row, SessionFiles } from "../engines/engine.ts";
+import type { FileEntry, NewLines, Row, SessionFiles } from "../engines/engine.ts";
 
 export function sessionFiles(): SessionFiles {
-  return { list, stat, head, tail, rows };
+  return { list, stat, head, tail, lines, rows };
 }
 
 /**
@@ -80,18 +80,39 @@ async function part(path: string, bytes: number, from: (size: number) => number)
   try {
     await using file = await opened(path, constants.O_RDONLY);
     const { size } = await file.stat();
-    const start = from(size);
-    const buffer = Buffer.alloc(Math.max(0, Math.min(bytes, size - start)));
-    let length = 0;
-    while (length < buffer.length) {
-      const { bytesRead } = await file.read(buffer, length, buffer.length - length, start + length);
-      if (bytesRead === 0) break;
-      length += bytesRead;
-    }
-    return buffer.toString("utf8", 0, length);
+    return (await read(file, from(size), Math.min(bytes, size))).toString("utf8");
   } catch {
     return null;
   }
+}
+
+async function lines(path: string, from: number, bytes: number): Promise<NewLines | null> {
+  try {
+    await using file = await opened(path, constants.O_RDONLY);
+    const { size } = await file.stat();
+    if (size === from) return { lines: [], next: from };
+    const behind = from > size ? 0 : from;
+    const start = Math.max(behind, size - bytes);
+    const buffer = await read(file, start, size - start);
+    const end = buffer.lastIndexOf(0x0a) + 1;
+    // A look that begins in the middle of a line leaves that line out.
+    const first = start === behind ? 0 : buffer.indexOf(0x0a) + 1;
+    const text = buffer.toString("utf8", first, Math.max(first, end));
+    return { lines: text.split("\n").slice(0, -1), next: start + end };
+  } catch {
+    return null;
+  }
+}
+
+async function read(file: FileHandle, start: number, bytes: number): Promise<Buffer> {
+  const buffer = Buffer.alloc(Math.max(0, bytes));
+  let length = 0;
+  while (length < buffer.length) {
+    const { bytesRead } = await file.read(buffer, length, buffer.length - length, start + length);
+    if (bytesRead === 0) break;
+    length += bytesRead;
+  }
+  return buffer.subarray(0, length);
 }
 
 /** A regular file. Opening neither follows a link nor waits for the other end of a pipe. */

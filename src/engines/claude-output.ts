@@ -13,7 +13,7 @@ import {
 import type { OutputReader } from "./engine.ts";
 import { troubleOf, type TroublePattern } from "./troubles.ts";
 
-const PATTERNS: readonly TroublePattern[] = [
+export const PATTERNS: readonly TroublePattern[] = [
   ["session_lost", /^no conversation found/i],
   ["auth", /not logged in|authentication_failed|failed to authenticate/i],
   ["quota", /billing_error/],

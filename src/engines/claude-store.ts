@@ -2,7 +2,7 @@
  * Claude Code's own files: transcripts in `projects/<slug of the cwd>/<session id>.jsonl`, and the registry of
  * live processes in `sessions/<pid>.json`.
  */
-import { basename, join } from "node:path";
+import { basename, join, relative } from "node:path";
 import { numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { FoundSession, HolderHint, Located, SessionFiles, Where } from "./engine.ts";
 
@@ -15,23 +15,45 @@ const REGISTRY = /^\d{1,10}\.json$/;
 
 /** The directory of this cwd first, as 2.1.197 looks nowhere else; 2.1.325 finds a session in any. */
 export async function locateTranscript(session: string, where: Where, files: SessionFiles): Promise<Located> {
-  const root = join(where.home, "projects");
-  const own = slug(where.cwd);
-  const others = (await files.list(root)).filter((entry) => entry.directory && entry.name !== own);
   let unusable: Located | null = null;
-  for (const project of [own, ...others.map((entry) => entry.name)]) {
-    const path = join(root, project, `${session}.jsonl`);
-    const entry = await files.stat(path);
-    if (entry === null || entry.directory) continue;
+  for await (const { path, mtimeMs } of transcriptsOf(session, where, files)) {
     const { cwd, messages } = await look(path, files);
     if (messages) {
-      const restoreTo = join("projects", project, `${session}.jsonl`);
-      return { state: "present", files: [{ path, restoreTo }], cwd, updatedAtMs: entry.mtimeMs };
+      const restoreTo = relative(where.home, path);
+      return { state: "present", files: [{ path, restoreTo }], cwd, updatedAtMs: mtimeMs };
     }
     const why = "it holds no message, so Claude neither continues it nor takes its id again";
     unusable ??= { state: "unusable", path, why, damaged: true };
   }
-  return unusable ?? { state: "absent", searched: root };
+  return unusable ?? { state: "absent", searched: join(where.home, "projects") };
+}
+
+/** The file in which a live conversation is written; null: nothing was said in it yet. */
+export async function transcriptOf(
+  session: string,
+  where: Where,
+  files: SessionFiles,
+): Promise<string | null> {
+  for await (const { path } of transcriptsOf(session, where, files)) return path;
+  return null;
+}
+
+async function* transcriptsOf(
+  session: string,
+  { home, cwd }: Where,
+  files: SessionFiles,
+): AsyncGenerator<{ readonly path: string; readonly mtimeMs: number }> {
+  const root = join(home, "projects");
+  const own = slug(cwd);
+  const inside = async (project: string) => {
+    const path = join(root, project, `${session}.jsonl`);
+    const entry = await files.stat(path);
+    return entry === null || entry.directory ? [] : [{ path, mtimeMs: entry.mtimeMs }];
+  };
+  yield* await inside(own);
+  for (const { name, directory } of await files.list(root)) {
+    if (directory && name !== own) yield* await inside(name);
+  }
 }
 
 /** Newest first. */
@@ -84,18 +106,31 @@ export async function claudeHolders(
   return found;
 }
 
-/** `/clear` and `/resume` in the UI change the id in the process's own entry. */
-export async function claudeLiveSession(
+export interface RegistryEntry {
+  readonly session: string | null;
+  /** idle, busy, waiting; undefined while the UI is starting. */
+  readonly status: string | undefined;
+  readonly waitingFor: string | undefined;
+  readonly statusUpdatedAt: number | undefined;
+}
+
+/** Null: the process has no entry, or it is half written. `/clear` and `/resume` in the UI change the id in it. */
+export async function registryEntry(
   agent: { readonly pid: number; readonly start: string },
   { home }: Where,
   files: SessionFiles,
-): Promise<string | null> {
+): Promise<RegistryEntry | null> {
   const record = parseObject((await files.head(join(home, "sessions", `${agent.pid}.json`), 16_384)) ?? "");
   const start = stringIn(record, "procStart");
   // An entry that a killed process of the same pid left behind is not ours.
-  if (start !== undefined && start !== agent.start) return null;
+  if (record === undefined || (start !== undefined && start !== agent.start)) return null;
   const session = stringIn(record, "sessionId") ?? "";
-  return TRANSCRIPT.test(`${session}.jsonl`) ? session : null;
+  return {
+    session: TRANSCRIPT.test(`${session}.jsonl`) ? session : null,
+    status: stringIn(record, "status"),
+    waitingFor: stringIn(record, "waitingFor"),
+    statusUpdatedAt: numberIn(record, "statusUpdatedAt"),
+  };
 }
 
 /** As Claude names a project's directory; `cwd` has its symlinks resolved. */

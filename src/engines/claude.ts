@@ -3,7 +3,8 @@ import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { afterDashes, withMessage } from "./attempt-options.ts";
 import { claudeReader } from "./claude-output.ts";
-import { claudeHolders, claudeLiveSession, listTranscripts, locateTranscript } from "./claude-store.ts";
+import { claudeActivity, claudeTookUp, HOOKS, hooksFor } from "./claude-live.ts";
+import { claudeHolders, listTranscripts, locateTranscript, registryEntry } from "./claude-store.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import {
   assertComplete,
@@ -236,7 +237,9 @@ export const claude: Engine = {
   locate: locateTranscript,
   sessions: listTranscripts,
   holders: claudeHolders,
-  liveSession: claudeLiveSession,
+  liveSession: async (agent, where, files) => (await registryEntry(agent, where, files))?.session ?? null,
+  activity: claudeActivity,
+  tookUp: claudeTookUp,
 };
 
 const EXITS: readonly TroublePattern[] = [
@@ -265,8 +268,10 @@ function untouched(ask: Ask): Command {
   const parsed = parseArgs(grammar, given);
   const chosen =
     given.length === 0 && ask.interactive && session !== null ? ["--session-id", valid(session)] : [];
+  const hooks = addedHooks(ask, parsed);
   return {
-    ...plain([...chosen, ...given], parsed),
+    ...plain([...chosen, ...hooks.args, ...given], parsed),
+    ...hooks.named,
     headless: !opensUi(parsed),
     structured: isStructured(parsed),
     expects: chosen.length > 0 ? session : expectedBy(parsed),
@@ -306,8 +311,11 @@ function start(ask: Ask, message: string): Command {
     options: { kept: describe(options), dropped: describe(parsed.options.filter(leftOut)), rewritten: [] },
   };
   if (ask.interactive) {
-    const args = withMessage(message, (text) => [...chosen, ...render(options), ...afterDashes(text)]);
-    return { ...plain(args.args, own), ...args, ...shared, headless: false, structured: false };
+    const hooks = addedHooks(ask, own);
+    const first = [...chosen, ...hooks.args, ...render(options)];
+    const args = withMessage(message, (text) => [...first, ...afterDashes(text)]);
+    const ui = { headless: false, structured: false };
+    return { ...plain(args.args, own), ...args, ...shared, ...hooks.named, ...ui };
   }
   const format = valueOf(own, "--output-format");
   const output = [
@@ -345,12 +353,21 @@ function again(ask: Ask, kind: "resume" | "fork"): Command {
     },
   };
   if (ask.interactive) {
-    const args = withMessage(message, (text) => [...resume, ...render(kept), ...afterDashes(text)]);
-    return { ...shared, ...args, stdin: null, headless: false, structured: false };
+    const hooks = addedHooks(ask, parsed);
+    const first = [...resume, ...hooks.args, ...render(kept)];
+    const args = withMessage(message, (text) => [...first, ...afterDashes(text)]);
+    return { ...shared, ...args, ...hooks.named, stdin: null, headless: false, structured: false };
   }
   if (message === null) throw new Fault("message_invalid", "Claude needs a message to go on without its UI.");
   const args = ["-p", "--output-format", "stream-json", "--verbose", ...resume, ...render(kept)];
   return { ...shared, args, stdin: message, headless: true, structured: true };
+}
+
+/** They grant nothing (I12). Settings of the user's own stand alone: Claude takes the option once. */
+function addedHooks(ask: Ask, parsed: Parsed) {
+  const fits =
+    ask.watched === true && ask.interactive && parsed.commands.length === 0 && !has(parsed, "--settings");
+  return fits ? { args: hooksFor(), named: { hooks: HOOKS } } : { args: [], named: {} };
 }
 
 function plain(args: readonly string[], parsed: Parsed) {

@@ -4,6 +4,7 @@ import { Fault } from "../core/faults.ts";
 import { afterDashes, withMessage } from "./attempt-options.ts";
 import { dialogueCommand, isDialogue } from "./codex-dialogue.ts";
 import { sessionIn } from "./codex-server.ts";
+import { codexActivity, codexTookUp } from "./codex-live.ts";
 import { describeHeld, grammar, heldRights, setting } from "./codex-options.ts";
 import { EXITS, ID, translate } from "./codex-output.ts";
 import { listRollouts, locateRollout } from "./codex-store.ts";
@@ -70,6 +71,8 @@ export const codex: Engine = {
 
   locate: (session, { home }, files) => locateRollout(session, home, files),
   sessions: listRollouts,
+  activity: codexActivity,
+  tookUp: codexTookUp,
 };
 
 function opensUi({ commands, options }: Parsed): boolean {

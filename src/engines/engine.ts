@@ -121,6 +121,8 @@ export interface Ask {
   readonly tag: string;
   /** The user allows the engine to trust the folder. */
   readonly trustCwd: boolean;
+  /** The UI is watched: hooks may be added that tell what it does, and nothing else. */
+  readonly watched?: true;
   /** The agent is talked to while it works, and asks before it does what it may not: by this policy. */
   readonly dialogue?: { readonly approval: Approval };
 }
@@ -141,6 +143,8 @@ export interface Command {
     readonly name: string;
     readonly content: string;
   }[];
+  /** The variable that must name a file to which hooks of the command append one JSON object a line. */
+  readonly hooks?: string;
   readonly headless: boolean;
   /** stdout is machine-readable: the reader sees every event, the end of a turn included. */
   readonly structured: boolean;
@@ -236,6 +240,12 @@ export interface FoundSession {
 export interface LiveUi extends Pick<ProcessIdentity, "pid" | "start"> {
   readonly session: string | null;
   readonly startedAtMs: number;
+  /** What was told last time, so that only what is new is read. Absent: this is the first look. */
+  readonly before?: UiState;
+  /** The file to which the hooks of `Command.hooks` append. Absent: it was given none. */
+  readonly hooks?: string;
+  /** The last status that the UI gave its terminal (OSC 7501), `state=working:app=…`. Absent: none. */
+  readonly status?: string;
 }
 
 export interface UiState {
@@ -244,7 +254,25 @@ export interface UiState {
   readonly turns: number;
   /** When the engine says that it changed; null: it does not. */
   readonly changedAtMs: number | null;
+  /** For the next look, and for nobody else to understand. */
+  readonly mark?: UiMark;
 }
+
+/** How far an engine's files were read, and what they had said by then. */
+export interface UiMark {
+  /** Of the conversation; null: it has no file yet. */
+  readonly path: string | null;
+  readonly offset: number;
+  readonly turn: UiTurn;
+  /** Names the last completed turn, which may be written in several lines. */
+  readonly lastTurn: string | null;
+  readonly hooks: { readonly offset: number; readonly heard: UiTurn | { readonly state: "waiting" } };
+}
+
+/** none: nothing was said since the process began. over: completed, or ended by the user. */
+export type UiTurn =
+  | { readonly state: "none" | "running" | "over" }
+  | { readonly state: "failed"; readonly trouble: Trouble };
 
 export interface HolderHint {
   readonly pid: number;
@@ -260,8 +288,18 @@ export interface SessionFiles {
   /** The first `bytes` of a file as text; null when it cannot be read or is not a regular file. */
   head(path: string, bytes: number): Promise<string | null>;
   tail(path: string, bytes: number): Promise<string | null>;
+  /**
+   * Whole lines behind the byte `from`, of more than `bytes` only the last; a file that became shorter is read from its
+   * beginning. `next` is where the following look goes on.
+   */
+  lines(path: string, from: number, bytes: number): Promise<NewLines | null>;
   /** Rows of a read-only query on a SQLite file; null when the file, the table or the library is missing. */
   rows(database: string, sql: string, values: readonly string[]): Promise<readonly Row[] | null>;
+}
+
+export interface NewLines {
+  readonly lines: readonly string[];
+  readonly next: number;
 }
 
 export interface FileEntry {

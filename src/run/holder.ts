@@ -4,8 +4,17 @@
  * Order is what survives a crash: attempt row, then spawn (I1); raw bytes, then parsing (I7); a session id goes
  * to disk when it is first seen (I2); the end is written before anything is said about it.
  */
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { attemptDir, createAttemptDir, openTape, saveAttemptFile, type Tape } from "../audit/audit.ts";
+import {
+  attemptDir,
+  createAttemptDir,
+  openTape,
+  removeQuietly,
+  saveAttemptFile,
+  type Tape,
+  writeAtomic,
+} from "../audit/audit.ts";
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, SeenSession } from "../core/records.ts";
@@ -24,6 +33,7 @@ import {
 } from "./job.ts";
 import { Ledger } from "./ledger.ts";
 import { delayed, expired, firstPulse, type Pulse, sawEvents, sawOutput } from "./liveness.ts";
+import { Observer } from "./observer.ts";
 import { judge, type StopReason } from "./outcome.ts";
 import { NO_EXIT, Witness } from "./witness.ts";
 
@@ -52,7 +62,22 @@ export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<H
     redact: job.redact,
     clock: deps.clock,
   });
-  return new Holder(deps, job, watch, { ledger, tape }).hold();
+  const watched = withHooks(job, attempt.n);
+  try {
+    return await new Holder(deps, watched, watch, { ledger, tape }).hold();
+  } finally {
+    // What hooks say is on the tape, without secrets, as far as it was shown.
+    if (watched.hooksFile !== undefined) removeQuietly(watched.hooksFile);
+  }
+}
+
+/** The file exists before the hooks do, so that nobody else may read it. */
+function withHooks(job: Job, n: number): Job {
+  const { hooks } = job.command;
+  if (hooks === undefined) return job;
+  const hooksFile = join(attemptDir(job.run.runDirectory, n), "hooks.jsonl");
+  writeAtomic(hooksFile, "");
+  return { ...job, hooksFile, env: { ...job.env, [hooks]: hooksFile } };
 }
 
 /** An attempt that cannot have its directory is over: its row must not stand for a live one. */
@@ -80,6 +105,8 @@ class Holder {
   readonly #tape: Tape;
   readonly #witness: Witness;
   readonly #questions: Questions;
+  /** Null: nobody wants to know. */
+  readonly #observer: Observer | null;
   #agent: LiveAgent | null = null;
   #pulse: Pulse;
   #lastTick: number;
@@ -104,6 +131,10 @@ class Holder {
       answer: (id, decision) => this.#agent?.answer(id, decision),
       fault: (fault) => void this.#recording(() => raise(fault)),
     });
+    this.#observer =
+      watch.activity === undefined
+        ? null
+        : new Observer(deps, job, records.ledger, (observed) => watch.activity?.(observed));
     this.#lastTick = deps.clock.mono();
     this.#pulse = firstPulse(this.#lastTick);
   }
@@ -130,10 +161,12 @@ class Holder {
         resize: (cols, rows) => agent.resize({ cols, rows }),
         tookUp: (message, typedAtMs) => this.#witness.tookUp(agent.identity, message, typedAtMs),
       });
+      this.#observer?.begin(agent.identity);
       const exit = await agent.ended;
       await this.#ending;
       return await this.#finish(exit, agent.stderrTail());
     } finally {
+      this.#observer?.end();
       clearInterval(ticking);
       if (finding !== null) clearInterval(finding);
     }
@@ -173,6 +206,7 @@ class Holder {
     if (!this.#recording(() => this.#tape.raw(stream, chunk))) return;
     // A reader sees every line of structured output; elsewhere the bytes themselves are the sign of life.
     if (!this.#job.command.structured) this.#pulse = sawOutput(this.#pulse, this.#deps.clock.mono());
+    if (stream === "stdout") this.#observer?.output(chunk);
     if (this.#muted) return;
     const wait = this.#watch.raw(stream, chunk);
     if (wait === undefined) return;
@@ -191,6 +225,7 @@ class Holder {
       this.#tape.events(seen);
     });
     this.#recording(() => this.#watch.events(seen));
+    this.#observer?.events(seen);
   }
 
   #understand(event: EngineEvent, stream: Stream): void {

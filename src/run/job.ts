@@ -23,6 +23,8 @@ export interface Job {
   /** The complete environment of the agent, our marker and the engine's settings excepted. */
   readonly env: Readonly<Record<string, string>>;
   readonly engineHome: string | null;
+  /** Where the hooks of the command append. Absent: it has none. */
+  readonly hooksFile?: string;
   readonly limits: Limits;
   readonly fence: number;
   readonly redact: Redact;

@@ -95,6 +95,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     tag: `reprise-${run.handle}-${run.attempts + 1}`,
     ...(plan.do === "fresh" ? {} : rightsOf(run, found, plan)),
     trustCwd: run.launch.trustCwd || wish.trustCwd,
+    ...(wish.ui === true ? { watched: true } : {}),
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   });
   const launch = wish.keep ? keptLaunch(engine, run, wish.native, redactorFor(setup.env, env)) : run.launch;

@@ -107,6 +107,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     cwd,
     tag: `reprise-${runId.slice(-8)}-1`,
     trustCwd: request.trustCwd,
+    ...(request.ui === true ? { watched: true } : {}),
     ...(request.dialogue === undefined ? {} : { dialogue: request.dialogue }),
   });
   const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
