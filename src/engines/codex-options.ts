@@ -1,5 +1,7 @@
 /** Codex's command line as data: the options of 0.166, the rights they give, and the rights a resume must name. */
+import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
+import { parseJson } from "../lib/json.ts";
 import type { Ask } from "./engine.ts";
 import {
   describe,
@@ -124,8 +126,20 @@ export function heldRights(ask: Ask, asked: Parsed): readonly Given[] {
       { facts: { option: "-s" } },
     );
   }
-  const held = parseArgs(grammar, rights, true).options;
+  const added = asked.options.filter(({ spec }) => spec?.names[0] === "--add-dir");
+  const dirs = new Set(added.flatMap(({ values }) => values).map((dir) => resolve(ask.cwd, dir)));
+  const words = rights.map((word) => withoutRoots(word, dirs));
+  const held = parseArgs(grammar, words, true).options;
   return told ? held.filter((option) => scaleOf(option) !== "sandbox") : held;
+}
+
+const ROOTS = "sandbox_workspace_write.writable_roots=";
+
+/** Folders that an option adds again need not be named twice. */
+function withoutRoots(word: string, dirs: ReadonlySet<string>): string {
+  const roots = word.startsWith(ROOTS) ? parseJson(word.slice(ROOTS.length)) : undefined;
+  if (!Array.isArray(roots)) return word;
+  return `${ROOTS}${JSON.stringify(roots.filter((root) => !dirs.has(String(root))))}`;
 }
 
 export function describeHeld(held: readonly Given[]): readonly string[] {
