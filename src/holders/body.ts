@@ -9,7 +9,7 @@ import { unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { attemptDir, runtimeDir, writeAtomic } from "../audit/audit.ts";
-import type { Observed, SeenEvent, Stream } from "../core/events.ts";
+import type { Observed, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { type JsonObject, numberIn, stringIn } from "../lib/json.ts";
@@ -27,7 +27,6 @@ import {
 import { VERSION } from "../version.ts";
 import { type Channel, listen, type Peer } from "./channel.ts";
 import { Modes } from "./modes.ts";
-import { firstObserved, sawEvents, sawNothing, sawOutput } from "./observe.ts";
 import { type Sent, Typist } from "./typist.ts";
 import { type Viewer, Viewers } from "./viewers.ts";
 
@@ -44,8 +43,6 @@ export interface Launched {
 
 /** A UI that nobody watches is as large as this. */
 const DETACHED_SIZE = { cols: 120, rows: 40 };
-/** Growth alone is told this often. */
-const TELL_MS = 1_000;
 /** Viewers that read may take so long for the last words. */
 const LAST_WORDS_MS = 5_000;
 
@@ -87,8 +84,6 @@ class Holding implements Watch {
   #channel: Promise<Channel> | null = null;
   #controls: LiveControls | null = null;
   #observed: Observed;
-  #told = 0;
-  #telling: NodeJS.Timeout | null = null;
   #onStop: ((request: StopRequest) => void) | null = null;
   /** Asked for before there was anybody to hear it. */
   #early: StopRequest | null = null;
@@ -102,7 +97,14 @@ class Holding implements Watch {
     this.#spawned = spawned;
     // A path that is too long is said before anything is started.
     this.#runtime = runtimeDir(deps.state, deps.env);
-    this.#observed = firstObserved(false, deps.clock.now());
+    const now = deps.clock.now();
+    this.#observed = {
+      activity: { state: "starting" },
+      sinceMs: now,
+      grewAtMs: now,
+      turns: 0,
+      certain: false,
+    };
     this.#typist = new Typist({
       clock: deps.clock,
       observed: () => this.#observed,
@@ -117,7 +119,6 @@ class Holding implements Watch {
   recorded(run: RunRecord, record: AttemptRecord): void {
     this.#directory = attemptDir(run.runDirectory, record.n);
     this.#launched = { handle: run.handle, runId: run.runId, attempt: record.n };
-    this.#observed = firstObserved(record.interactive, this.#deps.clock.now());
     this.#channel = this.#open(record.interactive);
     // Waited for when the agent lives.
     this.#channel.catch(() => {});
@@ -125,21 +126,20 @@ class Holding implements Watch {
 
   live(controls: LiveControls): void {
     this.#controls = controls;
-    const { clock } = this.#deps;
-    const looking = setInterval(() => this.#see(sawNothing(this.#observed, clock.now())), TELL_MS);
-    this.#undo.push(() => clearInterval(looking));
     void this.#answer();
   }
 
   raw(_stream: Stream, chunk: Buffer): undefined {
     this.#viewers.grew(chunk);
     if (this.#controls?.interactive !== false) this.#readModes(chunk);
-    this.#see(sawOutput(this.#observed, this.#deps.clock.now()));
   }
 
-  events(seen: readonly SeenEvent[]): void {
-    this.#see(sawEvents(this.#observed, seen, this.#deps.clock.now()));
+  activity(observed: Observed): void {
+    this.#observed = observed;
+    for (const peer of this.#subscribers) peer.notify("observed", { observed });
   }
+
+  events(): void {}
 
   status(): void {}
 
@@ -153,7 +153,6 @@ class Holding implements Watch {
   /** The attempt is over, or never began: clients hear it, and the socket goes before the run is let go of. */
   async close(): Promise<void> {
     for (const undo of this.#undo.splice(0)) undo();
-    if (this.#telling !== null) clearTimeout(this.#telling);
     const channel = await this.#channel?.catch(() => null);
     this.#channel = null;
     if (channel === null || channel === undefined) return;
@@ -260,23 +259,6 @@ class Holding implements Watch {
       whole(numberIn(params, "rows"), 1, 1_000),
     ];
     if (this.#controls?.interactive === true) this.#controls.resize(cols, rows);
-  }
-
-  #see(observed: Observed): void {
-    const changed = observed.activity !== this.#observed.activity || observed.turns !== this.#observed.turns;
-    if (observed === this.#observed) return;
-    this.#observed = observed;
-    if (this.#subscribers.size === 0) return;
-    const now = this.#deps.clock.mono();
-    if (changed || now - this.#told >= TELL_MS) this.#tell();
-    else this.#telling ??= setTimeout(() => this.#tell(), TELL_MS);
-  }
-
-  #tell(): void {
-    if (this.#telling !== null) clearTimeout(this.#telling);
-    this.#telling = null;
-    this.#told = this.#deps.clock.mono();
-    for (const peer of this.#subscribers) peer.notify("observed", { observed: this.#observed });
   }
 
   #listenToSignals(): void {

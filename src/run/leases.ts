@@ -13,7 +13,10 @@ import type { Lease, LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 
 const RENEW_MS = 30_000;
+const LOOK_MS = 100;
 const PATIENT_LOOKS = 3;
+/** An owner whose attempt has ended only puts the copy of the session away. */
+const FINISHING_LOOKS = 300;
 /** Three missed renewals. */
 const FOREIGN_DEAD_MS = 100_000;
 
@@ -89,11 +92,14 @@ export class RunHold implements AsyncDisposable {
 
 /** Takes the run, or says who has it. */
 export async function holdRun(deps: Deps, run: RunRecord): Promise<RunHold> {
-  for (let look = 1; look < PATIENT_LOOKS; look += 1) {
+  const looks = run.status === "running" ? PATIENT_LOOKS : FINISHING_LOOKS;
+  for (let look = 1; look < looks; look += 1) {
     // `list` holds a run for the moment in which it corrects it.
     const hold = await tryHoldRun(deps, run.runId);
     if (hold !== null) return hold;
-    await sleep(100);
+    const isWorking = look >= PATIENT_LOOKS && (await deps.store.getRun(run.runId))?.status === "running";
+    if (isWorking) break;
+    await sleep(LOOK_MS);
   }
   const answer = await deps.store.acquireLease(runKey(run.runId), owner(deps), (other) =>
     ownerLives(deps, other),

@@ -1,0 +1,125 @@
+/** Typing into a UI that is played here: when it is done, when it is refused, and how often Enter is pressed. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import type { Activity, Observed } from "../core/events.ts";
+import { type Desk, Typist } from "./typist.ts";
+
+const CLEAR = "\x15".repeat(8);
+
+class Ui implements Desk {
+  readonly typed: string[] = [];
+  readonly clock = { now: () => performance.now() + 1_000_000, mono: () => performance.now() };
+  activity: Activity = { state: "idle" };
+  certain = true;
+  sinceMs = 0;
+  paste = true;
+  typedAt: number | null = null;
+  /** What the engine says after so many presses of Enter. */
+  takenUp: (enters: number) => boolean | null = (enters) => enters >= 1;
+  onWrite: (keys: string) => void = () => {};
+
+  observed(): Observed {
+    const { activity, sinceMs, certain } = this;
+    return { activity, sinceMs, grewAtMs: sinceMs, turns: 0, certain };
+  }
+  bracketedPaste = () => this.paste;
+  personTypedAt = () => this.typedAt;
+  write(keys: string): void {
+    this.typed.push(keys);
+    this.onWrite(keys);
+  }
+  async tookUp(): Promise<boolean | null> {
+    return this.takenUp(this.typed.filter((keys) => keys === "\r").length);
+  }
+}
+
+function ui(changes: Partial<Ui> = {}): Ui {
+  return Object.assign(new Ui(), changes);
+}
+
+const trouble = { kind: "rate_limited", message: "later" } as const;
+
+test("a draft is cleared, the message pasted, Enter pressed once", async () => {
+  const one = ui();
+  expect(await new Typist(one).send("go on;\nnow")).toEqual({ sent: "ok" });
+  expect(one.typed).toEqual([CLEAR, "\x1b[200~go on;\rnow\x1b[201~", "\r"]);
+});
+
+test("without bracketed paste it is one line; after a failed turn it is taken too", async () => {
+  const one = ui({ paste: false, activity: { state: "error", trouble } });
+  expect(await new Typist(one).send("go on\nnow")).toEqual({ sent: "ok" });
+  expect(one.typed).toEqual([CLEAR, "go on now", "\r"]);
+});
+
+test("Enter again when the first one was not taken, and no third", async () => {
+  const second = ui({ takenUp: (enters) => enters >= 2 });
+  const never = ui({ takenUp: () => false });
+  const answers = await Promise.all([new Typist(second).send("x"), new Typist(never).send("x")]);
+  expect(answers).toEqual([{ sent: "ok" }, { sent: "unverified" }]);
+  expect([second, never].map((one) => one.typed.slice(2))).toEqual([
+    ["\r", "\r"],
+    ["\r", "\r"],
+  ]);
+}, 30_000);
+
+test("an engine that cannot tell: typed once, not verified", async () => {
+  const one = ui({ takenUp: () => null });
+  expect(await new Typist(one).send("x")).toEqual({ sent: "unverified" });
+  expect(one.typed).toHaveLength(3);
+});
+
+const refusals: Record<string, [changes: Partial<Ui>, why: RegExp]> = {
+  starting: [{ activity: { state: "starting" } }, /still starting/],
+  working: [{ activity: { state: "working" } }, /is working/],
+  waiting: [{ activity: { state: "waiting", what: "rm" } }, /asks for permission/],
+  uncertain: [{ certain: false }, /does not say/],
+  "a person is typing": [{ typedAt: performance.now() + 3_600_000 }, /somebody is typing/],
+};
+
+test.each(Object.entries(refusals))("refused: %s, and nothing is typed", async (_name, [changes, why]) => {
+  const one = ui(changes);
+  const answer = await new Typist(one).send("1");
+  expect(answer).toMatchObject({ sent: "refused", why: expect.stringMatching(why) as string });
+  expect(one.typed).toEqual([]);
+});
+
+test("a message that cannot be typed is refused first", async () => {
+  const one = ui();
+  expect(await new Typist(one).send("\x1b")).toMatchObject({ sent: "refused" });
+  expect(one.typed).toEqual([]);
+});
+
+test("a prompt that opens after the paste gets no Enter", async () => {
+  const one = ui();
+  one.onWrite = (keys) => {
+    if (keys.startsWith("\x1b[200~")) one.activity = { state: "waiting", what: "rm" };
+  };
+  expect(await new Typist(one).send("1")).toMatchObject({ sent: "refused" });
+  expect(one.typed.filter((keys) => keys === "\r")).toEqual([]);
+});
+
+test("idle since a moment ago: waited for, and looked at again", async () => {
+  const one = ui();
+  one.sinceMs = one.clock.now();
+  const began = performance.now();
+  void sleep(50).then(() => (one.activity = { state: "working" }));
+  expect(await new Typist(one).send("x")).toMatchObject({ sent: "refused", why: "the agent is working" });
+  expect(performance.now() - began).toBeGreaterThan(200);
+  expect(one.typed).toEqual([]);
+});
+
+test("two at once are typed one after the other", async () => {
+  const one = ui();
+  one.takenUp = () => one.typed.at(-1) === "\r";
+  const typist = new Typist(one);
+  const answers = await Promise.all([typist.send("first"), typist.send(""), typist.send("second")]);
+  expect(answers).toMatchObject([{ sent: "ok" }, { sent: "refused" }, { sent: "ok" }]);
+  expect(one.typed).toEqual([
+    CLEAR,
+    "\x1b[200~first\x1b[201~",
+    "\r",
+    CLEAR,
+    "\x1b[200~second\x1b[201~",
+    "\r",
+  ]);
+});
