@@ -153,7 +153,8 @@ function quote(comment: Comment, known: Known | null): Quoted {
     ...(clean.hunk.text === "" ? [] : ["code under review:"]),
     // A hunk ends with the line that the comment is on.
     ...(cutHunk === 0 ? [] : [`[${cutHunk} characters before this were cut off …]`]),
-    ...(clean.hunk.text === "" ? [] : [clean.hunk.text]),
+    // What is left of a line that was cut must not pass for a heading of ours.
+    ...(clean.hunk.text === "" ? [] : [`${cutHunk === 0 ? "" : "…"}${clean.hunk.text}`]),
     "comment:",
     shortBody.text,
   ];
