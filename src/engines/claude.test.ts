@@ -228,6 +228,31 @@ describe("resume", () => {
     expect(argsOf(fresh)).toBe(`--session-id ${ID} --model opus -- -x`);
   });
 
+  test.each<[string, Partial<Ask>, boolean]>([
+    ["a start", { kind: "start" }, true],
+    ["a start without a message", { kind: "start", message: null, givenHasNoPrompt: false }, true],
+    ["a resume", { kind: "resume" }, true],
+    ["a fork", { kind: "fork" }, true],
+    ["settings of the user's own", { kind: "start", given: ["--settings", "{}"] }, false],
+    ["no UI", { kind: "start", interactive: false }, false],
+    ["a UI that nobody watches", { kind: "start", watched: undefined as never }, false],
+  ])("a watched UI has hooks that only tell: %s", (_what, part, then) => {
+    const { args, hooks, options } = claude.command({
+      ...ask({ interactive: true, watched: true }),
+      ...part,
+    });
+    const at = args.findIndex((arg) => arg.includes("REPRISE_HOOKS"));
+    expect([hooks === "REPRISE_HOOKS", at > 0 && args[at - 1] === "--settings"]).toEqual([then, then]);
+    if (!then) return;
+    const settings = JSON.parse(args[at] ?? "") as { hooks: object };
+    expect([Object.keys(settings), Object.keys(settings.hooks), options.kept]).toEqual([
+      ["hooks"],
+      ["Stop", "StopFailure", "Notification", "SessionEnd"],
+      [],
+    ]);
+    if (part.message !== null) expect(args.slice(-2)).toEqual(["--", "go"]);
+  });
+
   test("fork", () => {
     const fork = ask({ kind: "fork", line: "--model opus", forkTo: OTHER });
     expect(argsOf(fork)).toBe(`${R} --fork-session --session-id ${OTHER} --model opus`);

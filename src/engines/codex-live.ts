@@ -38,7 +38,7 @@ export async function codexActivity(
     if (record !== undefined && atMs >= agent.startedAtMs - SLACK_MS) state = told(record, atMs, state);
   }
   const { turn, turns, changedAtMs } = state;
-  const activity = activityOf(turn, agent.status ?? "");
+  const activity = turn.state === "none" ? shown(agent) : activityOf(turn, agent.status ?? "");
   const hooks: UiMark["hooks"] = { offset: 0, heard: { state: "none" } };
   const mark = { path, offset: grown?.next ?? 0, turn, lastTurn: null, hooks };
   return activity === null ? null : { activity, turns, changedAtMs, mark };
@@ -79,8 +79,14 @@ function activityOf(turn: UiMark["turn"], status: string): Activity | null {
     case "failed":
       return { state: "error", trouble: turn.trouble };
     case "none":
-      return /^state=idle\b/.test(status) ? { state: "idle" } : null;
+      return null;
   }
+}
+
+/** Before the first turn is written down there is only the terminal. A UI that was given a message is idle for a moment. */
+function shown({ status = "", before }: LiveUi): Activity | null {
+  if (/^state=idle\b/.test(status)) return { state: before === undefined ? "starting" : "idle" };
+  return /^state=\w/.test(status) ? activityOf({ state: "running" }, status) : null;
 }
 
 /** The same error as that of the server, with its names in another spelling. */
