@@ -44,6 +44,10 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
       summary: "let Codex work on a pull request's review comments",
       load: () => import("./review.ts"),
     },
+    runbook: {
+      summary: "check runbooks, list what they define, explain what they would do",
+      load: () => import("./runbook.ts"),
+    },
     doctor: { summary: "check engines, state directory and index", load: () => import("./doctor.ts") },
     explain: {
       summary: "say what Reprise understands of an engine's output",

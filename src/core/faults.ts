@@ -16,6 +16,11 @@ interface FaultInfo {
 export const FAULTS = {
   usage: { exit: 2, retryable: false, means: "the command line is wrong" },
   config_invalid: { exit: 2, retryable: false, means: "a config file has an unknown key or a bad value" },
+  runbook_invalid: {
+    exit: 2,
+    retryable: false,
+    means: "a runbook has a mistake; file, line and column are in the message",
+  },
   engine_unknown: { exit: 2, retryable: false, means: "no engine has this name" },
   handle_invalid: {
     exit: 2,
@@ -30,6 +35,11 @@ export const FAULTS = {
   },
   cwd_invalid: { exit: 2, retryable: false, means: "the working directory given is not a usable directory" },
   run_engine_mismatch: { exit: 2, retryable: false, means: "the run belongs to another engine" },
+  runbook_unknown: {
+    exit: 3,
+    retryable: false,
+    means: "no runbook defines an agent or a pipeline of this name",
+  },
   handle_unknown: { exit: 3, retryable: false, means: "no run has this handle" },
   run_dir_missing: { exit: 3, retryable: false, means: "the run's directory is gone" },
   attempt_unknown: { exit: 3, retryable: false, means: "the run has no such attempt or no such stream" },

@@ -1,0 +1,267 @@
+/** `reprise runbook`: checks runbooks, lists what they define, and explains what they would do. Starts nothing. */
+import { relative } from "node:path";
+import { TROUBLE_KINDS, type TroubleKind } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
+import { TRIGGERS, type Trigger } from "../core/runbook.ts";
+import type { Engine } from "../engines/engine.ts";
+import { ENGINES, parseArgs } from "../engines/engines.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
+import { nearest } from "../lib/suggest.ts";
+import { table } from "../lib/table.ts";
+import { allEngines } from "../run/run.ts";
+import { type Engines, explainTrigger, findRunbooks, hasErrors, openRunbook } from "../runbooks/runbooks.ts";
+import type { Problem, Runbook, Where } from "../runbooks/runbooks.ts";
+import { makeCommand, parse } from "./command.ts";
+import { type Context, paint } from "./context.ts";
+import { shortPath } from "./words.ts";
+
+interface RunbookOptions {
+  readonly explain?: readonly string[];
+  readonly json?: true;
+}
+
+const ACTIONS = ["check", "list"];
+
+const command = () =>
+  makeCommand({
+    name: "runbook",
+    summary: "Check runbooks, list what they define, explain what they would do. Starts nothing.",
+    examples: [
+      "reprise runbook check",
+      "reprise runbook check runbooks/worker.toml --json",
+      "reprise runbook check runbooks/worker.toml --explain agent.worker on_error rate_limited",
+      "reprise runbook list",
+    ],
+  })
+    .argument("<action>", "check or list")
+    .argument("[file...]", "runbooks to check; those of the project and your own when absent")
+    .option("--explain <what...>", "agent.NAME on_TRIGGER [ERROR]: say what would happen")
+    .option("--json", "print one JSON object");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const options: RunbookOptions = parser.opts();
+  const [action = "", ...files] = parser.args;
+  if (!ACTIONS.includes(action)) {
+    const near = nearest(action, ACTIONS);
+    throw new Fault(
+      "usage",
+      `${JSON.stringify(action.slice(0, 80))} is not something that \`reprise runbook\` does: check or list.${near === null ? "" : ` Did you mean ${near}?`}`,
+    );
+  }
+  if (action === "list" && (files.length > 0 || options.explain !== undefined))
+    throw new Fault("usage", "`reprise runbook list` takes no files and explains nothing.");
+  const runbooks = await read(files, context);
+  if (action === "list") return list(runbooks, options, context);
+  if (options.explain !== undefined) return explain(runbooks, options.explain, options, context);
+  return check(runbooks, options, context);
+}
+
+/** The engines of the config are looked up only when a runbook names one that does not come with Reprise. */
+async function read(files: readonly string[], context: Context): Promise<readonly Runbook[]> {
+  let unknown = false;
+  const own = engineTraits(ENGINES);
+  const find = (id: string) => {
+    const found = own.find(id);
+    unknown ||= found === null;
+    return found;
+  };
+  const all = async (engines: Engines) => {
+    const where: Where = { cwd: process.cwd(), env: context.env, engines };
+    return files.length === 0
+      ? findRunbooks(where)
+      : Promise.all(files.map((file) => openRunbook(file, where)));
+  };
+  const runbooks = await all({ ids: own.ids, find });
+  return unknown ? all(engineTraits(allEngines(await context.open({ cwd: process.cwd() })))) : runbooks;
+}
+
+/** What runbooks must know of engines. */
+export function engineTraits(engines: readonly Engine[]): Engines {
+  return {
+    ids: engines.map(({ id }) => id),
+    find: (id) => {
+      const engine = engines.find((one) => one.id === id);
+      if (engine === undefined) return null;
+      return {
+        hasUi: engine.can.interactive,
+        tellsIdle: engine.activity !== undefined,
+        opensUi: (args) => engine.opensUi(args),
+        refuses: (args) => whyRefused(engine, args),
+      };
+    },
+  };
+}
+
+function whyRefused(engine: Engine, args: readonly string[]): string | null {
+  const { options, words } = parseArgs(engine.grammar, args, true);
+  const [word] = words;
+  if (word !== undefined) {
+    return `holds ${JSON.stringify(harmlessLine(word, 60))}, which is neither an option nor the value of one; the prompt stands in prompt or prompt_file`;
+  }
+  for (const { spec, name, values } of options) {
+    if (spec?.bears === "session")
+      return `holds ${name}; which conversation is continued is Reprise's to say`;
+    if (spec?.bears === "prompt" && values.length > 0)
+      return `holds ${name} with a text; the prompt stands in prompt or prompt_file`;
+    if (spec?.refuse !== undefined) return `holds ${name}, with which no run can be resumed: ${spec.refuse}`;
+  }
+  return null;
+}
+
+function check(runbooks: readonly Runbook[], { json }: RunbookOptions, context: Context): number {
+  const wrong = runbooks.filter(hasErrors);
+  const problems = runbooks.flatMap((runbook) => runbook.problems);
+  const errors = problems.filter(({ level }) => level === "error").length;
+  if (json === true) {
+    const message = `${plural(errors, "error")} in ${plural(wrong.length, "runbook")}.`;
+    const failed = {
+      ok: false,
+      error: { code: "runbook_invalid", message, facts: { errors, retryable: false } },
+    };
+    context.printJson({ ...(errors > 0 ? failed : { ok: true }), runbooks: runbooks.map(asJson) });
+  } else {
+    for (const runbook of runbooks) printChecked(runbook, context);
+    if (runbooks.length === 0)
+      context.log.info("there are no runbooks here: none in runbooks/ of this project, none of your own");
+  }
+  return errors > 0 ? 2 : 0;
+}
+
+function asJson({ path, level, agents, pipelines, problems }: Runbook) {
+  return {
+    file: path,
+    level,
+    agents: agents.map(({ name }) => name),
+    pipelines: pipelines.map(({ name }) => name),
+    problems: problems.map(({ level: severity, line, column, reason }) => ({
+      severity,
+      line,
+      column,
+      reason,
+    })),
+  };
+}
+
+function printChecked(runbook: Runbook, context: Context): void {
+  const file = harmlessLine(shown(runbook.path));
+  for (const problem of runbook.problems) context.print(`${file}:${describe(problem, context)}`);
+  if (hasErrors(runbook)) return;
+  const names = [
+    ...runbook.agents.map(({ name }) => `agent.${name}`),
+    ...runbook.pipelines.map(({ name }) => `pipeline.${name}`),
+  ];
+  context.print(`${file}: ${paint(context.terminal, "green", "good")} (${names.join(", ")})`);
+}
+
+function describe({ level, line, column, reason }: Problem, { terminal }: Context): string {
+  const label = level === "warning" ? `${paint(terminal, "yellow", "warning:")} ` : "";
+  return `${line}:${column}: ${label}${harmlessLine(reason, 500)}`;
+}
+
+/** The shorter way to say where a file is. */
+function shown(path: string): string {
+  const near = relative(process.cwd(), path);
+  return near.startsWith("..") ? path : near;
+}
+
+function list(runbooks: readonly Runbook[], { json }: RunbookOptions, context: Context): number {
+  const rows = runbooks.flatMap((runbook) => [
+    ...runbook.agents.map(({ name, vars, definition }) => ({
+      kind: "agent",
+      name,
+      does: `${definition.engine}, ${definition.mode}`,
+      vars: vars.map((one) => one.name),
+      runbook,
+    })),
+    ...runbook.pipelines.map(({ name, vars, steps }) => ({
+      kind: "pipeline",
+      name,
+      does: steps.map((step) => step.name).join(" → "),
+      vars: vars.map((one) => one.name),
+      runbook,
+    })),
+  ]);
+  const hidden = (row: (typeof rows)[number]) =>
+    row.runbook.level === "user" &&
+    rows.some(
+      (other) => other.runbook.level === "project" && other.kind === row.kind && other.name === row.name,
+    );
+  const entries = rows.map((row) => ({ ...row, hidden: hidden(row), errors: hasErrors(row.runbook) }));
+  if (json === true) {
+    context.printJson({
+      ok: true,
+      defined: entries.map(({ runbook: { path, level }, ...rest }) => ({ ...rest, file: path, level })),
+    });
+    return 0;
+  }
+  const home = context.env["HOME"];
+  const state = (entry: (typeof entries)[number]) =>
+    entry.errors ? " (has errors)" : entry.hidden ? " (hidden by the project's)" : "";
+  const lines = entries.map((entry) => [
+    `${entry.kind}.${entry.name}`,
+    harmlessLine(entry.does, 60),
+    entry.vars.length === 0 ? "-" : entry.vars.join(", "),
+    `${shortPath(shown(entry.runbook.path), home)}${state(entry)}`,
+  ]);
+  if (lines.length === 0)
+    context.log.info("no runbook here defines anything; `reprise runbook check` tells more");
+  else for (const line of table([["NAME", "DOES", "VARIABLES", "FILE"], ...lines])) context.print(line);
+  return 0;
+}
+
+function explain(
+  runbooks: readonly Runbook[],
+  what: readonly string[],
+  { json }: RunbookOptions,
+  context: Context,
+): number {
+  const [subject = "", on = "", kind, ...more] = what;
+  const trigger = TRIGGERS.find((one) => `on_${one}` === on);
+  if (!subject.startsWith("agent.") || trigger === undefined || more.length > 0) {
+    throw new Fault(
+      "usage",
+      "--explain takes an agent, a trigger and, for on_error, an error, as in: --explain agent.worker on_error rate_limited",
+    );
+  }
+  const trouble = troubleOf(kind, trigger);
+  const wrong = runbooks.filter(hasErrors);
+  const name = subject.slice("agent.".length);
+  const runbook = runbooks.find((one) => one.agents.some((agent) => agent.name === name));
+  const agent = runbook?.agents.find((one) => one.name === name);
+  if (runbook === undefined || agent === undefined || hasErrors(runbook)) {
+    for (const one of runbook === undefined ? wrong : [runbook])
+      if (json !== true) printChecked(one, context);
+    const why =
+      runbook === undefined
+        ? "No runbook that was looked at defines it."
+        : "Its runbook has errors; correct them first.";
+    throw new Fault(
+      runbook === undefined ? "runbook_unknown" : "runbook_invalid",
+      `${harmlessLine(subject, 80)}: ${why}`,
+    );
+  }
+  const lines = explainTrigger(agent.definition, trigger, trouble);
+  if (json === true)
+    context.printJson({ ok: true, file: runbook.path, agent: name, trigger, error: trouble, lines });
+  else for (const line of lines) context.print(line);
+  return 0;
+}
+
+function troubleOf(kind: string | undefined, trigger: Trigger): TroubleKind | null {
+  if (kind === undefined || kind === "any") return null;
+  const found = TROUBLE_KINDS.find((one) => one === kind);
+  if (trigger !== "error")
+    throw new Fault(
+      "usage",
+      `on_${trigger} is about no error; leave ${JSON.stringify(kind.slice(0, 40))} out.`,
+    );
+  if (found === undefined) {
+    const near = nearest(kind, TROUBLE_KINDS);
+    const hint = near === null ? `They are ${TROUBLE_KINDS.join(", ")}.` : `Did you mean ${near}?`;
+    throw new Fault("usage", `${JSON.stringify(kind.slice(0, 40))} is no kind of error. ${hint}`);
+  }
+  return found;
+}

@@ -1,0 +1,32 @@
+/** Agents and pipelines as a runbook has them: checked, but with their templates still in their texts. */
+import type { AgentDefinition, StepDefinition } from "../core/runbook.ts";
+import type { At } from "./tree.ts";
+
+export interface Var {
+  readonly name: string;
+  /** The default. Null: a value must be given. */
+  readonly value: string | null;
+}
+
+interface Draft {
+  readonly name: string;
+  /** Where its name stands. */
+  readonly at: At;
+  readonly vars: readonly Var[];
+}
+
+export interface AgentDraft extends Draft {
+  /** As written, relative to the runbook. Its text is already `definition.prompt`. */
+  readonly promptFile: string | null;
+  /** `cwd` as written; empty: not written. */
+  readonly definition: AgentDefinition;
+}
+
+export interface PipelineDraft extends Draft {
+  readonly workspace: "cwd" | "dir" | "worktree";
+  /** As written; empty: not written. */
+  readonly cwd: string;
+  readonly steps: readonly StepDraft[];
+}
+
+export type StepDraft = Omit<StepDefinition, "agent"> & { readonly agent: AgentDraft | null };

@@ -1,0 +1,138 @@
+/** What a runbook would do about a trigger, in words. Pure; the deciding itself is the supervisor's. */
+import type { TroubleKind } from "../core/events.ts";
+import type { AgentDefinition, Rung, Trigger } from "../core/runbook.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+
+/** Trying again changes nothing about these. */
+const DETERMINISTIC: Partial<Record<TroubleKind, string>> = {
+  auth: "the engine asks for a login, and that is a person's to give",
+  quota: "no time is known at which there will be more",
+  session_lost: "the engine does not have the conversation any more",
+  usage: "the engine would refuse the same command again",
+};
+
+/** One line each. `trouble`: which error; null for the other triggers, and for an error of any kind. */
+export function explainTrigger(
+  agent: AgentDefinition,
+  trigger: Trigger,
+  trouble: TroubleKind | null,
+): readonly string[] {
+  const rungs = agent.policy.on[trigger];
+  const lines = [
+    `agent.${agent.name} (${agent.engine}, ${agent.mode}), on_${trigger}${trouble === null ? "" : ` ${trouble}`}`,
+  ];
+  if (trigger === "idle") {
+    const when =
+      agent.mode === "headless"
+        ? "when a turn is complete"
+        : `after ${formatDuration(agent.policy.idleAfterMs)} in which nothing grew`;
+    lines.push(`  idle: ${when}`);
+  }
+  let position = 0;
+  for (const rung of rungs) {
+    if (!answers(rung, trouble)) {
+      lines.push(`  –  ${rung.action} is passed over: it answers ${rung.match}`);
+      continue;
+    }
+    position += 1;
+    lines.push(...explainRung(position, rung, { agent, trigger, trouble }));
+    if (rung.action === "done" || rung.action === "fail") return lines;
+  }
+  lines.push(`  ${ending(agent, trigger, rungs.length)}`);
+  if (agent.policy.maxAttempts !== null) {
+    lines.push(`  At most ${agent.policy.maxAttempts} processes are started for this agent in all.`);
+  }
+  return lines;
+}
+
+interface About {
+  readonly agent: AgentDefinition;
+  readonly trigger: Trigger;
+  readonly trouble: TroubleKind | null;
+}
+
+function answers({ match }: Rung, trouble: TroubleKind | null): boolean {
+  return match === "any" || trouble === null || match === trouble;
+}
+
+function explainRung(position: number, rung: Rung, about: About): string[] {
+  const each = rung.attempts === 1 ? "" : "each ";
+  const times = rung.attempts === 1 ? "once" : `up to ${rung.attempts} times`;
+  const cooldown =
+    rung.cooldownMs === 0 ? "" : `, ${each}after a cooldown of ${formatDuration(rung.cooldownMs)}`;
+  const ends = rung.action === "done" || rung.action === "fail";
+  const only = rung.match === "any" || about.trouble !== null ? "" : ` (${rung.match})`;
+  const head = `  ${position}. ${rung.action}${only}${ends ? "" : `, ${times}${cooldown}`}`;
+  return [head, ...does(rung, about).map((line) => `     ${line}`)];
+}
+
+function does(rung: Rung, about: About): readonly string[] {
+  switch (rung.action) {
+    case "nudge":
+      return [nudgeText(rung, about.agent)];
+    case "resume":
+      return resumes(rung, about);
+    case "gate":
+      return [
+        `runs ${JSON.stringify(rung.run)} in the agent's directory, ${formatDuration(rung.timeoutMs)} at most`,
+        about.trigger === "idle" || about.trigger === "dead"
+          ? "exit 0: the agent is done; else the next rung"
+          : "exit 0: nothing more is done until it happens again; else the next rung",
+      ];
+    case "escalate":
+      return ["a person is asked, with the facts and numbered options"];
+    case "done":
+      return ["the agent is done"];
+    case "fail":
+      return ["the agent has failed"];
+  }
+}
+
+function nudgeText(rung: Rung, agent: AgentDefinition): string {
+  const message = quoted(rung.message ?? "Continue where you left off.");
+  return agent.mode === "headless"
+    ? `the conversation is resumed with ${message}`
+    : `${message} is typed into its UI; never while it asks for permission`;
+}
+
+function resumes(rung: Rung, { trouble }: About): readonly string[] {
+  const hopeless = trouble === null ? undefined : DETERMINISTIC[trouble];
+  if (hopeless !== undefined) return [`not tried: ${hopeless}. It escalates instead`];
+  const lines = [resumeText(rung)];
+  if (trouble === "rate_limited") lines.push(...limitWaits(rung));
+  return lines;
+}
+
+/** The table of docs/runbooks.md, "Resume or fresh". */
+function resumeText(rung: Rung): string {
+  const lost = "where there is none, or the engine has lost it and its copy too, it begins anew and says so";
+  if (rung.message === null) return `the conversation goes on with "Continue where you left off."; ${lost}`;
+  return rung.append
+    ? `the conversation goes on with ${quoted(rung.message)}; ${lost}`
+    : `a new conversation begins with ${quoted(rung.message)} (append = true would continue the old one)`;
+}
+
+function limitWaits(rung: Rung): readonly string[] {
+  const without =
+    rung.cooldownMs === 0
+      ? "where the engine names no reset: after 15 m, then 30 m, 1 h, 2 h, 4 h"
+      : `where the engine names no reset: after the cooldown, ${formatDuration(rung.cooldownMs)}`;
+  return [
+    "it waits for the reset that the engine names and 1 to 3 minutes more, also if the cooldown is shorter;",
+    `a reset more than 8 days away is not waited for, it escalates; ${without}`,
+  ];
+}
+
+function ending(agent: AgentDefinition, trigger: Trigger, rungs: number): string {
+  if (rungs === 0 && trigger === "idle" && agent.mode === "headless") {
+    return "Nothing is said about it: a completed turn is the end of the task, done.";
+  }
+  return rungs === 0
+    ? "Nothing is said about it: it escalates, a person is asked."
+    : "Then it escalates: a person is asked.";
+}
+
+function quoted(message: string): string {
+  return JSON.stringify(harmlessLine(message, 120));
+}

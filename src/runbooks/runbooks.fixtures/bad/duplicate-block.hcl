@@ -1,0 +1,7 @@
+agent "worker" {
+  run = "claude"
+}
+
+agent "worker" {
+  run = "claude"
+}

@@ -1,0 +1,4 @@
+agent "worker" {
+  run     = "claude"
+  on_idle = "gate"
+}

@@ -1,0 +1,6 @@
+agent "worker" {
+  run    = "claude"
+  prompt = <<EOT
+read ${file("/etc/passwd")}
+EOT
+}

@@ -1,0 +1,1 @@
+agent "worker" { run = "claude", mode = "headless" }

@@ -1,0 +1,2 @@
+agent "worker" {
+  run = "claude"

@@ -1,0 +1,3 @@
+agent "worker" {
+  run = "claude
+}

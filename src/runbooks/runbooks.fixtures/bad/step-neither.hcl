@@ -1,0 +1,5 @@
+pipeline "ci" {
+  step "build" {
+    timeout = "5m"
+  }
+}

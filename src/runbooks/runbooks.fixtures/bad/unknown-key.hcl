@@ -1,0 +1,4 @@
+agent "worker" {
+  run        = "claude"
+  idel_after = "5m"
+}

@@ -1,0 +1,49 @@
+/** `${var.NAME}` in texts: found, checked and filled in. A value is put in as it is and never read again. */
+import { nearest } from "../lib/suggest.ts";
+
+/** `$${` is a plain `${`. */
+const TEMPLATE = /\$\$\{|\$\{([^}\n]*)(\}?)/g;
+/** In a file of its own only what begins with `${var.` is ours: prompts show code, and code is full of `${`. */
+const FILE_TEMPLATE = /\$\$\{(?=var\.)|\$\{(var\.[^}\n]*)(\}?)/g;
+const REFERENCE = /^var\.([A-Za-z_][A-Za-z0-9_]*)$/;
+
+export interface Misfit {
+  /** Index in the text. */
+  readonly index: number;
+  readonly why: string;
+}
+
+/** `names`: the variables there are. */
+export function misfits(text: string, names: readonly string[], kind: "value" | "file" = "value"): Misfit[] {
+  return [...text.matchAll(kind === "file" ? FILE_TEMPLATE : TEMPLATE)].flatMap((match) => {
+    const why = match[1] === undefined ? null : whyUnfit(match[1], match[2] === "}", names);
+    return why === null ? [] : [{ index: match.index, why }];
+  });
+}
+
+function whyUnfit(inside: string, closed: boolean, names: readonly string[]): string | null {
+  if (!closed) return 'holds "${" without "}". Write $${ for a plain ${';
+  const shown = `\${${inside.slice(0, 60)}}`;
+  if (inside.trim() === "prompt")
+    return `holds ${shown}; the prompt is given to the engine by Reprise, take it out`;
+  const name = REFERENCE.exec(inside)?.[1];
+  if (name === undefined) return `holds ${shown}; only \${var.NAME} is filled in. Write $\${ for a plain \${`;
+  if (names.includes(name)) return null;
+  const near = nearest(name, names);
+  if (near !== null) return `names the unknown variable ${name}. Did you mean ${near}?`;
+  return names.length === 0
+    ? `names the variable ${name}, but vars declares none`
+    : `names the unknown variable ${name}; vars declares ${names.join(", ")}`;
+}
+
+/** For texts without misfits; a variable without a value stays as it is written. */
+export function filled(
+  text: string,
+  values: ReadonlyMap<string, string>,
+  kind: "value" | "file" = "value",
+): string {
+  return text.replaceAll(kind === "file" ? FILE_TEMPLATE : TEMPLATE, (whole, inside: string | undefined) => {
+    if (inside === undefined) return "${";
+    return values.get(REFERENCE.exec(inside)?.[1] ?? "") ?? whole;
+  });
+}

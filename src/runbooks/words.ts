@@ -1,0 +1,50 @@
+/** A command line split into words as a shell would, and nothing else that a shell does: what only it could do is refused. */
+
+export type Words =
+  | { readonly words: readonly string[] }
+  /** `at`: index of the character that is in the way. */
+  | { readonly at: number; readonly why: string };
+
+/** A template is ours, not a shell's: it stays whole wherever it stands. */
+const TEMPLATE = /\$?\$\{[^}]*\}/y;
+const SHELL = /[|;&()<>*`$]/;
+
+/** Words are parted by blanks; `'…'` and `"…"` hold a word together, a backslash takes the next character as it is. */
+export function splitWords(line: string): Words {
+  const words: string[] = [];
+  let word: string | null = null;
+  let quote: { readonly sign: string; readonly at: number } | null = null;
+  for (let at = 0; at < line.length; at += 1) {
+    const char = line[at] ?? "";
+    TEMPLATE.lastIndex = at;
+    const template = char === "$" ? TEMPLATE.exec(line)?.[0] : undefined;
+    if (template !== undefined) {
+      word = (word ?? "") + template;
+      at += template.length - 1;
+    } else if (quote !== null && char === quote.sign) quote = null;
+    else if (quote?.sign === "'") word = (word ?? "") + char;
+    else if (char === "\\") {
+      at += 1;
+      const next = line[at];
+      if (next === undefined) return { at: at - 1, why: "ends with a backslash" };
+      word = (word ?? "") + (quote === null || '"\\$`'.includes(next) ? next : `\\${next}`);
+    } else if (quote !== null) {
+      if (char === "`" || (char === "$" && /[\w(]/.test(line[at + 1] ?? "")))
+        return { at, why: needsShell(char) };
+      word = (word ?? "") + char;
+    } else if (char === "'" || char === '"') {
+      quote = { sign: char, at };
+      word ??= "";
+    } else if (/\s/.test(char)) {
+      if (word !== null) words.push(word);
+      word = null;
+    } else if (SHELL.test(char) || (char === "~" && word === null)) return { at, why: needsShell(char) };
+    else word = (word ?? "") + char;
+  }
+  if (quote !== null) return { at: quote.at, why: `has no second ${quote.sign}` };
+  return { words: word === null ? words : [...words, word] };
+}
+
+function needsShell(char: string): string {
+  return `holds ${char}, which only a shell understands; there is none. Put the word into single quotes if the engine shall get it as it is`;
+}
