@@ -77,6 +77,19 @@ export interface DecisionRecord {
   readonly createdAt: string;
 }
 
+export interface StepRecord {
+  readonly name: string;
+  readonly state: "running" | "done" | "failed";
+  /** How often it was begun since the pipeline was last started or resumed by a person. */
+  readonly runs: number;
+  /** The agent that works on it, or was the last to. Null: a command, or none was started yet. */
+  readonly agent: string | null;
+  /** The agents that worked on it, oldest first. */
+  readonly agents: readonly string[];
+  /** How it ended; a command's last words. Untrusted text. */
+  readonly detail: string | null;
+}
+
 /** Stored under the kind `pipeline`. */
 export interface PipelineRecord {
   readonly v: 1;
@@ -85,15 +98,11 @@ export interface PipelineRecord {
   readonly runbook: RunbookSource;
   readonly vars: Readonly<Record<string, string>>;
   readonly phase: "active" | "done" | "failed" | "cancelled";
-  /** The step that is being worked on; null before the first and after the last. */
+  /** The step that is being worked on, or was when it failed or was cancelled; null before the first and after the last. */
   readonly step: string | null;
-  readonly steps: readonly {
-    readonly name: string;
-    readonly state: "running" | "done" | "failed";
-    /** The agents that worked on it, oldest first. */
-    readonly agents: readonly string[];
-    readonly detail: string | null;
-  }[];
+  /** Those that were begun, in the order in which they first were. */
+  readonly steps: readonly StepRecord[];
+  /** Where its steps work; absolute. */
   readonly workspace: string;
   readonly reason: string | null;
   readonly createdAt: string;

@@ -10,19 +10,23 @@ import type { Deps } from "./deps.ts";
 
 export interface Workplace {
   readonly cwd: string;
-  /** Creates it; the run directory must exist. */
+  /** Creates it; the directory that holds it must exist. */
   make(): Promise<void>;
 }
 
-/** Checks everything that can be checked before a run is recorded. */
-export async function planWorkplace(
-  deps: Deps,
-  runDirectory: string,
-  request: { readonly cwd: string; readonly isolate: "dir" | "worktree" | null },
-): Promise<Workplace> {
+export interface WorkplaceRequest {
+  /** Absolute, symlinks resolved. */
+  readonly cwd: string;
+  readonly isolate: "dir" | "worktree" | null;
+  /** A branch to be made for the worktree. Absent: it is on none. */
+  readonly branch?: string;
+}
+
+/** Checks everything that can be checked before anything is recorded. `home` is the directory that will hold it. */
+export async function planWorkplace(deps: Deps, home: string, request: WorkplaceRequest): Promise<Workplace> {
   if (request.isolate === null) return { cwd: request.cwd, make: async () => {} };
   if (request.isolate === "dir") {
-    const directory = join(runDirectory, "work");
+    const directory = join(home, "work");
     return { cwd: directory, make: async () => void makeDirectory(directory) };
   }
   const top = await git(deps, request.cwd, ["rev-parse", "--show-toplevel"]);
@@ -30,19 +34,19 @@ export async function planWorkplace(
   if (top.code !== 0 || commit.code !== 0) {
     throw new Fault(
       "cwd_invalid",
-      `--isolate worktree needs a git repository with a commit, and ${request.cwd} is none.`,
+      `A worktree needs a git repository with a commit, and ${request.cwd} is none.`,
       {
         facts: { cwd: request.cwd },
       },
     );
   }
-  const worktree = join(runDirectory, "worktree");
+  const worktree = join(home, "worktree");
   const inside = relative(resolveDirectory(top.stdout.trimEnd()), request.cwd);
   const there = await git(deps, request.cwd, ["cat-file", "-t", `${commit.stdout.trim()}:${inside}`]);
   if (there.stdout.trim() !== "tree") {
     throw new Fault(
       "cwd_invalid",
-      `A worktree would not have ${request.cwd}: nothing in it is committed. Commit it first, or use --isolate dir.`,
+      `A worktree would not have ${request.cwd}: nothing in it is committed. Commit it first, or use a directory of its own (dir).`,
       { facts: { cwd: request.cwd } },
     );
   }
@@ -52,18 +56,14 @@ export async function planWorkplace(
       const added = await git(deps, request.cwd, [
         "worktree",
         "add",
-        "--detach",
+        ...(request.branch === undefined ? ["--detach"] : ["-b", request.branch]),
         worktree,
         commit.stdout.trim(),
       ]);
       if (added.code === 0) return;
-      throw new Fault(
-        "cwd_invalid",
-        `git could not make a worktree for the run: ${added.stderr.slice(0, 400).trim()}`,
-        {
-          facts: { cwd: request.cwd },
-        },
-      );
+      throw new Fault("cwd_invalid", `git could not make a worktree: ${added.stderr.slice(0, 400).trim()}`, {
+        facts: { cwd: request.cwd },
+      });
     },
   };
 }
@@ -122,7 +122,7 @@ export async function leaveWorktree(deps: Deps, run: RunRecord): Promise<void> {
 function git(deps: Deps, cwd: string, args: readonly string[]) {
   const program = deps.processes.resolveProgram("git", deps.env);
   if (program === null)
-    throw new Fault("platform_unsupported", "git is not installed, and --isolate worktree needs it.");
+    throw new Fault("platform_unsupported", "git is not installed, and a worktree needs it.");
   const env: Record<string, string> = { PWD: cwd, GIT_OPTIONAL_LOCKS: "0", LC_ALL: "C" };
   for (const name of ["PATH", "HOME"]) if (deps.env[name] !== undefined) env[name] = deps.env[name];
   return deps.processes.runTool(program, ["-C", cwd, ...args], { cwd, env, timeoutMs: 60_000 });

@@ -33,6 +33,7 @@ export { allEngines, findEngine, setUpEngine } from "./engine-setup.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
 export { type InspectedAttempt, type Inspection, inspectRun } from "./inspect.ts";
+export { planWorkplace } from "./isolate.ts";
 export { redactorFor } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";

@@ -13,12 +13,10 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openState } from "../audit/audit.ts";
+import { testDeps } from "../../test/deps.ts";
 import { mergeConfig, type NotifyConfig } from "../core/config.ts";
 import type { DecisionRecord } from "../core/supervision.ts";
-import * as processes from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
-import { memoryStore } from "../store/store.ts";
 import { notify } from "./notify.ts";
 
 const HOSTILE = `-x\u001b]0;owned\u0007 <b>&amp;</b>\\033[31m \u202egnp.exe \n\r$(touch pwned) 'swordfish-4711' "`;
@@ -83,26 +81,14 @@ function recorder(name: string, end = "exit 0"): string {
 }
 
 async function depsWith(config: NotifyConfig, env: Record<string, string> = {}): Promise<Deps> {
-  const store = memoryStore();
-  const data = { definition: { name: "worker" } };
-  await store.saveDocument({ kind: "agent", id: "1a2b3c4d", open: true, data }, null);
-  return {
-    state: await openState(join(root, "state")),
-    store,
+  const deps = await testDeps(root, {
     config: mergeConfig({ notify: config }, {}),
-    clock: { now: () => 0, mono: () => 0 },
     env: { PATH: `${root}:/usr/bin:/bin`, MY_TOKEN: "swordfish-4711", ...env },
-    log: { warn: (message) => void warnings.push(message), info: () => {} },
-    processes: {
-      ...processes,
-      endTree: (tree, marker, from) =>
-        processes.endTree(tree, marker, { interruptMs: 0, terminateMs: 100 }, from),
-    },
-    machine: "m",
-    demo: ["false"],
-    newHandle: () => "00000000",
-    newSessionId: () => "x",
-  };
+  });
+  const data = { definition: { name: "worker" } };
+  await deps.store.saveDocument({ kind: "agent", id: "1a2b3c4d", open: true, data }, null);
+  warnings = deps.warnings;
+  return deps;
 }
 
 const FACTS = {

@@ -1,0 +1,177 @@
+/**
+ * Takes pipelines from step to step: runs commands, starts agents, stores what came of it.
+ *
+ * One driver at a time, in the daemon; everybody else changes a record and lets it look. After a crash an agent that was
+ * started is found again by its document, and a command that was running is ended and run again.
+ */
+import { isAbsolute, join, relative } from "node:path";
+import { Fault } from "../core/faults.ts";
+import type { AgentDefinition, RunbookSource, StepDefinition } from "../core/runbook.ts";
+import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
+import { type Deps, redactorFor } from "../run/run.ts";
+import { plainEnv, runGate } from "./gate.ts";
+import {
+  agentOf,
+  agentsOf,
+  CANCELLED,
+  getPipeline,
+  isoNow,
+  listPipelines,
+  markerOf,
+  savePipeline,
+  type StoredPipeline,
+} from "./pipelines.ts";
+import { agentStarted, entryOf, nextOf, stepEnded } from "./reduce.ts";
+
+/** What a driver asks of those who know agents. */
+export interface AgentDesk {
+  /** Records the agent before anything is started. A start that is refused is a fault. */
+  start(
+    definition: AgentDefinition,
+    source: RunbookSource,
+    options: { readonly vars: Readonly<Record<string, string>>; readonly pipeline: AgentRecord["pipeline"] },
+  ): Promise<Pick<AgentRecord, "id">>;
+  stop(id: string, reason: string): Promise<unknown>;
+}
+
+/** Drives the pipelines that are active. Only in a process that is the only one to do so. */
+export class PipelineDriver {
+  readonly #deps: Deps;
+  readonly #desk: AgentDesk;
+  readonly #busy = new Map<string, Promise<void>>();
+  /** Those that something was told about while they were busy. */
+  readonly #again = new Set<string>();
+  /** The commands that run, by pipeline. */
+  readonly #gates = new Map<string, string>();
+  #stopped = false;
+
+  constructor(deps: Deps, desk: AgentDesk) {
+    this.#deps = deps;
+    this.#desk = desk;
+  }
+
+  /** Takes every active pipeline as far as it gets by itself. Returns once that is under way, not when it is done. */
+  async look(): Promise<void> {
+    const open = (await listPipelines(this.#deps, { open: true })).map(({ id }) => id);
+    for (const id of open) this.#begin(id);
+    for (const [id, marker] of this.#gates) {
+      if (!open.includes(id)) await this.#deps.processes.endTree(null, marker, "terminate");
+    }
+  }
+
+  /** No further step is begun. Commands end and are run again by the next driver; agents go on. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    for (const marker of this.#gates.values()) {
+      await this.#deps.processes.endTree(null, marker, "terminate");
+    }
+    await this.settled();
+  }
+
+  /** Resolves when nothing is under way. */
+  async settled(): Promise<void> {
+    while (this.#busy.size > 0) await Promise.all(this.#busy.values());
+  }
+
+  #begin(id: string): void {
+    if (this.#stopped) return;
+    if (this.#busy.has(id)) {
+      this.#again.add(id);
+      return;
+    }
+    const driving = this.#drive(id)
+      .catch((error: unknown) => {
+        const why = error instanceof Error ? error.message : String(error);
+        this.#deps.log.warn(`pipeline ${id} could not go on, and is looked at again later: ${why}`);
+      })
+      .finally(() => {
+        this.#busy.delete(id);
+        if (this.#again.delete(id)) this.#begin(id);
+      });
+    this.#busy.set(id, driving);
+  }
+
+  async #drive(id: string): Promise<void> {
+    const deps = this.#deps;
+    for (;;) {
+      const found = await getPipeline(deps, id);
+      if (found === null || this.#stopped) return;
+      const { record, version } = found;
+      const named = entryOf(record, record.step)?.agent ?? null;
+      const todo = nextOf(record, named === null ? null : await agentOf(deps, named), isoNow(deps));
+      switch (todo.do) {
+        case "nothing":
+          return;
+        case "save":
+          await savePipeline(deps, todo.record, version);
+          break;
+        case "run":
+          await this.#run(found, todo.step);
+          break;
+        case "start":
+          await this.#start(found, todo.step);
+          break;
+      }
+    }
+  }
+
+  /** The result counts only for the record that it was run for. */
+  async #run({ record, version }: StoredPipeline, step: StepDefinition): Promise<void> {
+    const deps = this.#deps;
+    const marker = markerOf(record.id, step.name);
+    this.#gates.set(record.id, marker);
+    try {
+      const result = await runGate(deps, {
+        command: step.run ?? [],
+        cwd: record.workspace,
+        env: plainEnv(deps.env),
+        timeoutMs: step.timeoutMs,
+        redact: redactorFor(deps.env, []),
+        marker,
+      });
+      if (this.#stopped) return;
+      const end = { state: result.passed ? ("done" as const) : ("failed" as const), detail: result.detail };
+      await savePipeline(deps, stepEnded(record, end, isoNow(deps)), version);
+    } finally {
+      this.#gates.delete(record.id);
+    }
+  }
+
+  async #start({ record, version }: StoredPipeline, step: StepDefinition): Promise<void> {
+    const deps = this.#deps;
+    const { id, runbook, vars } = record;
+    let agent = await unrecordedAgent(deps, record, step.name);
+    try {
+      const options = { vars, pipeline: { id, step: step.name } };
+      agent ??= (await this.#desk.start(inWorkspace(record, step), runbook, options)).id;
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      // One that was recorded and then refused ends like any other.
+      agent = await unrecordedAgent(deps, record, step.name);
+      if (agent === null) {
+        const end = { state: "failed" as const, detail: error.message };
+        await savePipeline(deps, stepEnded(record, end, isoNow(deps)), version);
+        return;
+      }
+    }
+    if ((await savePipeline(deps, agentStarted(record, step.name, agent), version)) !== null) return;
+    const now = await getPipeline(deps, id);
+    if (now?.record.phase !== "active") await this.#desk.stop(agent, CANCELLED);
+  }
+}
+
+/** An agent of this step that the record does not know: whoever started it died before it could say so. */
+async function unrecordedAgent(deps: Deps, record: PipelineRecord, step: string): Promise<string | null> {
+  const known = entryOf(record, step)?.agents ?? [];
+  const agents = await agentsOf(deps, record.id, {});
+  return agents.find(({ id, pipeline }) => pipeline?.step === step && !known.includes(id))?.id ?? null;
+}
+
+/** A directory below the pipeline's is the same one below its workspace. */
+function inWorkspace(record: PipelineRecord, step: StepDefinition): AgentDefinition {
+  const { agent } = step;
+  if (agent === null) throw new Error(`step ${step.name} has no agent`);
+  const inside = relative(record.definition.cwd, agent.cwd);
+  if (isAbsolute(inside) || inside === ".." || inside.startsWith("../")) return agent;
+  return { ...agent, cwd: join(record.workspace, inside) };
+}

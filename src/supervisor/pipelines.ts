@@ -1,0 +1,236 @@
+/**
+ * Pipelines as they are kept, and what a person does with one: start it, cancel it, resume it.
+ *
+ * A record changes by compare-and-set. Taking it from step to step is the part of `drive.ts`, what follows from what
+ * that of `reduce.ts`.
+ */
+import { join } from "node:path";
+import { checkOwnDirectory, isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { HANDLE } from "../core/ids.ts";
+import type { PipelineDefinition, RunbookSource } from "../core/runbook.ts";
+import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
+import { redactor } from "../lib/secrets.ts";
+import { type Deps, planWorkplace } from "../run/run.ts";
+import { cancelled, entryOf, resumed } from "./reduce.ts";
+
+/** A record with the version that a change is made from. */
+export interface StoredPipeline {
+  readonly record: PipelineRecord;
+  readonly version: number;
+}
+
+/** Makes the workspace, then the record: a pipeline that is recorded can begin. */
+export async function startPipeline(
+  deps: Deps,
+  definition: PipelineDefinition,
+  source: RunbookSource,
+  vars: Readonly<Record<string, string>>,
+): Promise<PipelineRecord> {
+  refuseSecrets(vars);
+  const cwd = resolveDirectory(definition.cwd);
+  const { id, home } = newPlace(deps, definition.workspace);
+  const isolate = definition.workspace === "cwd" ? null : definition.workspace;
+  const workplace = await planWorkplace(deps, home, { cwd, isolate, branch: `reprise/${id}` });
+  if (isolate !== null) {
+    makeDirectory(home);
+    await workplace.make();
+  }
+  const record: PipelineRecord = {
+    v: 1,
+    id,
+    definition,
+    runbook: source,
+    vars,
+    phase: "active",
+    step: null,
+    steps: [],
+    workspace: workplace.cwd,
+    reason: null,
+    createdAt: isoNow(deps),
+    endedAt: null,
+  };
+  if ((await savePipeline(deps, record, null)) !== null) return record;
+  throw new Fault("run_busy", `The pipeline id ${id} is taken by chance. Run it again.`, { facts: { id } });
+}
+
+/** A pipeline is kept with its variables, and a later step needs them as they are. */
+function refuseSecrets(vars: Readonly<Record<string, string>>): void {
+  const redact = redactor([]);
+  const name = Object.keys(vars).find((one) => redact(vars[one] ?? "") !== vars[one]);
+  if (name === undefined) return;
+  throw new Fault(
+    "usage",
+    `The variable ${name} looks like a secret, and a pipeline is stored with its variables. Give secrets by the environment.`,
+    { facts: { variable: name } },
+  );
+}
+
+function newPlace(deps: Deps, workspace: PipelineDefinition["workspace"]): { id: string; home: string } {
+  const all = join(deps.state.root, "workspaces");
+  if (workspace !== "cwd" && !makeDirectory(all)) checkOwnDirectory(all);
+  for (;;) {
+    const id = deps.newHandle();
+    const home = join(all, id);
+    if (!isDirectory(home)) return { id, home };
+  }
+}
+
+/** Oldest first. */
+export async function listPipelines(
+  deps: Pick<Deps, "store">,
+  filter: { readonly open?: boolean } = {},
+): Promise<readonly PipelineRecord[]> {
+  const documents = await deps.store.listDocuments("pipeline", filter);
+  return documents.map(({ data }) => data as unknown as PipelineRecord);
+}
+
+/** An id, or a prefix of 4 to 7 characters that fits one pipeline. */
+export async function selectPipeline(deps: Pick<Deps, "store">, given: string): Promise<StoredPipeline> {
+  const exact = HANDLE.test(given) ? await getPipeline(deps, given) : null;
+  if (exact !== null) return exact;
+  const all = await listPipelines(deps);
+  const fitting = /^[0-9a-f]{4,8}$/.test(given) ? all.filter(({ id }) => id.startsWith(given)) : [];
+  const [only, ...others] = fitting.map(({ id }) => id);
+  const found = only === undefined ? null : await getPipeline(deps, only);
+  const shown = JSON.stringify(given.slice(0, 80));
+  if (found === null || only === undefined) {
+    const named = all.filter(({ definition }) => definition.name === given).map(({ id }) => id);
+    const hint =
+      named.length === 0
+        ? "`reprise pipeline list --all` shows the pipelines there are."
+        : `That is a name; it ran as ${named.slice(-5).join(", ")}.`;
+    throw new Fault("handle_unknown", `There is no pipeline ${shown}. ${hint}`, {
+      facts: { given: given.slice(0, 80) },
+    });
+  }
+  if (others.length === 0) return found;
+  const ids = [only, ...others];
+  throw new Fault(
+    "handle_ambiguous",
+    `${given} fits ${ids.length} pipelines: ${ids.join(", ")}. Type more characters.`,
+    { facts: { given, ids } },
+  );
+}
+
+/** Ends it where it is: what it has started is stopped, what was done stays. */
+export async function cancelPipeline(
+  deps: Deps,
+  stopAgent: (id: string, reason: string) => Promise<unknown>,
+  given: string,
+): Promise<PipelineRecord> {
+  for (;;) {
+    const { record, version } = await selectPipeline(deps, given);
+    const after = cancelled(record, isoNow(deps));
+    if (after === record) {
+      throw new Fault("usage", `Pipeline ${record.id} is ${record.phase} already.`, {
+        facts: { id: record.id, phase: record.phase },
+      });
+    }
+    if ((await savePipeline(deps, after, version)) === null) continue;
+    const agents = await agentsOf(deps, record.id, { open: true });
+    for (const agent of agents) await stopAgent(agent.id, CANCELLED);
+    if (record.step !== null)
+      await deps.processes.endTree(null, markerOf(record.id, record.step), "terminate");
+    return after;
+  }
+}
+
+export const CANCELLED = "its pipeline was cancelled";
+
+/** What became of an agent that was to go on, and why it could not. */
+export interface ResumeAnswer {
+  readonly done: boolean;
+  readonly why: string;
+}
+
+/**
+ * Its step goes on, with the conversation of its agent where there is one. The agent first: a resume that is refused
+ * has changed nothing, and one that crashes in between leaves an agent that the next resume finds at work.
+ */
+export async function resumePipeline(
+  deps: Deps,
+  resumeAgent: (id: string) => Promise<ResumeAnswer>,
+  given: string,
+): Promise<PipelineRecord> {
+  for (;;) {
+    const { record, version } = await selectPipeline(deps, given);
+    const keep = await continueStep(deps, resumeAgent, record);
+    if (record.phase === "active") return record;
+    const after = resumed(record, keep);
+    if ((await savePipeline(deps, after, version)) !== null) return after;
+  }
+}
+
+/** True: the step's agent goes on. A refusal is a fault. */
+async function continueStep(
+  deps: Deps,
+  resumeAgent: (id: string) => Promise<ResumeAnswer>,
+  record: PipelineRecord,
+): Promise<boolean> {
+  const { id, phase, step, workspace } = record;
+  const refuse = (code: "usage" | "run_busy", why: string) =>
+    new Fault(code, `Pipeline ${id} ${why}`, { facts: { id, phase, step } });
+  if (phase === "done") throw refuse("usage", "is done; there is nothing to resume.");
+  if (!isDirectory(workspace)) {
+    throw new Fault("cwd_missing", `The workspace of pipeline ${id}, ${workspace}, is gone.`, {
+      facts: { id },
+    });
+  }
+  const entry = entryOf(record, step);
+  const agent = entry?.agent == null ? null : await agentOf(deps, entry.agent);
+  const at = `step ${step ?? "none"}`;
+  if (phase === "active") {
+    if (agent?.phase !== "active")
+      throw refuse("run_busy", `is active, at ${at}; there is nothing to resume.`);
+    const answer = await resumeAgent(agent.id);
+    if (!answer.done) throw refuse("run_busy", `is active, at ${at}, and agent ${agent.id} ${answer.why}`);
+    return true;
+  }
+  if (agent === null || entry?.state === "done") return false;
+  if (agent.phase === "active" || agent.phase === "done") return true;
+  const answer = await resumeAgent(agent.id);
+  if (!answer.done) throw refuse("run_busy", `stays ${phase}: agent ${agent.id} ${answer.why}`);
+  return true;
+}
+
+/** The agents that were started for it, oldest first. */
+export async function agentsOf(
+  deps: Pick<Deps, "store">,
+  pipeline: string,
+  filter: { readonly open?: boolean },
+): Promise<readonly AgentRecord[]> {
+  const documents = await deps.store.listDocuments("agent", filter);
+  const agents = documents.map(({ data }) => data as unknown as AgentRecord);
+  return agents.filter((agent) => agent.pipeline?.id === pipeline);
+}
+
+export async function agentOf(deps: Pick<Deps, "store">, id: string): Promise<AgentRecord | null> {
+  return ((await deps.store.getDocument("agent", id))?.data ?? null) as AgentRecord | null;
+}
+
+export async function getPipeline(deps: Pick<Deps, "store">, id: string): Promise<StoredPipeline | null> {
+  const document = await deps.store.getDocument("pipeline", id);
+  if (document === null) return null;
+  // Written by us alone, with a checksum.
+  return { record: document.data as unknown as PipelineRecord, version: document.version };
+}
+
+/** Null: somebody was faster. */
+export function savePipeline(
+  deps: Pick<Deps, "store">,
+  record: PipelineRecord,
+  expected: number | null,
+): Promise<number | null> {
+  const open = record.phase === "active";
+  return deps.store.saveDocument({ kind: "pipeline", id: record.id, open, data: { ...record } }, expected);
+}
+
+/** Names the processes of a command step. */
+export function markerOf(id: string, step: string): string {
+  return `pipeline/${id}/${step}`;
+}
+
+export function isoNow(deps: Pick<Deps, "clock">): string {
+  return new Date(deps.clock.now()).toISOString();
+}
