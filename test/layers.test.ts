@@ -22,7 +22,19 @@ const MAY_USE: Record<string, readonly string[]> = {
   reviews: ["run", "audit", "store", "core", "lib"],
   supervisor: ["holders", "runbooks", "run", "audit", "store", "process", "core", "lib"],
   tui: ["reviews", "core", "lib"],
-  cli: ["tui", "reviews", "runbooks", "holders", "run", "audit", "store", "engines", "core", "lib"],
+  cli: [
+    "tui",
+    "reviews",
+    "supervisor",
+    "runbooks",
+    "holders",
+    "run",
+    "audit",
+    "store",
+    "engines",
+    "core",
+    "lib",
+  ],
   // The demo agent is a program of its own; it shares nothing with the product but the vocabulary.
   demo: ["core", "lib"],
 };
@@ -40,7 +52,7 @@ const MOST_FILES: Record<string, number> = { lib: 10, cli: 34, demo: 20, engines
 
 /** Commands are named after what they are about, so the names of pure files mean nothing there. */
 const PURE =
-  /^(lib|core|engines)\/|^tui\/(?!tui|terminal|effects)|^(?!cli\/).*\/(decide|plan|outcome|reduce|runbook|wire|liveness|conversation|activity|paste|modes)\.ts$/;
+  /^(lib|core|engines)\/|^tui\/(?!tui|terminal|effects)|^supervisor\/(history|tally|delay|occurrence)\.ts$|^(?!cli\/).*\/(decide|plan|outcome|reduce|runbook|wire|liveness|conversation|activity|paste|modes)\.ts$/;
 const IMPURE = /\bDate\.now\(|new Date\(\)|Math\.random\(|\bprocess\.|\bset(Timeout|Interval)\(/;
 const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g;
 

@@ -25,9 +25,12 @@ export interface AgentRecord {
   readonly endedAt: string | null;
 }
 
-/** An event of the run's log. `at` is milliseconds since 1970, `attempt` the one that it is about. */
+/**
+ * An event of the run's log. `at` is milliseconds since 1970, `attempt` the one that it is about. Progress begins every
+ * count again, but for one thing: the turn that a nudge brought about does not begin the count of nudges again.
+ */
 export type SupervisionEvent = { readonly seq: number; readonly at: number; readonly attempt: number } & (
-  | /** A turn was completed: counters of every trigger begin again. */ { readonly kind: "progress" }
+  | /** A turn was completed: counters begin again. */ { readonly kind: "progress" }
   /** Stored before it is carried out; `key` makes a second one impossible (I8). */
   | {
       readonly kind: "decided";

@@ -1,0 +1,275 @@
+/**
+ * What the supervisor does next about one agent: facts in, one decision out.
+ *
+ * Pure on purpose. The daemon observes, calls `decide`, stores the decision under its key and only then acts (I8): a
+ * crash in between loses nothing and does nothing twice, and the same situation has the same key in any process.
+ */
+import type { Trouble } from "../core/events.ts";
+import type { ActionName, AgentMode, Rung, Trigger } from "../core/runbook.ts";
+import type { AgentRecord, SupervisionEvent } from "../core/supervision.ts";
+import { believed, dueAt, earliest, LONGEST_WAIT_MS, resetOf } from "./delay.ts";
+import {
+  type Because,
+  type EndedAttempt,
+  type Occurrence,
+  occurrenceOf,
+  type Quiet,
+  type Seen,
+} from "./occurrence.ts";
+import {
+  type Decided,
+  failuresOf,
+  inFlight,
+  lastDecided,
+  ordinalOf,
+  reportOf,
+  restartsOf,
+  triesOf,
+} from "./tally.ts";
+
+export interface Facts {
+  /** Wall clock, milliseconds. */
+  readonly now: number;
+  readonly agent: AgentRecord;
+  /** The attempt that `seen` is about, and the newest one that the run has. */
+  readonly attempt: number;
+  readonly latest: number;
+  readonly seen: Seen;
+  /** Attempts before this one that have ended. */
+  readonly ended: readonly EndedAttempt[];
+  /** Everything about this run, in order of `seq`. */
+  readonly history: readonly SupervisionEvent[];
+  /** The question to a person that is open, if there is one. */
+  readonly openDecision: string | null;
+  /** The conversation has grown since the error: the engine, or somebody else, goes on with it. */
+  readonly progressed: boolean;
+  /** When the wall clock last moved by more than 10 s on its own; null: never. */
+  readonly clockJumpMs: number | null;
+  /** In [0, 1), the same each time it is asked for this attempt (`chanceOf`). */
+  readonly chance: number;
+}
+
+export type Decision =
+  | { readonly do: "nothing"; readonly because: Because; readonly why: string }
+  | {
+      readonly do: "wait";
+      /** Always later than now. */
+      readonly untilMs: number;
+      readonly trigger: Trigger;
+      /** What comes then, if nothing changes. */
+      readonly next: ActionName;
+      readonly why: string;
+    }
+  | ({ readonly do: "act"; readonly rung: Rung; readonly tries: number } & Deed)
+  /** Nothing is left to try: a person is to be asked. `position` is one behind the last rung. */
+  | ({ readonly do: "exhausted" } & Deed);
+
+/** What is stored before anything is done. */
+interface Deed {
+  readonly trigger: Trigger;
+  readonly position: number;
+  readonly count: number;
+  /** `<runId>/<attempt>/<trigger>/<position>/<count>` */
+  readonly key: string;
+  readonly why: string;
+  readonly trouble: Trouble | null;
+}
+
+const GRACE_MS = 60_000;
+
+export function decide(facts: Facts): Decision {
+  const { agent, now } = facts;
+  const quiet = standsStill(facts);
+  if (quiet !== null) return { do: "nothing", ...quiet };
+  const { policy, mode } = agent.definition;
+  const found = occurrenceOf(facts.seen, mode, policy.idleAfterMs);
+  if ("because" in found) return { do: "nothing", ...found };
+  if (found.trigger === "error" && facts.progressed) {
+    return { do: "nothing", because: "continues", why: "the conversation goes on by itself" };
+  }
+  const climb = climbOf(facts, found);
+  const answered = answerOf(facts, found);
+  if (answered !== null && answered.do !== "wait") return answered;
+  const times = {
+    grace: graceOf(facts, found),
+    settles: answered?.untilMs ?? 0,
+    due: dueOf(facts, found, climb),
+  };
+  const untilMs = Math.ceil(Math.max(...Object.values(times)));
+  if (climb.rung !== null && !found.certain && climb.rung.action !== "escalate") {
+    const why = "it cannot be told from an agent that asks for permission";
+    return { do: "nothing", because: "uncertain", why };
+  }
+  if (untilMs > now) {
+    const why = times.grace >= untilMs ? "the clock has jumped, so it is only looked at" : found.what;
+    return { do: "wait", untilMs, trigger: found.trigger, next: climb.rung?.action ?? "escalate", why };
+  }
+  if (climb.rung === null) {
+    return { do: "exhausted", ...deed(facts, found, policy.on[found.trigger].length), why: climb.why };
+  }
+  return {
+    do: "act",
+    rung: climb.rung,
+    tries: climb.tries.length + 1,
+    ...deed(facts, found, climb.position),
+  };
+}
+
+/** Reasons to leave the agent alone that do not depend on what it is doing. */
+function standsStill(facts: Facts): Quiet | null {
+  const { agent, attempt, latest, history, openDecision } = facts;
+  if (agent.phase !== "active") return { because: "ended", why: `the agent is ${agent.phase}` };
+  if (attempt < latest) return { because: "stale", why: `attempt ${attempt} was followed by ${latest}` };
+  const open = inFlight(history, attempt, latest);
+  if (open !== null) return { because: "in_flight", why: `${open.action} is being carried out` };
+  return openDecision === null ? null : { because: "asked", why: `decision ${openDecision} is open` };
+}
+
+/** What this very occurrence was answered with before, as far as that settles it. */
+function answerOf(
+  facts: Facts,
+  found: Occurrence,
+): Exclude<Decision, { readonly do: "wait" }> | Settling | null {
+  const { history, attempt, agent, now } = facts;
+  const last = lastDecided(history, attempt, found.sinceMs);
+  const report = last === null ? null : reportOf(history, last.key);
+  if (last === null || report === null) return null;
+  const settles = (ms: number): Settling => ({ do: "wait", untilMs: believed(report.at, now) + ms });
+  const { policy } = agent.definition;
+  if (last.trigger === "user" && report.result !== "ok") {
+    const why = `${last.action}: ${report.detail}`;
+    return { do: "exhausted", ...deed(facts, found, policy.on[found.trigger].length), why };
+  }
+  if (last.action === "nudge" || last.action === "resume") {
+    return facts.seen.is !== "live"
+      ? null
+      : settles(found.trigger === "idle" ? policy.idleAfterMs : SETTLE_MS);
+  }
+  if (last.trigger !== found.trigger) return null;
+  if (last.action === "escalate") {
+    if (report.result !== "ok") return settles(ASK_AGAIN_MS);
+    return { do: "nothing", because: "settled", why: "a person was asked, and left it at that" };
+  }
+  if (last.action !== "gate" || report.result !== "ok") return null;
+  if (found.trigger === "error" || found.trigger === "prompt") {
+    return { do: "nothing", because: "settled", why: "its gate passed; it acts when this occurs again" };
+  }
+  const why = "its gate passed";
+  return { do: "act", rung: DONE, tries: 1, ...deed(facts, found, last.position), why };
+}
+
+/** An agent that was spoken to needs a moment until it shows; nothing else is tried before. */
+interface Settling {
+  readonly do: "wait";
+  readonly untilMs: number;
+}
+
+const SETTLE_MS = 30_000;
+/** A question that could not be asked is asked again after that long. */
+const ASK_AGAIN_MS = 60_000;
+
+type Climb =
+  | { readonly rung: Rung; readonly position: number; readonly tries: readonly Decided[] }
+  | { readonly rung: null; readonly why: string };
+
+/** The first rung that answers this, has tries left and may be used. */
+function climbOf(facts: Facts, found: Occurrence): Climb {
+  const { policy, mode } = facts.agent.definition;
+  const rungs = policy.on[found.trigger];
+  if (found.askOnly) return { rung: null, why: found.what };
+  if (rungs.length === 0) {
+    if (found.completed) return { rung: DONE, position: 0, tries: [] };
+    return { rung: null, why: `${found.what}, and the runbook has no on_${found.trigger}` };
+  }
+  let why = `${found.what}, and on_${found.trigger} has nothing for that`;
+  for (const [position, rung] of rungs.entries()) {
+    if (!answers(rung, found)) continue;
+    const tries = triesOf(facts.history, { trigger: found.trigger, position, action: rung.action });
+    if (tries.length >= rung.attempts) {
+      why = `${found.what}, and ${rung.action} was tried ${tries.length} ${tries.length === 1 ? "time" : "times"}`;
+      continue;
+    }
+    const bar = startsProcess(rung, facts.seen, mode) ? barTo(facts, found) : retryBar(facts, found, rung);
+    if (bar === null) return { rung, position, tries };
+    why = `${found.what}, and it is not started again: ${bar}`;
+  }
+  return { rung: null, why };
+}
+
+function answers(rung: Rung, { trigger, trouble }: Occurrence): boolean {
+  return trigger !== "error" || rung.match === "any" || rung.match === trouble?.kind;
+}
+
+/** A headless agent is nudged by a new process; one that is alive is spoken to. */
+function startsProcess(rung: Rung, seen: Seen, mode: AgentMode): boolean {
+  if (rung.action === "nudge") return mode === "headless";
+  return rung.action === "resume" && seen.is !== "live";
+}
+
+const MOST_FAILURES = 5;
+
+/** Why no process may be started now; null: one may. */
+function barTo(facts: Facts, found: Occurrence): string | null {
+  const { agent, latest, seen, ended, history } = facts;
+  const { policy, mode } = agent.definition;
+  const { maxAttempts } = policy;
+  if (maxAttempts !== null && latest >= maxAttempts) return `max_attempts is ${maxAttempts}`;
+  const all = seen.is === "ended" ? [...ended, seen] : ended;
+  const failures = failuresOf(history, all, mode);
+  if (failures >= MOST_FAILURES) return "it has failed too often without getting anywhere";
+  return found.noRestart ?? troubleBar(facts, found);
+}
+
+function retryBar(facts: Facts, found: Occurrence, rung: Rung): string | null {
+  return rung.action === "resume" ? troubleBar(facts, found) : null;
+}
+
+/** Trying again does not help against these. */
+const LASTING: Readonly<Partial<Record<Trouble["kind"], string>>> = {
+  auth: "its engine asks for a login",
+  quota: "its quota is used up",
+  session_lost: "its engine has lost the conversation",
+  usage: "its command line is wrong",
+};
+
+function troubleBar({ now }: Facts, { trouble, sinceMs }: Occurrence): string | null {
+  if (trouble === null) return null;
+  const reset = trouble.kind === "rate_limited" ? resetOf(trouble, sinceMs) : null;
+  if (reset !== null && reset - now > LONGEST_WAIT_MS) {
+    return `its limit ends at ${new Date(reset).toISOString()}, which is too far away to wait for`;
+  }
+  return LASTING[trouble.kind] ?? null;
+}
+
+/** After a sleep everything looks dead or idle. A jump that lies ahead is of a clock that was set back again. */
+function graceOf({ clockJumpMs, now }: Facts, { trigger }: Occurrence): number {
+  if (clockJumpMs === null || clockJumpMs > now || trigger === "error" || trigger === "prompt") return 0;
+  return clockJumpMs + GRACE_MS;
+}
+
+function dueOf(facts: Facts, found: Occurrence, climb: Climb): number {
+  if (climb.rung === null) return dueAt(found, facts.now);
+  const { now, chance, history } = facts;
+  const { rung, tries } = climb;
+  return earliest({ now, chance, occurrence: found, rung, tries, restarts: restartsOf(history) });
+}
+
+function deed(facts: Facts, found: Occurrence, position: number): Deed {
+  const { agent, attempt, history } = facts;
+  const { trigger, trouble, what } = found;
+  const count = ordinalOf(history, attempt, trigger, position);
+  const key = `${agent.runId}/${attempt}/${trigger}/${position}/${count}`;
+  return { trigger, position, count, key, why: what, trouble };
+}
+
+/** What a completed headless turn without on_idle, and a gate that passed, lead to. */
+const DONE: Rung = {
+  action: "done",
+  message: null,
+  append: false,
+  run: null,
+  timeoutMs: 0,
+  attempts: 1,
+  cooldownMs: 0,
+  match: "any",
+};

@@ -1,0 +1,155 @@
+/**
+ * What is the matter with one agent right now: observation in, one trigger or the reason why there is none out.
+ *
+ * Pure. Knows what was seen and the policy's `idle_after`; nothing of rungs, counters and delays.
+ */
+import type { Exit, Observed, Outcome, Trouble } from "../core/events.ts";
+import type { AttemptRecord } from "../core/records.ts";
+import type { AgentMode, Trigger } from "../core/runbook.ts";
+
+/** Times are milliseconds since 1970. */
+export interface EndedAttempt {
+  readonly attempt: number;
+  readonly outcome: Outcome;
+  readonly exit: Exit | null;
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+}
+
+/** What is known of the agent's process. */
+export type Seen =
+  | { readonly is: "live"; readonly observed: Observed }
+  | ({ readonly is: "ended" } & EndedAttempt)
+  /** Its holder lives and does not answer. */
+  | { readonly is: "unresponsive"; readonly sinceMs: number }
+  /** No holder, and nobody has recorded an end yet. */
+  | { readonly is: "missing"; readonly sinceMs: number };
+
+/** Null: it has not ended. A damaged end time counts as the start's. */
+export function endedAttempt(record: AttemptRecord): EndedAttempt | null {
+  if (record.state !== "ended" || record.outcome === null) return null;
+  const startedAtMs = Date.parse(record.startedAt);
+  const endedAtMs = Date.parse(record.endedAt ?? record.startedAt);
+  return { attempt: record.n, outcome: record.outcome, exit: record.exit, startedAtMs, endedAtMs };
+}
+
+export interface Occurrence {
+  readonly trigger: Trigger;
+  /** Tells this occurrence from the next one: when the state began. */
+  readonly sinceMs: number;
+  /** When it becomes a reason to act; may lie ahead. Cooldowns count from here. */
+  readonly dueMs: number;
+  readonly what: string;
+  readonly trouble: Trouble | null;
+  /** False: guessed from silence, so nobody may type into it or end it. */
+  readonly certain: boolean;
+  /** A headless turn was completed: without a rung the agent is done. */
+  readonly completed: boolean;
+  /** Why no process may be started for it without a person; null: one may. */
+  readonly noRestart: string | null;
+  /** Only a person can tell what to do: no rung is tried. */
+  readonly askOnly: boolean;
+}
+
+export type Because =
+  | "ended"
+  | "stale"
+  | "in_flight"
+  | "asked"
+  | "starting"
+  | "working"
+  | "cancelled"
+  | "continues"
+  | "uncertain"
+  | "settled";
+
+export interface Quiet {
+  readonly because: Because;
+  readonly why: string;
+}
+
+/** A holder that is gone is looked for that long before its agent counts as dead. */
+const MISSING_MS = 10_000;
+/** A silent holder may be stopped or starved; after that long a person is asked. */
+const UNRESPONSIVE_MS = 120_000;
+
+export function occurrenceOf(seen: Seen, mode: AgentMode, idleAfterMs: number): Occurrence | Quiet {
+  switch (seen.is) {
+    case "live":
+      return ofLive(seen.observed, mode, idleAfterMs);
+    case "ended":
+      return ofEnded(seen, mode);
+    case "missing":
+      return occurrence("dead", seen.sinceMs, {
+        dueMs: seen.sinceMs + MISSING_MS,
+        what: "its holder is gone without a word",
+      });
+    case "unresponsive":
+      return occurrence("dead", seen.sinceMs, {
+        dueMs: seen.sinceMs + UNRESPONSIVE_MS,
+        what: "its holder lives and does not answer",
+        askOnly: true,
+      });
+  }
+}
+
+function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occurrence | Quiet {
+  const { activity, sinceMs, grewAtMs, certain } = observed;
+  switch (activity.state) {
+    case "starting":
+      return { because: "starting", why: "it is starting" };
+    case "working":
+      return { because: "working", why: "it is working" };
+    case "waiting":
+      return occurrence("prompt", sinceMs, { what: "it asks for permission", certain });
+    case "error":
+      if (mode === "headless") return ENDING;
+      return occurrence("error", sinceMs, {
+        what: `its turn failed (${activity.trouble.kind})`,
+        trouble: activity.trouble,
+        certain,
+      });
+    case "idle":
+      if (mode === "headless") return ENDING;
+      return occurrence("idle", sinceMs, {
+        dueMs: Math.max(sinceMs, grewAtMs) + idleAfterMs,
+        what: "it is idle",
+        certain,
+      });
+  }
+}
+
+/** The end of a headless turn is the end of its process, which says more. */
+const ENDING: Quiet = { because: "working", why: "its turn is over and its process is ending" };
+
+/** A UI that ended was closed or killed, whatever its exit code says. */
+function ofEnded({ outcome, endedAtMs }: EndedAttempt, mode: AgentMode): Occurrence | Quiet {
+  if (outcome.result === "cancelled") return { because: "cancelled", why: "a person stopped it" };
+  if (outcome.result === "completed" && mode === "headless") {
+    return occurrence("idle", endedAtMs, { what: "its turn is completed", completed: true });
+  }
+  if (outcome.trouble !== undefined) {
+    const { trouble } = outcome;
+    return occurrence("error", endedAtMs, { what: `it failed (${trouble.kind})`, trouble });
+  }
+  const noRestart =
+    outcome.result === "diverged"
+      ? "the engine answered in another conversation than the one asked for"
+      : null;
+  return occurrence("dead", endedAtMs, { what: outcome.reason, noRestart });
+}
+
+function occurrence(trigger: Trigger, sinceMs: number, rest: Partial<Occurrence>): Occurrence {
+  return {
+    trigger,
+    sinceMs,
+    dueMs: sinceMs,
+    what: "",
+    trouble: null,
+    certain: true,
+    completed: false,
+    noRestart: null,
+    askOnly: false,
+    ...rest,
+  };
+}
