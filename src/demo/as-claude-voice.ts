@@ -145,7 +145,7 @@ const WORDS: Readonly<Record<DemoTrouble["kind"], { readonly text: string; reado
   busy: { text: "API Error: demo: busy", error: "unknown" },
 };
 
-function wordsFor({ kind, resetsAt }: DemoTrouble): { readonly text: string; readonly error: string } {
+export function wordsFor({ kind, resetsAt }: DemoTrouble): { readonly text: string; readonly error: string } {
   if (kind !== "rate_limited" || resetsAt === null) return WORDS[kind];
   return { text: `Claude AI usage limit reached|${Date.parse(resetsAt) / 1000}`, error: "rate_limit" };
 }

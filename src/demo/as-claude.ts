@@ -4,12 +4,21 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, wri
 import { join } from "node:path";
 import { arrayIn, type JsonObject, objectIn, stringIn } from "../lib/json.ts";
 import { type Args, readArgs } from "./argv.ts";
-import { type Conversation, type Persona, Refusal, type Request, UUID, type World } from "./persona.ts";
+import {
+  type Conversation,
+  type Persona,
+  Refusal,
+  type Request,
+  type Status,
+  UUID,
+  type World,
+} from "./persona.ts";
 import { appendLine, readLines } from "./session-file.ts";
-import { CLAUDE_VERSION, jsonVoice, plainVoice } from "./as-claude-voice.ts";
+import { CLAUDE_VERSION, jsonVoice, plainVoice, wordsFor } from "./as-claude-voice.ts";
 
 export const claude: Persona = {
   id: "claude",
+  readsKeys: true,
   version: `${CLAUDE_VERSION} (Claude Code)`,
 
   parse(argv, world) {
@@ -174,27 +183,60 @@ interface Place {
 
 function conversation({ id, file, before, request, world }: Place): Conversation {
   let parentUuid = stringIn(before.at(-1), "uuid") ?? null;
-  const write = (type: string, message: JsonObject): void => {
+  const write = (type: string, message: JsonObject | null, more: JsonObject = {}): void => {
     const uuid = randomUUID();
     const place = { cwd: request.cwd, sessionId: id, version: CLAUDE_VERSION, gitBranch: "" };
-    const line = { parentUuid, isSidechain: false, userType: "external", ...place, type, message, uuid };
+    const said = message === null ? {} : { message };
+    const line = {
+      parentUuid,
+      isSidechain: false,
+      userType: "external",
+      ...place,
+      type,
+      ...said,
+      uuid,
+      ...more,
+    };
     parentUuid = uuid;
     if (!request.ephemeral) appendLine(file, { ...line, timestamp: world.now().toISOString() });
   };
-  register(id, request, world);
+  const answer = (content: JsonObject, stop_reason: string, model = request.facts["model"]): JsonObject => ({
+    ...{
+      id: `msg_${randomUUID()}`,
+      type: "message",
+      role: "assistant",
+      model,
+      content: [content],
+      stop_reason,
+    },
+  });
+  const result = (content: string, is_error: boolean): JsonObject => ({
+    ...{ role: "user", content: [{ type: "tool_result", tool_use_id: "toolu_asked", content, is_error }] },
+  });
+  // Written by the UI alone, also after a turn that failed.
+  const over = () =>
+    request.chat ? write("system", null, { subtype: "turn_duration", durationMs: 1 }) : undefined;
   return {
     id,
+    status: register(id, request, world),
     earlier: before.filter((line) => line["type"] === "user").map(saidIn),
     user: async (text) => write("user", { role: "user", content: text }),
-    assistant: async (text) =>
-      write("assistant", {
-        id: `msg_${randomUUID()}`,
-        type: "message",
-        role: "assistant",
-        model: request.facts["model"],
-        content: [{ type: "text", text }],
-        stop_reason: "end_turn",
-      }),
+    async assistant(text) {
+      write("assistant", answer({ type: "text", text }, "end_turn"));
+      over();
+    },
+    async failed(trouble) {
+      const { text, error } = wordsFor(trouble);
+      const facts = { error, isApiErrorMessage: true, apiErrorStatus: trouble.status };
+      write("assistant", answer({ type: "text", text }, "stop_sequence", "<synthetic>"), facts);
+      over();
+    },
+    wanted: async (command) =>
+      write(
+        "assistant",
+        answer({ type: "tool_use", id: "toolu_asked", name: "Bash", input: { command } }, "tool_use"),
+      ),
+    answered: async (may) => write("user", result(may ? "done" : "The tool use was rejected", !may)),
   };
 }
 
@@ -204,8 +246,8 @@ function saidIn(line: JsonObject): string {
   return stringIn(message, "content") ?? parts.join("");
 }
 
-/** The live registry: gone after a clean end, stale after a kill. */
-function register(id: string, request: Request, world: World): void {
+/** The live registry: gone after a clean end, stale after a kill. A UI has no status before it is ready. */
+function register(id: string, request: Request, world: World): (status: Status) => void {
   const directory = join(homeOf(world), "sessions");
   const file = join(directory, `${process.pid}.json`);
   const at = world.now().getTime();
@@ -219,11 +261,17 @@ function register(id: string, request: Request, world: World): void {
     version: CLAUDE_VERSION,
     kind: "interactive",
     entrypoint: request.chat ? "cli" : "sdk-cli",
-    status: "busy",
-    updatedAt: at,
   };
-  writeFileSync(file, JSON.stringify(entry));
+  const tell = (status: Status): void => {
+    const now = world.now().getTime();
+    const waitingFor = status === "waiting" ? { waitingFor: "permission prompt" } : {};
+    const told = { ...entry, status, ...waitingFor, updatedAt: now, statusUpdatedAt: now };
+    writeFileSync(file, JSON.stringify(told));
+  };
+  if (request.chat) writeFileSync(file, JSON.stringify(entry));
+  else tell("busy");
   process.once("exit", () => rmSync(file, { force: true }));
+  return tell;
 }
 
 /** Field 22 of `/proc/self/stat`, counted after the name, which may hold spaces. */

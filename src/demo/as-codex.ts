@@ -48,6 +48,8 @@ const TUI: ArgTable = {
 
 export const codex: Persona = {
   id: "codex",
+  readsKeys: true,
+  shows: (status) => `\u001b]7501;state=${STATES[status]}:app=codex\u001b\\`,
   version: `codex-cli ${VERSION}`,
 
   parse(argv, world) {
@@ -249,6 +251,10 @@ function conversation({ home, asked, world, file, base }: Place): Conversation {
       message("assistant", "output_text", text);
       write("event_msg", { type: "task_complete", last_agent_message: text });
     },
+    async failed(trouble) {
+      const error = { message: wordsFor(trouble), codex_error_info: "other" };
+      write("event_msg", { type: "task_complete", last_agent_message: null, error });
+    },
   };
 }
 
@@ -343,6 +349,8 @@ function jsonVoice(talk: Conversation, out: Output): Voice {
     interrupted: () => 1,
   };
 }
+
+const STATES = { idle: "idle", busy: "working", waiting: "blocked" } as const;
 
 const WORDS: Readonly<Record<DemoTrouble["kind"], string>> = {
   rate_limited: "exceeded retry limit, last status: 429 Too Many Requests",

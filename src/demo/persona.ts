@@ -15,6 +15,10 @@ export interface Persona {
   /** Does this command line ask for a server that is talked to over stdin and stdout? */
   serves?(argv: readonly string[]): boolean;
   speak(request: Request, conversation: Conversation, out: Output): Voice;
+  /** Its UI reads keys, not lines: pasted text is one message, whatever is in it. */
+  readonly readsKeys?: true;
+  /** What its UI tells the terminal about itself. */
+  shows?(status: Status): string;
   /** Registers which conversation this process is in, where the engine keeps such a registry. */
   enter?(session: string, world: World): void;
 }
@@ -58,8 +62,15 @@ export interface Conversation {
   user(text: string): Promise<void>;
   assistant(text: string): Promise<void>;
   /** The turn failed. Absent: what the user said simply stays. */
-  failed?(): Promise<void>;
+  failed?(trouble: DemoTrouble): Promise<void>;
+  /** Tells others what this process does, where the engine has a way. */
+  status?(status: Status): void;
+  /** A tool is wanted that needs a permission, and what came of it. */
+  wanted?(command: string): Promise<void>;
+  answered?(may: boolean): Promise<void>;
 }
+
+export type Status = "idle" | "busy" | "waiting";
 
 export interface Voice {
   /** A structured line of this engine that names a forged session. */

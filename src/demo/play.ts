@@ -68,8 +68,9 @@ const HANDLERS: Readonly<Record<Step["step"], Handler>> = {
     return turn.voice.completed();
   },
   async fail({ step, turn }) {
-    await turn.conversation.failed?.();
-    return turn.voice.failed(step.trouble ?? NO_TROUBLE);
+    const trouble = step.trouble ?? NO_TROUBLE;
+    await turn.conversation.failed?.(trouble);
+    return turn.voice.failed(trouble);
   },
 
   print: now(({ step, turn }) => turn.out.line(step.text ?? "")),

@@ -1,11 +1,12 @@
 /** UIs that nobody looks at: opened with a message, watched, continued. Claude is played by the scripted agent. */
-import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type CodexWorld, openCodexWorld } from "../../test/codex-world.ts";
 import { bundleDemoAgent } from "../../test/demo-bundle.ts";
 import { mergeConfig } from "../core/config.ts";
+import type { Activity, Observed } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import {
   type AttemptResult,
@@ -75,6 +76,7 @@ class Desk implements Watch {
   text = "";
   controls: LiveControls | null = null;
   stop: (request: StopRequest) => void = () => {};
+  readonly seen: Observed[] = [];
   raw(_stream: unknown, chunk: Buffer): undefined {
     this.text += chunk.toString();
   }
@@ -93,6 +95,22 @@ class Desk implements Watch {
       if (Date.now() > end) throw new Error(`never shown: ${what} in ${this.text}`);
       await new Promise((again) => setTimeout(again, 20));
     }
+  }
+  activity(observed: Observed): void {
+    this.seen.push(observed);
+  }
+  /** Waits until this is what the agent does, since the last time something else was waited for. */
+  async does(what: Partial<Activity>, turns: number): Promise<Observed> {
+    const end = Date.now() + 20_000;
+    for (;;) {
+      const last = this.seen.at(-1);
+      if (last?.turns === turns && last.activity.state === what.state) return last;
+      if (Date.now() > end) throw new Error(`never ${what.state}: ${JSON.stringify(this.seen.slice(-3))}`);
+      await new Promise((again) => setTimeout(again, 20));
+    }
+  }
+  paste(text: string): void {
+    this.controls?.write(Buffer.from(`\u001b[200~${text}\u001b[201~\r`));
   }
   type(line: string): void {
     this.controls?.write(Buffer.from(`${line}\r`));
@@ -153,5 +171,84 @@ describe("a UI with a first message", () => {
     await expect(startRun(deps(), wanted, new Desk())).rejects.toSatisfy(
       (fault) => fault instanceof Fault && fault.code === code,
     );
+  });
+});
+
+describe("what a UI is doing", () => {
+  test.each(["claude", "codex"])(
+    "%s tells: working, idle, waiting, error, and what it took up",
+    async (engine) => {
+      const desk = new Desk();
+      const begun = startRun(deps(), starting({ engine, message: "go @@wait:2500" }), desk);
+      const all = async () => {
+        await desk.does({ state: "working" }, 0);
+        const idle = await desk.does({ state: "idle" }, 1);
+        expect(idle).toMatchObject({ certain: true });
+        desk.paste("think\nagain @@ask:pwd");
+        const typedAtMs = Date.now();
+        const waiting = await desk.does({ state: "waiting" }, 1);
+        expect(waiting.sinceMs).toBeGreaterThanOrEqual(idle.sinceMs);
+        expect(await desk.controls?.tookUp("think\nagain @@ask:pwd", typedAtMs)).toBe(true);
+        expect(await desk.controls?.tookUp("something else", typedAtMs)).toBe(false);
+        desk.type("2");
+        await desk.does({ state: "idle" }, 2);
+        desk.type("now @@429:reset=2030-01-01T00:00:00Z");
+        const failed = await desk.does({ state: "error" }, 2);
+        expect(failed.activity).toMatchObject({ trouble: { kind: "rate_limited" } });
+        desk.type("and on");
+        await desk.does({ state: "idle" }, 3);
+      };
+      await Promise.race([begun, all()]);
+      await visit(begun, desk, /./);
+      expect(said()).toEqual([
+        "go @@wait:2500",
+        "think\nagain @@ask:pwd",
+        "now @@429:reset=2030-01-01T00:00:00Z",
+        "and on",
+      ]);
+      const answers = world.journal().filter(({ event }) => ["approved", "declined"].includes(event));
+      expect(answers.map(({ event, what, by }) => [event, what, by])).toEqual([["declined", "pwd", "2"]]);
+    },
+  );
+
+  test("a UI that starts slowly and does not hear the first Enter keeps what was typed", async () => {
+    const desk = new Desk();
+    const env = [
+      ["REPRISE_DEMO_STARTUP", "1200"],
+      ["REPRISE_DEMO_DEAF", "1"],
+    ] as const;
+    const begun = startRun(deps(), starting({ message: null, env }), desk);
+    await desk.does({ state: "starting" }, 0);
+    await desk.shows(/\[\?2004h/);
+    desk.type("too early");
+    await desk.does({ state: "idle" }, 0);
+    desk.type("");
+    expect(said()).toEqual([]);
+    desk.type("");
+    await desk.does({ state: "idle" }, 1);
+    await visit(begun, desk, /./);
+    expect(said()).toEqual(["too early"]);
+  });
+
+  test("/clear goes on in another conversation, with the turns of both", async () => {
+    const desk = new Desk();
+    const begun = startRun(deps(), starting({}), desk);
+    await desk.does({ state: "idle" }, 1);
+    desk.type("/clear");
+    await desk.shows(/new conversation begins/);
+    desk.type("again");
+    await desk.does({ state: "idle" }, 2);
+    const result = await visit(begun, desk, /./);
+    expect(result.run.sessions.map(({ attempt }) => attempt)).toEqual([1, 1]);
+  });
+
+  test("no hook file is left behind", async () => {
+    const desk = new Desk();
+    const { run } = await visit(startRun(deps(), starting({}), desk), desk, /our first exchange/);
+    expect(existsSync(join(run.runDirectory, "attempts", "1", "hooks.jsonl"))).toBe(false);
+    const start = world.journal().find(({ event }) => event === "start");
+    expect(start?.["env"]).toMatchObject({
+      REPRISE_HOOKS: expect.stringMatching(/attempts\/1\/hooks\.jsonl$/),
+    });
   });
 });
