@@ -107,6 +107,8 @@ export interface PipelineRecord {
   readonly steps: readonly StepRecord[];
   /** Where its steps work; absolute. */
   readonly workspace: string;
+  /** The engines of its agents may trust the workspace. */
+  readonly trustCwd: boolean;
   readonly reason: string | null;
   readonly createdAt: string;
   readonly endedAt: string | null;

@@ -72,18 +72,19 @@ export function filledPipeline(
 ): PipelineDefinition {
   const cwd = resolve(base, filled(draft.cwd, new Map(Object.entries(values))));
   const { name, workspace, steps } = draft;
-  return { name, workspace, cwd, steps: steps.map((step) => filledStep(step, values, base)) };
+  // An agent of a step works where its pipeline works, so its own `cwd` is relative to that.
+  return { name, workspace, cwd, steps: steps.map((step) => filledStep(step, values, cwd)) };
 }
 
 /** An agent of a step gets those of the pipeline's variables that it declares, and its own defaults for the others. */
-function filledStep(step: StepDraft, values: Readonly<Record<string, string>>, base: string): StepDefinition {
+function filledStep(step: StepDraft, values: Readonly<Record<string, string>>, cwd: string): StepDefinition {
   const known = new Map(Object.entries(values));
   const { agent } = step;
   const own = agent?.vars.map(({ name, value }) => [name, known.get(name) ?? value ?? ""] as const) ?? [];
   return {
     ...step,
     run: step.run?.map((word) => filled(word, known)) ?? null,
-    agent: agent === null ? null : filledAgent(agent, Object.fromEntries(own), base),
+    agent: agent === null ? null : filledAgent(agent, Object.fromEntries(own), cwd),
   };
 }
 

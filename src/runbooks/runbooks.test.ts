@@ -348,6 +348,26 @@ describe("good runbooks", () => {
   });
 });
 
+test("an agent of a step works where its pipeline works, or below", async () => {
+  const toml = `
+    [agent.a]
+    run = "claude"
+    [agent.b]
+    run = "claude"
+    cwd = "deep"
+    [pipeline.p]
+    cwd = "sub"
+    step = [{ name = "one", agent = "a" }, { name = "two", agent = "b" }]`;
+  const base = world({ "runbooks/p.toml": toml });
+  const { definition } = await findPipeline("p", { ...at(base), vars: {} });
+  expect([definition.cwd, ...definition.steps.map((step) => step.agent?.cwd)]).toEqual([
+    join(base, "sub"),
+    join(base, "sub"),
+    join(base, "sub/deep"),
+  ]);
+  expect((await findAgent("b", at(base))).definition.cwd).toBe(join(base, "deep"));
+});
+
 describe("where runbooks are found", () => {
   const agent = (name: string, extra = "") => `[agent.${name}]\nrun = "claude"\n${extra}`;
 

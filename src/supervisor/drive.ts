@@ -29,7 +29,11 @@ export interface AgentDesk {
   start(
     definition: AgentDefinition,
     source: RunbookSource,
-    options: { readonly vars: Readonly<Record<string, string>>; readonly pipeline: AgentRecord["pipeline"] },
+    options: {
+      readonly vars: Readonly<Record<string, string>>;
+      readonly pipeline: AgentRecord["pipeline"];
+      readonly trustCwd: boolean;
+    },
   ): Promise<Pick<AgentRecord, "id">>;
   stop(id: string, reason: string): Promise<unknown>;
 }
@@ -139,10 +143,10 @@ export class PipelineDriver {
 
   async #start({ record, version }: StoredPipeline, step: StepDefinition): Promise<void> {
     const deps = this.#deps;
-    const { id, runbook, vars } = record;
+    const { id, runbook, vars, trustCwd } = record;
     let agent = await unrecordedAgent(deps, record, step.name);
     try {
-      const options = { vars, pipeline: { id, step: step.name } };
+      const options = { vars, trustCwd, pipeline: { id, step: step.name } };
       agent ??= (await this.#desk.start(inWorkspace(record, step), runbook, options)).id;
     } catch (error) {
       if (!(error instanceof Fault)) throw error;

@@ -133,7 +133,12 @@ function start(
   more: Partial<PipelineDefinition> = {},
 ): Promise<PipelineRecord> {
   const definition: PipelineDefinition = { name: "ship", steps, workspace: "cwd", cwd, ...more };
-  return startPipeline(deps, definition, { path: "/r.toml", sha256: "0" }, { issue: "7" });
+  return startPipeline(
+    deps,
+    definition,
+    { path: "/r.toml", sha256: "0" },
+    { vars: { issue: "7" }, trustCwd: false },
+  );
 }
 
 async function driven(id: string): Promise<PipelineRecord> {
@@ -357,9 +362,9 @@ describe("workspaces", () => {
   test("a variable that looks like a secret is refused", async () => {
     const definition: PipelineDefinition = { name: "p", steps: [], workspace: "cwd", cwd };
     const secret = { key: `ghp_${"x".repeat(36)}` };
-    await expect(startPipeline(deps, definition, { path: "", sha256: "" }, secret)).rejects.toThrow(
-      "The variable key looks like a secret",
-    );
+    await expect(
+      startPipeline(deps, definition, { path: "", sha256: "" }, { vars: secret, trustCwd: false }),
+    ).rejects.toThrow("The variable key looks like a secret");
   });
 });
 

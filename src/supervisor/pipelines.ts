@@ -20,12 +20,17 @@ export interface StoredPipeline {
   readonly version: number;
 }
 
+export interface PipelineOptions {
+  readonly vars: Readonly<Record<string, string>>;
+  readonly trustCwd: boolean;
+}
+
 /** Makes the workspace, then the record: a pipeline that is recorded can begin. */
 export async function startPipeline(
   deps: Deps,
   definition: PipelineDefinition,
   source: RunbookSource,
-  vars: Readonly<Record<string, string>>,
+  { vars, trustCwd }: PipelineOptions,
 ): Promise<PipelineRecord> {
   refuseSecrets(vars);
   const cwd = resolveDirectory(definition.cwd);
@@ -46,6 +51,7 @@ export async function startPipeline(
     step: null,
     steps: [],
     workspace: workplace.cwd,
+    trustCwd,
     reason: null,
     createdAt: isoNow(deps),
     endedAt: null,

@@ -62,6 +62,7 @@ const NEW: PipelineRecord = {
   step: null,
   steps: [],
   workspace: "/p",
+  trustCwd: false,
   reason: null,
   createdAt: AT,
   endedAt: null,
