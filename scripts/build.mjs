@@ -26,7 +26,7 @@ const [aside, dist, old] = [place(`.dist-${process.pid}`), place("dist"), place(
 const built = await Promise.all([
   build({
     ...options,
-    entryPoints: { reprise: "src/main.ts", holder: "src/holder.ts" },
+    entryPoints: { reprise: "src/main.ts", holder: "src/holder.ts", daemon: "src/daemon.ts" },
     outdir: aside,
     splitting: true,
     chunkNames: "chunk-[name]-[hash]",

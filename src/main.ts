@@ -15,5 +15,6 @@ else {
   process.exitCode = await main(args, {
     open: async (options) => (await import("./setup.ts")).openDeps(options),
     configure: async (deps, options) => (await import("./setup.ts")).configure(deps, options),
+    trust: async (deps, files, options) => (await import("./setup.ts")).trust(deps, files, options),
   });
 }

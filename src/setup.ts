@@ -19,6 +19,7 @@ import type { WorldOptions } from "./cli/cli.ts";
 import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
 import type { Env, Log, Processes } from "./core/deps.ts";
 import { Fault } from "./core/faults.ts";
+import type { RunbookSource } from "./core/runbook.ts";
 import { harmless } from "./lib/harmless.ts";
 import * as processes from "./process/process.ts";
 import type { Deps } from "./run/run.ts";
@@ -196,12 +197,29 @@ async function isTrusted(
   { file, text, powers }: { file: string; text: string; powers: readonly string[] },
   options: WorldOptions,
 ): Promise<boolean> {
+  const sha256 = createHash("sha256").update(text).digest("hex");
+  return agreed(deps, [{ path: file, sha256 }], { what: `${file} sets ${powers.join(", ")}`, options });
+}
+
+/** Runbooks of a project and the prompts they name. Throws `trust_required` when the user has not agreed to them. */
+export async function trust(
+  deps: Deps,
+  files: readonly RunbookSource[],
+  options: WorldOptions,
+): Promise<void> {
+  const what = `${files.map(({ path }) => path).join(", ")} ${files.length === 1 ? "says" : "say"} what is run here`;
+  await agreed(deps, files, { what, options: { ...options, runsAgents: true } });
+}
+
+async function agreed(
+  deps: Deps,
+  files: readonly RunbookSource[],
+  { what, options }: { readonly what: string; readonly options: WorldOptions },
+): Promise<boolean> {
   const record = join(deps.state.root, "trusted.json");
   const known = readTrusted(record);
-  const hash = createHash("sha256").update(text).digest("hex");
-  if (known[file] === hash) return true;
+  if (files.every(({ path, sha256 }) => known[path] === sha256)) return true;
   if (options.runsAgents !== true) return false;
-  const what = `${file} sets ${powers.join(", ")}`;
   const yes =
     options.trustCwd === true ||
     (options.terminal.stdin && options.terminal.stderr && (await ask(`${what}. Use it? [y/N] `)));
@@ -209,10 +227,11 @@ async function isTrusted(
     throw new Fault(
       "trust_required",
       `${what}, which could run any program. Look at it, then add --trust-cwd.`,
-      { facts: { file, sets: powers } },
+      { facts: { files: files.map(({ path }) => path) } },
     );
   }
-  writeAtomic(record, `${JSON.stringify({ ...known, [file]: hash }, null, 2)}\n`);
+  const added = Object.fromEntries(files.map(({ path, sha256 }) => [path, sha256]));
+  writeAtomic(record, `${JSON.stringify({ ...known, ...added }, null, 2)}\n`);
   return true;
 }
 

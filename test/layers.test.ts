@@ -48,7 +48,14 @@ const DOORS: Record<string, RegExp> = {
 };
 
 /** Files that a folder may have, 16 where nothing is said: a command or an engine each, and the deepest module. */
-const MOST_FILES: Record<string, number> = { lib: 10, cli: 34, demo: 21, engines: 27, run: 29 };
+const MOST_FILES: Record<string, number> = {
+  lib: 10,
+  cli: 40,
+  demo: 21,
+  engines: 27,
+  run: 29,
+  supervisor: 24,
+};
 
 /** Commands are named after what they are about, so the names of pure files mean nothing there. */
 const PURE =

@@ -4,6 +4,7 @@
 import { writeSync } from "node:fs";
 import { Fault, FAULTS, exitCodeOf } from "../core/faults.ts";
 import type { Log } from "../core/deps.ts";
+import type { RunbookSource } from "../core/runbook.ts";
 import { harmless, harmlessJson } from "../lib/harmless.ts";
 import { nearest } from "../lib/suggest.ts";
 import type { Deps } from "../run/run.ts";
@@ -18,6 +19,7 @@ export type Run = (args: readonly string[], context: Context) => Promise<number>
 export interface World {
   open(options: WorldOptions): Promise<Deps>;
   configure(deps: Deps, options: WorldOptions): Promise<Deps>;
+  trust(deps: Deps, files: readonly RunbookSource[], options: WorldOptions): Promise<void>;
 }
 
 export type WorldOptions = OpenOptions & { readonly log: Log; readonly terminal: Terminal };
@@ -47,6 +49,14 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
     runbook: {
       summary: "check runbooks, list what they define, explain what they would do",
       load: () => import("./runbook.ts"),
+    },
+    agent: {
+      summary: "start agents of a runbook, look at them, bring them back",
+      load: () => import("./agent.ts"),
+    },
+    daemon: {
+      summary: "start, stop or look at the supervisor",
+      load: () => import("./daemon.ts"),
     },
     doctor: { summary: "check engines, state directory and index", load: () => import("./doctor.ts") },
     explain: {
@@ -82,6 +92,7 @@ export async function main(args: readonly string[], world: World): Promise<numbe
     },
     abandonOutput: () => void (abandoned = true),
     configure: (deps, options) => world.configure(deps, { ...options, log, terminal }),
+    trust: (deps, files, options) => world.trust(deps, files, { ...options, log, terminal }),
   };
   surviveClosedOutput();
   try {

@@ -2,6 +2,7 @@
  * What every command gets: the terminal it prints to, and a way to the state directory when it needs one.
  */
 import type { Env, Log } from "../core/deps.ts";
+import type { RunbookSource } from "../core/runbook.ts";
 import { harmless } from "../lib/harmless.ts";
 import type { Deps } from "../run/run.ts";
 
@@ -20,6 +21,8 @@ export interface Context {
   abandonOutput(): void;
   /** The same with the config of another directory. */
   configure(deps: Deps, options: OpenOptions): Promise<Deps>;
+  /** Files of a project that decide what is executed: the user must have trusted them as they are. */
+  trust(deps: Deps, files: readonly RunbookSource[], options: OpenOptions): Promise<void>;
 }
 
 export interface OpenOptions {

@@ -41,6 +41,8 @@ export type SupervisionEvent = { readonly seq: number; readonly at: number; read
       readonly message: string | null;
       /** resume: the number that the new attempt will have. */
       readonly newAttempt: number | null;
+      /** resume, by a person: a live agent is ended first, or a new conversation begins. */
+      readonly how?: "kill" | "fresh";
     }
   | {
       readonly kind: "carried_out";

@@ -236,7 +236,7 @@ class Holding implements Watch {
   #send(params: JsonObject): Promise<Sent> | Sent {
     if (this.#controls?.interactive !== true)
       return { sent: "refused", why: "the agent has no UI to type into; resume it with the message" };
-    return this.#typist.send(stringIn(params, "message") ?? "");
+    return this.#typist.send(stringIn(params, "message") ?? "", stringIn(params, "key"));
   }
 
   #detach(peer: Peer): void {

@@ -23,8 +23,8 @@ export interface HolderLink extends AsyncDisposable {
   onObserved(listener: (observed: Observed) => void): void;
   /** The connection is gone. No proof that the holder is. */
   readonly closed: Promise<void>;
-  /** Types a message into an idle UI. */
-  send(message: string): Promise<Sent>;
+  /** Types a message into an idle UI. One with the same key is typed once; whoever asks again hears how it went. */
+  send(message: string, key?: string): Promise<Sent>;
   stop(request: StopRequest): Promise<void>;
   attach(terminal: Size | null, hooks: AttachHooks): Promise<Attached>;
 }
@@ -123,8 +123,8 @@ class Link implements HolderLink {
     this.#listeners.push(listener);
   }
 
-  async send(message: string): Promise<Sent> {
-    const answer = await this.#connection.call("send", { message }, SEND_MS);
+  async send(message: string, key?: string): Promise<Sent> {
+    const answer = await this.#connection.call("send", { message, key }, SEND_MS);
     const sent = stringIn(answer, "sent");
     if (sent === "ok" || sent === "unverified") return { sent };
     return { sent: "refused", why: stringIn(answer, "why") ?? "the holder cannot type" };

@@ -37,15 +37,20 @@ const CLEAR = "\x15".repeat(8);
 export class Typist {
   readonly #desk: Desk;
   #last: Promise<unknown> = Promise.resolve();
+  /** What became of messages with a key, also of those that are still being typed. */
+  readonly #known = new Map<string, Promise<Sent>>();
 
   constructor(desk: Desk) {
     this.#desk = desk;
   }
 
-  /** Messages are typed in the order in which they come. */
-  send(message: string): Promise<Sent> {
+  /** Messages are typed in the order in which they come, and one with a key once. */
+  send(message: string, key?: string): Promise<Sent> {
+    const known = key === undefined ? undefined : this.#known.get(key);
+    if (known !== undefined) return known;
     const turn = this.#last.then(() => this.#type(message));
     this.#last = turn.catch(() => {});
+    if (key !== undefined) this.#known.set(key, turn);
     return turn;
   }
 

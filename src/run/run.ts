@@ -68,6 +68,8 @@ export interface StartRequest extends AttemptOptions {
   readonly escrow: boolean;
   /** Opens the engine's UI, also for a message and for nobody who looks at it yet. */
   readonly ui?: true;
+  /** Chosen and recorded by the caller; a run that has it already is `run_busy`. Absent: any. */
+  readonly runId?: string;
   /** Talks with the agent while it works. Absent: it works alone. */
   readonly dialogue?: ResumeWish["dialogue"];
 }
@@ -91,7 +93,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const engine = findEngine(deps, request.engine);
   if (request.runDir !== null) return startInRun(deps, engine, { ...request, runDir: request.runDir }, watch);
   const setup = setUpEngine(deps, engine, request.env);
-  const runId = makeRunId(deps.clock.now(), engine.id, await freeHandle(deps));
+  const runId = request.runId ?? makeRunId(deps.clock.now(), engine.id, await freeHandle(deps));
   const workplace = await planWorkplace(deps, join(deps.state.runsRoot, runId), request);
   const given = [...setup.defaultArgs, ...request.native];
   const interactive = assertStartable(engine, request, given);

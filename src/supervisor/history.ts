@@ -71,7 +71,7 @@ function readDecided(
   base: Pick<SupervisionEvent, "seq" | "at" | "attempt">,
   { key, payload }: StoredEvent,
 ): Kind<"decided"> | null {
-  const { position, newAttempt } = payload;
+  const { position, newAttempt, how } = payload;
   const trigger = triggerOf(payload["trigger"]);
   const action = actionOf(payload["action"]);
   if (key === null || trigger === null || action === null || typeof position !== "number") return null;
@@ -84,6 +84,7 @@ function readDecided(
     action,
     message: textOf(payload["message"]),
     newAttempt: typeof newAttempt === "number" ? newAttempt : null,
+    ...(how === "kill" || how === "fresh" ? { how } : {}),
   };
 }
 

@@ -1,7 +1,16 @@
-/** The door of `supervisor`: what is decided about supervised agents, and what is remembered of it. */
+/**
+ * The door of `supervisor`: agents that are kept moving by their runbooks, the daemon that does it, and the way to it.
+ */
+export { listAgents, selectAgent, startAgent, stopAgent } from "./agents.ts";
+export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./client.ts";
+export type { DaemonStatus } from "./client.ts";
+export { runDaemon } from "./daemon.ts";
+export { openDaemonLog } from "./daemon-log.ts";
 export { chanceOf } from "./delay.ts";
 export { decide, type Decision, type Facts } from "./decide.ts";
+export { getDecision, listDecisions, resolveDecision } from "./escalate.ts";
 export { fromStored, type NewSupervisionEvent, toStored } from "./history.ts";
+export { type AgentView, type Look, lookAt, runOf, viewOf } from "./look.ts";
 export { type EndedAttempt, endedAttempt, occurrenceOf, type Seen } from "./occurrence.ts";
 export { type Alive, CONTINUE, planResume, type ResumeFacts, type ResumePlan } from "./plan.ts";
 export { inFlight } from "./tally.ts";

@@ -1,0 +1,185 @@
+/** `reprise agent list|show|peek`: what is known of agents, with or without a daemon. */
+import { Fault } from "../core/faults.ts";
+import type { SupervisionEvent } from "../core/supervision.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { table } from "../lib/table.ts";
+import { openHolder, screenOf } from "../holders/holders.ts";
+import type { Deps } from "../run/run.ts";
+import {
+  type AgentView,
+  findDaemon,
+  listAgents,
+  type Look,
+  lookAt,
+  runOf,
+  selectAgent,
+  viewOf,
+} from "../supervisor/supervisor.ts";
+import type { AgentRecord } from "../core/supervision.ts";
+import { makeCommand, parse } from "./command.ts";
+import { type Context, paint } from "./context.ts";
+
+const listCommand = () =>
+  makeCommand({
+    name: "agent list",
+    summary: "List agents: what they are doing, since when, and what comes next.",
+    examples: ["reprise agent list", "reprise agent list --all --json"],
+  })
+    .option("--all", "also those that have ended")
+    .option("--json", "print one JSON object");
+
+export async function list(args: readonly string[], context: Context): Promise<number> {
+  const parser = listCommand();
+  parse(parser, args);
+  const options: { all?: true; json?: true } = parser.opts();
+  const deps = await context.open({ cwd: null });
+  const agents = await listAgents(deps, options.all === true ? {} : { open: true });
+  const views: AgentView[] = [];
+  for (const { record } of agents) views.push(viewOf(await see(deps, record)));
+  if (options.json === true) context.printJson({ ok: true, agents: views });
+  else if (views.length === 0) context.print("No agents. Start one: reprise agent run NAME");
+  else printViews(context, views, deps.clock.now());
+  await warnWithoutDaemon(deps, context, views);
+  return 0;
+}
+
+function printViews(context: Context, views: readonly AgentView[], nowMs: number): void {
+  const rows = views.map((view) => [
+    view.id,
+    view.name,
+    view.engine,
+    view.state,
+    formatDuration(nowMs - view.sinceMs),
+    String(view.attempts),
+    harmlessLine(nextWords(view, nowMs), 60),
+  ]);
+  const [header = "", ...lines] = table([
+    ["AGENT", "NAME", "ENGINE", "STATE", "FOR", "ATT", "NEXT"],
+    ...rows,
+  ]);
+  context.print(paint(context.terminal, "dim", header));
+  for (const line of lines) context.print(line);
+}
+
+export function nextWords(view: AgentView, nowMs: number): string {
+  if (view.decision !== null) return `asks you: reprise decisions show ${view.decision}`;
+  if (view.next === null) return view.why;
+  const wait = view.next.atMs - nowMs;
+  return `${view.next.action} ${wait <= 0 ? "now" : `in ${formatDuration(wait)}`}`;
+}
+
+/** Agents without a daemon are not kept moving. */
+async function warnWithoutDaemon(deps: Deps, context: Context, views: readonly AgentView[]): Promise<void> {
+  if (!views.some(({ phase }) => phase === "active")) return;
+  await using daemon = await findDaemon(deps).catch(() => null);
+  if (daemon === null) context.log.warn("the supervisor is not running. Start it: reprise daemon start");
+}
+
+async function see(deps: Deps, record: AgentRecord): Promise<Look> {
+  const run = await runOf(deps, record);
+  const link = run?.status === "running" ? await openHolder(deps, run).catch(() => null) : null;
+  try {
+    return await lookAt(deps, record, run, { link, unreachableSinceMs: null, clockJumpMs: null });
+  } finally {
+    await link?.[Symbol.asyncDispose]();
+  }
+}
+
+const showCommand = () =>
+  makeCommand({
+    name: "agent show",
+    summary: "Show one agent: its definition, its attempts, what was decided and why, and what comes next.",
+    examples: ["reprise agent show 1a2b3c4d", "reprise agent show 1a2b --json"],
+  })
+    .usage("[options] <id>")
+    .argument("[id]", "handle or unique prefix")
+    .option("--json", "print one JSON object");
+
+export async function show(args: readonly string[], context: Context): Promise<number> {
+  const parser = showCommand();
+  parse(parser, args);
+  const { json }: { json?: true } = parser.opts();
+  const deps = await context.open({ cwd: null });
+  const { record } = await selectAgent(deps, oneId(parser.args));
+  const look = await see(deps, record);
+  const view = viewOf(look);
+  if (json === true) {
+    const { attempts, history } = look;
+    context.printJson({ ok: true, agent: record, view, attempts, history });
+    return 0;
+  }
+  for (const line of describe(look, view, deps.clock.now())) context.print(line);
+  return 0;
+}
+
+function describe(look: Look, view: AgentView, nowMs: number): readonly string[] {
+  const { agent, attempts } = look;
+  const { definition } = agent;
+  const line = (name: string, text: string) => `${name.padEnd(9)} ${text}`;
+  return [
+    `${agent.id}  ${agent.definition.name}  ${view.state} for ${formatDuration(nowMs - view.sinceMs)}`,
+    line("engine", harmlessLine([definition.engine, ...definition.args].join(" "), 200)),
+    line("mode", definition.mode),
+    line("cwd", harmlessLine(definition.cwd)),
+    line("runbook", harmlessLine(agent.runbook.path)),
+    ...(definition.prompt === null ? [] : [line("prompt", harmlessLine(definition.prompt, 200))]),
+    ...(view.why === "" ? [] : [line("why", harmlessLine(view.why, 300))]),
+    line("next", harmlessLine(nextWords(view, nowMs), 300)),
+    "",
+    ...attempts.map(
+      ({ n, kind, startedAt, outcome }) =>
+        `attempt ${n}  ${kind}  ${startedAt}  ${outcome === null ? "running" : harmlessLine(`${outcome.result}: ${outcome.reason}`, 200)}`,
+    ),
+    "",
+    ...look.history.map(sayEvent),
+  ];
+}
+
+function sayEvent(event: SupervisionEvent): string {
+  const when = `${new Date(event.at).toISOString()}  attempt ${event.attempt}`;
+  switch (event.kind) {
+    case "progress":
+      return `${when}  a turn was completed`;
+    case "decided":
+      return `${when}  on ${event.trigger}: ${event.action}${event.message === null ? "" : ` ${JSON.stringify(harmlessLine(event.message, 80))}`}`;
+    case "carried_out":
+      return `${when}    ${event.result}: ${harmlessLine(event.detail, 200)}`;
+    case "escalated":
+      return `${when}  asked: decision ${event.decision}`;
+    case "answered":
+      return `${when}  answered: ${event.choice}`;
+  }
+}
+
+const peekCommand = () =>
+  makeCommand({
+    name: "agent peek",
+    summary: "Print what an agent shows right now, as plain text.",
+    examples: ["reprise agent peek 1a2b3c4d"],
+  })
+    .usage("[options] <id>")
+    .argument("[id]", "handle or unique prefix")
+    .option("--json", "print one JSON object");
+
+export async function peek(args: readonly string[], context: Context): Promise<number> {
+  const parser = peekCommand();
+  parse(parser, args);
+  const { json }: { json?: true } = parser.opts();
+  const deps = await context.open({ cwd: null });
+  const { record } = await selectAgent(deps, oneId(parser.args));
+  const run = await runOf(deps, record);
+  if (run === null || run.attempts === 0)
+    throw new Fault("attempt_unknown", `Agent ${record.id} has not been started yet.`);
+  const screen = await screenOf(deps, run, run.attempts, { cols: 120, rows: 40 });
+  if (json === true) context.printJson({ ok: true, id: record.id, attempt: run.attempts, screen });
+  else context.print(harmless(screen));
+  return 0;
+}
+
+function oneId(given: readonly string[]): string {
+  const [id, ...rest] = given;
+  if (id === undefined || rest.length > 0)
+    throw new Fault("usage", "Which agent? `reprise agent list --all` shows them.");
+  return id;
+}

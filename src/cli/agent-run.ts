@@ -1,0 +1,81 @@
+/** `reprise agent run NAME`: starts an agent of a runbook; its daemon keeps it moving from then on. */
+import { Fault } from "../core/faults.ts";
+import { allEngines } from "../run/run.ts";
+import { findAgent } from "../runbooks/runbooks.ts";
+import { ensureDaemon, startAgent } from "../supervisor/supervisor.ts";
+import { list, makeCommand, parse } from "./command.ts";
+import type { Context } from "./context.ts";
+import { engineTraits } from "./runbook.ts";
+import { workingDirectory } from "./start.ts";
+
+interface RunOptions {
+  readonly var?: readonly string[];
+  readonly attach?: true;
+  readonly trustCwd?: true;
+  readonly json?: true;
+}
+
+const command = () =>
+  makeCommand({
+    name: "agent run",
+    summary:
+      "Start an agent of a runbook. It works by itself, and its runbook answers when it idles, fails or dies.",
+    examples: [
+      "reprise agent run worker",
+      'reprise agent run worker --var issue=42 --var branch="fix/42"',
+      "reprise agent run worker --attach",
+    ],
+  })
+    .usage("[options] <name>")
+    .argument("[name]", "agent.NAME of a runbook of this project, or of your own")
+    .addOption(list("--var <name=value>", "a variable of the runbook (repeatable)"))
+    .option("--attach", "look at it at once")
+    .option("--trust-cwd", "trust this folder and the project's runbooks as they are now")
+    .option("--json", "print one JSON object");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const options: RunOptions = parser.opts();
+  const [name, ...rest] = parser.args;
+  if (name === undefined || rest.length > 0)
+    throw new Fault("usage", "Which agent? `reprise runbook list` shows those of the runbooks here.");
+  const vars = readVars(options.var ?? []);
+  const cwd = workingDirectory(".");
+  const trust = { runsAgents: true, trustCwd: options.trustCwd === true };
+  const deps = await context.open({ cwd, ...trust });
+  const engines = engineTraits(allEngines(deps));
+  const found = await findAgent(name, { cwd, env: deps.env, engines, vars });
+  if (found.trust !== null) await context.trust(deps, found.trust, trust);
+  // Before anything is started: an agent without its daemon would not be kept moving.
+  await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
+  const agent = await startAgent(deps, found.definition, found.source, {
+    vars: found.vars,
+    pipeline: null,
+    trustCwd: options.trustCwd === true,
+  });
+  await daemon.poke(agent.id);
+  if (options.json === true)
+    context.printJson({ ok: true, id: agent.id, name, runId: agent.runId, runbook: found.source.path });
+  else {
+    context.print(agent.id);
+    context.log.info(`${name} works by itself. Look at it: reprise agent attach ${agent.id}`);
+  }
+  if (options.attach === undefined) return 0;
+  const attach = await import("./attach.ts");
+  return await attach.run([agent.id], context);
+}
+
+/** `name=value`; a name that is given twice is a mistake. */
+export function readVars(given: readonly string[]): Record<string, string> {
+  const vars: Record<string, string> = {};
+  for (const pair of given) {
+    const equals = pair.indexOf("=");
+    const name = pair.slice(0, equals);
+    if (equals < 1 || !/^[A-Za-z_][\w-]*$/.test(name))
+      throw new Fault("usage", "--var takes name=value, for example --var issue=42.");
+    if (Object.hasOwn(vars, name)) throw new Fault("usage", `--var ${name} is given twice.`);
+    vars[name] = pair.slice(equals + 1);
+  }
+  return vars;
+}

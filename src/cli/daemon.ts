@@ -1,0 +1,106 @@
+/** `reprise daemon start|stop|status|logs`: the supervisor's process. Agents live without it. */
+import { Fault } from "../core/faults.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { plural } from "../lib/plural.ts";
+import type { Deps } from "../run/run.ts";
+import {
+  daemonPlaces,
+  type DaemonStatus,
+  ensureDaemon,
+  findDaemon,
+  readDaemonLog,
+} from "../supervisor/supervisor.ts";
+import { count, makeCommand, once, parse } from "./command.ts";
+import type { Context } from "./context.ts";
+
+interface DaemonOptions {
+  readonly json?: true;
+  readonly lines?: number;
+}
+
+const VERBS = ["start", "stop", "status", "logs"] as const;
+type Verb = (typeof VERBS)[number];
+
+const command = () =>
+  makeCommand({
+    name: "daemon",
+    summary:
+      "The supervisor, which keeps agents moving. The first command that needs it starts it; agents go on without it.",
+    examples: [
+      "reprise daemon status",
+      "reprise daemon stop       (agents stay)",
+      "reprise daemon logs --lines 50",
+    ],
+  })
+    .usage("[options] <start|stop|status|logs>")
+    .argument("[verb]", VERBS.join(", "))
+    .addOption(once("--lines <n>", "logs: how many of the last lines (default 100)", count(1, 100_000)))
+    .option("--json", "print one JSON object");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const options: DaemonOptions = parser.opts();
+  const [given = "", ...rest] = parser.args;
+  const verb = VERBS.find((one) => one === given);
+  if (verb === undefined || rest.length > 0)
+    throw new Fault("usage", `Say what to do: reprise daemon ${VERBS.join("|")}.`);
+  const deps = await context.open({ cwd: null });
+  return DO[verb](deps, context, options);
+}
+
+const DO: Readonly<Record<Verb, (deps: Deps, context: Context, options: DaemonOptions) => Promise<number>>> =
+  { start, stop, status, logs };
+
+async function start(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
+  await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
+  const { pid, version } = daemon;
+  if (options.json === true) context.printJson({ ok: true, running: true, pid, version });
+  else context.print(`The supervisor is running (pid ${pid}).`);
+  return 0;
+}
+
+async function stop(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
+  await using daemon = await findDaemon(deps);
+  const live = daemon === null ? 0 : (await daemon.status()).agents.filter(isLive).length;
+  await daemon?.quit();
+  if (options.json === true) {
+    context.printJson({ ok: true, stopped: daemon !== null, pid: daemon?.pid ?? null, agents: live });
+  } else if (daemon === null) context.print("The supervisor is not running.");
+  else {
+    const left = live === 0 ? "" : ` ${plural(live, "agent")} still running, without supervision.`;
+    context.print(`The supervisor (pid ${daemon.pid}) has stopped.${left}`);
+  }
+  return 0;
+}
+
+function isLive({ state }: DaemonStatus["agents"][number]): boolean {
+  return state !== "dead" && state !== "done" && state !== "failed" && state !== "stopped";
+}
+
+async function status(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
+  await using daemon = await findDaemon(deps);
+  if (daemon === null) {
+    if (options.json === true) context.printJson({ ok: true, running: false });
+    else context.print("The supervisor is not running. The next `reprise agent run` starts it.");
+    return 3;
+  }
+  const { pid, sinceMs, version, agents } = await daemon.status();
+  if (options.json === true) {
+    const since = new Date(sinceMs).toISOString();
+    context.printJson({ ok: true, running: true, pid, since, version, agents: agents.length });
+    return 0;
+  }
+  const age = formatDuration(deps.clock.now() - sinceMs);
+  context.print(
+    `The supervisor is running: pid ${pid}, for ${age}, version ${version}, ${plural(agents.length, "agent")}.`,
+  );
+  return 0;
+}
+
+async function logs(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
+  const lines = readDaemonLog(deps, options.lines ?? 100);
+  if (options.json === true) context.printJson({ ok: true, path: daemonPlaces(deps).log, lines });
+  else for (const line of lines) context.print(line);
+  return 0;
+}

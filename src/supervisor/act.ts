@@ -1,0 +1,226 @@
+/**
+ * Carries out what was decided and stored. Each deed may be begun again after a crash with the same facts and is done
+ * once all the same: an attempt by its number, a typed message by its key, an end by the document (I8).
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import type { Rung } from "../core/runbook.ts";
+import type { AgentRecord } from "../core/supervision.ts";
+import { redactor } from "../lib/secrets.ts";
+import { type HolderLink, launchHolder } from "../holders/holders.ts";
+import type { Deps, ResumeRequest } from "../run/run.ts";
+import { attemptOptions, endAgent, endRun, getAgent, secretsOf } from "./agents.ts";
+import { escalate } from "./escalate.ts";
+import { plainEnv, runGate } from "./gate.ts";
+import type { Look } from "./look.ts";
+import { type Alive, CONTINUE, planResume, type ResumePlan } from "./plan.ts";
+import type { Decided } from "./tally.ts";
+
+/** What a deed needs besides the facts. */
+export interface Hand {
+  readonly deps: Deps;
+  readonly link: HolderLink | null;
+  /** Resolves when one more process may be started. */
+  mayStart(): Promise<void>;
+  /** For the log. */
+  note(what: string, facts: Readonly<Record<string, unknown>>): void;
+}
+
+export interface Done {
+  readonly result: "ok" | "failed" | "refused";
+  readonly detail: string;
+}
+
+/** The holder of an attempt that has ended copies its session before it lets go of the run. */
+const LET_GO_MS = 60_000;
+const POLL_MS = 50;
+
+/** `why` is what led to it, one sentence. Only a bug throws. */
+export async function carryOut(hand: Hand, look: Look, decided: Decided, why: string): Promise<Done> {
+  try {
+    switch (decided.action) {
+      case "nudge":
+        return await nudge(hand, look, decided);
+      case "resume":
+        return await resume(hand, look, decided);
+      case "gate":
+        return await gate(hand.deps, look.agent, decided);
+      case "done":
+        return await end(hand.deps, look.agent, "done", why);
+      case "fail":
+        return await end(hand.deps, look.agent, "failed", why);
+      case "escalate":
+        return { result: "ok", detail: `decision ${await escalate(hand.deps, look, decided, why)}` };
+    }
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return { result: "failed", detail: error.message };
+  }
+}
+
+/** The rung that a decision stands on; undefined: a person's, or one that the runbook does not have any more. */
+function rungOf(agent: AgentRecord, decided: Decided): Rung | undefined {
+  return decided.trigger === "user"
+    ? undefined
+    : agent.definition.policy.on[decided.trigger][decided.position];
+}
+
+async function nudge(hand: Hand, look: Look, decided: Decided): Promise<Done> {
+  const message = decided.message ?? CONTINUE;
+  if (look.agent.definition.mode === "interactive") return say(hand.link, message, decided.key);
+  // A headless agent has ended with its turn: the message begins its next one.
+  const append = true;
+  return startAgain(hand, look, decided, planFor(look, { message, append, kill: false }));
+}
+
+async function say(link: HolderLink | null, message: string, key: string): Promise<Done> {
+  if (link === null) return { result: "refused", detail: "its holder cannot be reached" };
+  const { state } = link.observed().activity;
+  if (state === "waiting")
+    return { result: "refused", detail: "it asks for permission, and that is no answer" };
+  const sent = await link.send(message, key);
+  if (sent.sent === "refused") return { result: "refused", detail: sent.why };
+  const seen = sent.sent === "ok" ? "the conversation took it up" : "nobody can tell whether it arrived";
+  return { result: "ok", detail: `typed: ${seen}` };
+}
+
+async function resume(hand: Hand, look: Look, decided: Decided): Promise<Done> {
+  const rung = rungOf(look.agent, decided);
+  const append = decided.how === "fresh" ? false : (rung?.append ?? true);
+  const kill = decided.how === "kill";
+  const message =
+    decided.how === "fresh" ? (decided.message ?? look.agent.definition.prompt) : decided.message;
+  const plan = planFor(look, { message, append, kill });
+  if (plan.do === "nudge") return say(hand.link, plan.message ?? CONTINUE, decided.key);
+  return startAgain(hand, look, decided, plan);
+}
+
+interface Wish {
+  readonly message: string | null;
+  readonly append: boolean;
+  readonly kill: boolean;
+  /** Absent: whether the engine still has the conversation, or the run a copy, is found out when it is asked for. */
+  readonly prior?: "lost" | "none";
+}
+
+export function planFor(look: Look, { message, append, kill, prior }: Wish): ResumePlan {
+  const { prompt, mode } = look.agent.definition;
+  const priorSession = prior ?? (look.run?.sessions.length === 0 ? "none" : "present");
+  return planResume({ message, append, prompt, priorSession, alive: aliveOf(look), kill, mode });
+}
+
+/** What can be done to it now. A state that is only guessed at is not typed into. */
+function aliveOf({ run, seen }: Look): Alive {
+  if (run?.status !== "running") return "no";
+  if (seen.is !== "live") return "unresponsive";
+  switch (seen.observed.activity.state) {
+    case "waiting":
+      return "waiting";
+    case "idle":
+      return seen.observed.certain ? "idle" : "busy";
+    case "error":
+      return "idle_after_error";
+    case "starting":
+    case "working":
+      return "busy";
+  }
+}
+
+/** A new process, at most one by the number of its attempt. */
+async function startAgain(hand: Hand, look: Look, decided: Decided, plan: ResumePlan): Promise<Done> {
+  const { deps } = hand;
+  const { agent } = look;
+  if (plan.do === "refuse" || plan.do === "nudge") return { result: "refused", detail: plan.why };
+  if (plan.do === "kill_and_resume" || plan.do === "kill_and_fresh") await endRun(deps, agent);
+  const run = await untilFree(deps, agent.runId);
+  const wanted = decided.newAttempt ?? (run?.attempts ?? 0) + 1;
+  if (run === null) return { result: "failed", detail: "its run is gone" };
+  if (run.attempts >= wanted) return { result: "ok", detail: `attempt ${wanted} was started` };
+  await hand.mayStart();
+  const want = plan.do === "resume" || plan.do === "kill_and_resume" ? "resume" : "fresh";
+  try {
+    const request = requestFor(deps, agent, { want, message: plan.message });
+    await launchHolder(deps, { do: "resume", request, asAttempt: wanted });
+  } catch (error) {
+    const other = await otherWay(hand, look, { decided, plan, want, error });
+    if (other !== null) return other;
+    throw error;
+  }
+  // It may have been stopped by a person while it was being started.
+  if ((await getAgent(deps, agent.id))?.record.phase !== "active") await endRun(deps, agent);
+  return { result: "ok", detail: `attempt ${wanted}: ${plan.why}` };
+}
+
+interface Refused {
+  readonly decided: Decided;
+  readonly plan: ResumePlan;
+  readonly want: "resume" | "fresh";
+  readonly error: unknown;
+}
+
+/** Null: there is none. A conversation that nobody has any more begins anew; an attempt that is there is enough. */
+async function otherWay(hand: Hand, look: Look, refused: Refused): Promise<Done | null> {
+  const { decided, want, error } = refused;
+  if (!(error instanceof Fault)) return null;
+  if (want === "resume" && (error.code === "session_lost" || error.code === "session_unknown")) {
+    const prior = error.code === "session_lost" ? "lost" : "none";
+    const gone: Look = { ...look, run: await hand.deps.store.getRun(look.agent.runId) };
+    const message = decided.message;
+    return startAgain(hand, gone, decided, planFor(gone, { message, append: true, kill: false, prior }));
+  }
+  const now = await hand.deps.store.getRun(look.agent.runId);
+  const isThere = decided.newAttempt !== null && (now?.attempts ?? 0) >= decided.newAttempt;
+  return isThere ? { result: "ok", detail: `attempt ${decided.newAttempt} was started` } : null;
+}
+
+function requestFor(
+  deps: Deps,
+  { definition, runId }: AgentRecord,
+  wish: { readonly want: "resume" | "fresh"; readonly message: string | null },
+): ResumeRequest {
+  return {
+    ...attemptOptions(deps, definition),
+    selector: runId,
+    ...wish,
+    damage: "refuse",
+    native: [],
+    keep: false,
+    env: [],
+    hasTerminal: false,
+    trustCwd: false,
+    ...(definition.mode === "interactive" ? { ui: true } : {}),
+  };
+}
+
+/** Waits until nobody alive owns the run. Null: it is gone. */
+async function untilFree(deps: Deps, runId: string): Promise<RunRecord | null> {
+  const deadline = deps.clock.mono() + LET_GO_MS;
+  for (;;) {
+    const lease = await deps.store.getLease(`run:${runId}`);
+    if (lease === null || !deps.processes.isAlive(lease.owner) || deps.clock.mono() >= deadline)
+      return deps.store.getRun(runId);
+    await sleep(POLL_MS);
+  }
+}
+
+async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<Done> {
+  const rung = rungOf(agent, decided);
+  if (rung?.run == null) return { result: "refused", detail: "the runbook has no command for this gate" };
+  const { passed, detail } = await runGate(deps, {
+    command: rung.run,
+    cwd: agent.definition.cwd,
+    env: { ...plainEnv(deps.env), ...Object.fromEntries(agent.definition.env) },
+    timeoutMs: rung.timeoutMs,
+    redact: redactor(secretsOf(deps, agent)),
+    marker: `${agent.runId}/gate`,
+  });
+  return { result: passed ? "ok" : "failed", detail };
+}
+
+/** The process first: after a crash in between the decision is still open, and is finished. */
+async function end(deps: Deps, agent: AgentRecord, phase: "done" | "failed", why: string): Promise<Done> {
+  await endRun(deps, agent);
+  await endAgent(deps, agent.id, phase, why);
+  return { result: "ok", detail: `the agent is ${phase}` };
+}

@@ -1,0 +1,161 @@
+/**
+ * One step with one agent: what happened is noted, what was begun is finished, what is due is decided, stored and then
+ * carried out (I8). Whoever stores a decision first carries it out; everybody else finds it in the log.
+ */
+import type { ActionName } from "../core/runbook.ts";
+import { carryOut, type Done, type Hand } from "./act.ts";
+import type { Decision } from "./decide.ts";
+import { getDecision, overtake } from "./escalate.ts";
+import { type NewSupervisionEvent, toStored } from "./history.ts";
+import type { Look } from "./look.ts";
+import type { Decided } from "./tally.ts";
+
+/** again: something was done, so everything is to be looked at anew. */
+export interface Next {
+  readonly again: boolean;
+  /** Wall clock; null: when something happens. */
+  readonly dueMs: number | null;
+}
+
+const AGAIN: Next = { again: true, dueMs: null };
+
+export async function advance(hand: Hand, look: Look): Promise<Next> {
+  if ((await noteProgress(hand, look)) || (await isOvertaken(hand, look))) return AGAIN;
+  const open = unfinished(look);
+  if (open !== null) {
+    await finish(hand, look, open, "as it was decided before");
+    return AGAIN;
+  }
+  const answer = await answerIn(hand, look);
+  if (answer !== null) {
+    await actForUser(hand, look, answer);
+    return AGAIN;
+  }
+  const { decision } = look;
+  if (decision.do === "nothing") return { again: false, dueMs: null };
+  if (decision.do === "wait") return { again: false, dueMs: decision.untilMs };
+  await act(hand, look, decision);
+  return AGAIN;
+}
+
+/** What a person wants done. */
+export interface Wish {
+  readonly action: ActionName;
+  readonly message: string | null;
+  readonly how?: "kill" | "fresh";
+  /** Makes it the only one of its kind; absent: the next one. */
+  readonly key?: string;
+}
+
+export async function actForUser(hand: Hand, look: Look, wish: Wish): Promise<Done> {
+  const { agent, attempt, history } = look;
+  const count = history.filter((event) => event.kind === "decided" && event.trigger === "user").length + 1;
+  const { key = `${agent.runId}/${attempt}/user/0/${count}`, ...rest } = wish;
+  const decided = await decideUpon(hand, look, { key, trigger: "user", position: 0, ...rest });
+  if (decided === null) return { result: "refused", detail: "somebody else was faster" };
+  return finish(hand, look, decided, "a person decided so");
+}
+
+type Due = Extract<Decision, { do: "act" | "exhausted" }>;
+
+async function act(hand: Hand, look: Look, decision: Due): Promise<void> {
+  const { key, trigger, position, why } = decision;
+  const { action, message } =
+    decision.do === "act" ? decision.rung : { action: "escalate" as const, message: null };
+  const decided = await decideUpon(hand, look, { key, trigger, position, action, message });
+  if (decided !== null) await finish(hand, look, decided, why);
+}
+
+/** Null: that was decided already, and whoever did is at it. */
+async function decideUpon(
+  hand: Hand,
+  look: Look,
+  what: Omit<Decided, "seq" | "at" | "attempt" | "kind" | "newAttempt">,
+): Promise<Decided | null> {
+  const starts =
+    what.action === "resume" || (what.action === "nudge" && look.agent.definition.mode === "headless");
+  const newAttempt = starts ? look.latest + 1 : null;
+  const at = hand.deps.clock.now();
+  const event = { kind: "decided", at, attempt: look.attempt, ...what, newAttempt } as const;
+  const seq = await append(hand, look, event);
+  return seq === null ? null : { seq, ...event };
+}
+
+async function finish(hand: Hand, look: Look, decided: Decided, why: string): Promise<Done> {
+  const { key, trigger, action, attempt } = decided;
+  const agent = look.agent.id;
+  hand.note("decided", { agent, attempt, trigger, action, why });
+  const done = await settled(hand, look, decided, why);
+  hand.note("carried out", { agent, attempt, action, ...done });
+  const { result, detail } = done;
+  await append(hand, look, { kind: "carried_out", at: hand.deps.clock.now(), attempt, key, result, detail });
+  return done;
+}
+
+async function settled(hand: Hand, look: Look, decided: Decided, why: string): Promise<Done> {
+  const { attempt, newAttempt } = decided;
+  if (newAttempt !== null && newAttempt <= look.latest)
+    return { result: "ok", detail: `attempt ${newAttempt} was started` };
+  if (attempt < look.attempt)
+    return { result: "refused", detail: `attempt ${attempt} was followed by ${look.attempt}` };
+  return carryOut(hand, look, decided, why);
+}
+
+/** A decision that nobody has reported on: whoever made it died. */
+function unfinished({ history }: Look): Decided | null {
+  const reported = new Set(history.flatMap((event) => (event.kind === "carried_out" ? [event.key] : [])));
+  return (
+    history.find((event): event is Decided => event.kind === "decided" && !reported.has(event.key)) ?? null
+  );
+}
+
+/** A turn that was completed since it was last looked at. */
+async function noteProgress(hand: Hand, look: Look): Promise<boolean> {
+  const { seen, attempt } = look;
+  const turn =
+    seen.is === "live"
+      ? seen.observed.turns
+      : seen.is === "ended" &&
+          seen.outcome.result === "completed" &&
+          look.agent.definition.mode === "headless"
+        ? 1
+        : 0;
+  if (turn === 0 || look.progress.has(`${attempt}/${turn}`)) return false;
+  const event = { kind: "progress", at: hand.deps.clock.now(), attempt, turn } as const;
+  return (await append(hand, look, event)) !== null;
+}
+
+/** The question to a person, when the agent goes on without an answer. */
+async function isOvertaken(hand: Hand, look: Look): Promise<boolean> {
+  const { openDecision, seen, history } = look;
+  if (openDecision === null) return false;
+  const decision = await getDecision(hand.deps, openDecision);
+  const asked = history.find((event) => event.kind === "escalated" && event.decision === openDecision);
+  if (decision === null || asked === undefined) return false;
+  const works = seen.is === "live" && seen.observed.activity.state === "working";
+  const isPast =
+    look.attempt > decision.attempt ||
+    history.some((event) => event.kind === "progress" && event.seq > asked.seq) ||
+    (works && seen.observed.sinceMs > asked.at);
+  if (isPast) await overtake(hand.deps, openDecision);
+  return isPast;
+}
+
+/** What a person answered and nobody has acted upon yet. */
+async function answerIn({ deps }: Hand, { agent, history }: Look): Promise<Wish | null> {
+  for (const event of history) {
+    if (event.kind !== "answered" || event.choice === "dismiss") continue;
+    const key = `${agent.runId}/answer/${event.decision}`;
+    if (history.some((other) => other.kind === "decided" && other.key === key)) continue;
+    const message = (await getDecision(deps, event.decision))?.choice?.message ?? null;
+    if (event.choice === "fresh") return { action: "resume", how: "fresh", message, key };
+    if (event.choice === "resume") return { action: "resume", message, key };
+    if (event.choice === "nudge" || event.choice === "done" || event.choice === "fail")
+      return { action: event.choice, message, key };
+  }
+  return null;
+}
+
+function append({ deps }: Hand, { agent }: Look, event: NewSupervisionEvent): Promise<number | null> {
+  return deps.store.appendEvent(toStored(agent.runId, event));
+}

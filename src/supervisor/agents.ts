@@ -1,0 +1,298 @@
+/**
+ * Supervised agents as they are kept: the document, its ends, and the first start of one.
+ *
+ * A document changes by compare-and-set. It is written before anything is started, with the run id already chosen, so
+ * that a crash in between leaves an agent that the next daemon starts, and never two of them.
+ */
+import { isDirectory, readAgentFile, saveAgentFile, storable } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { makeRunId } from "../core/ids.ts";
+import type { AgentDefinition, RunbookSource } from "../core/runbook.ts";
+import type { AgentPhase, AgentRecord } from "../core/supervision.ts";
+import { isSecretName } from "../lib/secrets.ts";
+import { type HoldRequest, launchHolder } from "../holders/holders.ts";
+import { type Deps, type Limits, stopRun } from "../run/run.ts";
+import { selectRun } from "../run/select.ts";
+import type { Document } from "../store/store.ts";
+
+/** A record with the version that a change is made from. */
+export interface StoredAgent {
+  readonly record: AgentRecord;
+  readonly version: number;
+}
+
+/** How long a headless agent may give no sign of life before its attempt is ended. */
+const IDLE_LIMIT_MS = 15 * 60_000;
+
+export async function getAgent(deps: Deps, id: string): Promise<StoredAgent | null> {
+  const document = await deps.store.getDocument("agent", id);
+  return document === null ? null : readAgent(document);
+}
+
+/** Oldest first. */
+export async function listAgents(
+  deps: Deps,
+  filter: { readonly open?: boolean } = {},
+): Promise<readonly StoredAgent[]> {
+  return (await deps.store.listDocuments("agent", filter)).map(readAgent);
+}
+
+function readAgent(document: Document): StoredAgent {
+  // Written by us alone, with a checksum; `agent.json`, which others may edit, is checked where it is read.
+  return { record: document.data as unknown as AgentRecord, version: document.version };
+}
+
+/** A handle, or a prefix of 4 to 7 characters that fits one agent. */
+export async function selectAgent(deps: Deps, given: string): Promise<StoredAgent> {
+  const agents = await listAgents(deps);
+  const fitting = /^[0-9a-f]{4,8}$/.test(given)
+    ? agents.filter(({ record }) => record.id.startsWith(given))
+    : agents.filter(({ record }) => record.runId === given);
+  const [only, ...others] = fitting;
+  if (only === undefined) throw unknownAgent(given, agents);
+  if (others.length === 0) return only;
+  const handles = fitting.map(({ record }) => record.id);
+  throw new Fault(
+    "handle_ambiguous",
+    `${given} fits ${handles.length} agents: ${handles.join(", ")}. Type more characters.`,
+    { facts: { given, handles } },
+  );
+}
+
+function unknownAgent(given: string, agents: readonly StoredAgent[]): Fault {
+  const named = agents
+    .filter(({ record }) => record.definition.name === given)
+    .map(({ record }) => record.id);
+  const hint =
+    named.length === 0
+      ? "`reprise agent list --all` shows the agents there are."
+      : `That is a name; its agents: ${named.join(", ")}.`;
+  return new Fault("handle_unknown", `There is no agent ${JSON.stringify(given.slice(0, 80))}. ${hint}`, {
+    facts: { given: given.slice(0, 80) },
+  });
+}
+
+/** The record after the change; null: somebody was faster, or it has ended already. */
+export async function endAgent(
+  deps: Deps,
+  id: string,
+  phase: Exclude<AgentPhase, "active">,
+  reason: string,
+): Promise<AgentRecord | null> {
+  for (;;) {
+    const found = await getAgent(deps, id);
+    if (found === null || found.record.phase !== "active") return null;
+    const endedAt = new Date(deps.clock.now()).toISOString();
+    const record: AgentRecord = { ...found.record, phase, reason: reason.slice(0, 1_000), endedAt };
+    if ((await save(deps, record, found.version)) === null) continue;
+    keepFile(deps, record);
+    return record;
+  }
+}
+
+/** An agent that had ended is supervised again. Null: somebody was faster. */
+export async function reopenAgent(deps: Deps, found: StoredAgent): Promise<StoredAgent | null> {
+  if (found.record.phase === "active") return found;
+  const record: AgentRecord = { ...found.record, phase: "active", reason: null, endedAt: null };
+  const version = await save(deps, record, found.version);
+  if (version === null) return null;
+  keepFile(deps, record);
+  return { record, version };
+}
+
+async function save(deps: Deps, record: AgentRecord, expected: number | null): Promise<number | null> {
+  const env = record.definition.env.filter(([name]) => !isSecretName(name));
+  const kept = storable({ ...record, definition: { ...record.definition, env } });
+  return deps.store.saveDocument(
+    { kind: "agent", id: record.id, open: record.phase === "active", data: { ...kept } },
+    expected,
+  );
+}
+
+/** `agent.json` follows the document; one that is missing is written when the agent is looked at again. */
+function keepFile(deps: Deps, record: AgentRecord): void {
+  const directory = directoryOf(deps, record);
+  if (!isDirectory(directory)) return;
+  try {
+    saveAgentFile(directory, record);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(`agent.json of ${record.id} was not written: ${error.message}`);
+  }
+}
+
+/** After a crash between the two, the document has no file beside the run. */
+export async function mendFile(deps: Deps, record: AgentRecord): Promise<void> {
+  const directory = directoryOf(deps, record);
+  if (isDirectory(directory) && (await readAgentFile(directory)) === null) keepFile(deps, record);
+}
+
+function directoryOf(deps: Deps, record: AgentRecord): string {
+  return `${deps.state.runsRoot}/${record.runId}`;
+}
+
+export interface StartOptions {
+  readonly vars: Readonly<Record<string, string>>;
+  readonly pipeline: AgentRecord["pipeline"];
+  readonly trustCwd?: boolean;
+}
+
+/** Records the agent and starts its first attempt. A start that is refused ends the record, and is thrown. */
+export async function startAgent(
+  deps: Deps,
+  definition: AgentDefinition,
+  source: RunbookSource,
+  options: StartOptions,
+): Promise<AgentRecord> {
+  assertName(definition.name);
+  const id = await freeHandle(deps);
+  const record: AgentRecord = {
+    v: 1,
+    id,
+    runId: makeRunId(deps.clock.now(), definition.engine, id),
+    definition,
+    runbook: source,
+    vars: options.vars,
+    phase: "active",
+    reason: null,
+    pipeline: options.pipeline,
+    createdAt: new Date(deps.clock.now()).toISOString(),
+    endedAt: null,
+  };
+  await using _starting = await holdStart(deps, id);
+  if ((await save(deps, record, null)) === null)
+    throw new Fault("run_busy", `The handle ${id} is taken by chance. Start again.`, { facts: { id } });
+  await launchFirst(deps, record, options.trustCwd === true);
+  return record;
+}
+
+/**
+ * Starts an agent whose record has no run: whoever recorded it died before. False: that process is still at it, or
+ * somebody has been faster.
+ */
+export async function finishStart(deps: Deps, record: AgentRecord): Promise<boolean> {
+  const hold = await tryHoldStart(deps, record.id);
+  if (hold === null) return false;
+  try {
+    if ((await deps.store.getRun(record.runId)) !== null) return false;
+    await launchFirst(deps, record, false);
+    return true;
+  } finally {
+    await hold[Symbol.asyncDispose]();
+  }
+}
+
+async function launchFirst(deps: Deps, record: AgentRecord, trustCwd: boolean): Promise<void> {
+  try {
+    await launchHolder(deps, startRequest(deps, record, trustCwd));
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    // An agent that was started and is recorded has an attempt to be judged by; what never was has nothing.
+    const run = await deps.store.getRun(record.runId);
+    if (run === null || run.attempts === 0)
+      await endAgent(deps, record.id, "failed", `it could not be started: ${error.message}`);
+    keepFile(deps, record);
+    throw error;
+  }
+  keepFile(deps, record);
+}
+
+function startRequest(deps: Deps, { definition, runId }: AgentRecord, trustCwd: boolean): HoldRequest {
+  return {
+    do: "start",
+    request: {
+      ...attemptOptions(deps, definition),
+      engine: definition.engine,
+      message: definition.prompt,
+      native: definition.args,
+      env: definition.env,
+      cwd: definition.cwd,
+      cwdGiven: true,
+      isolate: null,
+      runDir: null,
+      name: null,
+      subject: `agent:${definition.name}`,
+      trustCwd,
+      escrow: true,
+      runId,
+      ...(definition.mode === "interactive" ? { ui: true } : {}),
+    },
+  };
+}
+
+/** Time limits and terminal of every attempt of an agent. */
+export function attemptOptions(
+  deps: Deps,
+  definition: AgentDefinition,
+): { readonly mode: "auto"; readonly limits: Limits; readonly terminal: null } {
+  const { idleTimeoutMs, toolTimeoutMs, timeoutMs } = deps.config;
+  return {
+    mode: "auto",
+    limits: {
+      idleMs:
+        definition.mode === "interactive"
+          ? null
+          : idleTimeoutMs === undefined
+            ? IDLE_LIMIT_MS
+            : idleTimeoutMs,
+      toolMs: toolTimeoutMs ?? null,
+      totalMs: timeoutMs ?? null,
+    },
+    terminal: null,
+  };
+}
+
+/** Ends the supervision, then the agent. False: it had ended already, and nothing was stopped. */
+export async function stopAgent(deps: Deps, id: string, reason = "stopped by the user"): Promise<boolean> {
+  const ended = await endAgent(deps, id, "stopped", reason);
+  if (ended === null) return false;
+  await endRun(deps, ended);
+  return true;
+}
+
+/** The process of an agent that has ended must not go on. One that ends by itself is left to it. */
+export async function endRun(deps: Deps, { runId }: AgentRecord): Promise<void> {
+  if ((await deps.store.getRun(runId)) === null) return;
+  const run = await selectRun(deps, runId);
+  if (run.status === "running") await stopRun(deps, runId, (text) => deps.log.info(text));
+}
+
+/** Values that must not be shown or stored. */
+export function secretsOf(deps: Deps, agent: AgentRecord): { name: string; value: string }[] {
+  const variables = [...Object.entries(deps.env), ...agent.definition.env];
+  return variables.flatMap(([name, value]) =>
+    value !== undefined && isSecretName(name) ? [{ name, value }] : [],
+  );
+}
+
+function assertName(name: string): void {
+  if (/^[a-z0-9][a-z0-9-]{0,63}$/.test(name)) return;
+  throw new Fault(
+    "usage",
+    `${JSON.stringify(name.slice(0, 80))} is no agent name: lower-case letters, digits and -, 64 at most, beginning with a letter or digit.`,
+    { facts: { given: name.slice(0, 80) } },
+  );
+}
+
+async function freeHandle(deps: Deps): Promise<string> {
+  for (;;) {
+    const handle = deps.newHandle();
+    const taken = await deps.store.findByHandle(handle);
+    if (taken.length === 0 && (await deps.store.getDocument("agent", handle)) === null) return handle;
+  }
+}
+
+/** Tells a daemon that somebody is about to start it. */
+async function holdStart(deps: Deps, id: string): Promise<AsyncDisposable> {
+  const hold = await tryHoldStart(deps, id);
+  if (hold === null) throw new Fault("run_busy", `Another process starts agent ${id} right now.`);
+  return hold;
+}
+
+async function tryHoldStart(deps: Deps, id: string): Promise<AsyncDisposable | null> {
+  const key = `agent:${id}`;
+  const owner = { ...deps.processes.self(), machine: deps.machine, renewedAtMs: deps.clock.now() };
+  const answer = await deps.store.acquireLease(key, owner, (other) => deps.processes.isAlive(other));
+  if (!answer.held) return null;
+  return { [Symbol.asyncDispose]: () => deps.store.releaseLease(key, answer.lease.fence) };
+}

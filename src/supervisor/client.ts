@@ -1,0 +1,206 @@
+/**
+ * The way to the daemon: finds it, starts it where it is missing, replaces one of another version, and calls it.
+ *
+ * Agents belong to their holders, so a daemon that is stopped or replaced costs them nothing.
+ */
+import { spawn } from "node:child_process";
+import { closeSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { openLog, runtimeDir } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { numberIn, parseObject, stringIn } from "../lib/json.ts";
+import { type Connection, connect, detachedEnv } from "../holders/holders.ts";
+import type { Deps } from "../run/run.ts";
+import type { AgentView } from "./look.ts";
+
+export interface DaemonStatus {
+  readonly pid: number;
+  readonly sinceMs: number;
+  readonly version: string;
+  readonly agents: readonly AgentView[];
+}
+
+/** What a person asked for, and what came of it. */
+export interface Answer {
+  readonly done: boolean;
+  /** One sentence. */
+  readonly why: string;
+}
+
+export interface Daemon extends AsyncDisposable {
+  readonly pid: number;
+  readonly version: string;
+  readonly sinceMs: number;
+  status(): Promise<DaemonStatus>;
+  /** Look at this agent now; null: at all of them, and at pipelines. */
+  poke(id: string | null): Promise<void>;
+  resume(id: string, options: { readonly kill: boolean }): Promise<Answer>;
+  stop(id: string): Promise<Answer>;
+  send(id: string, message: string): Promise<Answer>;
+  /** Carries out what a person has decided; the choice is in the store before. */
+  resolve(decision: string): Promise<Answer>;
+  /** Ends the daemon. Resolves when it is gone. */
+  quit(): Promise<void>;
+}
+
+const READY_MS = 10_000;
+const QUIT_MS = 10_000;
+const POLL_MS = 25;
+const LOCKED_POLL_MS = 250;
+/** A kill takes its time, and so does an agent that is told something. */
+const ACT_MS = 120_000;
+const NODE_FLAGS = ["--max-semi-space-size=1"];
+
+export function daemonPlaces(deps: Deps): {
+  readonly socket: string;
+  readonly token: string;
+  readonly lock: string;
+  readonly log: string;
+} {
+  const directory = runtimeDir(deps.state, deps.env);
+  const place = (name: string) => join(directory, name);
+  return { socket: place("d.sock"), token: place("d.token"), lock: place("d.lock"), log: place("d.log") };
+}
+
+/** Null: no daemon runs. */
+export async function findDaemon(deps: Deps): Promise<Daemon | null> {
+  const places = daemonPlaces(deps);
+  const token = readToken(places.token);
+  const connection = token === null ? null : await connect(places.socket, token);
+  return connection === null ? null : daemonAt(connection);
+}
+
+/** The daemon of this version, started when there is none. `starting` is told what takes its time. */
+export async function ensureDaemon(
+  deps: Deps,
+  version: string,
+  starting: (text: string) => void = () => {},
+): Promise<Daemon> {
+  const end = deps.clock.mono() + READY_MS;
+  for (;;) {
+    const found = await tryToFind(deps, end);
+    if (found?.version === version) return found;
+    if (found === null) {
+      starting("starting the supervisor");
+      return launchDaemon(deps, version, end);
+    }
+    starting(`replacing the supervisor of version ${found.version}; agents go on`);
+    await found.quit();
+  }
+}
+
+/** One that starts right now has its token changed under our hands. */
+async function tryToFind(deps: Deps, end: number): Promise<Daemon | null> {
+  for (;;) {
+    try {
+      return await findDaemon(deps);
+    } catch (error) {
+      if (!(error instanceof Fault) || error.code !== "denied" || deps.clock.mono() >= end) throw error;
+      await sleep(POLL_MS);
+    }
+  }
+}
+
+async function launchDaemon(deps: Deps, version: string, end: number): Promise<Daemon> {
+  const { log } = daemonPlaces(deps);
+  let child = spawnDaemon(deps, log);
+  for (;;) {
+    const found = await tryToFind(deps, end);
+    if (found?.version === version) return found;
+    await found?.[Symbol.asyncDispose]();
+    const ended = child.ended();
+    // Another one has the lock: it is about to answer, or it is about to leave.
+    if (ended === LOCKED) child = spawnDaemon(deps, log);
+    else if (ended !== null || deps.clock.mono() >= end) {
+      throw new Fault("no_answer", `The supervisor did not start. See \`reprise daemon logs\` (${log}).`, {
+        facts: { path: log },
+      });
+    }
+    await sleep(ended === LOCKED ? LOCKED_POLL_MS : POLL_MS);
+  }
+}
+
+/** The exit code of a daemon that found another one running. */
+const LOCKED = 4;
+
+/** `ended`: its exit code; null while it runs. */
+function spawnDaemon(deps: Deps, log: string): { ended(): number | null } {
+  let exit: number | null = null;
+  const stderr = openLog(log);
+  try {
+    const file = fileURLToPath(new URL("daemon.js", import.meta.url));
+    const child = spawn(process.execPath, [...NODE_FLAGS, file], {
+      cwd: deps.state.root,
+      env: detachedEnv(deps.env),
+      detached: true,
+      stdio: ["ignore", "ignore", stderr],
+    });
+    child.once("error", () => (exit = 1));
+    child.once("exit", (code) => (exit = code ?? 1));
+    child.unref();
+  } finally {
+    closeSync(stderr);
+  }
+  return { ended: () => exit };
+}
+
+function readToken(path: string): string | null {
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch {
+    // Missing, or not ours to read: then there is no daemon that would talk to us.
+    return null;
+  }
+}
+
+function daemonAt(connection: Connection): Daemon {
+  const { hello } = connection;
+  const act = async (method: string, params: Readonly<Record<string, unknown>>): Promise<Answer> => {
+    const answer = await connection.call(method, params, ACT_MS);
+    const done = typeof answer === "object" && answer !== null && "done" in answer && answer.done === true;
+    return { done, why: stringIn(answer, "why") ?? "" };
+  };
+  return {
+    pid: numberIn(hello, "pid") ?? 0,
+    version: stringIn(hello, "version") ?? "unknown",
+    sinceMs: numberIn(hello, "sinceMs") ?? 0,
+    status: async () => (await connection.call("status")) as DaemonStatus,
+    poke: async (id) => void (await connection.call("poke", { id })),
+    resume: (id, { kill }) => act("resume", { id, kill }),
+    stop: (id) => act("stop", { id }),
+    send: (id, message) => act("send", { id, message }),
+    resolve: (decision) => act("resolve", { decision }),
+    quit: async () => {
+      await connection.call("quit");
+      const late = sleep(QUIT_MS, "late" as const, { ref: false });
+      if ((await Promise.race([connection.closed, late])) === "late")
+        throw new Fault("no_answer", `The supervisor (pid ${numberIn(hello, "pid") ?? 0}) does not stop.`);
+    },
+    [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose](),
+  };
+}
+
+/** The last lines of the log, oldest first; a line that is not ours is passed as it is. */
+export function readDaemonLog(deps: Deps, lines: number): readonly string[] {
+  const { log } = daemonPlaces(deps);
+  const text = [`${log}.1`, log].map((path) => readIfThere(path)).join("");
+  return text.split("\n").filter(Boolean).slice(-lines).map(sayLine);
+}
+
+function sayLine(line: string): string {
+  const entry = parseObject(line);
+  if (entry === undefined) return line;
+  const { at, pid, level, message, ...facts } = entry;
+  const more = Object.entries(facts).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
+  return [at, pid, level, message, ...more].map(String).join(" ");
+}
+
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}

@@ -1,0 +1,45 @@
+/** The daemon's log: one JSON object a line, begun anew at 5 MB with the one before beside it. */
+import { closeSync, fstatSync, renameSync } from "node:fs";
+import { openLog, writeFully } from "../audit/audit.ts";
+import type { Clock, Log } from "../core/deps.ts";
+
+const MAX_BYTES = 5 * 1024 * 1024;
+const MAX_LINE = 4_000;
+
+export interface DaemonLog extends Log {
+  /** An event with facts. Texts of agents are cut; whoever shows the log makes it harmless. */
+  note(what: string, facts?: Readonly<Record<string, unknown>>): void;
+}
+
+/** A disk that refuses takes no log; that must not stop anything. */
+export function openDaemonLog(path: string, clock: Clock, pid: number): DaemonLog {
+  let fd: number | null = null;
+  let size = 0;
+  const open = () => {
+    fd = openLog(path);
+    ({ size } = fstatSync(fd));
+  };
+  const write = (level: string, message: string, facts: Readonly<Record<string, unknown>> = {}) => {
+    const at = new Date(clock.now()).toISOString();
+    const line = JSON.stringify({ at, pid, level, message: message.slice(0, MAX_LINE), ...facts });
+    const bytes = Buffer.from(`${line}\n`);
+    try {
+      if (fd === null) open();
+      else if (size + bytes.length > MAX_BYTES) {
+        closeSync(fd);
+        fd = null;
+        renameSync(path, `${path}.1`);
+        open();
+      }
+      if (fd !== null) writeFully(fd, bytes);
+      size += bytes.length;
+    } catch {
+      // A full disk, or a directory that is gone.
+    }
+  };
+  return {
+    warn: (message) => write("warn", message),
+    info: (message) => write("info", message),
+    note: (what, facts) => write("note", what, facts),
+  };
+}

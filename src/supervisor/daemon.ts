@@ -1,0 +1,250 @@
+/**
+ * The daemon: one process that watches every agent of a state directory and does what their runbooks say.
+ *
+ * Disposable. It holds no agent and keeps nothing but what the store has: killed at any moment, the next one finds
+ * everything again. Only one runs, by a lock that the kernel releases.
+ */
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { writeAtomic } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { fieldIn, type JsonObject, stringIn } from "../lib/json.ts";
+import { listen, type Method } from "../holders/holders.ts";
+import type { Deps } from "../run/run.ts";
+import { lockFile } from "../store/store.ts";
+import { type Done, planFor } from "./act.ts";
+import { actForUser } from "./advance.ts";
+import { getAgent, reopenAgent, startAgent, stopAgent } from "./agents.ts";
+import { type Answer, daemonPlaces, findDaemon } from "./client.ts";
+import type { DaemonLog } from "./daemon-log.ts";
+import { PipelineDriver } from "./drive.ts";
+import { getDecision } from "./escalate.ts";
+import { lookAt, runOf, UNWATCHED } from "./look.ts";
+import { Roster } from "./roster.ts";
+
+export interface DaemonOptions {
+  readonly version: string;
+  readonly log: DaemonLog;
+}
+
+const TICK_MS = 1_000;
+const SWEEP_MS = 30_000;
+/** A clock that moved by so much more than time passed: the machine slept, or somebody set it. */
+const JUMP_MS = 10_000;
+/** A tick that comes so late: we were stopped, and what was said meanwhile is heard before anything is judged. */
+const LATE_MS = 5_000;
+const BETWEEN_STARTS_MS = 1_000;
+
+/** Resolves when it was asked to stop. Faults: another one runs, or there is no place for the socket. */
+export async function runDaemon(deps: Deps, options: DaemonOptions): Promise<void> {
+  const places = daemonPlaces(deps);
+  const lock = await lockFile(places.lock);
+  if (lock === null) throw await alreadyRunning(deps);
+  try {
+    await serve(deps, options, places);
+  } finally {
+    lock.release();
+  }
+}
+
+async function serve(
+  deps: Deps,
+  { version, log }: DaemonOptions,
+  places: ReturnType<typeof daemonPlaces>,
+): Promise<void> {
+  const sinceMs = deps.clock.now();
+  const watch = new Supervision(deps, log);
+  let stop = () => {};
+  const stopped = new Promise<void>((resolve) => (stop = resolve));
+  const token = randomBytes(32).toString("hex");
+  writeAtomic(places.token, `${token}\n`);
+  const { pid } = deps.processes.self();
+  const status = () => ({ pid, sinceMs, version, agents: watch.roster.views() });
+  const methods = { ...methodsFor(deps, watch), status, quit: () => void setImmediate(stop) };
+  await using _channel = await listen(places.socket, token, methods, {
+    hello: () => ({ pid, version, sinceMs }),
+    onBug: (error) => log.note("a bug", { detail: String(error instanceof Error ? error.stack : error) }),
+  });
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, stop);
+  log.note("started", { version });
+  void watch.sweep();
+  const ticking = setInterval(() => watch.tick(), TICK_MS);
+  await stopped;
+  clearInterval(ticking);
+  await watch.close();
+  log.note("stopped");
+}
+
+/** Agents and pipelines of one state directory, looked at when their time comes. */
+class Supervision {
+  readonly roster: Roster;
+  readonly #pipelines: PipelineDriver;
+  readonly #deps: Deps;
+  readonly #log: DaemonLog;
+  readonly #pulse: Pulse;
+  /** By the monotonic clock. */
+  #sweptAt: number;
+
+  constructor(deps: Deps, log: DaemonLog) {
+    this.#deps = deps;
+    this.#log = log;
+    this.#pulse = new Pulse(deps);
+    this.#sweptAt = deps.clock.mono();
+    this.roster = new Roster(deps, {
+      log,
+      mayStart: throttle(deps),
+      clockJumpMs: () => this.#pulse.jumpedAtMs,
+      ended: () => void this.#try(() => this.#pipelines.look()),
+    });
+    this.#pipelines = new PipelineDriver(deps, {
+      start: async (definition, source, options) => {
+        const agent = await startAgent(deps, definition, source, options);
+        void this.roster.look(agent.id);
+        return agent;
+      },
+      stop: (id, reason) => stopAgent(deps, id, reason),
+    });
+  }
+
+  tick(): void {
+    // Stopped for a while: what holders said meanwhile is heard first.
+    if (!this.#pulse.tick()) return;
+    this.roster.tick();
+    if (this.#deps.clock.mono() - this.#sweptAt >= SWEEP_MS) void this.sweep();
+  }
+
+  async sweep(): Promise<void> {
+    this.#sweptAt = this.#deps.clock.mono();
+    await this.#try(() => this.roster.sweep());
+    await this.#try(() => this.#pipelines.look());
+  }
+
+  async close(): Promise<void> {
+    await this.roster.close();
+    await this.#pipelines.stop();
+  }
+
+  /** The index may be busy or full: the next sweep is soon. */
+  async #try(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      this.#log.warn(error.message);
+    }
+  }
+}
+
+function methodsFor(deps: Deps, watch: Supervision): Record<string, Method> {
+  const { roster } = watch;
+  return {
+    poke: (params) => {
+      const id = stringIn(params, "id");
+      void (id === undefined ? watch.sweep() : roster.look(id));
+    },
+    resume: (params) => resume(deps, roster, agentIn(params), fieldIn(params, "kill") === true),
+    stop: async (params) => {
+      const id = agentIn(params);
+      const done = await stopAgent(deps, id);
+      void roster.look(id);
+      return { done, why: done ? "stopped" : "it has ended already" } satisfies Answer;
+    },
+    send: async (params) => {
+      const message = stringIn(params, "message") ?? "";
+      return answer(
+        await roster.ask(agentIn(params), (hand, look) =>
+          actForUser(hand, look, { action: "nudge", message }),
+        ),
+      );
+    },
+    resolve: (params) => carryOutAnswer(deps, roster, stringIn(params, "decision") ?? ""),
+  };
+}
+
+/** Nothing is changed before it is certain that it will be tried. */
+async function resume(deps: Deps, roster: Roster, id: string, kill: boolean): Promise<Answer> {
+  const found = await getAgent(deps, id);
+  if (found === null) throw new Fault("handle_unknown", `There is no agent ${id}.`);
+  const wish = { message: null, append: true, kill };
+  if (found.record.phase !== "active") {
+    const run = await runOf(deps, found.record);
+    if (run === null) return { done: false, why: "its run is gone, or was never started" };
+    const plan = planFor(await lookAt(deps, found.record, run, UNWATCHED), wish);
+    if (plan.do === "refuse") return { done: false, why: plan.why };
+    if ((await reopenAgent(deps, found)) === null) return { done: false, why: "somebody else was faster" };
+  }
+  return answer(
+    await roster.ask(id, async (hand, look) => {
+      const plan = planFor(look, wish);
+      if (plan.do === "refuse") return { result: "refused", detail: plan.why };
+      return actForUser(hand, look, { action: "resume", message: null, ...(kill ? { how: "kill" } : {}) });
+    }),
+  );
+}
+
+async function carryOutAnswer(deps: Deps, roster: Roster, id: string): Promise<Answer> {
+  const decision = await getDecision(deps, id);
+  if (decision === null) throw new Fault("handle_unknown", `There is no decision ${id}.`);
+  await roster.look(decision.agentId);
+  const events = await deps.store.listEvents(decision.runId);
+  const done = events.find(({ key }) => key === `${decision.runId}/answer/${id}/carried_out`);
+  if (done === undefined) return { done: true, why: "left as it is" };
+  return { done: done.payload["result"] === "ok", why: String(done.payload["detail"]) };
+}
+
+function answer({ result, detail }: Done): Answer {
+  return { done: result === "ok", why: detail };
+}
+
+function agentIn(params: JsonObject): string {
+  const id = stringIn(params, "id");
+  if (id === undefined || !/^[0-9a-f]{8}$/.test(id)) throw new Fault("usage", "Which agent?");
+  return id;
+}
+
+/** One process a second, whoever asks. */
+function throttle(deps: Deps): () => Promise<void> {
+  let next = 0;
+  return async () => {
+    const now = deps.clock.mono();
+    const turn = Math.max(now, next);
+    next = turn + BETWEEN_STARTS_MS;
+    if (turn > now) await sleep(turn - now);
+  };
+}
+
+class Pulse {
+  readonly #deps: Deps;
+  #wall: number;
+  #mono: number;
+  jumpedAtMs: number | null = null;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+    this.#wall = deps.clock.now();
+    this.#mono = deps.clock.mono();
+  }
+
+  /** False: this tick came so late that the world is heard first. */
+  tick(): boolean {
+    const [wall, mono] = [this.#deps.clock.now(), this.#deps.clock.mono()];
+    const passed = mono - this.#mono;
+    if (Math.abs(wall - this.#wall - passed) > JUMP_MS) this.jumpedAtMs = wall;
+    this.#wall = wall;
+    this.#mono = mono;
+    return passed < LATE_MS;
+  }
+}
+
+async function alreadyRunning(deps: Deps): Promise<Fault> {
+  const other = await findDaemon(deps).catch(() => null);
+  const who =
+    other === null
+      ? ""
+      : ` (pid ${other.pid}, for ${formatDuration(deps.clock.now() - other.sinceMs)}, version ${other.version})`;
+  await other?.[Symbol.asyncDispose]();
+  return new Fault("run_busy", `The supervisor is running already${who}.`, {
+    facts: { pid: other?.pid ?? null },
+  });
+}

@@ -1,0 +1,183 @@
+/**
+ * Asking a person: the decision document with what happened, the agent's last words and numbered options; and taking
+ * the answer. Both are in the store before anything is done about them.
+ */
+import { Fault } from "../core/faults.ts";
+import type { Trigger } from "../core/runbook.ts";
+import type { AgentRecord, DecisionOption, DecisionRecord } from "../core/supervision.ts";
+import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { redactor } from "../lib/secrets.ts";
+import { screenOf } from "../holders/holders.ts";
+import type { Deps } from "../run/run.ts";
+import type { Document } from "../store/store.ts";
+import { secretsOf } from "./agents.ts";
+import { toStored } from "./history.ts";
+import type { Look } from "./look.ts";
+import { notify } from "./notify.ts";
+import type { Decided } from "./tally.ts";
+
+const LAST_WORDS = { cols: 120, rows: 20 };
+const MAX_WORDS = 4_000;
+
+/** The id of the question, which follows from the decision: so a crash in between asks the same question, once. */
+export async function escalate(deps: Deps, look: Look, decided: Decided, why: string): Promise<string> {
+  const id = `${look.agent.id}-${decided.seq}`;
+  const record = await question(deps, look, { id, decided, why });
+  const isNew =
+    (await deps.store.saveDocument({ kind: "decision", id, open: true, data: { ...record } }, null)) !== null;
+  await deps.store.appendEvent(
+    toStored(look.agent.runId, {
+      kind: "escalated",
+      at: deps.clock.now(),
+      attempt: decided.attempt,
+      decision: id,
+    }),
+  );
+  if (isNew) await notify(deps, record);
+  return id;
+}
+
+interface Asked {
+  readonly id: string;
+  readonly decided: Decided;
+  readonly why: string;
+}
+
+async function question(deps: Deps, look: Look, { id, decided, why }: Asked): Promise<DecisionRecord> {
+  const { agent } = look;
+  const redact = redactor(secretsOf(deps, agent));
+  const trigger: Trigger = decided.trigger === "user" ? "dead" : decided.trigger;
+  return {
+    v: 1,
+    id,
+    agentId: agent.id,
+    runId: agent.runId,
+    attempt: decided.attempt,
+    trigger,
+    what: redact(harmlessLine(why, 400)),
+    trouble: troubleOf(look),
+    lastWords: redact(await lastWords(deps, look)).slice(-MAX_WORDS),
+    options: optionsFor(trigger, look).map((option, at) => ({ n: at + 1, ...option })),
+    state: "open",
+    choice: null,
+    createdAt: new Date(deps.clock.now()).toISOString(),
+  };
+}
+
+function troubleOf({ seen }: Look): DecisionRecord["trouble"] {
+  if (seen.is === "ended") return seen.outcome.trouble ?? null;
+  if (seen.is !== "live" || seen.observed.activity.state !== "error") return null;
+  return seen.observed.activity.trouble;
+}
+
+/** Without them the question is still a question. */
+async function lastWords(deps: Deps, { run, seen }: Look): Promise<string> {
+  if (run === null) return "";
+  try {
+    const attempt = seen.is === "ended" ? seen.attempt : run.attempts;
+    return harmless(await screenOf(deps, run, attempt, LAST_WORDS));
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return "";
+  }
+}
+
+type Option = Omit<DecisionOption, "n">;
+const OPTIONS = {
+  resume: { label: "continue the conversation (with -m: with this message)", does: "resume" },
+  kill: { label: "end the process and continue the conversation", does: "resume" },
+  nudge: { label: "tell it to go on (with -m: this message)", does: "nudge" },
+  fresh: { label: "begin a new conversation with the prompt (with -m: with this message)", does: "fresh" },
+  done: { label: "the work is done: end the agent", does: "done" },
+  fail: { label: "give up: end the agent as failed", does: "fail" },
+  dismiss: { label: "leave it as it is (attach to it, or answer it yourself)", does: "dismiss" },
+} as const satisfies Record<string, Option>;
+
+function optionsFor(trigger: Trigger, { seen, agent }: Look): readonly Option[] {
+  const { resume, kill, nudge, fresh, done, fail, dismiss } = OPTIONS;
+  if (seen.is === "unresponsive") return [kill, fail, dismiss];
+  if (trigger === "prompt") return [dismiss, done, fail];
+  if (trigger === "idle") return [nudge, done, fail, dismiss];
+  const isLive = seen.is === "live" && agent.definition.mode === "interactive";
+  return isLive ? [resume, done, fail, dismiss] : [resume, fresh, done, fail, dismiss];
+}
+
+function readDecision(document: Document): DecisionRecord {
+  // Written by us alone, with a checksum.
+  return document.data as unknown as DecisionRecord;
+}
+
+export async function getDecision(deps: Deps, id: string): Promise<DecisionRecord | null> {
+  const document = await deps.store.getDocument("decision", id);
+  return document === null ? null : readDecision(document);
+}
+
+/** Oldest first. */
+export async function listDecisions(
+  deps: Deps,
+  filter: { readonly open?: boolean } = {},
+): Promise<readonly DecisionRecord[]> {
+  return (await deps.store.listDocuments("decision", filter)).map(readDecision);
+}
+
+/**
+ * A person's choice, stored; the daemon carries it out, now or when it runs again. Faults: unknown, answered or
+ * overtaken already, no such option.
+ */
+export async function resolveDecision(
+  deps: Deps,
+  id: string,
+  n: number,
+  message: string | null,
+): Promise<DecisionRecord> {
+  for (;;) {
+    const document = await deps.store.getDocument("decision", id);
+    if (document === null)
+      throw new Fault("handle_unknown", `There is no decision ${id}. \`reprise decisions list\` shows them.`);
+    const record = readDecision(document);
+    const option = record.options.find((one) => one.n === n);
+    if (record.state !== "open") throw new Fault("usage", `Decision ${id} is ${record.state} already.`);
+    if (option === undefined)
+      throw new Fault("usage", `Decision ${id} has the options 1 to ${record.options.length}.`);
+    const at = deps.clock.now();
+    const choice = { n, message, at: new Date(at).toISOString() };
+    const resolved: DecisionRecord = { ...record, state: "resolved", choice };
+    if (!(await replace(deps, document, resolved))) continue;
+    await tellAnswer(deps, resolved, option.does);
+    return resolved;
+  }
+}
+
+async function tellAnswer(deps: Deps, { runId, attempt, id }: DecisionRecord, choice: string): Promise<void> {
+  const at = deps.clock.now();
+  await deps.store.appendEvent(toStored(runId, { kind: "answered", at, attempt, decision: id, choice }));
+}
+
+/** Answers whose event is missing: a crash came between it and the document. */
+export async function mendAnswers(deps: Deps, agent: AgentRecord): Promise<void> {
+  for (const record of await listDecisions(deps, { open: false })) {
+    const option = record.options.find((one) => one.n === record.choice?.n);
+    if (record.agentId !== agent.id || record.state !== "resolved" || option === undefined) continue;
+    await tellAnswer(deps, record, option.does);
+  }
+}
+
+/** What happened since has answered the question. */
+export async function overtake(deps: Deps, id: string): Promise<void> {
+  const document = await deps.store.getDocument("decision", id);
+  if (document === null) return;
+  const record = readDecision(document);
+  if (record.state === "open") await replace(deps, document, { ...record, state: "overtaken" });
+}
+
+/** Questions about an agent that has ended. */
+export async function overtakeAll(deps: Deps, agent: AgentRecord): Promise<void> {
+  for (const decision of await listDecisions(deps, { open: true })) {
+    if (decision.agentId === agent.id) await overtake(deps, decision.id);
+  }
+}
+
+async function replace(deps: Deps, { id, version }: Document, record: DecisionRecord): Promise<boolean> {
+  const change = { kind: "decision", id, open: record.state === "open", data: { ...record } };
+  return (await deps.store.saveDocument(change, version)) !== null;
+}

@@ -1,0 +1,197 @@
+/**
+ * Everything that is known of one agent right now, and what follows from it: for the daemon, which then acts, and for
+ * commands that only show it. Reads; what is dead and still said to run is corrected on sight.
+ */
+import type { Observed } from "../core/events.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import type { AgentPhase, AgentRecord, DecisionRecord, SupervisionEvent } from "../core/supervision.ts";
+import type { HolderLink } from "../holders/holders.ts";
+import type { Deps } from "../run/run.ts";
+import type { StoredEvent } from "../store/store.ts";
+import { selectRun } from "../run/select.ts";
+import { decide, type Decision, type Facts } from "./decide.ts";
+import { chanceOf } from "./delay.ts";
+import { fromStored } from "./history.ts";
+import { endedAttempt, type Seen } from "./occurrence.ts";
+
+/** What only a process that has been watching knows. */
+export interface Watched {
+  readonly link: HolderLink | null;
+  /** Since when its holder could not be reached; null: it can, or nobody tried. */
+  readonly unreachableSinceMs: number | null;
+  readonly clockJumpMs: number | null;
+}
+
+/** For whoever has not been watching. */
+export const UNWATCHED: Watched = { link: null, unreachableSinceMs: null, clockJumpMs: null };
+
+export interface Look {
+  readonly agent: AgentRecord;
+  /** Null: it was recorded and never started. */
+  readonly run: RunRecord | null;
+  readonly attempts: readonly AttemptRecord[];
+  /** The attempt that `seen` is about, and the newest one. */
+  readonly attempt: number;
+  readonly latest: number;
+  readonly seen: Seen;
+  readonly history: readonly SupervisionEvent[];
+  /** The completed turns that are in the history: `<attempt>/<turn>`. */
+  readonly progress: ReadonlySet<string>;
+  readonly openDecision: string | null;
+  readonly decision: Decision;
+}
+
+/** Null: no run of that id, or none that can be read. */
+export async function runOf(deps: Deps, agent: AgentRecord): Promise<RunRecord | null> {
+  return (await deps.store.getRun(agent.runId)) === null ? null : selectRun(deps, agent.runId);
+}
+
+/** `run` is as it is now: nobody who says `running` is dead. */
+export async function lookAt(
+  deps: Deps,
+  agent: AgentRecord,
+  run: RunRecord | null,
+  watched: Watched,
+): Promise<Look> {
+  const attempts = run === null ? [] : await deps.store.listAttempts(run.runId);
+  const events = await deps.store.listEvents(agent.runId);
+  const history = fromStored(events);
+  const openDecision = await openDecisionOf(deps, agent.id);
+  const now = deps.clock.now();
+  const seen = seenOf(run, attempts, watched, now);
+  const attempt = seenAttempt(seen, watched, attempts);
+  const latest = Math.max(run?.attempts ?? 0, attempts.at(-1)?.n ?? 0);
+  const facts: Facts = {
+    now,
+    agent,
+    attempt,
+    latest,
+    seen,
+    ended: attempts.filter(({ n }) => n < attempt).flatMap((record) => endedAttempt(record) ?? []),
+    history,
+    openDecision,
+    progressed: false,
+    clockJumpMs: watched.clockJumpMs,
+    chance: chanceOf(agent.runId, attempt),
+  };
+  return {
+    agent,
+    run,
+    attempts,
+    attempt,
+    latest,
+    seen,
+    history,
+    progress: new Set(events.flatMap((event) => turnOf(event) ?? [])),
+    openDecision,
+    decision: decide(facts),
+  };
+}
+
+function turnOf({ kind, attempt, payload }: StoredEvent): string | null {
+  const turn = payload["turn"];
+  return kind === "progress" && typeof turn === "number" ? `${attempt ?? 0}/${turn}` : null;
+}
+
+async function openDecisionOf(deps: Deps, agentId: string): Promise<string | null> {
+  const open = await deps.store.listDocuments("decision", { open: true });
+  const mine = open.find(({ data }) => (data as unknown as DecisionRecord).agentId === agentId);
+  return mine?.id ?? null;
+}
+
+function seenOf(
+  run: RunRecord | null,
+  attempts: readonly AttemptRecord[],
+  { link, unreachableSinceMs }: Watched,
+  now: number,
+): Seen {
+  if (run === null) return { is: "live", observed: NOT_STARTED(now) };
+  if (run.status === "running") {
+    if (link !== null) return { is: "live", observed: link.observed() };
+    return { is: "unresponsive", sinceMs: unreachableSinceMs ?? now };
+  }
+  const last = attempts.at(-1);
+  const ended = last === undefined ? null : endedAttempt(last);
+  if (ended !== null) return { is: "ended", ...ended };
+  return { is: "missing", sinceMs: Date.parse(run.updatedAt) };
+}
+
+const NOT_STARTED = (now: number): Observed => ({
+  activity: { state: "starting" },
+  sinceMs: now,
+  grewAtMs: now,
+  turns: 0,
+  certain: true,
+});
+
+function seenAttempt(seen: Seen, { link }: Watched, attempts: readonly AttemptRecord[]): number {
+  if (seen.is === "ended") return seen.attempt;
+  if (seen.is === "live" && link !== null) return link.hello.attempt;
+  return attempts.at(-1)?.n ?? 0;
+}
+
+/** One agent for people, as `status` and `agent list` show it. Texts are untrusted. */
+export interface AgentView {
+  readonly id: string;
+  readonly name: string;
+  readonly engine: string;
+  readonly runId: string;
+  readonly cwd: string;
+  readonly phase: AgentPhase;
+  readonly state:
+    | "starting"
+    | "working"
+    | "idle"
+    | "waiting"
+    | "error"
+    | "dead"
+    | "unresponsive"
+    | Exclude<AgentPhase, "active">;
+  /** Since when; milliseconds. */
+  readonly sinceMs: number;
+  readonly attempts: number;
+  /** What is the matter, one sentence. */
+  readonly why: string;
+  readonly next: { readonly action: string; readonly atMs: number } | null;
+  /** The open question to a person. */
+  readonly decision: string | null;
+  readonly pipeline: AgentRecord["pipeline"];
+}
+
+export function viewOf(look: Look): AgentView {
+  const { agent, decision, seen } = look;
+  const ended = agent.phase !== "active";
+  return {
+    id: agent.id,
+    name: agent.definition.name,
+    engine: agent.definition.engine,
+    runId: agent.runId,
+    cwd: agent.definition.cwd,
+    phase: agent.phase,
+    state: agent.phase === "active" ? stateOf(seen) : agent.phase,
+    sinceMs: ended && agent.endedAt !== null ? Date.parse(agent.endedAt) : sinceOf(seen),
+    attempts: look.run?.attempts ?? 0,
+    why: ended ? (agent.reason ?? "") : decision.why,
+    next: ended ? null : nextOf(decision),
+    decision: look.openDecision,
+    pipeline: agent.pipeline,
+  };
+}
+
+function stateOf(seen: Seen): Exclude<AgentView["state"], Exclude<AgentPhase, "active">> {
+  if (seen.is === "live") return seen.observed.activity.state;
+  if (seen.is === "unresponsive") return "unresponsive";
+  if (seen.is === "missing") return "dead";
+  if (seen.outcome.result === "completed") return "idle";
+  return seen.outcome.trouble === undefined ? "dead" : "error";
+}
+
+function sinceOf(seen: Seen): number {
+  if (seen.is === "live") return seen.observed.sinceMs;
+  return seen.is === "ended" ? seen.endedAtMs : seen.sinceMs;
+}
+
+function nextOf(decision: Decision): AgentView["next"] {
+  if (decision.do === "wait") return { action: decision.next ?? "look", atMs: decision.untilMs };
+  return null;
+}

@@ -1,0 +1,281 @@
+/**
+ * The agents that are watched, each with its link to its holder and the moment when it is to be looked at next.
+ *
+ * One agent is looked at by one look at a time, and what goes wrong with one is that one's: it is logged and tried
+ * again. Nothing here is kept that the store does not have; links and deadlines are found again after a restart.
+ */
+import { Fault } from "../core/faults.ts";
+import type { Observed } from "../core/events.ts";
+import type { RunRecord } from "../core/records.ts";
+import type { AgentRecord } from "../core/supervision.ts";
+import { type HolderLink, openHolder } from "../holders/holders.ts";
+import type { Deps } from "../run/run.ts";
+import type { Done, Hand } from "./act.ts";
+import { advance } from "./advance.ts";
+import { finishStart, getAgent, listAgents, mendFile } from "./agents.ts";
+import type { DaemonLog } from "./daemon-log.ts";
+import { mendAnswers, overtakeAll } from "./escalate.ts";
+import { type AgentView, type Look, lookAt, runOf, viewOf } from "./look.ts";
+
+export interface RosterOptions {
+  readonly log: DaemonLog;
+  mayStart(): Promise<void>;
+  clockJumpMs(): number | null;
+  /** An agent has ended: a pipeline may wait for it. */
+  ended(agent: AgentRecord): void;
+}
+
+interface Entry {
+  readonly id: string;
+  link: HolderLink | null;
+  unreachableSinceMs: number | null;
+  /** Wall clock; null: only when something happens. */
+  dueMs: number | null;
+  view: AgentView | null;
+  failures: number;
+  /** What is being done about it now; the next look waits for it. */
+  work: Promise<void>;
+  /** A look is waiting already. */
+  queued: boolean;
+}
+
+/** Decisions in a row that are carried out in one look. */
+const MOST_STEPS = 20;
+/** While a live holder cannot be reached, and while somebody else starts the agent. */
+const AGAIN_MS = 1_000;
+const LONGEST_RETRY_MS = 60_000;
+
+export class Roster {
+  readonly #deps: Deps;
+  readonly #options: RosterOptions;
+  readonly #entries = new Map<string, Entry>();
+  #closed = false;
+
+  constructor(deps: Deps, options: RosterOptions) {
+    this.#deps = deps;
+    this.#options = options;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  views(): readonly AgentView[] {
+    return [...this.#entries.values()].flatMap(({ view }) => view ?? []);
+  }
+
+  /** Looks at every agent that the store has, some at a time. */
+  async sweep(): Promise<void> {
+    const agents = await listAgents(this.#deps, { open: true });
+    const open = new Set(agents.map(({ record }) => record.id));
+    const waiting = [...new Set([...open, ...this.#entries.keys()])];
+    const worker = async () => {
+      for (let id = waiting.shift(); id !== undefined && !this.#closed; id = waiting.shift())
+        await this.look(id);
+    };
+    await Promise.all(Array.from({ length: 8 }, worker));
+  }
+
+  /** Looks at those whose time has come. */
+  tick(): void {
+    const now = this.#deps.clock.now();
+    for (const entry of this.#entries.values()) {
+      if (entry.dueMs === null || entry.dueMs > now) continue;
+      entry.dueMs = null;
+      void this.look(entry.id);
+    }
+  }
+
+  /** Resolves when it was looked at and everything that followed was done. */
+  look(id: string): Promise<void> {
+    const entry = this.#entry(id);
+    if (entry.queued) return entry.work;
+    entry.queued = true;
+    return this.#queue(entry, () => {
+      entry.queued = false;
+      return this.#evaluate(entry);
+    });
+  }
+
+  /** Something a person asked for, between two looks. */
+  async ask(id: string, act: (hand: Hand, look: Look) => Promise<Done>): Promise<Done> {
+    const entry = this.#entry(id);
+    let done: Done | null = null;
+    let failure: unknown = null;
+    await this.#queue(entry, async () => {
+      try {
+        const found = await this.#see(entry);
+        if (found === null) return;
+        done = await act(this.#hand(entry), found);
+      } catch (error) {
+        failure = error;
+      }
+    });
+    void this.look(id);
+    if (failure !== null) throw failure;
+    return done ?? { result: "refused", detail: "it is no active agent" };
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    for (const entry of this.#entries.values()) await entry.link?.[Symbol.asyncDispose]();
+  }
+
+  #entry(id: string): Entry {
+    const known = this.#entries.get(id);
+    if (known !== undefined) return known;
+    const entry: Entry = {
+      id,
+      link: null,
+      unreachableSinceMs: null,
+      dueMs: null,
+      view: null,
+      failures: 0,
+      work: Promise.resolve(),
+      queued: false,
+    };
+    this.#entries.set(id, entry);
+    return entry;
+  }
+
+  #queue(entry: Entry, work: () => Promise<void>): Promise<void> {
+    entry.work = entry.work.then(async () => {
+      if (this.#closed) return;
+      try {
+        await work();
+        entry.failures = 0;
+      } catch (error) {
+        // One agent's trouble strands no other; the store says next time what is still to be done.
+        entry.failures += 1;
+        const delay = Math.min(AGAIN_MS * 2 ** entry.failures, LONGEST_RETRY_MS);
+        entry.dueMs = this.#deps.clock.now() + delay;
+        const detail =
+          error instanceof Fault ? error.message : String(error instanceof Error ? error.stack : error);
+        this.#options.log.note("an agent could not be looked at", { agent: entry.id, detail });
+      }
+    });
+    return entry.work;
+  }
+
+  async #evaluate(entry: Entry): Promise<void> {
+    entry.dueMs = null;
+    for (let step = 0; step < MOST_STEPS && !this.#closed; step += 1) {
+      const look = await this.#see(entry);
+      if (look === null) return;
+      const next = await advance(this.#hand(entry), look);
+      if (next.again) continue;
+      if (next.dueMs !== null) entry.dueMs = Math.min(next.dueMs, entry.dueMs ?? next.dueMs);
+      return;
+    }
+    entry.dueMs = this.#deps.clock.now() + AGAIN_MS;
+  }
+
+  #hand(entry: Entry): Hand {
+    const options = this.#options;
+    return {
+      deps: this.#deps,
+      link: entry.link,
+      mayStart: () => options.mayStart(),
+      note: (what, facts) => options.log.note(what, facts),
+    };
+  }
+
+  /** What is to be seen of it now. Null: it is not watched any more, or it is still being started. */
+  async #see(entry: Entry): Promise<Look | null> {
+    const deps = this.#deps;
+    const stored = await getAgent(deps, entry.id);
+    if (stored === null || stored.record.phase !== "active") {
+      await this.#leave(entry, stored?.record ?? null);
+      return null;
+    }
+    const { record } = stored;
+    const run = await runOf(deps, record);
+    if (run === null) {
+      await this.#begin(entry, record);
+      return null;
+    }
+    if (entry.view === null) await this.#adopt(record);
+    await this.#reach(entry, run);
+    const look = await lookAt(deps, record, run, {
+      link: entry.link,
+      unreachableSinceMs: entry.unreachableSinceMs,
+      clockJumpMs: this.#options.clockJumpMs(),
+    });
+    entry.view = viewOf(look);
+    return look;
+  }
+
+  /** What a crash may have left half done. */
+  async #adopt(record: AgentRecord): Promise<void> {
+    await mendFile(this.#deps, record);
+    await mendAnswers(this.#deps, record);
+    this.#options.log.note("watching", { agent: record.id, name: record.definition.name });
+  }
+
+  async #leave(entry: Entry, record: AgentRecord | null): Promise<void> {
+    this.#entries.delete(entry.id);
+    await entry.link?.[Symbol.asyncDispose]();
+    entry.link = null;
+    if (record === null) return;
+    await overtakeAll(this.#deps, record);
+    this.#options.ended(record);
+  }
+
+  async #begin(entry: Entry, record: AgentRecord): Promise<void> {
+    entry.dueMs = this.#deps.clock.now() + AGAIN_MS;
+    try {
+      if (await finishStart(this.#deps, record)) this.#options.log.note("started", { agent: entry.id });
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      this.#options.log.note("not started", { agent: entry.id, detail: error.message });
+    }
+  }
+
+  /** A link to the holder of the attempt that runs now, if one runs and answers. */
+  async #reach(entry: Entry, run: RunRecord): Promise<void> {
+    if (entry.link !== null && (run.status !== "running" || entry.link.hello.attempt < run.attempts)) {
+      await entry.link[Symbol.asyncDispose]();
+      entry.link = null;
+    }
+    if (run.status !== "running") entry.unreachableSinceMs = null;
+    if (run.status !== "running" || entry.link !== null) return;
+    const link = await openOrNull(this.#deps, run);
+    if (link === null) {
+      entry.unreachableSinceMs ??= this.#deps.clock.now();
+      entry.dueMs = this.#deps.clock.now() + AGAIN_MS;
+      return;
+    }
+    entry.link = link;
+    entry.unreachableSinceMs = null;
+    let last = link.observed();
+    link.onObserved((observed) => {
+      // Growth alone moves a deadline, and that is looked at when it comes.
+      if (isNews(last, observed)) void this.look(entry.id);
+      last = observed;
+    });
+    void link.closed.then(() => {
+      if (entry.link !== link) return;
+      entry.link = null;
+      void this.look(entry.id);
+    });
+  }
+}
+
+/** Null: nobody answers there, which proves nothing. */
+async function openOrNull(deps: Deps, run: RunRecord): Promise<HolderLink | null> {
+  try {
+    return await openHolder(deps, run);
+  } catch (error) {
+    if (error instanceof Fault) return null;
+    throw error;
+  }
+}
+
+function isNews(before: Observed, now: Observed): boolean {
+  return (
+    before.activity.state !== now.activity.state ||
+    before.turns !== now.turns ||
+    before.certain !== now.certain ||
+    (now.activity.state === "error" && before.sinceMs !== now.sinceMs)
+  );
+}

@@ -1,0 +1,193 @@
+/** Supervised agents from start to end, judged by what the agents themselves wrote down. */
+import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { AgentBox } from "./agent-box.ts";
+import { collect } from "./sandbox.ts";
+
+const HEADLESS = `
+[agent.worker]
+engine = "claude"
+mode = "headless"
+prompt = "work @@wait:600000"
+on_dead = { action = "resume", message = "go on", append = true }
+`;
+
+test("an agent that is killed goes on in its conversation, with the message, once", async () => {
+  await using box = new AgentBox();
+  box.runbook(HEADLESS);
+  const id = await box.start("worker");
+  process.kill(await box.told(), "SIGKILL");
+  await box.until("the second turn", () => box.messages().length >= 2);
+  expect(box.messages()).toEqual(["work @@wait:600000", "go on"]);
+  const sessions = box.events("session");
+  expect(sessions.map(({ how, earlier }) => [how, earlier])).toEqual([
+    ["new", 0],
+    ["resume", 1],
+  ]);
+  expect(sessions[1]?.["session"]).toBe(sessions[0]?.["session"]);
+  const shown = await box.shown(id, "done", ({ view }) => view.phase === "done");
+  expect(shown.attempts.map(({ kind }) => kind)).toEqual(["start", "resume"]);
+});
+
+test("what is not in the runbook is asked of a person, once", async () => {
+  await using box = new AgentBox();
+  box.runbook(HEADLESS.replace(/on_dead.*/, 'on_dead = "escalate"'));
+  const id = await box.start("worker");
+  process.kill(await box.told(), "SIGKILL");
+  const { view, history } = await box.shown(id, "asked", (shown) => shown.view.decision !== null);
+  expect(view.decision).toMatch(new RegExp(`^${id}-\\d+$`));
+  expect(history.filter(({ kind }) => kind === "escalated")).toHaveLength(1);
+  expect(box.messages()).toHaveLength(1);
+});
+
+test("an agent that is stopped stays stopped, and comes back with its conversation", async () => {
+  await using box = new AgentBox();
+  box.runbook(HEADLESS);
+  const id = await box.start("worker");
+  await box.told();
+  expect((await box.run(["agent", "stop", id])).code).toBe(0);
+  const stopped = await box.show(id);
+  expect([stopped.view.phase, stopped.attempts.at(-1)?.outcome?.result]).toEqual(["stopped", "cancelled"]);
+  expect(await box.agent(["resume", "--all"])).toEqual({
+    resumed: [],
+    skipped: [{ id, reason: "it is stopped" }],
+  });
+  expect(await box.agent(["resume", id])).toEqual({ resumed: [id], skipped: [] });
+  await box.until("its second turn", () => box.messages().length >= 2);
+  expect(box.messages()).toEqual(["work @@wait:600000", "Continue where you left off."]);
+});
+
+test("the daemon may go: agents go on, and the next one adopts them", async () => {
+  await using box = new AgentBox();
+  box.runbook(HEADLESS);
+  const id = await box.start("worker");
+  const pid = await box.told();
+  const daemon = await box.daemonPid();
+  process.kill(daemon ?? 0, "SIGKILL");
+  expect((await box.json(["daemon", "status"]))["running"]).toBe(false);
+  const listed = await box.run(["agent", "list"]);
+  expect([listed.stdout, listed.stderr]).toEqual([
+    expect.stringContaining(id),
+    expect.stringContaining("the supervisor is not running"),
+  ]);
+  expect((await box.run(["daemon", "start"])).code).toBe(0);
+  expect(await box.daemonPid()).not.toBe(daemon);
+  process.kill(pid, "SIGKILL");
+  await box.until("its second turn", () => box.messages().length >= 2);
+  expect((await box.run(["daemon", "stop"])).stdout).toMatch(/has stopped/);
+});
+
+test("a second daemon leaves with exit code 4, and the first one stays", async () => {
+  await using box = new AgentBox();
+  expect((await box.run(["daemon", "start"])).code).toBe(0);
+  const pid = await box.daemonPid();
+  const starts = await Promise.all([box.run(["daemon", "start"]), box.run(["daemon", "start"])]);
+  expect(starts.map(({ code }) => code)).toEqual([0, 0]);
+  const { spawn } = await import("node:child_process");
+  const second = spawn(process.execPath, ["dist/daemon.js"], { env: box.env(), stdio: "pipe" });
+  expect((await collect(second)).code).toBe(4);
+  expect(await box.daemonPid()).toBe(pid);
+  expect(box.daemonLog()).toContain(`running already (pid ${pid}`);
+});
+
+test("many first commands start one daemon", async () => {
+  await using box = new AgentBox();
+  const starts = await Promise.all(Array.from({ length: 5 }, () => box.json(["daemon", "start"])));
+  expect(new Set(starts.map(({ pid }) => Number(pid))).size).toBe(1);
+});
+
+test("a socket that a dead daemon left is replaced, a wrong token is refused, nobody else may look in", async () => {
+  await using box = new AgentBox();
+  await box.run(["daemon", "start"]);
+  process.kill((await box.daemonPid()) ?? 0, "SIGKILL");
+  const socket = join(box.state, "run", "d.sock");
+  expect(existsSync(socket)).toBe(true);
+  expect((await box.run(["daemon", "start"])).code).toBe(0);
+  expect([socket, join(box.state, "run", "d.token")].map((path) => statSync(path).mode & 0o777)).toEqual([
+    0o600, 0o600,
+  ]);
+  expect(statSync(join(box.state, "run")).mode & 0o777).toBe(0o700);
+  const token = join(box.state, "run", "d.token");
+  const right = readFileSync(token, "utf8");
+  writeFileSync(token, `${"0".repeat(64)}\n`);
+  const refused = await box.run(["daemon", "status"]);
+  expect([refused.code, refused.stderr]).toEqual([8, expect.stringContaining("token")]);
+  writeFileSync(token, right);
+  expect((await box.run(["daemon", "status"])).code).toBe(0);
+});
+
+test("something else in the socket's place is never removed", async () => {
+  await using box = new AgentBox();
+  await box.run(["daemon", "start"]);
+  await box.run(["daemon", "stop"]);
+  writeFileSync(join(box.state, "run", "d.sock"), "mine");
+  const started = await box.run(["daemon", "start"]);
+  expect(started.code).not.toBe(0);
+  expect(readFileSync(join(box.state, "run", "d.sock"), "utf8")).toBe("mine");
+});
+
+test("a state directory whose path is too long for a socket is said so", async () => {
+  await using box = new AgentBox();
+  const state = join(box.root, "x".repeat(100));
+  const started = await box.run(["daemon", "start"], { env: { REPRISE_HOME: state } });
+  expect([started.code, started.stderr]).toEqual([2, expect.stringContaining("REPRISE_HOME")]);
+});
+
+test("a client that vanishes in the middle harms nobody", async () => {
+  await using box = new AgentBox();
+  await box.run(["daemon", "start"]);
+  const { createConnection } = await import("node:net");
+  const path = join(box.state, "run", "d.sock");
+  const token = readFileSync(join(box.state, "run", "d.token"), "utf8").trim();
+  for (const bytes of ["", "{", `{"token":"${token}"}\n{"id":1,"method":"status"`, "\0".repeat(100)]) {
+    const socket = createConnection(path);
+    await new Promise<void>((done) => socket.write(bytes, () => done()));
+    socket.destroy();
+  }
+  expect((await box.run(["daemon", "status"])).code).toBe(0);
+});
+
+const usage: Record<string, [args: readonly string[], code: number, says: string]> = {
+  "no verb": [["agent"], 2, ""],
+  "an unknown verb": [["agent", "resum"], 2, "Did you mean resume?"],
+  "an unknown agent": [["agent", "run", "nobody"], 3, "nobody"],
+  "a name with a colon": [["agent", "run", "a:b"], 3, "a:b"],
+  "a name with a dot": [["agent", "run", "a.b"], 3, "a.b"],
+  "an unknown id": [["agent", "show", "00000000"], 3, "There is no agent"],
+  "neither id nor --all": [["agent", "resume"], 2, "--all"],
+  "id and --all": [["agent", "resume", "00000000", "--all"], 2, "--all"],
+  "a variable without a value": [["agent", "run", "worker", "--var", "x"], 2, "name=value"],
+  "an empty message": [["agent", "send", "00000000", " "], 2, "empty"],
+  "a daemon verb": [["daemon", "restart"], 2, "start|stop|status|logs"],
+};
+test.each(Object.entries(usage))("refused: %s", async (_name, [args, code, says]) => {
+  await using box = new AgentBox();
+  box.runbook(HEADLESS);
+  const result = await box.run(args);
+  expect([result.code, result.stderr]).toEqual([code, expect.stringContaining(says)]);
+  expect(box.leftovers()).toEqual([]);
+});
+
+test("a runbook of the project is not used before it is trusted, and not after it was changed", async () => {
+  await using box = new AgentBox();
+  box.runbook(HEADLESS);
+  const refused = await box.run(["agent", "run", "worker"]);
+  expect([refused.code, refused.stderr]).toEqual([8, expect.stringContaining("--trust-cwd")]);
+  const id = await box.start("worker");
+  await box.run(["agent", "stop", id]);
+  expect((await box.run(["agent", "run", "worker"])).code).toBe(0);
+  box.runbook(`${HEADLESS}\n# changed\n`);
+  expect((await box.run(["agent", "run", "worker"])).code).toBe(8);
+});
+
+test("an engine that is missing is said at once, and nothing is left behind", async () => {
+  await using box = new AgentBox();
+  box.runbook(HEADLESS.replace('"claude"', '"codex"'));
+  box.program("codex", "exit 1");
+  const { rmSync } = await import("node:fs");
+  rmSync(join(box.bin, "codex"));
+  const result = await box.run(["agent", "run", "worker", "--trust-cwd"], { env: { PATH: box.bin } });
+  expect(result.code).toBe(6);
+  expect((await box.agent<{ agents: unknown[] }>(["list"])).agents).toEqual([]);
+});
