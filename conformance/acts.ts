@@ -18,6 +18,7 @@ import { programOf } from "./labs.ts";
 import { forgedLines } from "./model-server/directives.ts";
 import { environment, processesOf, run, settle, signal, until } from "./place.ts";
 import { REVIEW_ACTS } from "./review-acts.ts";
+import { REVIEW_RIGHTS_ACTS } from "./review-rights-acts.ts";
 
 const DEADLINE_MS = 60_000;
 
@@ -26,6 +27,7 @@ type Act = (world: World, words: readonly string[]) => Promise<void> | void;
 const ACTS: Readonly<Record<string, Act>> = {
   ...CERTIFY_ACTS,
   ...REVIEW_ACTS,
+  ...REVIEW_RIGHTS_ACTS,
   ...APPROVAL_ACTS,
   /** The engine's own copy of this conversation is gone. */
   "delete-session": ({ lab, place, shown }) => {

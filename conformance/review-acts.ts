@@ -2,7 +2,7 @@
  * `reprise review` with the real Codex: a session that was interrupted is offered and goes on with today's comments,
  * whoever died at whatever message.
  */
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { DUPLICATE, NEW_CONVERSATION } from "./checks.ts";
 import type { World } from "./interpret.ts";
@@ -14,11 +14,11 @@ import type { Terminal } from "./terminal.ts";
 type Act = (world: World, words: readonly string[]) => Promise<void>;
 
 const YESTERDAY = "First: rename this.";
-const BETWEEN = "Then: rename that.";
-const TODAY = "Today: rename it all.";
+export const BETWEEN = "Then: rename that.";
+export const TODAY = "Today: rename it all.";
 /** As much of a comment as the list has room for. */
 const SHOWN = TODAY.slice(0, 10);
-const PROMPT = /Interrupted session from \d\d:\d\d\. Resume\? \[y\/n\]/;
+export const PROMPT = /Interrupted session from \d\d:\d\d\. Resume\? \[y\/n\]/;
 
 export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
   /** Without a session nothing is offered, nor after one that was completed. */
@@ -136,37 +136,6 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
     must(!answer.resumed, "a session that was finished since was resumed");
     fresh(review, 3);
   },
-  /** Words: why Codex refuses to go on, and where that is seen: run or ui. Once the reason is gone the session goes on. */
-  "review-refused": async (world, [why = "", where = "run"]) => {
-    const review = new Review(world);
-    await killed(world, review, { who: "both", at: "first-delta" });
-    const reason = REASONS[why];
-    if (reason === undefined) throw new Error(`no such reason: ${why}`);
-    const before = review.turns().length;
-    const undo = await reason.make(world, review);
-    if (where === "ui") await refusedInUi(review, reason.says);
-    else {
-      const { ended } = await review.send("--resume", "always");
-      must(ended.code === 1 && reason.says.test(ended.stdout), `exit ${ended.code}: ${ended.stdout}`);
-    }
-    must(review.turns().length === before, "the model was asked all the same");
-    says(review, "interrupted");
-    await undo();
-    await goesOn(world, review, where);
-  },
-  /** What the config opens after the start is closed to the session that is resumed. */
-  "review-held": async (world) => {
-    const review = new Review(world);
-    await killed(world, review, { who: "both", at: "first-delta", flags: ["--sandbox", "workspace-write"] });
-    const config = join(world.lab.engineHome(world.place), "config.toml");
-    appendFileSync(config, '\n[sandbox_workspace_write]\nnetwork_access = true\nwritable_roots = ["/"]\n');
-    await goesOn(world, review, "run");
-    const log = world.lab.turnLog(world.place);
-    const { payload } = JSON.parse(log) as { payload: { sandbox_policy: Record<string, unknown> } };
-    const { type, network_access, writable_roots = [] } = payload.sandbox_policy;
-    const has = JSON.stringify([type, network_access, writable_roots]);
-    must(has === '["workspace-write",false,[]]', `it has more than it began with: ${has}`);
-  },
   /** `--resume always` with nothing to resume, and with a session that is gone. */
   "review-always": async (world) => {
     const review = new Review(world);
@@ -179,40 +148,6 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
     must(/cannot be resumed/.test(gone.ended.stdout), `no word of it: ${gone.ended.stdout}`);
   },
 };
-
-interface Reason {
-  readonly says: RegExp;
-  /** Returns what takes it away again. */
-  readonly make: (world: World, review: Review) => Promise<() => Promise<void>>;
-}
-
-/** Why Codex does not take up a conversation that it has. */
-const REASONS: Readonly<Record<string, Reason>> = {
-  busy: {
-    says: /already has an active writer/,
-    make: (_, review) => review.occupy(review.sidecar().thread_id ?? ""),
-  },
-  provider: {
-    says: /no longer configured/,
-    async make({ lab, place }) {
-      const config = join(lab.engineHome(place), "config.toml");
-      const text = readFileSync(config, "utf8");
-      writeFileSync(config, text.replace('"lab"', '"other"').replace("providers.lab", "providers.other"));
-      return async () => writeFileSync(config, text);
-    },
-  },
-};
-
-async function refusedInUi(review: Review, reason: RegExp): Promise<void> {
-  const ui = await review.open();
-  ui.press("x");
-  await ui.shows(PROMPT);
-  ui.press("y");
-  await ui.shows("Start fresh?");
-  must(reason.test(ui.text().replaceAll(/\s+/g, " ")), `no reason: ${ui.text()}`);
-  ui.press("n");
-  await quit(review, ui);
-}
 
 async function started(review: Review, ui: Terminal): Promise<Terminal> {
   ui.press("x");
@@ -272,7 +207,7 @@ interface Point {
 
 const out = (text: string): Hold => ({ side: "out", text: `"method":"${text}"`, when: "after" });
 const heard = (text: string): Hold => ({ side: "in", text, when: "after" });
-const NEVER = "must-not-be-there";
+export const NEVER = "must-not-be-there";
 const isNamed = (review: Review) => (review.sidecar().thread_id ?? "") !== "";
 
 /** Every message of a turn at which somebody can die. */
@@ -305,7 +240,11 @@ interface Kill {
   readonly flags?: readonly string[];
 }
 
-async function killed(world: World, review: Review, { who, at, resumes, flags = [] }: Kill): Promise<void> {
+export async function killed(
+  world: World,
+  review: Review,
+  { who, at, resumes, flags = [] }: Kill,
+): Promise<void> {
   const point = POINTS[at];
   if (point === undefined) throw new Error(`no such moment: ${at}`);
   const text = resumes === true ? BETWEEN : YESTERDAY;
@@ -365,7 +304,7 @@ function expectation({ lab, place }: World, review: Review): Expected {
 }
 
 /** The next turn continues wherever Codex had written something; elsewhere a fresh one says so. */
-async function goesOn(world: World, review: Review, then: string): Promise<void> {
+export async function goesOn(world: World, review: Review, then: string): Promise<void> {
   const expected = expectation(world, review);
   const isKept = review.stored('"session_meta"').length > 0;
   const wasCompleted = (await statusOf(review, expected.sidecar.handle)) === "completed";
@@ -428,7 +367,7 @@ function fresh(review: Review, requests: number): void {
   must(review.turns().length === requests, `${review.turns().length} requests instead of ${requests}`);
 }
 
-function says(review: Review, wanted: string): void {
+export function says(review: Review, wanted: string): void {
   const { status } = review.sidecar();
   must(status === wanted, `the sidecar says ${status} instead of ${wanted}`);
 }
@@ -438,7 +377,7 @@ async function completed(ui: Terminal): Promise<void> {
   await ui.shows(/Codex execution completed\s*$/);
 }
 
-async function quit(review: Review, ui: Terminal): Promise<void> {
+export async function quit(review: Review, ui: Terminal): Promise<void> {
   ui.press("q");
   const { code } = await review.end(ui);
   must(code === 0, `the UI ended with ${code}`);

@@ -75,7 +75,7 @@ export function dialogueCommand(ask: Ask, approval: Approval): Command {
       dropped,
       rewritten: rewritten(plan, rights, saysSandbox(parsed)),
     },
-    ...warn(ask, plan),
+    ...warn(ask, plan, settingIn(options, "projects") !== undefined),
     dialogue: (now) => codexDialogue(plan, now),
   };
 }
@@ -164,8 +164,10 @@ function rewritten(plan: Plan, rights: readonly Given[], told: boolean): readonl
   return told || rights.length > 0 ? describeHeld(rights) : [`no sandbox option → -s ${plan.sandbox}`];
 }
 
-function warn({ trustCwd }: Ask, { sandbox, cwd }: Plan): { warnings?: readonly string[] } {
+function warn({ trustCwd }: Ask, { sandbox, cwd }: Plan, held: boolean): { warnings?: readonly string[] } {
   if (trustCwd || sandbox === "read-only") return {};
-  const warning = `With a writable sandbox Codex itself may record ${cwd} as trusted in its config.toml, so later runs there may write by default. --trust-cwd says that this is wanted.`;
+  const warning = held
+    ? `With a writable sandbox Codex would trust ${cwd} for good and take settings from it; it is told not to. --trust-cwd allows it.`
+    : `With a writable sandbox Codex itself may record ${cwd} as trusted in its config.toml, so later runs there may write by default. --trust-cwd says that this is wanted.`;
   return { warnings: [warning] };
 }

@@ -111,7 +111,9 @@ export function openSession(path: string): SessionFile {
   const parsed = Sidecar.safeParse(record);
   if (!parsed.success) {
     const field = parsed.error.issues[0]?.path.join(".") ?? "";
-    throw damaged(path, record === null ? "it is gone" : `its ${field || "content"} is not as it should be`);
+    if (record === null)
+      throw new Fault("record_damaged", `${path} is gone.`, { facts: { path, why: "it is gone" } });
+    throw damaged(path, `its ${field || "content"} is not as it should be`);
   }
   const own = basename(path).replace(/\.session\.json$/, ".jsonl");
   if (resolve(dirname(path), parsed.data.transcript_path) !== resolve(dirname(path), own)) {

@@ -154,7 +154,7 @@ describe("a fresh turn", () => {
     });
     expect([run.subject, run.launch.given, run.status]).toEqual([
       "pr:acme/shop#42",
-      ["-m", "gpt-x", "-s", "read-only"],
+      ["-m", "gpt-x", "-s", "read-only", "-c", expect.stringMatching(/^projects=/)],
       "completed",
     ]);
     // On disk before Codex heard of the comments (I2).
@@ -191,6 +191,20 @@ describe("a fresh turn", () => {
     const note = "Not sent to Codex: 1 invisible character, 1 HTML comment.";
     expect(updates).toContainEqual({ type: "event", event: { type: "notice", message: note } });
     expect(transcript()).toContainEqual({ t: expect.any(String), type: "note", text: note });
+  });
+
+  test("Codex takes no settings from the folder, in no later attempt either, unless it is trusted", async () => {
+    const session = await interrupted();
+    await begin({ resume: session, trustCwd: true }).turn.done;
+    const { runId } = await selectRun(world.deps(), session.handle);
+    const attempts = await world.deps().store.listAttempts(runId);
+    expect(attempts).toHaveLength(2);
+    for (const { args } of attempts) {
+      for (const folder of [world.root, world.cwd])
+        expect(args.at(-1)).toContain(`${JSON.stringify(folder)}={trust_level="untrusted"}`);
+    }
+    const { handle } = await begin({ trustCwd: true }).turn.done;
+    expect((await selectRun(world.deps(), handle)).launch.given).toEqual(["-s", "read-only"]);
   });
 
   test("a writable sandbox warns before Codex is started", async () => {

@@ -4,6 +4,7 @@
  *
  * What it needs to start Codex is loaded when a turn begins: the first frame of a UI needs none of it.
  */
+import { dirname } from "node:path";
 import type { Decision, Outcome, Question, SeenEvent } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
@@ -177,7 +178,9 @@ class LiveTurn implements Turn {
   #shared() {
     const { approval, env, limits, model, native, trustCwd } = this.#options;
     // Recorded with the run, so that `reprise resume` gives no more than was given here.
-    const sandbox = this.#options.sandbox ?? (this.#wish.order.resume === null ? "read-only" : null);
+    const { order, place } = this.#wish;
+    const sandbox = this.#options.sandbox ?? (order.resume === null ? "read-only" : null);
+    const distrust = order.resume === null && !trustCwd;
     return {
       mode: "pipe",
       limits,
@@ -185,6 +188,7 @@ class LiveTurn implements Turn {
       native: [
         ...(model === null ? [] : ["-m", model]),
         ...(sandbox === null ? [] : ["-s", sandbox]),
+        ...(distrust ? ["-c", untrusted(place.cwd)] : []),
         ...native,
       ],
       env,
@@ -341,6 +345,17 @@ class LiveTurn implements Turn {
       this.#deps.log.warn(`the end of the session was not recorded: ${error.message}`);
     }
   }
+}
+
+/**
+ * The folder holds what others wrote, and in a trusted one Codex takes settings from it, which may name programs that it
+ * starts outside of the sandbox, unasked. With a writable sandbox it would trust the folder by itself, for good.
+ */
+function untrusted(cwd: string): string {
+  const folders: string[] = [];
+  for (let at = cwd; at !== dirname(at); at = dirname(at)) folders.push(at);
+  const entries = folders.map((folder) => `${JSON.stringify(folder)}={trust_level="untrusted"}`);
+  return `projects={${entries.join(",")}}`;
 }
 
 /** Troubles by which Codex says that it will not go on with this conversation. */

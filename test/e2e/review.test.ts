@@ -103,7 +103,7 @@ describe("the command line", () => {
       0,
       expect.stringMatching(new RegExp(`model=gpt-mini sandbox=workspace-write .*cwd=${box.cwd}`)),
     ]);
-    expect(stderr).toContain(`may record ${box.cwd} as trusted`);
+    expect(stderr).toContain(`would trust ${box.cwd} as trusted`);
     expect(box.sent("thread/start")).toEqual([
       expect.objectContaining({
         cwd: box.cwd,
