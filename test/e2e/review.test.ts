@@ -103,7 +103,7 @@ describe("the command line", () => {
       0,
       expect.stringMatching(new RegExp(`model=gpt-mini sandbox=workspace-write .*cwd=${box.cwd}`)),
     ]);
-    expect(stderr).toContain(`would trust ${box.cwd} as trusted`);
+    expect(stderr).toContain(`would trust ${box.cwd} for good`);
     expect(box.sent("thread/start")).toEqual([
       expect.objectContaining({
         cwd: box.cwd,
