@@ -15,6 +15,7 @@ import { APPROVAL_ACTS } from "./approval-acts.ts";
 import { CERTIFY_ACTS } from "./certify-acts.ts";
 import type { World } from "./interpret.ts";
 import { programOf } from "./labs.ts";
+import { OBSERVE_ACTS } from "./observe-acts.ts";
 import { forgedLines } from "./model-server/directives.ts";
 import { environment, processesOf, run, settle, signal, until } from "./place.ts";
 import { REVIEW_ACTS } from "./review-acts.ts";
@@ -29,6 +30,7 @@ const ACTS: Readonly<Record<string, Act>> = {
   ...REVIEW_ACTS,
   ...REVIEW_RIGHTS_ACTS,
   ...APPROVAL_ACTS,
+  ...OBSERVE_ACTS,
   /** The engine's own copy of this conversation is gone. */
   "delete-session": ({ lab, place, shown }) => {
     const files = sessionFiles({ lab, place, shown });

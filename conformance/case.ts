@@ -17,6 +17,7 @@ export const GROUPS = {
   escrow: "escrow",
   certify: "doctor --certify",
   review: "review",
+  observe: "UIs, watched",
 } as const;
 
 export type Group = keyof typeof GROUPS;

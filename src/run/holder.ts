@@ -159,6 +159,7 @@ class Holder {
         interactive: this.#job.interactive,
         write: (data) => agent.write(data),
         resize: (cols, rows) => agent.resize({ cols, rows }),
+        look: async () => this.#observer?.look(),
         tookUp: (message, typedAtMs) => this.#witness.tookUp(agent.identity, message, typedAtMs),
       });
       this.#observer?.begin(agent.identity);

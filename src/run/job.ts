@@ -72,6 +72,8 @@ export interface LiveControls {
   readonly interactive: boolean;
   write(data: Buffer): void;
   resize(cols: number, rows: number): void;
+  /** Looks now what the agent does, and tells it through `activity` before this resolves. */
+  look(): Promise<void>;
   /** Did the conversation take up what was typed? Null: the engine cannot tell. */
   tookUp(message: string, typedAtMs: number): Promise<boolean | null>;
 }

@@ -28,7 +28,7 @@ export class Observer {
   #status: string | undefined;
   #rest = "";
   #polling: NodeJS.Timeout | null = null;
-  #looking = false;
+  #looking: Promise<void> | null = null;
 
   constructor(deps: Deps, job: Job, ledger: Ledger, tell: (observed: Observed) => void) {
     this.#deps = deps;
@@ -43,7 +43,9 @@ export class Observer {
   begin(agent: ProcessIdentity): void {
     this.#agent = agent;
     this.#show();
-    this.#polling = setInterval(() => void this.#look(), EVERY_MS);
+    this.#polling = setInterval(() => {
+      if (this.#looking === null) void this.look();
+    }, EVERY_MS);
   }
 
   end(): void {
@@ -70,21 +72,22 @@ export class Observer {
     this.#rest = rest;
   }
 
-  async #look(): Promise<void> {
-    if (this.#looking) return;
-    this.#looking = true;
-    try {
-      const ask = this.#asks();
-      const state = ask === null ? null : await ask();
-      const nowMs = this.#deps.clock.now();
-      if (state !== null) this.#ui = state;
-      // An agent that has ended meanwhile is told by its end.
-      if (this.#polling === null) return;
-      this.#observed = sawNothing(sawUi(this.#observed, state, nowMs), nowMs);
-      this.#show();
-    } finally {
-      this.#looking = false;
-    }
+  /** One look after the other: each begins where the one before ended. */
+  async look(): Promise<void> {
+    await this.#looking;
+    this.#looking ??= this.#ask().finally(() => (this.#looking = null));
+    await this.#looking;
+  }
+
+  async #ask(): Promise<void> {
+    const ask = this.#asks();
+    const state = ask === null ? null : await ask();
+    const nowMs = this.#deps.clock.now();
+    if (state !== null) this.#ui = state;
+    // An agent that has ended meanwhile is told by its end.
+    if (this.#polling === null) return;
+    this.#observed = sawNothing(sawUi(this.#observed, state, nowMs), nowMs);
+    this.#show();
   }
 
   /** Null: the engine has no way to tell. */
