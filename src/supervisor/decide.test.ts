@@ -20,7 +20,7 @@ import {
   T0,
   trouble,
 } from "../../test/supervision.ts";
-import { chanceOf, decide, endedAttempt, type Facts, type Seen } from "./supervisor.ts";
+import { chanceOf, decide, endedAttempt, type Facts, inFlight, type Seen } from "./supervisor.ts";
 import { attemptLike, runLike } from "../store/conformance-samples.ts";
 
 type Rows = Record<string, [given: Partial<Facts> & Pick<Facts, "seen">, then: object]>;
@@ -540,7 +540,7 @@ describe("cooldown and limits", () => {
     ],
     "from the last try, where that is later": [
       {
-        seen: killed,
+        seen: ended(1, [ago(DAY), ago(HOUR)]),
         agent: agentLike({ on: { dead: [rung("gate", { cooldownMs: MINUTE, attempts: 2 })] } }),
         history: log(...did(["dead", 0, "gate"], ago(SECOND), { result: "failed" })),
       },
@@ -691,6 +691,27 @@ describe("restarts", () => {
       },
       act("dead", 0, "resume", 1, 9),
     ],
+    "a short life that got somewhere counts once": [
+      {
+        attempt: 3,
+        seen: ended(3, [ago(HOUR), ago(0)]),
+        ended: [past(1, [ago(DAY), ago(DAY) + SECOND]), past(2, [ago(2 * HOUR), ago(2 * HOUR) + SECOND])],
+        agent: resuming(),
+        history: log({ kind: "progress", at: ago(DAY), attempt: 1 }),
+      },
+      act("dead", 0, "resume", 1, 3),
+    ],
+    "no delay is longer than 15 minutes": [
+      {
+        seen: failing("network", ago(0)),
+        agent: agentLike({ on: { error: [rung("resume", { attempts: 99 })] } }),
+        history: log(
+          ...Array.from({ length: 20 }, (_, n) => did(["error", 0, "resume"], ago(DAY) + n)).flat(),
+        ),
+        chance: 0.5,
+      },
+      wait(T0 + 15 * MINUTE, "resume"),
+    ],
     "a person forgives": [
       {
         ...lives(9, SECOND),
@@ -766,6 +787,15 @@ describe("the rest of the door", () => {
     expect(new Set(numbers).size).toBe(1_000);
     expect(numbers.every((number) => number >= 0 && number < 1)).toBe(true);
     expect(Math.abs(numbers.reduce((sum, number) => sum + number, 0) / 1_000 - 0.5)).toBeLessThan(0.1);
+  });
+
+  test("a resume whose attempt is there is carried out, reported or not", () => {
+    const history = log(...did(["dead", 0, "resume"], ago(0), { result: null, newAttempt: 2 }));
+    expect([inFlight(history, 1, 1)?.newAttempt, inFlight(history, 1, 2), inFlight(history, 2, 2)]).toEqual([
+      2,
+      null,
+      null,
+    ]);
   });
 
   test("an attempt's record says how it ended", () => {

@@ -68,10 +68,9 @@ function afterReset({ occurrence, chance }: Recorded): number {
   return reset === null ? Number.NEGATIVE_INFINITY : reset + MINUTE + chance * 2 * MINUTE;
 }
 
-/** With a reset the floor, without one the backoff, unless the runbook says how long. */
+/** The backoff, unless the engine or the runbook says how long. */
 function limitDelay({ occurrence, rung, tries, chance }: Recorded): number {
-  if (resetOf(occurrence.trouble, occurrence.sinceMs) !== null) return MINUTE;
-  if (rung.cooldownMs > 0) return 0;
+  if (rung.cooldownMs > 0 || resetOf(occurrence.trouble, occurrence.sinceMs) !== null) return 0;
   const step = BACKOFF_MS[Math.min(tries.length, BACKOFF_MS.length - 1)] ?? 0;
   return step * (1 + 0.2 * chance);
 }
