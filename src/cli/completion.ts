@@ -75,6 +75,9 @@ ${values.join("\n")}
     ${HANDLE_COMMANDS.join("|")}) _reprise_words "$(reprise list --handles 2>/dev/null)" ;;
     ${ENGINE_COMMANDS.join("|")}) ((COMP_CWORD == 2)) && _reprise_words "${engines()}" ;;
     completion) _reprise_words "bash zsh fish" ;;
+    runbook)
+      if ((COMP_CWORD == 2)); then _reprise_words "check list"
+      else mapfile -t COMPREPLY < <(compgen -f -- "$cur"); fi ;;
     help) _reprise_words "${commands()}" ;;
     *) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
   esac
@@ -110,6 +113,7 @@ ${values.join("\n")}
     ${HANDLE_COMMANDS.join("|")}) compadd -- \${(f)"$(reprise list --handles 2>/dev/null)"} ;;
     ${ENGINE_COMMANDS.join("|")}) ((CURRENT == 3)) && compadd -- ${engines()} ;;
     completion) compadd -- bash zsh fish ;;
+    runbook) if ((CURRENT == 3)); then compadd -- check list; else _files; fi ;;
     help) _describe command commands ;;
     *) _files ;;
   esac
@@ -138,6 +142,8 @@ complete -c reprise -n 'not __fish_use_subcommand' -a '(__reprise_options)'
 complete -c reprise -n '__fish_seen_subcommand_from ${HANDLE_COMMANDS.join(" ")}' -a '(reprise list --handles 2>/dev/null)'
 complete -c reprise -n '__fish_seen_subcommand_from ${ENGINE_COMMANDS.join(" ")}' -a '${engines()}'
 complete -c reprise -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
+complete -c reprise -n '__fish_seen_subcommand_from runbook' -a 'check list'
+complete -c reprise -n '__fish_seen_subcommand_from runbook' -F
 complete -c reprise -n '__fish_seen_subcommand_from help' -a '${commands()}'
 complete -c reprise -n 'not __fish_use_subcommand' -l engine -x -a '${engines()}'
 complete -c reprise -n 'not __fish_use_subcommand' -l cwd -x -a '(__fish_complete_directories)'

@@ -26,14 +26,14 @@ const fixtures = fileURLToPath(new URL("runbooks.fixtures/", import.meta.url));
 const root = mkdtempSync(join(tmpdir(), "reprise-runbooks-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-/** The engines that there are, two of which say when they are idle, and one without a UI. */
+const own = engineTraits(ENGINES);
+/** The engines that there are, and one without a UI. */
 const engines: Engines = {
-  ids: [...ENGINES.map(({ id }) => id), "plain"],
-  find: (id) => {
-    if (id === "plain") return { hasUi: false, tellsIdle: false, opensUi: () => false, refuses: () => null };
-    const traits = engineTraits(ENGINES).find(id);
-    return traits === null ? null : { ...traits, tellsIdle: id === "claude" || id === "codex" };
-  },
+  ids: [...own.ids, "plain"],
+  find: (id) =>
+    id === "plain"
+      ? { hasUi: false, tellsIdle: false, opensUi: () => false, refuses: () => null }
+      : own.find(id),
 };
 
 function lines(name: string, { problems }: Runbook): string[] {
@@ -44,7 +44,7 @@ function lines(name: string, { problems }: Runbook): string[] {
 }
 
 let worlds = 0;
-/** A fresh directory with these files; null: a directory. */
+/** A fresh repository with these files. */
 function world(files: Readonly<Record<string, string | Buffer>>): string {
   worlds += 1;
   const base = join(root, String(worlds));
@@ -366,6 +366,50 @@ test("an agent of a step works where its pipeline works, or below", async () => 
     join(base, "sub/deep"),
   ]);
   expect((await findAgent("b", at(base))).definition.cwd).toBe(join(base, "deep"));
+});
+
+describe("docs/runbooks.md", () => {
+  const page = readFileSync(new URL("../../docs/runbooks.md", import.meta.url), "utf8");
+  const examples = [...page.matchAll(/^```(toml|hcl|json)\n(.*?)^```/gms)].map(
+    ([, format = "", text = ""]) => [format, text] as const,
+  );
+
+  test("has examples in every format", () => {
+    expect(new Set(examples.map(([format]) => format))).toEqual(new Set(["toml", "hcl", "json"]));
+  });
+
+  test.each(examples)("its %s examples are good: %j", async (format, text) => {
+    expect(await check(`a.${format}`, text)).toEqual([]);
+  });
+
+  test("names every key", () => {
+    const keys = [
+      "engine",
+      "args",
+      "run",
+      "mode",
+      "prompt",
+      "prompt_file",
+      "cwd",
+      "env",
+      "vars",
+      "idle_after",
+      "max_attempts",
+    ];
+    const fields = [
+      "on_idle",
+      "on_dead",
+      "on_error",
+      "on_prompt",
+      "action",
+      "message",
+      "append",
+      "timeout",
+      "attempts",
+    ];
+    const more = ["cooldown", "match", "workspace", "step", "name", "agent", "on_done", "on_fail"];
+    expect([...keys, ...fields, ...more].filter((key) => !page.includes(`\`${key}\``))).toEqual([]);
+  });
 });
 
 describe("where runbooks are found", () => {
