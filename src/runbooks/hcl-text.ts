@@ -1,5 +1,5 @@
 /** Texts of HCL: in quotes and as heredocs. `${var.NAME}` stays as it is, and `$${` too: templates are filled in later. */
-import { type At, type Problem, problem, Unreadable, type Value } from "./tree.ts";
+import { type At, locator, type Problem, problem, Unreadable, type Value } from "./tree.ts";
 
 /** A text and how far it was read. */
 export interface Scan {
@@ -81,18 +81,15 @@ function template(scan: Scan): string | null {
   return null;
 }
 
+/** Up to its brace; one that is not closed ends with its line. */
 function skipTemplate(scan: Scan): void {
-  const start = scan.pos;
   let depth = 0;
-  for (; scan.pos < scan.text.length; scan.pos += 1) {
+  while (scan.pos < scan.text.length && scan.text[scan.pos] !== "\n") {
     const char = scan.text[scan.pos];
+    scan.pos += 1;
     if (char === "{") depth += 1;
-    else if (char === "}" && (depth -= 1) === 0) {
-      scan.pos += 1;
-      return;
-    } else if (char === "\n") break;
+    else if (char === "}" && (depth -= 1) === 0) return;
   }
-  throw new Unreadable(start, 'Here "}" is missing.');
 }
 
 /** At `<`. Null: not a heredoc. It is read up to and with the line break behind its end. */
@@ -113,21 +110,26 @@ export function heredoc(scan: Scan, at: At): Value | null {
     lines.push(line);
   }
   scan.pos = pos;
-  const shown = dash === "" ? lines : outdented(lines);
-  const made = templatesOf(scan, shown.map((line) => `${line}\n`).join(""), start + whole.length);
+  const cut = dash === "" ? 0 : indentOf(lines);
+  const text = lines.map((line) => `${line.slice(Math.min(cut, line.search(/\S|$/)))}\n`).join("");
+  const made = templatesOf(scan, text, { line: at.line + 1, cut });
   return made === null ? { kind: "refused", at } : { kind: "text", value: made, at, verbatim: false };
 }
 
-function outdented(lines: readonly string[]): readonly string[] {
+/** What all lines that hold something are indented by. */
+function indentOf(lines: readonly string[]): number {
   const least = Math.min(...lines.filter((line) => line.trim() !== "").map((line) => line.search(/\S/)));
-  return Number.isFinite(least)
-    ? lines.map((line) => line.slice(Math.min(least, line.search(/\S|$/))))
-    : lines;
+  return Number.isFinite(least) ? least : 0;
 }
 
-/** The same rules for `${` as in quotes; places are those of the heredoc's first line. */
-function templatesOf(scan: Scan, text: string, offset: number): string | null {
-  const inner: Scan = { text, pos: 0, at: () => scan.at(offset), problems: scan.problems };
+/** The same rules for `${` as in quotes. */
+function templatesOf(scan: Scan, text: string, { line, cut }: { line: number; cut: number }): string | null {
+  const place = locator(text);
+  const at = (offset: number): At => {
+    const inside = place(offset);
+    return { line: line + inside.line - 1, column: inside.column + cut };
+  };
+  const inner: Scan = { text, pos: 0, at, problems: scan.problems };
   let made = "";
   let refused = false;
   while (inner.pos < text.length) {

@@ -12,13 +12,15 @@ import {
   textIn,
   unfit,
 } from "./fields.ts";
-import type { At, Entry, Table } from "./tree.ts";
+import type { At, Entry, Table, Value } from "./tree.ts";
 import { nearest } from "../lib/suggest.ts";
 
 const NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 /** Where a step may lead besides to another step. */
 const DONE = "done";
 const FAIL = "fail";
+/** Nobody reads a longer one, and each step is looked at from each other. */
+const MAX_STEPS = 200;
 const STEP_KEYS = ["name", "run", "agent", "timeout", "on_done", "on_fail"];
 
 interface Given {
@@ -62,6 +64,8 @@ function stepsIn(table: Table, scope: Scope, given: Given): readonly Located[] {
     error(scope, given.at, `${scope.path} has no steps: [[${scope.path}.step]]`);
     return [];
   }
+  const count = entry.value.kind === "list" ? entry.value.items.length : sizeOf(entry.value);
+  if (count > MAX_STEPS) error(scope, entry.at, `${scope.path} has ${count} steps; ${MAX_STEPS} is the most`);
   const named = namesOf(entry, below(scope, "step"));
   return named
     .map(({ name, at, table: step }, index) => {
@@ -114,14 +118,17 @@ function namesOf({ value }: Entry, scope: Scope): readonly Named[] {
     else error(scope, at, `${scope.path}: ${name} is defined twice; first in line ${twin.at.line}`);
   };
   if (value.kind === "table" && [...value.entries.values()].every((entry) => entry.value.kind === "table")) {
-    for (const [name, entry] of value.entries)
+    for (const [name, entry] of [...value.entries].slice(0, MAX_STEPS))
       if (entry.value.kind === "table") add(name, entry.at, entry.value);
     if (value.entries.size === 0) unfit(value, scope, "is empty");
     return found;
   }
   if (value.kind !== "list" && value.kind !== "table")
     unfit(value, scope, `is a list of tables: [[${scope.path}]]`);
-  const items = value.kind === "list" ? value.items : value.kind === "table" ? [value] : [];
+  const items = (value.kind === "list" ? value.items : value.kind === "table" ? [value] : []).slice(
+    0,
+    MAX_STEPS,
+  );
   for (const [index, item] of items.entries()) {
     const here = below(scope, index);
     if (item.kind !== "table") {
@@ -134,6 +141,10 @@ function namesOf({ value }: Entry, scope: Scope): readonly Named[] {
   }
   if (value.kind === "list" && items.length === 0) unfit(value, scope, "is empty");
   return found;
+}
+
+function sizeOf(value: Value): number {
+  return value.kind === "table" ? value.entries.size : 1;
 }
 
 function agentIn(step: Table, scope: Scope, { agents, vars }: Given): AgentDraft | undefined {

@@ -168,6 +168,56 @@ describe("HCL", () => {
     },
   );
 
+  test("what is accepted means the same to HashiCorp's parser", async () => {
+    const word = fc.constantFrom(
+      "a",
+      "b",
+      "step",
+      '"x"',
+      '"${var.x}"',
+      '"$${y} \\n"',
+      "var.z",
+      "1",
+      "-2",
+      "2.5",
+      "true",
+      "null",
+      "[",
+      "]",
+      "{",
+      "}",
+      "=",
+      ":",
+      ",",
+      "\n",
+      "\n",
+      " ",
+      "# c\n",
+      "/* d */",
+      "//\n",
+      "<<E\n q\nE\n",
+      "<<-E\n  q\n r\n E\n",
+    );
+    const attribute = fc
+      .array(word, { maxLength: 4 })
+      .map((parts) => `a${parts.length} = ${parts.join(" ")}\n`);
+    const whole = fc.oneof(
+      fc.array(word, { maxLength: 12 }).map((parts) => parts.join("")),
+      fc.array(attribute, { maxLength: 3 }).map((parts) => `b {\n${parts.join("")}}\n`),
+    );
+    let accepted = 0;
+    await fc.assert(
+      fc.asyncProperty(whole, async (text) => {
+        const { root: tree, problems } = readHcl(text);
+        if (tree === null || problems.length > 0) return;
+        accepted += 1;
+        expect(merged(plain(tree))).toEqual(merged(await parseHcl("x.hcl", text)));
+      }),
+      { numRuns: 1500 },
+    );
+    expect(accepted).toBeGreaterThan(50);
+  });
+
   const why = "This is an expression. A runbook evaluates nothing; it holds plain values and ${var.NAME}.";
   const inText =
     "A runbook evaluates nothing: only ${var.NAME} may stand in a text. Write $${ for a plain ${.";

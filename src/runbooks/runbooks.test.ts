@@ -136,6 +136,23 @@ describe("bad runbooks", () => {
       `[a${".b".repeat(200)}]`,
       "a.toml:1:66: This is nested deeper than 32 levels.",
     ],
+    "a text of a megabyte in TOML": [
+      "a.toml",
+      `${worker}prompt = "${"x".repeat(1_000_000)}"\n`,
+      "a.toml:3:1: A text here is too long to be read. Put it into a file and name it in prompt_file.",
+    ],
+    "more steps than anybody reads": [
+      "a.toml",
+      Array.from({ length: 201 }, (_, n) => `[[pipeline.ci.step]]\nname = "s${n}"\nrun = ["make"]\n`).join(
+        "",
+      ),
+      "a.toml:1:15: pipeline.ci has 201 steps; 200 is the most.",
+    ],
+    "a call in an indented heredoc": [
+      "a.hcl",
+      'agent "worker" {\n  run = "claude"\n  prompt = <<-END\n    one\n      two ${env.HOME}\n    END\n}\n',
+      "a.hcl:5:11: A runbook evaluates nothing: only ${var.NAME} may stand in a text. Write $${ for a plain ${.",
+    ],
     "deep JSON": ["a.json", "[".repeat(deep), "a.json:1:34: This is nested deeper than 32 levels."],
     "deep HCL": ["a.hcl", `a = ${"[".repeat(deep)}`, "a.hcl:1:37: This is nested deeper than 32 levels."],
     "deep HCL blocks": ["a.hcl", "a {\n".repeat(deep), "a.hcl:34:1: This is nested deeper than 32 levels."],
@@ -158,6 +175,17 @@ describe("bad runbooks", () => {
       "pipe:1:1: The file is not a regular file.",
       "zero:1:1: The file is not a regular file.",
       "none:1:1: The file does not exist.",
+    ]);
+  });
+
+  test("a thousand problems are enough", async () => {
+    const found = await check(
+      "a.toml",
+      `${worker}${Array.from({ length: 1005 }, (_, n) => `x${n} = 1\n`).join("")}`,
+    );
+    expect([found.length, found.at(-1)]).toEqual([
+      1001,
+      "a.toml:1003:1: There are 5 more problems in this file.",
     ]);
   });
 

@@ -184,7 +184,7 @@ async function readRunbook(path: string, folder: RunbookFolder, where: Where): P
   }
   if (decoded.text.trim() === "") return nothing(problem(start, "The file is empty."));
   const { root, problems } = await parse(extname(path), decoded.text);
-  if (root === null) return nothing(...problems);
+  if (root === null) return nothing(...inOrder(problems));
   const sources: RunbookSource[] = [{ path, sha256: sha256(read.bytes) }];
   const checked = checkRunbook(root, {
     level: folder.level,
@@ -200,8 +200,17 @@ async function readRunbook(path: string, folder: RunbookFolder, where: Where): P
   return { ...about, ...checked, sources, problems: inOrder([...problems, ...checked.problems]) };
 }
 
+/** More is told of no file. */
+const MOST_PROBLEMS = 1000;
+
 function inOrder(problems: readonly Problem[]): readonly Problem[] {
-  return problems.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  const sorted = problems.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  const last = sorted[MOST_PROBLEMS];
+  if (last === undefined) return sorted;
+  const rest = sorted.slice(MOST_PROBLEMS);
+  const level = rest.some((one) => one.level === "error") ? "error" : "warning";
+  const more = problem(last, `There are ${rest.length} more problems in this file.`, level);
+  return [...sorted.slice(0, MOST_PROBLEMS), more];
 }
 
 async function parse(extension: string, text: string): Promise<Read> {

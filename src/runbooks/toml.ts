@@ -1,6 +1,15 @@
 /** TOML runbooks, read with positions. The parser is loaded with the first file that needs it. */
 import type { AST } from "toml-eslint-parser";
-import { type At, type Entry, MAX_DEPTH, numberOf, problem, type Read, type Table } from "./tree.ts";
+import {
+  type At,
+  type Entry,
+  MAX_DEPTH,
+  numberOf,
+  type Problem,
+  problem,
+  type Read,
+  type Table,
+} from "./tree.ts";
 import { type Value } from "./tree.ts";
 
 export async function readToml(text: string): Promise<Read> {
@@ -13,11 +22,8 @@ export async function readToml(text: string): Promise<Read> {
       const at = placeIn(text, error);
       return { root: null, problems: [problem(at, reasonOf(error.message))] };
     }
-    // The parser calls itself once a level.
-    if (error instanceof TooDeep || error instanceof RangeError) {
-      const at = error instanceof TooDeep ? error.at : deepPlace(text);
-      return { root: null, problems: [problem(at, `This is nested deeper than ${MAX_DEPTH} levels.`)] };
-    }
+    if (error instanceof TooDeep) return { root: null, problems: [problem(error.at, TOO_DEEP)] };
+    if (error instanceof RangeError) return { root: null, problems: [stackProblem(text)] };
     throw error;
   }
 }
@@ -47,17 +53,23 @@ function reasonOf(message: string): string {
   return `${message}${message.endsWith(".") ? "" : "."}`;
 }
 
-/** Brackets inside of texts count as well: good enough for a place in a file that no parser can take. */
-function deepPlace(text: string): At {
-  let [depth, line, start] = [0, 1, 0];
-  for (let at = 0; at < text.length; at += 1) {
-    const char = text[at];
-    if (char === "\n") [line, start] = [line + 1, at + 1];
-    else if (char === "[" || char === "{") depth += 1;
-    else if (char === "]" || char === "}") depth -= 1;
-    if (depth > MAX_DEPTH) return { line, column: at - start + 1 };
+const TOO_DEEP = `This is nested deeper than ${MAX_DEPTH} levels.`;
+const TOO_LONG = "A text here is too long to be read. Put it into a file and name it in prompt_file.";
+
+/**
+ * What the parser's stack was too small for: it calls itself once a level, and hands over a text as one argument a
+ * character. Brackets inside of texts count as levels; good enough for a place in a file that no parser can take.
+ */
+function stackProblem(text: string): Problem {
+  let [depth, longest, widest] = [0, 1, 0];
+  for (const [index, line] of text.split("\n").entries()) {
+    if (line.length > widest) [longest, widest] = [index + 1, line.length];
+    for (const { 0: bracket, index: column } of line.matchAll(/[[\]{}]/g)) {
+      depth += bracket === "[" || bracket === "{" ? 1 : -1;
+      if (depth > MAX_DEPTH) return problem({ line: index + 1, column: column + 1 }, TOO_DEEP);
+    }
   }
-  return { line: 1, column: 1 };
+  return problem({ line: longest, column: 1 }, TOO_LONG);
 }
 
 function treeOf(top: AST.TOMLTopLevelTable): Table {
