@@ -1,0 +1,99 @@
+/** Agents with a UI: what is typed into them, when, and when nothing is. */
+import { expect, test } from "vitest";
+import { AgentBox } from "./agent-box.ts";
+
+const ui = (prompt: string, rest: string) => `
+[agent.ui]
+run = "claude"
+prompt = "${prompt}"
+idle_after = "1s"
+${rest}
+`;
+
+test("an idle agent is nudged, once, and then it is done", async () => {
+  await using box = new AgentBox();
+  box.runbook(
+    ui(
+      "hello",
+      'on_idle = [{ action = "nudge", message = "go on; #(id) -n", attempts = 1 }, { action = "done" }]',
+    ),
+  );
+  const id = await box.start("ui");
+  const shown = await box.shown(id, "done", ({ view }) => view.phase === "done");
+  expect(box.messages()).toEqual(["hello", "go on; #(id) -n"]);
+  expect(shown.attempts).toHaveLength(1);
+  expect(box.events("start")).toHaveLength(1);
+});
+
+test("a UI that was killed goes on in its conversation, with the message, once", async () => {
+  await using box = new AgentBox();
+  box.runbook(
+    ui(
+      "hello @@wait:600000",
+      'on_dead = { action = "resume", message = "go on", append = true }\non_idle = "done"',
+    ),
+  );
+  const id = await box.start("ui");
+  process.kill(await box.told(), "SIGKILL");
+  await box.shown(id, "done", ({ view }) => view.phase === "done");
+  expect(box.messages()).toEqual(["hello @@wait:600000", "go on"]);
+  const [first, second, ...more] = box.events("session");
+  expect([first?.["session"], second?.["how"], more]).toEqual([second?.["session"], "resume", []]);
+});
+
+test("a rate limited UI stays alive, and is told to go on after the cooldown", async () => {
+  await using box = new AgentBox();
+  box.runbook(
+    ui(
+      "hello @@429",
+      `on_error = [
+  { match = "auth", action = "fail" },
+  { match = "rate_limited", action = "resume", message = "try again", append = true, cooldown = "2s" },
+]
+on_idle = "done"`,
+    ),
+  );
+  const id = await box.start("ui");
+  const before = await box.shown(
+    id,
+    "waiting for the cooldown",
+    ({ view }) => view.next?.action === "resume",
+  );
+  expect([before.view.state, before.attempts.length]).toEqual(["error", 1]);
+  const shown = await box.shown(id, "done", ({ view }) => view.phase === "done");
+  const [limited, again, ...more] = box.events("message");
+  expect([limited?.["text"], again?.["text"], more]).toEqual(["hello @@429", "try again", []]);
+  expect(Date.parse(String(again?.["at"])) - Date.parse(String(limited?.["at"]))).toBeGreaterThanOrEqual(
+    2_000,
+  );
+  expect(shown.attempts).toHaveLength(1);
+});
+
+test("nothing is typed into a question of the engine, whoever wants it", async () => {
+  await using box = new AgentBox();
+  box.runbook(ui("hello @@ask:pwd", 'on_idle = { action = "nudge", message = "1", attempts = 3 }'));
+  const id = await box.start("ui");
+  await box.until("the question", () => box.events("asked").length > 0);
+  const asked = await box.shown(id, "asked", ({ view }) => view.decision !== null);
+  expect(asked.view.state).toBe("waiting");
+  const sent = await box.run(["agent", "send", id, "1"]);
+  expect([sent.code, sent.stderr]).toEqual([4, expect.stringContaining("permission")]);
+  expect(await box.agent(["resume", id, "--kill"])).toEqual({
+    resumed: [],
+    skipped: [{ id, reason: expect.stringContaining("asks for permission") as string }],
+  });
+  const after = await box.show(id);
+  expect([after.view.state, after.attempts.length]).toEqual(["waiting", 1]);
+  expect([...box.events("approved"), ...box.events("declined"), ...box.messages().slice(1)]).toEqual([]);
+});
+
+test("a person's message is typed, and the screen can be looked at", async () => {
+  await using box = new AgentBox();
+  box.runbook(ui("hello", 'on_idle = { action = "escalate", cooldown = "1h" }'));
+  const id = await box.start("ui");
+  await box.shown(id, "idle", ({ view }) => view.state === "idle");
+  const sent = await box.run(["agent", "send", id, "one\ntwo"]);
+  expect([sent.code, sent.stdout]).toEqual([0, expect.stringContaining("was told")]);
+  expect(box.messages()).toEqual(["hello", "one\ntwo"]);
+  expect((await box.run(["agent", "peek", id])).stdout).toContain("claude>");
+});
