@@ -22,6 +22,10 @@ export default defineConfig({
           testTimeout: 60_000,
         },
       },
+      // Only when asked for: LONG is set by `npm run test:long`.
+      ...(process.env["LONG"] === undefined
+        ? []
+        : [{ test: { name: "long", include: ["test/long/**/*.test.ts"] } }]),
       {
         test: {
           name: "e2e",

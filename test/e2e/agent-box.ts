@@ -1,6 +1,7 @@
 /** A sandbox with runbooks, a daemon and supervised agents, all of which are gone when the test is over. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type RunOptions, Sandbox, until } from "./sandbox.ts";
 
 export interface View {
@@ -63,6 +64,7 @@ export class AgentBox extends Sandbox implements AsyncDisposable {
       if (fits(shown)) return shown;
       if (Date.now() > end)
         throw new Error(`never ${what}: ${JSON.stringify(shown, null, 1)}\n${this.daemonLog()}`);
+      await sleep(100);
     }
   }
 
@@ -82,11 +84,15 @@ export class AgentBox extends Sandbox implements AsyncDisposable {
   }
 
   #stored(session: string, times: number): boolean {
-    const names = readdirSync(this.home, { recursive: true, encoding: "utf8" });
-    const file = names.find((name) => name.endsWith(`${session}.jsonl`));
-    if (file === undefined) return false;
-    const lines = readFileSync(join(this.home, file), "utf8").split("\n");
-    return lines.filter((line) => line.includes('"type":"user"')).length >= times;
+    return this.storedTurns(`${session}.jsonl`) >= times;
+  }
+
+  /** What users said in conversations that the engine has stored. */
+  storedTurns(ending = ".jsonl"): number {
+    return readdirSync(this.home, { recursive: true, encoding: "utf8" })
+      .filter((name) => name.endsWith(ending))
+      .flatMap((name) => readFileSync(join(this.home, name), "utf8").split("\n"))
+      .filter((line) => line.includes('"type":"user"')).length;
   }
 
   messages(): string[] {
@@ -121,7 +127,7 @@ export class AgentBox extends Sandbox implements AsyncDisposable {
       const left = this.leftovers();
       if (left.length === 0) break;
       for (const pid of left) endQuietly(pid);
-      await new Promise((wake) => setTimeout(wake, 20));
+      await sleep(20);
     }
     this[Symbol.dispose]();
   }

@@ -1,0 +1,13 @@
+/** Kills at random moments, as many as a test run has time for; `npm run test:long` has more. */
+import { test } from "vitest";
+import { resumeAll } from "./agent-states.ts";
+import { killDaemons, killStarts, stopForAWhile } from "./agent-storms.ts";
+
+test(
+  "daemons that are killed while they race double no agent and lose none",
+  () => killDaemons(15, 7),
+  120_000,
+);
+test("a killed `agent run` leaves nothing, or an agent that works", () => killStarts(8, 11), 120_000);
+test("a daemon that stood still causes no storm", () => stopForAWhile(3, 6_000), 120_000);
+test("resume --all --kill says of each agent what became of it", () => resumeAll(1), 120_000);
