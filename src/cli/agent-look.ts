@@ -76,7 +76,8 @@ async function warnWithoutDaemon(deps: Deps, context: Context, views: readonly A
   if (daemon === null) context.log.warn("the supervisor is not running. Start it: reprise daemon start");
 }
 
-async function see(deps: Deps, record: AgentRecord): Promise<Look> {
+/** One agent as it is now: asked of its holder, where it has one. */
+export async function see(deps: Deps, record: AgentRecord): Promise<Look> {
   const run = await runOf(deps, record);
   const link = run?.status === "running" ? await openHolder(deps, run).catch(() => null) : null;
   try {

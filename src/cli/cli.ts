@@ -54,6 +54,15 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
       summary: "start agents of a runbook, look at them, bring them back",
       load: () => import("./agent.ts"),
     },
+    pipeline: {
+      summary: "run the commands and agents of a runbook in order",
+      load: () => import("./pipeline.ts"),
+    },
+    decisions: { summary: "answer what agents ask", load: () => import("./decisions.ts") },
+    status: {
+      summary: "all agents and pipelines: state, since when, what comes next",
+      load: () => import("./status.ts"),
+    },
     daemon: {
       summary: "start, stop or look at the supervisor",
       load: () => import("./daemon.ts"),

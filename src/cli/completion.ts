@@ -40,6 +40,13 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 
 const HANDLE_COMMANDS = ["resume", "show", "logs", "stop", "rm"];
 const ENGINE_COMMANDS = ["start", "adopt"];
+/** Commands with verbs, and what prints the ids that most of their verbs take; null: nothing. */
+const FAMILIES: Readonly<Record<string, { readonly verbs: string; readonly ids: string | null }>> = {
+  agent: { verbs: "run list show logs peek attach send stop resume", ids: "list --handles" },
+  pipeline: { verbs: "run list show resume cancel", ids: "pipeline list --all --ids" },
+  decisions: { verbs: "list show resolve", ids: "decisions list --ids" },
+  daemon: { verbs: "start stop status logs", ids: null },
+};
 /** What an option's value is completed with. */
 const VALUES: Readonly<Record<string, string>> = {
   "--mode": "auto pipe pty",
@@ -49,12 +56,17 @@ const VALUES: Readonly<Record<string, string>> = {
 };
 
 const commands = () => Object.keys(COMMANDS).join(" ");
+const families = () => Object.keys(FAMILIES).join("|");
 const engines = () => ENGINES.map((engine) => engine.id).join(" ");
 
 function bash(): string {
   const values = Object.entries(VALUES).map(
     ([option, words]) => `    ${option}) _reprise_words "${words}"; return ;;`,
   );
+  const verbs = Object.entries(FAMILIES).map(([name, { verbs: words, ids }]) => {
+    const rest = ids === null ? ":" : `_reprise_words "$(reprise ${ids} 2>/dev/null)"`;
+    return `    ${name}) if ((COMP_CWORD == 2)); then _reprise_words "${words}"; else ${rest}; fi ;;`;
+  });
   return `# bash completion for reprise
 _reprise_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$cur"); }
 _reprise() {
@@ -68,12 +80,15 @@ _reprise() {
 ${values.join("\n")}
   esac
   if [[ $cur == -* ]]; then
-    _reprise_words "$(reprise "$cmd" --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*' | sort -u)"
+    local verb=""
+    case "$cmd" in ${families()}) ((COMP_CWORD > 2)) && verb="\${COMP_WORDS[2]}" ;; esac
+    _reprise_words "$(reprise "$cmd" $verb --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*' | sort -u)"
     return
   fi
   case "$cmd" in
     ${HANDLE_COMMANDS.join("|")}) _reprise_words "$(reprise list --handles 2>/dev/null)" ;;
     ${ENGINE_COMMANDS.join("|")}) ((COMP_CWORD == 2)) && _reprise_words "${engines()}" ;;
+${verbs.join("\n")}
     completion) _reprise_words "bash zsh fish" ;;
     runbook)
       if ((COMP_CWORD == 2)); then _reprise_words "check list"
@@ -92,6 +107,10 @@ function zsh(): string {
   const values = Object.entries(VALUES).map(
     ([option, words]) => `    ${option}) compadd -- ${words}; return ;;`,
   );
+  const verbs = Object.entries(FAMILIES).map(([name, { verbs: words, ids }]) => {
+    const rest = ids === null ? ":" : `compadd -- \${(f)"$(reprise ${ids} 2>/dev/null)"}`;
+    return `    ${name}) if ((CURRENT == 3)); then compadd -- ${words}; else ${rest}; fi ;;`;
+  });
   return `#compdef reprise
 _reprise() {
   local cmd="$words[2]" prev="$words[CURRENT-1]" cur="$words[CURRENT]"
@@ -106,12 +125,15 @@ ${summaries.join("\n")}
 ${values.join("\n")}
   esac
   if [[ $cur == -* ]]; then
-    compadd -- \${(f)"$(reprise "$cmd" --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*' | sort -u)"}
+    local verb=()
+    case "$cmd" in ${families()}) ((CURRENT > 3)) && verb=("$words[3]") ;; esac
+    compadd -- \${(f)"$(reprise "$cmd" $verb --help 2>/dev/null | grep -oE -e '--[a-z][a-z-]*' | sort -u)"}
     return
   fi
   case "$cmd" in
     ${HANDLE_COMMANDS.join("|")}) compadd -- \${(f)"$(reprise list --handles 2>/dev/null)"} ;;
     ${ENGINE_COMMANDS.join("|")}) ((CURRENT == 3)) && compadd -- ${engines()} ;;
+${verbs.join("\n")}
     completion) compadd -- bash zsh fish ;;
     runbook) if ((CURRENT == 3)); then compadd -- check list; else _files; fi ;;
     help) _describe command commands ;;
@@ -130,17 +152,30 @@ function fish(): string {
     ([option, words]) =>
       `complete -c reprise -n 'not __fish_use_subcommand' -l ${option.slice(2)} -x -a '${words}'`,
   );
+  const verbs = Object.entries(FAMILIES).flatMap(([name, { verbs: words, ids }]) => [
+    `complete -c reprise -n '__fish_seen_subcommand_from ${name}; and test (count (commandline -opc)) -eq 2' -a '${words}'`,
+    ...(ids === null
+      ? []
+      : [
+          `complete -c reprise -n '__fish_seen_subcommand_from ${name}; and test (count (commandline -opc)) -gt 2' -a '(reprise ${ids} 2>/dev/null)'`,
+        ]),
+  ]);
   return `# fish completion for reprise
 function __reprise_options
   set -l words (commandline -opc)
   string match -q -- '-*' (commandline -ct); or return
-  reprise $words[2] --help 2>/dev/null | string match -r -a -- '--[a-z][a-z-]*' | sort -u
+  set -l verb
+  if contains -- $words[2] ${Object.keys(FAMILIES).join(" ")}
+    set verb $words[3]
+  end
+  reprise $words[2] $verb --help 2>/dev/null | string match -r -a -- '--[a-z][a-z-]*' | sort -u
 end
 complete -c reprise -f
 ${summaries.join("\n")}
 complete -c reprise -n 'not __fish_use_subcommand' -a '(__reprise_options)'
 complete -c reprise -n '__fish_seen_subcommand_from ${HANDLE_COMMANDS.join(" ")}' -a '(reprise list --handles 2>/dev/null)'
 complete -c reprise -n '__fish_seen_subcommand_from ${ENGINE_COMMANDS.join(" ")}' -a '${engines()}'
+${verbs.join("\n")}
 complete -c reprise -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'
 complete -c reprise -n '__fish_seen_subcommand_from runbook' -a 'check list'
 complete -c reprise -n '__fish_seen_subcommand_from runbook' -F

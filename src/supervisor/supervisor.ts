@@ -1,16 +1,17 @@
 /**
  * The door of `supervisor`: agents that are kept moving by their runbooks, the daemon that does it, and the way to it.
  */
-export { listAgents, selectAgent, startAgent, stopAgent } from "./agents.ts";
+export { getAgent, listAgents, selectAgent, startAgent, stopAgent } from "./agents.ts";
 export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./client.ts";
-export type { DaemonStatus } from "./client.ts";
+export type { Daemon, DaemonStatus } from "./client.ts";
 export { runDaemon } from "./daemon.ts";
 export { openDaemonLog } from "./daemon-log.ts";
 export { chanceOf } from "./delay.ts";
 export { decide, type Decision, type Facts } from "./decide.ts";
-export { getDecision, listDecisions, resolveDecision } from "./escalate.ts";
+export { listDecisions, resolveDecision } from "./escalate.ts";
 export { fromStored, type NewSupervisionEvent, toStored } from "./history.ts";
 export { type AgentView, type Look, lookAt, runOf, viewOf } from "./look.ts";
 export { type EndedAttempt, endedAttempt, occurrenceOf, type Seen } from "./occurrence.ts";
+export { cancelPipeline, listPipelines, resumePipeline, selectPipeline, startPipeline } from "./pipelines.ts";
 export { type Alive, CONTINUE, planResume, type ResumeFacts, type ResumePlan } from "./plan.ts";
 export { inFlight } from "./tally.ts";

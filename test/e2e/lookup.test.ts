@@ -557,6 +557,9 @@ describe("completion", () => {
     expect(complete("reprise", "show", handle.slice(0, 6))).toEqual([handle]);
     expect(complete("reprise", "list", "--st")).toEqual(["--status"]);
     expect(complete("reprise", "list", "--status", "int")).toEqual(["interrupted"]);
+    expect(complete("reprise", "pipeline", "ca")).toEqual(["cancel"]);
+    expect(complete("reprise", "pipeline", "run", "--v")).toEqual(["--var"]);
+    expect(complete("reprise", "agent", "show", handle.slice(0, 6))).toEqual([handle]);
   });
 
   test("the other shells, and none", async () => {

@@ -1,0 +1,236 @@
+/** `reprise pipeline run|list|show|resume|cancel`: steps in order, driven by the supervisor. */
+import type { PipelineRecord, StepRecord } from "../core/supervision.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { table } from "../lib/table.ts";
+import { allEngines } from "../run/run.ts";
+import { findPipeline } from "../runbooks/runbooks.ts";
+import {
+  cancelPipeline,
+  ensureDaemon,
+  findDaemon,
+  listPipelines,
+  resumePipeline,
+  selectPipeline,
+  startPipeline,
+  stopAgent,
+} from "../supervisor/supervisor.ts";
+import { readVars } from "./agent-run.ts";
+import { list as repeatable, makeCommand, parse } from "./command.ts";
+import { type Context, paint } from "./context.ts";
+import { engineTraits } from "./runbook.ts";
+import { workingDirectory } from "./start.ts";
+import { type Family, onlyArgument, runVerb } from "./verbs.ts";
+import { age, shortPath } from "./words.ts";
+
+const FAMILY: Family = {
+  name: "pipeline",
+  about: "Commands and agents in order, as a runbook says (docs/runbooks.md).",
+  verbs: {
+    run: { summary: "start a pipeline of a runbook", run: start },
+    list: { summary: "list pipelines: where they are, since when", run: list },
+    show: { summary: "show one pipeline and what became of its steps", run: show },
+    resume: { summary: "go on at the step that failed or was cancelled", run: resume },
+    cancel: { summary: "end one; what was done stays", run: cancel },
+  },
+  examples: [
+    "reprise pipeline run ci --var branch=main",
+    "reprise pipeline list",
+    "reprise pipeline resume 1a2b3c4d",
+  ],
+};
+
+export function run(args: readonly string[], context: Context): Promise<number> {
+  return runVerb(FAMILY, args, context);
+}
+
+interface StartOptions {
+  readonly var?: readonly string[];
+  readonly trustCwd?: true;
+  readonly json?: true;
+}
+
+async function start(args: readonly string[], context: Context): Promise<number> {
+  const parser = makeCommand({
+    name: "pipeline run",
+    summary: "Start a pipeline of a runbook. The supervisor takes it from step to step.",
+    examples: ["reprise pipeline run ci", "reprise pipeline run ci --var branch=main --json"],
+  })
+    .usage("[options] <name>")
+    .argument("[name]", "pipeline.NAME of a runbook of this project, or of your own")
+    .addOption(repeatable("--var <name=value>", "a variable of the runbook (repeatable)"))
+    .option("--trust-cwd", "trust this folder, its workspace and the project's runbooks as they are now")
+    .option("--json", "print one JSON object");
+  parse(parser, args);
+  const options: StartOptions = parser.opts();
+  const name = onlyArgument(
+    parser.args,
+    "Which pipeline? `reprise runbook list` shows those of the runbooks here.",
+  );
+  const vars = readVars(options.var ?? []);
+  const cwd = workingDirectory(".");
+  const trust = { runsAgents: true, trustCwd: options.trustCwd === true };
+  const deps = await context.open({ cwd, ...trust });
+  const engines = engineTraits(allEngines(deps));
+  const found = await findPipeline(name, { cwd, env: deps.env, engines, vars });
+  if (found.trust !== null) await context.trust(deps, found.trust, trust);
+  await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
+  const { definition, source } = found;
+  const record = await startPipeline(deps, definition, source, {
+    vars: found.vars,
+    trustCwd: options.trustCwd === true,
+  });
+  await daemon.poke(null);
+  const { id, workspace } = record;
+  if (options.json === true) context.printJson({ ok: true, id, name, workspace, runbook: source.path });
+  else {
+    context.print(id);
+    context.log.info(`${name} has begun in ${workspace}. Look at it: reprise pipeline show ${id}`);
+  }
+  return 0;
+}
+
+async function list(args: readonly string[], context: Context): Promise<number> {
+  const parser = makeCommand({
+    name: "pipeline list",
+    summary: "List pipelines: where they are, and since when.",
+    examples: ["reprise pipeline list", "reprise pipeline list --all --json"],
+  })
+    .option("--all", "also those that have ended")
+    .option("--json", "print one JSON object")
+    .option("--ids", "print bare ids, one a line");
+  parse(parser, args);
+  const options: { all?: true; json?: true; ids?: true } = parser.opts();
+  const deps = await context.open({ cwd: null });
+  const pipelines = await listPipelines(deps, options.all === true ? {} : { open: true });
+  if (options.json === true) context.printJson({ ok: true, pipelines: pipelines.map(briefly) });
+  else if (options.ids === true) for (const { id } of pipelines) context.print(id);
+  else if (pipelines.length === 0)
+    context.print(
+      options.all === true
+        ? "No pipelines yet. Start one: reprise pipeline run NAME"
+        : "No pipeline is active. `reprise pipeline list --all` shows those that have ended.",
+    );
+  else {
+    const [header = "", ...lines] = table(
+      pipelineRows(pipelines.map(briefly), deps.clock.now()),
+      context.terminal.stdout ? context.terminal.columns : undefined,
+    );
+    context.print(paint(context.terminal, "dim", header));
+    for (const line of lines) context.print(line);
+  }
+  return 0;
+}
+
+/** A pipeline at a glance, as lists print it. Texts are untrusted. */
+export interface PipelineView extends Pick<
+  PipelineRecord,
+  "id" | "phase" | "step" | "reason" | "workspace" | "createdAt" | "endedAt"
+> {
+  readonly name: string;
+}
+
+export function briefly(record: PipelineRecord): PipelineView {
+  const { id, definition, phase, step, reason, workspace, createdAt, endedAt } = record;
+  return { id, name: definition.name, phase, step, reason, workspace, createdAt, endedAt };
+}
+
+/** Header first. */
+export function pipelineRows(pipelines: readonly PipelineView[], nowMs: number): string[][] {
+  const rows = pipelines.map(({ id, name, phase, step, createdAt, endedAt, reason }) => [
+    harmlessLine(id, 8),
+    harmlessLine(name, 24),
+    phase,
+    harmlessLine(step ?? "-", 24),
+    age(endedAt ?? createdAt, nowMs),
+    harmlessLine(reason ?? "", 80),
+  ]);
+  return [["PIPELINE", "NAME", "STATE", "STEP", "FOR", "WHY"], ...rows];
+}
+
+async function show(args: readonly string[], context: Context): Promise<number> {
+  const { json, given } = oneId("show", "Show one pipeline and what became of its steps.", args);
+  const deps = await context.open({ cwd: null });
+  const { record } = await selectPipeline(deps, given);
+  if (json) context.printJson({ ok: true, pipeline: record });
+  else for (const line of describe(record, deps.clock.now(), deps.env["HOME"])) context.print(line);
+  return 0;
+}
+
+function describe(record: PipelineRecord, nowMs: number, home: string | undefined): readonly string[] {
+  const { id, definition, phase, reason, createdAt, endedAt } = record;
+  const line = (name: string, text: string) => `${name.padEnd(9)} ${text}`;
+  const took = formatDuration((endedAt === null ? nowMs : Date.parse(endedAt)) - Date.parse(createdAt));
+  const vars = Object.entries(record.vars).map(([name, value]) => `${name}=${value}`);
+  return [
+    `${id}  ${harmlessLine(definition.name, 64)}  ${phase}${reason === null ? "" : `: ${harmlessLine(reason, 300)}`}`,
+    line("began", `${createdAt}, ${endedAt === null ? `${took} ago` : `took ${took}`}`),
+    line("workspace", shortPath(record.workspace, home)),
+    line("runbook", shortPath(record.runbook.path, home)),
+    ...(vars.length === 0 ? [] : [line("variables", harmlessLine(vars.join("  "), 300))]),
+    "",
+    ...definition.steps.flatMap(({ name, run: command, agent }) => {
+      const entry = record.steps.find((one) => one.name === name);
+      const what = command === null ? `agent ${agent?.name ?? ""}` : command.join(" ");
+      return [
+        `${entry?.state ?? "-"}  ${name}  ${harmlessLine(what, 120)}${timesOf(entry)}`,
+        ...wordsOf(entry),
+      ];
+    }),
+    ...(phase === "failed" || phase === "cancelled" ? ["", `Go on: reprise pipeline resume ${id}`] : []),
+  ];
+}
+
+function timesOf(entry: StepRecord | undefined): string {
+  return entry === undefined || entry.runs < 2 ? "" : ` (${entry.runs} times)`;
+}
+
+/** Agents by their ids, and the last words of a step. */
+function wordsOf(entry: StepRecord | undefined): readonly string[] {
+  if (entry === undefined) return [];
+  const agents = entry.agents.map((id) => `    agent ${id}${id === entry.agent ? "" : " (earlier)"}`);
+  const words = entry.detail === null ? [] : harmless(entry.detail).split("\n").slice(-20);
+  return [...agents, ...words.map((text) => `    ${text}`)];
+}
+
+async function resume(args: readonly string[], context: Context): Promise<number> {
+  const summary = "Go on at the step that failed or was cancelled, its agent with its conversation.";
+  const { json, given } = oneId("resume", summary, args);
+  const deps = await context.open({ cwd: null });
+  // Before the supervisor is started for nothing.
+  const { id } = (await selectPipeline(deps, given)).record;
+  await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
+  const record = await resumePipeline(deps, (agent) => daemon.resume(agent, { kill: false }), id);
+  await daemon.poke(null);
+  if (json) context.printJson({ ok: true, id, step: record.step });
+  else context.print(`Pipeline ${id} goes on${record.step === null ? "" : ` at step ${record.step}`}.`);
+  return 0;
+}
+
+async function cancel(args: readonly string[], context: Context): Promise<number> {
+  const summary = "End a pipeline: its agent is stopped, what was done stays, and it can be resumed.";
+  const { json, given } = oneId("cancel", summary, args);
+  const deps = await context.open({ cwd: null });
+  const record = await cancelPipeline(deps, (id, reason) => stopAgent(deps, id, reason), given);
+  const { id, step, workspace } = record;
+  await using daemon = await findDaemon(deps).catch(() => null);
+  await daemon?.poke(null);
+  if (json) context.printJson({ ok: true, id, step });
+  else context.print(`Pipeline ${id} is cancelled. Its work is in ${workspace}`);
+  return 0;
+}
+
+function oneId(verb: string, summary: string, args: readonly string[]): { json: boolean; given: string } {
+  const parser = makeCommand({
+    name: `pipeline ${verb}`,
+    summary,
+    examples: [`reprise pipeline ${verb} 1a2b3c4d`, `reprise pipeline ${verb} 1a2b --json`],
+  })
+    .usage("[options] <id>")
+    .argument("[id]", "id or unique prefix")
+    .option("--json", "print one JSON object");
+  parse(parser, args);
+  const { json }: { json?: true } = parser.opts();
+  const given = onlyArgument(parser.args, "Which pipeline? `reprise pipeline list --all` shows them.");
+  return { json: json === true, given };
+}

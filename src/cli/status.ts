@@ -1,0 +1,279 @@
+/** `reprise status [--watch]`: all agents and pipelines at a glance, with or without a supervisor. */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Fault } from "../core/faults.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
+import { table } from "../lib/table.ts";
+import { cutToColumns } from "../lib/width.ts";
+import type { Deps } from "../run/run.ts";
+import {
+  type AgentView,
+  type Daemon,
+  findDaemon,
+  listAgents,
+  listPipelines,
+  viewOf,
+} from "../supervisor/supervisor.ts";
+import { nextWords, see } from "./agent-look.ts";
+import { makeCommand, parse } from "./command.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
+import { briefly, pipelineRows, type PipelineView } from "./pipeline.ts";
+
+const EVERY_MS = 1_000;
+const NOT_RUNNING =
+  "The supervisor is not running: nobody acts for these agents. Start it: reprise daemon start";
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = makeCommand({
+    name: "status",
+    summary: "All agents and pipelines: what they are doing, since when, what comes next.",
+    examples: ["reprise status", "reprise status --watch", "reprise status --json | jq '.agents[].state'"],
+  })
+    .option("-w, --watch", "go on until Ctrl-C; in a pipe, one line for each change")
+    .option("--json", "print one JSON object");
+  parse(parser, args);
+  const options: { watch?: true; json?: true } = parser.opts();
+  if (options.watch === true && options.json === true)
+    throw new Fault("usage", "Give --watch or --json, not both: --json prints one object.");
+  const deps = await context.open({ cwd: null });
+  await using source = new Source(deps);
+  if (options.watch === true) {
+    await (context.terminal.stdout ? watchScreen(context, source) : watchLines(context, source));
+    return 0;
+  }
+  const status = await source.read();
+  if (options.json === true) context.printJson({ ok: true, ...status });
+  else for (const line of frameOf(status, context.terminal, deps.clock.now())) context.print(line);
+  return 0;
+}
+
+/** What there is to see, as `--json` prints it. */
+export interface Status {
+  readonly daemon: { readonly pid: number; readonly version: string; readonly sinceMs: number } | null;
+  readonly agents: readonly AgentView[];
+  readonly pipelines: readonly PipelineView[];
+}
+
+/** Asks the supervisor, which knows; without one it looks itself. */
+class Source implements AsyncDisposable {
+  readonly #deps: Deps;
+  #daemon: Daemon | null = null;
+
+  constructor(deps: Deps) {
+    this.#deps = deps;
+  }
+
+  get nowMs(): number {
+    return this.#deps.clock.now();
+  }
+
+  async read(): Promise<Status> {
+    const pipelines = (await listPipelines(this.#deps, { open: true })).map(briefly);
+    const told = await this.#ask();
+    if (told !== null) return { ...told, pipelines };
+    const agents: AgentView[] = [];
+    for (const { record } of await listAgents(this.#deps, { open: true })) {
+      agents.push(viewOf(await see(this.#deps, record)));
+    }
+    return { daemon: null, agents, pipelines };
+  }
+
+  async #ask(): Promise<Pick<Status, "daemon" | "agents"> | null> {
+    try {
+      this.#daemon ??= await findDaemon(this.#deps);
+      if (this.#daemon === null) return null;
+      const { pid, version, sinceMs, agents } = await this.#daemon.status();
+      return { daemon: { pid, version, sinceMs }, agents: agents.filter(({ phase }) => phase === "active") };
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      // It has gone, or is being replaced: the next look finds the next one.
+      await this[Symbol.asyncDispose]();
+      return null;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const daemon = this.#daemon;
+    this.#daemon = null;
+    await daemon?.[Symbol.asyncDispose]();
+  }
+}
+
+/** Lines for a terminal or a pipe; in a terminal none is wider than it. */
+export function frameOf(status: Status, terminal: Terminal, nowMs: number): readonly string[] {
+  const { agents, pipelines, daemon } = status;
+  const columns = terminal.stdout ? terminal.columns : undefined;
+  if (agents.length === 0 && pipelines.length === 0) return ["No agents. Start one: reprise agent run NAME"];
+  const lines = (rows: string[][]) =>
+    table(rows, columns).map((line) => (columns === undefined ? line : cutToColumns(line, columns)));
+  return [
+    ...(daemon === null ? [paint(terminal, "yellow", harmlessLine(NOT_RUNNING, columns))] : []),
+    ...(agents.length === 0 ? [] : painted(terminal, lines(agentRows(agents, nowMs)), agents)),
+    ...(agents.length === 0 || pipelines.length === 0 ? [] : [""]),
+    ...(pipelines.length === 0 ? [] : painted(terminal, lines(pipelineRows(pipelines, nowMs)), [])),
+  ];
+}
+
+function agentRows(agents: readonly AgentView[], nowMs: number): string[][] {
+  const rows = agents.map((view) => [
+    harmlessLine(view.id, 8),
+    harmlessLine(view.name, 24),
+    view.state,
+    formatDuration(nowMs - view.sinceMs),
+    String(view.attempts),
+    harmlessLine(nextWords(view, nowMs), 200),
+  ]);
+  return [["AGENT", "NAME", "STATE", "FOR", "ATT", "NEXT"], ...rows];
+}
+
+const COLORS = {
+  starting: "cyan",
+  working: "cyan",
+  idle: "green",
+  waiting: "yellow",
+  error: "red",
+  dead: "red",
+  unresponsive: "red",
+} as const;
+
+function painted(
+  terminal: Terminal,
+  [header = "", ...lines]: readonly string[],
+  agents: readonly AgentView[],
+): readonly string[] {
+  return [
+    paint(terminal, "dim", header),
+    ...lines.map((line, at) => {
+      const state = agents[at]?.state;
+      if (state === undefined || !Object.hasOwn(COLORS, state)) return line;
+      const color = COLORS[state as keyof typeof COLORS];
+      return line.replace(` ${state} `, ` ${paint(terminal, color, state)} `);
+    }),
+  ];
+}
+
+const ENTER = "\x1b[?1049h\x1b[?25l";
+const LEAVE = "\x1b[?25h\x1b[?1049l";
+
+/** On a screen of its own, so that the terminal is afterwards as it was; the last state stays behind as text. */
+async function watchScreen(context: Context, source: Source): Promise<void> {
+  const { stdout } = process;
+  using stop = new Stop();
+  const screen = (): Terminal => ({
+    ...context.terminal,
+    columns: stdout.columns > 0 ? stdout.columns : context.terminal.columns,
+    rows: stdout.rows > 0 ? stdout.rows : context.terminal.rows,
+  });
+  let status = await source.read();
+  const draw = () => {
+    const terminal = screen();
+    const lines = fitted(frameOf(status, terminal, source.nowMs), terminal.rows - 1);
+    stdout.write(`\x1b[H${lines.map((line) => `${line}\x1b[K\n`).join("")}\x1b[J`);
+  };
+  stdout.write(ENTER);
+  stdout.on("resize", draw);
+  try {
+    while (!stop.asked && !stdout.destroyed) {
+      draw();
+      await stop.or(EVERY_MS);
+      if (!stop.asked) status = await source.read();
+    }
+  } finally {
+    stdout.off("resize", draw);
+    stdout.write(LEAVE);
+  }
+  for (const line of frameOf(status, screen(), source.nowMs)) context.print(line);
+}
+
+function fitted(lines: readonly string[], rows: number): readonly string[] {
+  if (lines.length <= rows) return lines;
+  const kept = lines.slice(0, Math.max(0, rows - 1));
+  return [...kept, `… and ${plural(lines.length - kept.length, "line")} more`];
+}
+
+/** The table once, then a line for each change. */
+async function watchLines(context: Context, source: Source): Promise<void> {
+  using stop = new Stop();
+  let before = await source.read();
+  for (const line of frameOf(before, context.terminal, source.nowMs)) context.print(line);
+  while (!stop.asked && !process.stdout.destroyed) {
+    await stop.or(EVERY_MS);
+    if (stop.asked) return;
+    const now = await source.read();
+    const at = new Date(source.nowMs).toISOString();
+    for (const change of changesBetween(before, now, source.nowMs)) context.print(`${at}  ${change}`);
+    before = now;
+  }
+}
+
+/** One line for each agent and pipeline that is not as it was. */
+export function changesBetween(before: Status, now: Status, nowMs: number): readonly string[] {
+  const supervisor =
+    (before.daemon === null) === (now.daemon === null)
+      ? []
+      : [now.daemon === null ? NOT_RUNNING : `The supervisor runs (pid ${now.daemon.pid}).`];
+  const agents = changed(before.agents, now.agents, (view) => {
+    const name = `${view.id}  ${harmlessLine(view.name, 24)}`;
+    const next = harmlessLine(nextWords(view, nowMs), 200);
+    return {
+      name,
+      state: view.state,
+      key: `${view.state} ${view.decision ?? ""} ${view.next?.action ?? ""}`,
+      next,
+    };
+  });
+  const pipelines = changed(before.pipelines, now.pipelines, ({ id, name, phase, step }) => {
+    const state = harmlessLine(`${phase}, step ${step ?? "none"}`, 60);
+    return { name: `${id}  ${harmlessLine(name, 24)}`, state, key: state, next: "" };
+  });
+  return [...supervisor, ...agents, ...pipelines];
+}
+
+interface Said {
+  readonly name: string;
+  readonly state: string;
+  /** Equal: nothing worth a line has changed. */
+  readonly key: string;
+  readonly next: string;
+}
+
+function changed<T extends { readonly id: string }>(
+  before: readonly T[],
+  now: readonly T[],
+  say: (one: T) => Said,
+): readonly string[] {
+  const gone = before
+    .filter(({ id }) => !now.some((one) => one.id === id))
+    .map((one) => `${say(one).name}  ended`);
+  const moved = now.flatMap((one) => {
+    const earlier = before.find(({ id }) => id === one.id);
+    const said = say(one);
+    if (earlier !== undefined && say(earlier).key === said.key) return [];
+    return [[said.name, said.state, said.next].filter((text) => text !== "").join("  ")];
+  });
+  return [...gone, ...moved];
+}
+
+/** Ctrl-C and the like end the watching, not the process. */
+class Stop implements Disposable {
+  readonly #signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+  readonly #abort = new AbortController();
+  readonly #stop = () => this.#abort.abort();
+
+  constructor() {
+    for (const signal of this.#signals) process.on(signal, this.#stop);
+  }
+
+  get asked(): boolean {
+    return this.#abort.signal.aborted;
+  }
+
+  async or(ms: number): Promise<void> {
+    await sleep(ms, undefined, { signal: this.#abort.signal }).catch(() => {});
+  }
+
+  [Symbol.dispose](): void {
+    for (const signal of this.#signals) process.off(signal, this.#stop);
+  }
+}

@@ -1,0 +1,64 @@
+/** Commands that are families: `reprise pipeline run`, `reprise decisions list`. One help for all, one file or function a verb. */
+import { Fault } from "../core/faults.ts";
+import { nearest } from "../lib/suggest.ts";
+import type { Run } from "./cli.ts";
+import { HelpShown } from "./command.ts";
+import type { Context } from "./context.ts";
+
+export interface Family {
+  readonly name: string;
+  /** What they are about, one sentence. */
+  readonly about: string;
+  readonly verbs: Readonly<Record<string, Verb>>;
+  readonly examples: readonly string[];
+}
+
+interface Verb {
+  readonly summary: string;
+  readonly run: Run;
+}
+
+export async function runVerb(family: Family, args: readonly string[], context: Context): Promise<number> {
+  const [name, ...rest] = args;
+  if (name === undefined || name === "--help" || name === "-h") {
+    context.print(help(family));
+    if (name !== undefined) throw new HelpShown();
+    return 2;
+  }
+  // `--json` may stand before the verb, too.
+  const [verbName, ...verbArgs] = rest;
+  if (name === "--json" && verbName !== undefined)
+    return runVerb(family, [verbName, "--json", ...verbArgs], context);
+  const verb = Object.hasOwn(family.verbs, name) ? family.verbs[name] : undefined;
+  if (verb !== undefined) return verb.run(rest, context);
+  const near = nearest(name, Object.keys(family.verbs));
+  const hint =
+    near === null ? `\`reprise ${family.name} --help\` lists what it does.` : `Did you mean ${near}?`;
+  throw new Fault(
+    "usage",
+    `\`reprise ${family.name}\` does not know ${JSON.stringify(name.slice(0, 80))}. ${hint}`,
+  );
+}
+
+function help({ name, about, verbs, examples }: Family): string {
+  const width = Math.max(...Object.keys(verbs).map((verb) => verb.length));
+  return [
+    `Usage: reprise ${name} <verb> [options]`,
+    "",
+    about,
+    "",
+    ...Object.entries(verbs).map(([verb, { summary }]) => `  ${verb.padEnd(width)}  ${summary}`),
+    "",
+    "Examples:",
+    ...examples.map((line) => `  ${line}`),
+    "",
+    `\`reprise ${name} <verb> --help\` tells more.`,
+  ].join("\n");
+}
+
+/** The one argument of a verb, or what to say without it. */
+export function onlyArgument(given: readonly string[], missing: string): string {
+  const [only, ...rest] = given;
+  if (only === undefined || rest.length > 0) throw new Fault("usage", missing);
+  return only;
+}
