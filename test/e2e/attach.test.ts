@@ -1,0 +1,276 @@
+/** `reprise attach` on real terminals: what is seen, typed and left, and that no client can harm the agent. */
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as wait } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { HolderBox, isAlive } from "./holder-box.ts";
+import { collect, until } from "./sandbox.ts";
+import { HAS_TMUX, Screen } from "./screen.ts";
+
+let box: HolderBox;
+beforeAll(() => {
+  box = new HolderBox();
+});
+afterAll(() => box[Symbol.dispose]());
+
+describe.skipIf(!HAS_TMUX)("a UI", () => {
+  let screen: Screen;
+  beforeAll(() => {
+    screen = new Screen(box);
+  });
+  afterAll(() => screen[Symbol.dispose]());
+
+  async function expectSaneTerminal(): Promise<void> {
+    const { text } = await screen.command("stty -a");
+    for (const mode of ["icanon", "echo", "isig", "opost", "icrnl"])
+      expect(text).toMatch(new RegExp(`[ \\n]${mode}\\b`));
+    expect(screen.facts("#{cursor_flag} #{alternate_on} #{mouse_any_flag}")).toBe("1 0 0");
+  }
+
+  test("detached, attached, typed into, resized, left, attached again, ended", async () => {
+    const handle = await box.detach("demo");
+    const attach = `reprise attach ${handle} --direct; echo "ENDED $?"`;
+    screen.clear();
+    screen.type(attach);
+    await screen.shows(/^demo> $/m);
+    screen.type("remember 4711");
+    await screen.shows('You said "remember 4711"');
+    screen.type("/size");
+    await screen.shows("size 100x40");
+    screen.resize(90, 30);
+    screen.type("/size");
+    await screen.shows("size 90x30");
+    screen.resize(100, 40);
+    screen.key("C-]");
+    const left = await screen.shows(/^ENDED 0$/m);
+    expect(left).toContain(`${handle} works on by itself. Look again: reprise attach ${handle}`);
+    await expectSaneTerminal();
+    expect(isAlive(box.pid(handle))).toBe(true);
+
+    screen.clear();
+    screen.type(attach);
+    await screen.shows('You said "remember 4711"');
+    screen.type("what was it");
+    await screen.shows("I remember 1 earlier message");
+    screen.type("/exit");
+    const ended = await screen.shows(/^ENDED 0$/m);
+    expect(ended).toContain(`${handle} has ended: completed`);
+    await expectSaneTerminal();
+    expect(await box.json(["show", handle])).toMatchObject({ status: "completed", attempts: 1 });
+  });
+
+  test("its size is 120x40 until somebody lends a terminal", async () => {
+    box.program("claude", "stty size; exec sleep 60");
+    const handle = await box.detach("claude");
+    await until("its size", () => box.tape(handle).toString().includes("40 120"));
+    await box.run(["stop", handle]);
+  });
+
+  test("two at once see the same, and either may leave", async () => {
+    using other = new Screen(box, { name: "other" });
+    const handle = await box.detach("demo");
+    for (const one of [screen, other]) {
+      one.clear();
+      one.type(`reprise attach ${handle} --direct; echo "ENDED $?"`);
+      await one.shows(/demo> $/m);
+    }
+    screen.type("remember 1");
+    await other.shows('You said "remember 1"');
+    other.type("remember 2");
+    await screen.shows('You said "remember 2"');
+    screen.key("C-]");
+    await screen.shows(/^ENDED 0$/m);
+    other.type("remember 3");
+    await other.shows('You said "remember 3"');
+    other.type("/exit");
+    await other.shows(/^ENDED 0$/m);
+  });
+
+  test("the terminal is closed: the agent does not notice", async () => {
+    const handle = await box.detach("demo");
+    const other = new Screen(box, { name: "closed" });
+    other.type(`reprise attach ${handle} --direct`);
+    await other.shows(/demo> $/m);
+    other.type("remember 4711");
+    await other.shows('You said "remember 4711"');
+    other[Symbol.dispose]();
+    screen.clear();
+    screen.type(`reprise attach ${handle} --direct; echo "ENDED $?"`);
+    await screen.shows('You said "remember 4711"');
+    screen.type("/exit");
+    await screen.shows(/^ENDED 0$/m);
+  });
+
+  test("questions of long ago are not asked again, and somebody answers while nobody looks", async () => {
+    const ask = String.raw`printf 'asks \033[6n\033[c\n'; stty raw -echo; head -c 15 | od -c -An; stty sane; echo done; cat`;
+    box.program("claude", ask);
+    const handle = await box.detach("claude");
+    await until("it got its answer", () => box.tape(handle).toString().includes("done"));
+    expect(box.tape(handle).toString()).toMatch(/033\s+\[\s+1\s+;\s+1\s+R/);
+    screen.clear();
+    screen.type(`reprise attach ${handle} --direct; echo "ENDED $?"`);
+    await screen.shows("done");
+    screen.type("typed by hand");
+    await screen.shows(/typed by hand\s+typed by hand/);
+    // A terminal that had been asked would have typed its answer before.
+    expect(box.tape(handle).toString()).not.toMatch(/\^\[\[\??\d+/);
+    screen.key("C-]");
+    await screen.shows(/^ENDED 0$/m);
+    await box.run(["stop", handle]);
+  });
+
+  test("in tmux: its own server, Ctrl-] leaves, and killing tmux harms nobody", async () => {
+    const handle = await box.detach("demo");
+    const attach = `env -u TMUX reprise attach ${handle}; echo "ENDED $?"`;
+    screen.clear();
+    screen.type(attach);
+    await screen.shows(/demo> $/m);
+    expect(existsSync(join(box.runtime, "tmux.sock"))).toBe(true);
+    screen.type("remember 4711");
+    await screen.shows('You said "remember 4711"');
+    screen.type("/size");
+    await screen.shows("size 100x40");
+    screen.key("C-]");
+    expect(await screen.shows(/^ENDED 0$/m)).toContain("works on by itself");
+    screen.clear();
+    screen.type(attach);
+    await screen.shows('You said "remember 4711"');
+    await screen.command("true", 1).catch(() => {});
+    const inner = ["-S", join(box.runtime, "tmux.sock"), "kill-server"];
+    const { spawnSync } = await import("node:child_process");
+    expect(spawnSync("tmux", inner, { env: box.env() }).status).toBe(0);
+    await screen.shows(/ENDED \d+/);
+    expect(isAlive(box.pid(handle))).toBe(true);
+    expect((await box.run(["stop", handle])).code).toBe(0);
+  });
+});
+
+describe("what a client gets", () => {
+  /** Prints numbered lines, waits for the file, prints some more and ends. */
+  function printing(lines: number, delay: string): void {
+    box.program(
+      "claude",
+      `i=0; while [ $i -lt ${lines} ]; do i=$((i+1)); echo "line $i of some text that fills a bit of space"; ${delay}; done\n` +
+        `while [ ! -e '${box.root}/go' ]; do sleep 0.05; done; echo the end`,
+    );
+  }
+
+  test("killed in the middle of the output, again and again: the last one has every byte once", async () => {
+    const times = Number(process.env["REPRISE_TEST_ATTACHES"] ?? 15);
+    printing(times * 100, "sleep 0.002");
+    const handle = await box.detach("claude");
+    for (let n = 0; n < times; n += 1) {
+      const client = box.spawn(["attach", handle, "--direct"]);
+      client.stdin?.end();
+      const done = collect(client);
+      await new Promise((resolve) => client.stdout?.once("data", resolve));
+      await wait(n * 3);
+      client.kill("SIGKILL");
+      const { stdout } = await done;
+      expect(box.tape(handle).toString().startsWith(stdout)).toBe(true);
+    }
+    const last = box.run(["attach", handle, "--direct"]);
+    await wait(50);
+    await box.run(["stop", "ffffffff"]);
+    const { writeFileSync } = await import("node:fs");
+    writeFileSync(join(box.root, "go"), "");
+    const { stdout, stderr } = await last;
+    expect(stderr).toContain("has ended: completed");
+    expect(stdout).toBe(box.tape(handle).toString());
+    expect(stdout).toContain(`line ${times * 100} of`);
+    expect(stdout.trimEnd().endsWith("the end")).toBe(true);
+  }, 120_000);
+
+  test("one that stands still does not slow an agent that prints 5 MB, and gets all of it in the end", async () => {
+    box.program(
+      "claude",
+      `head -c 5000000 /dev/zero | tr '\\0' x | fold -w 99; echo flooded; touch '${box.root}/flooded'; cat > /dev/null`,
+    );
+    const handle = await box.detach("claude");
+    await until("the run", () => box.holder(handle));
+    const client = box.spawn(["attach", handle, "--direct"]);
+    client.stdin?.end();
+    const done = collect(client);
+    process.kill(client.pid ?? 0, "SIGSTOP");
+    await until("it has printed everything", () => existsSync(join(box.root, "flooded")));
+    expect(readFileSync(`/proc/${box.pid(handle)}/status`, "utf8")).toMatch(/VmRSS:\s+[1-9]\d{4} kB/);
+    process.kill(client.pid ?? 0, "SIGCONT");
+    await until("the tape", () => box.tape(handle).toString().includes("flooded"));
+    await box.call(handle, "write", { data: Buffer.from([4]).toString("base64") });
+    await box.ended(handle);
+    const { stdout } = await done;
+    const tape = box.tape(handle).toString();
+    expect(tape.endsWith(stdout)).toBe(true);
+    expect(stdout.length).toBeGreaterThan(2_000_000);
+  });
+});
+
+describe("messages that are typed", () => {
+  async function idle(handle: string): Promise<void> {
+    for (let tries = 0; tries < 200; tries += 1) {
+      const { result } = await box.call(handle, "subscribe", {});
+      if (result.activity.state === "idle" && result.certain === true) return;
+      await wait(50);
+    }
+    throw new Error("never idle");
+  }
+
+  const said = () => box.journalEntries().filter(({ event }) => event === "message");
+
+  test("hostile ones arrive as they are, once each, and nothing is done by them", async () => {
+    const fresh = new HolderBox();
+    using _ended = fresh;
+    box = fresh;
+    const handle = await box.detach("claude");
+    const messages = [
+      "remember 4711;",
+      ";",
+      "#(touch pwned) #{pane_id} `touch pwned` $(touch pwned)",
+      "C-c Enter Escape",
+      "-p --settings={}",
+      "a\u001b[201~\rb\u0003",
+      "two\nlines",
+    ];
+    for (const message of messages) {
+      await idle(handle);
+      expect((await box.call(handle, "send", { message })).result).toEqual({ sent: "ok" });
+    }
+    expect(said().map(({ text }) => text)).toEqual([...messages.slice(0, 5), "a[201~ b", "two lines"]);
+    expect(existsSync(join(box.cwd, "pwned"))).toBe(false);
+  });
+
+  test("not while it works, nor into a question: the question stays open", async () => {
+    const fresh = new HolderBox();
+    using _ended = fresh;
+    box = fresh;
+    const handle = await box.detach("claude");
+    await idle(handle);
+    expect((await box.call(handle, "send", { message: "hello @@wait:3000 @@ask:rm" })).result).toEqual({
+      sent: "ok",
+    });
+    const working = (await box.call(handle, "send", { message: "1" })).result;
+    expect(working).toEqual({ sent: "refused", why: "the agent is working" });
+    await until("it asks", () => box.tape(handle).toString().includes("May I run rm?"));
+    await wait(600);
+    const waiting = (await box.call(handle, "send", { message: "1" })).result;
+    expect(waiting).toMatchObject({ sent: "refused", why: expect.stringContaining("asks for permission") });
+    expect(box.journalEntries().filter(({ event }) => event === "answer")).toEqual([]);
+    expect((await box.call(handle, "send", { message: " " })).result).toEqual({
+      sent: "refused",
+      why: "the message is empty",
+    });
+  });
+
+  test("where the engine does not say that it is idle, nothing is typed; without a UI neither", async () => {
+    const fresh = new HolderBox();
+    using _ended = fresh;
+    box = fresh;
+    const ui = await box.detach("gemini");
+    const headless = await box.detach("demo", "hello @@wait:5000");
+    expect((await box.call(ui, "send", { message: "x" })).result).toMatchObject({ sent: "refused" });
+    expect((await box.call(headless, "send", { message: "x" })).result).toMatchObject({
+      sent: "refused",
+      why: expect.stringContaining("no UI"),
+    });
+  });
+});
