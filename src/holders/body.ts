@@ -107,7 +107,10 @@ class Holding implements Watch {
     };
     this.#typist = new Typist({
       clock: deps.clock,
-      observed: () => this.#observed,
+      look: async () => {
+        await this.#controls?.look();
+        return this.#observed;
+      },
       bracketedPaste: () => this.#modes.bracketedPaste,
       personTypedAt: () => this.#personTypedAt,
       write: (keys) => this.#controls?.write(Buffer.from(keys)),

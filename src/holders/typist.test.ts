@@ -18,7 +18,7 @@ class Ui implements Desk {
   takenUp: (enters: number) => boolean | null = (enters) => enters >= 1;
   onWrite: (keys: string) => void = () => {};
 
-  observed(): Observed {
+  async look(): Promise<Observed> {
     const { activity, sinceMs, certain } = this;
     return { activity, sinceMs, grewAtMs: sinceMs, turns: 0, certain };
   }
@@ -111,6 +111,10 @@ test("idle since a moment ago: waited for, and looked at again", async () => {
 test("two at once are typed one after the other", async () => {
   const one = ui();
   one.takenUp = () => one.typed.at(-1) === "\r";
+  // It has answered by the time it is looked at again.
+  one.onWrite = (keys) => {
+    if (keys === "\r") one.sinceMs = one.clock.now() - 0.001;
+  };
   const typist = new Typist(one);
   const answers = await Promise.all([typist.send("first"), typist.send(""), typist.send("second")]);
   expect(answers).toMatchObject([{ sent: "ok" }, { sent: "refused" }, { sent: "ok" }]);
@@ -122,4 +126,17 @@ test("two at once are typed one after the other", async () => {
     "\x1b[200~second\x1b[201~",
     "\r",
   ]);
+});
+
+test("a UI that may begin with one message any moment gets no other until it has answered", async () => {
+  const one = ui();
+  const typist = new Typist(one);
+  const [first, second] = [typist.send("first"), typist.send("second")];
+  expect(await first).toEqual({ sent: "ok" });
+  one.activity = { state: "working" };
+  expect(await second).toEqual({ sent: "refused", why: "the agent is working" });
+  expect(one.typed).toHaveLength(3);
+  one.activity = { state: "idle" };
+  one.sinceMs = one.clock.now();
+  expect(await typist.send("third")).toEqual({ sent: "ok" });
 });

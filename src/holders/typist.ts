@@ -16,7 +16,8 @@ export type Sent =
 /** What the typist sees and touches of the agent. */
 export interface Desk {
   readonly clock: Clock;
-  observed(): Observed;
+  /** What is true at this moment, not at the last look. */
+  look(): Promise<Observed>;
   bracketedPaste(): boolean;
   /** When a person last typed here, by the monotonic clock; null: nobody did. */
   personTypedAt(): number | null;
@@ -26,6 +27,8 @@ export interface Desk {
 }
 
 const SETTLE_MS = 300;
+/** So long after a message a UI that still rests has not taken it. */
+const BEGIN_MS = 3_000;
 const BEFORE_ENTER_MS = 200;
 const VERIFY_MS = 5_000;
 const LOOK_MS = 200;
@@ -39,6 +42,8 @@ export class Typist {
   #last: Promise<unknown> = Promise.resolve();
   /** What became of messages with a key, also of those that are still being typed. */
   readonly #known = new Map<string, Promise<Sent>>();
+  /** When a message was typed last; null: none was. */
+  #typedAtMs: number | null = null;
 
   constructor(desk: Desk) {
     this.#desk = desk;
@@ -59,47 +64,40 @@ export class Typist {
     if ("refused" in given) return { sent: "refused", why: given.refused };
     const refusal = await this.#readiness();
     if (refusal !== null) return { sent: "refused", why: refusal };
-    const { clock } = this.#desk;
-    const typedAtMs = clock.now();
+    const typedAtMs = this.#desk.clock.now();
+    this.#typedAtMs = typedAtMs;
     this.#desk.write(CLEAR);
     this.#desk.write(keysFor(given.text, this.#desk.bracketedPaste()));
     await sleep(BEFORE_ENTER_MS);
     // A prompt that opened meanwhile took the text for its own; an Enter would be an answer.
-    const changed = this.#unfit();
+    const changed = unfit(await this.#desk.look());
     if (changed !== null) return { sent: "refused", why: `${changed}; the message stands there unsent` };
     this.#desk.write("\r");
     const first = await this.#verified(given.text, typedAtMs);
     if (first !== false) return { sent: first === true ? "ok" : "unverified" };
     // A UI that was drawing may have taken the first Enter for a part of the paste.
-    if (this.#unfit() === null) this.#desk.write("\r");
+    if (unfit(await this.#desk.look()) === null) this.#desk.write("\r");
     return { sent: (await this.#verified(given.text, typedAtMs)) === true ? "ok" : "unverified" };
   }
 
   /** Waits until the UI has been idle for a moment. Why not, or null. */
   async #readiness(): Promise<string | null> {
     for (;;) {
-      const unfit = this.#unfit() ?? this.#person();
-      if (unfit !== null) return unfit;
-      const idleFor = this.#desk.clock.now() - this.#desk.observed().sinceMs;
-      if (idleFor >= SETTLE_MS || idleFor < 0) return null;
-      await sleep(SETTLE_MS - idleFor);
+      const observed = await this.#desk.look();
+      const why = unfit(observed) ?? this.#person();
+      if (why !== null) return why;
+      const waitMs = this.#waitFor(observed);
+      if (waitMs <= 0) return null;
+      await sleep(waitMs);
     }
   }
 
-  #unfit(): string | null {
-    const { activity, certain } = this.#desk.observed();
-    if (!certain) return "the engine does not say whether it is idle";
-    switch (activity.state) {
-      case "idle":
-      case "error":
-        return null;
-      case "starting":
-        return "the agent is still starting";
-      case "working":
-        return "the agent is working";
-      case "waiting":
-        return "the agent asks for permission, and what is typed would answer it";
-    }
+  /** A UI that has rested since before the last message may begin with that one any moment. */
+  #waitFor({ sinceMs }: Observed): number {
+    const now = this.#desk.clock.now();
+    const typedAtMs = this.#typedAtMs ?? sinceMs;
+    if (sinceMs < typedAtMs && now - typedAtMs < BEGIN_MS) return LOOK_MS;
+    return now < sinceMs ? 0 : SETTLE_MS - (now - sinceMs);
   }
 
   #person(): string | null {
@@ -116,5 +114,20 @@ export class Typist {
       if (taken !== false || clock.mono() >= deadline) return taken;
       await sleep(LOOK_MS);
     }
+  }
+}
+
+function unfit({ activity, certain }: Observed): string | null {
+  if (!certain) return "the engine does not say whether it is idle";
+  switch (activity.state) {
+    case "idle":
+    case "error":
+      return null;
+    case "starting":
+      return "the agent is still starting";
+    case "working":
+      return "the agent is working";
+    case "waiting":
+      return "the agent asks for permission, and what is typed would answer it";
   }
 }

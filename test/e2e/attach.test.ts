@@ -1,5 +1,6 @@
 /** `reprise attach` on real terminals: what is seen, typed and left, and that no client can harm the agent. */
-import { existsSync, readFileSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -135,9 +136,7 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     screen.clear();
     screen.type(attach);
     await screen.shows('You said "remember 4711"');
-    await screen.command("true", 1).catch(() => {});
     const inner = ["-S", join(box.runtime, "tmux.sock"), "kill-server"];
-    const { spawnSync } = await import("node:child_process");
     expect(spawnSync("tmux", inner, { env: box.env() }).status).toBe(0);
     await screen.shows(/ENDED \d+/);
     expect(isAlive(box.pid(handle))).toBe(true);
@@ -170,9 +169,6 @@ describe("what a client gets", () => {
       expect(box.tape(handle).toString().startsWith(stdout)).toBe(true);
     }
     const last = box.run(["attach", handle, "--direct"]);
-    await wait(50);
-    await box.run(["stop", "ffffffff"]);
-    const { writeFileSync } = await import("node:fs");
     writeFileSync(join(box.root, "go"), "");
     const { stdout, stderr } = await last;
     expect(stderr).toContain("has ended: completed");
@@ -184,26 +180,33 @@ describe("what a client gets", () => {
   test("one that stands still does not slow an agent that prints 5 MB, and gets all of it in the end", async () => {
     box.program(
       "claude",
-      `head -c 5000000 /dev/zero | tr '\\0' x | fold -w 99; echo flooded; touch '${box.root}/flooded'; cat > /dev/null`,
+      `echo begins; while [ ! -e '${box.root}/stalled' ]; do sleep 0.05; done; head -c 5000000 /dev/zero | tr '\\0' x | fold -w 99; echo flooded; touch '${box.root}/flooded'; cat > /dev/null`,
     );
     const handle = await box.detach("claude");
     await until("the run", () => box.holder(handle));
     const client = box.spawn(["attach", handle, "--direct"]);
     client.stdin?.end();
     const done = collect(client);
+    await new Promise((resolve) => client.stdout?.once("data", resolve));
     process.kill(client.pid ?? 0, "SIGSTOP");
+    writeFileSync(join(box.root, "stalled"), "");
     await until("it has printed everything", () => existsSync(join(box.root, "flooded")));
-    expect(readFileSync(`/proc/${box.pid(handle)}/status`, "utf8")).toMatch(/VmRSS:\s+[1-9]\d{4} kB/);
+    // Nothing is kept in memory for it: it reads on from the tape.
+    expect(residentMb(box.pid(handle))).toBeLessThan(90);
     process.kill(client.pid ?? 0, "SIGCONT");
     await until("the tape", () => box.tape(handle).toString().includes("flooded"));
     await box.call(handle, "write", { data: Buffer.from([4]).toString("base64") });
     await box.ended(handle);
     const { stdout } = await done;
     const tape = box.tape(handle).toString();
-    expect(tape.endsWith(stdout)).toBe(true);
-    expect(stdout.length).toBeGreaterThan(2_000_000);
+    expect(stdout).toBe(tape);
+    expect(stdout.length).toBeGreaterThan(5_000_000);
   });
 });
+
+function residentMb(pid: number): number {
+  return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
+}
 
 describe("messages that are typed", () => {
   async function idle(handle: string): Promise<void> {
@@ -233,9 +236,9 @@ describe("messages that are typed", () => {
     ];
     for (const message of messages) {
       await idle(handle);
-      expect((await box.call(handle, "send", { message })).result).toEqual({ sent: "ok" });
+      expect((await box.call(handle, "send", { message }))["result"]).toEqual({ sent: "ok" });
     }
-    expect(said().map(({ text }) => text)).toEqual([...messages.slice(0, 5), "a[201~ b", "two lines"]);
+    expect(said().map(({ text }) => text)).toEqual([...messages.slice(0, 5), "a[201~\nb", "two\nlines"]);
     expect(existsSync(join(box.cwd, "pwned"))).toBe(false);
   });
 
@@ -245,17 +248,19 @@ describe("messages that are typed", () => {
     box = fresh;
     const handle = await box.detach("claude");
     await idle(handle);
-    expect((await box.call(handle, "send", { message: "hello @@wait:3000 @@ask:rm" })).result).toEqual({
+    expect((await box.call(handle, "send", { message: "hello @@wait:3000 @@ask:rm" }))["result"]).toEqual({
       sent: "ok",
     });
-    const working = (await box.call(handle, "send", { message: "1" })).result;
+    const working = (await box.call(handle, "send", { message: "1" }))["result"];
     expect(working).toEqual({ sent: "refused", why: "the agent is working" });
-    await until("it asks", () => box.tape(handle).toString().includes("May I run rm?"));
+    await until("it asks", () => box.tape(handle).toString().includes("Do you want to proceed?"));
     await wait(600);
-    const waiting = (await box.call(handle, "send", { message: "1" })).result;
+    const waiting = (await box.call(handle, "send", { message: "1" }))["result"];
     expect(waiting).toMatchObject({ sent: "refused", why: expect.stringContaining("asks for permission") });
-    expect(box.journalEntries().filter(({ event }) => event === "answer")).toEqual([]);
-    expect((await box.call(handle, "send", { message: " " })).result).toEqual({
+    expect(box.journalEntries().filter(({ event }) => event === "approved" || event === "declined")).toEqual(
+      [],
+    );
+    expect((await box.call(handle, "send", { message: " " }))["result"]).toEqual({
       sent: "refused",
       why: "the message is empty",
     });
@@ -267,8 +272,8 @@ describe("messages that are typed", () => {
     box = fresh;
     const ui = await box.detach("gemini");
     const headless = await box.detach("demo", "hello @@wait:5000");
-    expect((await box.call(ui, "send", { message: "x" })).result).toMatchObject({ sent: "refused" });
-    expect((await box.call(headless, "send", { message: "x" })).result).toMatchObject({
+    expect((await box.call(ui, "send", { message: "x" }))["result"]).toMatchObject({ sent: "refused" });
+    expect((await box.call(headless, "send", { message: "x" }))["result"]).toMatchObject({
       sent: "refused",
       why: expect.stringContaining("no UI"),
     });

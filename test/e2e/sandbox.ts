@@ -119,7 +119,8 @@ export class Sandbox implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.root, { recursive: true, force: true });
+    // What was killed a moment ago may still write.
+    rmSync(this.root, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
   }
 }
 
