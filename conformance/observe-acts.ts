@@ -14,6 +14,7 @@ import {
   type AttemptResult,
   type Deps,
   type LiveControls,
+  resumeRun,
   startRun,
   type StopRequest,
   type Watch,
@@ -21,16 +22,28 @@ import {
 import { memoryStore } from "../src/store/store.ts";
 import type { World } from "./interpret.ts";
 import { programOf } from "./labs.ts";
-import { environment, Late, settle } from "./place.ts";
+import { isKept } from "./interrupt.ts";
+import type { RequestRecord } from "./model-server/server.ts";
+import { environment, Late, settle, until } from "./place.ts";
 
 type Act = (world: World, words: readonly string[]) => Promise<void>;
 
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 60_000;
 /** As a UI that has just come to rest wants it. */
 const [BEFORE_PASTE_MS, BEFORE_ENTER_MS, VERIFY_MS] = [300, 200, 3_000];
 const FILE = "made-by-agent";
 
 export const OBSERVE_ACTS: Readonly<Record<string, Act>> = {
+  /** A UI is given its first message by its command line, and the next one with a resume. */
+  "observe-message": async (world) => {
+    await using ui = await Ui.open(world, "Begin.", []);
+    await ui.asks("Begin.");
+    await until("the answer is kept", () => isKept(world, "SEEN users=1"), DEADLINE_MS);
+    await ui.leave();
+    await using again = await ui.again("-and on");
+    const { users, assistants } = await again.asks("-and on");
+    must(users.filter((text) => text === "Begin.").length === 1 && assistants > 0, JSON.stringify(users));
+  },
   "observe-turns": async (world) => {
     await using ui = await Ui.open(world, "Begin. @@slow:1500", []);
     await ui.does("working", 0);
@@ -73,40 +86,48 @@ const WISHES: Readonly<Record<string, readonly [string, readonly string[]]>> = {
 
 class Ui implements Watch, AsyncDisposable {
   readonly #world: World;
+  readonly #deps: Deps;
   readonly #seen: Observed[] = [];
   #controls: LiveControls | null = null;
   #stop: (request: StopRequest) => void = () => {};
   #ended: Promise<AttemptResult> | null = null;
 
-  private constructor(world: World) {
+  private constructor(world: World, deps: Deps) {
     this.#world = world;
+    this.#deps = deps;
   }
 
   static async open(world: World, message: string, native: readonly string[]): Promise<Ui> {
     const { lab, place, server } = world;
     settle(place, lab, server.url);
     lab.ui?.trust(place);
-    const ui = new Ui(world);
-    ui.#ended = startRun(
-      await depsOf(world),
-      {
-        ...{
-          engine: lab.engine,
-          message,
-          native: [...lab.native, ...native],
-          env: [],
-          ui: true,
-          mode: "auto",
-        },
-        ...{ cwd: place.project, cwdGiven: true, isolate: null, runDir: null, name: null, subject: null },
-        ...{ trustCwd: false, escrow: false, terminal: null },
-        limits: { idleMs: null, toolMs: null, totalMs: DEADLINE_MS * 3 },
-      },
-      ui,
-    );
+    const ui = new Ui(world, await depsOf(world));
+    const given = { engine: lab.engine, message, native: [...lab.native, ...native], env: [] };
+    const cwd = { cwd: place.project, cwdGiven: true, isolate: null };
+    const records = { runDir: null, name: null, subject: null, escrow: false };
+    return ui.#begins(startRun(ui.#deps, { ...ui.#options(), ...given, ...cwd, ...records }, ui));
+  }
+
+  /** The same run in its UI again, with another message. This one must have been left. */
+  async again(message: string): Promise<Ui> {
+    const ui = new Ui(this.#world, this.#deps);
+    const selector = (await this.#ended)?.run.handle ?? "";
+    const given = { selector, message, want: "resume", damage: "refuse", native: [], env: [] } as const;
+    const wish = { ...ui.#options(), ...given, keep: false, hasTerminal: false };
+    return ui.#begins(resumeRun(ui.#deps, wish, ui));
+  }
+
+  #options() {
+    const limits = { idleMs: null, toolMs: null, totalMs: DEADLINE_MS * 3 };
+    const trustCwd = this.#world.lab.flags.includes("--trust-cwd");
+    return { mode: "auto", limits, terminal: null, ui: true, trustCwd } as const;
+  }
+
+  #begins(ended: Promise<AttemptResult>): Ui {
     // Whoever waits for the UI hears of it; nobody else has to.
-    ui.#ended.catch(() => {});
-    return ui;
+    ended.catch(() => {});
+    this.#ended = ended;
+    return this;
   }
 
   raw(): undefined {}
@@ -139,6 +160,18 @@ class Ui implements Watch, AsyncDisposable {
     }
   }
 
+  /** What the model was sent with this message, once it has answered it. */
+  async asks(message: string): Promise<RequestRecord> {
+    const turns = () =>
+      this.#world.server.requests.filter(
+        (one) => one.kind === "turn" && one.users.at(-1)?.includes(message) === true,
+      );
+    const turn = await until(`the model was asked ${message}`, () => turns()[0], DEADLINE_MS);
+    await until("the model has answered", () => turn.state === "ended", DEADLINE_MS);
+    must(turns().length === 1, `the model was asked ${turns().length} times`);
+    return turn;
+  }
+
   types(keys: string): void {
     this.#controls?.write(Buffer.from(keys));
   }
@@ -160,11 +193,15 @@ class Ui implements Watch, AsyncDisposable {
     throw new Late("what was pasted was never taken up");
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  async leave(): Promise<void> {
     this.#stop("SIGTERM");
     const result = await this.#ended;
     await result?.finish();
     this.#world.log.push(`  ${JSON.stringify(result?.attempt.outcome)}`);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.leave();
   }
 }
 

@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
 import {
+  appendFileSync,
   copyFileSync,
   existsSync,
   mkdirSync,
@@ -43,6 +44,25 @@ describe("reading", () => {
     ]);
     expect(await files.list(at("missing"))).toEqual([]);
     expect(await files.list(at("empty"))).toEqual([]);
+  });
+
+  test("lines: whole ones, from where the last look ended", async () => {
+    const file = at("grows");
+    writeFileSync(file, "öne\ntwo\nthr");
+    expect(await files.lines(file, 0, 1000)).toEqual({ lines: ["öne", "two"], next: 9 });
+    expect(await files.lines(file, 9, 1000)).toEqual({ lines: [], next: 9 });
+    appendFileSync(file, "ee\n\n");
+    expect(await files.lines(file, 9, 1000)).toEqual({ lines: ["three", ""], next: 16 });
+    expect(await files.lines(file, 16, 1000)).toEqual({ lines: [], next: 16 });
+    // More than is wanted: the last of it, from the first line that is whole.
+    expect(await files.lines(file, 0, 9)).toEqual({ lines: ["three", ""], next: 16 });
+    expect(await files.lines(file, 0, 3)).toEqual({ lines: [""], next: 16 });
+    writeFileSync(file, "new\n");
+    expect(await files.lines(file, 16, 1000)).toEqual({ lines: ["new"], next: 4 });
+    expect(await Promise.all(["missing", "link", "fifo"].map((name) => files.lines(at(name), 0, 9)))).toEqual(
+      [null, null, null],
+    );
+    rmSync(file);
   });
 
   test("stat tells a file, and nothing of a link or a pipe", async () => {

@@ -125,7 +125,11 @@ async function missing(session: string, home: string, files: SessionFiles): Prom
 }
 
 /** First where its date puts it (folders are named in local time, so a day either way), then everywhere. */
-export async function findRollout(session: string, home: string, files: SessionFiles): Promise<string | null> {
+export async function findRollout(
+  session: string,
+  home: string,
+  files: SessionFiles,
+): Promise<string | null> {
   const root = join(home, "sessions");
   const createdAtMs = createdAt(session);
   if (createdAtMs !== null) {
