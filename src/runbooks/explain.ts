@@ -98,9 +98,9 @@ function nudgeText(rung: Rung, agent: AgentDefinition): string {
 
 function resumes(rung: Rung, { trouble }: About): readonly string[] {
   const hopeless = trouble === null ? undefined : DETERMINISTIC[trouble];
-  if (hopeless !== undefined) return [`not tried: ${hopeless}. It escalates instead`];
+  if (hopeless !== undefined) return [`not tried, since it would not help: ${hopeless}`];
   const lines = [resumeText(rung)];
-  if (trouble === "rate_limited") lines.push(...limitWaits(rung));
+  lines.push(...(trouble === "rate_limited" ? limitWaits(rung) : restartWaits));
   return lines;
 }
 
@@ -113,6 +113,11 @@ function resumeText(rung: Rung): string {
     : `a new conversation begins with ${quoted(rung.message)} (append = true would continue the old one)`;
 }
 
+const restartWaits = [
+  "the first restart without progress comes at once, the next after 5 s, then twice as long each time, 15 m at most;",
+  "after five failures without progress there is none",
+];
+
 function limitWaits(rung: Rung): readonly string[] {
   const without =
     rung.cooldownMs === 0
@@ -120,7 +125,7 @@ function limitWaits(rung: Rung): readonly string[] {
       : `where the engine names no reset: after the cooldown, ${formatDuration(rung.cooldownMs)}`;
   return [
     "it waits for the reset that the engine names and 1 to 3 minutes more, also if the cooldown is shorter;",
-    `a reset more than 8 days away is not waited for, it escalates; ${without}`,
+    `a reset more than 8 days away is not waited for; ${without}`,
   ];
 }
 

@@ -238,7 +238,7 @@ describe("explainTrigger", () => {
   1. resume, once, after a cooldown of 1 m
      the conversation goes on with "Continue where you left off."; where there is none, or the engine has lost it and its copy too, it begins anew and says so
      it waits for the reset that the engine names and 1 to 3 minutes more, also if the cooldown is shorter;
-     a reset more than 8 days away is not waited for, it escalates; where the engine names no reset: after the cooldown, 1 m
+     a reset more than 8 days away is not waited for; where the engine names no reset: after the cooldown, 1 m
   –  resume is passed over: it answers overloaded
   Then it escalates: a person is asked.
   At most 9 processes are started for this agent in all.`,
@@ -251,7 +251,7 @@ describe("explainTrigger", () => {
       agent({ error: [rung({})] }),
       "error",
       "auth",
-      "not tried: the engine asks for a login",
+      "not tried, since it would not help: the engine asks for a login",
     ],
     ["nothing said", agent({}), "dead", null, "Nothing is said about it: it escalates"],
     [
