@@ -38,7 +38,7 @@ export const OBSERVE_ACTS: Readonly<Record<string, Act>> = {
   "observe-message": async (world) => {
     await using ui = await Ui.open(world, "Begin.", []);
     await ui.asks("Begin.");
-    await until("the answer is kept", () => isKept(world, "SEEN users=1"), DEADLINE_MS);
+    await until("the answer is kept", () => isKept(world, "SEEN users=1") && ui.rests(), DEADLINE_MS);
     await ui.leave();
     await using again = await ui.again("-and on");
     const { users, assistants } = await again.asks("-and on");
@@ -170,6 +170,12 @@ class Ui implements Watch, AsyncDisposable {
     await until("the model has answered", () => turn.state === "ended", DEADLINE_MS);
     must(turns().length === 1, `the model was asked ${turns().length} times`);
     return turn;
+  }
+
+  /** Its turn is over; a UI that does not tell has been quiet for a while. */
+  rests(): boolean {
+    const last = this.#seen.at(-1);
+    return last?.activity.state === "idle" && (last.turns === 1 || !last.certain);
   }
 
   types(keys: string): void {
