@@ -4,7 +4,7 @@ import type { SupervisionEvent } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { table } from "../lib/table.ts";
-import { openHolder, screenOf } from "../holders/holders.ts";
+import { type HolderLink, openHolder, screenOf } from "../holders/holders.ts";
 import type { Deps } from "../run/run.ts";
 import {
   type AgentView,
@@ -79,9 +79,16 @@ async function warnWithoutDaemon(deps: Deps, context: Context, views: readonly A
 /** One agent as it is now: asked of its holder, where it has one. */
 export async function see(deps: Deps, record: AgentRecord): Promise<Look> {
   const run = await runOf(deps, record);
-  const link = run?.status === "running" ? await openHolder(deps, run).catch(() => null) : null;
+  let link: HolderLink | null = null;
+  let unreachableSinceMs: number | null = null;
   try {
-    return await lookAt(deps, record, run, { link, unreachableSinceMs: null, clockJumpMs: null });
+    link = run?.status === "running" ? await openHolder(deps, run) : null;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    unreachableSinceMs = deps.clock.now();
+  }
+  try {
+    return await lookAt(deps, record, run, { link, unreachableSinceMs, clockJumpMs: null });
   } finally {
     await link?.[Symbol.asyncDispose]();
   }

@@ -86,11 +86,24 @@ const KEPT: readonly string[] = ["run_busy", "session_busy", "work_unsaved"];
 
 async function assertNotLive(deps: Deps, run: RunRecord): Promise<void> {
   const owner = await liveOwner(deps, run.runId);
-  if (owner === null) return;
+  if (owner === null) return assertNotSupervised(deps, run);
   throw new Fault(
     "run_busy",
     `Run ${run.handle} is live (pid ${owner.pid}). End it first: reprise stop ${run.handle}`,
     { facts: { handle: run.handle, pid: owner.pid } },
+  );
+}
+
+/** An agent whose process is gone just now is brought back. */
+async function assertNotSupervised(deps: Deps, { handle }: RunRecord): Promise<void> {
+  const agent = await deps.store.getDocument("agent", handle);
+  if (agent?.open !== true) return;
+  throw new Fault(
+    "run_busy",
+    `Run ${handle} is a supervised agent. End it first: reprise agent stop ${handle}`,
+    {
+      facts: { handle },
+    },
   );
 }
 

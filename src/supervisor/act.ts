@@ -7,10 +7,9 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Rung } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
-import { redactor } from "../lib/secrets.ts";
 import { type HolderLink, launchHolder } from "../holders/holders.ts";
-import type { Deps, ResumeRequest } from "../run/run.ts";
-import { attemptOptions, endAgent, endRun, getAgent, secretsOf } from "./agents.ts";
+import { type Deps, redactorFor, type ResumeRequest } from "../run/run.ts";
+import { attemptOptions, endAgent, endRun, getAgent } from "./agents.ts";
 import { escalate } from "./escalate.ts";
 import { plainEnv, runGate } from "./gate.ts";
 import type { Look } from "./look.ts";
@@ -204,6 +203,11 @@ async function untilFree(deps: Deps, runId: string): Promise<RunRecord | null> {
   }
 }
 
+/** Names the processes of an agent's gate. */
+export function gateMarker({ runId }: AgentRecord): string {
+  return `${runId}/gate`;
+}
+
 async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<Done> {
   const rung = rungOf(agent, decided);
   if (rung?.run == null) return { result: "refused", detail: "the runbook has no command for this gate" };
@@ -212,8 +216,8 @@ async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<D
     cwd: agent.definition.cwd,
     env: { ...plainEnv(deps.env), ...Object.fromEntries(agent.definition.env) },
     timeoutMs: rung.timeoutMs,
-    redact: redactor(secretsOf(deps, agent)),
-    marker: `${agent.runId}/gate`,
+    redact: redactorFor(deps.env, agent.definition.env),
+    marker: gateMarker(agent),
   });
   return { result: passed ? "ok" : "failed", detail };
 }

@@ -132,13 +132,18 @@ async function isOvertaken(hand: Hand, look: Look): Promise<boolean> {
   const decision = await getDecision(hand.deps, openDecision);
   const asked = history.find((event) => event.kind === "escalated" && event.decision === openDecision);
   if (decision === null || asked === undefined) return false;
-  const works = seen.is === "live" && seen.observed.activity.state === "working";
   const isPast =
     look.attempt > decision.attempt ||
     history.some((event) => event.kind === "progress" && event.seq > asked.seq) ||
-    (works && seen.observed.sinceMs > asked.at);
+    sinceOf(seen) > asked.at;
   if (isPast) await overtake(hand.deps, openDecision);
   return isPast;
+}
+
+/** When what is the matter now began, where that is certain; a guess moves with every output. */
+function sinceOf(seen: Look["seen"]): number {
+  if (seen.is === "ended") return seen.endedAtMs;
+  return seen.is === "live" && seen.observed.certain ? seen.observed.sinceMs : Number.NEGATIVE_INFINITY;
 }
 
 /** What a person answered and nobody has acted upon yet. */

@@ -186,12 +186,9 @@ async function launchFirst(deps: Deps, record: AgentRecord, trustCwd: boolean): 
   try {
     await launchHolder(deps, startRequest(deps, record, trustCwd));
   } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    // An agent that was started and is recorded has an attempt to be judged by; what never was has nothing.
-    const run = await deps.store.getRun(record.runId);
-    if (run === null || run.attempts === 0)
+    // Another process may be starting it right now, and has the run already.
+    if (error instanceof Fault && error.code !== "run_busy" && error.code !== "session_busy")
       await endAgent(deps, record.id, "failed", `it could not be started: ${error.message}`);
-    keepFile(deps, record);
     throw error;
   }
   keepFile(deps, record);
@@ -255,14 +252,6 @@ export async function endRun(deps: Deps, { runId }: AgentRecord): Promise<void> 
   if ((await deps.store.getRun(runId)) === null) return;
   const run = await selectRun(deps, runId);
   if (run.status === "running") await stopRun(deps, runId, (text) => deps.log.info(text));
-}
-
-/** Values that must not be shown or stored. */
-export function secretsOf(deps: Deps, agent: AgentRecord): { name: string; value: string }[] {
-  const variables = [...Object.entries(deps.env), ...agent.definition.env];
-  return variables.flatMap(([name, value]) =>
-    value !== undefined && isSecretName(name) ? [{ name, value }] : [],
-  );
 }
 
 function assertName(name: string): void {

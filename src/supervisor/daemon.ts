@@ -13,7 +13,7 @@ import { fieldIn, type JsonObject, stringIn } from "../lib/json.ts";
 import { listen, type Method } from "../holders/holders.ts";
 import type { Deps } from "../run/run.ts";
 import { lockFile } from "../store/store.ts";
-import { type Done, planFor } from "./act.ts";
+import { type Done, gateMarker, planFor } from "./act.ts";
 import { actForUser } from "./advance.ts";
 import { getAgent, reopenAgent, startAgent, stopAgent } from "./agents.ts";
 import { type Answer, daemonPlaces, findDaemon } from "./client.ts";
@@ -35,6 +35,8 @@ const JUMP_MS = 10_000;
 /** A tick that comes so late: we were stopped, and what was said meanwhile is heard before anything is judged. */
 const LATE_MS = 5_000;
 const BETWEEN_STARTS_MS = 1_000;
+/** A deed that is under way when its agent is stopped notices that so soon. */
+const STOP_MS = 20_000;
 
 /** Resolves when it was asked to stop. Faults: another one runs, or there is no place for the socket. */
 export async function runDaemon(deps: Deps, options: DaemonOptions): Promise<void> {
@@ -55,18 +57,18 @@ async function serve(
 ): Promise<void> {
   const sinceMs = deps.clock.now();
   const watch = new Supervision(deps, log);
-  let stop = () => {};
-  const stopped = new Promise<void>((resolve) => (stop = resolve));
+  let leave = () => {};
+  const stopped = new Promise<void>((resolve) => (leave = resolve));
   const token = randomBytes(32).toString("hex");
   writeAtomic(places.token, `${token}\n`);
   const { pid } = deps.processes.self();
   const status = () => ({ pid, sinceMs, version, agents: watch.roster.views() });
-  const methods = { ...methodsFor(deps, watch), status, quit: () => void setImmediate(stop) };
+  const methods = { ...methodsFor(deps, watch), status, quit: () => void setImmediate(leave) };
   await using _channel = await listen(places.socket, token, methods, {
     hello: () => ({ pid, version, sinceMs }),
     onBug: (error) => log.note("a bug", { detail: String(error instanceof Error ? error.stack : error) }),
   });
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, stop);
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, leave);
   log.note("started", { version });
   void watch.sweep();
   const ticking = setInterval(() => watch.tick(), TICK_MS);
@@ -91,14 +93,16 @@ class Supervision {
     this.#log = log;
     this.#pulse = new Pulse(deps);
     this.#sweptAt = deps.clock.mono();
+    const mayStart = throttle(deps);
     this.roster = new Roster(deps, {
       log,
-      mayStart: throttle(deps),
+      mayStart,
       clockJumpMs: () => this.#pulse.jumpedAtMs,
       ended: () => void this.#try(() => this.#pipelines.look()),
     });
     this.#pipelines = new PipelineDriver(deps, {
       start: async (definition, source, options) => {
+        await mayStart();
         const agent = await startAgent(deps, definition, source, options);
         void this.roster.look(agent.id);
         return agent;
@@ -144,12 +148,7 @@ function methodsFor(deps: Deps, watch: Supervision): Record<string, Method> {
       void (id === undefined ? watch.sweep() : roster.look(id));
     },
     resume: (params) => resume(deps, roster, agentIn(params), fieldIn(params, "kill") === true),
-    stop: async (params) => {
-      const id = agentIn(params);
-      const done = await stopAgent(deps, id);
-      void roster.look(id);
-      return { done, why: done ? "stopped" : "it has ended already" } satisfies Answer;
-    },
+    stop: (params) => stop(deps, roster, agentIn(params)),
     send: async (params) => {
       const message = stringIn(params, "message") ?? "";
       return answer(
@@ -160,6 +159,16 @@ function methodsFor(deps: Deps, watch: Supervision): Record<string, Method> {
     },
     resolve: (params) => carryOutAnswer(deps, roster, stringIn(params, "decision") ?? ""),
   };
+}
+
+/** Not in turn with other deeds: one that takes long, or is about to start a process, is ended with it. */
+async function stop(deps: Deps, roster: Roster, id: string): Promise<Answer> {
+  const done = await stopAgent(deps, id);
+  if (!done) return { done, why: "it has ended already" };
+  const record = (await getAgent(deps, id))?.record;
+  if (record !== undefined) await deps.processes.endTree(null, gateMarker(record), "terminate");
+  await Promise.race([roster.look(id), sleep(STOP_MS, undefined, { ref: false })]);
+  return { done, why: "stopped" };
 }
 
 /** Nothing is changed before it is certain that it will be tried. */

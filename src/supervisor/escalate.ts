@@ -6,11 +6,9 @@ import { Fault } from "../core/faults.ts";
 import type { Trigger } from "../core/runbook.ts";
 import type { AgentRecord, DecisionOption, DecisionRecord } from "../core/supervision.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
-import { redactor } from "../lib/secrets.ts";
 import { screenOf } from "../holders/holders.ts";
-import type { Deps } from "../run/run.ts";
+import { type Deps, redactorFor } from "../run/run.ts";
 import type { Document } from "../store/store.ts";
-import { secretsOf } from "./agents.ts";
 import { toStored } from "./history.ts";
 import type { Look } from "./look.ts";
 import { notify } from "./notify.ts";
@@ -45,7 +43,7 @@ interface Asked {
 
 async function question(deps: Deps, look: Look, { id, decided, why }: Asked): Promise<DecisionRecord> {
   const { agent } = look;
-  const redact = redactor(secretsOf(deps, agent));
+  const redact = redactorFor(deps.env, agent.definition.env);
   const trigger: Trigger = decided.trigger === "user" ? "dead" : decided.trigger;
   return {
     v: 1,

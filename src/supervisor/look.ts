@@ -16,8 +16,9 @@ import { endedAttempt, type Seen } from "./occurrence.ts";
 
 /** What only a process that has been watching knows. */
 export interface Watched {
+  /** Null: there is no holder, or none that answers. */
   readonly link: HolderLink | null;
-  /** Since when its holder could not be reached; null: it can, or nobody tried. */
+  /** Since when a holder that lives does not answer; null: it does, or there is none. */
   readonly unreachableSinceMs: number | null;
   readonly clockJumpMs: number | null;
 }
@@ -105,10 +106,12 @@ function seenOf(
   { link, unreachableSinceMs }: Watched,
   now: number,
 ): Seen {
-  if (run === null) return { is: "live", observed: NOT_STARTED(now) };
+  if (run === null) return { is: "live", observed: guess("starting", now) };
   if (run.status === "running") {
     if (link !== null) return { is: "live", observed: link.observed() };
-    return { is: "unresponsive", sinceMs: unreachableSinceMs ?? now };
+    if (unreachableSinceMs !== null) return { is: "unresponsive", sinceMs: unreachableSinceMs };
+    // Somebody works with it in a terminal, or its holder is about to answer.
+    return { is: "live", observed: guess("working", Date.parse(run.updatedAt)) };
   }
   const last = attempts.at(-1);
   const ended = last === undefined ? null : endedAttempt(last);
@@ -116,13 +119,9 @@ function seenOf(
   return { is: "missing", sinceMs: Date.parse(run.updatedAt) };
 }
 
-const NOT_STARTED = (now: number): Observed => ({
-  activity: { state: "starting" },
-  sinceMs: now,
-  grewAtMs: now,
-  turns: 0,
-  certain: true,
-});
+function guess(state: "starting" | "working", sinceMs: number): Observed {
+  return { activity: { state }, sinceMs, grewAtMs: sinceMs, turns: 0, certain: false };
+}
 
 function seenAttempt(seen: Seen, { link }: Watched, attempts: readonly AttemptRecord[]): number {
   if (seen.is === "ended") return seen.attempt;

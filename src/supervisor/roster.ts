@@ -35,6 +35,7 @@ interface Entry {
   failures: number;
   /** What is being done about it now; the next look waits for it. */
   work: Promise<void>;
+  busy: boolean;
   /** A look is waiting already. */
   queued: boolean;
 }
@@ -70,8 +71,11 @@ export class Roster {
     const open = new Set(agents.map(({ record }) => record.id));
     const waiting = [...new Set([...open, ...this.#entries.keys()])];
     const worker = async () => {
-      for (let id = waiting.shift(); id !== undefined && !this.#closed; id = waiting.shift())
-        await this.look(id);
+      for (let id = waiting.shift(); id !== undefined && !this.#closed; id = waiting.shift()) {
+        // One that is busy, with a gate of an hour say, must not keep the others waiting; it is looked at after that.
+        if (this.#entry(id).busy) void this.look(id);
+        else await this.look(id);
+      }
     };
     await Promise.all(Array.from({ length: 8 }, worker));
   }
@@ -132,6 +136,7 @@ export class Roster {
       view: null,
       failures: 0,
       work: Promise.resolve(),
+      busy: false,
       queued: false,
     };
     this.#entries.set(id, entry);
@@ -141,6 +146,7 @@ export class Roster {
   #queue(entry: Entry, work: () => Promise<void>): Promise<void> {
     entry.work = entry.work.then(async () => {
       if (this.#closed) return;
+      entry.busy = true;
       try {
         await work();
         entry.failures = 0;
@@ -152,6 +158,8 @@ export class Roster {
         const detail =
           error instanceof Fault ? error.message : String(error instanceof Error ? error.stack : error);
         this.#options.log.note("an agent could not be looked at", { agent: entry.id, detail });
+      } finally {
+        entry.busy = false;
       }
     });
     return entry.work;
@@ -224,6 +232,7 @@ export class Roster {
   async #begin(entry: Entry, record: AgentRecord): Promise<void> {
     entry.dueMs = this.#deps.clock.now() + AGAIN_MS;
     try {
+      await this.#options.mayStart();
       if (await finishStart(this.#deps, record)) this.#options.log.note("started", { agent: entry.id });
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
@@ -239,14 +248,14 @@ export class Roster {
     }
     if (run.status !== "running") entry.unreachableSinceMs = null;
     if (run.status !== "running" || entry.link !== null) return;
-    const link = await openOrNull(this.#deps, run);
-    if (link === null) {
-      entry.unreachableSinceMs ??= this.#deps.clock.now();
-      entry.dueMs = this.#deps.clock.now() + AGAIN_MS;
+    const link = await reachHolder(this.#deps, run);
+    const now = this.#deps.clock.now();
+    entry.unreachableSinceMs = link === "silent" ? (entry.unreachableSinceMs ?? now) : null;
+    if (link === null || link === "silent") {
+      entry.dueMs = now + AGAIN_MS;
       return;
     }
     entry.link = link;
-    entry.unreachableSinceMs = null;
     let last = link.observed();
     link.onObserved((observed) => {
       // Growth alone moves a deadline, and that is looked at when it comes.
@@ -261,12 +270,12 @@ export class Roster {
   }
 }
 
-/** Null: nobody answers there, which proves nothing. */
-async function openOrNull(deps: Deps, run: RunRecord): Promise<HolderLink | null> {
+/** Null: there is no holder. silent: there is one, and it does not answer, which proves nothing. */
+async function reachHolder(deps: Deps, run: RunRecord): Promise<HolderLink | "silent" | null> {
   try {
     return await openHolder(deps, run);
   } catch (error) {
-    if (error instanceof Fault) return null;
+    if (error instanceof Fault) return "silent";
     throw error;
   }
 }

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { AgentBox, type View } from "./agent-box.ts";
+import { AgentBox, type Shown, type View } from "./agent-box.ts";
 import { collect } from "./sandbox.ts";
 
 /** The same each time, so that a failure can be had again. */
@@ -60,7 +60,8 @@ export async function killDaemons(kills: number, seed: number): Promise<void> {
 
 /** 0 doubled, 0 lost. */
 async function judge(box: AgentBox, id: string): Promise<void> {
-  const { agent, history, attempts } = await box.show(id);
+  const isOver = ({ attempts: all }: Shown) => all.every(({ outcome }) => outcome !== null);
+  const { agent, history, attempts } = await box.shown(id, "over", isOver);
   const starts = box.events("start").filter((entry) => markerIn(entry).startsWith(`${agent.runId}/`));
   // The one that was stopped in the end may not have come to write anything down.
   const due = attempts.filter(({ outcome }, at) => outcome?.result !== "cancelled" || at < starts.length);

@@ -39,6 +39,8 @@ test("what is not in the runbook is asked of a person, once", async () => {
   expect(view.decision).toMatch(new RegExp(`^${id}-\\d+$`));
   expect(history.filter(({ kind }) => kind === "escalated")).toHaveLength(1);
   expect(box.messages()).toHaveLength(1);
+  const removed = await box.run(["rm", id]);
+  expect([removed.code, removed.stderr]).toEqual([4, expect.stringContaining(`reprise agent stop ${id}`)]);
 });
 
 test("an agent that is stopped stays stopped, and comes back with its conversation", async () => {
