@@ -3,11 +3,11 @@
  *
  * A holder outlives whoever started it and ends with its agent. What it records, the run core records.
  */
-export { type Channel, listen, type ListenOptions, type Method, type Peer } from "./channel.ts";
+export { listen, type Method } from "./channel.ts";
 export { connect, type Connection } from "./connect.ts";
-export type { HoldRequest, Launched } from "./body.ts";
-export { type AttachEnd, attachTerminal } from "./attach.ts";
-export { type Attached, type HolderLink, openHolder } from "./link.ts";
+export type { HoldRequest } from "./body.ts";
+export { attachTerminal } from "./attach.ts";
+export { type HolderLink, openHolder } from "./link.ts";
 export { screenOf } from "./screen.ts";
 export { attachInTmux, findTmux } from "./tmux.ts";
 export { detachedEnv, launchHolder } from "./launch.ts";

@@ -168,7 +168,10 @@ describe("what a client gets", () => {
       const { stdout } = await done;
       expect(box.tape(handle).toString().startsWith(stdout)).toBe(true);
     }
-    const last = box.run(["attach", handle, "--direct"]);
+    const client = box.spawn(["attach", handle, "--direct"]);
+    client.stdin?.end();
+    const last = collect(client);
+    await new Promise((resolve) => client.stdout?.once("data", resolve));
     writeFileSync(join(box.root, "go"), "");
     const { stdout, stderr } = await last;
     expect(stderr).toContain("has ended: completed");

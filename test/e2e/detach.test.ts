@@ -64,7 +64,7 @@ describe("a run without a terminal", () => {
 
   test("NODE_OPTIONS reach the agent and not the holder; the marker of an outer agent reaches neither", async () => {
     const env = { NODE_OPTIONS: "--max-http-header-size=20000", REPRISE_ATTEMPT: "outer/1" };
-    const message = "hello @@env:NODE_OPTIONS @@env:REPRISE_ATTEMPT @@wait:400";
+    const message = "hello @@env:NODE_OPTIONS @@env:REPRISE_ATTEMPT @@wait:4000";
     const { stdout } = await box.run(["start", "demo", message, "--detach"], { env });
     const handle = stdout.trim();
     const environ = readFileSync(`/proc/${box.pid(handle)}/environ`, "utf8");
@@ -121,7 +121,7 @@ describe("a run without a terminal", () => {
 
   test("resume --detach continues the conversation", async () => {
     const first = await box.json(["start", "demo", "remember 4711"]);
-    const result = await box.run(["resume", "--detach", first["handle"], "what was it @@wait:300"]);
+    const result = await box.run(["resume", "--detach", first["handle"], "what was it @@wait:4000"]);
     expect([result.code, result.stdout.trim()]).toEqual([0, first["handle"]]);
     const attached = await box.run(["attach", first["handle"]]);
     expect(attached.stdout).toContain("4711");
@@ -168,9 +168,9 @@ describe("deaths", () => {
     expect((await watching).stderr).toContain("has ended: interrupted");
     expect((await box.run(["attach", handle])).code).toBe(1);
     expect(existsSync(join(box.runtime, `h-${handle}.sock`))).toBe(true);
-    const again = await box.run(["resume", handle, "what was it @@wait:300", "--detach"]);
+    const again = await box.run(["resume", handle, "what was it @@wait:4000", "--detach"]);
     expect(again.code).toBe(2);
-    const resumed = await box.run(["resume", "--detach", handle, "what was it @@wait:300"]);
+    const resumed = await box.run(["resume", "--detach", handle, "what was it @@wait:4000"]);
     expect(resumed).toMatchObject({ code: 0, stdout: `${handle}\n` });
     expect((await box.run(["attach", handle])).stdout).toContain("4711");
   });
@@ -222,7 +222,7 @@ describe("the socket", () => {
     expect(readdirSync(join(state, "runs"))).toEqual([]);
     const runtime = join(box.root, "xdg");
     mkdirSync(runtime, { mode: 0o700 });
-    const started = await box.run(["start", "demo", "hello @@wait:500", "--detach"], {
+    const started = await box.run(["start", "demo", "hello @@wait:4000", "--detach"], {
       env: { ...env, XDG_RUNTIME_DIR: runtime },
     });
     expect(started.code).toBe(0);
