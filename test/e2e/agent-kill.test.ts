@@ -2,6 +2,7 @@
 import { test } from "vitest";
 import { resumeAll } from "./agent-states.ts";
 import { killDaemons, killStarts, stopForAWhile } from "./agent-storms.ts";
+import { killDrivers } from "./pipeline-storms.ts";
 
 test(
   "daemons that are killed while they race double no agent and lose none",
@@ -11,3 +12,4 @@ test(
 test("a killed `agent run` leaves nothing, or an agent that works", () => killStarts(8, 11), 120_000);
 test("a daemon that stood still causes no storm", () => stopForAWhile(3, 6_000), 120_000);
 test("resume --all --kill says of each agent what became of it", () => resumeAll(1), 120_000);
+test("pipelines whose drivers are killed begin no agent twice", () => killDrivers(8, 3), 120_000);

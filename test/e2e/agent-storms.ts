@@ -10,7 +10,7 @@ import { AgentBox, type Shown, type View } from "./agent-box.ts";
 import { collect } from "./sandbox.ts";
 
 /** The same each time, so that a failure can be had again. */
-function chances(seed: number): () => number {
+export function chances(seed: number): () => number {
   let state = seed;
   return () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
@@ -99,15 +99,15 @@ function assertOneAtATime(box: AgentBox, pids: ReadonlySet<number>): void {
   }
 }
 
-function markerIn(entry: Record<string, any>): string {
+export function markerIn(entry: Record<string, any>): string {
   return String((entry["env"] as Record<string, string>)["REPRISE_ATTEMPT"]);
 }
 
-function daemon(box: AgentBox): ChildProcess {
+export function daemon(box: AgentBox): ChildProcess {
   return spawn(process.execPath, [resolve("dist/daemon.js")], { env: box.env(), stdio: "ignore" });
 }
 
-async function ended(child: ChildProcess): Promise<void> {
+export async function ended(child: ChildProcess): Promise<void> {
   const over = new Promise((done) => child.once("exit", done));
   if (child.exitCode !== null || child.signalCode !== null) return;
   child.kill("SIGKILL");
