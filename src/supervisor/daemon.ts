@@ -120,8 +120,8 @@ class Supervision {
 
   async sweep(): Promise<void> {
     this.#sweptAt = this.#deps.clock.mono();
-    await this.#try(() => this.roster.sweep());
-    await this.#try(() => this.#pipelines.look());
+    // A look at an agent may last as long as its gate: pipelines do not wait for it.
+    await Promise.all([this.#try(() => this.#pipelines.look()), this.#try(() => this.roster.sweep())]);
   }
 
   async close(): Promise<void> {

@@ -119,6 +119,16 @@ step = [
   expect(readFileSync(join(box.cwd, "runs"), "utf8")).toBe("begun\nbegun\n");
 });
 
+test("a pipeline does not wait for the gate of an agent", async () => {
+  await using box = new AgentBox();
+  const gate = `on_idle = { action = "gate", run = ["sh", "-c", "echo x > gate; sleep 600"], timeout = "20m" }`;
+  box.runbook(`${AGENT("work", gate)}[pipeline.p]\nstep = [{ name = "one", run = ["true"] }]`);
+  await box.start("fixer");
+  await box.until("the gate", () => existsSync(join(box.cwd, "gate")));
+  const id = await begin(box, "p");
+  expect((await shown(box, id, ({ phase }) => phase !== "active")).phase).toBe("done");
+});
+
 test("cancelled: its agent is stopped; resumed: it goes on in its conversation", async () => {
   await using box = new AgentBox();
   box.runbook(`${AGENT("work @@wait:600000")}[pipeline.p]\nstep = [{ name = "work", agent = "fixer" }]`);
