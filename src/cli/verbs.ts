@@ -20,10 +20,13 @@ interface Verb {
 
 export async function runVerb(family: Family, args: readonly string[], context: Context): Promise<number> {
   const [name, ...rest] = args;
-  if (name === undefined || name === "--help" || name === "-h") {
-    context.print(help(family));
-    if (name !== undefined) throw new HelpShown();
+  if (name === undefined) {
+    process.stderr.write(`${help(family)}\n`);
     return 2;
+  }
+  if (name === "--help" || name === "-h") {
+    context.print(help(family));
+    throw new HelpShown();
   }
   // `--json` may stand before the verb, too.
   const [verbName, ...verbArgs] = rest;
