@@ -52,7 +52,7 @@ async function question(deps: Deps, look: Look, { id, decided, why }: Asked): Pr
     runId: agent.runId,
     attempt: decided.attempt,
     trigger,
-    what: redact(harmlessLine(why, 400)),
+    what: harmlessLine(redact(why), 400),
     trouble: troubleOf(look),
     lastWords: redact(await lastWords(deps, look)).slice(-MAX_WORDS),
     options: optionsFor(trigger, look).map((option, at) => ({ n: at + 1, ...option })),

@@ -297,6 +297,30 @@ describe("driving", () => {
     expect(readFileSync(join(cwd, "log"), "utf8")).toBe("a\n");
   });
 
+  test("an agent that ends while it is being looked at is noticed", async () => {
+    const { id } = await start([step("fix", { agent: agent() })]);
+    await driven(id);
+    const { store } = deps;
+    let looked = false;
+    const late = new Proxy(store, {
+      get(target, name) {
+        const value: unknown = Reflect.get(target, name);
+        if (name !== "getDocument" || looked) return typeof value === "function" ? value.bind(target) : value;
+        return async (kind: string, wanted: string) => {
+          const found = await store.getDocument(kind, wanted);
+          if (kind === "agent" && !looked) {
+            looked = true;
+            await desk.end("a1", "done");
+            await driver.look();
+          }
+          return found;
+        };
+      },
+    });
+    driver = new PipelineDriver({ ...deps, store: late }, desk);
+    expect((await driven(id)).phase).toBe("done");
+  });
+
   test("one pipeline that cannot go on does not hold up the others", async () => {
     desk.refuse = { when: "before", error: new Error("disk on fire") };
     const bad = await start([step("fix", { agent: agent() })]);

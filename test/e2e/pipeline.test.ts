@@ -1,6 +1,8 @@
 /** Pipelines, decisions and the status from start to end, judged by files and by what the agents wrote down. */
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { AgentBox } from "./agent-box.ts";
@@ -225,6 +227,57 @@ test("decisions: listed, shown, refused and made", async () => {
   expect((await box.run(["decisions", "resolve", decision, n("fail")])).code).toBe(2);
   const done = await shown(box, id, ({ phase }) => phase !== "active");
   expect(done.phase).toBe("done");
+});
+
+test("a person is told of a decision by a command and a webhook of the user's config", async () => {
+  await using box = new AgentBox();
+  box.runbook(AGENT("work @@wait:600000 sk-live-0123456789abcdefghij", 'on_dead = "escalate"'));
+  const told: string[] = [];
+  const server = createServer((request, response) => {
+    let body = "";
+    request.on("data", (chunk: Buffer) => (body += chunk.toString()));
+    request.on("end", () => {
+      told.push(body);
+      response.end();
+    });
+  });
+  await new Promise<void>((ready) => server.listen(0, "127.0.0.1", ready));
+  const { port } = server.address() as AddressInfo;
+  const command = box.program("tell-me", `cat > '${join(box.root, "told")}'`);
+  mkdirSync(join(box.home, ".config/reprise"), { recursive: true });
+  writeFileSync(
+    join(box.home, ".config/reprise/config.toml"),
+    `[notify]\ncommand = ["${command}"]\nwebhook = "http://127.0.0.1:${port}/hook"\n`,
+  );
+  try {
+    const id = await box.start("fixer");
+    kill(await agentPid(box));
+    await box.until("the webhook", () => told.length > 0);
+    const facts = JSON.parse(told[0] ?? "") as { agent: string; decision: { id: string; agentId: string } };
+    expect([facts.agent, facts.decision.agentId]).toEqual(["fixer", id]);
+    await box.shown(id, "asked", ({ view }) => view.decision === facts.decision.id);
+    const file = join(box.root, "told");
+    await box.until("the command", () => existsSync(file) && readFileSync(file, "utf8").trim() === told[0]);
+    expect(told[0]).not.toContain("sk-live");
+    expect(told).toHaveLength(1);
+  } finally {
+    server.close();
+  }
+  writeFileSync(join(box.cwd, "reprise.toml"), '[notify]\ncommand = ["x"]\n');
+  const refused = await box.run(["agent", "run", "fixer", "--trust-cwd"]);
+  expect([refused.code, refused.stderr]).toEqual([
+    2,
+    expect.stringContaining("notify stands in a project's file"),
+  ]);
+});
+
+test("a project's pipeline is run only after its user agreed", async () => {
+  await using box = new AgentBox();
+  box.runbook('[pipeline.p]\nstep = [{ name = "one", run = ["touch", "pwned"] }]');
+  const refused = await box.run(["pipeline", "run", "p"]);
+  expect([refused.code, refused.stderr]).toEqual([8, expect.stringContaining("--trust-cwd")]);
+  expect(await box.json(["pipeline", "list", "--all"])).toEqual({ ok: true, pipelines: [] });
+  expect(existsSync(join(box.cwd, "pwned"))).toBe(false);
 });
 
 test("a decision that is made while no supervisor runs is carried out when it does", async () => {
