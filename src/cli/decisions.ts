@@ -170,26 +170,35 @@ async function resolve(args: readonly string[], context: Context): Promise<numbe
   return carryOut(deps, context, { decision, option, json: options.json === true });
 }
 
-function optionOf({ id, options }: DecisionRecord, chosen: string): DecisionOption {
+/** Null: nothing was chosen. */
+function optionOf({ id, options }: DecisionRecord, chosen: string | null): DecisionOption {
   const found = options.find(
     ({ n, does }) => String(n) === chosen || (does === "dismiss" && chosen === "dismiss"),
   );
   if (found !== undefined) return found;
   const said = options.map(({ n, label }) => `${n} ${label}`);
-  throw new Fault(
-    "usage",
-    `Decision ${id} has no option ${JSON.stringify(chosen.slice(0, 20))}. Its options: ${said.join("; ")}.`,
-    { facts: { id, options: said } },
-  );
+  const what =
+    chosen === null
+      ? `Nothing was chosen, and decision ${id} stays open.`
+      : `Decision ${id} has no option ${JSON.stringify(chosen.slice(0, 20))}.`;
+  throw new Fault("usage", `${what} Its options: ${said.join("; ")}.`, { facts: { id, options: said } });
 }
 
-async function ask(deps: Deps, context: Context, decision: DecisionRecord, json: boolean): Promise<string> {
-  if (json || !context.terminal.stdin || !context.terminal.stderr) return "";
+async function ask(
+  deps: Deps,
+  context: Context,
+  decision: DecisionRecord,
+  json: boolean,
+): Promise<string | null> {
+  if (json || !context.terminal.stdin || !context.terminal.stderr) return null;
   for (const line of (await describe(deps, decision)).slice(0, -2)) process.stderr.write(`${line}\n`);
   const { createInterface } = await import("node:readline/promises");
   const prompt = createInterface({ input: process.stdin, output: process.stderr });
+  // Ctrl-C and Ctrl-D close it, and the question would wait for ever.
+  const closed = new Promise<null>((give) => prompt.once("close", () => give(null)));
   try {
-    return (await prompt.question(`Which? [1-${decision.options.length}] `)).trim();
+    const answer = await Promise.race([prompt.question(`Which? [1-${decision.options.length}] `), closed]);
+    return answer === null || answer.trim() === "" ? null : answer.trim();
   } finally {
     prompt.close();
   }

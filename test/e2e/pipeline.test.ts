@@ -363,6 +363,14 @@ describe.skipIf(!HAS_TMUX)("on a terminal", () => {
     screen.type("7");
     await screen.shows(/has no option "7"/);
     await screen.shows(/^ENDED 2$/m);
+    for (const key of ["C-c", "C-d", "Enter"]) {
+      screen.clear();
+      screen.type(`reprise decisions resolve ${id}; echo ENDED $?`);
+      await screen.shows(/Which\? \[1-\d\]/);
+      screen.key(key);
+      await screen.shows(/Nothing was chosen/);
+      await screen.shows(/^ENDED 2$/m);
+    }
     screen.clear();
     screen.type(`reprise decisions resolve ${id}; echo ENDED $?`);
     await screen.shows(/Which\? \[1-\d\]/);
