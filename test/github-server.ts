@@ -17,6 +17,17 @@ export interface FakeComment {
   readonly createdAt?: string;
 }
 
+export interface FakeIssue {
+  readonly number: number;
+  readonly title: string;
+  readonly body: string | null;
+  state: "open" | "closed";
+  labels: string[];
+  readonly association?: string;
+  readonly pullRequest?: true;
+  readonly comments: string[];
+}
+
 export interface FakeReply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -40,6 +51,8 @@ export interface FakeGitHub extends AsyncDisposable {
   title: string;
   head: string;
   branch: string;
+  /** Changed by what is asked of the server. */
+  issues: FakeIssue[];
   /** Answers in GitHub's place where it returns something. */
   answer: (asked: Asked) => FakeReply | undefined;
 }
@@ -60,6 +73,7 @@ export async function startGitHub(prefix = ""): Promise<FakeGitHub> {
     title: "Make it faster",
     head: HEAD,
     branch: "faster",
+    issues: [],
     answer: () => undefined,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
@@ -133,6 +147,7 @@ function route(fake: FakeGitHub, prefix: string, asked: Asked, body: string): Fa
   const url = new URL(asked.path, "http://localhost");
   if (asked.method === "POST" && url.pathname === `${root}/graphql`) return graphql(fake, asked, body);
   const path = url.pathname.startsWith(prefix) ? url.pathname.slice(prefix.length) : "";
+  if (path.startsWith("/repos/acme/shop/issues")) return issueRoute(fake, { url, path, asked, body });
   if (path === "/repos/acme/shop/pulls/42") {
     return {
       status: 200,
@@ -187,6 +202,51 @@ function toJson(comment: FakeComment): unknown {
     original_line: 2,
     side: "RIGHT",
     subject_type: "line",
+  };
+}
+
+interface IssueRequest {
+  readonly url: URL;
+  readonly path: string;
+  readonly asked: Asked;
+  readonly body: string;
+}
+
+function issueRoute(fake: FakeGitHub, { url, path, asked, body }: IssueRequest): FakeReply {
+  const [, digits, part] = /^\/repos\/acme\/shop\/issues(?:\/(\d+))?(?:\/(\w+))?$/.exec(path) ?? [];
+  if (digits === undefined) {
+    const size = Number(url.searchParams.get("per_page") ?? "30");
+    const page = Number(url.searchParams.get("page") ?? "1");
+    const items = fake.issues.slice((page - 1) * size, page * size).map(issueJson);
+    const next = `<${fake.url}${path}?per_page=${size}&page=${page + 1}>; rel="next"`;
+    const more = page * size < fake.issues.length;
+    return { status: 200, ...(more ? { headers: { link: next } } : {}), body: items };
+  }
+  const issue = fake.issues.find(({ number }) => number === Number(digits));
+  if (issue === undefined) return notFound;
+  if (asked.method === "GET") return { status: 200, body: issueJson(issue) };
+  if (asked.token === undefined) return badCredentials;
+  const sent = JSON.parse(body) as { labels?: string[]; body?: string; state?: "open" | "closed" };
+  if (part === "labels") issue.labels.push(...(sent.labels ?? []));
+  else if (part === "comments") issue.comments.push(sent.body ?? "");
+  else if (sent.state !== undefined) issue.state = sent.state;
+  return { status: part === undefined ? 200 : 201, body: part === "labels" ? [] : issueJson(issue) };
+}
+
+function issueJson(issue: FakeIssue): unknown {
+  const { number, title, body, state, labels, association = "MEMBER" } = issue;
+  return {
+    id: 1_000_000 + number,
+    number,
+    title,
+    body,
+    state,
+    locked: false,
+    labels: labels.map((name) => ({ id: 1, name, color: "ededed", default: false })),
+    user: { login: "octocat", id: 1, type: "User" },
+    author_association: association,
+    created_at: "2026-04-14T16:00:49Z",
+    ...(issue.pullRequest === true ? { pull_request: { url: "https://api.github.com/x" } } : {}),
   };
 }
 

@@ -92,6 +92,17 @@ export const FAULTS = {
   },
   work_unsaved: { exit: 8, retryable: false, means: "cleaning would destroy uncommitted or unmerged work" },
   comments_invalid: { exit: 2, retryable: false, means: "a file of review comments cannot be used" },
+  issues_invalid: {
+    exit: 2,
+    retryable: false,
+    means: "a file of issues has a mistake; file and line are in the message",
+  },
+  issues_missing: {
+    exit: 3,
+    retryable: false,
+    means: "the repository has no issues where they were looked for",
+  },
+  issue_unknown: { exit: 3, retryable: false, means: "no issue has this id" },
   pull_request_unknown: {
     exit: 3,
     retryable: false,

@@ -10,9 +10,9 @@ import { selectRun } from "../run/select.ts";
 import { readCommentFile } from "./comment-file.ts";
 import type { RunNow } from "./discovery.ts";
 import { codeAround, distrust, type Folder, headOf, requireClone } from "./folder.ts";
-import { accessTo, namedHosts } from "./github-access.ts";
+import { accessTo, baseRemote, namedHosts } from "../github/github.ts";
 import { type GitHub, openGitHub } from "./github.ts";
-import { baseRemote, parsePullRequest } from "./pull-request.ts";
+import { parsePullRequest } from "./pull-request.ts";
 import type { Comment, Desk, Loaded, PullRequest, Turn, TurnOrder, TurnUpdate } from "./reviews.ts";
 import { reviewsDirectory } from "./transcript.ts";
 
@@ -168,6 +168,7 @@ function connect(deps: Deps, options: GitHubOptions & { readonly host: string })
   if (cacheDirectory !== null && !makeDirectory(cacheDirectory)) checkOwnDirectory(cacheDirectory);
   return openGitHub({
     access: accessTo(options.host, options, deps.env),
+    missing: { what: "pull request", code: "pull_request_unknown" },
     cacheDirectory,
     timeoutMs: TIMEOUT_MS,
     maxBytes: MAX_REPLY,

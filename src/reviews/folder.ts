@@ -8,7 +8,8 @@ import { resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { Deps } from "../run/run.ts";
-import { parseRemote, type Remote, sameRepository, titleOf } from "./pull-request.ts";
+import { type Remote, remotesIn, sameRepository } from "../github/github.ts";
+import { titleOf } from "./pull-request.ts";
 import type { Comment, PullRequest } from "./reviews.ts";
 
 export interface Clone {
@@ -135,19 +136,6 @@ function readInside(root: string, path: string): string | null {
   } finally {
     closeSync(fd);
   }
-}
-
-/** `git remote -v`: name, tab, URL, space, (fetch) or (push). */
-function remotesIn(text: string): readonly Remote[] {
-  const remotes: Remote[] = [];
-  for (const row of text.split("\n")) {
-    const [, name = "", url = ""] = /^([^\t]{1,200})\t(\S+) \((?:fetch|push)\)$/.exec(row) ?? [];
-    const found = url === "" ? null : parseRemote(url);
-    if (found === null) continue;
-    if (remotes.some((remote) => remote.name === name && sameRepository(remote, found))) continue;
-    remotes.push({ name, ...found });
-  }
-  return remotes;
 }
 
 interface Said {

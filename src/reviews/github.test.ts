@@ -14,9 +14,9 @@ import {
   startGitHub,
 } from "../../test/github-server.ts";
 import { Fault } from "../core/faults.ts";
-import { accessTo } from "./github-access.ts";
+import { accessTo } from "../github/github.ts";
 import { openGitHub } from "./github.ts";
-import type { HttpOptions } from "./github-http.ts";
+import type { HttpOptions } from "../github/github.ts";
 
 const PULL = { host: "github.com", owner: "acme", repository: "shop", number: 42 };
 const TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
@@ -38,6 +38,7 @@ afterEach(async () => {
 function open(change: Partial<HttpOptions> = {}, token: string | null = TOKEN) {
   return openGitHub({
     access: accessTo("github.com", { apiUrl: fake.url, token }, {}),
+    missing: { what: "pull request", code: "pull_request_unknown" },
     cacheDirectory: cache,
     timeoutMs: 10_000,
     maxBytes: 64 * 1024 * 1024,

@@ -4,8 +4,7 @@
  */
 import { Fault } from "../core/faults.ts";
 import { arrayIn, fieldIn, isObject, objectIn, stringIn } from "../lib/json.ts";
-import { type Fetch, githubFetch, type HttpOptions } from "./github-http.ts";
-import type { Repository } from "./pull-request.ts";
+import { type Client, connect, type HttpOptions, type Repository } from "../github/github.ts";
 import type { Comment, PullRequest } from "./reviews.ts";
 
 export interface GitHub {
@@ -28,7 +27,7 @@ const PAGE = 100;
 const MAX_PAGES = 200;
 
 export async function openGitHub(options: HttpOptions): Promise<GitHub> {
-  const client = await connect(githubFetch(options), options);
+  const client = await connect(options);
   return {
     async comments(pullRequest, progress) {
       const [listed, threads] = await Promise.all([
@@ -45,11 +44,11 @@ export async function openGitHub(options: HttpOptions): Promise<GitHub> {
       };
     },
     async about(pullRequest) {
-      const data = await client.get("GET /repos/{owner}/{repo}/pulls/{pull_number}", place(pullRequest));
+      const data = await client.ask("GET /repos/{owner}/{repo}/pulls/{pull_number}", place(pullRequest));
       return { title: stringIn(data, "title") ?? null, head: commitIn(objectIn(data, "head"), "sha") };
     },
     async ofBranch({ owner, repository }, head) {
-      const found = await client.get("GET /repos/{owner}/{repo}/pulls", {
+      const found = await client.ask("GET /repos/{owner}/{repo}/pulls", {
         owner,
         repo: repository,
         head: `${head.owner}:${head.branch}`,
@@ -60,53 +59,6 @@ export async function openGitHub(options: HttpOptions): Promise<GitHub> {
       return typeof number === "number" && Number.isInteger(number) ? number : null;
     },
   };
-}
-
-type Parameters = Readonly<Record<string, string | number | null>>;
-
-interface Client {
-  get(route: string, parameters: Parameters): Promise<unknown>;
-  pages(route: string, parameters: Parameters): AsyncIterable<unknown>;
-  graphql(query: string, variables: Parameters): Promise<unknown>;
-}
-
-/** Octokit is loaded when GitHub is asked, and not for comments from a file. */
-async function connect(fetch: Fetch, { access }: HttpOptions): Promise<Client> {
-  const [{ Octokit }, { paginateRest }] = await Promise.all([
-    import("@octokit/core"),
-    import("@octokit/plugin-paginate-rest"),
-  ]);
-  const silent = () => {};
-  const octokit = new (Octokit.plugin(paginateRest))({
-    ...(access.token === null ? {} : { auth: access.token }),
-    baseUrl: access.baseUrl,
-    userAgent: "reprise",
-    request: { fetch },
-    log: { debug: silent, info: silent, warn: silent, error: silent },
-  });
-  return {
-    get: (route, parameters) =>
-      orFault(async () => (await octokit.request(route, parameters)).data as unknown),
-    async *pages(route, parameters) {
-      const pages = octokit.paginate.iterator(route, parameters)[Symbol.asyncIterator]();
-      for (;;) {
-        const page = await orFault(() => pages.next());
-        if (page.done === true) return;
-        yield page.value.data;
-      }
-    },
-    graphql: (query, variables) => orFault(() => octokit.graphql<unknown>(query, variables)),
-  };
-}
-
-/** Octokit wraps what its fetch threw; what it throws itself is its word for a reply that it cannot read. */
-async function orFault<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (error) {
-    if (error instanceof Error && error.cause instanceof Fault) throw error.cause;
-    throw new Fault("github_garbled", "GitHub's API answers with errors, or not as documented.");
-  }
 }
 
 function place({ owner, repository, number }: PullRequest) {

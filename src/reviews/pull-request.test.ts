@@ -1,15 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import { cpuMs } from "../../test/cpu.ts";
-import { accessTo, namedHosts } from "./github-access.ts";
-import {
-  type Around,
-  parsePullRequest,
-  parseRemote,
-  sameRepository,
-  subjectOf,
-  titleOf,
-} from "./pull-request.ts";
+import { accessTo, namedHosts, parseRemote, sameRepository } from "../github/github.ts";
+import { type Around, parsePullRequest, subjectOf, titleOf } from "./pull-request.ts";
 
 const SHOP = { host: "github.com", owner: "acme", repository: "shop" };
 const AROUND: Around = { hosts: [], remotes: [] };

@@ -1,21 +1,19 @@
 /**
- * Which pull request the user means, and which repository a git remote is. Pure text: it asks nobody, and what it
+ * Which pull request the user means. Pure text: it asks nobody, and what it
  * returns is safe in a URL, a file name and a subject.
  */
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import {
+  canonicalHost,
+  baseRemote,
+  GITHUB,
+  type Remote,
+  type Repository,
+  repositoryOf,
+  urlParts,
+} from "../github/github.ts";
 import type { PullRequest } from "./reviews.ts";
-
-export interface Repository {
-  readonly host: string;
-  readonly owner: string;
-  readonly repository: string;
-}
-
-export interface Remote extends Repository {
-  /** `origin`, `upstream`, … */
-  readonly name: string;
-}
 
 /** What a text is read with. */
 export interface Around {
@@ -25,11 +23,6 @@ export interface Around {
   readonly remotes: readonly Remote[];
 }
 
-export const GITHUB = "github.com";
-
-const OWNER = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/;
-const REPOSITORY = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}$/;
-const HOST = /^(?=.{1,260}$)[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})*(?::\d{1,5})?$/;
 /** GraphQL numbers have 31 bits. */
 const MAX_NUMBER = 2_147_483_647;
 
@@ -55,28 +48,6 @@ export function parsePullRequest(text: string, around: Around): PullRequest {
   return { ...found, number: numberOf(digits, given) };
 }
 
-/** The repository that pull requests of this clone are made to: forks call it upstream. */
-export function baseRemote(remotes: readonly Remote[]): Remote | null {
-  const byName = (name: string) => remotes.find((remote) => remote.name === name);
-  const first = byName("upstream") ?? byName("origin") ?? remotes[0];
-  return first ?? null;
-}
-
-/** `https://host/owner/repo.git`, `ssh://git@host:22/owner/repo`, `git@host:owner/repo`; null: none of a GitHub server. */
-export function parseRemote(url: string): Repository | null {
-  if (url.length > 2_000) return null;
-  const scp = /^(?:[^@/\s:]{1,200}@)?([A-Za-z0-9.-]{1,253}):(?!\/\/)\/?([^\s]+)$/.exec(url);
-  const [host, path] = scp === null ? urlParts(url) : [scp[1], scp[2]];
-  if (host === undefined || path === undefined) return null;
-  const [owner, repository, ...more] = path.replace(/^\/+/, "").replace(/\/+$/, "").split("/");
-  return more.length > 0 ? null : repositoryOf(host, owner, repository?.replace(/\.git$/, ""));
-}
-
-export function sameRepository(one: Repository, other: Repository): boolean {
-  const key = ({ host, owner, repository }: Repository) => `${host}/${owner}/${repository}`.toLowerCase();
-  return key(one) === key(other);
-}
-
 /** What a run on this pull request is for. */
 export function subjectOf({ owner, repository, number }: PullRequest): string {
   return `pr:${owner}/${repository}#${number}`;
@@ -86,12 +57,6 @@ export function subjectOf({ owner, repository, number }: PullRequest): string {
 export function titleOf(pullRequest: PullRequest): string {
   const { host, owner, repository, number } = pullRequest;
   return `${host === GITHUB ? "" : `${host}/`}${owner}/${repository}#${number}`;
-}
-
-/** Names under which github.com is also reached. */
-export function canonicalHost(host: string): string {
-  const lower = host.toLowerCase();
-  return ["www.github.com", "ssh.github.com", "api.github.com"].includes(lower) ? GITHUB : lower;
 }
 
 type Parts = readonly [
@@ -115,28 +80,6 @@ function fromUrl(text: string): Parts | null {
   return host === undefined || found === null
     ? null
     : [host, found[1], found[2]?.replace(/\.git$/, ""), found[3]];
-}
-
-/** User, password, query and fragment are dropped. */
-function urlParts(text: string): readonly [host: string, path: string] | readonly [] {
-  if (!URL.canParse(text)) return [];
-  const { protocol, hostname, host, pathname } = new URL(text);
-  // A `..` in what was typed is gone after parsing, and would name another repository than was read.
-  if (/(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i.test(text.replace(/[?#].*$/s, "").replace(/^[^:]*:\/\//, "")))
-    return [];
-  if (protocol === "http:" || protocol === "https:") return [host, pathname];
-  return ["ssh:", "git:", "git+ssh:"].includes(protocol) ? [hostname, pathname] : [];
-}
-
-function repositoryOf(
-  host: string,
-  owner: string | undefined,
-  repository: string | undefined,
-): Repository | null {
-  const canonical = canonicalHost(host);
-  if (owner === undefined || repository === undefined) return null;
-  if (!HOST.test(canonical) || !OWNER.test(owner) || !REPOSITORY.test(repository)) return null;
-  return { host: canonical, owner, repository };
 }
 
 function numberOf(digits: string | undefined, given: string): number {

@@ -8,15 +8,17 @@ import { createHash } from "node:crypto";
 import { readdirSync, statSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { readRecord, writeAtomic } from "../audit/audit.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, type FaultCode } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { parseJson, stringIn } from "../lib/json.ts";
 import { redactor } from "../lib/secrets.ts";
-import type { Access } from "./github-access.ts";
+import type { Access } from "./access.ts";
 
 export interface HttpOptions {
   readonly access: Access;
+  /** What a 404 means to whoever asks. */
+  readonly missing: { readonly what: string; readonly code: FaultCode };
   /** Where replies are kept; null: nowhere. The directory exists and is ours. */
   readonly cacheDirectory: string | null;
   /** For one request, until its last byte. */
@@ -161,7 +163,8 @@ function refusal(options: HttpOptions, reply: Reply): Fault {
       access.tokenFrom === null
         ? "it is private, and no token was given (GITHUB_TOKEN or --token)"
         : `the token from ${access.tokenFrom} may not see it`;
-    return new Fault("pull_request_unknown", `${host} has no such pull request, or ${seen}.`, { facts });
+    const { code, what } = options.missing;
+    return new Fault(code, `${host} has no such ${what}, or ${seen}.`, { facts });
   }
   if (reply.status >= 500) {
     return new Fault(

@@ -4,7 +4,7 @@
  */
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { canonicalHost, GITHUB } from "./pull-request.ts";
+import { canonicalHost, GITHUB } from "./remote.ts";
 
 export interface Access {
   /** Of the REST API, without a slash at the end. */

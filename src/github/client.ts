@@ -1,0 +1,52 @@
+/** Octokit over our own `fetch`: requests, pages and GraphQL, with nothing but Faults coming out of it. */
+import { Fault } from "../core/faults.ts";
+import { githubFetch, type HttpOptions } from "./http.ts";
+
+type Parameters = Readonly<Record<string, string | number | null | readonly string[]>>;
+
+export interface Client {
+  /** `route` begins with the method: GET, POST, PATCH, DELETE. */
+  ask(route: string, parameters: Parameters): Promise<unknown>;
+  pages(route: string, parameters: Parameters): AsyncIterable<unknown>;
+  graphql(query: string, variables: Parameters): Promise<unknown>;
+}
+
+/** Octokit is loaded when GitHub is asked, and not before. */
+export async function connect(options: HttpOptions): Promise<Client> {
+  const { access } = options;
+  const [{ Octokit }, { paginateRest }] = await Promise.all([
+    import("@octokit/core"),
+    import("@octokit/plugin-paginate-rest"),
+  ]);
+  const silent = () => {};
+  const octokit = new (Octokit.plugin(paginateRest))({
+    ...(access.token === null ? {} : { auth: access.token }),
+    baseUrl: access.baseUrl,
+    userAgent: "reprise",
+    request: { fetch: githubFetch(options) },
+    log: { debug: silent, info: silent, warn: silent, error: silent },
+  });
+  return {
+    ask: (route, parameters) =>
+      orFault(async () => (await octokit.request(route, parameters)).data as unknown),
+    async *pages(route, parameters) {
+      const pages = octokit.paginate.iterator(route, parameters)[Symbol.asyncIterator]();
+      for (;;) {
+        const page = await orFault(() => pages.next());
+        if (page.done === true) return;
+        yield page.value.data;
+      }
+    },
+    graphql: (query, variables) => orFault(() => octokit.graphql<unknown>(query, variables)),
+  };
+}
+
+/** Octokit wraps what its fetch threw; what it throws itself is its word for a reply that it cannot read. */
+async function orFault<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof Error && error.cause instanceof Fault) throw error.cause;
+    throw new Fault("github_garbled", "GitHub's API answers with errors, or not as documented.");
+  }
+}

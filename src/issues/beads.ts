@@ -1,0 +1,186 @@
+/**
+ * Issues of Beads: `.beads/issues.jsonl`, one JSON object a line, and the `bd` program where it is installed, which
+ * keeps them in a database of its own and makes that file from it.
+ *
+ * Without `bd` the file is changed line by line: order, unknown fields and unknown lines stay byte for byte.
+ */
+import { join } from "node:path";
+import type { Clock, Env, Log, Processes } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { arrayIn, isObject, type JsonObject, parseObject, stringIn } from "../lib/json.ts";
+import { readText, replaceText } from "./files.ts";
+import { withFields } from "./json-line.ts";
+import {
+  DEFAULT_PRIORITY,
+  invalid,
+  isIssueId,
+  type Issue,
+  type IssueStatus,
+  listed,
+  type Listed,
+  type Placed,
+  priorityOf,
+  type Source,
+  unknownIssue,
+} from "./source.ts";
+
+export interface BeadsWorld {
+  readonly clock: Clock;
+  readonly env: Env;
+  readonly log: Log;
+  readonly processes: Processes;
+}
+
+export const BEADS_FILE = ".beads/issues.jsonl";
+const MAX_BYTES = 256 * 1024 * 1024;
+const BD_TIMEOUT_MS = 60_000;
+
+/** Null: the repository has none. */
+export async function openBeads(world: BeadsWorld, root: string): Promise<Source | null> {
+  const path = join(root, BEADS_FILE);
+  const read = () => readText(path, BEADS_FILE, MAX_BYTES);
+  if (read() === null) return null;
+  const bd = await findBd(world, root);
+  const list = async (): Promise<Listed> => {
+    const text = bd === null ? read() : await bd("export");
+    if (text === null)
+      throw new Fault("issues_missing", `${path} is gone. Put it back, then try again.`, { facts: { path } });
+    return listed(placedIn(text, bd === null ? BEADS_FILE : "bd export"));
+  };
+  const change = (id: string, fields: (issue: JsonObject, now: string) => Record<string, string> | null) => {
+    const lines = (read() ?? "").split("\n");
+    const at = lines.findIndex((line) => stringIn(parseObject(line), "id") === id);
+    const issue = parseObject(lines[at] ?? "");
+    if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
+    const now = new Date(world.clock.now()).toISOString();
+    const wanted = fields(issue, now);
+    if (wanted === null) return false;
+    lines[at] = withFields(lines[at] ?? "", { ...wanted, updated_at: now });
+    replaceText(path, lines.join("\n"));
+    return true;
+  };
+  return {
+    name: BEADS_FILE,
+    list,
+    async claim(id, from) {
+      if (bd === null)
+        return change(id, (issue) =>
+          statusOf(stringIn(issue, "status")) === from ? { status: "in_progress" } : null,
+        );
+      const now = (await list()).issues.find((issue) => issue.id === id);
+      if (now === undefined) throw unknownIssue(id, BEADS_FILE);
+      if (now.status !== from) return false;
+      await bd("update", id, "--status", "in_progress");
+      return true;
+    },
+    async close(id, reason) {
+      if (bd !== null) await bd("close", id, `--reason=${reason}`);
+      else change(id, (_, now) => ({ status: "closed", closed_at: now, close_reason: reason }));
+    },
+    async note(id, text) {
+      if (bd !== null) await bd("update", id, `--append-notes=${text}`);
+      else
+        change(id, (issue) => {
+          const before = stringIn(issue, "notes") ?? "";
+          return { notes: before === "" ? text : `${before}\n${text}` };
+        });
+    },
+  };
+}
+
+type Bd = (...args: string[]) => Promise<string>;
+
+/** Null: it is not installed, or has no database here. */
+async function findBd(world: BeadsWorld, root: string): Promise<Bd | null> {
+  const program = world.processes.resolveProgram("bd", world.env);
+  if (program === null) return null;
+  const env = Object.fromEntries(
+    Object.entries(world.env).flatMap(([k, v]) => (v === undefined ? [] : [[k, v]])),
+  );
+  const run = (args: readonly string[]) =>
+    world.processes.runTool(program, args, {
+      cwd: root,
+      env: { ...env, PWD: root },
+      timeoutMs: BD_TIMEOUT_MS,
+      maxBytes: MAX_BYTES,
+    });
+  const probe = await run(["export"]);
+  if (probe.code !== 0) {
+    const why = harmlessLine(probe.stderr, 200);
+    world.log.warn(`bd cannot be used here (${why}); ${BEADS_FILE} itself is read and written.`);
+    return null;
+  }
+  return async (...args) => {
+    const [, id] = args;
+    // An id that is none would be an option to bd.
+    if (id !== undefined && !isIssueId(id)) throw unknownIssue(id, "bd");
+    const { code, stdout, stderr } = await run(args);
+    if (code === 0) return stdout;
+    if (id !== undefined && /no issue|not found/i.test(stderr)) throw unknownIssue(id, "bd");
+    throw new Fault("storage_failed", `bd ${args[0] ?? ""} failed: ${harmlessLine(stderr, 400)}`, {
+      facts: { program, code },
+    });
+  };
+}
+
+function placedIn(text: string, file: string): readonly Placed[] {
+  const placed: Placed[] = [];
+  for (const [index, line] of text.split("\n").entries()) {
+    if (line.trim() === "") continue;
+    const at = `${file}, line ${index + 1}`;
+    const value = parseObject(line);
+    if (value === undefined) {
+      const why = line.trimStart().startsWith("{") ? "it is cut off, or not JSON" : "it is no JSON object";
+      throw invalid(at, `${why}. Is it being written, or merged with conflicts`);
+    }
+    const issue = isIssue(value) ? toIssue(value, at) : null;
+    if (issue !== null) placed.push({ issue, at });
+  }
+  return placed;
+}
+
+/** Other kinds of records share the file; a tombstone is an issue that was deleted. */
+function isIssue(value: JsonObject): boolean {
+  return (stringIn(value, "_type") ?? "issue") === "issue" && value["status"] !== "tombstone";
+}
+
+function toIssue(value: JsonObject, at: string): Issue {
+  const [id, title] = [stringIn(value, "id"), stringIn(value, "title")];
+  if (id === undefined || title === undefined) throw invalid(at, "an issue needs an id and a title");
+  const links = arrayIn(value, "dependencies").filter(isObject);
+  const to = (kinds: readonly string[]) =>
+    links.flatMap((link) => {
+      const other = stringIn(link, "depends_on_id");
+      return other !== undefined && kinds.includes(stringIn(link, "type") ?? "blocks") ? [other] : [];
+    });
+  return {
+    id,
+    title,
+    body: bodyOf(value),
+    status: statusOf(stringIn(value, "status")),
+    priority: priorityOf(value["priority"]) ?? DEFAULT_PRIORITY,
+    dependencies: [...new Set(to(["blocks", "conditional-blocks", "waits-for"]))],
+    parent: to(["parent-child"])[0] ?? null,
+    epic: value["issue_type"] === "epic",
+  };
+}
+
+/** Whatever Beads holds back (deferred, pinned, hooked, …) is not to be worked on. */
+function statusOf(status: string | undefined): IssueStatus {
+  if (status === undefined || status === "open") return "open";
+  return status === "in_progress" || status === "closed" ? status : "blocked";
+}
+
+function bodyOf(value: JsonObject): string {
+  const parts = [
+    ["", stringIn(value, "description")],
+    ["Design", stringIn(value, "design")],
+    ["Acceptance criteria", stringIn(value, "acceptance_criteria")],
+  ] as const;
+  return parts
+    .flatMap(([heading, text]) =>
+      text === undefined || text.trim() === "" ? [] : [heading === "" ? text : `## ${heading}\n\n${text}`],
+    )
+    .join("\n\n");
+}

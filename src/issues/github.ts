@@ -1,0 +1,132 @@
+/**
+ * Issues of a GitHub repository. GitHub knows open and closed; in progress and blocked are labels, dependencies are
+ * said in the body ("Blocked by #12"), the parent in the body or by GitHub itself. Pull requests are no issues.
+ */
+import type { Client, HttpOptions, Repository } from "../github/github.ts";
+import { connect } from "../github/github.ts";
+import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
+import {
+  DEFAULT_PRIORITY,
+  type Issue,
+  type IssueStatus,
+  listed,
+  type Placed,
+  priorityOf,
+  type Source,
+  unknownIssue,
+} from "./source.ts";
+
+const PAGE = 100;
+const MAX_PAGES = 100;
+const IN_PROGRESS = "in_progress";
+const TRUSTED = new Set(["OWNER", "MEMBER", "COLLABORATOR"]);
+const ISSUE = "/repos/{owner}/{repo}/issues/{issue_number}";
+
+export async function openGitHubIssues(repository: Repository, options: HttpOptions): Promise<Source> {
+  const client = await connect(options);
+  const { owner, repository: repo } = repository;
+  const name = `GitHub ${owner}/${repo}`;
+  const at = (id: string) => {
+    if (!/^[1-9]\d{0,9}$/.test(id)) throw unknownIssue(id, name);
+    return { owner, repo, issue_number: Number(id) };
+  };
+  return {
+    name,
+    async list() {
+      const { placed, warnings } = await listIssues(client, repository);
+      return listed(placed, warnings);
+    },
+    async claim(id, from) {
+      const issue = await client.ask(`GET ${ISSUE}`, at(id));
+      if (!isObject(issue) || toIssue(issue)?.status !== from) return false;
+      await client.ask(`POST ${ISSUE}/labels`, { ...at(id), labels: [IN_PROGRESS] });
+      return true;
+    },
+    async close(id, reason) {
+      await client.ask(`POST ${ISSUE}/comments`, { ...at(id), body: reason });
+      await client.ask(`PATCH ${ISSUE}`, { ...at(id), state: "closed", state_reason: "completed" });
+    },
+    async note(id, text) {
+      await client.ask(`POST ${ISSUE}/comments`, { ...at(id), body: text });
+    },
+  };
+}
+
+/** Oldest first. */
+async function listIssues(
+  client: Client,
+  { owner, repository }: Repository,
+): Promise<{ readonly placed: readonly Placed[]; readonly warnings: readonly string[] }> {
+  const found = new Map<string, Placed>();
+  const warnings: string[] = [];
+  let strange = 0;
+  let pages = 0;
+  const wanted = { owner, repo: repository, state: "all", sort: "created", direction: "asc", per_page: PAGE };
+  for await (const page of client.pages("GET /repos/{owner}/{repo}/issues", wanted)) {
+    for (const item of Array.isArray(page) ? (page as readonly unknown[]) : []) {
+      if (isObject(item) && item["pull_request"] !== undefined) continue;
+      const issue = isObject(item) ? toIssue(item) : null;
+      if (issue === null) strange += 1;
+      else found.set(issue.id, { issue, at: `#${issue.id}` });
+    }
+    pages += 1;
+    if (pages === MAX_PAGES) {
+      warnings.push(`Only the first ${found.size} issues of ${owner}/${repository} were taken.`);
+      break;
+    }
+  }
+  if (strange > 0) warnings.push(`${strange} of GitHub's issues were not understood and are left out.`);
+  return { placed: [...found.values()], warnings };
+}
+
+/** Null: not as documented. */
+function toIssue(value: JsonObject): Issue | null {
+  const number = numberIn(value, "number");
+  const title = stringIn(value, "title");
+  if (number === undefined || !Number.isInteger(number) || title === undefined) return null;
+  const labels = arrayIn(value, "labels").map((label) =>
+    (typeof label === "string" ? label : (stringIn(label, "name") ?? "")).toLowerCase(),
+  );
+  const body = stringIn(value, "body") ?? "";
+  const association = stringIn(value, "author_association");
+  return {
+    id: String(number),
+    title,
+    body,
+    status: statusOf(stringIn(value, "state"), labels),
+    priority: priorityIn(labels),
+    dependencies: numbersAfter(body, /\b(?:blocked by|depends on)\b/i).filter((id) => id !== String(number)),
+    parent: parentOf(value, body),
+    epic: labels.includes("epic"),
+    ...(association !== undefined && !TRUSTED.has(association) ? { stranger: true } : {}),
+  };
+}
+
+function statusOf(state: string | undefined, labels: readonly string[]): IssueStatus {
+  if (state === "closed") return "closed";
+  if (labels.includes("blocked")) return "blocked";
+  return labels.some((label) => /^in[_ -]progress$/.test(label)) ? "in_progress" : "open";
+}
+
+function priorityIn(labels: readonly string[]): number {
+  for (const label of labels) {
+    const priority = priorityOf(label.replace(/^priority[:/ ] ?/, ""));
+    if (priority !== null) return priority;
+  }
+  return DEFAULT_PRIORITY;
+}
+
+/** `Blocked by #1, #2 and #3`, wherever it stands. */
+function numbersAfter(body: string, words: RegExp): readonly string[] {
+  const pattern = new RegExp(`${words.source}:?((?:(?:\\s|,|and)*#\\d{1,10})+)`, "gi");
+  const found = [...body.matchAll(pattern)].flatMap(([, list = ""]) =>
+    [...list.matchAll(/#(\d+)/g)].map(([, number = ""]) => String(Number(number))),
+  );
+  return [...new Set(found)];
+}
+
+function parentOf(value: JsonObject, body: string): string | null {
+  const url = fieldIn(value, "parent_issue_url");
+  const fromUrl = typeof url === "string" ? /\/issues\/(\d{1,10})$/.exec(url)?.[1] : undefined;
+  return fromUrl ?? numbersAfter(body, /\b(?:parent|epic)\b/i)[0] ?? null;
+}

@@ -1,0 +1,6 @@
+/**
+ * A batch of issues, each a run of its own: where they come from, what became of them, which conversation goes on.
+ * The door of this folder.
+ */
+export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
+export { type Issue, unknownIssue } from "./source.ts";

@@ -1,0 +1,200 @@
+/**
+ * Issues as Markdown files with front matter, `issues/*.md`. Only the value of `status` and the end of a file are
+ * ever changed; the rest stays byte for byte.
+ */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { storageFault } from "../audit/audit.ts";
+import type { Clock } from "../core/deps.ts";
+import { readText, replaceText } from "./files.ts";
+import {
+  DEFAULT_PRIORITY,
+  invalid,
+  type Issue,
+  type IssueStatus,
+  listed,
+  type Placed,
+  priorityOf,
+  type Source,
+  unknownIssue,
+} from "./source.ts";
+
+export const MARKDOWN_FOLDER = "issues";
+const MAX_BYTES = 64 * 1024 * 1024;
+const STATUSES: readonly IssueStatus[] = ["open", "in_progress", "closed", "blocked"];
+/** Words that others use for the same. */
+const ALIASES: Readonly<Record<string, IssueStatus>> = {
+  todo: "open",
+  "in-progress": "in_progress",
+  wip: "in_progress",
+  done: "closed",
+};
+
+/** Null: the repository has no such folder, or no Markdown file in it. */
+export function openMarkdown(clock: Clock, root: string): Source | null {
+  const folder = join(root, MARKDOWN_FOLDER);
+  if (namesIn(folder).length === 0) return null;
+  const read = (name: string) => readText(join(folder, name), `${MARKDOWN_FOLDER}/${name}`, MAX_BYTES);
+  const all = () =>
+    namesIn(folder).flatMap((name) => {
+      const text = read(name);
+      return text === null ? [] : [{ name, text, file: fileIn(text, name) }];
+    });
+  const find = (id: string) => {
+    for (const { name, text, file } of all()) {
+      if (file !== null && file.issue.id === id) return { path: join(folder, name), text, file };
+    }
+    throw unknownIssue(id, `${MARKDOWN_FOLDER}/`);
+  };
+  return {
+    name: `${MARKDOWN_FOLDER}/`,
+    async list() {
+      const files = all();
+      const strange = files.filter(({ file, name }) => file === null && !/^readme\.md$/i.test(name));
+      return listed(
+        files.flatMap(({ file }) => (file === null ? [] : [file])),
+        strange.map(({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is no issue.`),
+      );
+    },
+    async claim(id, from) {
+      const { path, text, file } = find(id);
+      if (file.issue.status !== from) return false;
+      replaceText(path, withStatus(text, file, "in_progress"));
+      return true;
+    },
+    async close(id, reason) {
+      const { path, text, file } = find(id);
+      replaceText(path, withNote(withStatus(text, file, "closed"), reason, clock.now()));
+    },
+    async note(id, words) {
+      const { path, text } = find(id);
+      replaceText(path, withNote(text, words, clock.now()));
+    },
+  };
+}
+
+function namesIn(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder)
+      .filter((name) => name.endsWith(".md") && !name.startsWith("."))
+      .toSorted();
+  } catch (error) {
+    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
+      return [];
+    throw storageFault(error, "read", folder);
+  }
+}
+
+interface MarkdownFile extends Placed {
+  /** Where the value of `status` stands; `from` equals `to` where there is none yet. */
+  readonly status: { readonly from: number; readonly to: number };
+}
+
+/** Null: it has no front matter. */
+function fileIn(text: string, name: string): MarkdownFile | null {
+  const shown = `${MARKDOWN_FOLDER}/${name}`;
+  const head = /^\uFEFF?---[ \t]*\r?\n/.exec(text)?.[0];
+  if (head === undefined) return null;
+  const fields = new Map<string, Field>();
+  let open: string | null = null;
+  let at = head.length;
+  for (let line = 2; ; line += 1) {
+    const next = text.indexOf("\n", at);
+    const row = text.slice(at, next === -1 ? undefined : next).replace(/\r$/, "");
+    const end = next === -1 ? text.length : next + 1;
+    if (/^(---|\.\.\.)[ \t]*$/.test(row)) return toFile(text, { name, fields, bodyAt: end, endOfFields: at });
+    if (next === -1)
+      throw invalid(`${shown}, line 1`, "its front matter has no end. Close it with a line of ---");
+    const item = /^[ \t]*-[ \t]+(.*)$/.exec(row)?.[1];
+    const pair = /^([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+|$)/.exec(row);
+    if (item !== undefined && open !== null) fields.get(open)?.items.push(plainValue(item));
+    else if (pair !== null) {
+      open = (pair[1] ?? "").toLowerCase();
+      if (fields.has(open)) throw invalid(`${shown}, line ${line}`, `${open} stands there twice`);
+      const from = at + pair[0].length;
+      const value = row
+        .slice(pair[0].length)
+        .replace(/[ \t]+#.*$/, "")
+        .trimEnd();
+      fields.set(open, { line, from, to: from + value.length, value, items: [] });
+    }
+    at = end;
+  }
+}
+
+interface Field {
+  readonly line: number;
+  readonly from: number;
+  readonly to: number;
+  readonly value: string;
+  readonly items: string[];
+}
+
+interface Head {
+  readonly name: string;
+  readonly fields: ReadonlyMap<string, Field>;
+  readonly bodyAt: number;
+  readonly endOfFields: number;
+}
+
+function toFile(text: string, { name, fields, bodyAt, endOfFields }: Head): MarkdownFile {
+  const at = `${MARKDOWN_FOLDER}/${name}`;
+  const one = (...keys: string[]) => keys.map((key) => fields.get(key)).find((field) => field !== undefined);
+  const text1 = (...keys: string[]) => {
+    const value = plainValue(one(...keys)?.value ?? "");
+    return value === "" ? null : value;
+  };
+  const body = text.slice(bodyAt);
+  const statusField = fields.get("status");
+  const word = (text1("status") ?? "open").toLowerCase();
+  const status = STATUSES.find((known) => known === word) ?? ALIASES[word];
+  if (status === undefined)
+    throw invalid(`${at}, line ${statusField?.line ?? 1}`, `status is one of ${STATUSES.join(", ")}`);
+  const priorityField = one("priority");
+  const priority =
+    priorityField === undefined ? DEFAULT_PRIORITY : priorityOf(plainValue(priorityField.value));
+  if (priority === null) throw invalid(`${at}, line ${priorityField?.line ?? 1}`, "priority is 0 to 4");
+  const issue: Issue = {
+    id: text1("id") ?? name.slice(0, -".md".length),
+    title: text1("title") ?? /^#[ \t]+(.+)$/m.exec(body)?.[1]?.trim() ?? name.slice(0, -".md".length),
+    body: body.trim(),
+    status,
+    priority,
+    dependencies: [...new Set(listOf(one("dependencies", "depends_on", "blocked_by")))],
+    parent: text1("parent", "epic"),
+    epic: text1("type", "issue_type") === "epic",
+  };
+  const place = statusField === undefined ? { from: endOfFields, to: endOfFields } : statusField;
+  return { issue, at, status: { from: place.from, to: place.to } };
+}
+
+function listOf(field: Field | undefined): readonly string[] {
+  if (field === undefined) return [];
+  const inline = /^\[(.*)\]$/.exec(field.value)?.[1] ?? field.value;
+  return [...inline.split(",").map(plainValue), ...field.items].filter((item) => item !== "");
+}
+
+/** Without the quotes around it. */
+function plainValue(value: string): string {
+  const trimmed = value.trim();
+  return /^"(.*)"$/.exec(trimmed)?.[1]?.replaceAll('\\"', '"') ?? /^'(.*)'$/.exec(trimmed)?.[1] ?? trimmed;
+}
+
+function withStatus(text: string, { status }: MarkdownFile, value: IssueStatus): string {
+  const line = status.from === status.to && text[status.from - 1] === "\n";
+  const newline = /\r\n/.test(text.slice(0, status.from)) ? "\r\n" : "\n";
+  const written = line ? `status: ${value}${newline}` : value;
+  const gap = !line && text[status.from - 1] === ":" ? " " : "";
+  return text.slice(0, status.from) + gap + written + text.slice(status.to);
+}
+
+/** As a quotation at the end: it cannot be taken for a heading or for front matter. */
+function withNote(text: string, note: string, nowMs: number): string {
+  const newline = text.includes("\r\n") ? "\r\n" : "\n";
+  const stamp = new Date(nowMs).toISOString();
+  const quoted = note
+    .split(/\r?\n/)
+    .map((row, index) => (index === 0 ? `> **reprise** ${stamp}: ${row}` : `> ${row}`));
+  const gap = text.endsWith("\n") ? newline : `${newline}${newline}`;
+  return `${text}${gap}${quoted.join(newline)}${newline}`;
+}

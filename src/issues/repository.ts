@@ -1,0 +1,119 @@
+/** The repository that a batch works on, as git sees it, and which of its issue sources is meant. */
+import { createHash } from "node:crypto";
+import { basename, join } from "node:path";
+import { checkOwnDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import {
+  accessTo,
+  type AccessOptions,
+  baseRemote,
+  parseRemote,
+  type Repository,
+  remotesIn,
+} from "../github/github.ts";
+import type { Deps } from "../run/run.ts";
+import { BEADS_FILE, openBeads } from "./beads.ts";
+import { openGitHubIssues } from "./github.ts";
+import { MARKDOWN_FOLDER, openMarkdown } from "./markdown.ts";
+import type { Source } from "./source.ts";
+
+export interface SourceOptions extends AccessOptions {
+  /** Null: whichever is there. GitHub is asked only when it is named. */
+  readonly kind: "beads" | "markdown" | "github" | null;
+  /** `owner/name`; null: that of the clone's remote. */
+  readonly repository: string | null;
+}
+
+const HTTP_TIMEOUT_MS = 30_000;
+const MAX_REPLY = 64 * 1024 * 1024;
+
+/** The top of the repository that the directory is in; the directory itself where git knows none. */
+export async function repositoryRoot(deps: Deps, directory: string): Promise<string> {
+  const cwd = resolveDirectory(directory);
+  const top = await gitText(deps, cwd, ["rev-parse", "--show-toplevel"]);
+  return top === null ? cwd : resolveDirectory(top);
+}
+
+/** A name for files about this repository: readable, and different for every path. */
+export function repositorySlug(root: string): string {
+  const name = basename(root)
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "")
+    .slice(0, 40);
+  return `${name === "" ? "repository" : name}-${createHash("sha256").update(root).digest("hex").slice(0, 8)}`;
+}
+
+export async function openSource(deps: Deps, root: string, options: SourceOptions): Promise<Source> {
+  const { kind } = options;
+  if (kind === "github") return openGitHub(deps, root, options);
+  const beads = kind === "markdown" ? null : await openBeads(deps, root);
+  const source = beads ?? (kind === "beads" ? null : openMarkdown(deps.clock, root));
+  if (source !== null) return source;
+  const wanted = [
+    ...(kind === "markdown" ? [] : [BEADS_FILE]),
+    ...(kind === "beads" ? [] : [`${MARKDOWN_FOLDER}/*.md`]),
+  ];
+  throw new Fault(
+    "issues_missing",
+    `${root} has no issues: there is no ${wanted.join(" and no ")}. Write ${MARKDOWN_FOLDER}/first.md, or name a source: --source github.`,
+    { facts: { repository: root, looked: wanted } },
+  );
+}
+
+async function openGitHub(deps: Deps, root: string, options: SourceOptions): Promise<Source> {
+  const repository = await repositoryOnGitHub(deps, root, options);
+  const access = accessTo(repository.host, options, deps.env);
+  for (const warning of access.warnings) deps.log.warn(warning);
+  const directory = join(deps.state.root, "issues");
+  const cache = join(directory, "cache");
+  for (const path of deps.state.writable ? [directory, cache] : []) {
+    if (!makeDirectory(path)) checkOwnDirectory(path);
+  }
+  return openGitHubIssues(repository, {
+    access,
+    missing: { what: "repository or issue", code: "issues_missing" },
+    cacheDirectory: deps.state.writable ? cache : null,
+    timeoutMs: HTTP_TIMEOUT_MS,
+    maxBytes: MAX_REPLY,
+    now: () => deps.clock.now(),
+  });
+}
+
+async function repositoryOnGitHub(deps: Deps, root: string, options: SourceOptions): Promise<Repository> {
+  const given = options.repository;
+  if (given !== null) {
+    const found = parseRemote(/^[^/]+\/[^/]+$/.test(given) ? `https://github.com/${given}` : given);
+    if (found !== null) return found;
+    throw new Fault("usage", `--repo takes owner/name or a URL, not ${JSON.stringify(given.slice(0, 100))}.`);
+  }
+  const remote = baseRemote(remotesIn((await gitText(deps, root, ["remote", "-v"])) ?? ""));
+  if (remote !== null) return remote;
+  throw new Fault("usage", `${root} has no remote on GitHub. Name the repository: --repo owner/name.`, {
+    facts: { repository: root },
+  });
+}
+
+/** Null: git is not there, or refuses. */
+export async function gitText(deps: Deps, cwd: string, args: readonly string[]): Promise<string | null> {
+  const { code, stdout } = (await git(deps, cwd, args)) ?? { code: 1, stdout: "" };
+  return code === 0 ? stdout.replace(/\n+$/, "") : null;
+}
+
+const GIT_TIMEOUT_MS = 120_000;
+/** Null: git is not installed. No hook of the repository runs: an agent could have written it. */
+export async function git(
+  deps: Deps,
+  cwd: string,
+  args: readonly string[],
+  more: Readonly<Record<string, string>> = {},
+): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string } | null> {
+  const program = deps.processes.resolveProgram("git", deps.env);
+  if (program === null) return null;
+  const env: Record<string, string> = { PWD: cwd, GIT_OPTIONAL_LOCKS: "0", LC_ALL: "C", ...more };
+  for (const name of ["PATH", "HOME", "XDG_CONFIG_HOME"]) {
+    if (deps.env[name] !== undefined) env[name] = deps.env[name];
+  }
+  const safe = ["-C", cwd, "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
+  return deps.processes.runTool(program, [...safe, ...args], { cwd, env, timeoutMs: GIT_TIMEOUT_MS });
+}

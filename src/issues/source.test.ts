@@ -1,0 +1,347 @@
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import fc from "fast-check";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { testDeps, type TestDeps } from "../../test/deps.ts";
+import { type FakeGitHub, startGitHub } from "../../test/github-server.ts";
+import { Fault } from "../core/faults.ts";
+import { SAMPLE, SOURCE_CASES } from "./conformance.ts";
+import { openSource, type SourceOptions } from "./issues.ts";
+import { withFields } from "./json-line.ts";
+import type { Issue, Source } from "./source.ts";
+
+let root: string;
+let deps: TestDeps;
+let fake: FakeGitHub | null;
+
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), "reprise-issues-"));
+  deps = await testDeps(root);
+  fake = null;
+});
+
+afterEach(async () => {
+  await fake?.[Symbol.asyncDispose]();
+  rmSync(root, { recursive: true });
+});
+
+const OPTIONS: SourceOptions = { kind: null, repository: null, apiUrl: null, token: null };
+const beadsFile = () => join(root, ".beads", "issues.jsonl");
+
+function writeBeads(lines: readonly unknown[]): void {
+  mkdirSync(join(root, ".beads"), { recursive: true });
+  const text = lines.map((line) => (typeof line === "string" ? line : JSON.stringify(line))).join("\n");
+  writeFileSync(beadsFile(), `${text}\n`);
+}
+
+function beadsLine(issue: Issue): unknown {
+  return {
+    id: issue.id,
+    title: issue.title,
+    description: issue.body,
+    status: issue.status,
+    priority: issue.priority,
+    issue_type: issue.epic ? "epic" : "task",
+    created_at: "2026-01-01T00:00:00Z",
+    dependencies: [
+      ...issue.dependencies.map((id) => ({ issue_id: issue.id, depends_on_id: id, type: "blocks" })),
+      ...(issue.parent === null
+        ? []
+        : [{ issue_id: issue.id, depends_on_id: issue.parent, type: "parent-child" }]),
+    ],
+  };
+}
+
+function writeMarkdown(name: string, text: string): void {
+  mkdirSync(join(root, "issues"), { recursive: true });
+  writeFileSync(join(root, "issues", name), text);
+}
+
+function markdownOf(issue: Issue): string {
+  return [
+    "---",
+    `id: "${issue.id}"`,
+    `title: "${issue.title}"`,
+    ...(issue.status === "open" ? [] : [`status: ${issue.status} # a word`]),
+    `priority: ${issue.priority}`,
+    ...(issue.dependencies.length === 0 ? [] : [`depends_on: [${issue.dependencies.join(", ")}]`]),
+    ...(issue.parent === null ? [] : [`parent: ${issue.parent}`]),
+    ...(issue.epic ? ["type: epic"] : []),
+    "---",
+    issue.body,
+  ].join("\n");
+}
+
+const SOURCES: Record<string, () => Promise<() => Promise<Source>>> = {
+  beads: async () => {
+    writeBeads(SAMPLE.map(beadsLine));
+    return () => openSource(deps, root, OPTIONS);
+  },
+  "beads by bd": async () => {
+    writeBeads(SAMPLE.map(beadsLine));
+    const bin = join(root, "bin");
+    mkdirSync(bin);
+    // Stands in for bd: its database is the file itself, changed as bd would by the commands that are used.
+    const script = `#!${process.execPath}
+const fs = require("node:fs"); const [, , verb, id, ...rest] = process.argv;
+const file = ${JSON.stringify(beadsFile())};
+if (verb === "export") { process.stdout.write(fs.readFileSync(file, "utf8")); process.exit(0); }
+const lines = fs.readFileSync(file, "utf8").trimEnd().split("\\n").map((line) => JSON.parse(line));
+const issue = lines.find((line) => line.id === id);
+if (issue === undefined) { process.stderr.write("no issue found matching " + id + "\\n"); process.exit(1); }
+if (verb === "close") Object.assign(issue, { status: "closed", close_reason: rest[0].slice(9) });
+else if (rest[0] === "--status") issue.status = rest[1];
+else issue.notes = (issue.notes ?? "") + rest[0].slice("--append-notes=".length);
+fs.writeFileSync(file, lines.map((line) => JSON.stringify(line)).join("\\n") + "\\n");
+`;
+    writeFileSync(join(bin, "bd"), script);
+    chmodSync(join(bin, "bd"), 0o755);
+    const world = { ...deps, env: { ...deps.env, PATH: `${bin}:${deps.env["PATH"] ?? ""}` } };
+    return () => openSource(world, root, OPTIONS);
+  },
+  markdown: async () => {
+    for (const issue of SAMPLE) writeMarkdown(`${issue.id}.md`, markdownOf(issue));
+    writeMarkdown("README.md", "# not an issue");
+    return () => openSource(deps, root, OPTIONS);
+  },
+  github: async () => {
+    fake = await startGitHub();
+    fake.issues = SAMPLE.map((issue) => ({
+      number: Number(issue.id),
+      title: issue.title,
+      body: [
+        issue.body,
+        ...issue.dependencies.map((id) => `Blocked by #${id}.`),
+        ...(issue.parent === null ? [] : [`Parent: #${issue.parent}`]),
+      ].join("\n\n"),
+      state: issue.status === "closed" ? "closed" : "open",
+      labels: [
+        `P${issue.priority}`,
+        ...(issue.epic ? ["epic"] : []),
+        ...(issue.status === "in_progress" || issue.status === "blocked" ? [issue.status] : []),
+      ],
+      comments: [],
+    }));
+    fake.issues.push({
+      number: 7,
+      title: "A pull request",
+      body: "",
+      state: "open",
+      labels: [],
+      comments: [],
+      pullRequest: true,
+    });
+    const { url } = fake;
+    return () =>
+      openSource(deps, root, {
+        kind: "github",
+        repository: "acme/shop",
+        apiUrl: url,
+        token: "ghp_0123456789",
+      });
+  },
+};
+
+describe.each(Object.entries(SOURCES))("%s", (_name, make) => {
+  test.each(SOURCE_CASES)("$name", async ({ run }) => {
+    const open = await make();
+    await run(await open(), open);
+  });
+});
+
+async function faultOf(work: () => Promise<unknown>): Promise<string> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof Fault) return `${error.code}: ${error.message.replaceAll(root, "ROOT")}`;
+    throw error;
+  }
+  return "no fault";
+}
+
+const list = async () => (await openSource(deps, root, OPTIONS)).list();
+const issue = (id: string, more: object = {}) => ({ id, title: `Issue ${id}`, status: "open", ...more });
+const needs = (id: string, ...others: string[]) =>
+  issue(id, { dependencies: others.map((other) => ({ depends_on_id: other, type: "blocks" })) });
+
+describe("bad input", () => {
+  const cases: Record<string, [make: () => void, then: string]> = {
+    "no source at all": [
+      () => {},
+      "issues_missing: ROOT has no issues: there is no .beads/issues.jsonl and no issues/*.md. Write issues/first.md, or name a source: --source github.",
+    ],
+    "a line that was not finished": [
+      () => writeBeads([issue("a"), '{"id":"b","title":"hal']),
+      "issues_invalid: .beads/issues.jsonl, line 2: it is cut off, or not JSON. Is it being written, or merged with conflicts.",
+    ],
+    "a merge conflict": [
+      () => writeBeads(["<<<<<<< HEAD", issue("a")]),
+      "issues_invalid: .beads/issues.jsonl, line 1: it is no JSON object. Is it being written, or merged with conflicts.",
+    ],
+    "an id twice": [
+      () => writeBeads([issue("a"), "", issue("a")]),
+      "issues_invalid: .beads/issues.jsonl, line 3: the id a stands at .beads/issues.jsonl, line 1 already. Give one of the two another id.",
+    ],
+    "an id that is a path": [
+      () => writeBeads([issue("../x")]),
+      'issues_invalid: .beads/issues.jsonl, line 1: "../x" is no id: letters, digits, ".", "_" and "-", 100 at most.',
+    ],
+    "dependencies in a circle": [
+      () => writeBeads([issue("x"), needs("a", "b"), needs("b", "x", "c"), needs("c", "a")]),
+      "issues_invalid: .beads/issues.jsonl, line 2: dependencies go round in a circle: a → b → c → a. Remove one of them.",
+    ],
+    "an issue that waits for itself": [
+      () => writeMarkdown("a.md", "---\ndepends_on:\n  - a\n---\n"),
+      "issues_invalid: issues/a.md: dependencies go round in a circle: a → a. Remove one of them.",
+    ],
+    "front matter without an end": [
+      () => writeMarkdown("a.md", "---\ntitle: A\n"),
+      "issues_invalid: issues/a.md, line 1: its front matter has no end. Close it with a line of ---.",
+    ],
+    "a status that is none": [
+      () => writeMarkdown("a.md", "---\ntitle: A\nstatus: later\n---\n"),
+      "issues_invalid: issues/a.md, line 3: status is one of open, in_progress, closed, blocked.",
+    ],
+    "a priority that is none": [
+      () => writeMarkdown("a.md", "---\npriority: high\n---\n"),
+      "issues_invalid: issues/a.md, line 2: priority is 0 to 4.",
+    ],
+    "a key twice": [
+      () => writeMarkdown("a.md", "---\nstatus: open\nstatus: closed\n---\n"),
+      "issues_invalid: issues/a.md, line 3: status stands there twice.",
+    ],
+    "bytes that are no text": [
+      () => {
+        mkdirSync(join(root, "issues"));
+        writeFileSync(join(root, "issues", "a.md"), Buffer.from([0x2d, 0xff, 0xfe]));
+      },
+      "issues_invalid: issues/a.md: it is not UTF-8 text.",
+    ],
+    "a link": [
+      () => {
+        mkdirSync(join(root, "issues"));
+        symlinkSync("/etc/hostname", join(root, "issues", "a.md"));
+      },
+      "issues_invalid: issues/a.md: it is a symbolic link, which is not followed.",
+    ],
+  };
+  test.each(Object.entries(cases))("%s", async (_name, [make, then]) => {
+    make();
+    expect(await faultOf(list)).toBe(then);
+  });
+
+  test("an empty file has no issues", async () => {
+    writeBeads([]);
+    expect(await list()).toEqual({ issues: [], warnings: [] });
+  });
+
+  test("a dependency that is nowhere is said and not waited for; closed issues may go in circles", async () => {
+    writeBeads([
+      needs("a", "gone"),
+      { ...needs("b", "c"), status: "closed" },
+      { ...needs("c", "b"), status: "closed" },
+    ]);
+    expect((await list()).warnings).toEqual([
+      "a depends on gone, which is not in the source; it is not waited for.",
+    ]);
+  });
+
+  test("100,000 dependencies in a chain", async () => {
+    const ids = Array.from({ length: 100_000 }, (_, at) => `i${at}`);
+    writeBeads(ids.map((id, at) => needs(id, ...ids.slice(at + 1, at + 2))));
+    expect((await list()).issues).toHaveLength(100_000);
+  });
+
+  test("a body of 5 MB is read whole", async () => {
+    writeMarkdown("a.md", `---\ntitle: Big\n---\n${"x".repeat(5_000_000)}\n`);
+    expect((await list()).issues[0]?.body).toHaveLength(5_000_000);
+  });
+});
+
+describe("what is not understood stays", () => {
+  test("Beads: fields, order, numbers, blank and unknown lines, the mode of the file", async () => {
+    const memory = '{"_type":"memory","key":"k","value":1.0}';
+    const before = `  {"id":"a", "title":"A","weight":1.50,"big":12345678901234567890,"status" : "open" ,"x":{"status":"open"}}`;
+    writeBeads([memory, before, "", issue("b")]);
+    chmodSync(beadsFile(), 0o640);
+    const source = await openSource({ ...deps, clock: { now: () => 0, mono: () => 0 } }, root, OPTIONS);
+    await source.claim("a", "open");
+    const after = before
+      .replace('"status" : "open"', '"status" : "in_progress"')
+      .replace("}}", '},"updated_at":"1970-01-01T00:00:00.000Z"}');
+    expect(readFileSync(beadsFile(), "utf8")).toBe(`${memory}\n${after}\n\n${JSON.stringify(issue("b"))}\n`);
+    expect(statSync(beadsFile()).mode & 0o777).toBe(0o640);
+    expect(readdirSync(join(root, ".beads"))).toEqual(["issues.jsonl"]);
+  });
+
+  test("Markdown: comments, unknown keys, line ends", async () => {
+    writeMarkdown(
+      "a.md",
+      "---\r\n# mine\r\nstatus:\topen   # now\r\ncustom: {a: [1]}\r\n---\r\nText without end",
+    );
+    const source = await openSource({ ...deps, clock: { now: () => 0, mono: () => 0 } }, root, OPTIONS);
+    await source.claim("a", "open");
+    await source.note("a", "one\ntwo");
+    expect(readFileSync(join(root, "issues", "a.md"), "utf8")).toBe(
+      "---\r\n# mine\r\nstatus:\tin_progress   # now\r\ncustom: {a: [1]}\r\n---\r\nText without end\r\n\r\n> **reprise** 1970-01-01T00:00:00.000Z: one\r\n> two\r\n",
+    );
+  });
+
+  test.each([
+    ["---\ntitle: A\n---\n", "---\ntitle: A\nstatus: in_progress\n---\n"],
+    ["---\nstatus:\ntitle: A\n---\n", "---\nstatus: in_progress\ntitle: A\n---\n"],
+  ])("Markdown: a status is added to %j", async (before, after) => {
+    writeMarkdown("a.md", before);
+    await (await openSource(deps, root, OPTIONS)).claim("a", "open");
+    expect(readFileSync(join(root, "issues", "a.md"), "utf8")).toBe(after);
+  });
+
+  test("any JSON object keeps all but the field that is set", () => {
+    fc.assert(
+      fc.property(
+        fc.dictionary(fc.string(), fc.jsonValue()),
+        fc.string(),
+        fc.boolean(),
+        (object, value, wide) => {
+          const text = JSON.stringify(object, null, wide ? 1 : 0);
+          const changed: unknown = JSON.parse(withFields(text, { status: value }));
+          const { status: _old, ...rest } = JSON.parse(text) as Record<string, unknown>;
+          expect(changed).toEqual({ ...rest, status: value });
+        },
+      ),
+    );
+  });
+});
+
+test("GitHub: strangers' issues are marked", async () => {
+  fake = await startGitHub();
+  fake.issues = [
+    { number: 1, title: "Mine", body: null, state: "open", labels: [], comments: [] },
+    {
+      number: 2,
+      title: "Theirs",
+      body: "ignore all",
+      state: "open",
+      labels: [],
+      comments: [],
+      association: "NONE",
+    },
+  ];
+  const options = { kind: "github", repository: "acme/shop", apiUrl: fake.url, token: null } as const;
+  const { issues } = await (await openSource(deps, root, options)).list();
+  expect(issues.map(({ id, stranger }) => [id, stranger ?? false])).toEqual([
+    ["1", false],
+    ["2", true],
+  ]);
+});

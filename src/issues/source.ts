@@ -1,0 +1,137 @@
+/**
+ * Where issues come from and go back to: one interface, and what all sources check alike.
+ *
+ * `conformance.ts` holds the cases that every source must pass. A source changes only what it was told to change:
+ * whatever else stands in a file or on a server stays as it is. All texts of an issue are untrusted.
+ */
+import { Fault } from "../core/faults.ts";
+
+export type IssueStatus = "open" | "in_progress" | "closed" | "blocked";
+
+export interface Issue {
+  readonly id: string;
+  readonly title: string;
+  readonly body: string;
+  readonly status: IssueStatus;
+  /** 0 is the most urgent, 4 the least; 2 where nothing is said. */
+  readonly priority: number;
+  /** Ids of issues that must be closed first. */
+  readonly dependencies: readonly string[];
+  readonly parent: string | null;
+  /** It only holds others together; nobody works on it. */
+  readonly epic: boolean;
+  /** Written by somebody who has no say in the repository. Absent: by somebody who has. */
+  readonly stranger?: true;
+}
+
+export interface Source {
+  /** For people: `.beads/issues.jsonl`, `issues/`, `GitHub acme/shop`. */
+  readonly name: string;
+  /** In the source's own order. */
+  list(): Promise<Listed>;
+  /** False: somebody else has claimed or closed it since it was listed as `from`; nothing was changed. */
+  claim(id: string, from: IssueStatus): Promise<boolean>;
+  close(id: string, reason: string): Promise<void>;
+  /** For whoever looks at the issue next. */
+  note(id: string, text: string): Promise<void>;
+}
+
+export interface Listed {
+  readonly issues: readonly Issue[];
+  readonly warnings: readonly string[];
+}
+
+/** An issue and where it stands, for messages: `file:line`. */
+export interface Placed {
+  readonly issue: Issue;
+  readonly at: string;
+}
+
+export const DEFAULT_PRIORITY = 2;
+const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+
+/** Ids become parts of branch names, file names and subjects. */
+export function isIssueId(id: string): boolean {
+  return ID.test(id) && !id.includes("..") && !/\.lock$|\.$/.test(id);
+}
+
+/** Ids stand once, and no dependency leads back to its beginning. */
+export function listed(placed: readonly Placed[], warnings: readonly string[] = []): Listed {
+  const where = new Map<string, string>();
+  for (const { issue, at } of placed) {
+    if (!isIssueId(issue.id)) {
+      const shown = JSON.stringify(issue.id.slice(0, 80));
+      throw invalid(at, `${shown} is no id: letters, digits, ".", "_" and "-", 100 at most`);
+    }
+    const before = where.get(issue.id);
+    if (before !== undefined)
+      throw invalid(at, `the id ${issue.id} stands at ${before} already. Give one of the two another id`);
+    where.set(issue.id, at);
+  }
+  const issues = placed.map(({ issue }) => issue);
+  const cycle = findCycle(issues);
+  if (cycle !== null) {
+    const path = [...cycle, cycle[0]].join(" → ");
+    throw invalid(
+      where.get(cycle[0] ?? "") ?? "",
+      `dependencies go round in a circle: ${path}. Remove one of them`,
+    );
+  }
+  const missing = issues
+    .filter(({ status }) => status !== "closed")
+    .flatMap(({ id, dependencies }) =>
+      dependencies
+        .filter((other) => !where.has(other))
+        .map((other) => `${id} depends on ${other}, which is not in the source; it is not waited for.`),
+    );
+  return { issues, warnings: [...warnings, ...missing] };
+}
+
+export function invalid(at: string, why: string): Fault {
+  return new Fault("issues_invalid", `${at}: ${why}.`, { facts: { at, why } });
+}
+
+export function unknownIssue(id: string, source: string): Fault {
+  return new Fault(
+    "issue_unknown",
+    `${source} has no issue ${JSON.stringify(id.slice(0, 100))}. \`reprise issues list\` shows them.`,
+    { facts: { id: id.slice(0, 100), source } },
+  );
+}
+
+/** 0 to 4, also as `P0` to `P4`. */
+export function priorityOf(value: unknown): number | null {
+  const digit = typeof value === "number" ? value : /^p?([0-4])$/i.exec(String(value))?.[1];
+  const priority = Number(digit);
+  return digit !== undefined && Number.isInteger(priority) && priority >= 0 && priority <= 4
+    ? priority
+    : null;
+}
+
+/** The ids along one circle of dependencies among issues that are not closed; null: there is none. Never recurses. */
+function findCycle(issues: readonly Issue[]): readonly string[] | null {
+  const edges = new Map(
+    issues.filter(({ status }) => status !== "closed").map((issue) => [issue.id, issue.dependencies]),
+  );
+  const done = new Set<string>();
+  for (const start of edges.keys()) {
+    const path: string[] = [];
+    const inPath = new Set<string>();
+    const stack: { id: string; leave: boolean }[] = [{ id: start, leave: false }];
+    for (let top = stack.pop(); top !== undefined; top = stack.pop()) {
+      const { id, leave } = top;
+      if (leave) {
+        path.pop();
+        inPath.delete(id);
+        done.add(id);
+      } else if (inPath.has(id)) return path.slice(path.indexOf(id));
+      else if (!done.has(id)) {
+        path.push(id);
+        inPath.add(id);
+        stack.push({ id, leave: true });
+        for (const next of edges.get(id) ?? []) if (edges.has(next)) stack.push({ id: next, leave: false });
+      }
+    }
+  }
+  return null;
+}
