@@ -46,6 +46,10 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
       summary: "let Codex work on a pull request's review comments",
       load: () => import("./review.ts"),
     },
+    issues: {
+      summary: "work through the issues of a repository, and take up what was interrupted",
+      load: () => import("./issues.ts"),
+    },
     runbook: {
       summary: "check runbooks, list what they define, explain what they would do",
       load: () => import("./runbook.ts"),

@@ -4,3 +4,6 @@
  */
 export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
 export { type Issue, unknownIssue } from "./source.ts";
+export type { IssueRecord } from "./metadata.ts";
+export { readiness } from "./plan.ts";
+export { cleanBatches, priorRuns } from "./prior.ts";

@@ -11,7 +11,7 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { type FakeGitHub, startGitHub } from "../../test/github-server.ts";

@@ -1,0 +1,320 @@
+/** `reprise issues list|show|sessions|status|logs|clean`: issues, and what batches left behind about them. */
+import type { Command } from "commander";
+import { Fault } from "../core/faults.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
+import { table } from "../lib/table.ts";
+import {
+  cleanBatches,
+  type Issue,
+  type IssueRecord,
+  openSource,
+  priorRuns,
+  readiness,
+  repositoryRoot,
+  type SourceOptions,
+  unknownIssue,
+} from "../issues/issues.ts";
+import type { Deps } from "../run/run.ts";
+import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
+import { type Context, paint } from "./context.ts";
+import { workingDirectory } from "./start.ts";
+import { onlyArgument } from "./verbs.ts";
+import { age } from "./words.ts";
+
+export interface SourceFlags {
+  readonly cwd?: string;
+  readonly source?: "beads" | "markdown" | "github";
+  readonly repo?: string;
+  readonly apiUrl?: string;
+  readonly token?: string;
+}
+
+interface LookOptions extends SourceFlags {
+  readonly all?: true;
+  readonly json?: true;
+}
+
+export function addSourceOptions(command: Command): Command {
+  return command
+    .addOption(
+      once(
+        "--source <kind>",
+        "beads, markdown or github (default: .beads/issues.jsonl, else issues/*.md)",
+        oneOf("beads", "markdown", "github"),
+      ),
+    )
+    .addOption(once("--repo <owner/name>", "with --source github: instead of this clone's remote", text))
+    .addOption(once("--api-url <url>", "where GitHub's API is", text))
+    .addOption(once("--token <token>", "for GitHub (default: GITHUB_TOKEN, GH_TOKEN)", text));
+}
+
+export function sourceOptions(flags: SourceFlags): SourceOptions {
+  return {
+    kind: flags.source ?? (flags.repo === undefined ? null : "github"),
+    repository: flags.repo ?? null,
+    apiUrl: flags.apiUrl ?? null,
+    token: flags.token ?? null,
+  };
+}
+
+const addCwd = (command: Command): Command =>
+  command.addOption(once("--cwd <dir>", "a directory of the repository (default: here)", text));
+
+async function open(context: Context, flags: SourceFlags): Promise<{ deps: Deps; root: string }> {
+  const cwd = workingDirectory(flags.cwd ?? ".");
+  const deps = await context.open({ cwd });
+  return { deps, root: await repositoryRoot(deps, cwd) };
+}
+
+async function load(
+  context: Context,
+  deps: Deps,
+  root: string,
+  flags: SourceFlags,
+): Promise<readonly Issue[]> {
+  const source = await openSource(deps, root, sourceOptions(flags));
+  const { issues, warnings } = await source.list();
+  for (const warning of warnings) context.log.warn(warning);
+  return issues;
+}
+
+const STATUS_PAINT = { open: "bold", in_progress: "cyan", closed: "dim", blocked: "yellow" } as const;
+
+export async function list(args: readonly string[], context: Context): Promise<number> {
+  const parser = addSourceOptions(
+    addCwd(
+      makeCommand({
+        name: "issues list",
+        summary: "List the issues of this repository: what is ready, and what each of the others waits for.",
+        examples: [
+          "reprise issues list",
+          "reprise issues list --all --json",
+          "reprise issues list --repo acme/shop",
+        ],
+      }),
+    ),
+  )
+    .option("--all", "also closed ones")
+    .option("--json", "print one JSON object");
+  parse(parser, args);
+  const options: LookOptions = parser.opts();
+  const { deps, root } = await open(context, options);
+  const all = await load(context, deps, root, options);
+  const issues = all.filter((issue) => options.all === true || issue.status !== "closed");
+  const waits = readiness(all);
+  if (options.json === true) {
+    const rows = issues.map(({ body: _body, ...issue }) => ({
+      ...issue,
+      waitsFor: waits.get(issue.id) ?? [],
+    }));
+    context.printJson({ ok: true, repository: root, issues: rows });
+    return 0;
+  }
+  if (issues.length === 0) context.print("No open issues.");
+  const rows = issues.map((issue) => [
+    issue.id,
+    issue.status,
+    `P${issue.priority}`,
+    harmlessLine(issue.title + waitWords(issue, waits.get(issue.id) ?? []), 200),
+  ]);
+  const [header = "", ...lines] = table(
+    [["ISSUE", "STATUS", "PRIO", "TITLE"], ...rows],
+    context.terminal.columns,
+  );
+  if (issues.length > 0) context.print(paint(context.terminal, "dim", header));
+  for (const [at, line] of lines.entries())
+    context.print(paint(context.terminal, STATUS_PAINT[issues[at]?.status ?? "open"], line));
+  return 0;
+}
+
+function waitWords(issue: Issue, waits: readonly string[]): string {
+  if (issue.epic) return "  (epic)";
+  return waits.length === 0 || issue.status === "closed" ? "" : `  (waits for ${waits.join(", ")})`;
+}
+
+export async function show(args: readonly string[], context: Context): Promise<number> {
+  const parser = addSourceOptions(
+    addCwd(
+      makeCommand({
+        name: "issues show",
+        summary: "Show one issue, and what batches did about it.",
+        examples: ["reprise issues show a-12", "reprise issues show a-12 --json"],
+      }),
+    ),
+  )
+    .usage("[options] <issue>")
+    .argument("[issue]", "its id")
+    .option("--json", "print one JSON object");
+  parse(parser, args);
+  const options: LookOptions = parser.opts();
+  const id = onlyArgument(parser.args, "Which issue? `reprise issues list` shows them.");
+  const { deps, root } = await open(context, options);
+  const issue = (await load(context, deps, root, options)).find((one) => one.id === id);
+  if (issue === undefined) throw unknownIssue(id, "The source");
+  const history = historyOf(deps, root).filter((entry) => entry.issue === id);
+  if (options.json === true) {
+    context.printJson({ ok: true, repository: root, issue, history });
+    return 0;
+  }
+  context.print(`${issue.id}  ${harmlessLine(issue.title)}`);
+  const facts = [issue.status, `P${issue.priority}`];
+  if (issue.dependencies.length > 0) facts.push(`depends on ${issue.dependencies.join(", ")}`);
+  if (issue.parent !== null) facts.push(`part of ${issue.parent}`);
+  context.print(paint(context.terminal, "dim", facts.join(" · ")));
+  context.print(`\n${harmless(issue.body.slice(0, 20_000))}`);
+  if (history.length > 0) printHistory(context, history, deps.clock.now());
+  return 0;
+}
+
+interface Past extends IssueRecord {
+  readonly issue: string;
+  readonly batch: string;
+}
+
+/** Newest first. */
+function historyOf(deps: Deps, root: string): readonly Past[] {
+  const found: Past[] = [];
+  for (const { issues, file } of priorRuns(deps, root).batches()) {
+    for (const [issue, record] of Object.entries(issues))
+      found.push({ issue, batch: file.replace(/\.json$/, ""), ...record });
+  }
+  return found;
+}
+
+const STATE_PAINT = {
+  running: "cyan",
+  checking: "cyan",
+  passed: "green",
+  completed: "green",
+  failed: "red",
+  interrupted: "yellow",
+} as const;
+
+function printHistory(context: Context, history: readonly Past[], nowMs: number): void {
+  const rows = history.map((past) => [
+    harmlessLine(past.issue, 40),
+    past.status,
+    harmlessLine(past.engine, 20),
+    past.handle ?? "-",
+    harmlessLine(past.session_id ?? "-", 40),
+    age(past.started_at, nowMs),
+    harmlessLine(past.error ?? past.branch ?? "", 120),
+  ]);
+  const [header = "", ...lines] = table([
+    ["ISSUE", "STATE", "ENGINE", "HANDLE", "SESSION", "AGE", "BRANCH OR REASON"],
+    ...rows,
+  ]);
+  context.print(paint(context.terminal, "dim", `\n${header}`));
+  for (const [at, line] of lines.entries())
+    context.print(paint(context.terminal, STATE_PAINT[history[at]?.status ?? "interrupted"], line));
+}
+
+const DEFAULT_LIMIT = 50;
+
+export async function sessions(args: readonly string[], context: Context): Promise<number> {
+  const parser = addCwd(
+    makeCommand({
+      name: "issues sessions",
+      summary: "List the conversations about issues of this repository, newest first.",
+      examples: ["reprise issues sessions", "reprise issues sessions a-12 --json"],
+    }),
+  )
+    .usage("[options] [issue]")
+    .argument("[issue]", "only of this one")
+    .addOption(once("--limit <n>", `at most so many (default ${DEFAULT_LIMIT})`, count(1, 100_000)))
+    .option("--json", "print one JSON object");
+  parse(parser, args);
+  const options: LookOptions & { readonly limit?: number } = parser.opts();
+  const [id] = parser.args;
+  const { deps, root } = await open(context, options);
+  const found = historyOf(deps, root)
+    .filter(({ issue, session_id }) => session_id !== null && (id === undefined || issue === id))
+    .slice(0, options.limit ?? DEFAULT_LIMIT);
+  if (options.json === true) context.printJson({ ok: true, repository: root, sessions: found });
+  else if (found.length === 0) context.print("No agent has worked on an issue of this repository yet.");
+  else printHistory(context, found, deps.clock.now());
+  return 0;
+}
+
+export async function status(args: readonly string[], context: Context): Promise<number> {
+  const parser = addCwd(
+    makeCommand({
+      name: "issues status",
+      summary: "Show the last batch of this repository: what became of each issue.",
+      examples: ["reprise issues status", "reprise issues status --json"],
+    }),
+  ).option("--json", "print one JSON object");
+  parse(parser, args);
+  const options: LookOptions = parser.opts();
+  const { deps, root } = await open(context, options);
+  const [batch] = priorRuns(deps, root).batches();
+  if (options.json === true) {
+    context.printJson({ ok: true, repository: root, batch: batch ?? null });
+    return 0;
+  }
+  if (batch === undefined) {
+    context.print("There was no batch in this repository yet. Start one: reprise issues run");
+    return 0;
+  }
+  const { completed_at: completed, started_at: started } = batch;
+  const took = completed === null ? "not ended" : formatDuration(Date.parse(completed) - Date.parse(started));
+  context.print(`${batch.run_id}  ${took}`);
+  const past = Object.entries(batch.issues).map(([issue, record]) => ({
+    issue,
+    batch: batch.run_id,
+    ...record,
+  }));
+  printHistory(context, past, deps.clock.now());
+  return 0;
+}
+
+export async function logs(args: readonly string[], context: Context): Promise<number> {
+  const [id, ...rest] = args;
+  if (id === undefined || id.startsWith("-")) {
+    const { run } = await import("./logs.ts");
+    if (id === "--help" || id === "-h") return run(args, context);
+    throw new Fault("usage", "Which issue? As in: reprise issues logs a-12 --plain");
+  }
+  const { deps, root } = await open(context, {});
+  const past = historyOf(deps, root).find(({ issue, handle }) => issue === id && handle !== null);
+  if (past?.handle === undefined || past.handle === null)
+    throw new Fault("issue_unknown", `No agent has worked on issue ${id.slice(0, 100)} of ${root} yet.`, {
+      facts: { id: id.slice(0, 100), repository: root },
+    });
+  return (await import("./logs.ts")).run([past.handle, ...rest], context);
+}
+
+export async function clean(args: readonly string[], context: Context): Promise<number> {
+  const parser = addSourceOptions(
+    addCwd(
+      makeCommand({
+        name: "issues clean",
+        summary:
+          "Remove records of old batches. One that names the conversation of an issue that is not closed stays.",
+        examples: ["reprise issues clean --dry-run", "reprise issues clean --older-than 7d"],
+      }),
+    ),
+  )
+    .addOption(once("--older-than <time>", "batches that began before that (default 30d)", duration))
+    .option("--dry-run", "only say what would be removed")
+    .option("--json", "print one JSON object");
+  parse(parser, args);
+  const options: LookOptions & { readonly olderThan?: number | null; readonly dryRun?: true } = parser.opts();
+  const { deps, root } = await open(context, options);
+  const issues = await load(context, deps, root, options);
+  const removed = cleanBatches(deps, root, {
+    olderThanMs: options.olderThan ?? 30 * 24 * 3_600_000,
+    closed: new Set(issues.filter((issue) => issue.status === "closed").map(({ id }) => id)),
+    dryRun: options.dryRun === true,
+  });
+  if (options.json === true)
+    context.printJson({ ok: true, repository: root, removed, dryRun: options.dryRun === true });
+  else {
+    for (const file of removed) context.print(file);
+    const what = options.dryRun === true ? "would be removed" : "removed";
+    context.log.info(`${plural(removed.length, "record")} ${what}`);
+  }
+  return 0;
+}

@@ -1,0 +1,244 @@
+/**
+ * What earlier batches of a repository know of an issue. The one place where metadata files are looked through, for the
+ * runner and for the commands alike.
+ *
+ * Thousands of files are a matter of milliseconds: each is read once a process, its start time is taken from its first
+ * bytes, and only a file that names the issue is parsed. What is damaged is named once and left where it is (I9).
+ */
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  statSync,
+} from "node:fs";
+import { join } from "node:path";
+import { removeQuietly, storageFault } from "../audit/audit.ts";
+import type { Log } from "../core/deps.ts";
+import { hasDuplicateKeys, isObject, objectIn, parseJson, stringIn } from "../lib/json.ts";
+import type { Deps } from "../run/run.ts";
+import {
+  type BatchRecord,
+  type IssueRecord,
+  MAX_METADATA_BYTES,
+  metadataDirectory,
+  readBatch,
+  readIssue,
+} from "./metadata.ts";
+
+export interface PriorEntry extends IssueRecord {
+  /** The metadata file it is from. */
+  readonly file: string;
+  /** The batch's. */
+  readonly batch_started_at: string;
+}
+
+/** The newest conversation that an engine had about an issue. */
+export interface PriorSession extends PriorEntry {
+  readonly session_id: string;
+}
+
+/** Null: there is none, or only of other engines. */
+export function lookupPriorSession(
+  deps: Pick<Deps, "state" | "log">,
+  repoPath: string,
+  issueId: string,
+  engine: string,
+): PriorSession | null {
+  for (const entry of priorRuns(deps, repoPath).entries(issueId, engine)) {
+    if (entry.session_id !== null) return { ...entry, session_id: entry.session_id };
+  }
+  return null;
+}
+
+const folders = new WeakMap<Pick<Deps, "state">["state"], Map<string, PriorRuns>>();
+
+/** One for each repository and process, so that a file is read once. */
+export function priorRuns(deps: Pick<Deps, "state" | "log">, repoPath: string): PriorRuns {
+  const directory = metadataDirectory(deps.state, repoPath);
+  const known = folders.get(deps.state) ?? new Map<string, PriorRuns>();
+  folders.set(deps.state, known);
+  const found = known.get(directory) ?? new PriorRuns(directory, deps.log);
+  known.set(directory, found);
+  return found;
+}
+
+interface SeenFile {
+  readonly name: string;
+  /** Milliseconds; negative infinity where neither the file nor its name tells. */
+  readonly startedAt: number;
+  readonly stamp: string;
+  /** One character a byte. Null: too large to be kept, and read again when it is needed. */
+  readonly text: string | null;
+}
+
+/** Read at once; a larger file takes a second look. */
+const FIRST_READ = 64 * 1024;
+const KEEP_BYTES = 64 * 1024 * 1024;
+const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+/** As `beginBatch` writes it: the first keys, and the batch's own `started_at` before any issue's. */
+const HEAD = /^\{\s*"run_id":\s*"[^"\\]*",\s*"started_at":\s*"([^"\\]*)"/;
+const STAMP = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z_/;
+const CLOSED = /\}\s*$/;
+
+class PriorRuns {
+  readonly #directory: string;
+  readonly #log: Log;
+  /** Newest first. */
+  #files: readonly SeenFile[] = [];
+  #seenAs: string | null = null;
+  #kept = 0;
+  readonly #warned = new Set<string>();
+  readonly #buffer = Buffer.allocUnsafe(FIRST_READ);
+
+  constructor(directory: string, log: Log) {
+    this.#directory = directory;
+    this.#log = log;
+  }
+
+  /** What each batch knows of the issue with this engine, newest first. */
+  *entries(issueId: string, engine: string): Generator<PriorEntry, void> {
+    this.#look();
+    const needle = JSON.stringify(issueId);
+    for (const file of this.#files) {
+      if (file.text !== null && !file.text.includes(needle)) continue;
+      const entry = objectIn(objectIn(this.#parse(file), "issues"), issueId);
+      // Whose conversation it is must be written down: another engine's id is not a prior session.
+      if (entry === undefined || stringIn(entry, "engine") !== engine) continue;
+      yield { ...readIssue(entry), file: file.name, batch_started_at: file.stamp };
+    }
+  }
+
+  /** Newest first. */
+  *batches(): Generator<BatchRecord & { readonly file: string }, void> {
+    this.#look();
+    for (const file of this.#files) {
+      const batch = readBatch(this.#parse(file));
+      if (batch !== null) yield { ...batch, file: file.name };
+    }
+  }
+
+  /** Files are only ever replaced by renaming, which changes the directory. */
+  #look(): void {
+    let seenAs: string;
+    let names: readonly string[];
+    try {
+      const { mtimeNs, size } = statSync(this.#directory, { bigint: true });
+      seenAs = `${mtimeNs}:${size}`;
+      if (seenAs === this.#seenAs) return;
+      names = readdirSync(this.#directory);
+    } catch (error) {
+      if (error instanceof Error && "code" in error && error.code === "ENOENT") {
+        this.#files = [];
+        return;
+      }
+      throw storageFault(error, "read", this.#directory);
+    }
+    this.#kept = 0;
+    const files: SeenFile[] = [];
+    for (const name of names) {
+      if (!name.endsWith(".json") || name.startsWith(".")) continue;
+      const file = this.#read(name);
+      if (file !== null) files.push(file);
+    }
+    this.#files = files.toSorted(newestFirst);
+    // A change within the same tick of the file system's clock would not show.
+    this.#seenAs = isFresh(seenAs) ? null : seenAs;
+  }
+
+  #read(name: string): SeenFile | null {
+    const text = this.#textOf(name);
+    if (text === null) return null;
+    const head = HEAD.exec(text)?.[1];
+    let stamp = head ?? "";
+    if (head === undefined || !CLOSED.test(text.slice(-3))) {
+      const value = this.#parse({ name, text });
+      if (value === null) return null;
+      stamp = stringIn(value, "started_at") ?? "";
+    }
+    const keep = this.#kept + text.length <= KEEP_BYTES;
+    if (keep) this.#kept += text.length;
+    return { name, startedAt: timeOf(stamp, name), stamp, text: keep ? text : null };
+  }
+
+  /** One character a byte; null: it is gone, or cannot be used, which is then said. */
+  #textOf(name: string): string | null {
+    try {
+      const fd = openSync(`${this.#directory}/${name}`, READ);
+      try {
+        const length = readSync(fd, this.#buffer, 0, FIRST_READ, 0);
+        if (length < FIRST_READ) return this.#buffer.toString("latin1", 0, length);
+        const { size } = fstatSync(fd);
+        if (size > MAX_METADATA_BYTES) return this.#skip(name, `it has ${size} bytes`);
+        return readFileSync(fd, "latin1");
+      } finally {
+        closeSync(fd);
+      }
+    } catch (error) {
+      const code = error instanceof Error && "code" in error ? String(error.code) : "it cannot be read";
+      return code === "ENOENT" ? null : this.#skip(name, code === "ELOOP" ? "it is a symbolic link" : code);
+    }
+  }
+
+  #parse({ name, text: kept }: Pick<SeenFile, "name" | "text">): unknown {
+    const bytes = kept ?? this.#textOf(name);
+    if (bytes === null) return null;
+    const text = Buffer.from(bytes, "latin1").toString("utf8");
+    const value = parseJson(text);
+    if (!isObject(value)) return this.#skip(name, text === "" ? "it is empty" : "it is cut off, or not JSON");
+    if (hasDuplicateKeys(text)) return this.#skip(name, "it names a key twice");
+    return value;
+  }
+
+  #skip(name: string, why: string): null {
+    if (!this.#warned.has(name)) this.#log.warn(`${join(this.#directory, name)} is passed over: ${why}.`);
+    this.#warned.add(name);
+    return null;
+  }
+}
+
+function isFresh(seenAs: string): boolean {
+  return Date.now() - Number(BigInt(seenAs.split(":")[0] ?? "0") / 1_000_000n) < 100;
+}
+
+/** What stands in the file counts; its name where that is no time. */
+function timeOf(stamp: string, name: string): number {
+  const parsed = Date.parse(stamp);
+  if (!Number.isNaN(parsed)) return parsed;
+  const fromName = Date.parse(
+    STAMP.exec(name)
+      ?.slice(1)
+      .join("-")
+      .replace(/^(.{10})-(..)-(..)-(..)$/, "$1T$2:$3:$4Z") ?? "",
+  );
+  return Number.isNaN(fromName) ? Number.NEGATIVE_INFINITY : fromName;
+}
+
+function newestFirst(one: SeenFile, other: SeenFile): number {
+  if (one.startedAt !== other.startedAt) return one.startedAt < other.startedAt ? 1 : -1;
+  return one.name < other.name ? 1 : -1;
+}
+
+export interface CleanOptions {
+  readonly olderThanMs: number;
+  /** Issues whose conversations nobody will continue. */
+  readonly closed: ReadonlySet<string>;
+  readonly dryRun: boolean;
+}
+
+/** The names of the files that were removed. A conversation that may still be continued keeps its file. */
+export function cleanBatches(deps: Deps, repoPath: string, options: CleanOptions): readonly string[] {
+  const before = deps.clock.now() - options.olderThanMs;
+  const old = [...priorRuns(deps, repoPath).batches()].filter(({ started_at: started, issues }) => {
+    const needed = Object.entries(issues).some(
+      ([id, { session_id: session }]) => session !== null && !options.closed.has(id),
+    );
+    return Date.parse(started) < before && !needed;
+  });
+  const directory = metadataDirectory(deps.state, repoPath);
+  if (!options.dryRun) for (const { file } of old) removeQuietly(join(directory, file));
+  return old.map(({ file }) => file);
+}
