@@ -1,9 +1,22 @@
 /** Supervised agents from start to end, judged by what the agents themselves wrote down. */
-import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { spawn } from "node:child_process";
+import {
+  cpSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { createConnection } from "node:net";
+import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
 import { AgentBox } from "./agent-box.ts";
 import { collect } from "./sandbox.ts";
+
+const { version: VERSION } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
 
 const HEADLESS = `
 [agent.worker]
@@ -86,7 +99,6 @@ test("a second daemon leaves with exit code 4, and the first one stays", async (
   const pid = await box.daemonPid();
   const starts = await Promise.all([box.run(["daemon", "start"]), box.run(["daemon", "start"])]);
   expect(starts.map(({ code }) => code)).toEqual([0, 0]);
-  const { spawn } = await import("node:child_process");
   const second = spawn(process.execPath, ["dist/daemon.js"], { env: box.env(), stdio: "pipe" });
   expect((await collect(second)).code).toBe(4);
   expect(await box.daemonPid()).toBe(pid);
@@ -139,7 +151,6 @@ test("a state directory whose path is too long for a socket is said so", async (
 test("a client that vanishes in the middle harms nobody", async () => {
   await using box = new AgentBox();
   await box.run(["daemon", "start"]);
-  const { createConnection } = await import("node:net");
   const path = join(box.state, "run", "d.sock");
   const token = readFileSync(join(box.state, "run", "d.token"), "utf8").trim();
   for (const bytes of ["", "{", `{"token":"${token}"}\n{"id":1,"method":"status"`, "\0".repeat(100)]) {
@@ -148,6 +159,66 @@ test("a client that vanishes in the middle harms nobody", async () => {
     socket.destroy();
   }
   expect((await box.run(["daemon", "status"])).code).toBe(0);
+});
+
+test("a gate decides: it fails, the agent is told, it passes, the agent is done", async () => {
+  await using box = new AgentBox();
+  const gate = '{ action = "gate", run = ["test", "-f", "proof.txt"], timeout = "10s", attempts = 5 }';
+  const nudge = '{ action = "nudge", message = "prove it @@write:proof.txt", attempts = 1 }';
+  box.runbook(
+    HEADLESS.replace("work @@wait:600000", "work").replace(/on_dead.*/, `on_idle = [${gate}, ${nudge}]`),
+  );
+  const id = await box.start("worker");
+  const { agent, history } = await box.shown(id, "done", ({ view }) => view.phase === "done");
+  expect(box.messages()).toEqual(["work", "prove it @@write:proof.txt"]);
+  expect(agent.reason).toBe("its gate passed");
+  const gates = history.filter(({ kind, key }) => kind === "carried_out" && /\/idle\/0\//.test(String(key)));
+  expect(gates.map(({ result }) => result)).toContain("failed");
+});
+
+test("what a person does with the run in a terminal is left alone, and counts", async () => {
+  await using box = new AgentBox();
+  box.runbook(HEADLESS.replace(/on_dead.*/, 'on_dead = "escalate"'));
+  const id = await box.start("worker");
+  process.kill(await box.told(), "SIGKILL");
+  const { view } = await box.shown(id, "asked", (shown) => shown.view.decision !== null);
+  const mine = box.spawn(["resume", id, "by hand @@wait:2500"]);
+  const over = collect(mine);
+  const during = await box.shown(id, "working", (shown) => shown.view.state === "working");
+  expect(during.view.attempts).toBe(2);
+  expect((await over).code).toBe(0);
+  // A daemon that starts looks at everything at once; one that runs does so every 30 seconds.
+  await box.run(["daemon", "stop"]);
+  await box.run(["daemon", "start"]);
+  const after = await box.shown(id, "done", (shown) => shown.view.phase === "done");
+  expect(after.attempts.map(({ kind }) => kind)).toEqual(["start", "resume"]);
+  const decisions = await box.json<{ decisions: { id: string; state: string }[] }>([
+    "decisions",
+    "list",
+    "--all",
+  ]);
+  expect(decisions.decisions.map((one) => [one.id, one.state])).toEqual([[view.decision, "overtaken"]]);
+});
+
+test("a daemon of another version is replaced, and the agents stay", async () => {
+  await using box = new AgentBox();
+  const old = mkdtempSync(resolve(".dist-test-"));
+  try {
+    cpSync("dist", old, { recursive: true });
+    for (const name of readdirSync(old).filter((one) => one.endsWith(".js"))) {
+      const text = readFileSync(join(old, name), "utf8");
+      writeFileSync(join(old, name), text.replaceAll(`"${VERSION}"`, '"0.0.1"'));
+    }
+    const daemon = spawn(process.execPath, [join(old, "daemon.js")], { env: box.env(), stdio: "ignore" });
+    await box.until("the old one to listen", () => existsSync(join(box.state, "run", "d.sock")));
+    expect(await box.json(["daemon", "status"])).toMatchObject({ version: "0.0.1", pid: daemon.pid });
+    box.runbook(HEADLESS);
+    const started = await box.run(["agent", "run", "worker", "--trust-cwd"]);
+    expect([started.code, started.stderr]).toEqual([0, expect.stringContaining("version 0.0.1")]);
+    expect(await box.json(["daemon", "status"])).toMatchObject({ version: VERSION });
+  } finally {
+    rmSync(old, { recursive: true });
+  }
 });
 
 const usage: Record<string, [args: readonly string[], code: number, says: string]> = {
@@ -187,7 +258,6 @@ test("an engine that is missing is said at once, and nothing is left behind", as
   await using box = new AgentBox();
   box.runbook(HEADLESS.replace('"claude"', '"codex"'));
   box.program("codex", "exit 1");
-  const { rmSync } = await import("node:fs");
   rmSync(join(box.bin, "codex"));
   const result = await box.run(["agent", "run", "worker", "--trust-cwd"], { env: { PATH: box.bin } });
   expect(result.code).toBe(6);
