@@ -39,7 +39,7 @@ const MAX_TIMER = 2 ** 31 - 1;
 export async function runGate(deps: Pick<Deps, "processes">, request: GateRequest): Promise<GateResult> {
   const [name = "", ...args] = request.command;
   const shown = harmlessLine(request.redact(request.command.join(" ")), 120);
-  const left = await deps.processes.endTree(null, request.marker, "terminate");
+  const left = await endMarked(deps, request.marker);
   if (left.survivors.length > 0) {
     return {
       passed: false,
@@ -88,11 +88,20 @@ async function verdictOf(
     return { passed: false, says: `took longer than ${formatDuration(timeoutMs)} and was ended.` };
   }
   // What it left behind holds files and ports that the next step may need.
-  await deps.processes.endTree(null, marker, "terminate");
+  await endMarked(deps, marker);
   if (exit.code === 0) return { passed: true, says: "passed." };
   const how =
     exit.code === null ? `was ended by ${exit.signal ?? "a signal"}` : `failed with exit code ${exit.code}`;
   return { passed: false, says: `${how}.` };
+}
+
+/** Almost always there is nobody to end, and one look at all processes tells so for a third of the price. */
+async function endMarked(
+  { processes }: Pick<Deps, "processes">,
+  marker: string,
+): Promise<{ readonly survivors: readonly number[] }> {
+  if (processes.findMarked(marker).length === 0) return { survivors: [] };
+  return processes.endTree(null, marker, "terminate");
 }
 
 function whyNot(fault: Fault, name: string): string {
