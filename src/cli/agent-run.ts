@@ -54,7 +54,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     pipeline: null,
     trustCwd: options.trustCwd === true,
   });
-  await daemon.poke(agent.id);
+  await daemon.poke(agent.id).catch((error: unknown) => {
+    if (!(error instanceof Fault)) throw error;
+    context.log.warn("the supervisor does not answer. Look after it: reprise daemon start");
+  });
   if (options.json === true)
     context.printJson({ ok: true, id: agent.id, name, runId: agent.runId, runbook: found.source.path });
   else {

@@ -239,12 +239,13 @@ export function attemptOptions(
   };
 }
 
-/** Ends the supervision, then the agent. False: it had ended already, and nothing was stopped. */
+/** Ends the supervision, then the agent. False: it had ended already. */
 export async function stopAgent(deps: Deps, id: string, reason = "stopped by the user"): Promise<boolean> {
   const ended = await endAgent(deps, id, "stopped", reason);
-  if (ended === null) return false;
-  await endRun(deps, ended);
-  return true;
+  // Whoever stopped it may have died before its process was ended.
+  const record = ended ?? (await getAgent(deps, id))?.record;
+  if (record?.phase === "stopped") await endRun(deps, record);
+  return ended !== null;
 }
 
 /** The process of an agent that has ended must not go on. One that ends by itself is left to it. */

@@ -3,6 +3,7 @@
  * commands that only show it. Reads; what is dead and still said to run is corrected on sight.
  */
 import type { Observed } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { AgentPhase, AgentRecord, DecisionRecord, SupervisionEvent } from "../core/supervision.ts";
 import type { HolderLink } from "../holders/holders.ts";
@@ -42,9 +43,14 @@ export interface Look {
   readonly decision: Decision;
 }
 
-/** Null: no run of that id, or none that can be read. */
+/** Null: neither the index nor a run directory knows it. */
 export async function runOf(deps: Deps, agent: AgentRecord): Promise<RunRecord | null> {
-  return (await deps.store.getRun(agent.runId)) === null ? null : selectRun(deps, agent.runId);
+  try {
+    return await selectRun(deps, agent.runId);
+  } catch (error) {
+    if (error instanceof Fault && error.code === "handle_unknown") return null;
+    throw error;
+  }
 }
 
 /** `run` is as it is now: nobody who says `running` is dead. */

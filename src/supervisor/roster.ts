@@ -38,6 +38,9 @@ interface Entry {
   busy: boolean;
   /** A look is waiting already. */
   queued: boolean;
+  /** What is under way or waits for its turn. An entry goes when its agent has ended and nothing is left to do. */
+  jobs: number;
+  left: boolean;
 }
 
 /** Decisions in a row that are carried out in one look. */
@@ -55,10 +58,6 @@ export class Roster {
   constructor(deps: Deps, options: RosterOptions) {
     this.#deps = deps;
     this.#options = options;
-  }
-
-  get size(): number {
-    return this.#entries.size;
   }
 
   views(): readonly AgentView[] {
@@ -117,7 +116,7 @@ export class Roster {
     });
     void this.look(id);
     if (failure !== null) throw failure;
-    return done ?? { result: "refused", detail: "it is no active agent" };
+    return done ?? { result: "refused", detail: "it has ended, or is still being started" };
   }
 
   async close(): Promise<void> {
@@ -138,12 +137,15 @@ export class Roster {
       work: Promise.resolve(),
       busy: false,
       queued: false,
+      jobs: 0,
+      left: false,
     };
     this.#entries.set(id, entry);
     return entry;
   }
 
   #queue(entry: Entry, work: () => Promise<void>): Promise<void> {
+    entry.jobs += 1;
     entry.work = entry.work.then(async () => {
       if (this.#closed) return;
       entry.busy = true;
@@ -160,6 +162,8 @@ export class Roster {
         this.#options.log.note("an agent could not be looked at", { agent: entry.id, detail });
       } finally {
         entry.busy = false;
+        entry.jobs -= 1;
+        if (entry.left && entry.jobs === 0) this.#entries.delete(entry.id);
       }
     });
     return entry.work;
@@ -197,6 +201,7 @@ export class Roster {
       return null;
     }
     const { record } = stored;
+    entry.left = false;
     const run = await runOf(deps, record);
     if (run === null) {
       await this.#begin(entry, record);
@@ -221,9 +226,11 @@ export class Roster {
   }
 
   async #leave(entry: Entry, record: AgentRecord | null): Promise<void> {
-    this.#entries.delete(entry.id);
-    await entry.link?.[Symbol.asyncDispose]();
+    entry.left = true;
+    entry.view = null;
+    const { link } = entry;
     entry.link = null;
+    await link?.[Symbol.asyncDispose]();
     if (record === null) return;
     await overtakeAll(this.#deps, record);
     this.#options.ended(record);
