@@ -20,6 +20,7 @@ import { forgedLines } from "./model-server/directives.ts";
 import { environment, processesOf, run, settle, signal, until } from "./place.ts";
 import { REVIEW_ACTS } from "./review-acts.ts";
 import { REVIEW_RIGHTS_ACTS } from "./review-rights-acts.ts";
+import { SUPERVISOR_ACTS } from "./supervisor-acts.ts";
 
 const DEADLINE_MS = 60_000;
 
@@ -31,6 +32,7 @@ const ACTS: Readonly<Record<string, Act>> = {
   ...REVIEW_RIGHTS_ACTS,
   ...APPROVAL_ACTS,
   ...OBSERVE_ACTS,
+  ...SUPERVISOR_ACTS,
   /** The engine's own copy of this conversation is gone. */
   "delete-session": ({ lab, place, shown }) => {
     const files = sessionFiles({ lab, place, shown });

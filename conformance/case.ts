@@ -18,6 +18,7 @@ export const GROUPS = {
   certify: "doctor --certify",
   review: "review",
   observe: "UIs, watched",
+  supervisor: "supervised agents",
 } as const;
 
 export type Group = keyof typeof GROUPS;

@@ -24,15 +24,13 @@ export const messages: Dialect = {
 
   read(_path, body) {
     const all = objectsIn(body["messages"]);
-    const users = all.filter((one) => one["role"] === "user");
-    const lastUser = all.findLastIndex(
-      (one) => one["role"] === "user" && split(textsIn(one["content"])).users.length > 0,
-    );
+    const said = all.map((_one, at) => saidByUser(all, at));
+    const lastUser = said.findLastIndex((texts) => split(texts).users.length > 0);
     return {
       api: "messages",
       model: textOf(body["model"]),
       stream: body["stream"] === true,
-      ...split(users.flatMap((one) => textsIn(one["content"]))),
+      ...split(said.flat()),
       assistants: all.filter((one) => one["role"] === "assistant").length,
       toolResults: results(all).length,
       toolOutputs: results(all.slice(lastUser + 1)).map((one) => outputOf(one["content"])),
@@ -95,6 +93,15 @@ export const messages: Dialect = {
   whole: (seen, text) => whole(seen, [{ type: "text", text }], "end_turn"),
   wholeTool: (seen, command) => whole(seen, [toolUse(command)], "tool_use"),
 };
+
+/** What Claude Code 2.1.197 says when a turn was broken off, and what it answers itself. A person may say it too. */
+const [BROKEN_OFF, ITS_ANSWER] = ["Continue from where you left off.", "No response requested."];
+
+function saidByUser(all: readonly JsonObject[], at: number): readonly string[] {
+  const texts = all[at]?.["role"] === "user" ? textsIn(all[at]["content"]) : [];
+  const isNote = textsIn(all[at + 1]?.["content"]).includes(ITS_ANSWER) && texts.at(-1) === BROKEN_OFF;
+  return isNote ? texts.slice(0, -1) : texts;
+}
 
 function results(all: readonly JsonObject[]): readonly JsonObject[] {
   return all.flatMap((one) => objectsIn(one["content"])).filter((part) => part["type"] === "tool_result");

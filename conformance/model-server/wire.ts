@@ -105,8 +105,6 @@ export function isSummary(text: string): boolean {
 
 const NOTES: readonly RegExp[] = [
   /^\[Request interrupted by user/,
-  // Claude Code 2.1.197, when a turn was broken off.
-  /^Continue from where you left off\.$/,
   /^# AGENTS\.md instructions/,
   ...SUMMARIES,
   /^This is the Gemini CLI\./,
