@@ -101,19 +101,18 @@ on_prompt = "escalate"
   /** The supervisor dies while the agent works, or in the middle of what it was about to do. */
   "supervisor-killed": async (world, [moment = ""]) => {
     await using agents = new Supervised(world);
+    const begin = `Begin. @@slow:${moment in RESUMES ? 60_000 : 4_000}`;
     agents.runbook(`[agent.worker]
 run = "${world.lab.engine}"
 mode = "interactive"
-prompt = "Begin. @@slow:${moment === "working" || moment === "nudge" ? 4_000 : 60_000}"
+prompt = "${begin}"
 idle_after = "1s"
 on_idle = [{ action = "nudge", message = "Finish.", attempts = 1 }, { action = "done" }]
 on_dead = { action = "resume", message = "Come back.", append = true }
 `);
     const id = await agents.start("worker");
-    const begun = agents.turns;
-    const [begin, resumes] = [() => begun.call(agents)[0]?.users.at(-1) ?? "", RESUMES[moment]];
-    await until("the model was asked", () => begin() !== "", DEADLINE_MS);
-    await agents.streams(begin().trim());
+    const resumes = RESUMES[moment];
+    await agents.streams(begin);
     const pid = await agents.pid(id);
     if (resumes === undefined) {
       const isDue = () => moment !== "nudge" || agents.hasDecided("nudge");
@@ -128,7 +127,7 @@ on_dead = { action = "resume", message = "Come back.", append = true }
     const { attempts } = await agents.isDone(id);
     const expected = resumes === undefined ? [pid] : [pid, attempts.at(-1)?.agent?.pid];
     must(attempts.map(({ agent }) => agent?.pid).join() === expected.join(), JSON.stringify(attempts));
-    arrived(agents, [begin().trim(), ...(resumes === undefined ? [] : ["Come back."]), "Finish."]);
+    arrived(agents, [begin, ...(resumes === undefined ? [] : ["Come back."]), "Finish."]);
     holds(agents.turns().at(-1), agents.delivered());
   },
 

@@ -100,13 +100,12 @@ export async function resume(args: readonly string[], context: Context): Promise
   const resumed: string[] = [];
   const skipped: Skipped[] = [];
   for (const [at, agent] of agents.entries()) {
-    const { id, phase } = agent.record;
+    const { id } = agent.record;
     if (agents.length > 1 && context.terminal.stderr)
       context.log.info(`${at + 1} of ${agents.length}: ${id}`);
-    const reason =
-      given === undefined && phase !== "active"
-        ? `it is ${phase}`
-        : await notResumed(daemon.resume(id, { kill: options.kill === true }));
+    // One of all that has ended, also meanwhile, stays so.
+    const how = { kill: options.kill === true, ended: given !== undefined };
+    const reason = await notResumed(daemon.resume(id, how));
     if (reason === null) resumed.push(id);
     else skipped.push({ id, reason });
   }

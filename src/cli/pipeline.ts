@@ -200,7 +200,11 @@ async function resume(args: readonly string[], context: Context): Promise<number
   // Before the supervisor is started for nothing.
   const { id } = (await selectPipeline(deps, given)).record;
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
-  const record = await resumePipeline(deps, (agent) => daemon.resume(agent, { kill: false }), id);
+  const record = await resumePipeline(
+    deps,
+    (agent) => daemon.resume(agent, { kill: false, ended: true }),
+    id,
+  );
   await daemon.poke(null);
   if (json) context.printJson({ ok: true, id, step: record.step });
   else context.print(`Pipeline ${id} goes on${record.step === null ? "" : ` at step ${record.step}`}.`);

@@ -83,6 +83,15 @@ test.each(Object.entries(refusals))("refused: %s, and nothing is typed", async (
   expect(one.typed).toEqual([]);
 });
 
+test("a person who typed a moment ago is let finish", async () => {
+  const one = ui({ typedAt: performance.now() - 4_800 });
+  const began = performance.now();
+  const waited: number[] = [];
+  one.onWrite = () => void waited.push(performance.now() - began);
+  expect(await new Typist(one).send("x")).toEqual({ sent: "ok" });
+  expect(waited[0]).toBeGreaterThanOrEqual(150);
+});
+
 test("a message that cannot be typed is refused first", async () => {
   const one = ui();
   expect(await new Typist(one).send("\x1b")).toMatchObject({ sent: "refused" });

@@ -32,8 +32,9 @@ const BEGIN_MS = 3_000;
 const BEFORE_ENTER_MS = 200;
 const VERIFY_MS = 5_000;
 const LOOK_MS = 200;
-/** Who typed just now is about to type on. */
+/** Who typed just now is about to type on; that is waited for, but not for long. */
 const PERSON_MS = 5_000;
+const PATIENCE_MS = 15_000;
 /** Ctrl-U, for each line of a draft. */
 const CLEAR = "\x15".repeat(8);
 
@@ -82,11 +83,15 @@ export class Typist {
 
   /** Waits until the UI has been idle for a moment. Why not, or null. */
   async #readiness(): Promise<string | null> {
+    const { clock } = this.#desk;
+    const deadline = clock.mono() + PATIENCE_MS;
     for (;;) {
       const observed = await this.#desk.look();
-      const why = unfit(observed) ?? this.#person();
+      const why = unfit(observed);
       if (why !== null) return why;
-      const waitMs = this.#waitFor(observed);
+      const personMs = this.#personFor();
+      if (personMs > 0 && clock.mono() + personMs > deadline) return "somebody is typing there";
+      const waitMs = Math.max(personMs, this.#waitFor(observed));
       if (waitMs <= 0) return null;
       await sleep(waitMs);
     }
@@ -100,9 +105,10 @@ export class Typist {
     return now < sinceMs ? 0 : SETTLE_MS - (now - sinceMs);
   }
 
-  #person(): string | null {
+  /** How long nobody else may type, since a person is at it. */
+  #personFor(): number {
     const at = this.#desk.personTypedAt();
-    return at !== null && this.#desk.clock.mono() - at < PERSON_MS ? "somebody is typing there" : null;
+    return at === null ? 0 : PERSON_MS - (this.#desk.clock.mono() - at);
   }
 
   /** Null: the engine cannot tell. */

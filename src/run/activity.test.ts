@@ -33,6 +33,14 @@ describe("a UI whose engine tells", () => {
     ["an error at once", [[500, ui(ERROR, 499)]], { activity: ERROR, sinceMs: 499, grewAtMs: 500 }],
     ["a question at once", [[500, ui(WAITING, 499)]], { activity: WAITING, sinceMs: 499 }],
     [
+      "a question that was answered is gone at once",
+      [
+        [500, ui(WAITING, 499)],
+        [1000, ui(IDLE, 900, 1)],
+      ],
+      { activity: WORKING, sinceMs: 1000, turns: 1 },
+    ],
+    [
       "it was idle, worked and is idle again between two looks",
       [
         [1500, ui(IDLE, 100)],

@@ -25,7 +25,11 @@ export function sawUi(before: Observed, ui: UiState | null, nowMs: number): Obse
   const turns = Math.max(before.turns, ui.turns);
   const grewAtMs = turns > before.turns ? nowMs : before.grewAtMs;
   const rests = changedAtMs === null || nowMs < changedAtMs || nowMs - changedAtMs >= SETTLED_MS;
-  if (activity.state === "idle" && !rests) return { ...before, turns, grewAtMs };
+  if (activity.state === "idle" && !rests) {
+    const known = { ...before, turns, grewAtMs };
+    // A question that was answered is not open any more, whatever comes of it.
+    return before.activity.state === "waiting" ? turnTo({ state: "working" }, known, nowMs) : known;
+  }
   // The same state again, from a later time: what lay in between was missed.
   const again = changedAtMs !== null && changedAtMs > before.sinceMs && changedAtMs <= nowMs;
   if (isSame(activity, before.activity) && !again) return { ...before, turns, grewAtMs };

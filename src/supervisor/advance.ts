@@ -2,7 +2,7 @@
  * One step with one agent: what happened is noted, what was begun is finished, what is due is decided, stored and then
  * carried out (I8). Whoever stores a decision first carries it out; everybody else finds it in the log.
  */
-import type { ActionName } from "../core/runbook.ts";
+import type { ActionName, Trigger } from "../core/runbook.ts";
 import { carryOut, type Done, type Hand } from "./act.ts";
 import type { Decision } from "./decide.ts";
 import { getDecision, overtake } from "./escalate.ts";
@@ -135,9 +135,17 @@ async function isOvertaken(hand: Hand, look: Look): Promise<boolean> {
   const isPast =
     look.attempt > decision.attempt ||
     history.some((event) => event.kind === "progress" && event.seq > asked.seq) ||
-    sinceOf(seen) > asked.at;
+    sinceOf(seen) > asked.at ||
+    isAnotherMatter(seen, decision.trigger);
   if (isPast) await overtake(hand.deps, openDecision);
   return isPast;
+}
+
+/** What the question was about is over: the agent may have gone on while it was being asked. */
+function isAnotherMatter(seen: Look["seen"], trigger: Trigger): boolean {
+  if (seen.is !== "live" || !seen.observed.certain) return false;
+  const { state } = seen.observed.activity;
+  return trigger !== (state === "waiting" ? "prompt" : state);
 }
 
 /** When what is the matter now began, where that is certain; a guess moves with every output. */

@@ -36,7 +36,8 @@ export interface Daemon extends AsyncDisposable {
   status(): Promise<DaemonStatus>;
   /** Look at this agent now; null: at all of them, and at pipelines. */
   poke(id: string | null): Promise<void>;
-  resume(id: string, options: { readonly kill: boolean }): Promise<Answer>;
+  /** `ended`: also one that has ended. */
+  resume(id: string, options: { readonly kill: boolean; readonly ended: boolean }): Promise<Answer>;
   stop(id: string): Promise<Answer>;
   send(id: string, message: string): Promise<Answer>;
   /** Carries out what a person has decided; the choice is in the store before. */
@@ -169,7 +170,7 @@ function daemonAt(connection: Connection): Daemon {
     sinceMs: numberIn(hello, "sinceMs") ?? 0,
     status: async () => (await connection.call("status")) as DaemonStatus,
     poke: async (id) => void (await connection.call("poke", { id })),
-    resume: (id, { kill }) => act("resume", { id, kill }),
+    resume: (id, { kill, ended }) => act("resume", { id, kill, ended }),
     stop: (id) => act("stop", { id }),
     send: (id, message) => act("send", { id, message }),
     resolve: (decision) => act("resolve", { decision }),

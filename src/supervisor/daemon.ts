@@ -147,7 +147,11 @@ function methodsFor(deps: Deps, watch: Supervision): Record<string, Method> {
       const id = stringIn(params, "id");
       void (id === undefined ? watch.sweep() : roster.look(id));
     },
-    resume: (params) => resume(deps, roster, agentIn(params), fieldIn(params, "kill") === true),
+    resume: (params) =>
+      resume(deps, roster, agentIn(params), {
+        kill: fieldIn(params, "kill") === true,
+        ended: fieldIn(params, "ended") === true,
+      }),
     stop: (params) => stop(deps, roster, agentIn(params)),
     send: async (params) => {
       const message = stringIn(params, "message") ?? "";
@@ -172,11 +176,17 @@ async function stop(deps: Deps, roster: Roster, id: string): Promise<Answer> {
 }
 
 /** Nothing is changed before it is certain that it will be tried. */
-async function resume(deps: Deps, roster: Roster, id: string, kill: boolean): Promise<Answer> {
+async function resume(
+  deps: Deps,
+  roster: Roster,
+  id: string,
+  { kill, ended }: { readonly kill: boolean; readonly ended: boolean },
+): Promise<Answer> {
   const found = await getAgent(deps, id);
   if (found === null) throw new Fault("handle_unknown", `There is no agent ${id}.`);
   const wish = { message: null, append: true, kill };
   if (found.record.phase !== "active") {
+    if (!ended) return { done: false, why: `it is ${found.record.phase}` };
     const run = await runOf(deps, found.record);
     if (run === null) return { done: false, why: "its run is gone, or was never started" };
     const plan = planFor(await lookAt(deps, found.record, run, UNWATCHED), wish);

@@ -20,9 +20,16 @@ interface Rung {
 /** The last thing that was decided about this state of this attempt. */
 export function lastDecided(events: Events, attempt: number, sinceMs: number): Decided | null {
   const last = events.findLast(
-    (event): event is Decided => event.kind === "decided" && event.attempt === attempt && event.at >= sinceMs,
+    (event): event is Decided =>
+      event.kind === "decided" && event.attempt === attempt && event.at >= sinceMs && !isMoot(events, event),
   );
   return last ?? null;
+}
+
+/** A message that a person wanted sent and that was refused: they were told, and everything is as it was. */
+function isMoot(events: Events, { trigger, action, key }: Decided): boolean {
+  if (trigger !== "user" || action !== "nudge" || key.includes("/answer/")) return false;
+  return reportOf(events, key)?.result === "refused";
 }
 
 /** Decisions for this rung since its count began, oldest first. */
@@ -80,7 +87,7 @@ const SHORT_MS = 10_000;
  * and one after which a person decided is forgiven.
  */
 export function failuresOf(events: Events, ended: readonly EndedAttempt[], mode: AgentMode): number {
-  const reset = inTime(events).findLast(isReset);
+  const reset = thatCounts(events).findLast(isReset);
   const counted = ended.filter(
     ({ attempt, outcome }) =>
       // A UI that closes is a failure, whatever its exit code says.
@@ -105,14 +112,15 @@ function isReset(event: SupervisionEvent): boolean {
 const isUsers = (event: SupervisionEvent) => event.kind === "decided" && event.trigger === "user";
 
 function sinceReset(events: Events): Events {
-  const kept = inTime(events);
+  const kept = thatCounts(events);
   return kept.slice(kept.findLastIndex(isReset) + 1);
 }
 
-/** Without the progress of attempts that others had followed already when it was heard of. */
-function inTime(events: Events): Events {
+/** Without what came to nothing, and the progress of attempts that others had followed already when it was heard of. */
+function thatCounts(events: Events): Events {
   let latest = 0;
   return events.filter((event) => {
+    if (event.kind === "decided" && isMoot(events, event)) return false;
     const late = event.kind === "progress" && event.attempt < latest;
     latest = Math.max(latest, event.attempt);
     return !late;
@@ -126,7 +134,7 @@ function inTime(events: Events): Events {
 function sinceUnprovoked(events: Events): Events {
   let from = 0;
   let provoked = false;
-  const kept = inTime(events);
+  const kept = thatCounts(events);
   for (const [at, event] of kept.entries()) {
     if (event.kind === "decided" && event.action === "nudge" && event.trigger !== "user") provoked = true;
     else if (event.kind === "progress" && provoked) provoked = false;
