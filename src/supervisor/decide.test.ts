@@ -411,25 +411,6 @@ describe("a person was asked", () => {
       },
       exhausted("dead", 1, "resume: its last words"),
     ],
-    "and a message that a person sent meanwhile was refused": [
-      {
-        seen: dead,
-        agent,
-        history: log(...asked, answered, ...did(["user", 0, "nudge"], ago(5), { result: "refused" })),
-      },
-      nothing("settled"),
-    ],
-    "nor does one that was refused begin the counts again": [
-      {
-        seen: idle(DAY),
-        agent: agentLike({ on: { idle: [rung("nudge", { attempts: 1 }), rung("fail")] } }),
-        history: log(
-          ...did(["idle", 0, "nudge"], ago(HOUR)),
-          ...did(["user", 0, "nudge"], ago(5), { result: "refused" }),
-        ),
-      },
-      act("idle", 1, "fail"),
-    ],
     "and said nudge, which is given its time": [
       {
         seen: idle(DAY),

@@ -1,0 +1,25 @@
+/** A message of a person's that was refused: it neither settles anything nor begins a count again. */
+import { expect, test } from "vitest";
+import type { SupervisionEvent } from "../core/supervision.ts";
+import { type Decided, lastDecided, restartsOf, triesOf } from "./tally.ts";
+
+const decided = (seq: number, trigger: Decided["trigger"], key: string): SupervisionEvent => ({
+  ...{ kind: "decided", seq, at: seq, attempt: 1, key, trigger, position: 0 },
+  ...{ action: "nudge", message: null, newAttempt: null },
+});
+const reported = (seq: number, key: string, result: "ok" | "refused"): SupervisionEvent => ({
+  ...{ kind: "carried_out", seq, at: seq, attempt: 1, key, result, detail: "" },
+});
+const nudged = [decided(1, "idle", "r/1/idle/0/1"), reported(2, "r/1/idle/0/1", "ok")];
+const RUNG = { trigger: "idle", position: 0, action: "nudge" } as const;
+
+test.each([
+  ["refused", "r/1/user/0/1", "refused", { last: 1, tries: [1] }],
+  ["sent", "r/1/user/0/1", "ok", { last: 3, tries: [] }],
+  ["the answer to a question, and refused", "r/answer/1a2b3c4d-1", "refused", { last: 3, tries: [] }],
+] as const)("a message that was %s", (_name, key, result, { last, tries }) => {
+  const events = [...nudged, decided(3, "user", key), reported(4, key, result)];
+  expect(lastDecided(events, 1, 0)?.seq).toBe(last);
+  expect(triesOf(events, RUNG).map(({ seq }) => seq)).toEqual(tries);
+  expect(restartsOf(events)).toEqual([]);
+});
