@@ -28,6 +28,8 @@ export interface RosterOptions {
 interface Entry {
   readonly id: string;
   link: HolderLink | null;
+  /** When its holder last answered, by the monotonic clock. */
+  greetedAt: number;
   unreachableSinceMs: number | null;
   /** Wall clock; null: only when something happens. */
   dueMs: number | null;
@@ -48,6 +50,7 @@ const MOST_STEPS = 20;
 /** While a live holder cannot be reached, and while somebody else starts the agent. */
 const AGAIN_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
+const GREET_MS = 25_000;
 
 export class Roster {
   readonly #deps: Deps;
@@ -130,6 +133,7 @@ export class Roster {
     const entry: Entry = {
       id,
       link: null,
+      greetedAt: 0,
       unreachableSinceMs: null,
       dueMs: null,
       view: null,
@@ -228,12 +232,16 @@ export class Roster {
   async #leave(entry: Entry, record: AgentRecord | null): Promise<void> {
     entry.left = true;
     entry.view = null;
-    const { link } = entry;
-    entry.link = null;
-    await link?.[Symbol.asyncDispose]();
+    await this.#letGo(entry);
     if (record === null) return;
     await overtakeAll(this.#deps, record);
     this.#options.ended(record);
+  }
+
+  async #letGo(entry: Entry): Promise<void> {
+    const { link } = entry;
+    entry.link = null;
+    await link?.[Symbol.asyncDispose]();
   }
 
   async #begin(entry: Entry, record: AgentRecord): Promise<void> {
@@ -249,13 +257,16 @@ export class Roster {
 
   /** A link to the holder of the attempt that runs now, if one runs and answers. */
   async #reach(entry: Entry, run: RunRecord): Promise<void> {
-    if (entry.link !== null && (run.status !== "running" || entry.link.hello.attempt < run.attempts)) {
-      await entry.link[Symbol.asyncDispose]();
-      entry.link = null;
-    }
     if (run.status !== "running") entry.unreachableSinceMs = null;
-    if (run.status !== "running" || entry.link !== null) return;
+    if (run.status !== "running" || (entry.link?.hello.attempt ?? run.attempts) < run.attempts)
+      await this.#letGo(entry);
+    const mono = this.#deps.clock.mono();
+    // A holder that is stopped keeps its connections, so it is greeted anew now and then.
+    const isKnown = entry.link !== null && mono - entry.greetedAt < GREET_MS;
+    if (run.status !== "running" || isKnown) return;
     const link = await reachHolder(this.#deps, run);
+    entry.greetedAt = mono;
+    await this.#letGo(entry);
     const now = this.#deps.clock.now();
     entry.unreachableSinceMs = link === "silent" ? (entry.unreachableSinceMs ?? now) : null;
     if (link === null || link === "silent") {
