@@ -2,7 +2,7 @@
  * Runs one case: start, resume, interrupt, tamper, and holds each step against what it expects. Knows no engine: what
  * differs comes from the lab, what happens from the case.
  */
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { act } from "./acts.ts";
 import type { CaseInstance, CaseStep, CaseTalk } from "./case.ts";
@@ -193,13 +193,19 @@ async function leftovers(place: Place): Promise<readonly string[]> {
       () => processesOf(place.root).length === 0,
       LEFTOVER_DEADLINE_MS,
     );
-    return [];
+    return staleSockets(place).map((name) => `a socket was left behind: ${name}`);
   } catch {
     const left = processesOf(place.root);
     const names = left.map((pid) => `${pid} ${commandOf(pid)}`);
     for (const pid of left) signal(pid, "SIGKILL");
     return left.length === 0 ? [] : [`processes were left behind: ${names.join(" | ")}`];
   }
+}
+
+/** Of holders and of the supervisor: the last one of each was ended in good order, and takes its own with it. */
+function staleSockets({ state }: Place): readonly string[] {
+  const folder = join(state, "run");
+  return existsSync(folder) ? readdirSync(folder).filter((name) => /^(?:d|h-.*)\.sock$/.test(name)) : [];
 }
 
 async function runStep(world: World, step: CaseStep): Promise<readonly string[]> {

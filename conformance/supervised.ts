@@ -9,7 +9,7 @@ import { delivered } from "./deliveries.ts";
 import type { World } from "./interpret.ts";
 import { isKept } from "./interrupt.ts";
 import type { RequestRecord } from "./model-server/server.ts";
-import { type Ended, environment, Late, run, settle, signal, until } from "./place.ts";
+import { type Ended, environment, Late, run, settle, until } from "./place.ts";
 import { Terminal } from "./terminal.ts";
 
 export const DEADLINE_MS = 60_000;
@@ -126,26 +126,10 @@ export class Supervised implements AsyncDisposable {
     return (await this.json<{ decision: ShownDecision }>("decisions", "show", named)).decision;
   }
 
-  /** Ends the supervisor without a word to it. */
-  async killDaemon(): Promise<void> {
-    signal(await this.#daemon(), "SIGKILL");
-  }
-
-  /** The same, at the moment in which `moment` holds. */
-  async killDaemonWhen(what: string, moment: () => boolean): Promise<void> {
-    const pid = await this.#daemon();
-    await until(what, moment, DEADLINE_MS);
-    signal(pid, "SIGKILL");
-  }
-
   /** Two of them at once; one is enough, and no more than one stays. */
   async startDaemons(): Promise<void> {
     const both = await Promise.all([this.reprise("daemon", "start"), this.reprise("daemon", "start")]);
     if (both.some(({ code }) => code !== 0)) throw new Late("the supervisor was not started again");
-  }
-
-  async #daemon(): Promise<number> {
-    return (await this.json<{ pid: number }>("daemon", "status")).pid;
   }
 
   /** Whether the supervisor has written down that it was about to do this. */
