@@ -2,12 +2,13 @@
  * One step with one agent: what happened is noted, what was begun is finished, what is due is decided, stored and then
  * carried out (I8). Whoever stores a decision first carries it out; everybody else finds it in the log.
  */
-import type { ActionName, Trigger } from "../core/runbook.ts";
+import type { ActionName } from "../core/runbook.ts";
 import { carryOut, type Done, type Hand } from "./act.ts";
 import type { Decision } from "./decide.ts";
 import { getDecision, overtake } from "./escalate.ts";
 import { type NewSupervisionEvent, toStored } from "./history.ts";
 import type { Look } from "./look.ts";
+import { isOver } from "./occurrence.ts";
 import type { Decided } from "./tally.ts";
 
 /** again: something was done, so everything is to be looked at anew. */
@@ -136,16 +137,9 @@ async function isOvertaken(hand: Hand, look: Look): Promise<boolean> {
     look.attempt > decision.attempt ||
     history.some((event) => event.kind === "progress" && event.seq > asked.seq) ||
     sinceOf(seen) > asked.at ||
-    isAnotherMatter(seen, decision.trigger);
+    isOver(decision.trigger, seen);
   if (isPast) await overtake(hand.deps, openDecision);
   return isPast;
-}
-
-/** What the question was about is over: the agent may have gone on while it was being asked. */
-function isAnotherMatter(seen: Look["seen"], trigger: Trigger): boolean {
-  if (seen.is !== "live" || !seen.observed.certain) return false;
-  const { state } = seen.observed.activity;
-  return trigger !== (state === "waiting" ? "prompt" : state);
 }
 
 /** When what is the matter now began, where that is certain; a guess moves with every output. */

@@ -119,6 +119,13 @@ function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occur
   }
 }
 
+/** A live agent that shows another state has left this one behind, also while a person was being asked about it. */
+export function isOver(trigger: Trigger, seen: Seen): boolean {
+  if (seen.is !== "live" || !seen.observed.certain) return false;
+  const { state } = seen.observed.activity;
+  return trigger !== (state === "waiting" ? "prompt" : state);
+}
+
 /** The end of a headless turn is the end of its process, which says more. */
 const ENDING: Quiet = { because: "working", why: "its turn is over and its process is ending" };
 
