@@ -140,6 +140,15 @@ export class Supervised implements AsyncDisposable {
     return lines.some((line) => line.includes('"decided"') && line.includes(`"action":"${action}"`));
   }
 
+  /** Whether a UI has drawn this. */
+  hasDrawn(text: string): boolean {
+    const runs = join(this.#world.place.state, "runs");
+    const tapes = readdirSync(runs, { recursive: true, encoding: "utf8" }).filter((name) =>
+      name.endsWith("stdout.log"),
+    );
+    return tapes.some((name) => readFileSync(join(runs, name), "utf8").includes(text));
+  }
+
   /** Holders that can be reached. */
   holders(): readonly string[] {
     return readdirSync(this.runtime).filter((name) => /^h-.*\.json$/.test(name));

@@ -281,6 +281,8 @@ interface Moment {
 const MOMENTS: Readonly<Record<string, Moment>> = {
   working: { is: (agents) => agents.turns().at(-1)?.state === "streaming", resumes: false },
   nudge: { is: (agents) => agents.hasDecided("nudge"), resumes: false },
+  // Pasted, and Enter was not pressed yet.
+  typed: { is: (agents) => agents.hasDrawn("Finish."), resumes: false },
   decided: { is: (agents) => agents.hasDecided("resume"), resumes: true },
   launched: { is: (agents) => agents.hasDecided("resume") && agents.holders().length > 0, resumes: true },
   asked: {
