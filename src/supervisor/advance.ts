@@ -5,7 +5,8 @@
 import type { ActionName } from "../core/runbook.ts";
 import { carryOut, type Done, type Hand } from "./act.ts";
 import type { Decision } from "./decide.ts";
-import { getDecision, overtake } from "./escalate.ts";
+import { believed } from "./delay.ts";
+import { getDecision, mendAnswers, overtake } from "./escalate.ts";
 import { type NewSupervisionEvent, toStored } from "./history.ts";
 import type { Look } from "./look.ts";
 import { isOver } from "./occurrence.ts";
@@ -22,6 +23,7 @@ const AGAIN: Next = { again: true, dueMs: null };
 
 export async function advance(hand: Hand, look: Look): Promise<Next> {
   if ((await noteProgress(hand, look)) || (await isOvertaken(hand, look))) return AGAIN;
+  if (await mendAnswers(hand.deps, look)) return AGAIN;
   const open = unfinished(look);
   if (open !== null) {
     await finish(hand, look, open, "as it was decided before");
@@ -136,12 +138,27 @@ async function isOvertaken(hand: Hand, look: Look): Promise<boolean> {
   const isPast =
     look.attempt > decision.attempt ||
     history.some((event) => event.kind === "progress" && event.seq > asked.seq) ||
+<<<<<<< Updated upstream
     sinceOf(seen) > asked.at ||
     isOver(decision.trigger, seen);
+=======
+    believed(sinceOf(seen), hand.deps.clock.now()) > asked.at ||
+    isAnotherMatter(seen, decision.trigger);
+>>>>>>> Stashed changes
   if (isPast) await overtake(hand.deps, openDecision);
   return isPast;
 }
 
+<<<<<<< Updated upstream
+=======
+/** What the question was about is over: the agent may have gone on while it was being asked. */
+function isAnotherMatter(seen: Look["seen"], trigger: Trigger): boolean {
+  if (seen.is !== "live" || !seen.observed.certain) return false;
+  const { state } = seen.observed.activity;
+  return trigger !== (state === "waiting" || state === "starting" ? "prompt" : state);
+}
+
+>>>>>>> Stashed changes
 /** When what is the matter now began, where that is certain; a guess moves with every output. */
 function sinceOf(seen: Look["seen"]): number {
   if (seen.is === "ended") return seen.endedAtMs;

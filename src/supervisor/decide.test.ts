@@ -133,7 +133,10 @@ describe("an agent that is left alone", () => {
   const nudging = agentLike({ on: { idle: [rung("nudge")] } });
   table({
     working: [{ seen: live({ state: "working" }, ago(DAY)) }, nothing("working")],
-    starting: [{ seen: live({ state: "starting" }, ago(DAY)) }, nothing("starting")],
+    "starting without a UI": [
+      { agent: agentLike({ mode: "headless" }), seen: live({ state: "starting" }, ago(DAY)) },
+      nothing("starting"),
+    ],
     "of a superseded attempt": [{ seen: killed, attempt: 1, latest: 2 }, nothing("stale")],
     done: [{ seen: killed, agent: agentLike({ phase: "done" }) }, nothing("ended")],
     failed: [{ seen: idle(DAY), agent: agentLike({ phase: "failed" }) }, nothing("ended")],
@@ -280,7 +283,7 @@ describe("the ladder", () => {
     ],
     "after the last one a person is asked": [
       { seen: long, agent, history: tried([0, "resume"], [0, "resume"], [1, "gate"], [2, "fail"]) },
-      exhausted("dead", 3, /and fail was tried 1 time$/),
+      exhausted("dead", 3, /and fail was tried 1 time: its last words$/),
     ],
     "triggers do not share a ladder": [
       {
@@ -750,6 +753,67 @@ describe("a process that cannot be seen", () => {
     "and is never started again beside itself": [
       { seen: { is: "unresponsive", sinceMs: ago(HOUR) }, agent },
       exhausted("dead", 1, "its holder lives and does not answer"),
+    ],
+  });
+});
+
+describe("a UI that does not get past its start", () => {
+  const agent = agentLike({ on: { prompt: [rung("done")], dead: [rung("resume")] } });
+  const starting = (ms: number, rest = {}) => live({ state: "starting" }, ago(ms), rest);
+  table({
+    "has two minutes": [{ seen: starting(MINUTE), agent }, wait(T0 + MINUTE, "escalate")],
+    "and then a person is asked, whatever on_prompt says": [
+      { seen: starting(2 * MINUTE), agent },
+      exhausted("prompt", 1, /does not get past its start/),
+    ],
+    once: [
+      {
+        seen: starting(HOUR),
+        agent,
+        history: log(...did(["prompt", 1, "escalate"], ago(MINUTE))),
+      },
+      nothing("settled"),
+    ],
+    "where the engine tells nothing, that is no sign": [
+      { seen: starting(HOUR, { certain: false }), agent },
+      nothing("starting"),
+    ],
+  });
+});
+
+describe("a start that comes to nothing", () => {
+  const missing = (times: number, attempts = 1_000, mode: "interactive" | "headless" = "interactive") => {
+    const tries = Array.from({ length: times }, (_, n) =>
+      did(["dead", 0, "resume"], ago((times - n) * HOUR), { result: "failed", newAttempt: 2 }),
+    );
+    const agent = agentLike({ mode, on: { dead: [rung("resume", { attempts })] } });
+    return { seen: ended(1, [ago(2 * DAY), ago(DAY)]), agent, history: log(...tries.flat()) };
+  };
+  table({
+    "is tried again": [missing(3), act("dead", 0, "resume", 4)],
+    "five times at most, an attempt that failed among them, and it is said why": [
+      missing(4),
+      exhausted("dead", 1, /failed too often without getting anywhere: its last words$/),
+    ],
+    "says why also where the runbook allows no more": [
+      missing(1, 1),
+      exhausted("dead", 1, /resume was tried 1 time: its last words$/),
+    ],
+    "counts no more when the attempt was made after all": [
+      { ...missing(4), seen: ended(2, [ago(2 * DAY), ago(DAY)]), attempt: 2 },
+      act("dead", 0, "resume", 1, 2),
+    ],
+  });
+});
+
+describe("a clock that was set back since", () => {
+  const seen = ended(1, [T0, T0 + HOUR]);
+  const agent = agentLike({ on: { dead: [rung("escalate")] } });
+  table({
+    "is not waited for": [{ seen, agent }, act("dead", 0, "escalate")],
+    "does not make a question that was asked a new one": [
+      { seen, agent, history: log(...did(["dead", 0, "escalate"], ago(MINUTE))) },
+      nothing("settled"),
     ],
   });
 });

@@ -25,6 +25,7 @@ import {
   reportOf,
   restartsOf,
   triesOf,
+  unstartedOf,
 } from "./tally.ts";
 
 export interface Facts {
@@ -131,7 +132,7 @@ function answerOf(
   found: Occurrence,
 ): Exclude<Decision, { readonly do: "wait" }> | Settling | null {
   const { history, attempt, agent, now } = facts;
-  const last = lastDecided(history, attempt, found.sinceMs);
+  const last = lastDecided(history, attempt, believed(found.sinceMs, now));
   const report = last === null ? null : reportOf(history, last.key);
   if (last === null || report === null) return null;
   const settles = (ms: number): Settling => ({ do: "wait", untilMs: believed(report.at, now) + ms });
@@ -176,7 +177,7 @@ type Climb =
 function climbOf(facts: Facts, found: Occurrence): Climb {
   const { policy, mode } = facts.agent.definition;
   const rungs = policy.on[found.trigger];
-  if (found.askOnly) return { rung: null, why: found.what };
+  if (found.asks !== null) return { rung: null, why: found.asks };
   if (rungs.length === 0) {
     if (found.completed) return { rung: DONE, position: 0, tries: [] };
     return { rung: null, why: `${found.what}, and the runbook has no on_${found.trigger}` };
@@ -186,7 +187,8 @@ function climbOf(facts: Facts, found: Occurrence): Climb {
     if (!answers(rung, found)) continue;
     const tries = triesOf(facts.history, { trigger: found.trigger, position, action: rung.action });
     if (tries.length >= rung.attempts) {
-      why = `${found.what}, and ${rung.action} was tried ${tries.length} ${tries.length === 1 ? "time" : "times"}`;
+      const times = `${tries.length} ${tries.length === 1 ? "time" : "times"}`;
+      why = `${found.what}, and ${rung.action} was tried ${times}${whyInVain(facts, tries)}`;
       continue;
     }
     const bar = startsProcess(rung, facts.seen, mode) ? barTo(facts, found) : retryBar(facts, found, rung);
@@ -194,6 +196,14 @@ function climbOf(facts: Facts, found: Occurrence): Climb {
     why = `${found.what}, and it is not started again: ${bar}`;
   }
   return { rung: null, why };
+}
+
+/** What came of the last of them, where it came to nothing. */
+function whyInVain({ history }: Facts, tries: readonly Decided[]): string {
+  const last = tries.at(-1);
+  const report = last === undefined ? null : reportOf(history, last.key);
+  const [words = ""] = report?.detail.split("\n") ?? [];
+  return report === null || report.result === "ok" || words === "" ? "" : `: ${words}`;
 }
 
 function answers(rung: Rung, { trigger, trouble }: Occurrence): boolean {
@@ -215,8 +225,10 @@ function barTo(facts: Facts, found: Occurrence): string | null {
   const { maxAttempts } = policy;
   if (maxAttempts !== null && latest >= maxAttempts) return `max_attempts is ${maxAttempts}`;
   const all = seen.is === "ended" ? [...ended, seen] : ended;
-  const failures = failuresOf(history, all, mode);
-  if (failures >= MOST_FAILURES) return "it has failed too often without getting anywhere";
+  const unstarted = unstartedOf(history, latest);
+  const failures = failuresOf(history, all, mode) + unstarted.length;
+  if (failures >= MOST_FAILURES)
+    return `it has failed too often without getting anywhere${whyInVain(facts, unstarted)}`;
   return found.noRestart ?? troubleBar(facts, found);
 }
 

@@ -21,8 +21,7 @@ const MAX_WORDS = 4_000;
 export async function escalate(deps: Deps, look: Look, decided: Decided, why: string): Promise<string> {
   const id = `${look.agent.id}-${decided.seq}`;
   const record = await question(deps, look, { id, decided, why });
-  const isNew =
-    (await deps.store.saveDocument({ kind: "decision", id, open: true, data: { ...record } }, null)) !== null;
+  await deps.store.saveDocument({ kind: "decision", id, open: true, data: { ...record } }, null);
   await deps.store.appendEvent(
     toStored(look.agent.runId, {
       kind: "escalated",
@@ -31,7 +30,9 @@ export async function escalate(deps: Deps, look: Look, decided: Decided, why: st
       decision: id,
     }),
   );
-  if (isNew) await notify(deps, record);
+  // Whoever stored it may have died before anybody was told: rather twice than never.
+  const asked = await getDecision(deps, id);
+  if (asked?.state === "open") await notify(deps, asked);
   return id;
 }
 
@@ -151,13 +152,19 @@ async function tellAnswer(deps: Deps, { runId, attempt, id }: DecisionRecord, ch
   await deps.store.appendEvent(toStored(runId, { kind: "answered", at, attempt, decision: id, choice }));
 }
 
-/** Answers whose event is missing: a crash came between it and the document. */
-export async function mendAnswers(deps: Deps, agent: AgentRecord): Promise<void> {
-  for (const record of await listDecisions(deps, { open: false })) {
-    const option = record.options.find((one) => one.n === record.choice?.n);
-    if (record.agentId !== agent.id || record.state !== "resolved" || option === undefined) continue;
+/** Answers whose event is missing: whoever answered died between the document and it. True: there was one. */
+export async function mendAnswers(deps: Deps, { history, openDecision }: Look): Promise<boolean> {
+  const heard = new Set(history.flatMap((event) => (event.kind === "answered" ? [event.decision] : [])));
+  let mended = false;
+  for (const event of history) {
+    if (event.kind !== "escalated" || event.decision === openDecision || heard.has(event.decision)) continue;
+    const record = await getDecision(deps, event.decision);
+    const option = record?.options.find((one) => one.n === record.choice?.n);
+    if (record?.state !== "resolved" || option === undefined) continue;
     await tellAnswer(deps, record, option.does);
+    mended = true;
   }
+  return mended;
 }
 
 /** What happened since has answered the question. */

@@ -47,8 +47,8 @@ export interface Occurrence {
   readonly completed: boolean;
   /** Why no process may be started for it without a person; null: one may. */
   readonly noRestart: string | null;
-  /** Only a person can tell what to do: no rung is tried. */
-  readonly askOnly: boolean;
+  /** Only a person can tell what to do, so no rung is tried: what they are told. Null: the runbook answers. */
+  readonly asks: string | null;
 }
 
 export type Because =
@@ -70,6 +70,8 @@ export interface Quiet {
 
 /** A holder that is gone is looked for that long before its agent counts as dead. */
 const MISSING_MS = 10_000;
+/** A UI that starts for so long asks something that its engine does not tell of. */
+const STARTING_MS = 120_000;
 /** A silent holder may be stopped or starved; after that long a person is asked. */
 const UNRESPONSIVE_MS = 120_000;
 
@@ -88,7 +90,7 @@ export function occurrenceOf(seen: Seen, mode: AgentMode, idleAfterMs: number): 
       return occurrence("dead", seen.sinceMs, {
         dueMs: seen.sinceMs + UNRESPONSIVE_MS,
         what: "its holder lives and does not answer",
-        askOnly: true,
+        asks: "its holder lives and does not answer",
       });
   }
 }
@@ -97,7 +99,12 @@ function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occur
   const { activity, sinceMs, grewAtMs, certain } = observed;
   switch (activity.state) {
     case "starting":
-      return { because: "starting", why: "it is starting" };
+      if (mode === "headless" || !certain) return { because: "starting", why: "it is starting" };
+      return occurrence("prompt", sinceMs, {
+        dueMs: sinceMs + STARTING_MS,
+        what: "it is starting",
+        asks: "it does not get past its start: its UI may ask for a login, or whether to trust the folder",
+      });
     case "working":
       return { because: "working", why: "it is working" };
     case "waiting":
@@ -156,7 +163,7 @@ function occurrence(trigger: Trigger, sinceMs: number, rest: Partial<Occurrence>
     certain: true,
     completed: false,
     noRestart: null,
-    askOnly: false,
+    asks: null,
     ...rest,
   };
 }

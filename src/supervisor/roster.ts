@@ -14,7 +14,7 @@ import type { Done, Hand } from "./act.ts";
 import { advance } from "./advance.ts";
 import { finishStart, getAgent, listAgents, mendFile } from "./agents.ts";
 import type { DaemonLog } from "./daemon-log.ts";
-import { mendAnswers, overtakeAll } from "./escalate.ts";
+import { overtakeAll } from "./escalate.ts";
 import { type AgentView, type Look, lookAt, runOf, viewOf } from "./look.ts";
 
 export interface RosterOptions {
@@ -225,7 +225,6 @@ export class Roster {
   /** What a crash may have left half done. */
   async #adopt(record: AgentRecord): Promise<void> {
     await mendFile(this.#deps, record);
-    await mendAnswers(this.#deps, record);
     this.#options.log.note("watching", { agent: record.id, name: record.definition.name });
   }
 

@@ -47,6 +47,16 @@ export function restartsOf(events: Events): readonly Decided[] {
   ) as readonly Decided[];
 }
 
+/** Decisions to start the next attempt that came to nothing: not even a process was there. */
+export function unstartedOf(events: Events, latest: number): readonly Decided[] {
+  return sinceReset(events).filter(
+    (event) =>
+      event.kind === "decided" &&
+      (event.newAttempt ?? 0) > latest &&
+      reportOf(events, event.key)?.result === "failed",
+  ) as readonly Decided[];
+}
+
 /** The number that makes the key of the next decision: it never goes back, not even by progress. */
 export function ordinalOf(events: Events, attempt: number, trigger: Trigger, position: number): number {
   const earlier = events.filter(

@@ -1,0 +1,125 @@
+/** One step with one agent, with a store in memory: what was asked of a person is asked once, and an answer is heard. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { testDeps, type TestDeps } from "../../test/deps.ts";
+import { agentLike, HOUR, MINUTE, RUN_ID, rung, SECOND, T0 } from "../../test/supervision.ts";
+import type { AgentRecord, DecisionRecord } from "../core/supervision.ts";
+import { attemptLike, runLike } from "../store/conformance-samples.ts";
+import type { Hand } from "./act.ts";
+import { advance } from "./advance.ts";
+import { listDecisions, resolveDecision } from "./escalate.ts";
+import { type Look, lookAt, UNWATCHED } from "./look.ts";
+
+const root = mkdtempSync(join(tmpdir(), "reprise-advance-"));
+afterAll(() => rmSync(root, { recursive: true }));
+
+const ASKING = agentLike({ on: { dead: [rung("escalate")] } });
+let worlds = 0;
+
+class World {
+  readonly deps: TestDeps;
+  readonly #endedAt: string;
+  now = T0;
+
+  constructor(deps: TestDeps, endedAtMs: number) {
+    this.deps = { ...deps, clock: { now: () => this.now, mono: () => this.now } };
+    this.#endedAt = new Date(endedAtMs).toISOString();
+  }
+
+  /** Its only attempt has ended. */
+  async look(): Promise<Look> {
+    const stored = await this.deps.store.getDocument("agent", ASKING.id);
+    const agent = { ...ASKING, phase: stored?.data["phase"] as AgentRecord["phase"] };
+    const runDirectory = join(this.deps.state.runsRoot, RUN_ID);
+    const run = runLike(1, { runId: RUN_ID, runDirectory, status: "interrupted", attempts: 1 });
+    const outcome = { result: "interrupted", reason: "it was ended by SIGKILL" } as const;
+    const startedAt = new Date(T0 - HOUR).toISOString();
+    const attempt = attemptLike(run, 1, { state: "ended", startedAt, endedAt: this.#endedAt, outcome });
+    const store = { ...this.deps.store, listAttempts: async () => [attempt] };
+    return lookAt({ ...this.deps, store }, agent, run, UNWATCHED);
+  }
+
+  async step(): Promise<boolean> {
+    const hand: Hand = { deps: this.deps, link: null, mayStart: async () => {}, note: () => {} };
+    return (await advance(hand, await this.look())).again;
+  }
+
+  /** Until nothing is left to do, or for a hundred steps. */
+  async settle(): Promise<number> {
+    let steps = 0;
+    while (steps < 100 && (await this.step())) steps += 1;
+    return steps;
+  }
+
+  async kinds(): Promise<readonly string[]> {
+    return (await this.deps.store.listEvents(RUN_ID)).map(({ kind }) => kind);
+  }
+}
+
+async function world(endedAtMs = T0 - SECOND, more: Partial<TestDeps> = {}): Promise<World> {
+  const deps = await testDeps(join(root, String((worlds += 1))), more);
+  await deps.store.saveDocument({ kind: "agent", id: ASKING.id, open: true, data: { ...ASKING } }, null);
+  return new World(deps, endedAtMs);
+}
+
+const ASKED_ONCE = ["decided", "escalated", "carried_out"];
+
+test.each([
+  ["before", -SECOND],
+  ["a moment ahead of", 0],
+  ["an hour ahead of a clock that was set back to", HOUR],
+])("an end %s now is asked about once", async (_name, aheadMs) => {
+  const here = await world(T0 + aheadMs);
+  expect([await here.settle(), await here.kinds()]).toEqual([1, ASKED_ONCE]);
+  for (here.now += SECOND; here.now < T0 + 10 * MINUTE; here.now += MINUTE) await here.settle();
+  expect(await here.kinds()).toEqual(ASKED_ONCE);
+  expect((await listDecisions(here.deps)).map(({ state }) => state)).toEqual(["open"]);
+});
+
+test("an answer whose teller died before its event is heard while the supervisor runs", async () => {
+  const here = await world();
+  await here.settle();
+  const [asked] = await listDecisions(here.deps, { open: true });
+  const n = asked?.options.find(({ does }) => does === "fail")?.n ?? 0;
+  const dying = {
+    ...here.deps,
+    store: { ...here.deps.store, appendEvent: () => Promise.reject(new Error()) },
+  };
+  await expect(resolveDecision(dying, asked?.id ?? "", n, null)).rejects.toThrow();
+  expect(await here.kinds()).toEqual(ASKED_ONCE);
+  await here.settle();
+  expect(await here.kinds()).toEqual([...ASKED_ONCE, "answered", "decided", "carried_out"]);
+  const agent = await here.deps.store.getDocument("agent", ASKING.id);
+  expect(agent?.data["phase"]).toBe("failed");
+});
+
+test("a person is told of a question whose asker died before", async () => {
+  const told: string[] = [];
+  const { config, processes } = await testDeps(join(root, "model"));
+  const here = await world(T0 - SECOND, {
+    config: { ...config, notify: { command: ["tell"] } },
+    processes: {
+      ...processes,
+      runTool: async (_file, _args, { stdin }) => {
+        told.push(String(stdin));
+        return { code: 0, signal: null, stdout: "", stderr: "", timedOut: false };
+      },
+    },
+  });
+  const { store } = here.deps;
+  const killed: typeof store.appendEvent = async (event) => {
+    if (event.kind === "escalated") throw new Error("killed");
+    return store.appendEvent(event);
+  };
+  const dying = new World({ ...here.deps, store: { ...store, appendEvent: killed } }, T0 - SECOND);
+  await expect(dying.step()).rejects.toThrow("killed");
+  expect([(await listDecisions(here.deps)).length, told]).toEqual([1, []]);
+  await here.settle();
+  const [asked] = await listDecisions(here.deps, { open: true });
+  expect(told.map((text) => (JSON.parse(text) as { decision: DecisionRecord }).decision.id)).toEqual([
+    asked?.id,
+  ]);
+  expect(await here.kinds()).toEqual(ASKED_ONCE);
+});
