@@ -56,6 +56,7 @@ const MOST_FILES: Record<string, number> = {
   cli: 44,
   demo: 21,
   engines: 27,
+  issues: 21,
   run: 29,
   supervisor: 24,
 };

@@ -45,7 +45,7 @@ const FAMILIES: Readonly<Record<string, { readonly verbs: string; readonly ids: 
   agent: { verbs: "run list show logs peek attach send stop resume", ids: "list --handles" },
   pipeline: { verbs: "run list show resume cancel", ids: "pipeline list --all --ids" },
   decisions: { verbs: "list show resolve", ids: "decisions list --ids" },
-  issues: { verbs: "list show sessions status logs clean", ids: null },
+  issues: { verbs: "run list show sessions status logs clean", ids: null },
   daemon: { verbs: "start stop status logs", ids: null },
 };
 /** What an option's value is completed with. */

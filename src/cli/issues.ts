@@ -9,6 +9,10 @@ const FAMILY: Family = {
   about:
     "Issues of this repository, worked on by agents, each in a conversation of its own (docs/issues.md).",
   verbs: {
+    run: {
+      summary: "let agents work on issues, check the work, close what passes",
+      run: async (args, context) => (await import("./issues-run.ts")).run(args, context),
+    },
     list: {
       summary: "list issues: what is ready, and what each of the others waits for",
       run: async (args, context) => (await look()).list(args, context),
@@ -34,7 +38,12 @@ const FAMILY: Family = {
       run: async (args, context) => (await look()).clean(args, context),
     },
   },
-  examples: ["reprise issues list", "reprise issues status", "reprise issues logs a-12"],
+  examples: [
+    "reprise issues run --engine claude --max-agents 3",
+    "reprise issues run --resume",
+    "reprise issues status",
+    "reprise issues logs a-12",
+  ],
 };
 
 export function run(args: readonly string[], context: Context): Promise<number> {

@@ -32,6 +32,24 @@ const good: Record<string, [text: string, then: ConfigFile]> = {
     '[notify]\ncommand = ["tell-me", "--now"]\nwebhook = "https://hooks.example/T0/x"',
     { notify: { command: ["tell-me", "--now"], webhook: "https://hooks.example/T0/x" } },
   ],
+  "a gate for issues": [
+    '[issues.gate]\ncommands = [["npm", "test"], { run = ["make"], timeout = "90s" }]\ntimeout = "5m"\nattempts = 4',
+    {
+      issues: {
+        gate: {
+          commands: [
+            { run: ["npm", "test"], timeoutMs: 300_000 },
+            { run: ["make"], timeoutMs: 90_000 },
+          ],
+          attempts: 4,
+        },
+      },
+    },
+  ],
+  "a gate with all that is not said": [
+    '[issues.gate]\ncommands = [["make"]]',
+    { issues: { gate: { commands: [{ run: ["make"], timeoutMs: 600_000 }], attempts: 3 } } },
+  ],
   "a webhook of this machine": [
     '[notify]\nwebhook = "http://127.0.0.1:8080/x"',
     { notify: { webhook: "http://127.0.0.1:8080/x" } },
@@ -76,7 +94,7 @@ const refused: Record<string, [text: string, message: string]> = {
   "a mistyped key": ["idle_timout = 1", "c.toml: idle_timout is unknown. Did you mean idle_timeout?"],
   "a key like nothing": [
     "zzz = 1",
-    "c.toml: zzz is unknown. Known here: escrow, idle_timeout, tool_timeout, timeout, engines, notify.",
+    "c.toml: zzz is unknown. Known here: escrow, idle_timeout, tool_timeout, timeout, engines, notify, issues.",
   ],
   "a mistyped key of an engine": [
     '[engines.codex]\nprogramm = "x"',
@@ -110,6 +128,22 @@ const refused: Record<string, [text: string, message: string]> = {
   "a date for a duration": [
     "timeout = 1979-05-27",
     'c.toml: timeout is a duration in quotes, such as "15m" or "1h30m"; "0" means never.',
+  ],
+  "a gate that is a text": [
+    '[issues.gate]\ncommands = ["npm test"]',
+    'c.toml: issues.gate.commands holds something that is no command: commands = [["npm", "test"], { run = ["npm", "run", "lint"], timeout = "2m" }].',
+  ],
+  "a gate that may never end": [
+    '[issues.gate]\ncommands = [["make"]]\ntimeout = "0"',
+    'c.toml: issues.gate.timeout is a duration in quotes, such as "10m".',
+  ],
+  "a gate without attempts": [
+    "[issues.gate]\ncommands = []\nattempts = 0",
+    "c.toml: issues.gate.attempts is a whole number from 1 to 100.",
+  ],
+  "a mistyped key of a gate": [
+    "[issues.gate]\ncommand = []",
+    "c.toml: issues.gate.command is unknown. Did you mean commands?",
   ],
   "a mistyped key of notify": [
     '[notify]\nweb_hook = "x"',

@@ -15,6 +15,7 @@ import {
   stringsIn,
   textIn,
 } from "./config-engine.ts";
+import { type IssuesConfig, issuesIn } from "./config-issues.ts";
 import { Fault } from "./faults.ts";
 
 /** Both files together, defaults filled in. */
@@ -27,6 +28,7 @@ export interface Config {
   readonly timeoutMs?: number | null;
   readonly engines: Readonly<Record<string, EngineConfig>>;
   readonly notify?: NotifyConfig;
+  readonly issues?: IssuesConfig;
 }
 
 /** How a person hears of a decision, besides the desktop. From the user's own file alone. */
@@ -65,7 +67,7 @@ const DEFAULT_ESCROW = 256 * MB;
 export function parseConfig(text: string, file: string, level: "user" | "project"): ConfigFile {
   const root = parseToml(text, file);
   const at: Place = { file, path: [] };
-  checkKeys(root, at, ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines", "notify"]);
+  checkKeys(root, at, ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines", "notify", "issues"]);
   const duration = (key: string): number | null | undefined => durationIn(root[key], at, key);
   const found = {
     escrowLimitBytes: escrowIn(root["escrow"], at),
@@ -74,6 +76,7 @@ export function parseConfig(text: string, file: string, level: "user" | "project
     timeoutMs: duration("timeout"),
     engines: root["engines"] === undefined ? undefined : enginesIn(root["engines"], at, level),
     notify: root["notify"] === undefined ? undefined : notifyIn(root["notify"], at, level),
+    issues: root["issues"] === undefined ? undefined : issuesIn(root["issues"], at),
   };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
@@ -95,11 +98,13 @@ export function mergeConfig(user: ConfigFile, project: ConfigFile): Config {
 
 /** The keys by which a file decides what is executed and with what: those that need the user's trust. */
 export function projectPowers(config: ConfigFile): string[] {
-  return Object.entries(config.engines ?? {}).flatMap(([id, engine]) => {
+  const gate = (config.issues?.gate?.commands ?? []).length > 0 ? ["issues.gate"] : [];
+  const engines = Object.entries(config.engines ?? {}).flatMap(([id, engine]) => {
     if (engine.custom !== undefined) return [`engines.${id}`];
     const powers = (["program", "args", "env", "home"] as const).filter((key) => engine[key] !== undefined);
     return powers.map((key) => `engines.${id}.${key}`);
   });
+  return [...engines, ...gate];
 }
 
 function parseToml(text: string, file: string): Readonly<Record<string, unknown>> {

@@ -57,6 +57,7 @@ export const FAULTS = {
   },
   run_busy: { exit: 4, retryable: true, means: "another process owns this run right now" },
   session_busy: { exit: 4, retryable: true, means: "another live attempt holds this session" },
+  batch_busy: { exit: 4, retryable: true, means: "another batch works on the issues of this repository" },
   no_answer: { exit: 4, retryable: true, means: "another process of Reprise does not answer" },
   index_busy: { exit: 4, retryable: true, means: "the index is locked by another process" },
   record_damaged: { exit: 5, retryable: false, means: "a stored record cannot be read" },

@@ -4,6 +4,16 @@
  */
 export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
 export { type Issue, unknownIssue } from "./source.ts";
+export { Brake } from "./brake.ts";
 export type { IssueRecord } from "./metadata.ts";
-export { readiness } from "./plan.ts";
+export { parseScope, readiness } from "./plan.ts";
 export { cleanBatches, priorRuns } from "./prior.ts";
+export {
+  type BatchEnd,
+  type BatchOptions,
+  type BatchView,
+  planBatch,
+  type PlannedBatch,
+  runBatch,
+} from "./runner.ts";
+export type { IssueEnd, Progress } from "./workshop.ts";

@@ -81,7 +81,7 @@ export function beginBatch(directory: string, first: BatchRecord, redact: Redact
   const path = join(directory, `${first.run_id}.json`);
   let record = first;
   // The order of the first keys is what makes looking through many of these files fast.
-  const save = () => writeAtomic(path, `${JSON.stringify(redactValue(record, redact), null, 1)}\n`);
+  const save = () => writeAtomic(path, `${JSON.stringify(record, null, 1)}\n`);
   save();
   return {
     path,
@@ -90,7 +90,10 @@ export function beginBatch(directory: string, first: BatchRecord, redact: Redact
     },
     update(id, change) {
       const before = record.issues[id] ?? NEW_ISSUE;
-      record = { ...record, issues: { ...record.issues, [id]: { ...before, ...known(change) } } };
+      record = {
+        ...record,
+        issues: { ...record.issues, [id]: { ...before, ...redactValue(known(change), redact) } },
+      };
       save();
     },
     complete(at) {

@@ -1,8 +1,116 @@
-/** Which issues a batch takes, in which order, and what the others wait for. Pure. */
-import type { Issue } from "./source.ts";
+/** Which issues a batch takes, in which order, and why the others are left out. Pure. */
+import { Fault } from "../core/faults.ts";
+import { type Issue, unknownIssue } from "./source.ts";
+
+export type Scope =
+  | { readonly of: "all" }
+  | { readonly of: "ids"; readonly ids: readonly string[] }
+  | { readonly of: "epic"; readonly id: string };
+
+export interface PlanOptions {
+  readonly scope: Scope;
+  readonly order: "priority" | "input";
+  readonly resume: boolean;
+  /** Null: no limit. */
+  readonly maxIssues: number | null;
+  /** Also issues of people who have no say in the repository. */
+  readonly includeStrangers: boolean;
+}
+
+export interface Plan {
+  /** In the order in which they start, as far as their dependencies let them. */
+  readonly take: readonly Issue[];
+  readonly skip: readonly { readonly id: string; readonly why: string }[];
+}
+
+/** `all`, `ids:a,b`, `epic:X` */
+export function parseScope(text: string): Scope {
+  if (text === "all") return { of: "all" };
+  const [, kind, rest = ""] = /^(ids|epic):(.+)$/.exec(text) ?? [];
+  const ids = [...new Set(rest.split(",").map((id) => id.trim()))].filter((id) => id !== "");
+  if (kind === "ids" && ids.length > 0) return { of: "ids", ids };
+  if (kind === "epic" && ids[0] !== undefined && ids.length === 1) return { of: "epic", id: ids[0] };
+  throw new Fault("usage", "--scope takes all, ids:a,b or epic:X.");
+}
 
 /** For each issue the ids of those that must be closed before it; an id that is nowhere is not waited for. */
 export function readiness(issues: readonly Issue[]): ReadonlyMap<string, readonly string[]> {
   const open = new Set(issues.filter(({ status }) => status !== "closed").map(({ id }) => id));
   return new Map(issues.map(({ id, dependencies }) => [id, dependencies.filter((other) => open.has(other))]));
+}
+
+export function plan(issues: readonly Issue[], options: PlanOptions): Plan {
+  const scoped = inScope(issues, options.scope);
+  const skip: { id: string; why: string }[] = [];
+  const able = scoped.filter((issue) => {
+    const why = whyNot(issue, options);
+    if (why !== null && why !== "") skip.push({ id: issue.id, why });
+    return why === null;
+  });
+  const waits = readiness(issues);
+  const ordered = inOrder(able, options);
+  const take: Issue[] = [];
+  const taken = new Set<string>();
+  // An issue comes after those of the batch that it waits for, whatever the order says.
+  for (let again = true; again;) {
+    again = false;
+    for (const issue of ordered) {
+      const full = options.maxIssues !== null && take.length >= options.maxIssues;
+      if (full || taken.has(issue.id)) continue;
+      if (!(waits.get(issue.id) ?? []).every((id) => taken.has(id))) continue;
+      take.push(issue);
+      taken.add(issue.id);
+      // From the beginning again: what waited for it may be more urgent than what comes next.
+      again = true;
+      break;
+    }
+  }
+  for (const { id } of ordered.filter((issue) => !taken.has(issue.id))) {
+    const missing = (waits.get(id) ?? []).filter((other) => !taken.has(other));
+    const why = missing.length === 0 ? "the batch is full" : `it waits for ${missing.join(", ")}`;
+    skip.push({ id, why });
+  }
+  return { take, skip };
+}
+
+function inScope(issues: readonly Issue[], scope: Scope): readonly Issue[] {
+  const byId = new Map(issues.map((issue) => [issue.id, issue]));
+  const find = (id: string): Issue => {
+    const found = byId.get(id);
+    if (found === undefined) throw unknownIssue(id, "The source");
+    return found;
+  };
+  switch (scope.of) {
+    case "all":
+      return issues;
+    case "ids":
+      return scope.ids.map(find);
+    case "epic": {
+      find(scope.id);
+      const inside = new Set([scope.id]);
+      for (let size = 0; size !== inside.size;) {
+        size = inside.size;
+        for (const { id, parent } of issues) if (parent !== null && inside.has(parent)) inside.add(id);
+      }
+      return issues.filter(({ id }) => id !== scope.id && inside.has(id));
+    }
+  }
+}
+
+/** Null: nothing is in the way. Empty: not worth a word. */
+function whyNot(issue: Issue, { resume, includeStrangers }: PlanOptions): string | null {
+  if (issue.status === "closed") return "";
+  if (issue.epic) return "";
+  if (issue.status === "blocked") return "it is blocked";
+  if (issue.status === "in_progress" && !resume) return "it is in progress; --resume takes it up";
+  if (issue.stranger === true && !includeStrangers)
+    return "its author is no owner, member or collaborator; --include-all takes it";
+  return null;
+}
+
+function inOrder(issues: readonly Issue[], { order, resume }: PlanOptions): readonly Issue[] {
+  const begun = ({ status }: Issue) => (resume && status === "in_progress" ? 0 : 1);
+  return issues.toSorted(
+    (one, other) => begun(one) - begun(other) || (order === "input" ? 0 : one.priority - other.priority),
+  );
 }

@@ -20,6 +20,8 @@ export interface WorkplaceRequest {
   readonly isolate: "dir" | "worktree" | null;
   /** A branch to be made for the worktree. Absent: it is on none. */
   readonly branch?: string;
+  /** The commit it begins at. Absent: that of `cwd`. */
+  readonly from?: string;
 }
 
 /** Checks everything that can be checked before anything is recorded. `home` is the directory that will hold it. */
@@ -30,7 +32,8 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
     return { cwd: directory, make: async () => void makeDirectory(directory) };
   }
   const top = await git(deps, request.cwd, ["rev-parse", "--show-toplevel"]);
-  const commit = await git(deps, request.cwd, ["rev-parse", "--verify", "HEAD^{commit}"]);
+  const wanted = `${request.from ?? "HEAD"}^{commit}`;
+  const commit = await git(deps, request.cwd, ["rev-parse", "--verify", "--end-of-options", wanted]);
   if (top.code !== 0 || commit.code !== 0) {
     throw new Fault(
       "cwd_invalid",

@@ -60,6 +60,9 @@ export interface StartRequest extends AttemptOptions {
   /** The user named it. */
   readonly cwdGiven: boolean;
   readonly isolate: "dir" | "worktree" | null;
+  /** With a worktree: a branch to be made for it, and the commit it begins at. Absent: none, and that of `cwd`. */
+  readonly branch?: string;
+  readonly from?: string;
   /** Adds the attempt to this run instead of a new one. */
   readonly runDir: string | null;
   readonly name: string | null;

@@ -1,0 +1,156 @@
+/** What the user sees of a batch: one live line an issue on a terminal, a line a change elsewhere, a table at the end. */
+import type { Log } from "../core/deps.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
+import { table } from "../lib/table.ts";
+import type { BatchEnd, BatchView, Issue, IssueEnd, PlannedBatch, Progress } from "../issues/issues.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
+
+interface Line {
+  readonly title: string;
+  readonly sinceMs: number;
+  progress: Progress | null;
+}
+
+const REDRAW_MS = 500;
+const END_PAINT = { completed: "green", failed: "red", interrupted: "yellow", left: "dim" } as const;
+const DECISION_WORDS = {
+  resume: "resume",
+  fresh: "fresh",
+  gate: "check",
+  close: "close",
+  fail: "fail",
+  leave: "leave",
+} as const;
+
+export class BatchScreen implements BatchView, Disposable {
+  readonly #context: Context;
+  readonly #quiet: boolean;
+  readonly #verbose: boolean;
+  readonly #live: boolean;
+  readonly #lines = new Map<string, Line>();
+  readonly #timer: NodeJS.Timeout | null;
+  #drawn = 0;
+  /** Never in the middle of the live lines. */
+  readonly log: Log;
+
+  constructor(context: Context, options: { readonly quiet: boolean; readonly verbose: boolean }) {
+    this.#context = context;
+    this.#quiet = options.quiet;
+    this.#verbose = options.verbose;
+    this.#live = context.terminal.stderr && !options.quiet;
+    this.#timer = this.#live ? setInterval(() => this.#draw(), REDRAW_MS) : null;
+    this.log = {
+      warn: (message) => this.#between(() => context.log.warn(message)),
+      info: (message) => this.#between(() => context.log.info(message)),
+    };
+  }
+
+  planned({ take, skip }: PlannedBatch): void {
+    if (this.#quiet) return;
+    const left = skip.length === 0 ? "" : `, ${skip.length} left out`;
+    this.log.info(`${plural(take.length, "issue")}${left}`);
+    if (this.#verbose) for (const { id, why } of skip) this.log.info(`${id} is left out: ${why}`);
+  }
+
+  verbose(text: string): void {
+    if (this.#verbose) this.log.info(text);
+  }
+
+  say(text: string): void {
+    this.log.info(text);
+  }
+
+  started(issue: Issue): void {
+    this.#lines.set(issue.id, { title: issue.title, sinceMs: performance.now(), progress: null });
+    this.#draw();
+  }
+
+  progress(id: string, progress: Progress): void {
+    const line = this.#lines.get(id);
+    if (line === undefined) return;
+    const before = line.progress?.state;
+    line.progress = progress;
+    const news = before !== progress.state && ["running", "checking", "waiting"].includes(progress.state);
+    if (!this.#live && !this.#quiet && news) this.log.info(`${id}: ${progress.state}`);
+  }
+
+  ended(end: IssueEnd): void {
+    this.#lines.delete(end.id);
+    if (this.#quiet) return;
+    const where = end.state === "completed" && end.branch !== null ? `branch ${end.branch}` : end.why;
+    const words = `${end.id}: ${end.state}${where === "" ? "" : ` · ${harmlessLine(where, 300)}`}`;
+    this.#between(() =>
+      process.stderr.write(`${paint(this.#context.terminal, END_PAINT[end.state], harmless(words))}\n`),
+    );
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#timer !== null) clearInterval(this.#timer);
+    this.#erase();
+    this.#lines.clear();
+  }
+
+  #between(write: () => void): void {
+    this.#erase();
+    write();
+    this.#draw();
+  }
+
+  #erase(): void {
+    if (this.#drawn > 0) process.stderr.write(`\x1b[${this.#drawn}A\r\x1b[J`);
+    this.#drawn = 0;
+  }
+
+  #draw(): void {
+    if (!this.#live) return;
+    this.#erase();
+    const { terminal } = this.#context;
+    const width = Math.max(20, terminal.columns - 1);
+    const room = Math.max(1, terminal.rows - 2);
+    const shown = [...this.#lines].slice(0, room).map(([id, line]) => lineOf(id, line, width));
+    for (const text of shown) process.stderr.write(`${paint(terminal, "dim", text)}\n`);
+    this.#drawn = shown.length;
+  }
+}
+
+function lineOf(id: string, { title, sinceMs, progress }: Line, width: number): string {
+  const tokens = progress?.tokens ?? null;
+  const parts = [
+    id,
+    progress?.state ?? "starting",
+    formatDuration(performance.now() - sinceMs),
+    `attempt ${progress?.attempt ?? 0}`,
+    ...(tokens === null ? [] : [`${tokens.input + tokens.output} tokens`]),
+    progress !== null && progress.detail !== "" ? progress.detail : title,
+  ];
+  return harmlessLine(parts.join(" · "), width);
+}
+
+/** Each issue: how it begins, from which session, and why. */
+export function planLines({ take, skip }: PlannedBatch, columns: number): readonly string[] {
+  if (take.length === 0 && skip.length === 0) return ["There is nothing to do."];
+  const rows = take.map(({ issue, decision }) => [
+    issue.id,
+    DECISION_WORDS[decision.do],
+    harmlessLine("session" in decision ? (decision.session ?? "-") : "-", 40),
+    harmlessLine(`${decision.why}: ${issue.title}`, 300),
+  ]);
+  const left = skip.map(({ id, why }) => [id, "-", "-", why]);
+  return table([["ISSUE", "PLAN", "SESSION", "WHY"], ...rows, ...left], columns);
+}
+
+export function summaryLines(terminal: Terminal, { issues }: BatchEnd): readonly string[] {
+  if (issues.length === 0) return ["There was nothing to do."];
+  const rows = issues.map(({ id, state, handle, branch, why }) => [
+    id,
+    state,
+    handle ?? "-",
+    branch ?? "-",
+    harmlessLine(why, 200),
+  ]);
+  const [header = "", ...lines] = table([["ISSUE", "STATE", "HANDLE", "BRANCH", "WHY"], ...rows]);
+  const painted = lines.map((line, at) => paint(terminal, END_PAINT[issues[at]?.state ?? "left"], line));
+  return ["", paint(terminal, "dim", header), ...painted];
+}

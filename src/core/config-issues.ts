@@ -1,0 +1,61 @@
+/** `[issues.gate]` of a config file: the project's own commands that say whether an agent's work is good. */
+import { parseDuration } from "../lib/duration.ts";
+import { bad, checkKeys, isTable, isText, type Place } from "./config-engine.ts";
+
+export interface IssuesConfig {
+  readonly gate?: GateConfig;
+}
+
+export interface GateConfig {
+  readonly commands: readonly GateCommand[];
+  /** How often an agent may try to pass, the first time included. */
+  readonly attempts: number;
+}
+
+export interface GateCommand {
+  /** One word an element; no shell sees them (I10). */
+  readonly run: readonly string[];
+  readonly timeoutMs: number;
+}
+
+const DEFAULT_TIMEOUT_MS = 10 * 60_000;
+const DEFAULT_ATTEMPTS = 3;
+const EXAMPLE = `commands = [["npm", "test"], { run = ["npm", "run", "lint"], timeout = "2m" }]`;
+
+export function issuesIn(value: unknown, at: Place): IssuesConfig {
+  if (!isTable(value)) return bad(at, "issues", `is a table: [issues.gate]`);
+  const here: Place = { file: at.file, path: ["issues"] };
+  checkKeys(value, here, ["gate"]);
+  const { gate } = value;
+  if (gate === undefined) return {};
+  if (!isTable(gate)) return bad(here, "gate", `is a table: [issues.gate] with ${EXAMPLE}`);
+  const inside: Place = { file: at.file, path: ["issues", "gate"] };
+  checkKeys(gate, inside, ["commands", "timeout", "attempts"]);
+  const timeoutMs = timeoutIn(gate["timeout"], inside) ?? DEFAULT_TIMEOUT_MS;
+  const { commands, attempts = DEFAULT_ATTEMPTS } = gate;
+  if (!Array.isArray(commands)) return bad(inside, "commands", `is a list: ${EXAMPLE}`);
+  if (typeof attempts !== "number" || !Number.isInteger(attempts) || attempts < 1 || attempts > 100)
+    return bad(inside, "attempts", "is a whole number from 1 to 100");
+  return {
+    gate: {
+      commands: commands.map((command: unknown) => commandIn(command, inside, timeoutMs)),
+      attempts,
+    },
+  };
+}
+
+function commandIn(value: unknown, at: Place, timeoutMs: number): GateCommand {
+  const words = isTable(value) ? value["run"] : value;
+  if (isTable(value)) checkKeys(value, { file: at.file, path: [...at.path, "commands"] }, ["run", "timeout"]);
+  if (!Array.isArray(words) || words.length === 0 || !words.every(isText) || words[0] === "")
+    return bad(at, "commands", `holds something that is no command: ${EXAMPLE}`);
+  const own = isTable(value) ? timeoutIn(value["timeout"], at) : undefined;
+  return { run: words, timeoutMs: own ?? timeoutMs };
+}
+
+function timeoutIn(value: unknown, at: Place): number | undefined {
+  if (value === undefined) return undefined;
+  const ms = typeof value === "string" ? parseDuration(value) : null;
+  if (ms === null || ms === 0) return bad(at, "timeout", `is a duration in quotes, such as "10m"`);
+  return ms;
+}

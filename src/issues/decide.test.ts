@@ -1,0 +1,240 @@
+import { describe, expect, test } from "vitest";
+import type { Outcome, TroubleKind } from "../core/events.ts";
+import {
+  decide,
+  decideAfter,
+  type Decision,
+  type Next,
+  type Past,
+  type Policy,
+  type TurnFacts,
+  type TurnPolicy,
+} from "./decide.ts";
+import type { IssueStatus } from "./source.ts";
+
+const NONE: Past = {
+  session: null,
+  state: "none",
+  why: "there is no prior session",
+  handle: null,
+  next: "agent",
+};
+const ALIVE: Past = { session: "s1", state: "alive", why: "", handle: "11111111", next: "agent" };
+const STALE: Past = { ...ALIVE, state: "stale", why: "the engine does not have session s1" };
+const RESUME: Policy = { resume: true, strict: false, fresh: false };
+const STRICT: Policy = { ...RESUME, strict: true };
+
+type Case = [status: IssueStatus, past: Past, policy: Policy, then: Decision];
+const cases: Record<string, Case> = {
+  "an open issue starts fresh": [
+    "open",
+    NONE,
+    { ...RESUME, resume: false },
+    { do: "fresh", handle: null, why: "it is ready", warn: false },
+  ],
+  "strict concerns issues in progress alone": [
+    "open",
+    NONE,
+    STRICT,
+    { do: "fresh", handle: null, why: "it is ready", warn: false },
+  ],
+  "an issue in progress is not touched without --resume": [
+    "in_progress",
+    ALIVE,
+    { ...RESUME, resume: false },
+    { do: "leave", why: "it is in progress; --resume takes it up" },
+  ],
+  "a session that lives goes on": [
+    "in_progress",
+    ALIVE,
+    STRICT,
+    { do: "resume", session: "s1", handle: "11111111", why: "its conversation goes on" },
+  ],
+  "no session, lenient: fresh, with a warning": [
+    "in_progress",
+    NONE,
+    RESUME,
+    { do: "fresh", handle: null, why: "there is no prior session", warn: true },
+  ],
+  "no session, strict: that issue fails": [
+    "in_progress",
+    NONE,
+    STRICT,
+    { do: "fail", why: "Session resumption failed: there is no prior session" },
+  ],
+  "a stale session, lenient: fresh where the work is": [
+    "in_progress",
+    STALE,
+    RESUME,
+    { do: "fresh", handle: "11111111", why: "the engine does not have session s1", warn: true },
+  ],
+  "a stale session, strict: that issue fails": [
+    "in_progress",
+    STALE,
+    STRICT,
+    { do: "fail", why: "Session resumption failed: the engine does not have session s1" },
+  ],
+  "trouble that passes is neither, strict or not": [
+    "in_progress",
+    { ...ALIVE, state: "trouble", why: "session s1 is open elsewhere" },
+    STRICT,
+    { do: "leave", why: "session s1 is open elsewhere" },
+  ],
+  "--fresh keeps the work and drops the conversation": [
+    "in_progress",
+    ALIVE,
+    { ...RESUME, fresh: true },
+    { do: "fresh", handle: "11111111", why: "a new conversation was asked for", warn: false },
+  ],
+  "a turn that was completed before the crash is checked, not repeated": [
+    "in_progress",
+    { ...ALIVE, next: "gate" },
+    STRICT,
+    {
+      do: "gate",
+      handle: "11111111",
+      session: "s1",
+      why: "its last turn was completed, and the gate has not run since",
+    },
+  ],
+  "what has passed needs no conversation to be closed": [
+    "in_progress",
+    { ...STALE, next: "close" },
+    STRICT,
+    { do: "close", handle: "11111111", session: "s1", why: "its work has passed the gate" },
+  ],
+  "a session without its run has no place to go on": [
+    "in_progress",
+    { ...ALIVE, state: "stale", handle: null, why: "run 11111111 is gone" },
+    RESUME,
+    { do: "fresh", handle: null, why: "run 11111111 is gone", warn: true },
+  ],
+};
+
+describe("decide", () => {
+  test.each(Object.entries(cases))("%s", (_name, [status, past, policy, then]) => {
+    expect(decide({ status }, past, policy)).toEqual(then);
+  });
+});
+
+const NOW = Date.parse("2026-01-01T00:00:00Z");
+const TURN: TurnFacts = {
+  outcome: { result: "completed", reason: "" },
+  resumed: false,
+  toolCalls: 0,
+  stopping: false,
+  troubles: 0,
+  crashes: 0,
+  nowMs: NOW,
+};
+const WAIT: TurnPolicy = { strict: false, onLimit: "wait" };
+const bad = (kind: TroubleKind, resetsAt?: string): { outcome: Outcome } => ({
+  outcome: {
+    result: "failed",
+    reason: "r",
+    trouble: { kind, message: "m", ...(resetsAt === undefined ? {} : { resetsAt }) },
+  },
+});
+const dead: { outcome: Outcome } = { outcome: { result: "interrupted", reason: "it died" } };
+
+const after: Record<string, [given: Partial<TurnFacts>, policy: TurnPolicy, then: Next]> = {
+  "a completed turn goes to the gate, also while stopping": [{ stopping: true }, WAIT, { do: "gate" }],
+  "the user's stop": [
+    { outcome: { result: "cancelled", reason: "stopped" } },
+    WAIT,
+    { do: "interrupt", why: "stopped" },
+  ],
+  "whatever ends while stopping is kept": [
+    { ...bad("rate_limited"), stopping: true },
+    WAIT,
+    { do: "interrupt", why: "rate_limited: m" },
+  ],
+  "a limit with a reset is waited for": [
+    bad("rate_limited", "2026-01-01T01:00:00Z"),
+    WAIT,
+    {
+      do: "again",
+      notBeforeMs: NOW + 3_601_000,
+      why: "rate_limited: m (until 2026-01-01T01:00:00Z)",
+      limit: true,
+    },
+  ],
+  "a reset that has passed is not waited for": [
+    bad("rate_limited", "2025-01-01T01:00:00Z"),
+    WAIT,
+    {
+      do: "again",
+      notBeforeMs: NOW + 1_000,
+      why: "rate_limited: m (until 2025-01-01T01:00:00Z)",
+      limit: true,
+    },
+  ],
+  "an overload without a reset is tried again, later each time": [
+    { ...bad("overloaded"), troubles: 2 },
+    WAIT,
+    { do: "again", notBeforeMs: NOW + 300_000, why: "overloaded: m", limit: true },
+  ],
+  "--on-limit stop ends the batch with 75": [
+    bad("rate_limited"),
+    { ...WAIT, onLimit: "stop" },
+    { do: "stop", why: "rate_limited: m", exitCode: 75 },
+  ],
+  "no network is tried again": [
+    bad("network"),
+    WAIT,
+    { do: "again", notBeforeMs: NOW + 60_000, why: "network: m", limit: true },
+  ],
+  "no network for long ends the batch": [
+    { ...bad("network"), troubles: 5 },
+    WAIT,
+    { do: "stop", why: "network: m", exitCode: 75 },
+  ],
+  "a login ends the batch with 8": [
+    { ...bad("auth"), resumed: true },
+    WAIT,
+    { do: "stop", why: "auth: m", exitCode: 8 },
+  ],
+  "a quota ends the batch": [bad("quota"), WAIT, { do: "stop", why: "quota: m", exitCode: 10 }],
+  "a stale session found mid-start, nothing done: fresh": [
+    { ...bad("session_lost"), resumed: true },
+    WAIT,
+    { do: "fresh", why: "session_lost: m" },
+  ],
+  "a stale session after a tool call fails the issue": [
+    { ...bad("session_lost"), resumed: true, toolCalls: 2 },
+    WAIT,
+    { do: "fail", why: "session_lost: m, after 2 tool calls of this turn" },
+  ],
+  "a stale session in strict mode fails the issue": [
+    { ...bad("session_lost"), resumed: true },
+    { ...WAIT, strict: true },
+    { do: "fail", why: "Session resumption failed: session_lost: m" },
+  ],
+  "a dead agent's conversation goes on at once": [
+    dead,
+    WAIT,
+    { do: "again", notBeforeMs: NOW, why: "it died", limit: false },
+  ],
+  "an agent that dies again and again is left": [
+    { ...dead, crashes: 2 },
+    WAIT,
+    { do: "interrupt", why: "it died" },
+  ],
+  "another conversation than asked for is a failure": [
+    { outcome: { result: "diverged", reason: "other id" }, resumed: true },
+    WAIT,
+    { do: "fail", why: "other id" },
+  ],
+  "a failed turn is a failure": [
+    { outcome: { result: "failed", reason: "no" } },
+    WAIT,
+    { do: "fail", why: "no" },
+  ],
+  "a full context is a failure": [bad("context_full"), WAIT, { do: "fail", why: "context_full: m" }],
+};
+
+describe("decideAfter", () => {
+  test.each(Object.entries(after))("%s", (_name, [given, policy, then]) => {
+    expect(decideAfter({ ...TURN, ...given }, policy)).toEqual(then);
+  });
+});

@@ -1,0 +1,157 @@
+/**
+ * What happens to an issue: before it starts (resume, start fresh, fail, leave alone) and after each turn. Facts in, one
+ * decision out. Pure: nothing has been claimed, started or told when this decides.
+ */
+import type { Outcome, TroubleKind } from "../core/events.ts";
+import type { IssueStatus } from "./source.ts";
+
+export interface Policy {
+  readonly resume: boolean;
+  readonly strict: boolean;
+  /** With `resume`: keep the work, drop the conversation. */
+  readonly fresh: boolean;
+}
+
+/** What is known of an issue's last conversation with this engine. */
+export interface Past {
+  /** Null: there was none. */
+  readonly session: string | null;
+  /** stale: the engine cannot continue it, whenever it is asked. trouble: it cannot right now. */
+  readonly state: "none" | "alive" | "stale" | "trouble";
+  /** Why, for all but `alive`; one sentence without its full stop. */
+  readonly why: string;
+  /** The run whose directory still holds the work; null: there is none. */
+  readonly handle: string | null;
+  /** What its last turn left to be done. */
+  readonly next: "agent" | "gate" | "close";
+}
+
+export type Decision =
+  | { readonly do: "resume"; readonly session: string; readonly handle: string; readonly why: string }
+  /** `handle`: in that run, where the work is. `warn`: the user expected a conversation to go on. */
+  | {
+      readonly do: "fresh";
+      readonly handle: string | null;
+      readonly why: string;
+      readonly warn: boolean;
+    }
+  /** The agent was done; only its work is left to be checked, or the issue to be closed. */
+  | {
+      readonly do: "gate" | "close";
+      readonly handle: string;
+      readonly session: string | null;
+      readonly why: string;
+    }
+  | { readonly do: "fail"; readonly why: string }
+  /** Neither worked on nor failed: the conversation is kept for later. */
+  | { readonly do: "leave"; readonly why: string };
+
+export const RESUMPTION_FAILED = "Session resumption failed: ";
+
+export function decide(issue: { readonly status: IssueStatus }, past: Past, policy: Policy): Decision {
+  if (issue.status !== "in_progress") return { do: "fresh", handle: null, why: "it is ready", warn: false };
+  if (!policy.resume) return { do: "leave", why: "it is in progress; --resume takes it up" };
+  const { session, handle } = past;
+  if (handle !== null && past.next === "close")
+    return { do: "close", handle, session, why: "its work has passed the gate" };
+  if (policy.fresh) return { do: "fresh", handle, why: "a new conversation was asked for", warn: false };
+  if (past.state === "trouble") return { do: "leave", why: past.why };
+  if (past.state === "alive" && session !== null && handle !== null) {
+    return past.next === "gate"
+      ? { do: "gate", handle, session, why: "its last turn was completed, and the gate has not run since" }
+      : { do: "resume", session, handle, why: "its conversation goes on" };
+  }
+  if (policy.strict) return { do: "fail", why: `${RESUMPTION_FAILED}${past.why}` };
+  return { do: "fresh", handle, why: past.why, warn: true };
+}
+
+export interface TurnFacts {
+  readonly outcome: Outcome;
+  readonly resumed: boolean;
+  readonly toolCalls: number;
+  /** The user wants the batch to end. */
+  readonly stopping: boolean;
+  /** Turns in a row that ended in trouble which passes by itself. */
+  readonly troubles: number;
+  /** Turns in a row that ended without an end of their own. */
+  readonly crashes: number;
+  readonly nowMs: number;
+}
+
+export interface TurnPolicy {
+  readonly strict: boolean;
+  readonly onLimit: "wait" | "stop";
+}
+
+export type Next =
+  | { readonly do: "gate" }
+  /** The same conversation again, not before that time. */
+  | { readonly do: "again"; readonly notBeforeMs: number; readonly why: string; readonly limit: boolean }
+  | { readonly do: "fresh"; readonly why: string }
+  | { readonly do: "fail"; readonly why: string }
+  | { readonly do: "interrupt"; readonly why: string }
+  /** The issue is kept, and the batch ends with this code: no other issue would fare better. */
+  | { readonly do: "stop"; readonly why: string; readonly exitCode: number };
+
+const MINUTE = 60_000;
+/** Without a reset time: longer from try to try. */
+const BACKOFF_MS = [MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 30 * MINUTE];
+const MAX_NETWORK_TRIES = 5;
+const MAX_CRASHES = 2;
+
+export function decideAfter(facts: TurnFacts, policy: TurnPolicy): Next {
+  const { outcome } = facts;
+  const why = whyOf(outcome);
+  if (outcome.result === "completed") return { do: "gate" };
+  if (outcome.result === "cancelled" || facts.stopping) return { do: "interrupt", why };
+  if (outcome.result === "diverged") return { do: "fail", why };
+  if (outcome.trouble !== undefined) return afterTrouble(outcome.trouble.kind, why, facts, policy);
+  if (outcome.result === "failed") return { do: "fail", why };
+  if (facts.crashes >= MAX_CRASHES) return { do: "interrupt", why };
+  return { do: "again", notBeforeMs: facts.nowMs, why, limit: false };
+}
+
+function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: TurnPolicy): Next {
+  switch (kind) {
+    case "session_lost":
+      if (!facts.resumed) return { do: "fail", why };
+      if (policy.strict) return { do: "fail", why: `${RESUMPTION_FAILED}${why}` };
+      // What a tool did cannot be undone, and a fresh conversation would do it again.
+      return facts.toolCalls === 0
+        ? { do: "fresh", why }
+        : { do: "fail", why: `${why}, after ${facts.toolCalls} tool calls of this turn` };
+    case "rate_limited":
+    case "overloaded":
+      if (policy.onLimit === "stop") return { do: "stop", why, exitCode: 75 };
+      return { do: "again", notBeforeMs: limitEnd(facts), why, limit: true };
+    case "network":
+      if (facts.troubles >= MAX_NETWORK_TRIES) return { do: "stop", why, exitCode: 75 };
+      return { do: "again", notBeforeMs: facts.nowMs + backoff(facts.troubles), why, limit: true };
+    case "auth":
+      return { do: "stop", why, exitCode: 8 };
+    case "quota":
+      return { do: "stop", why, exitCode: 10 };
+    case "session_busy":
+      return { do: "interrupt", why };
+    case "context_full":
+    case "usage":
+    case "other":
+      return { do: "fail", why };
+  }
+}
+
+/** The reset that the engine named counts, with a moment for clocks that differ. */
+function limitEnd({ outcome, nowMs, troubles }: TurnFacts): number {
+  const named = Date.parse(outcome.trouble?.resetsAt ?? "");
+  return Number.isNaN(named) ? nowMs + backoff(troubles) : Math.max(nowMs + 1_000, named + 1_000);
+}
+
+function backoff(troubles: number): number {
+  return BACKOFF_MS[Math.min(troubles, BACKOFF_MS.length - 1)] ?? MINUTE;
+}
+
+function whyOf({ reason, trouble }: Outcome): string {
+  if (trouble === undefined) return reason;
+  const until = trouble.resetsAt === undefined ? "" : ` (until ${trouble.resetsAt})`;
+  return `${trouble.kind}: ${trouble.message}${until}`;
+}

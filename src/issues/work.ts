@@ -1,0 +1,112 @@
+/** The work on an issue as git sees it: where it begins, which branch holds it, whether it grew, how it is merged. */
+import { createHash, randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { removeQuietly } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import type { Deps } from "../run/run.ts";
+import { git, gitText } from "./repository.ts";
+import type { Issue } from "./source.ts";
+
+const MAX_SLUG = 40;
+/** A git that still lives would be done by then. */
+const LOCK_PATIENCE_MS = 300;
+const MAX_LOCKS = 5;
+
+/** `reprise/<id>-<slug>`: whatever a title says, git takes it for a branch. Another number where it is taken. */
+export function branchFor({ id, title }: Pick<Issue, "id" | "title">, taken: ReadonlySet<string>): string {
+  const slug = title
+    .normalize("NFKD")
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .slice(0, MAX_SLUG)
+    .replace(/^-+|-+$/g, "");
+  const name = `reprise/${id}-${slug === "" ? createHash("sha256").update(title).digest("hex").slice(0, 8) : slug}`;
+  if (!taken.has(name)) return name;
+  for (let n = 2; ; n += 1) if (!taken.has(`${name}-${n}`)) return `${name}-${n}`;
+}
+
+export async function ourBranches(deps: Deps, root: string): Promise<Set<string>> {
+  const found = await gitText(deps, root, [
+    "for-each-ref",
+    "--format=%(refname:short)",
+    "refs/heads/reprise/",
+  ]);
+  return new Set((found ?? "").split("\n").filter((name) => name !== ""));
+}
+
+/** Null: no commit yet, or no repository. */
+export function headCommit(deps: Deps, cwd: string): Promise<string | null> {
+  return gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
+}
+
+/** What the agent left uncommitted; nothing happens when that is nothing. The worktree must be ours alone. */
+export async function commitWork(deps: Deps, worktree: string, message: string): Promise<void> {
+  await unlocked(deps, worktree, ["add", "-A"]);
+  const commit = ["commit", "--quiet", "-m", message];
+  const made = await unlocked(
+    deps,
+    worktree,
+    commit,
+    /nothing to commit|nothing added|tell me who you are|ident/i,
+  );
+  if (!/tell me who you are|ident/i.test(made)) return;
+  const us = ["-c", "user.name=Reprise", "-c", "user.email=reprise@localhost"];
+  await unlocked(deps, worktree, [...us, ...commit], /nothing to commit|nothing added/);
+}
+
+/** What it refused with, where that was `expected`; empty: it did it. A lock that a killed git left behind is removed. */
+async function unlocked(
+  deps: Deps,
+  worktree: string,
+  args: readonly string[],
+  expected?: RegExp,
+): Promise<string> {
+  for (let tries = 0; ; tries += 1) {
+    const done = await git(deps, worktree, args);
+    if (done?.code === 0) return "";
+    const said = `${done?.stdout ?? ""}\n${done?.stderr ?? ""}`;
+    if (expected?.test(said) === true) return said;
+    // Only what belongs to this worktree and its branch: nobody else writes there.
+    const lock = /Unable to create '([^']+\/(?:worktrees\/[^']+|refs\/heads\/reprise\/[^']+)\.lock)'/.exec(
+      said,
+    )?.[1];
+    if (lock === undefined || tries >= MAX_LOCKS) {
+      const why = harmlessLine(said.trim(), 300);
+      throw new Fault("work_unsaved", `The work in ${worktree} could not be committed: ${why}`, {
+        facts: { worktree },
+      });
+    }
+    if (tries === 0) await new Promise((wake) => setTimeout(wake, LOCK_PATIENCE_MS));
+    else removeQuietly(lock);
+  }
+}
+
+/** Equal for equal files, whether they are committed or not; null: git cannot tell. */
+export async function fingerprint(deps: Deps, cwd: string): Promise<string | null> {
+  const index = join(deps.state.root, `.tmp-${process.pid}-${randomBytes(6).toString("hex")}`);
+  const env = { GIT_INDEX_FILE: index };
+  try {
+    const added = await git(deps, cwd, ["add", "-A", "."], env);
+    if (added?.code !== 0) return null;
+    const tree = await git(deps, cwd, ["write-tree"], env);
+    return tree?.code === 0 ? tree.stdout.trim() : null;
+  } finally {
+    removeQuietly(index);
+  }
+}
+
+/** Into what is checked out at the top. A conflict is undone and said. */
+export async function mergeWork(deps: Deps, root: string, branch: string): Promise<void> {
+  const merged = await git(deps, root, ["merge", "--no-ff", "--no-edit", "--quiet", branch]);
+  if (merged?.code === 0) return;
+  await git(deps, root, ["merge", "--abort"]);
+  const why = harmlessLine(`${merged?.stdout ?? ""} ${merged?.stderr ?? ""}`.trim(), 300);
+  throw new Fault(
+    "work_unsaved",
+    `${branch} could not be merged: ${why}. Merge it yourself: git merge ${branch}`,
+    {
+      facts: { branch },
+    },
+  );
+}
