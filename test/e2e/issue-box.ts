@@ -86,8 +86,8 @@ export class IssueBox extends Sandbox {
     if (!existsSync(directory)) return [];
     return readdirSync(directory)
       .filter((name) => name.endsWith(".json"))
-      .toSorted()
-      .map((name) => JSON.parse(readFileSync(join(directory, name), "utf8")) as BatchFile);
+      .map((name) => JSON.parse(readFileSync(join(directory, name), "utf8")) as BatchFile)
+      .toSorted((one, other) => (one.started_at < other.started_at ? -1 : 1));
   }
 
   /** What the agents were told: session and the first line of each message. */
