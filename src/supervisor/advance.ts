@@ -138,27 +138,12 @@ async function isOvertaken(hand: Hand, look: Look): Promise<boolean> {
   const isPast =
     look.attempt > decision.attempt ||
     history.some((event) => event.kind === "progress" && event.seq > asked.seq) ||
-<<<<<<< Updated upstream
-    sinceOf(seen) > asked.at ||
-    isOver(decision.trigger, seen);
-=======
     believed(sinceOf(seen), hand.deps.clock.now()) > asked.at ||
-    isAnotherMatter(seen, decision.trigger);
->>>>>>> Stashed changes
+    isOver(decision.trigger, seen);
   if (isPast) await overtake(hand.deps, openDecision);
   return isPast;
 }
 
-<<<<<<< Updated upstream
-=======
-/** What the question was about is over: the agent may have gone on while it was being asked. */
-function isAnotherMatter(seen: Look["seen"], trigger: Trigger): boolean {
-  if (seen.is !== "live" || !seen.observed.certain) return false;
-  const { state } = seen.observed.activity;
-  return trigger !== (state === "waiting" || state === "starting" ? "prompt" : state);
-}
-
->>>>>>> Stashed changes
 /** When what is the matter now began, where that is certain; a guess moves with every output. */
 function sinceOf(seen: Look["seen"]): number {
   if (seen.is === "ended") return seen.endedAtMs;

@@ -12,6 +12,7 @@ const waiting: Activity = { state: "waiting", what: "permission" };
 
 test.each<[Trigger, Parameters<typeof isOver>[1], boolean]>([
   ["prompt", live(waiting), false],
+  ["prompt", live({ state: "starting" }), false],
   ["prompt", live({ state: "idle" }), true],
   ["prompt", live({ state: "working" }), true],
   ["prompt", live({ state: "working" }, false), false],

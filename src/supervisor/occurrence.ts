@@ -130,7 +130,7 @@ function ofLive(observed: Observed, mode: AgentMode, idleAfterMs: number): Occur
 export function isOver(trigger: Trigger, seen: Seen): boolean {
   if (seen.is !== "live" || !seen.observed.certain) return false;
   const { state } = seen.observed.activity;
-  return trigger !== (state === "waiting" ? "prompt" : state);
+  return trigger !== (state === "waiting" || state === "starting" ? "prompt" : state);
 }
 
 /** The end of a headless turn is the end of its process, which says more. */
