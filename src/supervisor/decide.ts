@@ -149,6 +149,8 @@ function answerOf(
   if (last.trigger !== found.trigger) return null;
   if (last.action === "escalate") {
     if (report.result !== "ok") return settles(ASK_AGAIN_MS);
+    // A completed turn that was heard of late has overtaken the question, and this state is still there.
+    if (history.some((event) => event.kind === "progress" && event.seq > report.seq)) return null;
     return { do: "nothing", because: "settled", why: "a person was asked, and left it at that" };
   }
   if (last.action !== "gate" || report.result !== "ok") return null;

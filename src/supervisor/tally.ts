@@ -26,9 +26,9 @@ export function lastDecided(events: Events, attempt: number, sinceMs: number): D
   return last ?? null;
 }
 
-/** A message that a person wanted sent and that was refused: they were told, and everything is as it was. */
-function isMoot(events: Events, { trigger, action, key }: Decided): boolean {
-  if (trigger !== "user" || action !== "nudge" || key.includes("/answer/")) return false;
+/** What a person wanted and was refused: they were told, and everything is as it was. An answer has closed its question. */
+function isMoot(events: Events, { trigger, key }: Decided): boolean {
+  if (trigger !== "user" || key.includes("/answer/")) return false;
   return reportOf(events, key)?.result === "refused";
 }
 
