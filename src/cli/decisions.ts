@@ -96,9 +96,8 @@ async function show(args: readonly string[], context: Context): Promise<number> 
 }
 
 async function describe(deps: Deps, decision: DecisionRecord): Promise<readonly string[]> {
-  const { id, agentId, attempt, trigger, what, trouble, lastWords, options, state, choice } = decision;
+  const { id, agentId, attempt, trigger, what, trouble, tried, lastWords, options, state, choice } = decision;
   const line = (name: string, text: string) => `${name.padEnd(7)} ${text}`;
-  const words = harmless(lastWords).trimEnd();
   return [
     `${id}  ${state}  ${localTime(decision.createdAt, deps.clock.now())}`,
     line(
@@ -110,21 +109,20 @@ async function describe(deps: Deps, decision: DecisionRecord): Promise<readonly 
     ...(trouble?.resetsAt === undefined
       ? []
       : [line("resets", localTime(harmlessLine(trouble.resetsAt, 40), deps.clock.now()))]),
-    ...(words === ""
-      ? []
-      : [
-          "",
-          "last words:",
-          ...words
-            .split("\n")
-            .slice(-40)
-            .map((text) => `  | ${text}`),
-        ]),
+    ...quoted("tried", tried ?? ""),
+    ...quoted("last words", lastWords),
     "",
     ...options.map((option) => `${sayOption(option)}${choice?.n === option.n ? "  <- chosen" : ""}`),
     ...(choice?.message == null ? [] : [line("message", harmlessLine(choice.message, 300))]),
     ...(state === "open" ? ["", `Choose: reprise decisions resolve ${id} <n> [-m "message"]`] : []),
   ];
+}
+
+function quoted(title: string, text: string): readonly string[] {
+  const words = harmless(text).trimEnd();
+  if (words === "") return [];
+  const lines = words.split("\n").slice(-40);
+  return ["", `${title}:`, ...lines.map((line) => `  | ${line}`)];
 }
 
 function sayOption({ n, label }: DecisionOption): string {

@@ -74,6 +74,8 @@ export interface DecisionRecord {
   /** What happened, one sentence. */
   readonly what: string;
   readonly trouble: Trouble | null;
+  /** How the last answer of the runbook failed, a gate with the end of its output. Absent: none did. Untrusted text. */
+  readonly tried?: string;
   /** The agent's last words, made harmless. */
   readonly lastWords: string;
   readonly options: readonly DecisionOption[];

@@ -12,7 +12,7 @@ import type { Document } from "../store/store.ts";
 import { toStored } from "./history.ts";
 import type { Look } from "./look.ts";
 import { notify } from "./notify.ts";
-import type { Decided } from "./tally.ts";
+import { type Decided, reportOf } from "./tally.ts";
 
 const LAST_WORDS = { cols: 120, rows: 20 };
 const MAX_WORDS = 4_000;
@@ -46,6 +46,7 @@ async function question(deps: Deps, look: Look, { id, decided, why }: Asked): Pr
   const { agent } = look;
   const redact = redactorFor(deps.env, agent.definition.env);
   const trigger: Trigger = decided.trigger === "user" ? "dead" : decided.trigger;
+  const tried = triedBefore(look.history, decided);
   return {
     v: 1,
     id,
@@ -55,12 +56,24 @@ async function question(deps: Deps, look: Look, { id, decided, why }: Asked): Pr
     trigger,
     what: harmlessLine(redact(why), 400),
     trouble: troubleOf(look),
+    ...(tried === null ? {} : { tried: harmless(redact(tried)) }),
     lastWords: redact(await lastWords(deps, look)).slice(-MAX_WORDS),
     options: optionsFor(trigger, look).map((option, at) => ({ n: at + 1, ...option })),
     state: "open",
     choice: null,
     createdAt: new Date(deps.clock.now()).toISOString(),
   };
+}
+
+/** What was last decided about this, if it failed. */
+function triedBefore(history: Look["history"], { seq, attempt, trigger }: Decided): string | null {
+  const last = history.findLast(
+    (event): event is Decided => event.kind === "decided" && event.attempt === attempt && event.seq < seq,
+  );
+  const report = last?.trigger === trigger ? reportOf(history, last.key) : null;
+  return last === undefined || report === null || report.result === "ok"
+    ? null
+    : `${last.action}: ${report.detail}`;
 }
 
 function troubleOf({ seen }: Look): DecisionRecord["trouble"] {

@@ -51,6 +51,7 @@ interface DecisionFacts {
     | "trigger"
     | "what"
     | "trouble"
+    | "tried"
     | "lastWords"
     | "options"
     | "createdAt"
@@ -60,8 +61,10 @@ interface DecisionFacts {
 }
 
 function factsOf(decision: DecisionRecord, agent: string, redact: Redact): DecisionFacts {
-  const { id, agentId, runId, attempt, trigger, what, trouble, lastWords, options, createdAt } = decision;
-  const about = { id, agentId, runId, attempt, trigger, what, trouble, lastWords, options, createdAt };
+  const { id, agentId, runId, attempt, trigger, what, trouble, tried, lastWords, options, createdAt } =
+    decision;
+  const why = { what, trouble, ...(tried === undefined ? {} : { tried }) };
+  const about = { id, agentId, runId, attempt, trigger, ...why, lastWords, options, createdAt };
   // Cut after it was redacted: half a secret is not recognised.
   const text = harmlessLine(redact(`${agent} (${agentId}): ${what}`), MAX_COLUMNS);
   const answer = `reprise decisions resolve ${id}`;

@@ -176,6 +176,20 @@ test("a gate decides: it fails, the agent is told, it passes, the agent is done"
   expect(gates.map(({ result }) => result)).toContain("failed");
 });
 
+test("a question tells what was tried before and why that failed, harmlessly", async () => {
+  await using box = new AgentBox();
+  const script = "printf 'two \\\\033[31mtests\\\\033]0;owned\\\\007 failed'; exit 1";
+  const gate = `{ action = "gate", run = ["sh", "-c", "${script}"] }`;
+  box.runbook(HEADLESS.replace("work @@wait:600000", "work").replace(/on_dead.*/, `on_idle = ${gate}`));
+  const id = await box.start("worker");
+  await box.shown(id, "asking", ({ view }) => view.decision !== null);
+  const { decision } = await box.json<{ decision: { tried: string } }>(["decisions", "show", id]);
+  expect(decision.tried).toMatch(/^gate: sh -c .* failed with exit code 1\.\ntwo tests failed$/);
+  const { stdout } = await box.run(["decisions", "show", id]);
+  expect(stdout).toContain("\n  | two tests failed\n");
+  expect(stdout).not.toContain("\u001b");
+});
+
 test("what a person does with the run in a terminal is left alone, and counts", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS.replace(/on_dead.*/, 'on_dead = "escalate"'));
