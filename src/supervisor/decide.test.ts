@@ -399,26 +399,6 @@ describe("a person was asked", () => {
   table({
     "and left it at that": [{ seen: dead, agent, history: log(...asked, answered) }, nothing("settled")],
     "and the question was overtaken": [{ seen: dead, agent, history: log(...asked) }, nothing("settled")],
-    "and a turn that was heard of late has overtaken the question": [
-      {
-        seen: idle(DAY),
-        agent: agentLike({ on: { idle: [rung("escalate")] } }),
-        history: log(...did(["idle", 0, "escalate"], ago(MINUTE)), {
-          kind: "progress",
-          at: ago(SECOND),
-          attempt: 1,
-        }),
-      },
-      act("idle", 0, "escalate", 2),
-    ],
-    "and then wanted what was refused": [
-      {
-        seen: failing("rate_limited", ago(SECOND)),
-        agent: agentLike({ on: { error: [rung("resume", { cooldownMs: MINUTE })] } }),
-        history: log(...did(["user", 0, "resume"], ago(5), { result: "refused" })),
-      },
-      wait(ago(SECOND) + MINUTE, "resume"),
-    ],
     "about something before this": [
       {
         seen: live({ state: "waiting", what: "x" }, ago(SECOND)),

@@ -1,6 +1,8 @@
-/** A message of a person's that was refused: it neither settles anything nor begins a count again. */
+/** What neither settles anything nor begins a count again: what a person was refused, and a turn that was heard of late. */
 import { expect, test } from "vitest";
+import { agentLike, did, factsLike, failing, live, log, MINUTE, rung, T0 } from "../../test/supervision.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
+import { decide } from "./decide.ts";
 import { type Decided, lastDecided, restartsOf, triesOf } from "./tally.ts";
 
 const decided = (seq: number, trigger: Decided["trigger"], key: string): SupervisionEvent => ({
@@ -22,4 +24,21 @@ test.each([
   expect(lastDecided(events, 1, 0)?.seq).toBe(last);
   expect(triesOf(events, RUNG).map(({ seq }) => seq)).toEqual(tries);
   expect(restartsOf(events)).toEqual([]);
+});
+
+test("a cooldown goes on after a person's resume was refused", () => {
+  const agent = agentLike({ on: { error: [rung("resume", { cooldownMs: MINUTE })] } });
+  const history = log(...did(["user", 0, "resume"], T0 - 5, { result: "refused" }));
+  const decision = decide(factsLike({ seen: failing("rate_limited", T0 - 10), agent, history }));
+  expect(decision).toMatchObject({ do: "wait", untilMs: T0 - 10 + MINUTE, next: "resume" });
+});
+
+test("a question that was overtaken by a turn heard of late is asked again", () => {
+  const agent = agentLike({ on: { idle: [rung("escalate")] } });
+  const late = { kind: "progress", at: T0 - 5, attempt: 1 } as const;
+  const history = log(...did(["idle", 0, "escalate"], T0 - MINUTE), late);
+  const decision = decide(
+    factsLike({ seen: live({ state: "idle" }, T0 - 2 * MINUTE), agent, history, openDecision: null }),
+  );
+  expect(decision).toMatchObject({ do: "act", rung: { action: "escalate" }, count: 2 });
 });
