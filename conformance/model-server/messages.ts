@@ -99,7 +99,8 @@ const [BROKEN_OFF, ITS_ANSWER] = ["Continue from where you left off.", "No respo
 
 function saidByUser(all: readonly JsonObject[], at: number): readonly string[] {
   const texts = all[at]?.["role"] === "user" ? textsIn(all[at]["content"]) : [];
-  const isNote = textsIn(all[at + 1]?.["content"]).includes(ITS_ANSWER) && texts.at(-1) === BROKEN_OFF;
+  const next = all.slice(at + 1).find((one) => one["role"] !== "system");
+  const isNote = textsIn(next?.["content"]).includes(ITS_ANSWER) && texts.at(-1) === BROKEN_OFF;
   return isNote ? texts.slice(0, -1) : texts;
 }
 

@@ -1,6 +1,7 @@
 /** The four dialects, asked as the engines ask. */
 import { expect, test } from "vitest";
 import { unknownDirectives } from "./directives.ts";
+import { messages } from "./messages.ts";
 import { startModelServer } from "./server.ts";
 
 const tools = { responses: [{ type: "function", name: "shell" }], messages: [{ name: "Bash" }] };
@@ -149,4 +150,18 @@ test.each([
   ["@@ alone", [""]],
 ])("unknown directives in %j", (text, unknown) => {
   expect(unknownDirectives(text)).toEqual(unknown);
+});
+
+test("what Claude says to itself after a turn was broken off is nobody's message, unless a person says it", () => {
+  const text = (words: string) => ({ type: "text", text: words });
+  const note = "Continue from where you left off.";
+  const { users } = messages.read("/v1/messages", {
+    messages: [
+      { role: "user", content: [text("first"), text(note)] },
+      { role: "system", content: [text("skills")] },
+      { role: "assistant", content: [text("No response requested.")] },
+      { role: "user", content: [text(note)] },
+    ],
+  });
+  expect(users).toEqual(["first", note]);
 });
