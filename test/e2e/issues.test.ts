@@ -1,9 +1,10 @@
 /** `reprise issues`, as docs/issues.md describes it, with the demo engine. */
-import { existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { IssueBox } from "./issue-box.ts";
-import { collect, until } from "./sandbox.ts";
+import { CLI, collect, until } from "./sandbox.ts";
 
 /** A batch that is killed as soon as each of these issues has a session. */
 async function interrupted(box: IssueBox, ids: readonly string[], ...args: string[]): Promise<void> {
@@ -469,3 +470,19 @@ test("the commands that look", async () => {
   expect(readdirSync(box.metadataDirectory()).filter((name) => name.endsWith(".json"))).toEqual([]);
   expect((await box.run(["issues", "status"])).stdout).toContain("There was no batch");
 });
+
+test("the walk-through of docs/issues.md, word for word", async () => {
+  using box = new IssueBox();
+  box.program("reprise", `exec '${process.execPath}' '${CLI}' "$@"`);
+  const page = readFileSync("docs/issues.md", "utf8");
+  const part = page.slice(page.indexOf("## Five minutes"), page.indexOf("## Where issues come from"));
+  const script = [...part.matchAll(/^```sh\n([^]*?)^```$/gm)].map(([, lines = ""]) => lines).join("");
+  const child = spawn("sh", ["-e"], { cwd: box.root, env: box.env(), stdio: "pipe" });
+  child.stdin.end(script);
+  const { code, stdout, stderr } = await collect(child);
+  expect([code, code === 0 ? "" : stderr]).toEqual([0, ""]);
+  expect(stdout).toMatch(/^bye +resume +[0-9a-f-]{36} +its conversation goes on/m);
+  expect(stderr).toMatch(/Resuming session [0-9a-f-]{36} for bye/);
+  expect(stdout).toMatch(/^bye +closed/m);
+  expect(stdout).toContain("Say hello.");
+}, 120_000);
