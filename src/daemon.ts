@@ -1,10 +1,15 @@
 /**
  * The entry of the daemon: one detached process that watches all agents. It may be killed at any moment.
  */
+import { existsSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { stateDirectory } from "./audit/audit.ts";
 import { exitCodeOf, Fault } from "./core/faults.ts";
 import { openDeps } from "./setup.ts";
 import { daemonPlaces, openDaemonLog, runDaemon } from "./supervisor/supervisor.ts";
 import { VERSION } from "./version.ts";
+
+const AGAIN_MS = 5_000;
 
 process.umask(0o077);
 // Whoever started us may close its terminal or its pipe.
@@ -14,7 +19,7 @@ process.on("SIGPIPE", () => {});
 const terminal = { stdin: false, stdout: false, stderr: false, columns: 80, rows: 24, color: false };
 const early: string[] = [];
 const quiet = { warn: (text: string) => void early.push(text), info: () => {} };
-const opened = await openDeps({ cwd: null, log: quiet, terminal });
+const opened = await openWorld();
 const log = openDaemonLog(daemonPlaces(opened).log, opened.clock, process.pid);
 for (const text of early) log.warn(text);
 const deps = { ...opened, log };
@@ -33,3 +38,19 @@ try {
 }
 await deps.store[Symbol.asyncDispose]();
 process.exit();
+
+/** An index that is lost while an agent works is rebuilt when that one has ended, and somebody must be there then. */
+async function openWorld(): ReturnType<typeof openDeps> {
+  for (let said = false; ; said = true) {
+    try {
+      return await openDeps({ cwd: null, log: quiet, terminal });
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      const line = { at: new Date().toISOString(), pid: process.pid, level: "warn", message: error.message };
+      if (!said) process.stderr.write(`${JSON.stringify(line)}\n`);
+      if (error.code !== "index_damaged" || !existsSync(stateDirectory(process.env)))
+        process.exit(exitCodeOf(error));
+      await sleep(AGAIN_MS);
+    }
+  }
+}

@@ -8,7 +8,7 @@ import { randomBytes } from "node:crypto";
 import { unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { attemptDir, runtimeDir, writeAtomic } from "../audit/audit.ts";
+import { attemptDir, readRecord, runtimeDir, writeAtomic } from "../audit/audit.ts";
 import type { Observed, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
@@ -43,6 +43,8 @@ export interface Launched {
 
 /** A UI that nobody watches is as large as this. */
 const DETACHED_SIZE = { cols: 120, rows: 40 };
+/** Its files are looked after so often. */
+const KEEP_MS = 5_000;
 /** Viewers that read may take so long for the last words. */
 const LAST_WORDS_MS = 5_000;
 
@@ -171,7 +173,8 @@ class Holding implements Watch {
     } catch (error) {
       // Nobody could ever watch or ask it to stop: then it must not run.
       this.#deps.log.warn(`the control socket could not be opened: ${String(error)}`);
-      this.#request("end");
+      // Nobody wanted that, so it is an interruption, and may be tried again.
+      this.#request("SIGTERM");
     }
     if (this.#launched !== null) this.#spawned(this.#launched);
   }
@@ -188,11 +191,23 @@ class Holding implements Watch {
           `a bug in a call: ${error instanceof Error ? (error.stack ?? "") : String(error)}`,
         ),
     });
-    writeAtomic(
-      this.#place("json"),
-      `${JSON.stringify({ v: 1, identity, attempt: n, token, version: VERSION })}\n`,
-    );
+    const record = `${JSON.stringify({ v: 1, identity, attempt: n, token, version: VERSION })}\n`;
+    writeAtomic(this.#place("json"), record);
+    const keeping = setInterval(() => void this.#keep(channel, record), KEEP_MS);
+    this.#undo.push(() => clearInterval(keeping));
     return channel;
+  }
+
+  /** Who clears the runtime directory must not cut the agent off: what is gone is made again. */
+  async #keep(channel: Channel, record: string): Promise<void> {
+    try {
+      runtimeDir(this.#deps.state, this.#deps.env);
+      await channel.renew();
+      if (this.#channel !== null && !hasToken(this.#place("json"))) writeAtomic(this.#place("json"), record);
+    } catch (error) {
+      // A full disk, say: the next time comes soon.
+      if (!(error instanceof Fault)) throw error;
+    }
   }
 
   #place(ending: "sock" | "json"): string {
@@ -299,6 +314,16 @@ function stopRequest(params: JsonObject): StopRequest {
 function whole(value: number | undefined, least: number, most: number): number {
   if (value !== undefined && Number.isSafeInteger(value) && value >= least && value <= most) return value;
   throw new Fault("usage", `A whole number from ${least} to ${most} is needed.`);
+}
+
+/** Anybody's: that of another holder of this run says that ours is not the run's any more. */
+function hasToken(path: string): boolean {
+  try {
+    return stringIn(readRecord(path), "token") !== undefined;
+  } catch (error) {
+    if (error instanceof Fault && error.code === "record_damaged") return false;
+    throw error;
+  }
 }
 
 function removeIfThere(path: string): void {

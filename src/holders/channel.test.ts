@@ -1,5 +1,14 @@
 /** A channel on a real socket: who gets in, what is answered, and what bad clients cannot do. */
-import { chmodSync, existsSync, mkdtempSync, realpathSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { createConnection, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -263,6 +272,34 @@ describe("the socket's file", () => {
     await expect(listen(path, TOKEN, {})).rejects.toMatchObject({ code: "run_busy" });
     await using one = await client();
     expect(one.hello).toEqual({ version: "1" });
+  });
+
+  test("one that was removed is made again, and who is connected notices nothing", async () => {
+    await serve();
+    await using before = await client();
+    rmSync(path);
+    expect(await connect(path, TOKEN)).toBe(null);
+    await open[0]?.renew();
+    expect((statSync(path).mode & 0o777).toString(8)).toBe("600");
+    const { ino } = statSync(path);
+    await open[0]?.renew();
+    expect(statSync(path).ino).toBe(ino);
+    await using after = await client();
+    expect([await before.call("echo", { n: 1 }), await after.call("echo", { n: 2 })]).toEqual([
+      { n: 1 },
+      { n: 2 },
+    ]);
+    await open[0]?.close();
+    await Promise.all([before.closed, after.closed]);
+    expect(existsSync(path)).toBe(false);
+  });
+
+  test("one that somebody else put there is left alone", async () => {
+    await serve();
+    rmSync(path);
+    writeFileSync(path, "precious");
+    await open[0]?.renew();
+    expect(readFileSync(path, "utf8")).toBe("precious");
   });
 
   test("what is no socket stays where it is", async () => {

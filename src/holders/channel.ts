@@ -36,6 +36,8 @@ export interface ListenOptions {
 }
 
 export interface Channel extends AsyncDisposable {
+  /** Listens again when somebody removed the socket. Whoever is connected notices nothing. */
+  renew(): Promise<void>;
   /** Ends all connections after what was said to them; removes the socket. */
   close(): Promise<void>;
 }
@@ -59,20 +61,32 @@ export async function listen(
   options: ListenOptions = {},
 ): Promise<Channel> {
   await removeStale(path);
+  const clients = new Set<Client>();
+  const house: House = { token, methods, options };
+  let server = await serverAt(path, house, clients);
+  let closing: Promise<void> | null = null;
+  const close = () => (closing ??= closeAll(server, clients));
+  const renew = async () => {
+    if (closing !== null || lstatSync(path, { throwIfNoEntry: false }) !== undefined) return;
+    // In this order: a server that closes removes what stands at its path.
+    server.close();
+    server = await serverAt(path, house, clients);
+  };
+  return { renew, close, [Symbol.asyncDispose]: close };
+}
+
+async function serverAt(path: string, house: House, clients: Set<Client>): Promise<Server> {
   const server = createServer({ allowHalfOpen: false });
   server.maxConnections = MAX_CONNECTIONS;
-  const clients = new Set<Client>();
   server.on("connection", (socket) => {
-    const client = new Client(socket, { token, methods, options });
+    const client = new Client(socket, house);
     clients.add(client);
     socket.once("close", () => clients.delete(client));
   });
   await bind(server, path);
   // A connection that could not be accepted is that client's trouble.
   server.on("error", () => {});
-  let closing: Promise<void> | null = null;
-  const close = () => (closing ??= closeAll(server, clients));
-  return { close, [Symbol.asyncDispose]: close };
+  return server;
 }
 
 function bind(server: Server, path: string): Promise<void> {
@@ -93,8 +107,9 @@ function bind(server: Server, path: string): Promise<void> {
 
 async function closeAll(server: Server, clients: ReadonlySet<Client>): Promise<void> {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  const gone = [...clients].map((client) => new Promise<void>((resolve) => client.onClosed(resolve)));
   for (const client of clients) client.end();
-  await closed;
+  await Promise.all([closed, ...gone]);
 }
 
 async function removeStale(path: string): Promise<void> {

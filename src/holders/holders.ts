@@ -3,7 +3,7 @@
  *
  * A holder outlives whoever started it and ends with its agent. What it records, the run core records.
  */
-export { listen, type Method } from "./channel.ts";
+export { type Channel, listen, type Method } from "./channel.ts";
 export { connect, type Connection } from "./connect.ts";
 export type { HoldRequest } from "./body.ts";
 export { attachTerminal } from "./attach.ts";

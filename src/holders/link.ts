@@ -65,7 +65,11 @@ export async function openHolder(deps: Deps, run: RunRecord): Promise<HolderLink
   const token = stringIn(record, "token");
   if (identity === null || token === undefined || !deps.processes.isAlive(identity)) return null;
   const connection = await reach(`${place}.sock`, token, { run, pid: identity.pid });
-  if (connection === null) return null;
+  if (connection === null) {
+    // One that ends takes its record away first. One that lives and has lost its socket makes another.
+    if (stringIn(readRecord(`${place}.json`), "token") !== token) return null;
+    throw noAnswer(run, identity.pid);
+  }
   const observed = await connection.call("subscribe");
   if (isObserved(observed)) return new Link(connection, observed);
   connection.close();
@@ -84,12 +88,16 @@ async function reach(
     return await connect(path, token);
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== "no_answer") throw error;
-    throw new Fault(
-      "no_answer",
-      `The process that holds run ${run.handle} does not answer (pid ${pid}). Its agent may be alive; \`reprise stop ${run.handle}\` ends both.`,
-      { facts: { handle: run.handle, pid } },
-    );
+    throw noAnswer(run, pid);
   }
+}
+
+function noAnswer({ handle }: RunRecord, pid: number): Fault {
+  return new Fault(
+    "no_answer",
+    `The process that holds run ${handle} does not answer (pid ${pid}). Its agent may be alive; \`reprise stop ${handle}\` ends both.`,
+    { facts: { handle, pid } },
+  );
 }
 
 class Link implements HolderLink {

@@ -128,7 +128,7 @@ async function launchDaemon(deps: Deps, version: string, end: number): Promise<D
 const LOCKED = 4;
 
 /** `ended`: its exit code; null while it runs. */
-function spawnDaemon(deps: Deps, log: string): { ended(): number | null } {
+export function spawnDaemon(deps: Deps, log: string): { ended(): number | null } {
   let exit: number | null = null;
   const stderr = openLog(log);
   try {

@@ -5,18 +5,19 @@
  * everything again. Only one runs, by a lock that the kernel releases.
  */
 import { randomBytes } from "node:crypto";
+import { lstatSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { writeAtomic } from "../audit/audit.ts";
+import { isDirectory, writeAtomic } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { fieldIn, type JsonObject, stringIn } from "../lib/json.ts";
-import { listen, type Method } from "../holders/holders.ts";
+import { type Channel, listen, type Method } from "../holders/holders.ts";
 import type { Deps } from "../run/run.ts";
 import { lockFile } from "../store/store.ts";
 import { type Done, gateMarker, planFor } from "./act.ts";
 import { actForUser } from "./advance.ts";
 import { getAgent, reopenAgent, startAgent, stopAgent } from "./agents.ts";
-import { type Answer, daemonPlaces, findDaemon } from "./client.ts";
+import { type Answer, daemonPlaces, findDaemon, spawnDaemon } from "./client.ts";
 import type { DaemonLog } from "./daemon-log.ts";
 import { PipelineDriver } from "./drive.ts";
 import { getDecision } from "./escalate.ts";
@@ -35,47 +36,105 @@ const JUMP_MS = 10_000;
 /** A tick that comes so late: we were stopped, and what was said meanwhile is heard before anything is judged. */
 const LATE_MS = 5_000;
 const BETWEEN_STARTS_MS = 1_000;
+/** What it stands on is looked after so often; it begins anew at most that often, too. */
+const GUARD_MS = 10_000;
 /** A deed that is under way when its agent is stopped notices that so soon. */
 const STOP_MS = 20_000;
 
-/** Resolves when it was asked to stop. Faults: another one runs, or there is no place for the socket. */
+/**
+ * Resolves when it was asked to stop, or when what it stands on was taken away; then another one has been started that
+ * begins with what is there. Faults: another one runs, or there is no place for the socket.
+ */
 export async function runDaemon(deps: Deps, options: DaemonOptions): Promise<void> {
   const places = daemonPlaces(deps);
   const lock = await lockFile(places.lock);
   if (lock === null) throw await alreadyRunning(deps);
+  let end: End = "stopped";
   try {
-    await serve(deps, options, places);
+    end = await serve(deps, options, places);
   } finally {
     lock.release();
   }
+  if (end === "begin_anew") spawnDaemon(deps, daemonPlaces(deps).log);
 }
 
-async function serve(
-  deps: Deps,
-  { version, log }: DaemonOptions,
-  places: ReturnType<typeof daemonPlaces>,
-): Promise<void> {
+type Places = ReturnType<typeof daemonPlaces>;
+type End = "stopped" | "begin_anew";
+
+async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places): Promise<End> {
   const sinceMs = deps.clock.now();
   const watch = new Supervision(deps, log);
-  let leave = () => {};
-  const stopped = new Promise<void>((resolve) => (leave = resolve));
+  let leave: (end: End) => void = () => {};
+  const over = new Promise<End>((resolve) => (leave = resolve));
   const token = randomBytes(32).toString("hex");
   writeAtomic(places.token, `${token}\n`);
   const { pid } = deps.processes.self();
   const status = () => ({ pid, sinceMs, version, agents: watch.roster.views() });
-  const methods = { ...methodsFor(deps, watch), status, quit: () => void setImmediate(leave) };
-  await using _channel = await listen(places.socket, token, methods, {
+  const methods = {
+    ...methodsFor(deps, watch),
+    status,
+    quit: () => void setImmediate(() => leave("stopped")),
+  };
+  await using channel = await listen(places.socket, token, methods, {
     hello: () => ({ pid, version, sinceMs }),
     onBug: (error) => log.note("a bug", { detail: String(error instanceof Error ? error.stack : error) }),
   });
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, leave);
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => leave("stopped"));
   log.note("started", { version });
   void watch.sweep();
   const ticking = setInterval(() => watch.tick(), TICK_MS);
-  await stopped;
+  const ground = groundOf(deps, places, { token, channel });
+  const guarding = setInterval(() => {
+    void ground().then((lost) => {
+      if (lost === null) return;
+      log.warn(lost.why);
+      leave(lost.end);
+    });
+  }, GUARD_MS);
+  const end = await over;
   clearInterval(ticking);
+  clearInterval(guarding);
   await watch.close();
-  log.note("stopped");
+  log.note(end === "stopped" ? "stopped" : "begins anew");
+  return end;
+}
+
+interface Lost {
+  readonly end: End;
+  readonly why: string;
+}
+
+/**
+ * What a daemon stands on: state directory, lock, socket, token, index. A socket or a token that was removed is made
+ * again. Without its own lock it may not be the only one, and an index that was removed under it cannot be opened
+ * again in this process: it would answer, and watch nobody.
+ */
+function groundOf(
+  deps: Deps,
+  places: Places,
+  { token, channel }: { readonly token: string; readonly channel: Pick<Channel, "renew"> },
+): () => Promise<Lost | null> {
+  const lockAt = () => fileAt(places.lock);
+  const ours = lockAt();
+  return async () => {
+    if (!isDirectory(deps.state.root)) return { end: "stopped", why: "the state directory is gone" };
+    if (lockAt() !== ours) return { end: "begin_anew", why: `${places.lock} was removed` };
+    try {
+      await channel.renew();
+      if (fileAt(places.token) === null) writeAtomic(places.token, `${token}\n`);
+      await deps.store.getDocument("agent", "");
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      return error.code === "index_damaged" ? { end: "begin_anew", why: error.message } : null;
+    }
+    return null;
+  };
+}
+
+/** Which file is there; null: none. By its path alone: opening the lock's file would give the lock away. */
+function fileAt(path: string): string | null {
+  const stats = lstatSync(path, { throwIfNoEntry: false });
+  return stats === undefined ? null : `${stats.dev}:${stats.ino}`;
 }
 
 /** Agents and pipelines of one state directory, looked at when their time comes. */

@@ -1,0 +1,108 @@
+/** What holders and the supervisor stand on is taken away under them: agents are watched again, and no second one begins. */
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { AgentBox } from "./agent-box.ts";
+
+const RUNBOOK = `
+[agent.worker]
+engine = "claude"
+mode = "headless"
+prompt = "work @@wait:600000"
+on_dead = { action = "resume", message = "go on", append = true }
+`;
+
+async function working(): Promise<{ box: AgentBox; id: string; pid: number }> {
+  const box = new AgentBox();
+  box.runbook(RUNBOOK);
+  const id = await box.start("worker");
+  return { box, id, pid: await box.told() };
+}
+
+/** It is still watched: killed, it goes on in its conversation, once. */
+async function expectWatched(box: AgentBox, pid: number): Promise<void> {
+  process.kill(pid, "SIGKILL");
+  await box.until("the second turn", () => box.messages().length >= 2);
+  expect(box.messages()).toEqual(["work @@wait:600000", "go on"]);
+}
+
+const runtime = (box: AgentBox) => join(box.state, "run");
+const inRuntime = (box: AgentBox, fits: RegExp) =>
+  readdirSync(runtime(box)).filter((name) => fits.test(name));
+
+test("the socket and the token of the supervisor come back", async () => {
+  const { box, pid } = await working();
+  await using _box = box;
+  const daemon = await box.daemonPid();
+  for (const name of ["d.sock", "d.token"]) rmSync(join(runtime(box), name));
+  await box.until("both", () => inRuntime(box, /^d\.(sock|token)$/).length === 2);
+  expect(await box.daemonPid()).toBe(daemon);
+  await expectWatched(box, pid);
+}, 60_000);
+
+test("the whole runtime directory: one supervisor, and holders that can be reached", async () => {
+  const { box, id, pid } = await working();
+  await using _box = box;
+  const daemon = await box.daemonPid();
+  rmSync(runtime(box), { recursive: true });
+  await box.until(
+    "a holder's files",
+    () => existsSync(runtime(box)) && inRuntime(box, /^h-.*(sock|json)$/).length === 2,
+  );
+  await box.until("another supervisor", () => existsSync(join(runtime(box), "d.sock")));
+  await box.shown(id, "working", ({ view }) => view.state === "working");
+  expect(await box.daemonPid()).not.toBe(daemon);
+  await box.until("the first one to be gone", () => !existsSync(`/proc/${daemon}`));
+  await expectWatched(box, pid);
+}, 60_000);
+
+test("a holder's record that became garbage is written again", async () => {
+  const { box, id, pid } = await working();
+  await using _box = box;
+  const record = join(runtime(box), `h-${id}.json`);
+  writeFileSync(record, "{");
+  rmSync(join(runtime(box), `h-${id}.sock`));
+  await box.until("its socket", () => existsSync(join(runtime(box), `h-${id}.sock`)));
+  expect((await box.run(["agent", "peek", id])).code).toBe(0);
+  await expectWatched(box, pid);
+}, 60_000);
+
+test("a holder that cannot be reached ends its agent, and that is nobody's wish: a person is asked", async () => {
+  const { box, id, pid } = await working();
+  await using _box = box;
+  process.kill((await box.daemonPid()) ?? 0, "SIGKILL");
+  process.kill(pid, "SIGKILL");
+  const socket = join(runtime(box), `h-${id}.sock`);
+  await box.until("its holder to be gone", () => !existsSync(socket));
+  mkdirSync(socket);
+  await box.run(["daemon", "start"]);
+  const { attempts } = await box.shown(id, "asked", ({ view }) => view.decision !== null);
+  expect(attempts.map(({ outcome }) => outcome?.result)).toEqual(["interrupted", "interrupted"]);
+});
+
+test.each([
+  ["the index", /^index\.db/],
+  ["the index's write-ahead log", /^index\.db-(wal|shm)$/],
+])(
+  "%s: the supervisor begins anew and goes on watching",
+  async (_name, fits) => {
+    const { box, pid } = await working();
+    await using _box = box;
+    const daemon = await box.daemonPid();
+    for (const name of readdirSync(box.state).filter((file) => fits.test(file)))
+      rmSync(join(box.state, name));
+    await box.until("the first supervisor to be gone", () => !existsSync(`/proc/${daemon}`));
+    await expectWatched(box, pid);
+  },
+  60_000,
+);
+
+test("a state directory that was moved away has no supervisor any more", async () => {
+  const { box } = await working();
+  await using _box = box;
+  const daemon = await box.daemonPid();
+  renameSync(box.state, `${box.state}-moved`);
+  await box.until("the supervisor to be gone", () => !existsSync(`/proc/${daemon}`));
+  expect(existsSync(box.state)).toBe(false);
+  renameSync(`${box.state}-moved`, box.state);
+}, 60_000);
