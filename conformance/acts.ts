@@ -14,6 +14,7 @@ import { isSeen } from "./checks.ts";
 import { APPROVAL_ACTS } from "./approval-acts.ts";
 import { CERTIFY_ACTS } from "./certify-acts.ts";
 import type { World } from "./interpret.ts";
+import { ISSUE_ACTS } from "./issue-acts.ts";
 import { programOf } from "./labs.ts";
 import { OBSERVE_ACTS } from "./observe-acts.ts";
 import { forgedLines } from "./model-server/directives.ts";
@@ -33,6 +34,7 @@ const ACTS: Readonly<Record<string, Act>> = {
   ...APPROVAL_ACTS,
   ...OBSERVE_ACTS,
   ...SUPERVISOR_ACTS,
+  ...ISSUE_ACTS,
   /** The engine's own copy of this conversation is gone. */
   "delete-session": ({ lab, place, shown }) => {
     const files = sessionFiles({ lab, place, shown });

@@ -19,6 +19,7 @@ export const GROUPS = {
   review: "review",
   observe: "UIs, watched",
   supervisor: "supervised agents",
+  issues: "batches of issues",
 } as const;
 
 export type Group = keyof typeof GROUPS;
