@@ -151,6 +151,8 @@ function sayEvent(event: SupervisionEvent): string {
       return `${when}  a turn was completed`;
     case "decided":
       return `${when}  on ${event.trigger}: ${event.action}${event.message === null ? "" : ` ${JSON.stringify(harmlessLine(event.message, 80))}`}`;
+    case "begun_again":
+      return `${when}    begun again: the supervisor ended meanwhile`;
     case "carried_out":
       return `${when}    ${event.result}: ${harmlessLine(event.detail, 200)}`;
     case "escalated":

@@ -26,7 +26,7 @@ export async function advance(hand: Hand, look: Look): Promise<Next> {
   if (await mendAnswers(hand.deps, look)) return AGAIN;
   const open = unfinished(look);
   if (open !== null) {
-    await finish(hand, look, open, "as it was decided before");
+    await finishAgain(hand, look, open);
     return AGAIN;
   }
   const answer = await answerIn(hand, look);
@@ -93,6 +93,22 @@ async function finish(hand: Hand, look: Look, decided: Decided, why: string): Pr
   const { result, detail } = done;
   await append(hand, look, { kind: "carried_out", at: hand.deps.clock.now(), attempt, key, result, detail });
   return done;
+}
+
+/** A gate may end the supervisor itself. One that keeps doing so must not keep everybody else from being looked after. */
+const MOST_GATE_RUNS = 5;
+
+async function finishAgain(hand: Hand, look: Look, open: Decided): Promise<void> {
+  const { key, attempt, action } = open;
+  const at = hand.deps.clock.now();
+  const before = look.history.filter((event) => event.kind === "begun_again" && event.key === key).length;
+  if (action === "gate" && before + 1 >= MOST_GATE_RUNS) {
+    const detail = `the supervisor ended ${MOST_GATE_RUNS} times while it ran`;
+    await append(hand, look, { kind: "carried_out", at, attempt, key, result: "failed", detail });
+    return;
+  }
+  await append(hand, look, { kind: "begun_again", at, attempt, key, time: before + 1 });
+  await finish(hand, look, open, "as it was decided before");
 }
 
 async function settled(hand: Hand, look: Look, decided: Decided, why: string): Promise<Done> {

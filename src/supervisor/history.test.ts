@@ -9,6 +9,8 @@ const at = Date.UTC(2026, 0, 1);
 const key = `${RUN}/1/dead/0/1`;
 
 const events: readonly NewSupervisionEvent[] = [
+  { kind: "begun_again", at, attempt: 1, key, time: 1 },
+  { kind: "begun_again", at, attempt: 1, key, time: 2 },
   { kind: "progress", at, attempt: 1, turn: 1 },
   {
     kind: "decided",

@@ -27,6 +27,8 @@ function keyOf(runId: string, event: NewSupervisionEvent): string {
       return event.key;
     case "carried_out":
       return `${event.key}/carried_out`;
+    case "begun_again":
+      return `${event.key}/begun_again/${event.time}`;
     case "progress":
       return `${runId}/${event.attempt}/progress/${event.turn}`;
     case "escalated":
@@ -53,6 +55,11 @@ function read(event: StoredEvent): SupervisionEvent | null {
       if (typeof key !== "string" || (result !== "ok" && result !== "failed" && result !== "refused"))
         return null;
       return { ...base, kind: "carried_out", key, result, detail: textOf(detail) ?? "" };
+    }
+    case "begun_again": {
+      const { key, time } = payload;
+      if (typeof key !== "string" || typeof time !== "number") return null;
+      return { ...base, kind: "begun_again", key, time };
     }
     case "escalated": {
       const decision = textOf(payload["decision"]);

@@ -176,6 +176,17 @@ test("a gate decides: it fails, the agent is told, it passes, the agent is done"
   expect(gates.map(({ result }) => result)).toContain("failed");
 });
 
+test("a gate that kills the supervisor fails in the end, and does not kill it for ever", async () => {
+  await using box = new AgentBox();
+  const gate = '{ action = "gate", run = ["sh", "-c", "kill -9 $PPID"] }';
+  box.runbook(HEADLESS.replace("work @@wait:600000", "work").replace(/on_dead.*/, `on_idle = ${gate}`));
+  const id = await box.start("worker");
+  const end = Date.now() + 60_000;
+  while ((await box.show(id)).view.decision === null && Date.now() < end) await box.run(["daemon", "start"]);
+  const { decision } = await box.json<{ decision: { tried: string } }>(["decisions", "show", id]);
+  expect(decision.tried).toBe("gate: the supervisor ended 5 times while it ran");
+});
+
 test("a question tells what was tried before and why that failed, harmlessly", async () => {
   await using box = new AgentBox();
   const script = "printf 'two \\\\033[31mtests\\\\033]0;owned\\\\007 failed'; exit 1";
