@@ -3,13 +3,7 @@ import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { plural } from "../lib/plural.ts";
 import type { Deps } from "../run/run.ts";
-import {
-  daemonPlaces,
-  type DaemonStatus,
-  ensureDaemon,
-  findDaemon,
-  readDaemonLog,
-} from "../supervisor/supervisor.ts";
+import { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "../supervisor/supervisor.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 
@@ -62,20 +56,17 @@ async function start(deps: Deps, context: Context, options: DaemonOptions): Prom
 
 async function stop(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
   await using daemon = await findDaemon(deps);
-  const live = daemon === null ? 0 : (await daemon.status()).agents.filter(isLive).length;
+  const agents = daemon === null ? 0 : (await daemon.status()).agents.length;
   await daemon?.quit();
   if (options.json === true) {
-    context.printJson({ ok: true, stopped: daemon !== null, pid: daemon?.pid ?? null, agents: live });
+    context.printJson({ ok: true, stopped: daemon !== null, pid: daemon?.pid ?? null, agents });
   } else if (daemon === null) context.print("The supervisor is not running.");
   else {
-    const left = live === 0 ? "" : ` ${plural(live, "agent")} still running, without supervision.`;
+    const left =
+      agents === 0 ? "" : ` Nobody keeps its ${plural(agents, "agent")} moving until it runs again.`;
     context.print(`The supervisor (pid ${daemon.pid}) has stopped.${left}`);
   }
   return 0;
-}
-
-function isLive({ state }: DaemonStatus["agents"][number]): boolean {
-  return state !== "dead" && state !== "done" && state !== "failed" && state !== "stopped";
 }
 
 async function status(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {

@@ -235,14 +235,15 @@ function sentence(text: string): string {
     : `${line.charAt(0).toUpperCase()}${line.slice(1)}${/[.!?]$/.test(line) ? "" : "."}`;
 }
 
-/** A decision's id or the beginning of one; of an agent's several, those that are open come first. */
+/** A decision's id or the beginning of one; of an agent's several, the one that is open, else the last. */
 async function select(deps: Deps, given: string): Promise<DecisionRecord> {
   const all = await listDecisions(deps);
   const exact = all.find(({ id }) => id === given);
   if (exact !== undefined) return exact;
   const fitting = /^[0-9a-f]{4,8}(-\d*)?$/.test(given) ? all.filter(({ id }) => id.startsWith(given)) : [];
   const open = fitting.filter(({ state }) => state === "open");
-  const [only, ...others] = open.length > 0 ? open : fitting;
+  const agents = new Set(fitting.map(({ agentId }) => agentId));
+  const [only, ...others] = open.length > 0 ? open : agents.size === 1 ? fitting.slice(-1) : fitting;
   if (only === undefined)
     throw new Fault(
       "handle_unknown",

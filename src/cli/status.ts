@@ -30,7 +30,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     summary: "All agents and pipelines: what they are doing, since when, what comes next.",
     examples: ["reprise status", "reprise status --watch", "reprise status --json | jq '.agents[].state'"],
   })
-    .option("-w, --watch", "go on until Ctrl-C; in a pipe, one line for each change")
+    .option("-w, --watch", "go on until Ctrl-C; in a pipe or a dumb terminal, one line for each change")
     .option("--json", "print one JSON object");
   parse(parser, args);
   const options: { watch?: true; json?: true } = parser.opts();
@@ -39,7 +39,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const deps = await context.open({ cwd: null });
   await using source = new Source(deps);
   if (options.watch === true) {
-    await (context.terminal.stdout ? watchScreen(context, source) : watchLines(context, source));
+    const canDraw = context.terminal.stdout && deps.env["TERM"] !== "dumb";
+    await (canDraw ? watchScreen(context, source) : watchLines(context, source));
     return 0;
   }
   const status = await source.read();

@@ -5,6 +5,7 @@
 import type { Observed } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import type { AgentMode } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord, DecisionRecord, SupervisionEvent } from "../core/supervision.ts";
 import type { HolderLink } from "../holders/holders.ts";
 import type { Deps } from "../run/run.ts";
@@ -173,7 +174,7 @@ export function viewOf(look: Look): AgentView {
     runId: agent.runId,
     cwd: agent.definition.cwd,
     phase: agent.phase,
-    state: agent.phase === "active" ? stateOf(seen) : agent.phase,
+    state: agent.phase === "active" ? stateOf(seen, agent.definition.mode) : agent.phase,
     sinceMs: ended && agent.endedAt !== null ? Date.parse(agent.endedAt) : sinceOf(seen),
     attempts: look.run?.attempts ?? 0,
     why: ended ? (agent.reason ?? "") : decision.why,
@@ -183,11 +184,12 @@ export function viewOf(look: Look): AgentView {
   };
 }
 
-function stateOf(seen: Seen): Exclude<AgentView["state"], Exclude<AgentPhase, "active">> {
+/** A UI that ended was closed, whatever its exit code says. */
+function stateOf(seen: Seen, mode: AgentMode): Exclude<AgentView["state"], Exclude<AgentPhase, "active">> {
   if (seen.is === "live") return seen.observed.activity.state;
   if (seen.is === "unresponsive") return "unresponsive";
   if (seen.is === "missing") return "dead";
-  if (seen.outcome.result === "completed") return "idle";
+  if (seen.outcome.result === "completed") return mode === "headless" ? "idle" : "dead";
   return seen.outcome.trouble === undefined ? "dead" : "error";
 }
 

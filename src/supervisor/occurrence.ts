@@ -138,7 +138,8 @@ const ENDING: Quiet = { because: "working", why: "its turn is over and its proce
 
 /** A UI that ended was closed or killed, whatever its exit code says. */
 function ofEnded({ outcome, endedAtMs }: EndedAttempt, mode: AgentMode): Occurrence | Quiet {
-  if (outcome.result === "cancelled") return { because: "cancelled", why: "a person stopped it" };
+  if (outcome.result === "cancelled")
+    return { because: "cancelled", why: "a person stopped it; `reprise agent resume` brings it back" };
   if (outcome.result === "completed" && mode === "headless") {
     return occurrence("idle", endedAtMs, { what: "its turn is completed", completed: true });
   }

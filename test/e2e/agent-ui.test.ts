@@ -97,3 +97,14 @@ test("a person's message is typed, and the screen can be looked at", async () =>
   expect(box.messages()).toEqual(["hello", "one\ntwo"]);
   expect((await box.run(["agent", "peek", id])).stdout).toContain("claude>");
 });
+
+test("a UI that was closed is dead, not idle, and its on_dead answers", async () => {
+  await using box = new AgentBox();
+  box.runbook(ui("hello", 'on_idle = { action = "escalate", cooldown = "1h" }\non_dead = "escalate"'));
+  const id = await box.start("ui");
+  await box.shown(id, "idle", ({ view }) => view.state === "idle");
+  const [holder] = (await box.show(id)).attempts;
+  process.kill(holder?.agent?.pid ?? 0, "SIGINT");
+  const { view } = await box.shown(id, "asking", (shown) => shown.view.decision !== null);
+  expect(view.state).toBe("dead");
+});

@@ -73,6 +73,26 @@ test("an agent that is stopped stays stopped, and comes back with its conversati
   expect(box.messages()).toEqual(["work @@wait:600000", "Continue where you left off."]);
 });
 
+test("what `reprise stop` stopped is not started again, and says how it comes back", async () => {
+  await using box = new AgentBox();
+  box.runbook(HEADLESS);
+  const id = await box.start("worker");
+  await box.told();
+  expect((await box.run(["stop", id])).code).toBe(0);
+  const { view } = await box.shown(id, "dead", (shown) => shown.view.state === "dead");
+  expect([view.phase, view.next, view.why]).toEqual([
+    "active",
+    null,
+    "a person stopped it; `reprise agent resume` brings it back",
+  ]);
+  expect((await box.run(["daemon", "stop"])).stdout).toContain(
+    "Nobody keeps its 1 agent moving until it runs again.",
+  );
+  expect(await box.agent(["resume", id])).toEqual({ resumed: [id], skipped: [] });
+  await box.until("its second turn", () => box.messages().length >= 2);
+  expect(box.events("start")).toHaveLength(2);
+});
+
 test("the daemon may go: agents go on, and the next one adopts them", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS);

@@ -224,7 +224,10 @@ test("decisions: listed, shown, refused and made", async () => {
   expect([made.code, made.stdout]).toEqual([0, expect.stringContaining(`Decision ${decision} is made`)]);
   await box.until("the second turn", () => box.messages().length === 2);
   expect(box.messages()[1]).toBe("try again; $(x) -- \u001b[31m");
-  expect((await box.run(["decisions", "resolve", decision, n("fail")])).code).toBe(2);
+  for (const which of [decision, agent]) {
+    const again = await box.run(["decisions", "resolve", which, n("fail")]);
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining("resolved already")]);
+  }
   const done = await shown(box, id, ({ phase }) => phase !== "active");
   expect(done.phase).toBe("done");
 });
@@ -357,6 +360,12 @@ describe.skipIf(!HAS_TMUX)("on a terminal", () => {
     screen.key("C-c");
     await screen.shows(/^ENDED 0$/m);
     expect(screen.facts("#{alternate_on} #{cursor_flag}")).toBe("0 1");
+    screen.clear();
+    screen.type("TERM=dumb reprise status --watch; echo ENDED $?");
+    await screen.shows(new RegExp(`${id} +fixer +dead`));
+    expect(screen.facts("#{alternate_on} #{cursor_flag}")).toBe("0 1");
+    screen.key("C-c");
+    await screen.shows(/ENDED 0$/m);
     screen.clear();
     screen.type(`reprise decisions resolve ${id}; echo ENDED $?`);
     await screen.shows(/Which\? \[1-\d\]/);
