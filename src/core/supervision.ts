@@ -44,7 +44,7 @@ export type SupervisionEvent = { readonly seq: number; readonly at: number; read
       /** resume, by a person: a live agent is ended first, or a new conversation begins. */
       readonly how?: "kill" | "fresh";
     }
-  /** Whoever was at a decision died, and it is begun again, for the first, second, … time. */
+  /** Whoever ran a gate died, and it is run again, for the first, second, … time. */
   | { readonly kind: "begun_again"; readonly key: string; readonly time: number }
   | {
       readonly kind: "carried_out";

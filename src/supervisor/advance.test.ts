@@ -123,3 +123,13 @@ test("a person is told of a question whose asker died before", async () => {
   ]);
   expect(await here.kinds()).toEqual(ASKED_ONCE);
 });
+
+test("a question that is asked for somebody who died says what happened", async () => {
+  const here = await world();
+  const { store } = here.deps;
+  const saveDocument: typeof store.saveDocument = () => Promise.reject(new Error("killed"));
+  const dying = new World({ ...here.deps, store: { ...store, saveDocument } }, T0 - SECOND);
+  await expect(dying.step()).rejects.toThrow("killed");
+  await here.settle();
+  expect((await listDecisions(here.deps)).map(({ what }) => what)).toEqual(["it was ended by SIGKILL"]);
+});

@@ -9,7 +9,7 @@ import { believed } from "./delay.ts";
 import { getDecision, mendAnswers, overtake } from "./escalate.ts";
 import { type NewSupervisionEvent, toStored } from "./history.ts";
 import type { Look } from "./look.ts";
-import { isOver } from "./occurrence.ts";
+import { isOver, occurrenceOf } from "./occurrence.ts";
 import type { Decided } from "./tally.ts";
 
 /** again: something was done, so everything is to be looked at anew. */
@@ -100,15 +100,23 @@ const MOST_GATE_RUNS = 5;
 
 async function finishAgain(hand: Hand, look: Look, open: Decided): Promise<void> {
   const { key, attempt, action } = open;
-  const at = hand.deps.clock.now();
   const before = look.history.filter((event) => event.kind === "begun_again" && event.key === key).length;
+  const at = hand.deps.clock.now();
   if (action === "gate" && before + 1 >= MOST_GATE_RUNS) {
     const detail = `the supervisor ended ${MOST_GATE_RUNS} times while it ran`;
     await append(hand, look, { kind: "carried_out", at, attempt, key, result: "failed", detail });
     return;
   }
-  await append(hand, look, { kind: "begun_again", at, attempt, key, time: before + 1 });
-  await finish(hand, look, open, "as it was decided before");
+  if (action === "gate")
+    await append(hand, look, { kind: "begun_again", at, attempt, key, time: before + 1 });
+  await finish(hand, look, open, reasonOf(look));
+}
+
+/** Why something was decided is not stored: what is the matter now is told instead. */
+function reasonOf({ agent, seen }: Look): string {
+  const { mode, policy } = agent.definition;
+  const found = occurrenceOf(seen, mode, policy.idleAfterMs);
+  return "what" in found ? found.what : found.why;
 }
 
 async function settled(hand: Hand, look: Look, decided: Decided, why: string): Promise<Done> {

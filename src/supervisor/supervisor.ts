@@ -3,7 +3,7 @@
  */
 export { getAgent, listAgents, selectAgent, startAgent, stopAgent } from "./agents.ts";
 export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./client.ts";
-export type { Daemon, DaemonStatus } from "./client.ts";
+export type { Daemon } from "./client.ts";
 export { runDaemon } from "./daemon.ts";
 export { openDaemonLog } from "./daemon-log.ts";
 export { chanceOf } from "./delay.ts";
