@@ -30,6 +30,7 @@ export async function stopRun(
   deps: Deps,
   selector: string,
   onProgress: (text: string) => void,
+  signal: "SIGINT" | "SIGTERM" = "SIGINT",
 ): Promise<Stopped> {
   const run = await selectRun(deps, selector);
   const owner = await liveOwner(deps, run.runId);
@@ -37,7 +38,7 @@ export async function stopRun(
     const strays = await endStrays(deps, run);
     return { run, how: strays === 0 ? "not_running" : "strays", strays };
   }
-  const asked = await askTwice(deps, run, owner, onProgress);
+  const asked = await askTwice(deps, run, owner, { onProgress, signal });
   if (!asked) {
     onProgress(`pid ${owner.pid} does not stop; ending it`);
     deps.processes.signal(owner, "SIGKILL");
@@ -48,14 +49,20 @@ export async function stopRun(
   return { run: await correctStatus(deps, now ?? run), how: asked ? "asked" : "killed", strays };
 }
 
+interface Asking {
+  readonly onProgress: (text: string) => void;
+  /** SIGINT: a person wants it to end. SIGTERM: it is interrupted. */
+  readonly signal: "SIGINT" | "SIGTERM";
+}
+
 /** True: the owner let go of the run. */
 async function askTwice(
   deps: Deps,
   run: RunRecord,
   owner: LeaseOwner,
-  onProgress: (text: string) => void,
+  { onProgress, signal }: Asking,
 ): Promise<boolean> {
-  if (!deps.processes.signal(owner, "SIGINT")) {
+  if (!deps.processes.signal(owner, signal)) {
     // It ended between the look-up and the signal, or it lives where signals do not reach.
     if ((await liveOwner(deps, run.runId)) === null) return true;
     throw new Fault(

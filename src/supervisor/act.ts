@@ -9,7 +9,7 @@ import type { Rung } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../holders/holders.ts";
 import { type Deps, redactorFor, type ResumeRequest } from "../run/run.ts";
-import { attemptOptions, endAgent, endRun, getAgent } from "./agents.ts";
+import { attemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./escalate.ts";
 import { plainEnv, runGate } from "./gate.ts";
 import type { Look } from "./look.ts";
@@ -131,12 +131,13 @@ async function startAgain(hand: Hand, look: Look, decided: Decided, plan: Resume
   const { deps } = hand;
   const { agent } = look;
   if (plan.do === "refuse" || plan.do === "nudge") return { result: "refused", detail: plan.why };
-  if (plan.do === "kill_and_resume" || plan.do === "kill_and_fresh") await endRun(deps, agent);
+  if (plan.do === "kill_and_resume" || plan.do === "kill_and_fresh") await endRun(deps, agent, "SIGTERM");
   const run = await untilFree(deps, agent.runId);
   const wanted = decided.newAttempt ?? (run?.attempts ?? 0) + 1;
   if (run === null) return { result: "failed", detail: "its run is gone" };
   if (run.attempts >= wanted) return { result: "ok", detail: `attempt ${wanted} was started` };
   await hand.mayStart();
+  if (!(await isActive(deps, agent))) return { result: "refused", detail: "it was stopped" };
   const want = plan.do === "resume" || plan.do === "kill_and_resume" ? "resume" : "fresh";
   try {
     const request = requestFor(deps, agent, { want, message: plan.message });
@@ -146,8 +147,7 @@ async function startAgain(hand: Hand, look: Look, decided: Decided, plan: Resume
     if (other !== null) return other;
     throw error;
   }
-  // It may have been stopped by a person while it was being started.
-  if ((await getAgent(deps, agent.id))?.record.phase !== "active") await endRun(deps, agent);
+  await endIfStopped(deps, agent);
   return { result: "ok", detail: `attempt ${wanted}: ${plan.why}` };
 }
 

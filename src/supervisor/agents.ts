@@ -174,7 +174,7 @@ export async function finishStart(deps: Deps, record: AgentRecord): Promise<bool
   const hold = await tryHoldStart(deps, record.id);
   if (hold === null) return false;
   try {
-    if ((await deps.store.getRun(record.runId)) !== null) return false;
+    if ((await deps.store.getRun(record.runId)) !== null || !(await isActive(deps, record))) return false;
     await launchFirst(deps, record, false);
     return true;
   } finally {
@@ -192,6 +192,7 @@ async function launchFirst(deps: Deps, record: AgentRecord, trustCwd: boolean): 
     throw error;
   }
   keepFile(deps, record);
+  await endIfStopped(deps, record);
 }
 
 function startRequest(deps: Deps, { definition, runId }: AgentRecord, trustCwd: boolean): HoldRequest {
@@ -248,11 +249,40 @@ export async function stopAgent(deps: Deps, id: string, reason = "stopped by the
   return ended !== null;
 }
 
-/** The process of an agent that has ended must not go on. One that ends by itself is left to it. */
-export async function endRun(deps: Deps, { runId }: AgentRecord): Promise<void> {
+/**
+ * The process of an agent that has ended must not go on. One that ends by itself is left to it. SIGTERM: nobody wants
+ * the agent to end, only its process; what follows from that is the runbook's.
+ */
+export async function endRun(
+  deps: Deps,
+  { runId }: AgentRecord,
+  signal: "SIGINT" | "SIGTERM" = "SIGINT",
+): Promise<void> {
   if ((await deps.store.getRun(runId)) === null) return;
   const run = await selectRun(deps, runId);
-  if (run.status === "running") await stopRun(deps, runId, (text) => deps.log.info(text));
+  if (run.status === "running") await stopRun(deps, runId, (text) => deps.log.info(text), signal);
+}
+
+export async function isActive(deps: Deps, { id }: AgentRecord): Promise<boolean> {
+  return (await getAgent(deps, id))?.record.phase === "active";
+}
+
+/** A person may have stopped it while its process was being started. */
+export async function endIfStopped(deps: Deps, agent: AgentRecord): Promise<void> {
+  if (!(await isActive(deps, agent))) await endRun(deps, agent);
+}
+
+/**
+ * Ends what a person has stopped and what lives all the same: whoever stopped it died before its process was ended. One
+ * that was begun later, by hand, is left alone.
+ */
+export async function finishStops(deps: Deps): Promise<void> {
+  for (const run of await deps.store.listRuns({ status: "running", limit: Number.POSITIVE_INFINITY })) {
+    const record = (await getAgent(deps, run.handle))?.record;
+    if (record?.runId !== run.runId || record.phase !== "stopped" || record.endedAt === null) continue;
+    const begun = (await deps.store.listAttempts(run.runId)).at(-1)?.startedAt;
+    if (begun !== undefined && begun <= record.endedAt) await endRun(deps, record);
+  }
 }
 
 function assertName(name: string): void {

@@ -16,7 +16,7 @@ import type { Deps } from "../run/run.ts";
 import { lockFile } from "../store/store.ts";
 import { type Done, gateMarker, planFor } from "./act.ts";
 import { actForUser } from "./advance.ts";
-import { getAgent, reopenAgent, startAgent, stopAgent } from "./agents.ts";
+import { finishStops, getAgent, reopenAgent, startAgent, stopAgent } from "./agents.ts";
 import { type Answer, daemonPlaces, findDaemon, spawnDaemon } from "./client.ts";
 import type { DaemonLog } from "./daemon-log.ts";
 import { PipelineDriver } from "./drive.ts";
@@ -81,7 +81,7 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
   });
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.once(signal, () => leave("stopped"));
   log.note("started", { version });
-  void watch.sweep();
+  void watch.begin();
   const ticking = setInterval(() => watch.tick(), TICK_MS);
   const ground = groundOf(deps, places, { token, channel });
   const guarding = setInterval(() => {
@@ -168,6 +168,11 @@ class Supervision {
       },
       stop: (id, reason) => stopAgent(deps, id, reason),
     });
+  }
+
+  /** What a crash left half done, and everything else. */
+  async begin(): Promise<void> {
+    await Promise.all([this.#try(() => finishStops(this.#deps)), this.sweep()]);
   }
 
   tick(): void {

@@ -4,6 +4,7 @@
  * One agent is looked at by one look at a time, and what goes wrong with one is that one's: it is logged and tried
  * again. Nothing here is kept that the store does not have; links and deadlines are found again after a restart.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
 import type { Observed } from "../core/events.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -51,6 +52,8 @@ const MOST_STEPS = 20;
 const AGAIN_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
 const GREET_MS = 25_000;
+/** Much shorter than a client waits: what a person was told not to have been done is not done later. */
+const ASK_MS = 30_000;
 
 export class Roster {
   readonly #deps: Deps;
@@ -103,23 +106,31 @@ export class Roster {
     });
   }
 
-  /** Something a person asked for, between two looks. */
+  /** Something a person asked for, between two looks. What had to wait too long for its turn is refused, and not done later. */
   async ask(id: string, act: (hand: Hand, look: Look) => Promise<Done>): Promise<Done> {
     const entry = this.#entry(id);
-    let done: Done | null = null;
+    const turn = { came: false, missed: false };
+    let done: Done = { result: "refused", detail: "it has ended, or is still being started" };
     let failure: unknown = null;
-    await this.#queue(entry, async () => {
+    const work = this.#queue(entry, async () => {
+      if (turn.missed) return;
+      turn.came = true;
       try {
         const found = await this.#see(entry);
-        if (found === null) return;
-        done = await act(this.#hand(entry), found);
+        if (found !== null) done = await act(this.#hand(entry), found);
       } catch (error) {
         failure = error;
       }
     });
+    await Promise.race([work, sleep(ASK_MS, undefined, { ref: false })]);
+    if (!turn.came && !this.#closed) {
+      turn.missed = true;
+      return { result: "refused", detail: "it is busy, with its gate say; nothing was done" };
+    }
+    await work;
     void this.look(id);
     if (failure !== null) throw failure;
-    return done ?? { result: "refused", detail: "it has ended, or is still being started" };
+    return done;
   }
 
   async close(): Promise<void> {

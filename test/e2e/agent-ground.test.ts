@@ -80,6 +80,23 @@ test("a holder that cannot be reached ends its agent, and that is nobody's wish:
   expect(attempts.map(({ outcome }) => outcome?.result)).toEqual(["interrupted", "interrupted"]);
 });
 
+test("ended to be resumed, and its directory is gone: that is no end that a person wanted, so one is asked", async () => {
+  await using box = new AgentBox();
+  box.runbook(`${RUNBOOK.replace(/on_dead.*/, "")}cwd = "place"`);
+  mkdirSync(join(box.cwd, "place"));
+  const id = await box.start("worker");
+  await box.told();
+  rmSync(join(box.cwd, "place"), { recursive: true });
+  const { resumed, skipped } = await box.agent<{ resumed: string[]; skipped: { reason: string }[] }>([
+    "resume",
+    id,
+    "--kill",
+  ]);
+  expect([resumed, skipped.map(({ reason }) => reason)]).toEqual([[], [expect.stringContaining("place")]]);
+  const { attempts, view } = await box.shown(id, "asked", (shown) => shown.view.decision !== null);
+  expect([attempts.map(({ outcome }) => outcome?.result), view.phase]).toEqual([["interrupted"], "active"]);
+});
+
 test.each([
   ["the index", /^index\.db/],
   ["the index's write-ahead log", /^index\.db-(wal|shm)$/],
