@@ -33,6 +33,7 @@ export {
   saveReceipt,
   saveRunFile,
   storable,
+  storableAgent,
 } from "./runs.ts";
 export { type LogName, openLog, openTape, type Tape } from "./tape.ts";
 export { checkEscrow, continuesCopy, dropOldEscrow, keepEscrow, keepEscrowText } from "./escrow.ts";

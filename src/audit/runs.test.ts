@@ -174,6 +174,8 @@ describe("agent.json", () => {
       definition: { ...agent.definition, prompt: "say [redacted:CANARY]", env: [["LANG", "C"]] },
       vars: { branch: "main", token: "[redacted]" },
     });
+    const loose = { ...agent.definition, env: [["MODE", "sk-live-0123456789abcdefghij"]] as const };
+    expect(runs.storableAgent({ ...agent, definition: loose }).definition.env).toEqual([]);
     expect((statSync(join(runDirectory, "agent.json")).mode & 0o777).toString(8)).toBe("600");
     expect(readdirSync(runDirectory).toSorted()).toEqual(["agent.json", "attempts"]);
   });

@@ -154,18 +154,21 @@ export function loadReceipt(runDirectory: string, n: number): Promise<Receipt | 
   return load<Receipt>(join(attemptDir(runDirectory, n), "receipt.json"), "receiptSchema");
 }
 
-/** Variables of the runbook that bear a secret are left out: an attempt takes those from the environment. */
 export function saveAgentFile(runDirectory: string, agent: AgentRecord, redact: Redact = LOOKS_SECRET): void {
   requireDirectory(runDirectory);
-  const env = agent.definition.env.filter(([name]) => !isSecretName(name));
+  save(join(runDirectory, "agent.json"), storableAgent(agent, redact), redact);
+}
+
+/** As it may be stored. Variables of the environment that bear a secret are left out: an attempt takes those from its own. */
+export function storableAgent(agent: AgentRecord, redact: Redact = LOOKS_SECRET): AgentRecord {
+  const env = agent.definition.env.filter(([name, value]) => !isSecretName(name) && redact(value) === value);
   const vars = Object.fromEntries(
     Object.entries(agent.vars).map(([name, value]) => [
       name,
       isSecretName(name) ? "[redacted]" : redact(value),
     ]),
   );
-  const kept = { ...agent, definition: { ...agent.definition, env }, vars };
-  save(join(runDirectory, "agent.json"), kept, redact);
+  return storable({ ...agent, definition: { ...agent.definition, env }, vars }, redact);
 }
 
 /** Null: nobody supervises this run. */

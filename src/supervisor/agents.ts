@@ -4,12 +4,11 @@
  * A document changes by compare-and-set. It is written before anything is started, with the run id already chosen, so
  * that a crash in between leaves an agent that the next daemon starts, and never two of them.
  */
-import { isDirectory, readAgentFile, saveAgentFile, storable } from "../audit/audit.ts";
+import { isDirectory, readAgentFile, saveAgentFile, storableAgent } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { AgentDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord } from "../core/supervision.ts";
-import { isSecretName } from "../lib/secrets.ts";
 import { type HoldRequest, launchHolder } from "../holders/holders.ts";
 import { type Deps, type Limits, stopRun } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
@@ -101,10 +100,9 @@ export async function reopenAgent(deps: Deps, found: StoredAgent): Promise<Store
 }
 
 async function save(deps: Deps, record: AgentRecord, expected: number | null): Promise<number | null> {
-  const env = record.definition.env.filter(([name]) => !isSecretName(name));
-  const kept = storable({ ...record, definition: { ...record.definition, env } });
+  const data = { ...storableAgent(record) };
   return deps.store.saveDocument(
-    { kind: "agent", id: record.id, open: record.phase === "active", data: { ...kept } },
+    { kind: "agent", id: record.id, open: record.phase === "active", data },
     expected,
   );
 }

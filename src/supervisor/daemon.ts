@@ -16,7 +16,7 @@ import type { Deps } from "../run/run.ts";
 import { lockFile } from "../store/store.ts";
 import { type Done, gateMarker, planFor } from "./act.ts";
 import { actForUser } from "./advance.ts";
-import { finishStops, getAgent, reopenAgent, startAgent, stopAgent } from "./agents.ts";
+import { endAgent, finishStops, getAgent, reopenAgent, startAgent, stopAgent } from "./agents.ts";
 import { type Answer, daemonPlaces, findDaemon, spawnDaemon } from "./client.ts";
 import type { DaemonLog } from "./daemon-log.ts";
 import { PipelineDriver } from "./drive.ts";
@@ -260,8 +260,13 @@ async function resume(
   return answer(
     await roster.ask(id, async (hand, look) => {
       const plan = planFor(look, wish);
-      if (plan.do === "refuse") return { result: "refused", detail: plan.why };
-      return actForUser(hand, look, { action: "resume", message: null, ...(kill ? { how: "kill" } : {}) });
+      const wanted = { action: "resume", message: null, ...(kill ? { how: "kill" as const } : {}) } as const;
+      const done: Done =
+        plan.do === "refuse" ? { result: "refused", detail: plan.why } : await actForUser(hand, look, wanted);
+      // One that had ended and cannot be brought back is as it was: nothing is asked about it.
+      const { phase, reason } = found.record;
+      if (done.result !== "ok" && phase !== "active") await endAgent(deps, id, phase, reason ?? "");
+      return done;
     }),
   );
 }

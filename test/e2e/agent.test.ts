@@ -93,6 +93,26 @@ test("what `reprise stop` stopped is not started again, and says how it comes ba
   expect(box.events("start")).toHaveLength(2);
 });
 
+test("a secret in a variable is not kept; an agent that cannot be resumed without it is as it was", async () => {
+  await using box = new AgentBox();
+  const secret = "sk-live-0123456789abcdefghij";
+  box.runbook(
+    `${HEADLESS.replace(" @@wait:600000", "")}vars = { key = "x" }\nargs = ["--model", "\${var.key}"]`,
+  );
+  const id = await box.start("worker", "--var", `key=${secret}`);
+  await box.shown(id, "done", ({ view }) => view.phase === "done");
+  const { skipped } = JSON.parse((await box.run(["agent", "resume", id, "--json"])).stdout) as {
+    skipped: { reason: string }[];
+  };
+  expect(skipped.map(({ reason }) => reason)).toEqual([expect.stringContaining("a secret in --model")]);
+  const { agent, view } = await box.shown(id, "done again", (shown) => shown.view.phase === "done");
+  expect([agent.reason, view.decision]).toEqual(["its turn is completed", null]);
+  await box.run(["daemon", "stop"]);
+  const index = readdirSync(box.state).filter((name) => name.startsWith("index"));
+  expect(index).toContain("index.db");
+  expect(index.filter((name) => readFileSync(join(box.state, name)).includes(secret))).toEqual([]);
+});
+
 test("the daemon may go: agents go on, and the next one adopts them", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS);
