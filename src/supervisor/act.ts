@@ -35,7 +35,7 @@ export interface Done {
 const LET_GO_MS = 60_000;
 const POLL_MS = 50;
 
-/** `why` is what led to it, one sentence. Only a bug throws. */
+/** `why` is what led to it, one sentence. What throws is begun again later: a bug, or a question that the store did not take whole. */
 export async function carryOut(hand: Hand, look: Look, decided: Decided, why: string): Promise<Done> {
   try {
     switch (decided.action) {
@@ -53,7 +53,7 @@ export async function carryOut(hand: Hand, look: Look, decided: Decided, why: st
         return { result: "ok", detail: `decision ${await escalate(hand.deps, look, decided, why)}` };
     }
   } catch (error) {
-    if (!(error instanceof Fault)) throw error;
+    if (!(error instanceof Fault) || decided.action === "escalate") throw error;
     return { result: "failed", detail: error.message };
   }
 }

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { agentLike, HOUR, MINUTE, RUN_ID, rung, SECOND, T0 } from "../../test/supervision.ts";
+import { Fault } from "../core/faults.ts";
 import type { AgentRecord, DecisionRecord } from "../core/supervision.ts";
 import { attemptLike, runLike } from "../store/conformance-samples.ts";
 import type { Hand } from "./act.ts";
@@ -133,3 +134,23 @@ test("a question that is asked for somebody who died says what happened", async 
   await here.settle();
   expect((await listDecisions(here.deps)).map(({ what }) => what)).toEqual(["it was ended by SIGKILL"]);
 });
+
+test.each(["decided", "escalated", "carried_out"])(
+  "a disk that has no room for %s: nothing is done before it was decided, and nothing twice after that",
+  async (kind) => {
+    const here = await world();
+    const { store } = here.deps;
+    const full: typeof store.appendEvent = async (event) => {
+      if (event.kind === kind) throw new Fault("storage_full", "The disk is full.");
+      return store.appendEvent(event);
+    };
+    const poor = new World({ ...here.deps, store: { ...store, appendEvent: full } }, T0 - SECOND);
+    const decisions = async () => (await listDecisions(here.deps)).length;
+    for (let look = 0; look < 3; look += 1) await poor.step().catch(() => null);
+    expect(await decisions()).toBe(kind === "decided" ? 0 : 1);
+    here.now = T0 + HOUR;
+    await here.settle();
+    expect(await decisions()).toBe(1);
+    expect((await here.kinds()).filter((one) => one === "escalated")).toHaveLength(1);
+  },
+);
