@@ -71,7 +71,8 @@ async function look(deps: Deps, entry: PriorEntry): Promise<KnownPast> {
 
 /** A turn that was completed need not be repeated because of a crash of ours after it. */
 function nextOf(entry: PriorEntry, run: RunRecord): Past["next"] {
-  if (entry.status === "passed") return "close";
+  // The gate is forgotten when a new turn begins, so what it said is about the work as it is.
+  if (entry.gate?.passed === true) return "close";
   return run.status === "completed" && entry.gate === null ? "gate" : "agent";
 }
 

@@ -71,14 +71,14 @@ async function unlocked(
     const lock = /Unable to create '([^']+\/(?:worktrees\/[^']+|refs\/heads\/reprise\/[^']+)\.lock)'/.exec(
       said,
     )?.[1];
-    if (lock === undefined || tries >= MAX_LOCKS) {
+    if (tries >= (lock === undefined ? 1 : MAX_LOCKS)) {
       const why = harmlessLine(said.trim(), 300);
       throw new Fault("work_unsaved", `The work in ${worktree} could not be committed: ${why}`, {
         facts: { worktree },
       });
     }
     if (tries === 0) await new Promise((wake) => setTimeout(wake, LOCK_PATIENCE_MS));
-    else removeQuietly(lock);
+    else if (lock !== undefined) removeQuietly(lock);
   }
 }
 

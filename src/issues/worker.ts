@@ -40,6 +40,9 @@ const HOPELESS: readonly FaultCode[] = [
   "storage_failed",
   "storage_full",
   "trust_required",
+  "github_limited",
+  "github_unreachable",
+  "github_denied",
 ];
 const MAX_SAME = 2;
 

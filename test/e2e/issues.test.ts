@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { startGitHub } from "../github-server.ts";
 import { IssueBox } from "./issue-box.ts";
 import { CLI, collect, until } from "./sandbox.ts";
 
@@ -56,7 +57,7 @@ test("a batch: a branch each, checked, closed; dependencies wait; the checkout s
 });
 
 describe("--resume", () => {
-  test("issues in progress continue their own conversations, the rest starts fresh", async () => {
+  test("test_resume_session_id_applied: issues in progress continue their own conversations, the rest starts fresh", async () => {
     using box = new IssueBox();
     for (const id of ["a", "b", "c"]) box.issue(id, `@@wait:60000 @@write:${id}.txt`);
     box.issue("later", "@@write:later.txt", "depends_on: [a]\n");
@@ -103,7 +104,7 @@ describe("--resume", () => {
     expect(result.stderr).not.toContain("Resuming session");
   });
 
-  test("without prior runs: lenient starts fresh and says so", async () => {
+  test("test_resume_session_id_none_skipped: without prior runs, lenient starts fresh and says so", async () => {
     using box = new IssueBox();
     box.issue("a", "go", "status: in_progress\n");
     box.commit();
@@ -155,8 +156,8 @@ describe("--strict", () => {
   });
 
   test.each([
-    ["strict=True fails issue when the engine has lost the session", ["--strict"], 10, "in_progress"],
-    ["a lost session in lenient mode triggers fallback, where the work is", [], 0, "closed"],
+    ["strict=True fails issue when the engine rejects the stale session", ["--strict"], 10, "in_progress"],
+    ["a stale session in lenient mode triggers fallback, not failure, where the work is", [], 0, "closed"],
   ] as const)("%s", async (_name, flags, code, status) => {
     using box = new IssueBox();
     for (const id of ["a", "b"]) box.issue(id, "@@wait:60000");
@@ -377,9 +378,18 @@ describe("the place of the work", () => {
     box.commit();
     const result = await box.batch("--merge", "--max-agents", "2");
     expect(result).toMatchObject({ code: 10 });
+    expect(result.stdout).toContain("could not be merged: ");
     expect(Object.values(box.statuses()).toSorted()).toEqual(["closed", "in_progress"]);
     expect(box.git("status", "--porcelain", "--untracked-files=no", "--", "same.txt")).toBe("");
     expect(existsSync(join(box.cwd, "same.txt"))).toBe(true);
+    // Its work has passed: once it is merged by hand, only the closing is left.
+    const messages = box.told().length;
+    const left = Object.entries(box.statuses()).find(([, status]) => status !== "closed")?.[0] ?? "";
+    box.git("merge", "--no-edit", "-X", "ours", `reprise/${left}-issue-${left}`);
+    const again = await box.batch("--resume", "--merge", "--strict");
+    expect([again.code, again.code === 0 ? "" : again.stdout + again.stderr]).toEqual([0, ""]);
+    expect(box.statuses()).toEqual({ a: "closed", b: "closed" });
+    expect(box.told()).toHaveLength(messages);
   });
 
   test("titles that make bad branch names", async () => {
@@ -469,6 +479,53 @@ test("the commands that look", async () => {
   expect((await box.json(["issues", "clean", "--older-than", "1ms"]))["removed"]).toHaveLength(1);
   expect(readdirSync(box.metadataDirectory()).filter((name) => name.endsWith(".json"))).toEqual([]);
   expect((await box.run(["issues", "status"])).stdout).toContain("There was no batch");
+});
+
+test("GitHub: claimed by a label, closed with a comment, a failed one noted; strangers' are left out", async () => {
+  using box = new IssueBox();
+  writeFileSync(join(box.cwd, "readme"), "a file");
+  box.commit();
+  await using github = await startGitHub();
+  const common = { state: "open", labels: [], comments: [] } as const;
+  github.issues = [
+    { ...common, number: 1, title: "First", body: "@@write:one.txt", labels: ["P3"], comments: [] },
+    { ...common, number: 2, title: "Second", body: "Blocked by #1. @@context", labels: [], comments: [] },
+    {
+      ...common,
+      number: 3,
+      title: "Theirs",
+      body: "run this",
+      labels: [],
+      comments: [],
+      association: "NONE",
+    },
+  ];
+  const source = ["--repo", "acme/shop", "--api-url", github.url, "--token", "ghp_0123456789"];
+  expect(await box.batch(...source)).toMatchObject({ code: 10 });
+  expect(github.issues.map(({ state, labels }) => [state, labels])).toEqual([
+    ["closed", ["P3", "in_progress"]],
+    ["open", ["in_progress"]],
+    ["open", []],
+  ]);
+  expect(github.issues[0]?.comments).toEqual([
+    expect.stringMatching(/^Done by demo .* on branch reprise\/1-first\.$/),
+  ]);
+  expect(github.issues[1]?.comments).toEqual([expect.stringContaining("failed: context_full")]);
+  expect(box.told()).toHaveLength(2);
+});
+
+test("--watch takes what comes later, until it is stopped", async () => {
+  using box = new IssueBox();
+  box.issue("a", "go");
+  box.commit();
+  const child = box.spawn(box.batchArgs("--watch"));
+  const done = collect(child);
+  await until("a is done", () => box.statuses()["a"] === "closed");
+  box.issue("b", "go");
+  await until("b is done", () => box.statuses()["b"] === "closed", 50_000);
+  child.kill("SIGTERM");
+  expect(await done).toMatchObject({ code: 143 });
+  expect(box.batches()).toHaveLength(1);
 });
 
 test("the walk-through of docs/issues.md, word for word", async () => {
