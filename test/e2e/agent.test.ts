@@ -13,7 +13,7 @@ import {
 import { createConnection } from "node:net";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { AgentBox } from "./agent-box.ts";
+import { AgentBox, type Shown } from "./agent-box.ts";
 import { collect } from "./sandbox.ts";
 
 const { version: VERSION } = JSON.parse(readFileSync("package.json", "utf8")) as { version: string };
@@ -48,7 +48,9 @@ test("what is not in the runbook is asked of a person, once", async () => {
   box.runbook(HEADLESS.replace(/on_dead.*/, 'on_dead = "escalate"'));
   const id = await box.start("worker");
   process.kill(await box.told(), "SIGKILL");
-  const { view, history } = await box.shown(id, "asked", (shown) => shown.view.decision !== null);
+  // The question is stored before the event that tells of it.
+  const isAsked = (shown: Shown) => shown.history.some(({ kind }) => kind === "escalated");
+  const { view, history } = await box.shown(id, "asked", isAsked);
   expect(view.decision).toMatch(new RegExp(`^${id}-\\d+$`));
   expect(history.filter(({ kind }) => kind === "escalated")).toHaveLength(1);
   expect(box.messages()).toHaveLength(1);
