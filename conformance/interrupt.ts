@@ -59,12 +59,16 @@ const WRITTEN: ReadonlySet<string> = new Set(["before-token", "mid-stream", "mid
 /** How long an engine may take to write down a message that it has sent to the model. */
 const KEPT_MS = 3_000;
 
-/** Whether the engine's own store holds this text. */
+/** Lines of Claude's that name a message which is not in the conversation yet. */
+const NOT_YET_SAID = /"type":"(?:queue-operation|last-prompt)"/;
+
+/** Whether the conversation in the engine's own store holds this text. */
 export function isKept({ lab, place }: World, message: string): boolean {
   const needle = JSON.stringify(message).slice(1, -1);
   return lab.storeFiles(place).some((file) => {
     try {
-      return readFileSync(file, "utf8").includes(needle);
+      const lines = readFileSync(file, "utf8").split("\n");
+      return lines.some((line) => line.includes(needle) && !NOT_YET_SAID.test(line));
     } catch {
       return false;
     }
