@@ -48,7 +48,7 @@ writeFileSync("bench/issues-results.json", `${JSON.stringify({ machine, rows }, 
 async function lookUp(): Promise<void> {
   const state = await openState(join(root, "look-up"));
   const deps = { state, log: { warn: (text: string) => console.log(text), info: () => {} } };
-  const directory = makeMetadataDirectory(state, "/work/shop");
+  const directory = makeMetadataDirectory(state, "/home/ada/shop");
   for (let at = 0; at < FILES; at += 1) {
     const startedAt = Date.UTC(2026, 0, 1) + at * 60_000;
     const iso = new Date(startedAt).toISOString();
@@ -74,7 +74,7 @@ async function lookUp(): Promise<void> {
       run_id: runId,
       started_at: iso,
       completed_at: iso,
-      repo_path: "/work/shop",
+      repo_path: "/home/ada/shop",
       version: "0",
       config: {},
       issues: { [`issue-${at}`]: entry },
@@ -86,7 +86,7 @@ async function lookUp(): Promise<void> {
   const look = (issue: string) => {
     const before = process.cpuUsage();
     const began = performance.now();
-    lookupPriorSession(deps, "/work/shop", issue, "claude");
+    lookupPriorSession(deps, "/home/ada/shop", issue, "claude");
     const { user, system } = process.cpuUsage(before);
     return { wall: performance.now() - began, processor: (user + system) / 1000 };
   };

@@ -155,7 +155,7 @@ const agent: AgentRecord = {
       maxAttempts: null,
     },
   },
-  runbook: { path: "/work/runbooks/a.toml", sha256: "00" },
+  runbook: { path: "/home/ada/runbooks/a.toml", sha256: "00" },
   vars: { branch: "main", token: "abcdefgh1" },
   phase: "active",
   reason: null,
