@@ -1,0 +1,35 @@
+/**
+ * A promise of the product that is put to the test: how often it was tried, and every time that it was broken. Each part
+ * of the harness exports its promises; `run.ts` runs them and prints one line for each.
+ */
+
+export interface Scale {
+  /** The selection that fits into every build. Otherwise: the figures that `docs/reliability.md` gives. */
+  readonly short: boolean;
+  /** Makes a run repeatable; printed when something was broken. */
+  readonly seed: number;
+  /** What is being done, for whoever waits. */
+  readonly progress: (text: string) => void;
+}
+
+export interface Verdict {
+  readonly tried: number;
+  /** One sentence for each time, with what is needed to see it again. */
+  readonly broken: readonly string[];
+  /** What could not be tried on this machine, and why. */
+  readonly untried: readonly string[];
+  /** Figures worth keeping, such as `{ "kills that hit the agent": 812 }`. */
+  readonly figures: Readonly<Record<string, number>>;
+}
+
+export interface Promised {
+  /** `P1`, `P2` … in the order of `run.ts`. */
+  readonly id: string;
+  /** What is counted, such as "acknowledged records". */
+  readonly what: string;
+  /** What would be wrong with one, such as "lost". */
+  readonly wrong: string;
+  /** One line for `--list` and the document. */
+  readonly means: string;
+  readonly check: (scale: Scale) => Promise<Verdict>;
+}

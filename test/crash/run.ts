@@ -1,0 +1,68 @@
+/**
+ * `npm run test:crash [-- --short] [--only P1,P7] [--seed N] [--report FILE] [--list]`: puts the promises to the test and
+ * prints one line for each, such as `P1: 0 of 1,000 acknowledged records lost`. Exits with 1 when one was broken.
+ */
+import { writeFileSync } from "node:fs";
+import { parseArgs } from "node:util";
+import type { Promised, Verdict } from "./promise.ts";
+
+/** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
+const PROMISES: readonly Promised[] = [];
+
+const SHOWN = 20;
+
+const { values } = parseArgs({
+  options: {
+    short: { type: "boolean", default: false },
+    list: { type: "boolean", default: false },
+    only: { type: "string" },
+    seed: { type: "string" },
+    report: { type: "string" },
+  },
+});
+
+if (values.list) {
+  for (const { id, means } of PROMISES) console.log(`${id}: ${means}`);
+} else process.exitCode = await runAll();
+
+async function runAll(): Promise<number> {
+  const only = values.only?.split(",");
+  const unknown = only?.filter((id) => !PROMISES.some((one) => one.id === id)) ?? [];
+  if (unknown.length > 0) {
+    console.error(`There is no promise ${unknown.join(", ")}. See: npm run test:crash -- --list`);
+    return 2;
+  }
+  const seed = Number(values.seed ?? Date.now() % 1_000_000);
+  const results: Record<string, unknown>[] = [];
+  let broken = 0;
+  for (const promised of PROMISES.filter(({ id }) => only?.includes(id) ?? true)) {
+    const began = performance.now();
+    const verdict = await promised.check({ short: values.short, seed, progress });
+    const seconds = Math.round((performance.now() - began) / 1_000);
+    say(promised, verdict, seconds);
+    broken += verdict.broken.length;
+    results.push({ id: promised.id, means: promised.means, seconds, ...verdict });
+  }
+  if (broken > 0) console.log(`The seed was ${seed}.`);
+  if (values.report !== undefined)
+    writeFileSync(
+      values.report,
+      `${JSON.stringify({ short: values.short, node: process.version, results }, null, 2)}\n`,
+    );
+  return broken === 0 ? 0 : 1;
+}
+
+function say({ id, what, wrong }: Promised, verdict: Verdict, seconds: number): void {
+  progress("");
+  const count = (n: number) => n.toLocaleString("en-US");
+  console.log(
+    `${id}: ${count(verdict.broken.length)} of ${count(verdict.tried)} ${what} ${wrong} (${seconds} s)`,
+  );
+  for (const text of verdict.broken.slice(0, SHOWN)) console.log(`    ${text}`);
+  for (const text of verdict.untried) console.log(`    not tried: ${text}`);
+}
+
+/** On a terminal, one line that is replaced; elsewhere nothing. */
+function progress(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
+}
