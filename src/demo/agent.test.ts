@@ -394,13 +394,13 @@ describe("the command line", () => {
     });
   });
 
-  test("the journal tells start, session, message and end of every life", async () => {
+  test("the journal tells start, session, message, that it was kept, and end of every life", async () => {
     env["REPRISE_MARK"] = "m1";
     await json("hello", "--session-id", ID);
     const lines = journal();
-    expect(lines.map(({ event }) => event)).toEqual(["start", "session", "message", "end"]);
+    expect(lines.map(({ event }) => event)).toEqual(["start", "session", "message", "kept", "end"]);
     expect(lines[0]).toMatchObject({ as: "demo", cwd: work, terminals: [], env: { REPRISE_MARK: "m1" } });
-    expect(lines[3]).toMatchObject({ code: 0 });
+    expect(lines.at(-1)).toMatchObject({ code: 0 });
   });
 });
 

@@ -16,7 +16,7 @@ import {
   type Voice,
   type World,
 } from "./persona.ts";
-import { appendLine, readLines } from "./session-file.ts";
+import { appendLine, createWith, readLines } from "./session-file.ts";
 import { textVoice } from "./text-voice.ts";
 
 const MOODS = ["plain", "cheerful", "grumpy"];
@@ -88,8 +88,7 @@ export const demo: Persona = {
     const id = request.forkTo ?? randomUUID();
     if (existsSync(fileOf(id))) throw new Refusal(2, `demo: session ${id} already exists; use --resume`);
     const [, ...lines] = readLines(fileOf(from));
-    appendLine(fileOf(id), { ...headOf(id, request, world), forked_from: from });
-    for (const line of lines) appendLine(fileOf(id), line);
+    createWith(fileOf(id), [{ ...headOf(id, request, world), forked_from: from }, ...lines]);
     return conversation({ id, file: fileOf(id), request, world });
   },
 
@@ -127,18 +126,18 @@ interface Place {
 /** The file appears with the first user line: an agent that dies before it leaves an id and no session. */
 function conversation({ id, file, request, world }: Place): Conversation {
   const known = existsSync(file) ? readLines(file) : [];
-  const says = (type: string) => known.filter((line) => line["type"] === type);
-  const write = (fields: Record<string, unknown>): void =>
-    appendLine(file, { ...fields, at: world.now().toISOString() });
+  const says = (type: string) => known.filter((one) => one["type"] === type);
+  const line = (fields: Record<string, unknown>) => ({ ...fields, at: world.now().toISOString() });
   return {
     id,
-    earlier: says("user").map((line) => stringIn(line, "text") ?? ""),
+    earlier: says("user").map((one) => stringIn(one, "text") ?? ""),
     async user(text) {
-      if (!existsSync(file)) appendLine(file, headOf(id, request, world));
-      write({ type: "user", text });
+      const said = line({ type: "user", text });
+      if (existsSync(file)) appendLine(file, said);
+      else createWith(file, [headOf(id, request, world), said]);
     },
     async assistant(text) {
-      write({ type: "assistant", text, model: request.facts["model"] });
+      appendLine(file, line({ type: "assistant", text, model: request.facts["model"] }));
     },
   };
 }

@@ -59,6 +59,7 @@ const HANDLERS: Readonly<Record<Step["step"], Handler>> = {
   session: now(({ turn }) => turn.voice.session()),
   async user({ turn }) {
     await turn.conversation.user(turn.message);
+    turn.journal.write("kept", { session: turn.conversation.id });
     return undefined;
   },
   begin: now(({ turn }) => turn.voice.turnStarted(turn.message)),

@@ -13,8 +13,10 @@ async function interrupted(box: IssueBox, ids: readonly string[], ...args: strin
   const done = collect(child);
   await until("all have sessions", () => {
     const batch = box.batches().at(-1);
-    const talking = new Set(box.told().map(({ session }) => session));
-    return ids.every((id) => talking.has(batch?.issues[id]?.session_id ?? ""));
+    const kept = new Set(
+      box.journalEntries().flatMap((one) => (one["event"] === "kept" ? [one["session"]] : [])),
+    );
+    return ids.every((id) => kept.has(batch?.issues[id]?.session_id ?? ""));
   });
   child.kill("SIGKILL");
   await done;

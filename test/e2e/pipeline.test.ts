@@ -67,7 +67,7 @@ async function killDaemon(box: AgentBox): Promise<void> {
 
 function agentPid(box: AgentBox): Promise<number> {
   return box.until("the agent", () => {
-    const [first] = box.events("message");
+    const [first] = box.events("kept");
     return first === undefined ? null : Number(first["pid"]);
   });
 }
@@ -295,7 +295,14 @@ test("a decision that is made while no supervisor runs is carried out when it do
   expect(status.stdout).toContain("The supervisor is not running");
   expect(status.stdout).toContain(id);
   const made = await box.json(["decisions", "resolve", view.decision ?? "", "1"]);
-  expect(made).toMatchObject({ ok: true, id: view.decision, n: 1, does: "resume", done: true });
+  expect(made).toEqual({
+    ok: true,
+    id: view.decision,
+    n: 1,
+    does: "resume",
+    done: true,
+    why: expect.anything(),
+  });
   await box.until("the second turn", () => box.messages().length === 2);
 });
 
