@@ -5,9 +5,10 @@
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import type { Promised, Verdict } from "./promise.ts";
+import { tapes } from "./tapes.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
-const PROMISES: readonly Promised[] = [];
+const PROMISES: readonly Promised[] = [tapes];
 
 const SHOWN = 20;
 
