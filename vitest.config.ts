@@ -22,10 +22,10 @@ export default defineConfig({
           testTimeout: 60_000,
         },
       },
-      // Only when asked for: LONG is set by `npm run test:long`.
-      ...(process.env["LONG"] === undefined
-        ? []
-        : [{ test: { name: "long", include: ["test/long/**/*.test.ts"] } }]),
+      // Only when asked for, by `npm run test:kill` and `npm run test:long`.
+      ...["kill", "long"]
+        .filter((name) => process.env["STORMS"] === name)
+        .map((name) => ({ test: { name, include: [`test/${name}/**/*.test.ts`] } })),
       {
         test: {
           name: "e2e",

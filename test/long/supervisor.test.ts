@@ -1,4 +1,4 @@
-/** The storms of `test/e2e/agent-kill.test.ts` for longer: `npm run build && npm run test:long`. */
+/** The storms of `test/kill/agents.test.ts` for longer: `npm run build && npm run test:long`. */
 import { test } from "vitest";
 import { killDaemons, killStarts, stopForAWhile } from "../e2e/agent-storms.ts";
 import { resumeAll } from "../e2e/agent-states.ts";

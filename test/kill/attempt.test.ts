@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { collect, Sandbox } from "./sandbox.ts";
+import { collect, Sandbox } from "../e2e/sandbox.ts";
 
 const MOMENTS = 24;
 

@@ -1,8 +1,8 @@
 /** Kills at random moments, as many as a test run has time for; `npm run test:long` has more. */
 import { test } from "vitest";
-import { resumeAll } from "./agent-states.ts";
-import { killDaemons, killStarts, stopForAWhile } from "./agent-storms.ts";
-import { killDrivers } from "./pipeline-storms.ts";
+import { resumeAll } from "../e2e/agent-states.ts";
+import { killDaemons, killStarts, stopForAWhile } from "../e2e/agent-storms.ts";
+import { killDrivers } from "../e2e/pipeline-storms.ts";
 
 test(
   "daemons that are killed while they race double no agent and lose none",
