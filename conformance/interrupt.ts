@@ -63,7 +63,7 @@ const KEPT_MS = 3_000;
 const NOT_YET_SAID = /"type":"(?:queue-operation|last-prompt)"/;
 
 /** Whether the conversation in the engine's own store holds this text. */
-export function isKept({ lab, place }: World, message: string): boolean {
+export function isKept({ lab, place }: Pick<World, "lab" | "place">, message: string): boolean {
   const needle = JSON.stringify(message).slice(1, -1);
   return lab.storeFiles(place).some((file) => {
     try {
