@@ -157,11 +157,8 @@ function eventsIn(value: unknown, at: Place): Custom["events"] {
 }
 
 function ruleIn(text: string, at: Place, name: EventName): LineRule {
-  const [conditions = "", take, ...more] = text.split(/\s+:\s+/);
-  const when = conditions
-    .trim()
-    .split(/\s+/)
-    .map((condition) => /^([\w.-]+)=(\S+)$/.exec(condition));
+  const [conditions = "", take, ...more] = text.split(/\s:\s/).map((part) => part.trim());
+  const when = conditions.split(/\s+/).map((condition) => /^([\w.-]+)=(\S+)$/.exec(condition));
   const pairs = when.map((match) => [match?.[1] ?? "", match?.[2] ?? ""] as const);
   const fits = when.every((match) => match !== null) && more.length === 0 && /^[\w.-]+$/.test(take ?? "x");
   if (!fits) bad(at, name, `is a rule such as "type=message role=assistant : content"`);

@@ -45,7 +45,7 @@ const bypass: Guard = { scale: "mode", rank: () => 5 };
 function table(lines: string, common: Omit<OptionSpec, "names" | "takes" | "repeatable"> = {}): OptionSpec[] {
   return lines
     .trim()
-    .split(/\s*\n\s*/)
+    .split(/\n\s*/)
     .map((line) => {
       const [names = "", value = ""] = line.split(" ");
       const takes = {

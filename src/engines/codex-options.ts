@@ -37,8 +37,10 @@ export const setting: Guard = {
 
 /** `key="value"` of a `-c`, the value without its quotes. */
 function keyAndValue(text: string): readonly [key: string, value: string] {
-  const [, key = "", value = ""] = /^\s*([^=\s]*)\s*=\s*(.*)$/.exec(text) ?? [];
-  return [key, value.trim().replace(/^(["'])(.*)\1$/, "$2")];
+  const at = text.indexOf("=");
+  if (at === -1) return ["", ""];
+  const value = text.slice(at + 1).trim();
+  return [text.slice(0, at).trim(), value.replace(/^(["'])(.*)\1$/, "$2")];
 }
 
 /** What the last `-c` says of a setting. */

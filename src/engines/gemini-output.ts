@@ -11,7 +11,7 @@ const MAX_OBJECT = 1_048_576;
 const PATTERNS: readonly TroublePattern[] = [
   ["quota", /exhausted your daily quota|PerDay/i],
   ["rate_limited", /exhausted your capacity|RESOURCE_EXHAUSTED|resource has been exhausted|quota exceeded/i],
-  ["context_full", /token count \(?\d* ?\)?.{0,20}exceeds|exceeds the maximum number of tokens/i],
+  ["context_full", /token count \(?\d{0,12} ?\)?.{0,20}exceeds|exceeds the maximum number of tokens/i],
   ["auth", /API key not valid|UNAUTHENTICATED|PERMISSION_DENIED|invalid auth method|set an auth method/i],
   ["overloaded", /UNAVAILABLE|model is overloaded/i],
   ["network", /fetch failed|\bterminated\b|socket hang up|other side closed/i],

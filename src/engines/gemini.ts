@@ -109,7 +109,8 @@ export const gemini: Engine = {
     return root ? join(root, ".gemini") : null;
   },
   homeEnv: (home) => ({ GEMINI_CLI_HOME: basename(home) === ".gemini" ? dirname(home) : home }),
-  version: (output) => /^\s*v?(\d+\.\d+\.\d+\S*)\s*$/m.exec(output)?.[1] ?? null,
+  version: (output) =>
+    /^[ \t]{0,8}v?(\d{1,9}\.\d{1,9}\.\d{1,9}\S{0,64})[ \t\r]{0,8}$/m.exec(output)?.[1] ?? null,
   opensUi,
   command,
   reader: geminiReader,

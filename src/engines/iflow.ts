@@ -173,7 +173,7 @@ function promptArgs(message: string, headless: boolean): (text: string) => reado
   return message.startsWith("-") ? (text) => [`--prompt=${text}`] : (text) => ["-p", text];
 }
 
-const API_ERROR = /^\W*(?:Error when talking to iFlow API|Generate data error|.*fetch failed)/i;
+const API_ERROR = /^\W{0,20}(?:Error when talking to iFlow API|Generate data error|.{0,400}fetch failed)/i;
 const MAX_BLOCK = 65_536;
 
 interface State {

@@ -173,7 +173,7 @@ function noLongerUnderWay(state: State): readonly EngineEvent[] {
  * A line of `--print-logs`: `timestamp=… level=… run=… message=… key=value…`. Text of the model or of a tool stands
  * in it only as a quoted value with its line breaks escaped, so it can never begin a line.
  */
-const LOG = /^timestamp=\S+ level=(\w+) run=[0-9a-f]+ message=("[^"]*"|\S+)(.*)$/;
+const LOG = /^timestamp=\S+ level=(\w+) run=[0-9a-f]+ message=("[^"]*"|\S+)([^]*)$/;
 /** A child of a sub-agent names its parent. */
 const CREATED =
   /^ id=(ses_[0-9A-Za-z]+) slug=\S+ version=\S+ projectID=\S+ directory=.* parentID=undefined title=/;

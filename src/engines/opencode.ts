@@ -94,7 +94,8 @@ export const opencode: Engine = {
     return data === "" ? null : join(data, "opencode");
   },
   homeEnv: (home) => ({ XDG_DATA_HOME: basename(home) === "opencode" ? dirname(home) : home }),
-  version: (output) => /^\s*v?(\d+\.\d+\.\d+\S*)\s*$/m.exec(output)?.[1] ?? null,
+  version: (output) =>
+    /^[ \t]{0,8}v?(\d{1,9}\.\d{1,9}\.\d{1,9}\S{0,64})[ \t\r]{0,8}$/m.exec(output)?.[1] ?? null,
   opensUi: (args) => opensUi(parseArgs(grammar, args)),
   command,
   reader: opencodeReader,

@@ -30,7 +30,7 @@ export function namedHosts(options: Pick<AccessOptions, "apiUrl">, env: Env): re
 
 export function accessTo(host: string, options: AccessOptions, env: Env): Access {
   const baseUrl =
-    options.apiUrl === null ? apiOf(host) : parseApiUrl(options.apiUrl).href.replace(/\/+$/, "");
+    options.apiUrl === null ? apiOf(host) : parseApiUrl(options.apiUrl).href.replace(/(?<!\/)\/+$/, "");
   const meant = options.apiUrl !== null || host === GITHUB || namedHosts(options, env).includes(host);
   const found = tokenFor(host, options, env);
   if (found === null) return { baseUrl, token: null, tokenFrom: null, warnings: [] };

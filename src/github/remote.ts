@@ -33,7 +33,10 @@ export function parseRemote(url: string): Repository | null {
   const scp = /^(?:[^@/\s:]{1,200}@)?([A-Za-z0-9.-]{1,253}):(?!\/\/)\/?([^\s]+)$/.exec(url);
   const [host, path] = scp === null ? urlParts(url) : [scp[1], scp[2]];
   if (host === undefined || path === undefined) return null;
-  const [owner, repository, ...more] = path.replace(/^\/+/, "").replace(/\/+$/, "").split("/");
+  const [owner, repository, ...more] = path
+    .replace(/^\/+/, "")
+    .replace(/(?<!\/)\/+$/, "")
+    .split("/");
   return more.length > 0 ? null : repositoryOf(host, owner, repository?.replace(/\.git$/, ""));
 }
 

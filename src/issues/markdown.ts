@@ -105,7 +105,7 @@ function fileIn(text: string, name: string): MarkdownFile | null {
     if (/^(---|\.\.\.)[ \t]*$/.test(row)) return toFile(text, { name, fields, bodyAt: end, endOfFields: at });
     if (next === -1)
       throw invalid(`${shown}, line 1`, "its front matter has no end. Close it with a line of ---");
-    const item = /^[ \t]*-[ \t]+(.*)$/.exec(row)?.[1];
+    const item = /^[ \t]*-[ \t]+([^]*)$/.exec(row)?.[1];
     const pair = /^([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+|$)/.exec(row);
     if (item !== undefined && open !== null) fields.get(open)?.items.push(plainValue(item));
     else if (pair !== null) {
@@ -114,7 +114,7 @@ function fileIn(text: string, name: string): MarkdownFile | null {
       const from = at + pair[0].length;
       const value = row
         .slice(pair[0].length)
-        .replace(/[ \t]+#.*$/, "")
+        .replace(/(?<![ \t])[ \t]+#[^]*$/, "")
         .trimEnd();
       fields.set(open, { line, from, to: from + value.length, value, items: [] });
     }

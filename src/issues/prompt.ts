@@ -5,8 +5,10 @@ import type { Issue } from "./source.ts";
 
 const MAX_BODY = 64 * 1024;
 const MAX_TITLE = 300;
+const INVISIBLE = /[\u200B-\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
+/** A comment that is never closed hides everything after it. */
 const HIDDEN =
-  /<!--[^]*?-->|[\u200B-\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
+  /<!--[^]*?(?:-->|$)|[\u200B-\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
 
 export interface Told {
   readonly issue: Issue;
@@ -63,7 +65,7 @@ function checks(gate: readonly GateCommand[]): string {
 }
 
 function titleOf({ title }: Issue): string {
-  return title.replace(HIDDEN, "").replace(/\s+/g, " ").trim().slice(0, MAX_TITLE);
+  return title.replace(INVISIBLE, "").replace(/\s+/g, " ").trim().slice(0, MAX_TITLE);
 }
 
 function visible(body: string): { readonly text: string; readonly note: string } {

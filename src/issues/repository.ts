@@ -97,7 +97,7 @@ async function repositoryOnGitHub(deps: Deps, root: string, options: SourceOptio
 /** Null: git is not there, or refuses. */
 export async function gitText(deps: Deps, cwd: string, args: readonly string[]): Promise<string | null> {
   const { code, stdout } = (await git(deps, cwd, args)) ?? { code: 1, stdout: "" };
-  return code === 0 ? stdout.replace(/\n+$/, "") : null;
+  return code === 0 ? stdout.replace(/(?<!\n)\n+$/, "") : null;
 }
 
 const GIT_TIMEOUT_MS = 120_000;

@@ -26,7 +26,7 @@ export function bootTime(): string {
 }
 
 function entry(line: string): ProcessEntry | null {
-  const match = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S.*?)\s*$/.exec(line);
+  const match = /^(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(\S[^]*)$/.exec(line.trim());
   if (match === null) return null;
   const [, pid, parent, group, state = "", start = ""] = match;
   return {

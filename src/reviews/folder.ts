@@ -158,5 +158,5 @@ async function git(
     env,
     timeoutMs: GIT_TIMEOUT_MS,
   });
-  return { text: code === 0 ? stdout.replace(/\n+$/, "") : null, says: stderr };
+  return { text: code === 0 ? stdout.replace(/(?<!\n)\n+$/, "") : null, says: stderr };
 }

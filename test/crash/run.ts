@@ -4,11 +4,12 @@
  */
 import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { patterns } from "../hostile/patterns.ts";
 import type { Promised, Verdict } from "./promise.ts";
 import { tapes } from "./tapes.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
-const PROMISES: readonly Promised[] = [tapes];
+const PROMISES: readonly Promised[] = [tapes, patterns];
 
 const SHOWN = 20;
 
