@@ -154,7 +154,6 @@ export function factsLike(fields: Partial<Facts> & Pick<Facts, "seen">): Facts {
     ended: [],
     history: [],
     openDecision: null,
-    progressed: false,
     clockJumpMs: null,
     chance: 0,
     ...fields,
@@ -281,7 +280,6 @@ class World implements Simulated {
       ended: earlier.filter((end) => end !== null),
       history: this.#history,
       openDecision: this.#openDecision,
-      progressed: false,
       clockJumpMs: null,
       chance: chanceOf(RUN_ID, attempt),
     });

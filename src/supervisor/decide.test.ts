@@ -149,21 +149,6 @@ describe("an agent that is left alone", () => {
       },
       nothing("cancelled"),
     ],
-    "whose engine goes on by itself": [
-      {
-        seen: failing("rate_limited", ago(DAY)),
-        progressed: true,
-        agent: agentLike({ on: { error: [rung("resume")] } }),
-      },
-      nothing("continues"),
-    ],
-    "whose conversation somebody else continues": [
-      {
-        seen: ended(1, [ago(HOUR), ago(DAY)], { result: "failed", trouble: trouble("network") }),
-        progressed: true,
-      },
-      nothing("continues"),
-    ],
     "while a decision is being carried out": [
       {
         seen: idle(DAY),

@@ -42,8 +42,6 @@ export interface Facts {
   readonly history: readonly SupervisionEvent[];
   /** The question to a person that is open, if there is one. */
   readonly openDecision: string | null;
-  /** The conversation has grown since the error: the engine, or somebody else, goes on with it. */
-  readonly progressed: boolean;
   /** When the wall clock last moved by more than 10 s on its own; null: never. */
   readonly clockJumpMs: number | null;
   /** In [0, 1), the same each time it is asked for this attempt (`chanceOf`). */
@@ -85,9 +83,6 @@ export function decide(facts: Facts): Decision {
   const { policy, mode } = agent.definition;
   const found = occurrenceOf(facts.seen, mode, policy.idleAfterMs);
   if ("because" in found) return { do: "nothing", ...found };
-  if (found.trigger === "error" && facts.progressed) {
-    return { do: "nothing", because: "continues", why: "the conversation goes on by itself" };
-  }
   const climb = climbOf(facts, found);
   const answered = answerOf(facts, found);
   if (answered !== null && answered.do !== "wait") return answered;

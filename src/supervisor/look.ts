@@ -78,7 +78,6 @@ export async function lookAt(
     ended: attempts.filter(({ n }) => n < attempt).flatMap((record) => endedAttempt(record) ?? []),
     history,
     openDecision,
-    progressed: false,
     clockJumpMs: watched.clockJumpMs,
     chance: chanceOf(agent.runId, attempt),
   };

@@ -59,7 +59,6 @@ export type Because =
   | "starting"
   | "working"
   | "cancelled"
-  | "continues"
   | "uncertain"
   | "settled";
 

@@ -153,7 +153,6 @@ const facts: fc.Arbitrary<Facts> = fc
     behind: fc.constantFrom(0, 0, 0, 0, 1),
     happenings: fc.array(happening, { maxLength: 12 }),
     openDecision: fc.constantFrom(null, null, null, "1a2b3c4d-9"),
-    progressed: fc.constantFrom(false, false, false, true),
     clockJumpMs: fc.option(before, { freq: 3 }),
     chance: fc.double({ min: 0, max: 0.999_999, noNaN: true }),
   })

@@ -42,7 +42,6 @@ test.each(names)("%s", (name) => {
       ended: recorded.ended.filter((end) => end.attempt < attempt),
       history: fromStored(recorded.events.filter((event) => event.seq <= seq)),
       openDecision: null,
-      progressed: false,
       clockJumpMs: null,
       chance: 0.25,
       ...rest,
