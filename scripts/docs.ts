@@ -1,10 +1,12 @@
 /**
- * Writes `docs/errors.md` from the table of faults, and the table of the README from `conformance/report.md`. With
- * `--check`, writes nothing and exits 1 when a file is not what it would write.
+ * Writes `docs/errors.md` from the table of faults, the table of the README from `conformance/report.md`, and the table of
+ * `docs/reliability.md` from `test/crash/results.json`. With `--check`, writes nothing and exits 1 when a file is not what
+ * it would write.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { readmeWith } from "../conformance/report.ts";
 import { FAULTS } from "../src/core/faults.ts";
+import type { Result } from "../test/crash/promise.ts";
 
 const at = (path: string) => new URL(`../${path}`, import.meta.url);
 
@@ -81,9 +83,25 @@ function present(path: string): string | null {
   }
 }
 
+const MARKS = ["<!-- promises: begin -->", "<!-- promises: end -->"] as const;
+
+function reliability(): string {
+  const text = present("docs/reliability.md") ?? "";
+  const [from, to] = MARKS.map((mark) => text.indexOf(mark)) as [number, number];
+  if (from < 0 || to < from) throw new Error("docs/reliability.md lacks the marks of its table");
+  const results = JSON.parse(present("test/crash/results.json") ?? "[]") as Result[];
+  const rows = results.map(({ id, means, broken, tried, what, wrong, untried }) => {
+    const count = `${broken.length} of ${tried.toLocaleString("en-US")} ${what} ${wrong}`;
+    return `| ${id} | ${means} | ${count} | ${untried.join("; ")} |`;
+  });
+  const table = ["| | promise | found | not tried here |", "|---|---|---|---|", ...rows].join("\n");
+  return `${text.slice(0, from)}${MARKS[0]}\n${table}\n${text.slice(to)}`;
+}
+
 const readme = () => readmeWith(present("README.md") ?? "", present("conformance/report.md"));
 try {
-  for (const [path, wanted] of Object.entries({ "docs/errors.md": page(), "README.md": readme() })) {
+  const pages = { "docs/errors.md": page(), "README.md": readme(), "docs/reliability.md": reliability() };
+  for (const [path, wanted] of Object.entries(pages)) {
     if (!process.argv.includes("--check")) writeFileSync(at(path), wanted);
     else if (present(path) !== wanted) throw new Error(`${path} is not up to date. Type: npm run docs`);
   }

@@ -33,3 +33,10 @@ export interface Promised {
   readonly means: string;
   readonly check: (scale: Scale) => Promise<Verdict>;
 }
+
+/** What `--report` writes of each. */
+export interface Result extends Omit<Promised, "check">, Verdict {
+  readonly short: boolean;
+  readonly node: string;
+  readonly seconds: number;
+}

@@ -2,10 +2,10 @@
  * `npm run test:crash [-- --short] [--only P1,P7] [--seed N] [--report FILE] [--list]`: puts the promises to the test and
  * prints one line for each, such as `P1: 0 of 1,000 acknowledged records lost`. Exits with 1 when one was broken.
  */
-import { writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { patterns } from "../hostile/patterns.ts";
-import type { Promised, Verdict } from "./promise.ts";
+import type { Promised, Result, Verdict } from "./promise.ts";
 import { tapes } from "./tapes.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
@@ -35,7 +35,7 @@ async function runAll(): Promise<number> {
     return 2;
   }
   const seed = Number(values.seed ?? Date.now() % 1_000_000);
-  const results: Record<string, unknown>[] = [];
+  const results: Result[] = [];
   let broken = 0;
   for (const promised of PROMISES.filter(({ id }) => only?.includes(id) ?? true)) {
     const began = performance.now();
@@ -43,15 +43,21 @@ async function runAll(): Promise<number> {
     const seconds = Math.round((performance.now() - began) / 1_000);
     say(promised, verdict, seconds);
     broken += verdict.broken.length;
-    results.push({ id: promised.id, means: promised.means, seconds, ...verdict });
+    const { id, what, wrong, means } = promised;
+    results.push({ id, means, what, wrong, short: values.short, node: process.version, seconds, ...verdict });
   }
   if (broken > 0) console.log(`The seed was ${seed}.`);
-  if (values.report !== undefined)
-    writeFileSync(
-      values.report,
-      `${JSON.stringify({ short: values.short, node: process.version, results }, null, 2)}\n`,
-    );
+  if (values.report !== undefined) writeReport(values.report, results);
   return broken === 0 ? 0 : 1;
+}
+
+/** Promises that were not run now keep what the file says of them. */
+function writeReport(file: string, results: readonly Result[]): void {
+  const old = existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as Result[]) : [];
+  const kept = old.filter(({ id }) => !results.some((one) => one.id === id));
+  const number = ({ id }: Result) => Number(id.slice(1));
+  const all = [...kept, ...results].toSorted((one, other) => number(one) - number(other));
+  writeFileSync(file, `${JSON.stringify(all, null, 2)}\n`);
 }
 
 function say({ id, what, wrong }: Promised, verdict: Verdict, seconds: number): void {
