@@ -11,6 +11,7 @@ import {
 } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
+import { bundleHot } from "./bundle-hot.mjs";
 import { common } from "./bundle.mjs";
 
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
@@ -23,13 +24,19 @@ const options = {
 // Built aside and put in place as a whole: a program that runs meanwhile keeps its files.
 const place = (name) => fileURLToPath(new URL(`../${name}`, import.meta.url));
 const [aside, dist, old] = [place(`.dist-${process.pid}`), place("dist"), place(`.dist-old-${process.pid}`)];
+const chunks = { outdir: aside, chunkNames: "chunk-[name]-[hash]" };
 const built = await Promise.all([
+  bundleHot(["src/cli/cli.ts", "src/setup.ts", "src/store/sqlite.ts", "src/cli/list.ts"], {
+    ...options,
+    ...chunks,
+    entryPoints: { reprise: "src/main.ts" },
+  }),
+  // Apart, as they live long and in numbers: a holder has nothing of the command line in its memory.
   build({
     ...options,
-    entryPoints: { reprise: "src/main.ts", holder: "src/holder.ts", daemon: "src/daemon.ts" },
-    outdir: aside,
+    ...chunks,
+    entryPoints: { holder: "src/holder.ts", daemon: "src/daemon.ts" },
     splitting: true,
-    chunkNames: "chunk-[name]-[hash]",
   }),
   build({ ...options, entryPoints: { "demo-agent": "src/demo/agent.ts" }, outdir: aside }),
   build({ ...options, entryPoints: { certify: "conformance/certify.ts" }, outdir: aside }),

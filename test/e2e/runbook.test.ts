@@ -191,7 +191,7 @@ test("other commands load nothing of runbooks", () => {
   const chunk = (name: string) => files.find((file) => file.startsWith(`chunk-${name}-`)) ?? "";
   const ours = files.filter((file) => text(file).includes("is nested deeper than"));
   expect(ours.length).toBeGreaterThan(0);
-  for (const start of ["reprise.js", chunk("cli"), chunk("list"), chunk("start"), chunk("resume")]) {
+  for (const start of ["reprise.js", chunk("cli"), chunk("hot"), chunk("start"), chunk("resume")]) {
     expect([...loaded(start)].filter((file) => ours.includes(file))).toEqual([]);
   }
   expect([...loaded(chunk("runbook"))].filter((file) => ours.includes(file))).toEqual([]);
