@@ -50,8 +50,11 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
   };
   const change = (id: string, fields: (issue: JsonObject, now: string) => Record<string, string> | null) => {
     const lines = (read() ?? "").split("\n");
-    const at = lines.findIndex((line) => stringIn(parseObject(line), "id") === id);
-    const issue = parseObject(lines[at] ?? "");
+    const at = lines.findIndex((line) => {
+      const value = objectOn(line);
+      return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
+    });
+    const issue = objectOn(lines[at] ?? "");
     if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
     const now = new Date(world.clock.now()).toISOString();
     const wanted = fields(issue, now);
@@ -129,7 +132,7 @@ function placedIn(text: string, file: string): readonly Placed[] {
   for (const [index, line] of text.split("\n").entries()) {
     if (line.trim() === "") continue;
     const at = `${file}, line ${index + 1}`;
-    const value = parseObject(line);
+    const value = objectOn(line);
     if (value === undefined) {
       const why = line.trimStart().startsWith("{") ? "it is cut off, or not JSON" : "it is no JSON object";
       throw invalid(at, `${why}. Is it being written, or merged with conflicts`);
@@ -138,6 +141,11 @@ function placedIn(text: string, file: string): readonly Placed[] {
     if (issue !== null) placed.push({ issue, at });
   }
   return placed;
+}
+
+/** A file may begin with a byte order mark. */
+function objectOn(line: string): JsonObject | undefined {
+  return parseObject(line.replace(/^\uFEFF/, ""));
 }
 
 /** Other kinds of records share the file; a tombstone is an issue that was deleted. */

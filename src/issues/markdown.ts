@@ -6,6 +6,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { storageFault } from "../audit/audit.ts";
 import type { Clock } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
 import { readText, replaceText } from "./files.ts";
 import {
   DEFAULT_PRIORITY,
@@ -35,21 +36,31 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
   const folder = join(root, MARKDOWN_FOLDER);
   if (namesIn(folder).length === 0) return null;
   const read = (name: string) => readText(join(folder, name), `${MARKDOWN_FOLDER}/${name}`, MAX_BYTES);
-  const all = () =>
-    namesIn(folder).flatMap((name) => {
-      const text = read(name);
-      return text === null ? [] : [{ name, text, file: fileIn(text, name) }];
-    });
+  const open = (name: string) => {
+    const text = read(name);
+    return text === null ? null : { name, text, file: fileIn(text, name) };
+  };
+  // Other files may be half written by then: somebody edits them while agents work.
   const find = (id: string) => {
-    for (const { name, text, file } of all()) {
-      if (file !== null && file.issue.id === id) return { path: join(folder, name), text, file };
+    let damaged: Fault | null = null;
+    const names = namesIn(folder);
+    for (const name of names.toSorted(
+      (one, other) => Number(other === `${id}.md`) - Number(one === `${id}.md`),
+    )) {
+      try {
+        const { text, file } = open(name) ?? { text: "", file: null };
+        if (file?.issue.id === id) return { path: join(folder, name), text, file };
+      } catch (error) {
+        if (!(error instanceof Fault) || error.code !== "issues_invalid") throw error;
+        damaged ??= error;
+      }
     }
-    throw unknownIssue(id, `${MARKDOWN_FOLDER}/`);
+    throw damaged ?? unknownIssue(id, `${MARKDOWN_FOLDER}/`);
   };
   return {
     name: `${MARKDOWN_FOLDER}/`,
     async list() {
-      const files = all();
+      const files = namesIn(folder).flatMap((name) => open(name) ?? []);
       const strange = files.filter(({ file, name }) => file === null && !/^readme\.md$/i.test(name));
       return listed(
         files.flatMap(({ file }) => (file === null ? [] : [file])),
@@ -96,7 +107,7 @@ function fileIn(text: string, name: string): MarkdownFile | null {
   const head = /^\uFEFF?---[ \t]*\r?\n/.exec(text)?.[0];
   if (head === undefined) return null;
   const fields = new Map<string, Field>();
-  let open: string | null = null;
+  let open: Field | null = null;
   let at = head.length;
   for (let line = 2; ; line += 1) {
     const next = text.indexOf("\n", at);
@@ -105,29 +116,52 @@ function fileIn(text: string, name: string): MarkdownFile | null {
     if (/^(---|\.\.\.)[ \t]*$/.test(row)) return toFile(text, { name, fields, bodyAt: end, endOfFields: at });
     if (next === -1)
       throw invalid(`${shown}, line 1`, "its front matter has no end. Close it with a line of ---");
-    const item = /^[ \t]*-[ \t]+([^]*)$/.exec(row)?.[1];
     const pair = /^([A-Za-z_][\w-]*)[ \t]*:(?:[ \t]+|$)/.exec(row);
-    if (item !== undefined && open !== null) fields.get(open)?.items.push(plainValue(item));
-    else if (pair !== null) {
-      open = (pair[1] ?? "").toLowerCase();
-      if (fields.has(open)) throw invalid(`${shown}, line ${line}`, `${open} stands there twice`);
+    const goesOn = open !== null && takeRow(open, row);
+    if (!goesOn && pair !== null) {
+      const key = (pair[1] ?? "").toLowerCase();
+      if (fields.has(key)) throw invalid(`${shown}, line ${line}`, `${key} stands there twice`);
       const from = at + pair[0].length;
-      const value = row
-        .slice(pair[0].length)
-        .replace(/(?<![ \t])[ \t]+#[^]*$/, "")
-        .trimEnd();
-      fields.set(open, { line, from, to: from + value.length, value, items: [] });
+      const value = withoutComment(row.slice(pair[0].length));
+      open = { key, line, from, to: from + value.length, value, items: [] };
+      fields.set(key, open);
     }
     at = end;
   }
 }
 
 interface Field {
+  readonly key: string;
   readonly line: number;
   readonly from: number;
   readonly to: number;
   readonly value: string;
   readonly items: string[];
+}
+
+const DEPENDENCIES = ["dependencies", "depends_on", "blocked_by"];
+const BLOCK = /^[|>][-+0-9]{0,2}$/;
+
+/** Whether the row belongs to the field above it: an item of its list, the rest of `[…`, or the text below `>`. */
+function takeRow(field: Field, row: string): boolean {
+  const { value, items } = field;
+  const text = withoutComment(row.trim());
+  if (isOpenList(field)) items.push(text);
+  else if (BLOCK.test(value) && /^[ \t]/.test(row)) items.push(row.trim());
+  else if (value === "" && /^-[ \t]/.test(text)) items.push(text.slice(1));
+  else return false;
+  return true;
+}
+
+/** Of dependencies: in other fields, as in `title: [bug] It crashes`, a bracket is a bracket. */
+function isOpenList({ key, value, items }: Field): boolean {
+  return DEPENDENCIES.includes(key) && value.startsWith("[") && !(items.at(-1) ?? value).endsWith("]");
+}
+
+/** The value alone: in quotes nothing is a comment. */
+function withoutComment(row: string): string {
+  const quoted = /^(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')(?=[ \t]*(?:#|$))/.exec(row)?.[0];
+  return quoted ?? (row.startsWith("#") ? "" : row.replace(/(?<![ \t])[ \t]+#[^]*$/, "").trimEnd());
 }
 
 interface Head {
@@ -141,8 +175,9 @@ function toFile(text: string, { name, fields, bodyAt, endOfFields }: Head): Mark
   const at = `${MARKDOWN_FOLDER}/${name}`;
   const one = (...keys: string[]) => keys.map((key) => fields.get(key)).find((field) => field !== undefined);
   const text1 = (...keys: string[]) => {
-    const value = plainValue(one(...keys)?.value ?? "");
-    return value === "" ? null : value;
+    const { value, items } = one(...keys) ?? { value: "", items: [] };
+    const words = BLOCK.test(value) ? items.join(" ").trim() : plainValue(value);
+    return words === "" ? null : words;
   };
   const body = text.slice(bodyAt);
   const statusField = fields.get("status");
@@ -154,13 +189,16 @@ function toFile(text: string, { name, fields, bodyAt, endOfFields }: Head): Mark
   const priority =
     priorityField === undefined ? DEFAULT_PRIORITY : priorityOf(plainValue(priorityField.value));
   if (priority === null) throw invalid(`${at}, line ${priorityField?.line ?? 1}`, "priority is 0 to 4");
+  const needs = one(...DEPENDENCIES);
+  if (needs !== undefined && isOpenList(needs))
+    throw invalid(`${at}, line ${needs.line}`, "its list has no end. Close it with ]");
   const issue: Issue = {
     id: text1("id") ?? name.slice(0, -".md".length),
     title: text1("title") ?? /^#[ \t]+(.+)$/m.exec(body)?.[1]?.trim() ?? name.slice(0, -".md".length),
     body: body.trim(),
     status,
     priority,
-    dependencies: [...new Set(listOf(one("dependencies", "depends_on", "blocked_by")))],
+    dependencies: [...new Set(listOf(needs))],
     parent: text1("parent", "epic"),
     epic: text1("type", "issue_type") === "epic",
   };
@@ -170,14 +208,21 @@ function toFile(text: string, { name, fields, bodyAt, endOfFields }: Head): Mark
 
 function listOf(field: Field | undefined): readonly string[] {
   if (field === undefined) return [];
-  const inline = /^\[(.*)\]$/.exec(field.value)?.[1] ?? field.value;
-  return [...inline.split(",").map(plainValue), ...field.items].filter((item) => item !== "");
+  const { value, items } = field;
+  const parts = value.startsWith("[")
+    ? [value, ...items].join(",").slice(1).replace(/\]$/, "").split(",")
+    : [...value.split(","), ...items];
+  return parts.map(plainValue).filter((item) => item !== "");
 }
 
 /** Without the quotes around it. */
 function plainValue(value: string): string {
   const trimmed = value.trim();
-  return /^"(.*)"$/.exec(trimmed)?.[1]?.replaceAll('\\"', '"') ?? /^'(.*)'$/.exec(trimmed)?.[1] ?? trimmed;
+  return (
+    /^"(.*)"$/.exec(trimmed)?.[1]?.replaceAll('\\"', '"') ??
+    /^'(.*)'$/.exec(trimmed)?.[1]?.replaceAll("''", "'") ??
+    trimmed
+  );
 }
 
 function withStatus(text: string, { status }: MarkdownFile, value: IssueStatus): string {
@@ -185,7 +230,8 @@ function withStatus(text: string, { status }: MarkdownFile, value: IssueStatus):
   const newline = /\r\n/.test(text.slice(0, status.from)) ? "\r\n" : "\n";
   const written = line ? `status: ${value}${newline}` : value;
   const gap = !line && text[status.from - 1] === ":" ? " " : "";
-  return text.slice(0, status.from) + gap + written + text.slice(status.to);
+  const comment = !line && text[status.to] === "#" ? " " : "";
+  return text.slice(0, status.from) + gap + written + comment + text.slice(status.to);
 }
 
 /** As a quotation at the end: it cannot be taken for a heading or for front matter. */

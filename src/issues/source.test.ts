@@ -221,6 +221,10 @@ describe("bad input", () => {
       () => writeMarkdown("a.md", "---\nstatus: open\nstatus: closed\n---\n"),
       "issues_invalid: issues/a.md, line 3: status stands there twice.",
     ],
+    "a list without an end": [
+      () => writeMarkdown("a.md", "---\ntitle: A\ndepends_on: [b,\nstatus: closed\n---\n"),
+      "issues_invalid: issues/a.md, line 3: its list has no end. Close it with ].",
+    ],
     "bytes that are no text": [
       () => {
         mkdirSync(join(root, "issues"));
@@ -301,10 +305,24 @@ describe("what is not understood stays", () => {
   test.each([
     ["---\ntitle: A\n---\n", "---\ntitle: A\nstatus: in_progress\n---\n"],
     ["---\nstatus:\ntitle: A\n---\n", "---\nstatus: in_progress\ntitle: A\n---\n"],
+    ["---\nstatus: # or closed\n---\n", "---\nstatus: in_progress # or closed\n---\n"],
   ])("Markdown: a status is added to %j", async (before, after) => {
     writeMarkdown("a.md", before);
     await (await openSource(deps, root, OPTIONS)).claim("a", "open");
     expect(readFileSync(join(root, "issues", "a.md"), "utf8")).toBe(after);
+  });
+
+  test("Beads: a record of another kind with the same id is none of its issues", async () => {
+    const others = ['{"_type":"memory","id":"a"}', '{"id":"a","title":"was","status":"tombstone"}'];
+    writeBeads([`\uFEFF${others[0]}`, others[1], issue("a")]);
+    const source = await openSource(deps, root, OPTIONS);
+    expect(await source.claim("a", "open")).toBe(true);
+    await source.close("a", "done");
+    expect(readFileSync(beadsFile(), "utf8").split("\n").slice(0, 2)).toEqual([
+      `\uFEFF${others[0]}`,
+      others[1],
+    ]);
+    expect((await source.list()).issues.map(({ status }) => status)).toEqual(["closed"]);
   });
 
   test("any JSON object keeps all but the field that is set", () => {
@@ -322,6 +340,54 @@ describe("what is not understood stays", () => {
       ),
     );
   });
+});
+
+describe("front matter as people write it", () => {
+  const dep = { title: "A", dependencies: ["b", "c"] };
+  test.each([
+    ["title: A\ndepends_on:\n  - b # first\n  - 'c'\n", dep],
+    ["title: A\ndepends_on: [\n  b, # first\n  c,\n]\n", dep],
+    ["title: A\ndepends_on: [b,\n  c] # both\nstatus: open\n", dep],
+    ["title: A # not this\ndepends_on: b, c\n", dep],
+    ["title: [bug] It crashes\ndepends_on: [b, c]\n", { ...dep, title: "[bug] It crashes" }],
+    ['title: "Fix #12: \\"quotes\\"" # a word\n', { title: 'Fix #12: "quotes"', dependencies: [] }],
+    ["title: 'it''s #1'\n", { title: "it's #1", dependencies: [] }],
+    ["title: >-\n  two\n  - lines\ndepends_on: []\n", { title: "two - lines", dependencies: [] }],
+  ])("%j", async (head, then) => {
+    for (const id of ["b", "c"]) writeMarkdown(`${id}.md`, "---\n---\n");
+    writeMarkdown("a.md", `---\n${head}---\n`);
+    const { issues, warnings } = await list();
+    expect({ issue: issues[0], warnings }).toMatchObject({ issue: { id: "a", ...then }, warnings: [] });
+  });
+});
+
+test("Markdown: another file that is half written holds up nothing that has begun", async () => {
+  writeMarkdown("a.md", "---\nid: z\n---\n");
+  const source = await openSource(deps, root, OPTIONS);
+  writeMarkdown("0.md", "---\ntitle: ha");
+  expect(await source.claim("z", "open")).toBe(true);
+  await source.close("z", "done");
+  expect(readFileSync(join(root, "issues", "a.md"), "utf8")).toContain("status: closed");
+  expect(await faultOf(() => source.close("y", "done"))).toContain("issues/0.md, line 1");
+});
+
+test("GitHub: strangers' circles of dependencies stop nobody", async () => {
+  fake = await startGitHub();
+  fake.issues = [
+    [1, "", "OWNER"] as const,
+    [2, "Blocked by #3", "NONE"] as const,
+    [3, "Blocked by #2", "NONE"] as const,
+  ].map(([number, body, association]) => ({
+    number,
+    title: "T",
+    body,
+    state: "open" as const,
+    labels: [],
+    comments: [],
+    association,
+  }));
+  const options = { kind: "github", repository: "acme/shop", apiUrl: fake.url, token: null } as const;
+  expect((await (await openSource(deps, root, options)).list()).issues).toHaveLength(3);
 });
 
 test("GitHub: strangers' issues are marked", async () => {

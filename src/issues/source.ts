@@ -108,10 +108,15 @@ export function priorityOf(value: unknown): number | null {
     : null;
 }
 
-/** The ids along one circle of dependencies among issues that are not closed; null: there is none. Never recurses. */
+/**
+ * The ids along one circle of dependencies among issues that are not closed; null: there is none. Strangers' circles
+ * hold up nobody but themselves. Never recurses.
+ */
 function findCycle(issues: readonly Issue[]): readonly string[] | null {
   const edges = new Map(
-    issues.filter(({ status }) => status !== "closed").map((issue) => [issue.id, issue.dependencies]),
+    issues
+      .filter(({ status, stranger }) => status !== "closed" && stranger !== true)
+      .map((issue) => [issue.id, issue.dependencies]),
   );
   const done = new Set<string>();
   for (const start of edges.keys()) {
