@@ -14,8 +14,8 @@ export {
   writeFully,
 } from "./files.ts";
 export { fileSize, fileStamp, isDirectory, isEmptyDirectory, resolveDirectory } from "./places.ts";
-export { runtimeDir } from "./runtime.ts";
-export { openState, saveSettings, type StateDir, stateDirectory, sweepTemp } from "./state.ts";
+export { removeHolderFiles, runtimeDir } from "./runtime.ts";
+export { openState, saveSettings, type StateDir, stateDirectory, sweepRun, sweepTemp } from "./state.ts";
 export {
   attemptDir,
   createAttemptDir,

@@ -4,7 +4,7 @@ import { chmodSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { checkOwnDirectory, isOurs, lstat, makeDirectory, storageFault } from "./files.ts";
+import { checkOwnDirectory, isOurs, lstat, makeDirectory, removeQuietly, storageFault } from "./files.ts";
 import type { StateDir } from "./state.ts";
 
 /** The system cuts a longer path of a socket off, without a word, at 104 or 108 bytes. */
@@ -30,6 +30,14 @@ export function runtimeDir(state: StateDir, env: Env): string {
       "Set REPRISE_HOME to a shorter path.",
     { facts: { path: own, bytes: length } },
   );
+}
+
+/** Socket and record of a run's holder. The caller holds the run, so there is no holder that lives. */
+export function removeHolderFiles(runtime: string, handle: string): void {
+  for (const ending of ["json", "sock"]) {
+    const path = join(runtime, `h-${handle}.${ending}`);
+    if (lstat(path) !== null) removeQuietly(path);
+  }
 }
 
 function fits(directory: string): boolean {

@@ -13,6 +13,7 @@ import {
   lstat,
   makeDirectory,
   notOurs,
+  removeQuietly,
   storageFault,
   writeAtomic,
 } from "./files.ts";
@@ -185,6 +186,17 @@ export async function sweepTemp(state: StateDir, clock: Clock): Promise<number> 
     }
   }
   return removed;
+}
+
+/** The same for one run that the caller holds: files of writers that are known to be dead need not grow old first. */
+export function sweepRun(runDirectory: string, attempt: number, isDead: (pid: number) => boolean): void {
+  const last = [attempt, attempt - 1].map((n) => join(runDirectory, "attempts", String(n)));
+  for (const directory of [runDirectory, join(runDirectory, "escrow"), ...last]) {
+    for (const name of existsSync(directory) ? namesIn(directory) : []) {
+      const pid = LEFTOVER.exec(name)?.[1];
+      if (pid !== undefined && isDead(Number(pid))) removeQuietly(join(directory, name));
+    }
+  }
 }
 
 async function sweepOne(path: string, pid: number, clock: Clock): Promise<boolean> {

@@ -6,6 +6,7 @@
  * as alive while it is renewed.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { removeHolderFiles, runtimeDir, sweepRun } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
@@ -114,6 +115,23 @@ export async function tryHoldRun(deps: Deps, runId: string): Promise<RunHold | n
     ownerLives(deps, other),
   );
   return answer.held ? new RunHold(deps, answer.lease) : null;
+}
+
+/**
+ * Clears what an owner that died left behind in a run that the caller holds: half-written files, and a holder's socket and
+ * record. Nobody needs them, so a disk that refuses is no reason to stop.
+ */
+export async function clearAfterDead(deps: Deps, run: RunRecord): Promise<void> {
+  if (!deps.state.writable) return;
+  const last = (await deps.store.listAttempts(run.runId)).slice(-2);
+  const isDead = (pid: number) =>
+    last.some(({ owner: one }) => one.pid === pid) && deps.processes.identify(pid) === null;
+  try {
+    sweepRun(run.runDirectory, last.at(-1)?.n ?? 0, isDead);
+    removeHolderFiles(runtimeDir(deps.state, deps.env), run.handle);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+  }
 }
 
 /** The live owner of a run, or null when nobody owns it. */

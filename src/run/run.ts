@@ -16,7 +16,7 @@ import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
 import { excerpt, recordedEnv, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
-import { holdRun, type RunHold } from "./leases.ts";
+import { clearAfterDead, holdRun, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { prepareResume, type ResumeWish } from "./prepare.ts";
@@ -170,6 +170,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
     const current = await asItIsNow(deps, found);
     assertNext(current, request.asAttempt);
     await endStrays(deps, current);
+    await clearAfterDead(deps, current);
     const prepared = await prepareResume(deps, current, request);
     const { run, setup, plan } = prepared;
     if (plan.do === "continue") await hold.holdSession(run, plan.session);

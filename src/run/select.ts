@@ -16,7 +16,7 @@ import { isRunId, parseSelector } from "../core/ids.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { RunFilter } from "../store/store.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { liveOwner, tryHoldRun } from "./leases.ts";
+import { clearAfterDead, liveOwner, tryHoldRun } from "./leases.ts";
 
 /** A handle, a unique prefix or a full run id; the record is true for now. */
 export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
@@ -126,6 +126,7 @@ async function putRight(deps: Deps, run: RunRecord): Promise<RunRecord> {
     }
     if (found.attempt !== null) await deps.store.saveAttempt(found.attempt, hold.fence);
     await deps.store.saveRun(found.run, hold.fence);
+    await clearAfterDead(deps, found.run);
     return found.run;
   } finally {
     await hold.release();

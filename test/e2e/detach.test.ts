@@ -250,3 +250,17 @@ describe("the socket", () => {
     expect((await box.run(["stop", handle])).code).toBe(0);
   });
 });
+
+test("what a killed holder left behind is gone when somebody looks at its run", async () => {
+  const handle = await box.detach("demo", "hello @@hang");
+  const pid = box.pid(handle);
+  const half = join(box.runDirectory(handle), "attempts/1", `.tmp-${pid}-0123456789ab`);
+  writeFileSync(half, "{");
+  process.kill(pid, "SIGKILL");
+  await until("the holder is gone", () => !isAlive(pid));
+  expect((await box.run(["list"])).stdout).toMatch(new RegExp(`${handle}\\s+demo\\s+interrupted`));
+  expect([existsSync(half), readdirSync(box.runtime).filter((name) => name.includes(handle))]).toEqual([
+    false,
+    [],
+  ]);
+});
