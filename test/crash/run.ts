@@ -7,7 +7,6 @@ import { parseArgs } from "node:util";
 import { patterns } from "../hostile/patterns.ts";
 import type { Promised, Result, Verdict } from "./promise.ts";
 import { kills } from "./kills.ts";
-import type { Promised, Verdict } from "./promise.ts";
 import { tapes } from "./tapes.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
