@@ -13,6 +13,7 @@ export {
   writeAtomic,
   writeFully,
 } from "./files.ts";
+export { type BundleEntry, writeBundle } from "./bundle.ts";
 export { fileSize, fileStamp, isDirectory, isEmptyDirectory, resolveDirectory } from "./places.ts";
 export { removeHolderFiles, runtimeDir } from "./runtime.ts";
 export { openState, saveSettings, type StateDir, stateDirectory, sweepRun, sweepTemp } from "./state.ts";

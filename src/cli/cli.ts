@@ -35,6 +35,10 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
     },
     attach: { summary: "look at a detached run, and type into it", load: () => import("./attach.ts") },
     logs: { summary: "print what an agent printed", load: () => import("./logs.ts") },
+    export: {
+      summary: "put a run into one file for somebody else, without its secrets",
+      load: () => import("./export.ts"),
+    },
     stop: { summary: "stop a live run", load: () => import("./stop.ts") },
     rm: { summary: "remove runs", load: () => import("./rm.ts") },
     prune: { summary: "remove old runs", load: () => import("./prune.ts") },

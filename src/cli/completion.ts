@@ -38,7 +38,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return 0;
 }
 
-const HANDLE_COMMANDS = ["resume", "show", "logs", "stop", "rm"];
+const HANDLE_COMMANDS = ["resume", "show", "logs", "export", "stop", "rm"];
 const ENGINE_COMMANDS = ["start", "adopt"];
 /** Commands with verbs, and what prints the ids that most of their verbs take; null: nothing. */
 const FAMILIES: Readonly<Record<string, { readonly verbs: string; readonly ids: string | null }>> = {

@@ -14,10 +14,12 @@ import {
 } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import { type Deps, selectRun } from "../run/run.ts";
+import type { Redact } from "../lib/secrets.ts";
+import { type Deps, inspectRun, recognize, selectRun } from "../run/run.ts";
 import { count, makeCommand, once as option, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 import { plainText, renderScreen } from "./plain.ts";
+import { redactedText, unknownText } from "./redacted.ts";
 
 interface LogsOptions {
   readonly follow?: true;
@@ -25,6 +27,7 @@ interface LogsOptions {
   readonly stream?: LogName;
   readonly plain?: true;
   readonly raw?: true;
+  readonly redacted?: true;
 }
 
 const POLL_MS = 50;
@@ -38,6 +41,7 @@ const command = () =>
       "reprise logs 1a2b3c4d -f",
       "reprise logs 1a2b3c4d --attempt 1 --stream stderr",
       "reprise logs 1a2b3c4d --plain > log.txt",
+      "reprise logs 1a2b3c4d --redacted > for-others.txt",
     ],
   })
     .usage("[options] <handle>")
@@ -52,6 +56,7 @@ const command = () =>
       ),
     )
     .option("--plain", "text without control sequences (default on a terminal)")
+    .option("--redacted", "plain text in which secrets are hidden, also in a pipe")
     .option("--raw", "the bytes as they are, also on a terminal");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
@@ -60,14 +65,15 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const options: LogsOptions = parser.opts();
   const [handle] = parser.args;
   if (handle === undefined) throw new Fault("usage", "Which run? `reprise list` shows the handles.");
-  if (options.plain === true && options.raw === true)
-    throw new Fault("usage", "Give --plain or --raw, not both.");
+  if (options.raw === true && (options.plain ?? options.redacted) === true)
+    throw new Fault("usage", `Give --raw or --${options.plain === true ? "plain" : "redacted"}, not both.`);
   const deps = await context.open({ cwd: null });
   const found = await selectRun(deps, handle);
   const n = attemptOf(found, options.attempt);
   const stream = options.stream ?? "pty-output";
   // A link in place of the run directory is refused before anything behind it is read.
   runDirAt(deps.state, found.runDirectory);
+  const redact = options.redacted === true ? await redactorOf(context, deps, found) : null;
   const interrupt = new AbortController();
   const onInterrupt = () => interrupt.abort();
   process.once("SIGINT", onInterrupt);
@@ -76,10 +82,11 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       options.follow === true
         ? follow(deps, found, { n, stream }, interrupt.signal)
         : readStream(attemptDir(found.runDirectory, n), stream);
-    const isPlain = options.raw !== true && (options.plain === true || context.terminal.stdout);
+    const isPlain = options.raw !== true && (options.plain ?? options.redacted ?? context.terminal.stdout);
     const isScreen =
       isPlain && options.follow === undefined && stream === "pty-output" && (await isInteractive(found, n));
-    const parts = isScreen ? renderScreen(chunks, context.terminal) : isPlain ? plainText(chunks) : chunks;
+    const text = isScreen ? renderScreen(chunks, context.terminal) : plainText(chunks);
+    const parts = redact !== null ? redactedText(text, redact) : isPlain ? text : chunks;
     for await (const part of parts) {
       if (interrupt.signal.aborted || !(await write(part))) break;
     }
@@ -87,6 +94,16 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     process.off("SIGINT", onInterrupt);
   }
   return interrupt.signal.aborted ? 130 : 0;
+}
+
+/** A secret that nobody knows any more would be printed as if it were none. */
+async function redactorOf(context: Context, deps: Deps, found: RunRecord): Promise<Redact> {
+  const configured = await context.configure(deps, { cwd: found.cwd });
+  const { redact, unknown } = recognize(configured, await inspectRun(deps, found.runId));
+  if (unknown.length === 0) return redact;
+  throw new Fault("secrets_unknown", `The agent of run ${found.handle} had ${unknownText(unknown)}`, {
+    facts: { handle: found.handle, variables: unknown },
+  });
 }
 
 interface Which {

@@ -91,6 +91,11 @@ export const FAULTS = {
     retryable: false,
     means: "a folder or a project config must be trusted by the user first",
   },
+  secrets_unknown: {
+    exit: 8,
+    retryable: false,
+    means: "secrets that the agent had are not known here, so they could not be hidden",
+  },
   work_unsaved: { exit: 8, retryable: false, means: "cleaning would destroy uncommitted or unmerged work" },
   comments_invalid: { exit: 2, retryable: false, means: "a file of review comments cannot be used" },
   issues_invalid: {

@@ -147,6 +147,8 @@ export interface AttemptRecord {
   readonly bytes: { readonly stdout: number; readonly stderr: number };
   /** What the user should know and no field says, one sentence each. */
   readonly diagnostics: readonly string[];
+  /** Names of the variables whose values were taken out of everything but the raw logs. */
+  readonly hidden?: readonly string[];
 }
 
 /** Proof of a resume, `receipt.json` in the attempt. */

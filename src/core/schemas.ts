@@ -123,6 +123,7 @@ export const attemptSchema = z.object({
   tokens: z.object({ input: z.number(), output: z.number() }).nullable(),
   bytes: z.object({ stdout: count, stderr: count }),
   diagnostics: texts,
+  hidden: z.exactOptional(texts),
 });
 
 export const receiptSchema = z.object({

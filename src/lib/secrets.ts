@@ -9,7 +9,7 @@
 export type Redact = (text: string) => string;
 
 /** Shorter values occur by chance in ordinary text. */
-const MIN_KNOWN = 8;
+export const MIN_KNOWN = 8;
 
 const SECRET_WORD =
   /^(?:keys?|auth|oauth|pat|pass|passphrase|cookies?|jwt|bearer|authorization|\w*(?:token|secrets?|passwords?|passwd|credentials?|(?:api|access|private|secret|auth|signing|encryption)keys?))$/i;

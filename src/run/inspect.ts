@@ -6,6 +6,8 @@ import { checkEscrow, listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
+import { allEngines, environmentOf } from "./engine-setup.ts";
+import { type Recognition, recognition } from "./launch.ts";
 import { liveOwner } from "./leases.ts";
 import { selectRun } from "./select.ts";
 
@@ -25,6 +27,17 @@ export interface InspectedAttempt {
   /** Null: neither the run directory nor the index can tell. */
   readonly record: AttemptRecord | null;
   readonly receipt: Receipt | null;
+}
+
+/** What is known today of the secrets that a run was worked on with. */
+export function recognize(deps: Deps, { run, attempts }: Inspection): Recognition {
+  const engine = allEngines(deps).find(({ id }) => id === run.agentName);
+  const env = engine === undefined ? deps.env : environmentOf(deps, engine, []).env;
+  return recognition(
+    env,
+    run,
+    attempts.flatMap(({ record }) => record ?? []),
+  );
 }
 
 export async function inspectRun(deps: Deps, selector: string): Promise<Inspection> {

@@ -28,6 +28,8 @@ export interface Job {
   readonly limits: Limits;
   readonly fence: number;
   readonly redact: Redact;
+  /** Names of the variables whose values `redact` knows. */
+  readonly hidden: readonly string[];
   readonly size?: { readonly cols: number; readonly rows: number };
   /** Known already, or running while the agent works. */
   readonly version: Promise<string | null>;
@@ -131,6 +133,7 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
     tokens: null,
     bytes: { stdout: 0, stderr: 0 },
     diagnostics: job.diagnostics,
+    hidden: job.hidden,
   };
 }
 

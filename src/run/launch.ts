@@ -7,19 +7,53 @@
 import { createHash } from "node:crypto";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { LaunchEnv, RightsVariable, RunRecord } from "../core/records.ts";
-import type { Engine } from "../engines/engine.ts";
-import { isSecretName, redactor } from "../lib/secrets.ts";
+import type { AttemptRecord, LaunchEnv, RightsVariable, RunRecord } from "../core/records.ts";
+import type { Command, Engine } from "../engines/engine.ts";
+import { isSecretName, MIN_KNOWN, redactor } from "../lib/secrets.ts";
 
 export type Redact = (text: string) => string;
 
 /** Hides the values of all secret-named variables and everything that looks like a secret by itself. */
 export function redactorFor(env: Env, given: readonly (readonly [string, string])[]): Redact {
-  const variables = [...Object.entries(env), ...given];
-  return redactor(
-    variables.flatMap(([name, value]) =>
-      value !== undefined && isSecretName(name) ? [{ name, value }] : [],
-    ),
+  return redactor(secretsIn(env, given));
+}
+
+/** Whose values a redactor of these variables knows. */
+export function hiddenNames(env: Env, given: readonly (readonly [string, string])[]): readonly string[] {
+  const known = secretsIn(env, given).filter(({ value }) => value.length >= MIN_KNOWN);
+  return [...new Set(known.map(({ name }) => name))].toSorted();
+}
+
+function secretsIn(env: Env, given: readonly (readonly [string, string])[]) {
+  return [...Object.entries(env), ...given].flatMap(([name, value]) =>
+    value !== undefined && isSecretName(name) ? [{ name, value }] : [],
+  );
+}
+
+/** A recorded run's secrets, as far as today's environment and config still tell them. */
+export interface Recognition {
+  readonly redact: Redact;
+  /** Variables that some attempt had and that are not set today: their values are not recognised in the raw logs. */
+  readonly unknown: readonly string[];
+}
+
+export function recognition(env: Env, run: RunRecord, attempts: readonly AttemptRecord[]): Recognition {
+  const given = run.launch.env.flatMap(({ name, value }) => (value === null ? [name] : []));
+  const names = new Set([...given, ...attempts.flatMap(({ hidden }) => hidden ?? [])]);
+  return {
+    redact: redactorFor(env, []),
+    unknown: [...names].filter((name) => env[name] === undefined).toSorted(),
+  };
+}
+
+/** Every user of the machine can read the arguments of a process; a secret must not stand there by our doing. */
+export function assertHiddenMessage(command: Command, message: string | null, redact: Redact): void {
+  const isArgument = command.storedArgs !== undefined;
+  if (!isArgument || message === null || redact(message) === message) return;
+  throw new Fault(
+    "message_invalid",
+    "The message holds what looks like a secret, and this engine would get it as an argument, which every user of this machine can read. " +
+      "Leave it out and name the variable or the file that has it, or type it in the engine's UI.",
   );
 }
 

@@ -13,6 +13,7 @@ import { candidates } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
 import {
+  assertHiddenMessage,
   assertNothingRedacted,
   assertSameRights,
   recordedEnv,
@@ -98,7 +99,9 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     ...(wish.ui === true ? { watched: true } : {}),
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   });
-  const launch = wish.keep ? keptLaunch(engine, run, wish.native, redactorFor(setup.env, env)) : run.launch;
+  const redact = redactorFor(setup.env, env);
+  assertHiddenMessage(command, message, redact);
+  const launch = wish.keep ? keptLaunch(engine, run, wish.native, redact) : run.launch;
   return {
     run: { ...run, launch },
     setup,

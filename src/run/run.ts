@@ -15,7 +15,16 @@ import { restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
-import { excerpt, recordedEnv, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
+import {
+  assertHiddenMessage,
+  excerpt,
+  hiddenNames,
+  recordedEnv,
+  redactorFor,
+  rightsVariables,
+  storableArgs,
+  storableEnv,
+} from "./launch.ts";
 import { clearAfterDead, holdRun, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { exitCodeFor } from "./outcome.ts";
@@ -32,7 +41,7 @@ export { type Pruned, pruneRuns, removeRun } from "./clean.ts";
 export { allEngines, findEngine, setUpEngine } from "./engine-setup.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
-export { type InspectedAttempt, type Inspection, inspectRun } from "./inspect.ts";
+export { type InspectedAttempt, type Inspection, inspectRun, recognize } from "./inspect.ts";
 export { planWorkplace } from "./isolate.ts";
 export { redactorFor } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
@@ -116,6 +125,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     ...(request.ui === true ? { watched: true } : {}),
     ...(request.dialogue === undefined ? {} : { dialogue: request.dialogue }),
   });
+  assertHiddenMessage(command, request.message, redactorFor(setup.env, request.env));
   const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await holdRun(deps, wanted);
@@ -225,6 +235,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       limits: request.limits,
       fence: hold.fence,
       redact,
+      hidden: hiddenNames(setup.env, plan.env),
       ...sizeFor(plan),
       version,
       diagnostics: command.warnings ?? [],

@@ -1,4 +1,5 @@
 /** Secrets do not come to rest: canaries go in at every door, and only the raw tapes have them. */
+import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -115,6 +116,24 @@ test("12 canaries: none in records, events, index, caches or any output of ours;
     ["show", handle, "--json"],
     ["doctor", "--json"],
   ];
+  const file = join(box.root, "bundle.tar.gz");
+  commands.push(
+    ["logs", handle, "--redacted"],
+    ["logs", handle, "--redacted", "--stream", "stderr", "--attempt", "1"],
+  );
+  commands.push(["export", handle, "--json", "--output", file]);
+  const given = { env: { ...options.env, LAB_TOKEN: CANARY.given } };
+  for (const args of commands) {
+    const { code, stdout, stderr } = await box.run(args, given);
+    expect([args.join(" "), code, hits(stdout + stderr)]).toEqual([
+      args.join(" "),
+      args[0] === "doctor" ? 1 : 0,
+      [],
+    ]);
+  }
+  const bundle = execFileSync("tar", ["xzOf", file]);
+  expect(bundle.toString()).toMatch(/"runId".*stderr: \[redacted:OPENAI_API_KEY\] \[redacted:LAB_TOKEN\]/s);
+  expect([hits(bundle), statSync(file).mode & 0o777]).toEqual([[], 0o600]);
   for (const args of [...commands, ["logs", handle, "--stream", "events"], ["resume", handle, "--dry-run"]]) {
     const { stdout, stderr } = await box.run(args, options);
     expect([args.join(" "), hits(stdout + stderr)]).toEqual([args.join(" "), []]);
@@ -129,4 +148,25 @@ test("a secret among the options is not stored, so a resume asks for it instead 
   expect(refused).toMatchObject({ code: 8, stdout: "" });
   expect(refused.stderr).toContain("--api-key");
   expect(refused.stderr).not.toContain(CANARY.flag);
+});
+
+test("what cannot be recognised any more is neither printed nor exported as if it were no secret", async () => {
+  const { handle } = await box.json(["start", "demo", "hello", "--env", `LAB_TOKEN=${CANARY.given}`]);
+  const refused = await box.run(["logs", handle, "--redacted"]);
+  expect(refused).toMatchObject({ code: 8, stdout: "", stderr: expect.stringContaining("LAB_TOKEN") });
+  expect((await box.run(["logs", handle, "--redacted"], { env: { LAB_TOKEN: "" } })).code).toBe(0);
+  const file = join(box.root, "unknown.tar.gz");
+  const { files, leftOut } = await box.json(["export", handle, "--output", file]);
+  expect(leftOut).toEqual([expect.stringContaining("LAB_TOKEN")]);
+  expect(files).toEqual(["bundle.json", "run.json", "attempts/1/meta.json", "attempts/1/events.jsonl"]);
+  const again = await box.run(["export", handle, "--output", file]);
+  expect(again).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("--force") });
+});
+
+test("a message with a secret is not made an argument, which everybody could read", async () => {
+  const refused = await box.run(["start", "iflow", `use ${CANARY.prompt} and go on`]);
+  expect(refused).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("argument") });
+  expect(refused.stderr).not.toContain(CANARY.prompt);
+  const { handle } = await box.json(["start", "iflow", "hello"]);
+  expect(await box.run(["resume", handle, `use ${CANARY.prompt}`])).toMatchObject({ code: 2, stdout: "" });
 });

@@ -1,0 +1,95 @@
+import { spawnSync } from "node:child_process";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { type BundleEntry, writeBundle } from "./bundle.ts";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "reprise-bundle-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const ENTRIES: readonly BundleEntry[] = [
+  { name: "one/run.json", data: Buffer.from("{}\n") },
+  { name: "one/attempts/1/empty.txt", data: Buffer.alloc(0) },
+  { name: "one/attempts/1/output.txt", data: Buffer.alloc(100_000, "a line\n") },
+  { name: "one/attempts/1/block.txt", data: Buffer.alloc(512, "x") },
+];
+
+async function* given() {
+  yield* ENTRIES;
+}
+
+const write = (path: string, force = false, entries: AsyncIterable<BundleEntry> = given()) =>
+  writeBundle(path, entries, { force, nowMs: 1_780_000_000_000 });
+
+test("tar reads it, whatever the umask was it is 0600, and nothing else is left", async () => {
+  const path = join(folder, "b.tar.gz");
+  const before = process.umask(0);
+  const size = await write(path).finally(() => process.umask(before));
+  expect(statSync(path)).toMatchObject({ size, mode: 0o100600 });
+  expect(readdirSync(folder)).toEqual(["b.tar.gz"]);
+  const out = join(folder, "out");
+  mkdirSync(out);
+  const { status, stderr } = spawnSync("tar", ["xzf", path, "-C", out], { encoding: "utf8" });
+  expect([status, stderr]).toEqual([0, ""]);
+  for (const { name, data } of ENTRIES) expect(readFileSync(join(out, name))).toEqual(data);
+});
+
+test("what is there is kept unless --force says otherwise", async () => {
+  const path = join(folder, "b.tar.gz");
+  writeFileSync(path, "mine");
+  await expect(write(path)).rejects.toMatchObject({
+    code: "usage",
+    message: expect.stringContaining("--force"),
+  });
+  expect(readFileSync(path, "utf8")).toBe("mine");
+  await write(path, true);
+  expect(readFileSync(path).subarray(0, 2)).toEqual(Buffer.from([0x1f, 0x8b]));
+});
+
+test("a file that comes while the bundle is made is kept too", async () => {
+  const path = join(folder, "b.tar.gz");
+  async function* slow() {
+    yield* given();
+    writeFileSync(path, "mine");
+  }
+  await expect(write(path, false, slow())).rejects.toMatchObject({ code: "usage" });
+  expect([readFileSync(path, "utf8"), readdirSync(folder)]).toEqual(["mine", ["b.tar.gz"]]);
+});
+
+test.each(["a link", "a directory", "a pipe"])(
+  "%s in its place is refused, also with --force",
+  async (what) => {
+    const path = join(folder, "b.tar.gz");
+    const victim = join(folder, "victim");
+    writeFileSync(victim, "as it was");
+    if (what === "a link") symlinkSync(victim, path);
+    else if (what === "a directory") mkdirSync(path);
+    else spawnSync("mkfifo", [path]);
+    for (const force of [false, true])
+      await expect(write(path, force)).rejects.toMatchObject({ code: "denied" });
+    expect(readFileSync(victim, "utf8")).toBe("as it was");
+  },
+);
+
+test("a failure in between leaves nothing", async () => {
+  async function* broken() {
+    yield* given();
+    throw new Error("no more");
+  }
+  await expect(write(join(folder, "b.tar.gz"), false, broken())).rejects.toThrow("no more");
+  expect(readdirSync(folder)).toEqual([]);
+  await expect(write(join(folder, "nowhere/b.tar.gz"))).rejects.toMatchObject({ code: "storage_failed" });
+});

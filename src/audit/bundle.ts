@@ -1,0 +1,110 @@
+/**
+ * Files of one run in one compressed archive, for somebody else. It is written outside of the state directory, where the
+ * user says, and is there whole or not at all. What is in it was made fit to be seen before.
+ */
+import { closeSync, constants, fsyncSync, linkSync, openSync, renameSync, unlinkSync } from "node:fs";
+import { dirname } from "node:path";
+import { gzipSync } from "node:zlib";
+import { Fault } from "../core/faults.ts";
+import {
+  isErrno,
+  lstat,
+  notOurs,
+  removeQuietly,
+  storageFault,
+  syncDirectory,
+  temporaryPath,
+  writeFully,
+} from "./files.ts";
+
+export interface BundleEntry {
+  /** A path below the archive's own folder: ASCII, at most 99 bytes. */
+  readonly name: string;
+  readonly data: Buffer;
+}
+
+export interface BundleOptions {
+  /** Replaces a file that is there. */
+  readonly force: boolean;
+  readonly nowMs: number;
+}
+
+const BLOCK = 512;
+
+/** Returns the size of the file. A link in its place is refused, also with `force`. */
+export async function writeBundle(
+  path: string,
+  entries: AsyncIterable<BundleEntry>,
+  { force, nowMs }: BundleOptions,
+): Promise<number> {
+  assertFree(path, force);
+  const temporary = temporaryPath(dirname(path));
+  try {
+    const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+    const fd = openSync(temporary, flags, 0o600);
+    let size = 0;
+    const write = (bytes: Buffer) => {
+      // Compressed files one after the other are one compressed file.
+      const packed = gzipSync(bytes);
+      writeFully(fd, packed);
+      size += packed.length;
+    };
+    try {
+      for await (const { name, data } of entries) {
+        const rest = (BLOCK - (data.length % BLOCK)) % BLOCK;
+        write(Buffer.concat([header(name, data.length, nowMs), data, Buffer.alloc(rest)]));
+      }
+      write(Buffer.alloc(2 * BLOCK));
+      fsyncSync(fd);
+    } finally {
+      closeSync(fd);
+    }
+    if (force) renameSync(temporary, path);
+    else {
+      // A link, since renaming would replace what somebody put there in the meantime.
+      linkSync(temporary, path);
+      unlinkSync(temporary);
+    }
+    syncDirectory(dirname(path));
+    return size;
+  } catch (error) {
+    removeQuietly(temporary);
+    if (isErrno(error, "EEXIST")) throw taken(path);
+    throw storageFault(error, "write", path);
+  }
+}
+
+function assertFree(path: string, force: boolean): void {
+  const stats = lstat(path);
+  if (stats === null) return;
+  if (stats.isSymbolicLink()) throw notOurs(path, "it is a symbolic link", "Name the file itself.");
+  if (!stats.isFile()) throw notOurs(path, "it is not a regular file", "Name another one.");
+  if (!force) throw taken(path);
+}
+
+function taken(path: string): Fault {
+  return new Fault("usage", `${path} exists already. Name another file, or add --force to replace it.`, {
+    facts: { path },
+  });
+}
+
+/** A header of the ustar format: a regular file, 0600, of nobody in particular. */
+function header(name: string, size: number, nowMs: number): Buffer {
+  const block = Buffer.alloc(BLOCK);
+  const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
+  const put = (text: string, at: number) => void block.write(text, at, "latin1");
+  if (!/^[\x21-\x7e]{1,99}$/.test(name)) throw new Error(`not a name for a bundle: ${JSON.stringify(name)}`);
+  put(name, 0);
+  put(octal(0o600, 7), 100);
+  put(octal(0, 7), 108);
+  put(octal(0, 7), 116);
+  put(octal(size, 11), 124);
+  put(octal(Math.floor(nowMs / 1_000), 11), 136);
+  // The checksum is taken with blanks in its own place.
+  put("        ", 148);
+  put("0", 156);
+  put("ustar\u000000", 257);
+  const sum = block.reduce((total, byte) => total + byte, 0);
+  put(`${octal(sum, 6)} `, 148);
+  return block;
+}

@@ -1,0 +1,175 @@
+/** `reprise export <handle>`: one run in one file that can be given away. Raw logs and copies of sessions stay here. */
+import { resolve } from "node:path";
+import {
+  attemptDir,
+  type BundleEntry,
+  readAgentFile,
+  readStream,
+  runDirAt,
+  writeBundle,
+} from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { plural } from "../lib/plural.ts";
+import { type Redact, redactValue } from "../lib/secrets.ts";
+import { type Deps, type InspectedAttempt, type Inspection, inspectRun, recognize } from "../run/run.ts";
+import { makeCommand, once, parse, text } from "./command.ts";
+import type { Context } from "./context.ts";
+import { plainText, renderScreen } from "./plain.ts";
+import { redactedText, unknownText } from "./redacted.ts";
+
+interface ExportOptions {
+  readonly output?: string;
+  readonly force?: true;
+  readonly logs: boolean;
+  readonly json?: true;
+}
+
+/** Of a longer log its end is taken. */
+const MAX_LOG = 16 * 1024 * 1024;
+/** The size of the screen on which the recording of a UI is shown. */
+const SCREEN = { columns: 120, rows: 40 };
+
+const command = () =>
+  makeCommand({
+    name: "export",
+    summary: "Put a run into one file (.tar.gz) for somebody else: records, events and logs without secrets.",
+    examples: [
+      "reprise export 1a2b3c4d",
+      "reprise export 1a2b3c4d --output bug-report.tar.gz",
+      "reprise export 1a2b3c4d --no-logs --json | jq .files",
+    ],
+  })
+    .usage("[options] <handle>")
+    .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
+    .addOption(once("--output <file>", "where to (default: reprise-<handle>.tar.gz here)", text))
+    .option("--force", "replace a file that is there")
+    .option("--no-logs", "leave out what the agent printed; records and events stay")
+    .option("--json", "print one JSON object: path, bytes, files, what was left out");
+
+export async function run(args: readonly string[], context: Context): Promise<number> {
+  const parser = command();
+  parse(parser, args);
+  const options: ExportOptions = parser.opts();
+  const [handle] = parser.args;
+  if (handle === undefined) throw new Fault("usage", "Which run? `reprise list` shows the handles.");
+  const deps = await context.open({ cwd: null });
+  const found = await inspectRun(deps, handle);
+  runDirAt(deps.state, found.run.runDirectory);
+  const { redact, unknown } = recognize(await context.configure(deps, { cwd: found.run.cwd }), found);
+  const leftOut = leaves(options.logs, unknown);
+  for (const warning of [...found.warnings, ...(unknown.length > 0 && options.logs ? leftOut : [])])
+    context.log.warn(warning);
+  const path = resolve(options.output ?? `reprise-${found.run.handle}.tar.gz`);
+  const files: string[] = [];
+  const wish = { redact, logs: leftOut.length === 0, leftOut, version: context.version };
+  const bytes = await writeBundle(path, named(found, contents(deps, found, wish), files), {
+    force: options.force === true,
+    nowMs: deps.clock.now(),
+  });
+  if (options.json === true)
+    context.printJson({ ok: true, handle: found.run.handle, path, bytes, files, leftOut });
+  else
+    context.print(
+      `${path}: ${plural(files.length, "file")}, ${bytes} bytes. Look through it before you give it away.`,
+    );
+  return 0;
+}
+
+/** Why there are no logs; empty: there are. */
+function leaves(logs: boolean, unknown: readonly string[]): readonly string[] {
+  if (!logs) return ["The logs were left out: --no-logs."];
+  if (unknown.length === 0) return [];
+  return [`The logs were left out: the agent had ${unknownText(unknown)}`];
+}
+
+interface Wish {
+  readonly redact: Redact;
+  readonly logs: boolean;
+  readonly leftOut: readonly string[];
+  readonly version: string;
+}
+
+/** All below one folder, and noted. */
+async function* named(
+  { run: { handle } }: Inspection,
+  entries: AsyncIterable<BundleEntry>,
+  files: string[],
+): AsyncGenerator<BundleEntry> {
+  for await (const { name, data } of entries) {
+    files.push(name);
+    yield { name: `reprise-${handle}/${name}`, data };
+  }
+}
+
+async function* contents(deps: Deps, found: Inspection, wish: Wish): AsyncGenerator<BundleEntry> {
+  const record = (name: string, value: object) => ({
+    name,
+    data: Buffer.from(`${JSON.stringify(redactValue(value, wish.redact), null, 2)}\n`),
+  });
+  const { run: exported, warnings, attempts } = found;
+  yield record("bundle.json", {
+    v: 1,
+    handle: exported.handle,
+    runId: exported.runId,
+    exportedAt: new Date(deps.clock.now()).toISOString(),
+    version: wish.version,
+    redacted: true,
+    leftOut: wish.leftOut,
+    warnings,
+  });
+  yield record("run.json", exported);
+  const agent = await readAgentFile(exported.runDirectory).catch(missingIfFault);
+  if (agent !== null) yield record("agent.json", agent);
+  for (const attempt of attempts) {
+    const at = `attempts/${attempt.n}`;
+    if (attempt.record !== null) yield record(`${at}/meta.json`, attempt.record);
+    if (attempt.receipt !== null) yield record(`${at}/receipt.json`, attempt.receipt);
+    yield* logsOf(attempt, found, wish);
+  }
+}
+
+async function* logsOf(
+  attempt: InspectedAttempt,
+  { run: { runDirectory } }: Inspection,
+  wish: Wish,
+): AsyncGenerator<BundleEntry> {
+  const { n, record } = attempt;
+  const directory = attemptDir(runDirectory, n);
+  const tail = (log: "events" | "pty-output") =>
+    fromWholeLine(readStream(directory, log, { tailBytes: MAX_LOG }));
+  const events = await collected(redactedText(plainText(tail("events")), wish.redact));
+  if (events !== null) yield { name: `attempts/${n}/events.jsonl`, data: events };
+  if (!wish.logs) return;
+  const printed = tail("pty-output");
+  const shown = record?.interactive === true ? renderScreen(printed, SCREEN) : plainText(printed);
+  const output = await collected(redactedText(shown, wish.redact));
+  if (output !== null) yield { name: `attempts/${n}/output.txt`, data: output };
+}
+
+/** When a log is longer than what is taken of it, its first line may be the rest of one, and begin inside of a secret. */
+async function* fromWholeLine(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const all: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of chunks) {
+    all.push(chunk);
+    size += chunk.length;
+  }
+  const bytes = Buffer.concat(all);
+  yield size < MAX_LOG ? bytes : bytes.subarray(bytes.indexOf(10) + 1);
+}
+
+/** Null: the attempt has no such log, or one that cannot be read. */
+async function collected(parts: AsyncIterable<string>): Promise<Buffer | null> {
+  const all: string[] = [];
+  try {
+    for await (const part of parts) all.push(part);
+  } catch (error) {
+    return missingIfFault(error);
+  }
+  return Buffer.from(all.join(""));
+}
+
+function missingIfFault(error: unknown): null {
+  if (error instanceof Fault) return null;
+  throw error;
+}
