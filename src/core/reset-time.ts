@@ -1,5 +1,6 @@
 /**
- * When a limit ends, from the words of a CLI that are meant for people.
+ * When a limit ends: from a field that says so (`retryAfter`, `moment`), or from the words of a CLI that are meant for
+ * people (`resetTime`). The only place that reads such times.
  *
  * A wrong time is worse than none: what can be read in two ways gives null. Every pattern is bounded, so that
  * hostile text costs linear time.
@@ -7,7 +8,8 @@
 
 /** Longer texts are cut: no CLI hides a time that deep. */
 const MAX_TEXT = 4_000;
-const MAX_AHEAD_MS = 35 * 86_400_000;
+const DAY_MS = 86_400_000;
+const MAX_AHEAD_MS = 35 * DAY_MS;
 /** A clock time that has just passed may mean this minute or tomorrow. */
 const JUST_PASSED_MS = 5 * 60_000;
 
@@ -20,7 +22,8 @@ export function resetTime(text: string, nowMs: number, utcOffsetMinutes?: number
   const local: Zone = utcOffsetMinutes === undefined ? { machine: true } : { offset: utcOffsetMinutes };
   if (!/reset|again|retry|until|limit|available|wait/i.test(cut)) return null;
   const all = [
-    retryAfter(cut, nowMs),
+    quotedHeader(cut, nowMs),
+    waitField(cut, nowMs),
     isoTime(cut, nowMs),
     epoch(cut, nowMs),
     duration(cut, nowMs),
@@ -29,30 +32,74 @@ export function resetTime(text: string, nowMs: number, utcOffsetMinutes?: number
   const [found] = all;
   // Several ways of saying it must agree; a clock time is rounded to its minute.
   if (found === undefined || !all.every((time) => Math.abs(time - found) < 60_000)) return null;
-  if (found <= nowMs || found > nowMs + MAX_AHEAD_MS) return null;
-  return new Date(found).toISOString();
+  return believable(found, nowMs);
 }
+
+/** `retry-after` of HTTP: seconds from now, or a date. In milliseconds since 1970; may have passed. */
+export function retryAfter(value: string, nowMs: number): number | null {
+  const text = value.trim();
+  if (/^\d{1,9}(?:\.\d{1,6})?$/.test(text)) return nowMs + Number(text) * 1000;
+  const date = HTTP_DATE.exec(text);
+  return date === null ? null : Date.parse(date[0]);
+}
+
+/** One moment: seconds or milliseconds since 1970, or ISO 8601 with a zone. In milliseconds; may have passed. */
+export function moment(value: unknown): number | null {
+  const text = typeof value === "number" ? String(value) : typeof value === "string" ? value.trim() : "";
+  if (/^\d{9,10}(?:\.\d{1,9})?$/.test(text)) return Number(text) * 1000;
+  if (/^\d{12,13}$/.test(text)) return Number(text);
+  const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)$/.test(text)
+    ? Date.parse(text)
+    : Number.NaN;
+  return Number.isNaN(time) ? null : time;
+}
+
+/** What `resetTime` would say of a moment: ISO 8601 when it lies ahead and is believable, otherwise null. */
+export function believable(atMs: number | null, nowMs: number): string | null {
+  return atMs === null || !(atMs > nowMs && atMs <= nowMs + MAX_AHEAD_MS)
+    ? null
+    : new Date(atMs).toISOString();
+}
+
+const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT/;
 
 type Zone = { readonly machine: true } | { readonly offset: number } | { readonly name: string };
 
-/** The header, as CLIs quote it: seconds, or an HTTP date. */
-function retryAfter(text: string, nowMs: number): number | null {
+/** `retry-after` as CLIs quote it. */
+function quotedHeader(text: string, nowMs: number): number | null {
   const match =
     /\bretry[-_ ]after(?:[-_ ](ms|seconds|secs?))?["']?\s{0,4}[:=]?\s{0,4}["']?([^\n]{1,40})/i.exec(text);
   const value = match?.[2] ?? "";
   const seconds = /^(\d{1,9}(?:\.\d{1,6})?)(?![\d:/-])\s{0,2}(ms|m|h)?\b/i.exec(value);
-  if (seconds !== null) {
-    const unit = seconds[2]?.toLowerCase() ?? (match?.[1]?.toLowerCase() === "ms" ? "ms" : "s");
-    return nowMs + Number(seconds[1]) * (UNIT_MS[unit] ?? 1000);
-  }
-  const date = /^(?:[A-Z][a-z]{2}, )(\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT/.exec(value);
-  return date === null ? null : Date.parse(date[0]);
+  if (seconds === null) return retryAfter(HTTP_DATE.exec(value)?.[0] ?? "", nowMs);
+  const unit = seconds[2]?.toLowerCase() ?? (match?.[1]?.toLowerCase() === "ms" ? "ms" : "s");
+  return nowMs + Number(seconds[1]) * (UNIT_MS[unit] ?? 1000);
 }
 
-/** A full date and time with a zone; without one it is not certain whose time it is. Log lines name the past. */
+/** `"resets_in_seconds": 61511`, `"retryDelay": "47s"`, `retryDelayMs: 3600000`, `"quotaResetDelay": "373.8ms"`. */
+function waitField(text: string, nowMs: number): number | null {
+  const fields =
+    /\b(?:resets?_in|reset_after|retry_in|retry_?delay|quota_?reset_?delay)(_?ms|_?seconds)?["']?\s{0,4}[:=]\s{0,4}["']?(\d{1,12}(?:\.\d{1,9})?)(ms|s|m|h)?(?![\w:])/gi;
+  const times = [...text.matchAll(fields)].flatMap(([, suffix = "", count = "", written]) => {
+    const named = /ms/i.test(suffix) ? "ms" : /seconds/i.test(suffix) ? "s" : undefined;
+    const unit = written?.toLowerCase() ?? named;
+    // A number without a unit could be either.
+    return unit === undefined ? [] : [nowMs + Number(count) * (UNIT_MS[unit] ?? Number.NaN)];
+  });
+  return onlyOne(times);
+}
+
+/** A full date and time with a zone. Log lines name the past. */
 function isoTime(text: string, nowMs: number): number | null {
+  // Without a zone nobody knows whose time it is, and whatever else the text says is about something else.
+  if (
+    /\b(?:resets?|again|until|available|access)(?: (?:at|on|after))? \d{4}-\d{2}-\d{2}(?:T| at | )\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?! ?(?:Z|UTC|GMT|[+-]\d{2}|[\d:.]))/.test(
+      text,
+    )
+  )
+    return Number.NaN;
   const dates =
-    /\b(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?) ?(Z|UTC|GMT|[+-]\d{2}:?\d{2})/g;
+    /\b(\d{4}-\d{2}-\d{2})(?:T| at | )(\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?) ?(Z|UTC|GMT|[+-]\d{2}:?\d{2})/g;
   const times = [...text.matchAll(dates)].map(([, day = "", clock = "", zone = ""]) =>
     Date.parse(`${day}T${clock}${/^[+-]/.test(zone) ? zone : "Z"}`),
   );
@@ -77,9 +124,9 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-const AMOUNT = String.raw`\d{1,6}(?:\.\d{1,3})?\s{0,2}(?:milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)\b`;
+const AMOUNT = String.raw`\d{1,6}(?:\.\d{1,9})?\s{0,2}(?:milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)\b`;
 const DURATION = new RegExp(
-  String.raw`\b(?:in|after|wait|for another)(?: about| approximately| around)? {1,2}(${AMOUNT}(?:(?:,? and |, | )?${AMOUNT}){0,3})`,
+  String.raw`\b(?:in|after|wait|for another)(?: about| approximately| around)?\s{1,2}(${AMOUNT}(?:(?:,? and |, |\s)?${AMOUNT}){0,3})`,
   "gi",
 );
 
@@ -91,7 +138,7 @@ function duration(text: string, nowMs: number): number | null {
   const lengths = [...spaced.matchAll(DURATION)].map(([, amounts = ""]) => {
     let total = 0;
     for (const [, count = "", unit = ""] of amounts.matchAll(
-      /(\d{1,6}(?:\.\d{1,3})?)\s{0,2}([a-z]{1,12})/gi,
+      /(\d{1,6}(?:\.\d{1,9})?)\s{0,2}([a-z]{1,12})/gi,
     )) {
       const short = /^(ms|milli)/i.test(unit) ? "ms" : unit.charAt(0).toLowerCase();
       total += Number(count) * (UNIT_MS[short] ?? Number.NaN);
@@ -102,40 +149,49 @@ function duration(text: string, nowMs: number): number | null {
 }
 
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-const DAY = String.raw`(?:(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]{0,6}\.? {1,2}(\d{1,2})(?:st|nd|rd|th)?(?:,? {1,2}(\d{4}))?(?:,| at|,? )? {0,2})?`;
+const WEEKDAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+const DAY = String.raw`(?:(tomorrow|(?:${WEEKDAYS.join("|")})[a-z]{0,6})\.?,?(?: at)?\s{1,2})?(?:(${MONTHS.join("|")})[a-z]{0,6}\.?\s{1,2}(\d{1,2})(?:st|nd|rd|th)?(?:,?\s{1,2}(\d{4}))?(?:,? at|,)?\s{1,2})?`;
 const CLOCK = String.raw`(\d{1,2})(?::(\d{2}))?(?: ?([ap])\.?m\b\.?)?`;
-const ZONE = String.raw`(?: {0,2}\(?(UTC|GMT|[A-Z][A-Za-z_]{2,20}/[A-Za-z_+\-/0-9]{2,40})\)?)?`;
+const ZONE = String.raw`(?: {0,2}\(?((?:UTC|GMT)(?:[+-]\d{1,2}(?::?\d{2})?)?\b|P[SD]T\b|[A-Z][A-Za-z_]{2,20}/[A-Za-z_+\-/0-9]{2,40})\)?)?`;
 const AT = new RegExp(
-  String.raw`\b(?:again|reset|resets|available|until|retry)(?: (?:again|at|on|after|until|by|tomorrow at)){0,2}:? {1,2}(tomorrow,? (?:at )?)?${DAY}${CLOCK}${ZONE}`,
+  String.raw`\b(?:again|reset|resets|available|until|retry)(?: (?:again|at|on|after|until|by)){0,2}:?\s{1,2}${DAY}${CLOCK}${ZONE}`,
   "gi",
 );
+/** Behind a clock time: a zone that is not known. */
+const OTHER_ZONE = /^ ?(?:\(|[A-Z]{2,5}\b|[+-]\d)/;
 
-/** "try again at 3:36 AM", "resets 9pm (Europe/Berlin)", "resets at Nov 16, 3:00 PM". */
+/** "try again at 3:36 AM", "resets 9pm (Europe/Berlin)", "resets at Nov 16, 3:00 PM", "resets Thursday at 2pm". */
 function clockTime(text: string, nowMs: number, local: Zone): number | null {
   return onlyOne(
     [...text.matchAll(AT)].flatMap((match) => {
-      const [, tomorrow, month, day, year, hours = "", minutes, half, zoneName] = match;
+      const [, name, month, day, year, hours = "", minutes, half, zoneName] = match;
       // A bare number is no clock time: "resets 3", "reset after 20h".
       if (minutes === undefined && half === undefined) return [];
-      const zone: Zone = zoneName === undefined ? local : { name: zoneName };
+      const zone = zoneName === undefined ? local : zoneCalled(zoneName);
       const hour = hourOf(Number(hours), half?.toLowerCase(), minutes !== undefined);
-      if (hour === null || Number(minutes ?? 0) > 59 || tomorrow !== undefined) return Number.NaN;
-      if (zoneName === undefined && /^ ?(?:\(|[A-Z]{3,5}\b)/.test(text.slice(match.index + match[0].length)))
+      if (hour === null || Number(minutes ?? 0) > 59) return Number.NaN;
+      if (zoneName === undefined && OTHER_ZONE.test(text.slice(match.index + match[0].length)))
         return Number.NaN;
       const clock = { hour, minute: Number(minutes ?? 0) };
-      if (month === undefined || day === undefined) return nextClock(clock, nowMs, zone);
-      return onDate(
-        {
-          month: MONTHS.indexOf(month.slice(0, 3).toLowerCase()),
-          day: Number(day),
-          year: year === undefined ? null : Number(year),
-          ...clock,
-        },
-        nowMs,
-        zone,
-      );
+      if (month === undefined || day === undefined) return nextClock(clock, name, { nowMs, zone });
+      const date = {
+        month: MONTHS.indexOf(month.slice(0, 3).toLowerCase()),
+        day: Number(day),
+        year: year === undefined ? null : Number(year),
+        ...clock,
+      };
+      return onDate(date, nowMs, zone);
     }),
   );
+}
+
+/** `PST` and `GMT+5:30` are offsets; everything else is a name that may change its offset with the season. */
+function zoneCalled(name: string): Zone {
+  const upper = name.toUpperCase();
+  if (upper === "PST" || upper === "PDT") return { offset: upper === "PST" ? -480 : -420 };
+  const [, sign, hours = "0", minutes = "0"] = /^(?:UTC|GMT)([+-])(\d{1,2}):?(\d{2})?$/.exec(upper) ?? [];
+  if (sign === undefined) return { name };
+  return { offset: (sign === "-" ? -1 : 1) * (Number(hours) * 60 + Number(minutes)) };
 }
 
 /** 24-hour clocks need minutes ("15:00"), 12-hour clocks need am or pm. */
@@ -153,7 +209,12 @@ interface Wall {
   readonly minute: number;
 }
 
-function nextClock(clock: { hour: number; minute: number }, nowMs: number, zone: Zone): number {
+/** `name`: tomorrow, or a day of the week, today included; undefined: the next time that a clock shows it. */
+function nextClock(
+  clock: { readonly hour: number; readonly minute: number },
+  name: string | undefined,
+  { nowMs, zone }: { readonly nowMs: number; readonly zone: Zone },
+): number {
   const offset = offsetAt(nowMs, zone);
   if (offset === null) return Number.NaN;
   const here = new Date(nowMs + offset * 60_000);
@@ -162,9 +223,12 @@ function nextClock(clock: { hour: number; minute: number }, nowMs: number, zone:
       { year: here.getUTCFullYear(), month: here.getUTCMonth(), day: here.getUTCDate() + ahead, ...clock },
       zone,
     );
-  const today = day(0);
-  if (today > nowMs) return today;
-  return nowMs - today < JUST_PASSED_MS ? Number.NaN : day(1);
+  if (name?.toLowerCase() === "tomorrow") return day(1);
+  const weekday = WEEKDAYS.indexOf(name?.slice(0, 3).toLowerCase() ?? "");
+  const ahead = weekday === -1 ? 0 : (weekday - here.getUTCDay() + 7) % 7;
+  const first = day(ahead);
+  if (first > nowMs || Number.isNaN(first)) return first;
+  return nowMs - first < JUST_PASSED_MS ? Number.NaN : day(weekday === -1 ? 1 : 7);
 }
 
 function onDate(
@@ -172,21 +236,28 @@ function onDate(
   nowMs: number,
   zone: Zone,
 ): number {
-  if (date.month < 0 || date.day < 1 || date.day > 31) return Number.NaN;
-  if (date.year !== null) return fromWall({ ...date, year: date.year }, zone);
+  const inYear = (year: number) =>
+    new Date(Date.UTC(year, date.month, date.day)).getUTCDate() === date.day
+      ? fromWall({ ...date, year }, zone)
+      : Number.NaN;
+  if (date.year !== null) return inYear(date.year);
   // Without a year: the one that puts it ahead of now, and not far.
   const thisYear = new Date(nowMs).getUTCFullYear();
-  const times = [thisYear - 1, thisYear, thisYear + 1].map((year) => fromWall({ ...date, year }, zone));
+  const times = [thisYear - 1, thisYear, thisYear + 1].map(inYear);
   return times.find((time) => time > nowMs && time <= nowMs + MAX_AHEAD_MS) ?? Number.NaN;
 }
 
-/** The moment when a wall clock in that zone shows this. NaN: a day that does not exist, a zone that is unknown. */
+/** The one moment when a wall clock in that zone shows this. NaN: it never does, or twice, or the zone is unknown. */
 function fromWall({ year, month, day, hour, minute }: Wall, zone: Zone): number {
   const asUtc = Date.UTC(year, month, day, hour, minute);
-  const first = offsetAt(asUtc, zone);
-  if (first === null) return Number.NaN;
-  const second = offsetAt(asUtc - first * 60_000, zone);
-  return second === null ? Number.NaN : asUtc - second * 60_000;
+  const around = [asUtc - DAY_MS, asUtc + DAY_MS].map((at) => offsetAt(at, zone));
+  const times = [...new Set(around)].flatMap((offset) => {
+    if (offset === null) return [];
+    const at = asUtc - offset * 60_000;
+    return offsetAt(at, zone) === offset ? [at] : [];
+  });
+  const [only] = times;
+  return only === undefined || times.length > 1 ? Number.NaN : only;
 }
 
 function offsetAt(atMs: number, zone: Zone): number | null {

@@ -1,5 +1,6 @@
 /** What Claude Code prints with `--output-format stream-json` or `json`, understood line by line. */
 import type { EngineEvent } from "../core/events.ts";
+import { believable, moment } from "../core/reset-time.ts";
 import {
   arrayIn,
   hasDuplicateKeys,
@@ -30,6 +31,8 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
   /** Messages whose text came in pieces and is repeated whole. */
   const streamed = new Set<string>();
   let spoke = false;
+  /** When the limit ends that was met last; its words name a rounded clock time. */
+  let limitEndsMs: number | null = null;
 
   function named(line: JsonObject): readonly EngineEvent[] {
     const found = stringIn(line, "session_id") ?? "";
@@ -47,6 +50,9 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
         return [{ type: "notice", message: "the conversation was compacted" }];
       case "system/api_retry":
         return [retry(line, now())];
+      case "rate_limit_event":
+        limitEndsMs = limitEnd(objectIn(line, "rate_limit_info")) ?? limitEndsMs;
+        return [];
       case "stream_event":
         return partial(objectIn(line, "event"), isMain(line) ? streamed : null);
       case "assistant":
@@ -58,7 +64,7 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
         return [
           ...(neverBegan(line) ? [] : named(line)),
           ...(spoke ? [] : answer(line)),
-          ...ended(line, now()),
+          ...ended(line, now(), limitEndsMs),
         ];
       default:
         return SILENT.has(kind) ? [] : [{ type: "unknown" }];
@@ -165,7 +171,13 @@ function answered(line: JsonObject, tools: Map<string, string>): readonly Engine
   });
 }
 
-function ended(line: JsonObject, nowMs: number): readonly EngineEvent[] {
+/** Told with every answer; it counts only when the request was refused. Extra usage goes on in spite of the limit. */
+function limitEnd(info: JsonObject | undefined): number | null {
+  const refused = stringIn(info, "status") === "rejected" && info?.["isUsingOverage"] !== true;
+  return refused ? moment(info?.["resetsAt"]) : null;
+}
+
+function ended(line: JsonObject, nowMs: number, limitEndsMs: number | null): readonly EngineEvent[] {
   const denied: EngineEvent[] = arrayIn(line, "permission_denials").map((denial) => ({
     type: "notice",
     message: `Not permitted: ${[stringIn(denial, "tool_name"), detailOf(objectIn(denial, "tool_input"))].filter(Boolean).join(" ")}`,
@@ -176,11 +188,11 @@ function ended(line: JsonObject, nowMs: number): readonly EngineEvent[] {
     count("input_tokens") + count("cache_creation_input_tokens") + count("cache_read_input_tokens");
   const output = count("output_tokens");
   const tokens: EngineEvent[] = input + output === 0 ? [] : [{ type: "usage", tokens: { input, output } }];
-  return [...denied, ...tokens, verdict(line, nowMs)];
+  return [...denied, ...tokens, verdict(line, nowMs, limitEndsMs)];
 }
 
 /** An API failure is `subtype: "success"` with `is_error`; `terminal_reason` differs between versions. */
-function verdict(line: JsonObject, nowMs: number): EngineEvent {
+function verdict(line: JsonObject, nowMs: number, limitEndsMs: number | null): EngineEvent {
   const subtype = stringIn(line, "subtype") ?? "";
   if (line["is_error"] !== true && !subtype.startsWith("error"))
     return { type: "turn_ended", result: "completed" };
@@ -190,9 +202,12 @@ function verdict(line: JsonObject, nowMs: number): EngineEvent {
   const errors = arrayIn(line, "errors").filter((error) => typeof error === "string");
   const message = stringIn(line, "result") ?? errors.join(" ");
   const status = numberIn(line, "api_error_status");
-  const trouble = troubleOf(message === "" ? subtype : message, nowMs, {
+  const told = troubleOf(message === "" ? subtype : message, nowMs, {
     patterns: PATTERNS,
     ...(status === undefined ? {} : { status }),
   });
+  const limited = told.kind === "rate_limited" || told.kind === "quota";
+  const resetsAt = limited ? believable(limitEndsMs, nowMs) : null;
+  const trouble = resetsAt === null ? told : { ...told, kind: "rate_limited" as const, resetsAt };
   return { type: "turn_ended", result: "failed", trouble };
 }

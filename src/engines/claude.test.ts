@@ -436,6 +436,41 @@ describe("the session store", () => {
   });
 });
 
+describe("the end of a limit", () => {
+  const NOW = Date.parse("2026-11-15T02:30:00Z");
+  const WORDS = "You've hit your session limit · resets 4am (UTC)";
+  const said = "2026-11-15T04:00:00.000Z";
+  const cases: [name: string, info: Record<string, unknown>, then: string][] = [
+    [
+      "its field goes before its words",
+      { status: "rejected", resetsAt: 1794720600 },
+      "2026-11-15T05:30:00.000Z",
+    ],
+    ["not of a request that was answered", { status: "allowed_warning", resetsAt: 1794720600 }, said],
+    [
+      "not while extra usage goes on",
+      { status: "rejected", isUsingOverage: true, resetsAt: 1794720600 },
+      said,
+    ],
+    ["not when it has passed", { status: "rejected", resetsAt: 1 }, said],
+    ["not when it is no time", { status: "rejected", resetsAt: "soon" }, said],
+  ];
+  test.each(cases)("%s", (_name, info, resetsAt) => {
+    const reader = claude.reader(() => NOW);
+    const line = (value: object) => reader.line("stdout", JSON.stringify(value));
+    expect(line({ type: "rate_limit_event", rate_limit_info: info, session_id: ID })).toEqual([]);
+    const events = line({
+      type: "result",
+      subtype: "success",
+      is_error: true,
+      result: WORDS,
+      session_id: ID,
+    });
+    const trouble = { kind: "rate_limited", message: WORDS, resetsAt };
+    expect(events.at(-1)).toEqual({ type: "turn_ended", result: "failed", trouble });
+  });
+});
+
 function split(line = ""): string[] {
   return line.split(" ").filter(Boolean);
 }

@@ -4,6 +4,7 @@
  */
 import { relative } from "node:path";
 import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
+import { believable, moment } from "../core/reset-time.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { EXITS, PATTERNS, retryDelay } from "./codex-output.ts";
 import { kindIn, troubleOf } from "./troubles.ts";
@@ -172,8 +173,8 @@ export function changeIn(cwd: string): (change: Change) => string {
 function usedUpUntil(limits: JsonObject | undefined): number | null {
   const ends = ["primary", "secondary"].flatMap((name) => {
     const window = objectIn(limits, name);
-    const seconds = numberIn(window, "resetsAt");
-    return (numberIn(window, "usedPercent") ?? 0) >= 100 && seconds !== undefined ? [seconds * 1000] : [];
+    const end = moment(fieldIn(window, "resetsAt"));
+    return (numberIn(window, "usedPercent") ?? 0) >= 100 && end !== null ? [end] : [];
   });
   return ends.length === 0 ? null : Math.max(...ends);
 }
@@ -195,10 +196,10 @@ const CAUSES: Readonly<Record<string, TroubleKind>> = {
   responseStreamDisconnected: "network",
 };
 
-/** The furthest that a limit's end is believed to be. */
-const MAX_AHEAD_MS = 35 * 86_400_000;
-
-/** A turn's error. The words go first, so that the same cause has the same kind as with `codex exec`. */
+/**
+ * A turn's error. The words go first, so that the same cause has the same kind as with `codex exec`; when a limit ends,
+ * its own field says better.
+ */
 export function troubleIn(
   error: JsonObject | undefined,
   nowMs: number,
@@ -217,9 +218,8 @@ export function troubleIn(
   const named = Object.hasOwn(CAUSES, cause) ? CAUSES[cause] : undefined;
   const trouble = told.kind === "other" && named !== undefined ? { ...told, kind: named } : told;
   const limited = trouble.kind === "rate_limited" || trouble.kind === "quota";
-  if (!limited || trouble.resetsAt !== undefined || limitEndsMs === null) return trouble;
-  if (limitEndsMs <= nowMs || limitEndsMs > nowMs + MAX_AHEAD_MS) return trouble;
-  return { ...trouble, kind: "rate_limited", resetsAt: new Date(limitEndsMs).toISOString() };
+  const resetsAt = limited ? believable(limitEndsMs, nowMs) : null;
+  return resetsAt === null ? trouble : { ...trouble, kind: "rate_limited", resetsAt };
 }
 
 /** Codex tries again by itself. */

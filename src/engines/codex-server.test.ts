@@ -492,20 +492,21 @@ describe("a turn", () => {
     expect(said.events.map(short)).toEqual([`failed ${kind}`]);
   });
 
-  test("the end of a limit is taken from the limits when the words name none", () => {
+  test("the end of a limit is taken from the limits, whatever the words name", () => {
     const dialogue = upTo("running");
     const resetsAt = NOW / 1000 + 3600;
     const primary = { usedPercent: 100, resetsAt };
     const secondary = { usedPercent: 20, resetsAt: resetsAt + 86_400 };
     hear(dialogue, { method: "account/rateLimits/updated", params: { rateLimits: { primary, secondary } } });
-    const error = { message: "no more", codexErrorInfo: "usageLimitExceeded" };
+    const message = "You’ve hit your usage limit. Try again at 11:00 PM.";
+    const error = { message, codexErrorInfo: "usageLimitExceeded" };
     hear(dialogue, { method: "error", params: { threadId: ID, willRetry: false, error } });
     const turn = { id: "t1", status: "failed", error: null };
     const [event] = hear(dialogue, { method: "turn/completed", params: { threadId: ID, turn } }).events;
     expect(event).toEqual({
       type: "turn_ended",
       result: "failed",
-      trouble: { kind: "rate_limited", message: "no more", resetsAt: "2026-11-15T09:00:00.000Z" },
+      trouble: { kind: "rate_limited", message, resetsAt: "2026-11-15T09:00:00.000Z" },
     });
   });
 });

@@ -1,5 +1,6 @@
 /** What the demo agent prints with `--format jsonl`, translated. Recorded transcripts: demo.fixtures/. */
 import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
+import { moment } from "../core/reset-time.ts";
 import { fieldIn, hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { OutputReader } from "./engine.ts";
 
@@ -80,11 +81,11 @@ const KINDS: ReadonlyMap<string, TroubleKind> = new Map<string, TroubleKind>([
 function troubleIn(line: unknown): Trouble {
   const error = objectIn(line, "error");
   const status = numberIn(error, "status");
-  const resets = Date.parse(stringIn(error, "resets_at") ?? "");
+  const resets = moment(stringIn(error, "resets_at"));
   return {
     kind: KINDS.get(stringIn(error, "code") ?? "") ?? "other",
     message: (stringIn(error, "message") ?? "The agent gave no reason.").slice(0, 500),
-    ...(Number.isNaN(resets) ? {} : { resetsAt: new Date(resets).toISOString() }),
+    ...(resets === null ? {} : { resetsAt: new Date(resets).toISOString() }),
     ...(status === undefined ? {} : { status }),
   };
 }

@@ -9,6 +9,7 @@ import { readdirSync, statSync, unlinkSync } from "node:fs";
 import { join } from "node:path";
 import { readRecord, writeAtomic } from "../audit/audit.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
+import { moment, retryAfter } from "../core/reset-time.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { parseJson, stringIn } from "../lib/json.ts";
@@ -193,7 +194,7 @@ function limited(
   { headers }: Reply,
   facts: Readonly<Record<string, string | number>>,
 ): Fault {
-  const resets = resetTime(headers, options.now());
+  const resets = resetIn(headers, options.now());
   const when =
     resets === null
       ? "It does not say until when."
@@ -208,13 +209,9 @@ function limited(
 }
 
 /** `retry-after` counts for secondary limits, `x-ratelimit-reset` for the hourly one. A time beyond a year is none. */
-function resetTime(headers: Headers, now: number): number | null {
-  const after = headers.get("retry-after") ?? "";
-  const times = [
-    /^\d{1,10}$/.test(after) ? now + Number(after) * 1000 : Date.parse(after),
-    Number(headers.get("x-ratelimit-reset") ?? "") * 1000,
-  ];
-  return times.find((at) => at > 0 && Math.abs(at - now) < YEAR_MS) ?? null;
+function resetIn(headers: Headers, now: number): number | null {
+  const times = [retryAfter(headers.get("retry-after") ?? "", now), moment(headers.get("x-ratelimit-reset"))];
+  return times.find((at) => at !== null && Math.abs(at - now) < YEAR_MS) ?? null;
 }
 
 function garbled(options: HttpOptions, why: string): Fault {
