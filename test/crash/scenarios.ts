@@ -1,0 +1,243 @@
+/** What is going on while a fault strikes, and how it comes to its end afterwards without any. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Expected } from "./aftermath.ts";
+import type { IoBox, Said } from "./io-box.ts";
+import type { Program } from "./io.ts";
+
+type FaultEnv = Readonly<Record<string, string>>;
+
+export interface Scenario extends Expected {
+  readonly name: string;
+  /** Who writes something durable in it, and about how often. */
+  readonly programs: readonly (readonly [Program, number])[];
+  /** Without a fault. */
+  prepare(box: IoBox): Promise<void>;
+  /** Under the fault; resolves when nothing more happens by itself. */
+  act(box: IoBox, env: FaultEnv): Promise<readonly Said[]>;
+  /** Without a fault: brings it to its end. Sentences about what is broken. */
+  finish(box: IoBox, said: readonly Said[]): Promise<readonly string[]>;
+}
+
+const nothing = async () => [];
+
+const start: Scenario = {
+  name: "start",
+  programs: [["reprise.js", 320]],
+  deaths: 0,
+  again: [],
+  prepare: async () => {},
+  act: async (box, env) => [await box.say(["start", "demo", "--json", "remember 4711"], env)],
+  finish: nothing,
+};
+
+const resume: Scenario = {
+  name: "resume",
+  programs: [["reprise.js", 220]],
+  deaths: 0,
+  again: [],
+  async prepare(box) {
+    await box.say(["start", "demo", "--json", "remember 4711"]);
+  },
+  async act(box, env) {
+    const [directory = ""] = box.runDirectories();
+    return [await box.say(["resume", "--json", directory.slice(-8), "and 4712"], env)];
+  },
+  finish: nothing,
+};
+
+const detach: Scenario = {
+  name: "detach",
+  programs: [
+    ["reprise.js", 80],
+    ["holder.js", 250],
+  ],
+  deaths: 0,
+  again: [],
+  prepare: async () => {},
+  async act(box, env) {
+    const said = await box.say(["start", "demo", "--detach", "--json", "remember 4711"], env);
+    await box.quiet();
+    return [said];
+  },
+  finish: nothing,
+};
+
+const GO_ON = "go on 4712";
+
+const RUNBOOK = `
+[agent.worker]
+engine = "demo"
+mode = "headless"
+prompt = "begin 4711 @@die:after-user"
+on_dead = { action = "resume", message = "${GO_ON}", append = true, attempts = 3 }
+on_idle = [
+  { action = "gate", run = ["sh", "-c", "test -e nudged"], attempts = 9 },
+  { action = "nudge", message = "next 4713 @@write:nudged" },
+]
+
+[agent.step]
+engine = "demo"
+mode = "headless"
+prompt = "step 4711"
+on_dead = { action = "resume", message = "${GO_ON}", append = true, attempts = 3 }
+
+[pipeline.p]
+workspace = "dir"
+step = [
+  { name = "one", run = ["sh", "-c", "echo one >> log"] },
+  { name = "a", agent = "step" },
+  { name = "two", run = ["sh", "-c", "echo two >> log"] },
+]
+`;
+
+/** Until the supervisor has nothing more to do, or so long that it will not. */
+async function over(box: IoBox, ms: number): Promise<string> {
+  const end = Date.now() + ms;
+  for (;;) {
+    const { stdout } = await box.say(["status", "--json"]);
+    const active = /"phase":"active"/.test(stdout);
+    if (!active || Date.now() > end) return active ? stdout : "";
+    await sleep(300);
+  }
+}
+
+async function supervised(box: IoBox): Promise<readonly string[]> {
+  const started = await box.say(["daemon", "start"]);
+  if (started.code !== 0) return [`daemon start exits with ${started.code}: ${started.stderr}`];
+  const left = await over(box, 45_000);
+  return left === ""
+    ? []
+    : [`the supervisor does not come to an end: ${left}\n${box.daemonLog().slice(-1_500)}`];
+}
+
+const agent: Scenario = {
+  name: "agent",
+  programs: [
+    ["reprise.js", 150],
+    ["holder.js", 750],
+    ["daemon.js", 300],
+  ],
+  deaths: 1,
+  again: [GO_ON],
+  prepare: async (box) => box.runbook(RUNBOOK),
+  async act(box, env) {
+    const said = await box.say(["agent", "run", "worker", "--trust-cwd", "--json"], env);
+    // A daemon that was killed stays away until the next command: what is left is for `finish`.
+    if (said.code === 0) await over(box, 20_000);
+    return [said];
+  },
+  finish: supervised,
+};
+
+const pipeline: Scenario = {
+  name: "pipeline",
+  programs: [
+    ["reprise.js", 130],
+    ["holder.js", 250],
+    ["daemon.js", 300],
+  ],
+  deaths: 0,
+  again: [GO_ON],
+  prepare: async (box) => box.runbook(RUNBOOK),
+  async act(box, env) {
+    const said = await box.say(["pipeline", "run", "p", "--trust-cwd", "--json"], env);
+    if (said.code === 0) await over(box, 20_000);
+    // What it says is a pipeline, not a run.
+    return [{ ...said, stdout: "" }];
+  },
+  finish: supervised,
+};
+
+const ISSUES = ["a", "b"];
+const BATCH = ["issues", "run", "--engine", "demo", "--trust-cwd", "--resume", "--max-agents", "2"];
+
+const issues: Scenario = {
+  name: "issues",
+  programs: [["reprise.js", 660]],
+  deaths: 0,
+  again: [],
+  async prepare(box) {
+    git(box, "init", "-q", "-b", "main");
+    git(box, "config", "user.name", "Tester");
+    git(box, "config", "user.email", "tester@localhost");
+    mkdirSync(join(box.cwd, "issues"));
+    for (const id of ISSUES)
+      writeFileSync(
+        join(box.cwd, "issues", `${id}.md`),
+        `---\ntitle: Issue ${id}\n---\nfix ${id} @@write:${id}.txt\n`,
+      );
+    git(box, "add", "-A");
+    git(box, "commit", "-q", "-m", "as it is");
+  },
+  act: async (box, env) => [await box.say(BATCH, env)],
+  async finish(box) {
+    const { code, stdout, stderr } = await box.say(BATCH);
+    const wrong = code === 0 ? [] : [`the batch does not come to its end (${code}): ${stdout}${stderr}`];
+    for (const id of ISSUES) {
+      const text = readFileSync(join(box.cwd, "issues", `${id}.md`), "utf8");
+      if (!text.includes("status: closed")) wrong.push(`issue ${id} is not closed`);
+      const done = text.split("Done by demo").length - 1;
+      if (done !== 1) wrong.push(`issue ${id} was done ${done} times`);
+    }
+    return wrong;
+  },
+};
+
+const REVIEW = ["review", "acme/shop#42", "--run", "--json", "--comments"];
+
+const review: Scenario = {
+  name: "review",
+  programs: [["reprise.js", 400]],
+  deaths: 0,
+  again: [],
+  async prepare(box) {
+    git(box, "init", "-q", "-b", "faster");
+    git(box, "remote", "add", "origin", "https://github.com/acme/shop.git");
+    git(
+      box,
+      "-c",
+      "user.name=a",
+      "-c",
+      "user.email=a@example.com",
+      "commit",
+      "-q",
+      "--allow-empty",
+      "-m",
+      "x",
+    );
+    const comment = { id: 1, body: "Prices are floats here.", author: "alice", author_association: "MEMBER" };
+    const place = { file_path: "src/cart.ts", line_number: 2, created_at: "2026-04-14T16:00:49Z" };
+    writeFileSync(join(box.root, "comments.jsonl"), `${JSON.stringify({ ...comment, ...place })}\n`);
+  },
+  act: async (box, env) => [await box.say([...REVIEW, join(box.root, "comments.jsonl")], env)],
+  async finish(box) {
+    const folder = join(box.state, "reviews");
+    const again = await box.say([...REVIEW, join(box.root, "comments.jsonl")]);
+    const wrong =
+      again.code === 0 ? [] : [`the review does not come to its end: ${again.stdout}${again.stderr}`];
+    for (const name of readdirSync(folder))
+      for (const line of readFileSync(join(folder, name), "utf8").split(name.endsWith(".json") ? "\0" : "\n"))
+        if (line !== "" && !isJson(line))
+          wrong.push(`${name} has a line that is not JSON: ${line.slice(0, 80)}`);
+    return wrong;
+  },
+};
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function git(box: IoBox, ...args: string[]): void {
+  const env = { PATH: process.env["PATH"], HOME: box.home, GIT_CONFIG_NOSYSTEM: "1" };
+  execFileSync("git", args, { cwd: box.cwd, env, stdio: "pipe" });
+}
+
+export const SCENARIOS = { start, resume, detach, agent, pipeline, issues, review } as const;
