@@ -3,6 +3,7 @@
  * work in it would be lost if it were removed.
  */
 import { join, relative } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { isDirectory, isEmptyDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -31,22 +32,10 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
     const directory = join(home, "work");
     return { cwd: directory, make: async () => void makeDirectory(directory) };
   }
-  const top = await git(deps, request.cwd, ["rev-parse", "--show-toplevel"]);
-  const wanted = `${request.from ?? "HEAD"}^{commit}`;
-  const commit = await git(deps, request.cwd, ["rev-parse", "--verify", "--end-of-options", wanted]);
-  if (top.code !== 0 || commit.code !== 0) {
-    throw new Fault(
-      "cwd_invalid",
-      `A worktree needs a git repository with a commit, and ${request.cwd} is none.`,
-      {
-        facts: { cwd: request.cwd },
-      },
-    );
-  }
+  const { top, commit } = await placeIn(deps, request);
   const worktree = join(home, "worktree");
-  const inside = relative(resolveDirectory(top.stdout.trimEnd()), request.cwd);
-  const there = await git(deps, request.cwd, ["cat-file", "-t", `${commit.stdout.trim()}:${inside}`]);
-  if (there.stdout.trim() !== "tree") {
+  const inside = relative(top, request.cwd);
+  if (inside !== "" && !(await isTree(deps, request.cwd, `${commit}:${inside}`))) {
     throw new Fault(
       "cwd_invalid",
       `A worktree would not have ${request.cwd}: nothing in it is committed. Commit it first, or use a directory of its own (dir).`,
@@ -55,20 +44,52 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
   }
   return {
     cwd: join(worktree, inside),
-    make: async () => {
-      const added = await git(deps, request.cwd, [
-        "worktree",
-        "add",
-        ...(request.branch === undefined ? ["--detach"] : ["-b", request.branch]),
-        worktree,
-        commit.stdout.trim(),
-      ]);
-      if (added.code === 0) return;
-      throw new Fault("cwd_invalid", `git could not make a worktree: ${added.stderr.slice(0, 400).trim()}`, {
-        facts: { cwd: request.cwd },
-      });
-    },
+    make: () => addWorktree(deps, request, worktree, commit),
   };
+}
+
+/** The top of the repository, and the commit that is meant: one question to git. */
+async function placeIn(
+  deps: Deps,
+  { cwd, from = "HEAD" }: WorkplaceRequest,
+): Promise<{ readonly top: string; readonly commit: string }> {
+  // What begins with a dash would be an option to git.
+  const asked = from.startsWith("-")
+    ? null
+    : await git(deps, cwd, ["rev-parse", "--show-toplevel", `${from}^{commit}`]);
+  const [top = "", commit = ""] = asked?.stdout.split("\n") ?? [];
+  if (asked?.code === 0) return { top: resolveDirectory(top), commit };
+  throw new Fault("cwd_invalid", `A worktree needs a git repository with a commit, and ${cwd} is none.`, {
+    facts: { cwd },
+  });
+}
+
+async function isTree(deps: Deps, cwd: string, object: string): Promise<boolean> {
+  return (await git(deps, cwd, ["cat-file", "-t", object])).stdout.trim() === "tree";
+}
+
+const MAX_ADDS = 6;
+const ADD_PATIENCE_MS = 40;
+
+/** Git gives up when it meets a worktree that another git is making at the same moment. */
+async function addWorktree(
+  deps: Deps,
+  { cwd, branch }: WorkplaceRequest,
+  worktree: string,
+  commit: string,
+): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    // A try that failed in this way has made the branch.
+    const on = branch === undefined ? ["--detach"] : [tries === 1 ? "-b" : "-B", branch];
+    const { code, stderr } = await git(deps, cwd, ["worktree", "add", ...on, worktree, commit]);
+    if (code === 0) return;
+    if (tries === MAX_ADDS || !/failed to read \S+\/commondir/.test(stderr)) {
+      throw new Fault("cwd_invalid", `git could not make a worktree: ${stderr.slice(0, 400).trim()}`, {
+        facts: { cwd },
+      });
+    }
+    await sleep(ADD_PATIENCE_MS * tries);
+  }
 }
 
 /** Why removing the run would destroy work; null when it would not. */
