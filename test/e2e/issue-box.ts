@@ -97,6 +97,12 @@ export class IssueBox extends Sandbox {
       .map((entry) => ({ session: String(entry["session"]), text: String(entry["text"]) }));
   }
 
+  /** Sessions that can go on: their agents have kept the message. */
+  kept(): Set<string> {
+    const kept = this.journalEntries().filter(({ event }) => event === "kept");
+    return new Set(kept.map((entry) => String(entry["session"])));
+  }
+
   sessionFile(id: string): string {
     return join(this.state, "demo", "sessions", `${id}.jsonl`);
   }

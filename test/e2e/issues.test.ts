@@ -7,15 +7,13 @@ import { startGitHub } from "../github-server.ts";
 import { IssueBox } from "./issue-box.ts";
 import { CLI, collect, until } from "./sandbox.ts";
 
-/** A batch that is killed as soon as each of these issues has a session. */
+/** A batch that is killed as soon as each of these issues has a session that its agent has kept: it can go on. */
 async function interrupted(box: IssueBox, ids: readonly string[], ...args: string[]): Promise<void> {
   const child = box.spawn(box.batchArgs("--max-agents", String(ids.length), ...args));
   const done = collect(child);
   await until("all have sessions", () => {
     const batch = box.batches().at(-1);
-    const kept = new Set(
-      box.journalEntries().flatMap((one) => (one["event"] === "kept" ? [one["session"]] : [])),
-    );
+    const kept = box.kept();
     return ids.every((id) => kept.has(batch?.issues[id]?.session_id ?? ""));
   });
   child.kill("SIGKILL");
@@ -331,7 +329,7 @@ describe("limits and stops", () => {
     box.commit();
     const child = box.spawn(box.batchArgs("--max-agents", "2"));
     const done = collect(child);
-    await until("both talk", () => box.told().length === 2);
+    await until("both talk", () => box.kept().size === 2);
     child.kill("SIGINT");
     await until("a is done", () => box.statuses()["a"] === "closed");
     child.kill("SIGINT");
@@ -352,7 +350,7 @@ describe("limits and stops", () => {
     box.commit();
     const child = box.spawn(box.batchArgs());
     const done = collect(child);
-    await until("it talks", () => box.told().length === 1);
+    await until("it talks", () => box.kept().size === 1);
     const second = await box.batch();
     expect(second).toMatchObject({ code: 4 });
     expect(second.stderr).toContain(`pid ${child.pid ?? 0}`);
