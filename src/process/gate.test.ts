@@ -3,17 +3,15 @@ import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileS
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import * as processes from "../process/process.ts";
-import type { Deps } from "../run/run.ts";
+import type { Processes } from "../core/deps.ts";
 import { redactor } from "../lib/secrets.ts";
 import { type GateRequest, plainEnv, runGate } from "./gate.ts";
+import * as all from "./process.ts";
 
 const LADDER = { interruptMs: 200, terminateMs: 200 };
-const deps: Pick<Deps, "processes"> = {
-  processes: {
-    ...processes,
-    endTree: (root, marker, from) => processes.endTree(root, marker, LADDER, from),
-  },
+const processes: Processes = {
+  ...all,
+  endTree: (root, marker, from) => all.endTree(root, marker, LADDER, from),
 };
 
 let cwd: string;
@@ -23,7 +21,7 @@ beforeEach(() => {
 afterEach(() => rmSync(cwd, { recursive: true, force: true }));
 
 const gate = (command: readonly string[], more: Partial<GateRequest> = {}) =>
-  runGate(deps, {
+  runGate(processes, {
     command,
     cwd,
     env: plainEnv(process.env),
@@ -32,6 +30,11 @@ const gate = (command: readonly string[], more: Partial<GateRequest> = {}) =>
     marker: `gate-${cwd}`,
     ...more,
   });
+
+test("what prints without end is ended where it may not", async () => {
+  const { passed, detail } = await gate(["yes"], { maxBytes: 1024 * 1024 });
+  expect([passed, detail.split("\n")[0]]).toEqual([false, "yes printed more than 1 MiB and was ended."]);
+});
 
 test.each<[name: string, command: readonly string[], passed: boolean, detail: string]>([
   ["exit 0 passes", ["true"], true, "true passed."],
@@ -133,7 +136,7 @@ test("an earlier run of the same gate is ended first", async () => {
   const file = join(cwd, "log");
   const script = `echo begun >> ${file}; sleep 600; echo never >> ${file}`;
   const env = plainEnv(process.env);
-  const earlier = await processes.spawnPiped(
+  const earlier = await all.spawnPiped(
     { file: "sh", args: ["-c", script], cwd, env, stdin: null, marker },
     () => {},
   );

@@ -2,15 +2,16 @@
  * A gate: a command that says by its exit code whether the work is good. No shell sees it (I10), and nothing that it
  * started outlives it.
  *
- * It knows commands and time limits, and nothing of agents, runbooks or pipelines.
+ * It knows commands and their limits, and nothing of agents, runbooks, pipelines or issues.
  */
 import { isAbsolute, join } from "node:path";
+import type { Env, Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine, plain } from "../lib/harmless.ts";
 import type { Redact } from "../lib/secrets.ts";
-import { type Child, spawnPiped } from "../process/process.ts";
-import type { Deps } from "../run/run.ts";
+import type { Child } from "./child.ts";
+import { spawnPiped } from "./pipe.ts";
 
 export interface GateRequest {
   /** One word an element. A program with a slash that is not absolute is looked for in `cwd`, others on PATH. */
@@ -19,6 +20,8 @@ export interface GateRequest {
   /** Complete: nothing is added but the marker and `PWD`. */
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
+  /** What prints more is ended, and has failed. Absent: it may print as much as it likes. */
+  readonly maxBytes?: number;
   readonly redact: Redact;
   /** Names this gate among all processes. A run of it that outlived its supervisor is ended before the next. */
   readonly marker: string;
@@ -36,10 +39,10 @@ const KEPT_OUTPUT = 64 * 1024;
 /** What a timer can hold; a longer one would fire at once. */
 const MAX_TIMER = 2 ** 31 - 1;
 
-export async function runGate(deps: Pick<Deps, "processes">, request: GateRequest): Promise<GateResult> {
+export async function runGate(processes: Processes, request: GateRequest): Promise<GateResult> {
   const [name = "", ...args] = request.command;
   const shown = harmlessLine(request.redact(request.command.join(" ")), 120);
-  const left = await endMarked(deps, request.marker);
+  const left = await endMarked(processes, request.marker);
   if (left.survivors.length > 0) {
     return {
       passed: false,
@@ -48,15 +51,19 @@ export async function runGate(deps: Pick<Deps, "processes">, request: GateReques
   }
   const file = name.includes("/") && !isAbsolute(name) ? join(request.cwd, name) : name;
   const output = new Tail(KEPT_OUTPUT);
+  const limits = new Limits(processes, request);
   let child: Child;
   try {
     const { cwd, env, marker } = request;
-    child = await spawnPiped({ file, args, cwd, env, stdin: null, marker }, (_, chunk) => output.add(chunk));
+    child = await spawnPiped({ file, args, cwd, env, stdin: null, marker }, (_, chunk) => {
+      output.add(chunk);
+      limits.printed(chunk.length);
+    });
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     return { passed: false, detail: endOf(`${shown} could not be run: ${whyNot(error, name)}`, MAX_DETAIL) };
   }
-  const verdict = await verdictOf(deps, child, request);
+  const verdict = await verdictOf(processes, child, request.marker, limits);
   const words = request.redact(plain(output.text())).trim();
   const first = `${shown} ${verdict.says}`;
   const room = MAX_DETAIL - Buffer.byteLength(first) - 1;
@@ -64,40 +71,78 @@ export async function runGate(deps: Pick<Deps, "processes">, request: GateReques
 }
 
 /** The environment of a gate that has none of its own. */
-export function plainEnv(env: Deps["env"]): Record<string, string> {
+export function plainEnv(env: Env): Record<string, string> {
   const set = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return Object.fromEntries(set);
 }
 
 async function verdictOf(
-  deps: Pick<Deps, "processes">,
+  processes: Processes,
   child: Child,
-  { timeoutMs, marker }: GateRequest,
+  marker: string,
+  limits: Limits,
 ): Promise<{ readonly passed: boolean; readonly says: string }> {
-  let ending: Promise<unknown> | null = null;
-  const timer = setTimeout(
-    () => {
-      ending = deps.processes.endTree(child.identity, marker, "terminate");
-    },
-    Math.min(timeoutMs, MAX_TIMER),
-  );
+  limits.begin(child);
   const exit = await child.ended;
-  clearTimeout(timer);
-  if (ending !== null) {
-    await (ending as Promise<unknown>);
-    return { passed: false, says: `took longer than ${formatDuration(timeoutMs)} and was ended.` };
-  }
+  const over = await limits.end();
+  if (over !== null) return { passed: false, says: `${over} and was ended.` };
   // What it left behind holds files and ports that the next step may need.
-  await endMarked(deps, marker);
+  await endMarked(processes, marker);
   if (exit.code === 0) return { passed: true, says: "passed." };
   const how =
     exit.code === null ? `was ended by ${exit.signal ?? "a signal"}` : `failed with exit code ${exit.code}`;
   return { passed: false, says: `${how}.` };
 }
 
+/** Ends a gate that takes too long or prints too much. */
+class Limits {
+  readonly #processes: Processes;
+  readonly #request: GateRequest;
+  #child: Child | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #bytes = 0;
+  #over: string | null = null;
+  #ending: Promise<unknown> | null = null;
+
+  constructor(processes: Processes, request: GateRequest) {
+    this.#processes = processes;
+    this.#request = request;
+  }
+
+  begin(child: Child): void {
+    const { timeoutMs } = this.#request;
+    this.#child = child;
+    this.#timer = setTimeout(
+      () => this.#stop(`took longer than ${formatDuration(timeoutMs)}`),
+      Math.min(timeoutMs, MAX_TIMER),
+    );
+    if (this.#over !== null) this.#stop(this.#over);
+  }
+
+  printed(bytes: number): void {
+    const { maxBytes } = this.#request;
+    this.#bytes += bytes;
+    if (maxBytes !== undefined && this.#bytes > maxBytes)
+      this.#stop(`printed more than ${maxBytes / 1024 / 1024} MiB`);
+  }
+
+  /** Which limit was passed; null: none. */
+  async end(): Promise<string | null> {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    await this.#ending;
+    return this.#over;
+  }
+
+  #stop(why: string): void {
+    this.#over ??= why;
+    if (this.#child === null) return;
+    this.#ending ??= this.#processes.endTree(this.#child.identity, this.#request.marker, "terminate");
+  }
+}
+
 /** Almost always there is nobody to end, and one look at all processes tells so for a third of the price. */
 async function endMarked(
-  { processes }: Pick<Deps, "processes">,
+  processes: Processes,
   marker: string,
 ): Promise<{ readonly survivors: readonly number[] }> {
   if (processes.findMarked(marker).length === 0) return { survivors: [] };

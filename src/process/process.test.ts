@@ -40,7 +40,7 @@ const markers: string[] = [];
 afterAll(async () => {
   for (const marker of markers) await endTree(null, marker, { interruptMs: 0, terminateMs: 0 }, "kill");
   rmSync(scratch, { recursive: true });
-});
+}, 60_000);
 
 function newMarker(): string {
   const marker = `test-${process.pid}-${markers.length}`;

@@ -1,9 +1,10 @@
 /**
- * OS processes: starting an agent or a tool, telling one process from another, ending a whole tree.
+ * OS processes: starting an agent, a tool or a gate, telling one process from another, ending a whole tree.
  *
  * The door of the folder. It knows pids, pipes, terminals and signals, and nothing of runs or engines.
  */
 export type { Child, ChildSpec, TerminalSize } from "./child.ts";
+export { plainEnv, runGate } from "./gate.ts";
 export { identify, isAlive, self } from "./identity.ts";
 export { spawnPiped } from "./pipe.ts";
 export { resolveProgram } from "./program.ts";

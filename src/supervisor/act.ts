@@ -11,7 +11,7 @@ import { type HolderLink, launchHolder } from "../holders/holders.ts";
 import { type Deps, redactorFor, type ResumeRequest } from "../run/run.ts";
 import { attemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./escalate.ts";
-import { plainEnv, runGate } from "./gate.ts";
+import { plainEnv, runGate } from "../process/process.ts";
 import type { Look } from "./look.ts";
 import { type Alive, CONTINUE, planResume, type ResumePlan } from "./plan.ts";
 import type { Decided } from "./tally.ts";
@@ -211,7 +211,7 @@ export function gateMarker({ runId }: AgentRecord): string {
 async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<Done> {
   const rung = rungOf(agent, decided);
   if (rung?.run == null) return { result: "refused", detail: "the runbook has no command for this gate" };
-  const { passed, detail } = await runGate(deps, {
+  const { passed, detail } = await runGate(deps.processes, {
     command: rung.run,
     cwd: agent.definition.cwd,
     env: { ...plainEnv(deps.env), ...Object.fromEntries(agent.definition.env) },

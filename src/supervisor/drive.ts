@@ -9,7 +9,7 @@ import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, RunbookSource, StepDefinition } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { type Deps, redactorFor } from "../run/run.ts";
-import { plainEnv, runGate } from "./gate.ts";
+import { plainEnv, runGate } from "../process/process.ts";
 import {
   agentOf,
   agentsOf,
@@ -125,7 +125,7 @@ export class PipelineDriver {
     const marker = markerOf(record.id, step.name);
     this.#gates.set(record.id, marker);
     try {
-      const result = await runGate(deps, {
+      const result = await runGate(deps.processes, {
         command: step.run ?? [],
         cwd: record.workspace,
         env: plainEnv(deps.env),

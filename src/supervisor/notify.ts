@@ -9,7 +9,7 @@ import type { DecisionRecord } from "../core/supervision.ts";
 import { harmlessJson, harmlessLine } from "../lib/harmless.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
 import { type Deps, redactorFor } from "../run/run.ts";
-import { plainEnv } from "./gate.ts";
+import { plainEnv } from "../process/process.ts";
 
 const COMMAND_MS = 10_000;
 const DESKTOP_MS = 5_000;
