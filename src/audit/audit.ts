@@ -11,6 +11,7 @@ export {
   removeQuietly,
   storageFault,
   writeAtomic,
+  writeAtomicAsync,
   writeFully,
 } from "./files.ts";
 export { type BundleEntry, writeBundle } from "./bundle.ts";

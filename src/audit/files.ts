@@ -17,6 +17,7 @@ import {
   unlinkSync,
   writeSync,
 } from "node:fs";
+import { open, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { type Facts, Fault } from "../core/faults.ts";
 import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "../lib/json.ts";
@@ -43,6 +44,29 @@ export function writeAtomic(path: string, data: string | Buffer): void {
   } catch (error) {
     removeQuietly(temporary);
     throw storageFault(error, "write", path);
+  }
+}
+
+/** The same for a writer that others must not wait for. */
+export async function writeAtomicAsync(path: string, data: string): Promise<void> {
+  const temporary = temporaryPath(dirname(path));
+  try {
+    await synced(temporary, CREATE, data);
+    await rename(temporary, path);
+    await synced(dirname(path), constants.O_RDONLY, null);
+  } catch (error) {
+    removeQuietly(temporary);
+    throw storageFault(error, "write", path);
+  }
+}
+
+async function synced(path: string, flags: number, data: string | null): Promise<void> {
+  const file = await open(path, flags, 0o600);
+  try {
+    if (data !== null) await file.writeFile(data);
+    await file.sync();
+  } finally {
+    await file.close();
   }
 }
 

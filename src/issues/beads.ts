@@ -50,10 +50,13 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
   };
   const change = (id: string, fields: (issue: JsonObject, now: string) => Record<string, string> | null) => {
     const lines = (read() ?? "").split("\n");
-    const at = lines.findIndex((line) => {
+    const isIt = (line: string) => {
       const value = objectOn(line);
       return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
-    });
+    };
+    // A line that does not name it is not parsed, unless somebody has written the name in escapes.
+    const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(line));
+    const at = named === -1 ? lines.findIndex(isIt) : named;
     const issue = objectOn(lines[at] ?? "");
     if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
     const now = new Date(world.clock.now()).toISOString();

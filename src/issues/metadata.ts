@@ -1,9 +1,11 @@
 /**
- * What is kept of a batch: `issues/<repository>/<started>_<id8>.json`, rewritten whole at every change, so that a crash
+ * What is kept of a batch: `issues/<repository>/<started>_<id8>.json`, replaced whole at every change, so that a crash
  * loses nothing that was known. Written by one runner, read by everybody.
+ *
+ * Changes that come while the disk is busy with an earlier one are written together.
  */
 import { join } from "node:path";
-import { checkOwnDirectory, makeDirectory, type StateDir, writeAtomic } from "../audit/audit.ts";
+import { checkOwnDirectory, makeDirectory, type StateDir, writeAtomicAsync } from "../audit/audit.ts";
 import type { Tokens } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { redactValue, type Redact } from "../lib/secrets.ts";
@@ -51,11 +53,13 @@ export interface BatchRecord {
 }
 
 export interface Batch {
-  readonly record: BatchRecord;
+  readonly runId: string;
   readonly path: string;
-  /** On disk when it returns. */
-  update(id: string, change: Partial<IssueRecord> & Pick<IssueRecord, "status">): void;
-  complete(at: string): void;
+  /** Null: it has not been begun in this batch. */
+  issue(id: string): IssueRecord | null;
+  /** On its way at once; on disk when it resolves. A write that fails is made up for by the next one. */
+  update(id: string, change: Partial<IssueRecord> & Pick<IssueRecord, "status">): Promise<void>;
+  complete(at: string): Promise<void>;
 }
 
 export const MAX_METADATA_BYTES = 64 * 1024 * 1024;
@@ -77,29 +81,55 @@ export function batchId(startedAtMs: number, id8: string): string {
   return `${new Date(startedAtMs).toISOString().replace(/[-:]|\.\d{3}/g, "")}_${id8}`;
 }
 
-export function beginBatch(directory: string, first: BatchRecord, redact: Redact): Batch {
+/** Resolves when the first version of it is on disk. */
+export async function beginBatch(
+  directory: string,
+  first: Omit<BatchRecord, "issues">,
+  redact: Redact,
+): Promise<Batch> {
   const path = join(directory, `${first.run_id}.json`);
-  let record = first;
-  // The order of the first keys is what makes looking through many of these files fast.
-  const save = () => writeAtomic(path, `${JSON.stringify(record, null, 1)}\n`);
-  save();
+  let head = first;
+  const issues = new Map<string, IssueRecord>();
+  // A batch has many issues, and a change is about one of them.
+  const texts = new Map<string, string>();
+  const save = together(() => writeAtomicAsync(path, textOf(head, texts.values())));
+  await save();
   return {
+    runId: first.run_id,
     path,
-    get record() {
-      return record;
+    issue: (id) => issues.get(id) ?? null,
+    async update(id, change) {
+      const now = { ...(issues.get(id) ?? NEW_ISSUE), ...redactValue(known(change), redact) };
+      issues.set(id, now);
+      texts.set(id, `${JSON.stringify(id)}: ${JSON.stringify(now)}`);
+      await save();
     },
-    update(id, change) {
-      const before = record.issues[id] ?? NEW_ISSUE;
-      record = {
-        ...record,
-        issues: { ...record.issues, [id]: { ...before, ...redactValue(known(change), redact) } },
-      };
-      save();
+    async complete(at) {
+      head = { ...head, completed_at: at };
+      await save();
     },
-    complete(at) {
-      record = { ...record, completed_at: at };
-      save();
-    },
+  };
+}
+
+/** The order of the first keys is what makes looking through many of these files fast. */
+function textOf(head: Omit<BatchRecord, "issues">, issues: Iterable<string>): string {
+  const fields = JSON.stringify(head, null, 1).slice(0, -"\n}".length);
+  return `${fields},\n "issues": {\n${[...issues].map((text) => `  ${text}`).join(",\n")}\n }\n}\n`;
+}
+
+/** One write at a time: whoever asks while one is under way shares the next. */
+function together(write: () => Promise<void>): () => Promise<void> {
+  let current: Promise<void> = Promise.resolve();
+  let next: Promise<void> | null = null;
+  return () => {
+    next ??= current
+      .catch(() => {})
+      .then(() => {
+        next = null;
+        current = write();
+        return current;
+      });
+    return next;
   };
 }
 

@@ -1,4 +1,12 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -88,14 +96,12 @@ test("test_lookup_handles_corrupt_json", () => {
   ]);
 });
 
-test("a metadata file that is cut off at any byte is passed over", () => {
+test("a metadata file that is cut off at any byte is passed over", async () => {
   write("20260101T000000Z_00000001.json", "2026-01-01T00:00:00Z", { a: entry("whole") });
-  const path = beginBatch(directory, record("2026-02-01T00:00:00Z", "0000000b"), (text) => text).path;
-  const text = JSON.stringify(
-    { ...record("2026-02-01T00:00:00Z", "0000000b"), issues: { a: entry("torn") } },
-    null,
-    1,
-  );
+  const batch = await beginBatch(directory, record("2026-02-01T00:00:00Z", "0000000b"), (text) => text);
+  await batch.update("a", { status: "running", engine: "claude", session_id: "torn" });
+  const { path } = batch;
+  const text = readFileSync(path, "utf8").trimEnd();
   for (let length = 0; length < text.length; length += 1) {
     rmSync(path);
     writeFileSync(path, text.slice(0, length));
@@ -134,27 +140,27 @@ test("another engine's session is no prior session, nor one of nobody knows whic
   expect([lookup("a"), lookup("a", "codex"), lookup("a", "gemini")]).toEqual(["mine", "theirs", null]);
 });
 
-test("what is written meanwhile is seen, and an id is never replaced by none (I3)", () => {
+test("what is written meanwhile is seen, and an id is never replaced by none (I3)", async () => {
   expect(lookup()).toBeNull();
-  const batch = beginBatch(directory, record("2026-01-01T00:00:00Z", "0000000a"), (text) => text);
-  batch.update("a", { status: "running", engine: "claude", session_id: "s1", handle: "11111111" });
+  const batch = await beginBatch(directory, record("2026-01-01T00:00:00Z", "0000000a"), (text) => text);
+  await batch.update("a", { status: "running", engine: "claude", session_id: "s1", handle: "11111111" });
   expect(lookup()).toBe("s1");
-  batch.update("a", { status: "failed", session_id: null, error: "no" });
+  await batch.update("a", { status: "failed", session_id: null, error: "no" });
   expect(lookupPriorSession(deps, REPO, "a", "claude")).toMatchObject({
     session_id: "s1",
     handle: "11111111",
     status: "failed",
     error: "no",
-    file: `${batch.record.run_id}.json`,
+    file: `${batch.runId}.json`,
     batch_started_at: "2026-01-01T00:00:00Z",
   });
 });
 
-test("secrets stay out of the file", () => {
-  const batch = beginBatch(directory, record("2026-01-01T00:00:00Z", "0000000a"), (text) =>
+test("secrets stay out of the file", async () => {
+  const batch = await beginBatch(directory, record("2026-01-01T00:00:00Z", "0000000a"), (text) =>
     text.replaceAll("hunter2", "[redacted]"),
   );
-  batch.update("a", {
+  await batch.update("a", {
     status: "failed",
     engine: "claude",
     error: "token hunter2 is wrong",
@@ -173,7 +179,7 @@ test("a time far in the future counts as it is; numbers as texts do not", () => 
   expect(lookupPriorSession(deps, REPO, "a", "claude")).toMatchObject({ session_id: "future", attempts: 0 });
 });
 
-function record(startedAt: string, id8: string): BatchRecord {
+function record(startedAt: string, id8: string): Omit<BatchRecord, "issues"> {
   return {
     run_id: batchId(Date.parse(startedAt), id8),
     started_at: startedAt,
@@ -181,6 +187,5 @@ function record(startedAt: string, id8: string): BatchRecord {
     repo_path: REPO,
     version: "0",
     config: {},
-    issues: {},
   };
 }

@@ -107,7 +107,7 @@ export async function runBatch(
       repo_path: root,
       version: options.version,
     };
-    const batch = beginBatch(directory, { ...first, config: configOf(options), issues: {} }, redact);
+    const batch = await beginBatch(directory, { ...first, config: configOf(options) }, redact);
     const branches = await ourBranches(deps, root);
     const shop: Workshop = {
       deps,
@@ -127,7 +127,7 @@ export async function runBatch(
       if (!(await brake.waitUntil(deps.clock.now() + WATCH_MS, () => deps.clock.now()))) break;
       await crew.work(await planBatch(deps, place, options));
     }
-    batch.complete(new Date(deps.clock.now()).toISOString());
+    await batch.complete(new Date(deps.clock.now()).toISOString());
     return { runId, path: batch.path, issues: crew.ends, exitCode: crew.exitCode() };
   } finally {
     lock.release();

@@ -40,19 +40,21 @@ export function headCommit(deps: Deps, cwd: string): Promise<string | null> {
   return gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
 }
 
+const NOTHING = /nothing to commit|nothing added|no changes added/;
+const NOBODY = /tell me who you are|ident/i;
+
 /** What the agent left uncommitted; nothing happens when that is nothing. The worktree must be ours alone. */
 export async function commitWork(deps: Deps, worktree: string, message: string): Promise<void> {
+  // What is uncommitted inside a submodule cannot be committed from here.
+  const all = ["--untracked-files=normal", "--ignore-submodules=dirty"];
+  const left = await gitText(deps, worktree, ["status", "--porcelain", ...all]);
+  if (left === "") return;
   await unlocked(deps, worktree, ["add", "-A"]);
   const commit = ["commit", "--quiet", "-m", message];
-  const made = await unlocked(
-    deps,
-    worktree,
-    commit,
-    /nothing to commit|nothing added|tell me who you are|ident/i,
-  );
-  if (!/tell me who you are|ident/i.test(made)) return;
+  const said = await unlocked(deps, worktree, commit, [NOTHING, NOBODY]);
+  if (!NOBODY.test(said)) return;
   const us = ["-c", "user.name=Reprise", "-c", "user.email=reprise@localhost"];
-  await unlocked(deps, worktree, [...us, ...commit], /nothing to commit|nothing added/);
+  await unlocked(deps, worktree, [...us, ...commit], [NOTHING]);
 }
 
 /** What it refused with, where that was `expected`; empty: it did it. A lock that a killed git left behind is removed. */
@@ -60,13 +62,13 @@ async function unlocked(
   deps: Deps,
   worktree: string,
   args: readonly string[],
-  expected?: RegExp,
+  expected: readonly RegExp[] = [],
 ): Promise<string> {
   for (let tries = 0; ; tries += 1) {
     const done = await git(deps, worktree, args);
     if (done?.code === 0) return "";
     const said = `${done?.stdout ?? ""}\n${done?.stderr ?? ""}`;
-    if (expected?.test(said) === true) return said;
+    if (expected.some((pattern) => pattern.test(said))) return said;
     // Only what belongs to this worktree and its branch: nobody else writes there.
     const lock = /Unable to create '([^']+\/(?:worktrees\/[^']+|refs\/heads\/reprise\/[^']+)\.lock)'/.exec(
       said,

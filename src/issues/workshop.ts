@@ -1,11 +1,19 @@
-/** What the issues of a batch share, how each is shown while it is worked on, and how it ends. Types only. */
+/**
+ * What the issues of a batch share, and the desk of one of them: what is known of it while it is worked on, kept in the
+ * metadata and shown. Whatever is decided about it is decided elsewhere.
+ */
 import type { GateConfig } from "../core/config-issues.ts";
 import type { Tokens } from "../core/events.ts";
+import { makeRunId } from "../core/ids.ts";
+import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
 import type { Deps, Limits } from "../run/run.ts";
 import type { Brake } from "./brake.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
-import type { Source } from "./source.ts";
+import type { KnownPast } from "./past.ts";
+import type { Told } from "./prompt.ts";
+import type { Issue, Source } from "./source.ts";
+import { branchFor } from "./work.ts";
 
 export interface WorkOptions {
   readonly engine: string;
@@ -61,4 +69,78 @@ export interface IssueEnd {
   readonly branch: string | null;
   /** The whole batch ends with it. */
   readonly stop?: number;
+}
+
+type Change = Partial<IssueRecord> & Pick<IssueRecord, "status">;
+
+export class Desk {
+  readonly shop: Workshop;
+  readonly issue: Issue;
+  /** Of the run; null: there is none, or it is gone. */
+  handle: string | null;
+  runId: string | null = null;
+  branch: string | null;
+  baseline: string | null;
+  findings: readonly string[];
+  run: RunRecord | null = null;
+  attempt = 0;
+  tokens: Tokens | null = null;
+
+  constructor(shop: Workshop, issue: Issue, { entry, handle }: KnownPast) {
+    this.shop = shop;
+    this.issue = issue;
+    this.handle = handle;
+    this.branch = entry?.branch ?? null;
+    this.baseline = entry?.baseline_commit ?? null;
+    this.findings = entry?.findings ?? [];
+  }
+
+  /** Names a run that is about to be started, and the branch for its work. */
+  nameRun(): string {
+    const { deps, options, branches } = this.shop;
+    this.branch = options.isolate === "worktree" ? branchFor(this.issue, branches) : null;
+    if (this.branch !== null) branches.add(this.branch);
+    this.runId = makeRunId(deps.clock.now(), options.engine, deps.newHandle());
+    this.handle = this.runId.slice(-8);
+    return this.runId;
+  }
+
+  /** On disk when it resolves: for what must be known before the next step. */
+  async save(change: Change): Promise<void> {
+    const { batch, options } = this.shop;
+    const { id, title } = this.issue;
+    const isNew = batch.issue(id) === null;
+    this.show(change.status, change.error ?? "");
+    await batch.update(id, {
+      ...(isNew ? { title: title.slice(0, 300), engine: options.engine, started_at: this.now() } : {}),
+      handle: this.handle,
+      branch: this.branch,
+      baseline_commit: this.baseline,
+      findings: this.findings,
+      ...change,
+    });
+  }
+
+  /** On its way to the disk. What is refused there is said by the next `save`, which writes it too. */
+  note(change: Change): void {
+    this.save(change).catch(() => {});
+  }
+
+  show(state: Progress["state"], detail: string): void {
+    this.shop.view.progress(this.issue.id, { state, attempt: this.attempt, tokens: this.tokens, detail });
+  }
+
+  told(): Told {
+    return { issue: this.issue, gate: this.shop.options.gate?.commands ?? [], findings: this.findings };
+  }
+
+  end(state: IssueEnd["state"], why: string, stop?: number): IssueEnd {
+    const { id, title } = this.issue;
+    const end = { id, title, state, why, handle: this.handle, branch: this.branch };
+    return stop === undefined ? end : { ...end, stop };
+  }
+
+  now(): string {
+    return new Date(this.shop.deps.clock.now()).toISOString();
+  }
 }

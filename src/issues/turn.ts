@@ -1,0 +1,170 @@
+/**
+ * One turn of the conversation about an issue: started, resumed or begun afresh where the work is. What is seen of it
+ * goes to the issue's desk at once; what it means for the issue is not decided here.
+ */
+import type { Outcome } from "../core/events.ts";
+import { Fault, type FaultCode } from "../core/faults.ts";
+import { type AttemptResult, resumeRun, startRun, type Watch } from "../run/run.ts";
+import { firstPrompt } from "./prompt.ts";
+import { repositorySlug } from "./repository.ts";
+import type { Desk } from "./workshop.ts";
+
+export type Ask =
+  | { readonly do: "start" }
+  | { readonly do: "resume" | "fresh"; readonly handle: string; readonly message: string };
+
+export interface Turn {
+  readonly outcome: Outcome;
+  /** Tools that the agent began to use. */
+  readonly toolCalls: number;
+}
+
+/** Faults that say of the conversation what an engine would say. */
+const LOST: readonly FaultCode[] = [
+  "session_lost",
+  "session_unknown",
+  "session_damaged",
+  "cwd_missing",
+  "run_dir_missing",
+  "handle_unknown",
+];
+const BUSY: readonly FaultCode[] = ["session_busy", "run_busy"];
+
+/** A conversation that is not there any more is an outcome of the turn. */
+export async function takeTurn(desk: Desk, ask: Ask): Promise<Turn> {
+  const seen = new Sight(desk);
+  try {
+    const result = await (ask.do === "start" ? start(desk, seen.watch) : again(desk, ask, seen.watch));
+    desk.run = result.run;
+    desk.attempt = result.attempt.n;
+    await result.finish();
+    desk.note({ status: "running", session_id: result.run.session.value, tokens: result.attempt.tokens });
+    const none = { result: "interrupted", reason: "the attempt has no outcome" } as const;
+    return { outcome: result.attempt.outcome ?? none, toolCalls: seen.toolCalls };
+  } catch (error) {
+    const outcome = error instanceof Fault && ask.do !== "start" ? outcomeOf(error) : null;
+    if (outcome === null) throw error;
+    const { code } = error as Fault;
+    // The place of the work is gone with the run.
+    if (LOST.includes(code) && code !== "session_lost") desk.handle = null;
+    return { outcome, toolCalls: seen.toolCalls };
+  } finally {
+    seen.forget();
+  }
+}
+
+/** Null: it is a fault and nothing else. */
+function outcomeOf({ code, message }: Fault): Outcome | null {
+  const kind = LOST.includes(code) ? "session_lost" : BUSY.includes(code) ? "session_busy" : null;
+  if (kind === null) return null;
+  return { result: "failed", reason: message, trouble: { kind, message: message.replace(/\.$/, "") } };
+}
+
+async function start(desk: Desk, watch: Watch): Promise<AttemptResult> {
+  const { deps, root, options } = desk.shop;
+  const isolated = options.isolate === "worktree";
+  const runId = desk.runId ?? desk.nameRun();
+  // Another start of the same issue is another run.
+  desk.runId = null;
+  if (desk.shop.batch.issue(desk.issue.id)?.agent_id !== runId)
+    await desk.save({ status: "running", agent_id: runId, gate: null });
+  return startRun(
+    deps,
+    {
+      ...attemptOptions(desk),
+      engine: options.engine,
+      message: firstPrompt(desk.told(), null),
+      native: options.native,
+      env: [],
+      cwd: root,
+      cwdGiven: true,
+      isolate: isolated ? "worktree" : null,
+      ...(isolated && desk.branch !== null ? { branch: desk.branch } : {}),
+      ...(isolated && desk.baseline !== null ? { from: desk.baseline } : {}),
+      runDir: null,
+      name: null,
+      subject: `issue:${repositorySlug(root)}#${desk.issue.id}`,
+      trustCwd: options.trustCwd,
+      escrow: true,
+      runId,
+    },
+    watch,
+  );
+}
+
+async function again(
+  desk: Desk,
+  { do: want, handle, message }: Exclude<Ask, { do: "start" }>,
+  watch: Watch,
+): Promise<AttemptResult> {
+  // What the gate said is about the work as it was.
+  await desk.save({ status: "running", gate: null });
+  return resumeRun(
+    desk.shop.deps,
+    {
+      ...attemptOptions(desk),
+      selector: handle,
+      want,
+      damage: "refuse",
+      message,
+      native: [],
+      keep: false,
+      env: [],
+      hasTerminal: false,
+      trustCwd: desk.shop.options.trustCwd,
+    },
+    watch,
+  );
+}
+
+function attemptOptions({ shop }: Desk) {
+  return { mode: "auto", limits: shop.options.limits, terminal: null } as const;
+}
+
+/** What is seen of a live attempt. Session ids go to the metadata when they are first seen. */
+class Sight {
+  toolCalls = 0;
+  readonly watch: Watch;
+  readonly #desk: Desk;
+  #session: string | null = null;
+  #forget = (): void => {};
+
+  constructor(desk: Desk) {
+    this.#desk = desk;
+    this.watch = {
+      raw: () => undefined,
+      events: (events) => {
+        for (const { event } of events) {
+          if (event.type === "session") this.#saw(event.session);
+          else if (event.type === "tool" && event.state === "started") this.toolCalls += 1;
+          else if (event.type === "usage") desk.tokens = event.tokens;
+        }
+      },
+      status: ({ attempt, tools }) => {
+        desk.attempt = attempt;
+        desk.show("running", tools.map(({ name }) => name).join(", "));
+      },
+      live: () => {},
+      mute: () => {},
+      onStop: (listener) => {
+        this.#forget = desk.shop.brake.onStop(listener);
+      },
+      recorded: (run, attempt) => {
+        desk.attempt = attempt.n;
+        desk.run = run;
+        desk.note({ status: "running", attempts: attempt.n, agent_id: run.runId });
+        this.#saw(run.session.value);
+      },
+    };
+  }
+
+  forget(): void {
+    this.#forget();
+  }
+
+  #saw(session: string | null): void {
+    if (session === null || session === this.#session) return;
+    this.#session = session;
+    this.#desk.note({ status: "running", session_id: session });
+  }
+}
