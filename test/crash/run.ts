@@ -5,13 +5,15 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { patterns } from "../hostile/patterns.ts";
+import { failingIo } from "./failing-io.ts";
 import { killWrites } from "./kill-writes.ts";
+import { powerCut } from "./power-cut.ts";
 import type { Promised, Result, Verdict } from "./promise.ts";
 import { kills } from "./kills.ts";
 import { tapes } from "./tapes.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
-const PROMISES: readonly Promised[] = [killWrites, tapes, patterns, kills];
+const PROMISES: readonly Promised[] = [killWrites, failingIo, powerCut, tapes, patterns, kills];
 
 const SHOWN = 20;
 

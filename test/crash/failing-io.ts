@@ -1,0 +1,129 @@
+/** P2: calls of the system fail, once or from then on. A command says so as a fault, with the place, or does all of its work. */
+import { aftermath, stackIn } from "./aftermath.ts";
+import { IoBox, type Said } from "./io-box.ts";
+import { type Errno, ERRNOS, FaultyIo, type Program } from "./io.ts";
+import { inParallel } from "./pool.ts";
+import type { Promised, Scale, Verdict } from "./promise.ts";
+import { type Scenario, SCENARIOS } from "./scenarios.ts";
+
+interface Trial {
+  readonly scenario: Scenario;
+  readonly program: Program;
+  readonly kind: "once" | "from";
+  readonly errno: Errno;
+  readonly n: number;
+}
+
+/** The holder and the daemon fail where nobody waits for an exit code: there, what is left behind is judged. */
+const WHERE: readonly (readonly [Scenario, Program])[] = [
+  [SCENARIOS.start, "reprise.js"],
+  [SCENARIOS.resume, "reprise.js"],
+  [SCENARIOS.detach, "reprise.js"],
+  [SCENARIOS.detach, "holder.js"],
+  [SCENARIOS.review, "reprise.js"],
+  [SCENARIOS.issues, "reprise.js"],
+];
+const FEW = 2;
+
+export const failingIo: Promised = {
+  id: "P2",
+  what: "failing calls of the system",
+  wrong: "were not said as a fault or spoiled something",
+  means:
+    "whichever call fails with EIO, ENOSPC, EMFILE, EACCES or EROFS, once or for good, the command says so or does its work, and the data stay good",
+  check,
+};
+
+async function check(scale: Scale): Promise<Verdict> {
+  const io = FaultyIo.open();
+  if (typeof io === "string") return { tried: 0, broken: [], untried: [io], figures: {} };
+  using _ = io;
+  const figures: Record<string, number> = { "the fault struck": 0, "full success all the same": 0 };
+  const broken: string[] = [];
+  const trials = scale.short ? fewTrials(scale) : await allTrials(io, figures);
+  let done = 0;
+  await inParallel(trials, async (trial) => {
+    const { wrong, hit, code } = await attempt(io, trial);
+    done += 1;
+    if (hit) figures["the fault struck"] = (figures["the fault struck"] ?? 0) + 1;
+    if (hit && code === 0)
+      figures["full success all the same"] = (figures["full success all the same"] ?? 0) + 1;
+    const { scenario, program, kind, errno, n } = trial;
+    const what = `${scenario.name}, call ${n} of ${program} fails with ${errno}${kind === "from" ? " and all that follow" : ""}`;
+    broken.push(...wrong.map((text) => `${what}: ${text}`));
+    scale.progress(`P2: ${done} of ${trials.length}, ${broken.length} broken`);
+  });
+  return { tried: trials.length, broken, untried: [], figures };
+}
+
+/** Each place with two errors, at moments that the seed chooses. */
+function fewTrials({ seed }: Scale): Trial[] {
+  return WHERE.flatMap(([scenario, program], place) =>
+    Array.from({ length: FEW }, (_, at): Trial => {
+      const number = seed + place * FEW + at;
+      const errno = ERRNOS[number % ERRNOS.length] ?? "EIO";
+      const kind = number % 2 === 0 ? "once" : "from";
+      return { scenario, program, kind, errno, n: 1 + ((number * 53) % (errno === "EIO" ? 300 : 60)) };
+    }),
+  );
+}
+
+/** Every call that can fail with this error, each once and from then on. */
+async function allTrials(io: FaultyIo, figures: Record<string, number>): Promise<Trial[]> {
+  const trials: Trial[] = [];
+  for (const [scenario, program] of WHERE) {
+    for (const errno of ERRNOS) {
+      const calls = await countCalls(io, { scenario, program, kind: "once", errno, n: 0 });
+      figures[`${scenario.name}, calls of ${program} that can fail with ${errno}`] = calls;
+      for (let n = 1; n <= calls; n += 1)
+        trials.push(
+          { scenario, program, kind: "once", errno, n },
+          { scenario, program, kind: "from", errno, n },
+        );
+    }
+  }
+  return trials;
+}
+
+async function countCalls(io: FaultyIo, { scenario, program, errno }: Trial): Promise<number> {
+  await using box = new IoBox();
+  await scenario.prepare(box);
+  const injection = io.inject(box.state, program, { kind: "once", n: 0, errno });
+  await scenario.act(box, injection.env);
+  return injection.count();
+}
+
+async function attempt(
+  io: FaultyIo,
+  trial: Trial,
+): Promise<{ wrong: readonly string[]; hit: boolean; code: number | null }> {
+  const { scenario, program, kind, errno, n } = trial;
+  await using box = new IoBox();
+  try {
+    await scenario.prepare(box);
+    const injection = io.inject(box.state, program, { kind, errno, n });
+    const said = await scenario.act(box, injection.env);
+    const wrong = [
+      ...said.flatMap((one) => badlySaid(one, box)),
+      ...(await scenario.finish(box, said)),
+      ...(await aftermath(box, said, scenario)),
+    ];
+    return { wrong, hit: injection.hits() > 0, code: said[0]?.code ?? null };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { wrong: [`the trial itself failed: ${why}`], hit: false, code: null };
+  }
+}
+
+/** Storage failure, with the path; a batch whose issues failed names it for each. */
+function badlySaid(one: Said, box: IoBox): string[] {
+  const { args, code, signal, stdout, stderr } = one;
+  const text = stdout + stderr;
+  const what = args.slice(0, 2).join(" ");
+  if (stackIn(one).length > 0) return [];
+  if (code !== 0 && code !== 7 && !(code === 10 && args[0] === "issues"))
+    return [`${what} ended with ${code ?? signal}: ${text.slice(0, 600)}`];
+  if (code === 7 && !text.includes(box.state))
+    return [`${what} does not name the place: ${text.slice(0, 600)}`];
+  return [];
+}
