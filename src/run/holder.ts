@@ -45,7 +45,7 @@ const LATE_MS = 4_000;
 export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<Held> {
   const attempt = intendedAttempt(deps, job);
   // A crash from here on leaves a run that says it is running and whose owner is dead: it is corrected on sight.
-  await deps.store.saveRun({ ...job.run, status: "running" }, job.fence);
+  if (job.run.status !== "running") await deps.store.saveRun({ ...job.run, status: "running" }, job.fence);
   // The row is the idempotency key: whoever writes (run, n) first runs it (I1, I8).
   if (!(await deps.store.createAttempt(attempt, job.fence))) {
     throw new Fault(

@@ -46,7 +46,10 @@ export class Ledger {
       this.run = storable({ ...this.run, ...change.run, updatedAt: isoNow(this.#deps) }, this.#redact);
       saveRunFile(this.run);
     }
-    this.#index(this.run, change.attempt === undefined ? null : this.attempt);
+    this.#index(
+      change.run === undefined ? null : this.run,
+      change.attempt === undefined ? null : this.attempt,
+    );
   }
 
   /** Resolves when the index has everything, or has said why not. */
@@ -54,19 +57,18 @@ export class Ledger {
     await this.#pending;
   }
 
-  #index(run: RunRecord, attempt: AttemptRecord | null): void {
+  #index(run: RunRecord | null, attempt: AttemptRecord | null): void {
     const { store, log } = this.#deps;
+    const { handle } = this.run;
     this.#pending = this.#pending
       .then(async () => {
         if (attempt !== null) await store.saveAttempt(attempt, this.fence);
-        await store.saveRun(run, this.fence);
+        if (run !== null) await store.saveRun(run, this.fence);
       })
       .catch((error: unknown) => {
         if (!(error instanceof Fault)) throw error;
         if (error.code === "lease_lost") this.#onLeaseLost();
-        log.warn(
-          `the index was not updated for run ${run.handle}: ${error.message} The run directory has it.`,
-        );
+        log.warn(`the index was not updated for run ${handle}: ${error.message} The run directory has it.`);
       });
   }
 }
