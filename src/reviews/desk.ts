@@ -50,7 +50,6 @@ const TRUSTED = new Set(["OWNER", "MEMBER", "COLLABORATOR"]);
 export function openDesk(deps: Deps, options: DeskOptions): Desk {
   const { pullRequest, folder } = options;
   const clone = folder === null ? null : requireClone(folder.at, pullRequest, folder.force);
-  const directory = reviewsDirectory(deps.state);
   const warned = new Set<string>();
   let known: Promise<Loaded> | null = null;
   let title: string | null = null;
@@ -78,7 +77,7 @@ export function openDesk(deps: Deps, options: DeskOptions): Desk {
     },
     trusts: (comment: Comment) => options.includeAll || TRUSTED.has(comment.association ?? ""),
     async findInterrupted() {
-      return (await discovery()).findInterruptedSession(directory, pullRequest, {
+      return (await discovery()).findInterruptedSession(reviewsDirectory(deps.state), pullRequest, {
         run: (handle) => runNow(deps, handle),
         warn: (message) => {
           if (!warned.has(message)) deps.log.warn(message);

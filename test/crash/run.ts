@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { badInput } from "../hostile/bad-input.ts";
 import { patterns } from "../hostile/patterns.ts";
 import { failingIo } from "./failing-io.ts";
 import { killWrites } from "./kill-writes.ts";
@@ -13,7 +14,7 @@ import { kills } from "./kills.ts";
 import { tapes } from "./tapes.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
-const PROMISES: readonly Promised[] = [killWrites, failingIo, powerCut, tapes, patterns, kills];
+const PROMISES: readonly Promised[] = [killWrites, failingIo, powerCut, tapes, patterns, kills, badInput];
 
 const SHOWN = 20;
 
