@@ -47,6 +47,20 @@ test("attempts that the index has and the directory has not are named", async ()
   ]);
 });
 
+test("a run whose owner died before it had a directory or a record in it has lost nothing", async () => {
+  const begun = { attempts: 0, status: "interrupted" as const };
+  const session = { field: "session_id", value: null, source: null, verifiedAt: null } as const;
+  const [bare, empty] = [runLike(1, { ...begun, session }), runLike(2, { ...begun, session })];
+  createRunDir(state, empty.runId);
+  const gone = runLike(3, { attempts: 1, status: "completed" });
+  const found = await checkRuns({ state, store: memoryStore() }, [bare, empty, gone], () => {});
+  expect(found.map(({ level, what }) => [level, what])).toEqual([
+    ["attention", `1 run has no run directory any more: ${gone.handle}`],
+    ["note", `run ${empty.handle} was recorded but never begun`],
+    ["note", `run ${bare.handle} was recorded but never begun`],
+  ]);
+});
+
 test("a live run is left to its owner", async () => {
   const run = saved(1, { status: "running" });
   expect(await checkRuns({ state, store: memoryStore() }, [run], () => {})).toEqual([]);

@@ -54,7 +54,9 @@ export async function checkRuns(
     if (checked.index === "lost") lost.push(runId);
     if (checked.index === "behind") behind.push(runId.slice(-8));
   }
-  const gone = rows.filter(({ runId }) => !directories.has(runId)).map(({ handle }) => handle);
+  const without = rows.filter(({ runId, status }) => !directories.has(runId) && status !== "running");
+  single.push(...without.filter(isUnbegun).map(unbegun));
+  const gone = without.filter((row) => !isUnbegun(row)).map(({ handle }) => handle);
   const together = [
     several(lost, ["run directory is not", "run directories are not"], "in the index", REBUILD),
     several(behind, ["run has", "runs have"], "more in the run directory than in the index", REBUILD),
@@ -95,6 +97,7 @@ async function checkRun(deps: Places, directory: string, row: RunRecord | null):
         index: "agrees",
       };
     }
+    if (file === null && isUnbegun(row)) return { findings: [unbegun(row)], index: "agrees" };
     const what = `run ${row.handle}: ${why}; the index has its record, and the next attempt writes it again`;
     const todo = `reprise resume ${row.handle} "…"`;
     return { findings: [attention(what, todo), ...(await checkCopy(directory, row))], index: "agrees" };
@@ -108,6 +111,15 @@ async function checkRun(deps: Places, directory: string, row: RunRecord | null):
     findings.push(attention(what, `reprise show ${row.handle}`));
   }
   return { findings, index: isNewer || attempts.unknown ? "behind" : "agrees" };
+}
+
+/** The row comes first, then the directory, then `run.json`: whoever dies in between has lost nothing. */
+function isUnbegun({ attempts, session }: RunRecord): boolean {
+  return attempts === 0 && session.value === null;
+}
+
+function unbegun({ handle }: RunRecord): Finding {
+  return note(`run ${handle} was recorded but never begun`);
 }
 
 async function checkAttempts(

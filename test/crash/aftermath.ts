@@ -2,7 +2,7 @@
  * What must hold after any fault, seen through the next commands and judged by the engine's own session files: nothing that was
  * acknowledged is gone, every conversation goes on, nothing was said twice, nothing is left lying about.
  */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { IoBox, EngineSession, Said } from "./io-box.ts";
 
@@ -200,7 +200,6 @@ async function soundness(box: IoBox): Promise<string[]> {
         wrong.push(`${join(directory, name)} is not JSON`);
       }
     }
-    if (!existsSync(join(directory, "run.json"))) wrong.push(`${directory} has no run.json`);
   }
   return wrong;
 }

@@ -50,7 +50,7 @@ async function check(scale: Scale): Promise<Verdict> {
       figures["full success all the same"] = (figures["full success all the same"] ?? 0) + 1;
     const { scenario, program, kind, errno, n } = trial;
     const what = `${scenario.name}, call ${n} of ${program} fails with ${errno}${kind === "from" ? " and all that follow" : ""}`;
-    broken.push(...wrong.map((text) => `${what}: ${text}`));
+    if (wrong.length > 0) broken.push(`${what}: ${wrong.join(" · ")}`);
     scale.progress(`P2: ${done} of ${trials.length}, ${broken.length} broken`);
   });
   return { tried: trials.length, broken, untried: [], figures };

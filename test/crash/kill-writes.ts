@@ -46,7 +46,7 @@ async function check(scale: Scale): Promise<Verdict> {
     done += 1;
     hits += hit ? 1 : 0;
     const what = `${trial.scenario.name}, ${trial.program} killed ${trial.kind === "half" ? "in" : "before"} call ${trial.n}`;
-    broken.push(...wrong.map((text) => `${what}: ${text}`));
+    if (wrong.length > 0) broken.push(`${what}: ${wrong.join(" · ")}`);
     scale.progress(`P1: ${done} of ${trials.length}, ${broken.length} broken`);
   });
   return { tried: trials.length, broken, untried: [], figures: { ...figures, "kills that struck": hits } };

@@ -63,7 +63,7 @@ async function check(scale: Scale): Promise<Verdict> {
     await cutOften(io, series, (what, wrong) => {
       tried += 1;
       figures[`cuts of ${name}`] = (figures[`cuts of ${name}`] ?? 0) + 1;
-      broken.push(...wrong.map((text) => `${name}, ${what}: ${text}`));
+      if (wrong.length > 0) broken.push(`${name}, ${what}: ${wrong.join(" · ")}`);
       scale.progress(`P3: ${tried}, ${broken.length} broken`);
     });
   });

@@ -218,10 +218,9 @@ const review: Scenario = {
     const again = await box.say([...REVIEW, join(box.root, "comments.jsonl")]);
     const wrong =
       again.code === 0 ? [] : [`the review does not come to its end: ${again.stdout}${again.stderr}`];
-    for (const name of readdirSync(folder))
-      for (const line of readFileSync(join(folder, name), "utf8").split(name.endsWith(".json") ? "\0" : "\n"))
-        if (line !== "" && !isJson(line))
-          wrong.push(`${name} has a line that is not JSON: ${line.slice(0, 80)}`);
+    // Lines of a transcript may be torn; what it is found by may not.
+    for (const name of readdirSync(folder).filter((one) => one.endsWith(".json")))
+      if (!isJson(readFileSync(join(folder, name), "utf8"))) wrong.push(`${name} is not JSON`);
     return wrong;
   },
 };
