@@ -81,7 +81,10 @@ async function openIndex(state: StateDir, log: Log): Promise<{ state: StateDir; 
   } catch (error) {
     if (!(error instanceof Fault) || error.code !== "storage_full" || !state.writable) throw error;
     const reading = { ...state, writable: false };
-    const store = await openOrRebuild(reading, log);
+    // An index that is not there yet cannot be looked at either: the full disk is what is to be said.
+    const store = await openOrRebuild(reading, log).catch(() => {
+      throw error;
+    });
     log.warn(error.message);
     return { state: reading, store };
   }

@@ -104,7 +104,7 @@ async function attempt(
     const injection = io.inject(box.state, program, { kind, errno, n });
     const said = await scenario.act(box, injection.env);
     const wrong = [
-      ...said.flatMap((one) => badlySaid(one, box)),
+      ...said.flatMap((one) => badlySaid(one, box, errno)),
       ...(await scenario.finish(box, said)),
       ...(await aftermath(box, said, scenario)),
     ];
@@ -116,13 +116,15 @@ async function attempt(
 }
 
 /** Storage failure, with the path; a batch whose issues failed names it for each. */
-function badlySaid(one: Said, box: IoBox): string[] {
+function badlySaid(one: Said, box: IoBox, errno: Errno): string[] {
   const { args, code, signal, stdout, stderr } = one;
   const text = stdout + stderr;
   const what = args.slice(0, 2).join(" ");
   if (stackIn(one).length > 0) return [];
   if (code !== 0 && code !== 7 && !(code === 10 && args[0] === "issues"))
     return [`${what} ended with ${code ?? signal}: ${text.slice(0, 600)}`];
+  if (code === 7 && errno === "ENOSPC" && text.includes("read only"))
+    return [`${what} says something else of a full disk: ${text.slice(0, 600)}`];
   if (code === 7 && !text.includes(box.state))
     return [`${what} does not name the place: ${text.slice(0, 600)}`];
   return [];

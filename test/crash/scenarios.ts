@@ -29,7 +29,7 @@ const start: Scenario = {
   deaths: 0,
   again: [],
   prepare: async () => {},
-  act: async (box, env) => [await box.say(["start", "demo", "--json", "remember 4711"], env)],
+  act: async (box, env) => [await box.say(["start", "demo", "--json", "remember 4711 @@forge"], env)],
   finish: nothing,
 };
 
