@@ -7,7 +7,7 @@ import { join, resolve } from "node:path";
 import { AgentBox } from "../e2e/agent-box.ts";
 import { markerIn } from "../e2e/agent-storms.ts";
 import { isAlive } from "../e2e/holder-box.ts";
-import { until } from "../e2e/sandbox.ts";
+import { type Sandbox, until } from "../e2e/sandbox.ts";
 
 export interface ShownRun {
   readonly handle: string;
@@ -22,31 +22,30 @@ export interface ShownRun {
 const DOUBLES = ["claude", "codex"] as const;
 export type Double = (typeof DOUBLES)[number];
 
-export class CrashBox extends AgentBox {
-  readonly #locks = join(this.root, "locks");
-  readonly #overlaps = join(this.root, "overlaps");
-
-  /** `before` is put in front of the agent: words of a shell. */
-  constructor(before = "") {
-    super();
-    mkdirSync(this.#locks);
-    for (const engine of DOUBLES) {
-      this.program(
-        engine,
-        `if [ -n "$REPRISE_ATTEMPT" ]; then
-  exec 9>>'${this.#locks}'/"\${REPRISE_ATTEMPT%/*}"
-  flock -n 9 || echo "$REPRISE_ATTEMPT" >>'${this.#overlaps}'
+/**
+ * Puts the doubles on the PATH of a sandbox, each with a lock of the kernel's on its run while it lives; `before` is what an
+ * agent does first, in words of a shell. Tells which attempts began while another agent of the same run lived.
+ */
+export function watchAgents(box: Sandbox, before = ""): () => string[] {
+  const locks = join(box.root, "locks");
+  const overlaps = join(box.root, "overlaps");
+  mkdirSync(locks);
+  for (const engine of DOUBLES) {
+    box.program(
+      engine,
+      `if [ -n "$REPRISE_ATTEMPT" ]; then
+  exec 9>>'${locks}'/"\${REPRISE_ATTEMPT%/*}"
+  flock -n 9 || echo "$REPRISE_ATTEMPT" >>'${overlaps}'
 ${before}
 fi
 exec '${process.execPath}' '${resolve("dist/demo-agent.js")}' --as ${engine} -- "$@"`,
-      );
-    }
+    );
   }
+  return () => (existsSync(overlaps) ? readFileSync(overlaps, "utf8").split("\n").filter(Boolean) : []);
+}
 
-  /** Attempts whose agents began while another agent of the same run lived. */
-  overlaps(): string[] {
-    return existsSync(this.#overlaps) ? readFileSync(this.#overlaps, "utf8").split("\n").filter(Boolean) : [];
-  }
+export class CrashBox extends AgentBox {
+  readonly overlaps = watchAgents(this);
 
   /** Attempts that the agents say were begun more than once, and messages that were heard more than once. */
   repeats(isUnique: (text: string) => boolean): string[] {

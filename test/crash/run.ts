@@ -9,12 +9,26 @@ import { patterns } from "../hostile/patterns.ts";
 import { failingIo } from "./failing-io.ts";
 import { killWrites } from "./kill-writes.ts";
 import { powerCut } from "./power-cut.ts";
+import { pids } from "./pids.ts";
 import type { Promised, Result, Verdict } from "./promise.ts";
+import { fullDisk } from "./full-disk.ts";
+import { descendants } from "./descendants.ts";
 import { kills } from "./kills.ts";
 import { tapes } from "./tapes.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
-const PROMISES: readonly Promised[] = [killWrites, failingIo, powerCut, tapes, patterns, kills, badInput];
+const PROMISES: readonly Promised[] = [
+  killWrites,
+  failingIo,
+  powerCut,
+  kills,
+  fullDisk,
+  descendants,
+  pids,
+  tapes,
+  patterns,
+  badInput,
+];
 
 const SHOWN = 20;
 
