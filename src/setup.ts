@@ -74,12 +74,13 @@ const realProcesses: Processes = {
   runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
 };
 
-/** On a full disk what is there can still be looked at: the index is opened for reading alone. */
+/** On a disk without room or inodes what is there can still be looked at: the index is opened for reading alone. */
 async function openIndex(state: StateDir, log: Log): Promise<{ state: StateDir; store: Store }> {
   try {
     return { state, store: await openOrRebuild(state, log) };
   } catch (error) {
-    if (!(error instanceof Fault) || error.code !== "storage_full" || !state.writable) throw error;
+    const refused = error instanceof Fault && ["storage_full", "storage_failed"].includes(error.code);
+    if (!refused || !state.writable) throw error;
     const reading = { ...state, writable: false };
     // An index that is not there yet cannot be looked at either: the full disk is what is to be said.
     const store = await openOrRebuild(reading, log).catch(() => {

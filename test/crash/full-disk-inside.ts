@@ -16,7 +16,7 @@ const chance = chances(Number(process.argv[3] ?? 1));
 
 /** The state directory is on a disk of its own; what engines keep is elsewhere. */
 class SmallDisk extends CrashBox {
-  readonly #filler = join(this.state, "..", "state", "demo-filler");
+  readonly #filler = join(this.state, "filler");
 
   constructor(options: string) {
     super();
@@ -185,15 +185,14 @@ async function play(name: string, moment: Moment, say: (text: string) => void): 
 
 const figures: Record<string, number> = {};
 const verdict = { tried: 0, broken: [] as string[], untried: [], figures } satisfies Verdict;
-for (let round = 0; round < rounds; round += 1) {
-  for (const [name, moment] of Object.entries(MOMENTS)) {
+const todo = Array.from({ length: rounds }, () => Object.entries(MOMENTS)).flat();
+const work = async () => {
+  for (let next = todo.shift(); next !== undefined; next = todo.shift()) {
+    const [name, moment] = next;
     const say = (text: string) => void verdict.broken.push(`full ${name}: ${text}`);
     verdict.tried += 1;
-    try {
-      await play(name, moment, say);
-    } catch (error) {
-      say(String(error));
-    }
+    await play(name, moment, say).catch((error: unknown) => say(String(error)));
   }
-}
+};
+await Promise.all([work(), work(), work()]);
 process.stdout.write(JSON.stringify(verdict));

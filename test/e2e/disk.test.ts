@@ -119,6 +119,29 @@ describe.skipIf(!CAN_MOUNT)("a full disk (skipped where no mount namespace is al
   });
 });
 
+describe.skipIf(!CAN_MOUNT)("a disk without inodes", () => {
+  test("what is there can be looked at; start exits 7", () => {
+    const small = join(box.root, "small-3");
+    mkdirSync(small);
+    const said = inNamespace(
+      `mount -t tmpfs -o size=8m,nr_inodes=200 tmpfs "$SMALL"
+       say first reprise start demo 'remember 4711'
+       HANDLE=$(reprise list --handles)
+       (cd "$SMALL" && seq -f filler-%g 300 | xargs touch 2>/dev/null) || true
+       say start reprise start demo 'hello'
+       say list reprise list
+       say show reprise show "$HANDLE"
+       rm "$SMALL"/filler-*
+       say again reprise resume "$HANDLE" 'what do you remember?'`,
+      { SMALL: small, REPRISE_HOME: join(small, "state"), REPRISE_DEMO_HOME: join(box.root, "demo-home") },
+    );
+    expect(said["start"]).toMatchObject({ code: 7, stderr: expect.stringContaining(small) });
+    expect(said["list"]).toMatchObject({ code: 0, stdout: expect.stringMatching(/demo\s+\w+/) });
+    expect(said["show"]).toMatchObject({ code: 0 });
+    expect(said["again"]).toMatchObject({ code: 0, stdout: expect.stringContaining("4711") });
+  });
+});
+
 describe.skipIf(!CAN_MOUNT)("a read-only disk", () => {
   test("list, show and logs work; start and resume exit 7 and say why", async () => {
     const { handle } = await box.json(["start", "demo", "remember 4711"]);
