@@ -1,9 +1,23 @@
 /**
  * Batches of issues: how fast a prior session is found among 10,000 batches, what an issue costs besides its agent, and
- * whether memory grows. Prints a table and writes `bench/issues-results.json`. Not a test: times depend on the machine.
+ * whether memory grows. Prints a table and writes `bench/issues-results.json`. Not a test: times depend on the machine,
+ * on whatever else runs on it, and on how long its disk takes to keep something for good, which is said too.
+ *
+ * Wall time decides. Processor time stands beside it: it is what remains the same on a busy machine.
  */
 import { execFileSync, spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { cpus, loadavg, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { openState } from "../src/audit/audit.ts";
@@ -16,8 +30,18 @@ const FILES = 10_000;
 const ISSUES = Number(process.env["BENCH_ISSUES"] ?? 200);
 const MANY = Number(process.env["BENCH_MANY"] ?? 1_000);
 const AT_A_TIME = 4;
+const ROUNDS = 5;
 /** Less than this is not growth: the garbage collector's own ups and downs. */
 const FLAT_MIB = 40;
+
+/** An agent that takes no time: a thousand of them are about Reprise's memory alone. */
+const QUICK_AGENT = `#!/bin/sh
+test "$1" = --version && echo 'codex-cli 0.142.0' && exit
+read -r id < /proc/sys/kernel/random/uuid
+echo '{"type":"thread.started","thread_id":"'"$id"'"}'
+echo '{"type":"turn.started"}'
+echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
+`;
 
 interface Row {
   readonly what: string;
@@ -47,7 +71,6 @@ writeFileSync("bench/issues-results.json", `${JSON.stringify({ machine, rows }, 
 
 async function lookUp(): Promise<void> {
   const state = await openState(join(root, "look-up"));
-  const deps = { state, log: { warn: (text: string) => console.log(text), info: () => {} } };
   const directory = makeMetadataDirectory(state, "/home/ada/shop");
   for (let at = 0; at < FILES; at += 1) {
     const startedAt = Date.UTC(2026, 0, 1) + at * 60_000;
@@ -83,49 +106,93 @@ async function lookUp(): Promise<void> {
   }
   // Files that were written a moment ago are not trusted to stay as they are.
   await new Promise((wake) => setTimeout(wake, 300));
-  const look = (issue: string) => {
-    const before = process.cpuUsage();
-    const began = performance.now();
-    lookupPriorSession(deps, "/home/ada/shop", issue, "claude");
-    const { user, system } = process.cpuUsage(before);
-    return { wall: performance.now() - began, processor: (user + system) / 1000 };
-  };
-  const cold = look("issue-0");
-  // In none of them: every file is looked through.
-  const further = ["issue-1", "issue-2", "nowhere"].map(look);
-  const worst = further.reduce((one, other) => (one.wall > other.wall ? one : other));
-  const words = ({ wall, processor }: typeof cold) =>
-    `${wall.toFixed(0)} ms, ${processor.toFixed(0)} ms of processor`;
-  add(
-    `prior session among ${FILES} batches, cold`,
-    words(cold),
-    "≤ 150 ms",
-    Math.min(cold.wall, cold.processor) <= 150,
-  );
-  add("each further issue", words(worst), "≤ 20 ms", Math.min(worst.wall, worst.processor) <= 20);
+  const cold: Cost[] = [];
+  const further: Cost[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    // A state that nobody has looked through yet; the system may have the files in its memory.
+    const deps = { state: { ...state }, log: { warn: console.log, info: () => {} } };
+    const look = (issue: string) =>
+      costOf(() => lookupPriorSession(deps, "/home/ada/shop", issue, "claude"), ownProcessor);
+    cold.push(await look("issue-0"));
+    // The last is in none of them: every file is looked through.
+    for (const issue of ["issue-1", "issue-2", "nowhere"]) further.push(await look(issue));
+  }
+  const least = (costs: readonly Cost[]) => costs.toSorted((one, other) => one.wallMs - other.wallMs)[0];
+  for (const [what, cost, limit] of [
+    [`prior session among ${FILES} batches, cold`, least(cold), 150],
+    ["each further issue", least(further), 20],
+  ] as const) {
+    if (cost === undefined) continue;
+    const words = `${ms(cost.wallMs)}, ${ms(cost.cpuMs)} of processor, least disturbed of ${ROUNDS} rounds`;
+    add(what, words, `≤ ${limit} ms`, cost.wallMs <= limit);
+  }
 }
 
-interface Batch {
+interface Cost {
   readonly wallMs: number;
-  /** Of Reprise itself, in MiB: as the batch goes on. */
-  readonly memory: readonly number[];
+  /** Of ourselves, or of all our children that have ended; not a number where the system does not tell. */
+  readonly cpuMs: number;
 }
 
-/** Over the agents' own time: what the same number of bare agents take, as many at a time. */
+async function costOf(work: () => unknown, processor: () => number): Promise<Cost> {
+  const [cpu, began] = [processor(), performance.now()];
+  await work();
+  return { wallMs: performance.now() - began, cpuMs: processor() - cpu };
+}
+
+function ownProcessor(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
+/** Of the children of this process and of theirs, as far as they have ended. */
+function childProcessor(): number {
+  if (process.platform !== "linux") return Number.NaN;
+  const stat = readFileSync("/proc/self/stat", "latin1");
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  // In ticks of a hundredth of a second, on every Linux.
+  return (Number(fields[13]) + Number(fields[14])) * 10;
+}
+
+function ms(value: number): string {
+  return Number.isNaN(value) ? "?" : `${value.toFixed(0)} ms`;
+}
+
+/**
+ * Over the agents' own time: the same agent program, started bare, as many at a time, half of them before the batch and
+ * half after it. Its start, a Node start, is the agent's own time.
+ */
 async function overhead(): Promise<void> {
-  const bare = await bareAgents(ISSUES);
-  const batch = await runIssues("overhead", ISSUES);
-  const each = (batch.wallMs - bare) / ISSUES;
+  const half = ISSUES / 2;
+  const before = await costOf(() => bareAgents(half), childProcessor);
+  const batch = await costOf(() => runIssues("overhead", ISSUES, "demo"), childProcessor);
+  const after = await costOf(() => bareAgents(half), childProcessor);
+  const each = (batch.wallMs - before.wallMs - after.wallMs) / ISSUES;
+  const cpu = (batch.cpuMs - before.cpuMs - after.cpuMs) / ISSUES;
+  const whole = `${(batch.wallMs / 1000).toFixed(1)} s, agents alone ${((before.wallMs + after.wallMs) / 1000).toFixed(1)} s`;
   add(
     `${ISSUES} issues, ${AT_A_TIME} at a time`,
-    `${each.toFixed(0)} ms an issue over the agents' own time (${(batch.wallMs / 1000).toFixed(1)} s, agents alone ${(bare / 1000).toFixed(1)} s)`,
+    `${ms(each)} an issue over the agents' own time, ${ms(cpu)} of processor (${whole}; the disk keeps a write in ${syncMs().toFixed(1)} ms)`,
     "≤ 60 ms",
     each <= 60,
   );
 }
 
+/** The median time of making one small write durable: a batch waits for this some forty times an issue. */
+function syncMs(): number {
+  const fd = openSync(join(root, "sync"), "w");
+  const times = Array.from({ length: 41 }, () => {
+    writeSync(fd, "x".repeat(1_000));
+    const began = performance.now();
+    fsyncSync(fd);
+    return performance.now() - began;
+  });
+  closeSync(fd);
+  return times.toSorted((one, other) => one - other)[20] ?? Number.NaN;
+}
+
 async function memory(): Promise<void> {
-  const { memory: seen } = await runIssues("memory", MANY);
+  const seen = await runIssues("memory", MANY, "codex");
   const quarter = Math.max(1, Math.floor(seen.length / 4));
   const mean = (part: readonly number[]) => part.reduce((sum, one) => sum + one, 0) / part.length;
   const [early, late] = [mean(seen.slice(quarter, 2 * quarter)), mean(seen.slice(-quarter))];
@@ -137,9 +204,8 @@ async function memory(): Promise<void> {
   );
 }
 
-async function bareAgents(count: number): Promise<number> {
+async function bareAgents(count: number): Promise<void> {
   const env = { ...process.env, REPRISE_DEMO_HOME: join(root, "bare") };
-  const began = performance.now();
   let left = count;
   const worker = async () => {
     while (left > 0) {
@@ -149,12 +215,15 @@ async function bareAgents(count: number): Promise<number> {
     }
   };
   await Promise.all(Array.from({ length: AT_A_TIME }, worker));
-  return performance.now() - began;
 }
 
-async function runIssues(name: string, count: number): Promise<Batch> {
+/** How much memory Reprise itself has, in MiB, as the batch goes on. */
+async function runIssues(name: string, count: number, engine: "demo" | "codex"): Promise<readonly number[]> {
   const repo = join(root, name);
+  const bin = join(root, "bin");
   mkdirSync(join(repo, ".beads"), { recursive: true });
+  mkdirSync(bin, { recursive: true });
+  writeFileSync(join(bin, "codex"), QUICK_AGENT, { mode: 0o755 });
   const git = (...args: string[]) =>
     execFileSync("git", ["-C", repo, "-c", "user.name=B", "-c", "user.email=b@localhost", ...args]);
   git("init", "-q");
@@ -165,9 +234,13 @@ async function runIssues(name: string, count: number): Promise<Batch> {
   writeFileSync(join(repo, ".gitignore"), ".beads\n");
   git("add", "-A");
   git("commit", "-qm", "first");
-  const env = { ...process.env, HOME: root, REPRISE_HOME: join(root, `${name}-state`) };
-  const args = ["issues", "run", "--engine", "demo", "--max-agents", String(AT_A_TIME), "--json"];
-  const began = performance.now();
+  const env = {
+    ...process.env,
+    HOME: root,
+    PATH: `${bin}:${process.env["PATH"] ?? ""}`,
+    REPRISE_HOME: join(root, `${name}-state`),
+  };
+  const args = ["issues", "run", "--engine", engine, "--max-agents", String(AT_A_TIME), "--json"];
   const child = spawn(process.execPath, [CLI, ...args], {
     cwd: repo,
     env,
@@ -182,11 +255,9 @@ async function runIssues(name: string, count: number): Promise<Batch> {
   }, 250);
   const code = await new Promise<number | null>((done) => child.on("close", done));
   clearInterval(timer);
-  const wallMs = performance.now() - began;
   if (code !== 0)
     throw new Error(`the batch ${name} ended with ${code}: ${failures(Buffer.concat(said).toString())}`);
-  rmSync(join(root, `${name}-state`), { recursive: true, force: true });
-  return { wallMs, memory: seen };
+  return seen;
 }
 
 function failures(json: string): string {

@@ -2,8 +2,9 @@
  * What earlier batches of a repository know of an issue. The one place where metadata files are looked through, for the
  * runner and for the commands alike.
  *
- * Thousands of files are a matter of milliseconds: each is read once a process, its start time is taken from its first
- * bytes, and only a file that names the issue is parsed. What is damaged is named once and left where it is (I9).
+ * Thousands of files are a matter of milliseconds: each is read once a process, into large pieces of memory that are
+ * searched as a whole; its start time is taken from its first bytes, and only a file that names the issue is parsed.
+ * What is damaged is named once and left where it is (I9).
  */
 import {
   closeSync,
@@ -71,28 +72,41 @@ interface SeenFile {
   /** Milliseconds; negative infinity where neither the file nor its name tells. */
   readonly startedAt: number;
   readonly stamp: string;
-  /** One character a byte. Null: too large to be kept, and read again when it is needed. */
-  readonly text: string | null;
+  /** Null: there was no room for it, and it is read again when it is needed. */
+  readonly text: Text | null;
+}
+
+/** A file's bytes in a piece of memory that it shares with others. */
+interface Text {
+  readonly memory: Memory;
+  readonly from: number;
+  readonly to: number;
+}
+
+interface Memory {
+  readonly bytes: Buffer;
+  used: number;
+  /** In the order of their bytes. */
+  readonly files: SeenFile[];
 }
 
 /** Read at once; a larger file takes a second look. */
 const FIRST_READ = 64 * 1024;
+const PIECE = 4 * 1024 * 1024;
 const KEEP_BYTES = 64 * 1024 * 1024;
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 /** As `beginBatch` writes it: the first keys, and the batch's own `started_at` before any issue's. */
 const HEAD = /^\{\s*"run_id":\s*"[^"\\]*",\s*"started_at":\s*"([^"\\]*)"/;
+const HEAD_BYTES = 160;
 const STAMP = /^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z_/;
-const CLOSED = /\}\s*$/;
 
 class PriorRuns {
   readonly #directory: string;
   readonly #log: Log;
-  /** Newest first. */
   #files: readonly SeenFile[] = [];
+  #memories: Memory[] = [];
   #seenAs: string | null = null;
-  #kept = 0;
   readonly #warned = new Set<string>();
-  readonly #buffer = Buffer.allocUnsafe(FIRST_READ);
 
   constructor(directory: string, log: Log) {
     this.#directory = directory;
@@ -102,9 +116,7 @@ class PriorRuns {
   /** What each batch knows of the issue with this engine, newest first. */
   *entries(issueId: string, engine: string): Generator<PriorEntry, void> {
     this.#look();
-    const needle = JSON.stringify(issueId);
-    for (const file of this.#files) {
-      if (file.text !== null && !file.text.includes(needle)) continue;
+    for (const file of this.#naming(issueId).toSorted(newestFirst)) {
       const entry = objectIn(objectIn(this.#parse(file), "issues"), issueId);
       // Whose conversation it is must be written down: another engine's id is not a prior session.
       if (entry === undefined || stringIn(entry, "engine") !== engine) continue;
@@ -115,10 +127,26 @@ class PriorRuns {
   /** Newest first. */
   *batches(): Generator<BatchRecord & { readonly file: string }, void> {
     this.#look();
-    for (const file of this.#files) {
+    for (const file of this.#files.toSorted(newestFirst)) {
       const batch = readBatch(this.#parse(file));
       if (batch !== null) yield { ...batch, file: file.name };
     }
+  }
+
+  /** Files in which the id stands somewhere, and those that would have to be read for it. */
+  #naming(issueId: string): readonly SeenFile[] {
+    const needle = Buffer.from(JSON.stringify(issueId));
+    const found = this.#files.filter(({ text }) => text === null);
+    for (const { bytes, used, files } of this.#memories) {
+      const all = bytes.subarray(0, used);
+      for (let at = all.indexOf(needle); at !== -1;) {
+        const file = fileAt(files, at);
+        if (file === undefined) break;
+        found.push(file);
+        at = all.indexOf(needle, file.text?.to ?? used);
+      }
+    }
+    return found;
   }
 
   /** Files are only ever replaced by renaming, which changes the directory. */
@@ -133,18 +161,19 @@ class PriorRuns {
     } catch (error) {
       if (error instanceof Error && "code" in error && error.code === "ENOENT") {
         this.#files = [];
+        this.#memories = [];
         return;
       }
       throw storageFault(error, "read", this.#directory);
     }
-    this.#kept = 0;
+    this.#memories = [];
     const files: SeenFile[] = [];
     for (const name of names) {
       if (!name.endsWith(".json") || name.startsWith(".")) continue;
       const file = this.#read(name);
       if (file !== null) files.push(file);
     }
-    this.#files = files.toSorted(newestFirst);
+    this.#files = files;
     // A change within the same tick of the file system's clock would not show.
     this.#seenAs = isFresh(seenAs) ? null : seenAs;
   }
@@ -152,28 +181,44 @@ class PriorRuns {
   #read(name: string): SeenFile | null {
     const text = this.#textOf(name);
     if (text === null) return null;
-    const head = HEAD.exec(text)?.[1];
+    const { memory, from, to } = text;
+    const head = HEAD.exec(memory.bytes.toString("latin1", from, Math.min(to, from + HEAD_BYTES)))?.[1];
     let stamp = head ?? "";
-    if (head === undefined || !CLOSED.test(text.slice(-3))) {
+    if (head === undefined || !isClosed(text)) {
       const value = this.#parse({ name, text });
       if (value === null) return null;
       stamp = stringIn(value, "started_at") ?? "";
     }
-    const keep = this.#kept + text.length <= KEEP_BYTES;
-    if (keep) this.#kept += text.length;
-    return { name, startedAt: timeOf(stamp, name), stamp, text: keep ? text : null };
+    const startedAt = timeOf(stamp, name);
+    if (!this.#memories.includes(memory) && !this.#keep(memory))
+      return { name, startedAt, stamp, text: null };
+    const file = { name, startedAt, stamp, text };
+    memory.used = to;
+    memory.files.push(file);
+    return file;
   }
 
-  /** One character a byte; null: it is gone, or cannot be used, which is then said. */
-  #textOf(name: string): string | null {
+  /** False: there is no room for more. */
+  #keep(memory: Memory): boolean {
+    const kept = this.#memories.reduce((sum, { bytes }) => sum + bytes.length, 0);
+    if (kept + memory.bytes.length > KEEP_BYTES) return false;
+    this.#memories.push(memory);
+    return true;
+  }
+
+  /** Null: it is gone, or cannot be used, which is then said. */
+  #textOf(name: string): Text | null {
     try {
       const fd = openSync(`${this.#directory}/${name}`, READ);
       try {
-        const length = readSync(fd, this.#buffer, 0, FIRST_READ, 0);
-        if (length < FIRST_READ) return this.#buffer.toString("latin1", 0, length);
+        const memory = this.#roomy();
+        const from = memory.used;
+        const length = readSync(fd, memory.bytes, from, FIRST_READ, 0);
+        if (length < FIRST_READ) return { memory, from, to: from + length };
         const { size } = fstatSync(fd);
         if (size > MAX_METADATA_BYTES) return this.#skip(name, `it has ${size} bytes`);
-        return readFileSync(fd, "latin1");
+        const bytes = readFileSync(fd);
+        return { memory: { bytes, used: 0, files: [] }, from: 0, to: bytes.length };
       } finally {
         closeSync(fd);
       }
@@ -183,10 +228,17 @@ class PriorRuns {
     }
   }
 
+  /** Memory with room for one more file. It counts when something in it is kept. */
+  #roomy(): Memory {
+    const last = this.#memories.at(-1);
+    if (last !== undefined && last.used + FIRST_READ <= last.bytes.length) return last;
+    return { bytes: Buffer.allocUnsafeSlow(PIECE), used: 0, files: [] };
+  }
+
   #parse({ name, text: kept }: Pick<SeenFile, "name" | "text">): unknown {
     const bytes = kept ?? this.#textOf(name);
     if (bytes === null) return null;
-    const text = Buffer.from(bytes, "latin1").toString("utf8");
+    const text = bytes.memory.bytes.toString("utf8", bytes.from, bytes.to);
     const value = parseJson(text);
     if (!isObject(value)) return this.#skip(name, text === "" ? "it is empty" : "it is cut off, or not JSON");
     if (hasDuplicateKeys(text)) return this.#skip(name, "it names a key twice");
@@ -198,6 +250,24 @@ class PriorRuns {
     this.#warned.add(name);
     return null;
   }
+}
+
+/** The file whose bytes are at that place. */
+function fileAt(files: readonly SeenFile[], place: number): SeenFile | undefined {
+  let [low, high] = [0, files.length - 1];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((files[middle]?.text?.to ?? 0) <= place) low = middle + 1;
+    else high = middle;
+  }
+  return files[low];
+}
+
+/** It ends as an object does: in a brace, and white space. */
+function isClosed({ memory, from, to }: Text): boolean {
+  let at = to - 1;
+  while (at > from && (memory.bytes[at] ?? 0) <= 0x20) at -= 1;
+  return memory.bytes[at] === 0x7d;
 }
 
 function isFresh(seenAs: string): boolean {
