@@ -8,7 +8,9 @@ import { table } from "../lib/table.ts";
 import {
   cleanBatches,
   type Issue,
+  type BatchRecord,
   type IssueRecord,
+  liveBatch,
   openSource,
   priorRuns,
   readiness,
@@ -19,6 +21,7 @@ import {
 import type { Deps } from "../run/run.ts";
 import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { type Context, paint } from "./context.ts";
+import type { LogsOptions } from "./logs.ts";
 import { workingDirectory } from "./start.ts";
 import { onlyArgument } from "./verbs.ts";
 import { age } from "./words.ts";
@@ -175,12 +178,19 @@ interface Past extends IssueRecord {
 
 /** Newest first. */
 function historyOf(deps: Deps, root: string): readonly Past[] {
+  const live = liveBatch(deps, root);
   const found: Past[] = [];
-  for (const { issues, file } of priorRuns(deps, root).batches()) {
+  for (const { issues, file, run_id: runId } of priorRuns(deps, root).batches()) {
     for (const [issue, record] of Object.entries(issues))
-      found.push({ issue, batch: file.replace(/\.json$/, ""), ...record });
+      found.push({ issue, batch: file.replace(/\.json$/, ""), ...seen(record, runId === live) });
   }
   return found;
+}
+
+/** A batch that was killed could not write down that nobody works on its issues any more. */
+function seen(record: IssueRecord, isLive: boolean): IssueRecord {
+  const ended = isLive || ["completed", "failed", "interrupted"].includes(record.status);
+  return ended ? record : { ...record, status: "interrupted" };
 }
 
 const STATE_PAINT = {
@@ -249,41 +259,64 @@ export async function status(args: readonly string[], context: Context): Promise
   parse(parser, args);
   const options: LookOptions = parser.opts();
   const { deps, root } = await open(context, options);
-  const [batch] = priorRuns(deps, root).batches();
+  const [last] = priorRuns(deps, root).batches();
+  if (last === undefined) {
+    if (options.json === true) context.printJson({ ok: true, repository: root, batch: null, live: false });
+    else context.print("There was no batch in this repository yet. Start one: reprise issues run");
+    return 0;
+  }
+  const live = last.completed_at === null && liveBatch(deps, root) === last.run_id;
+  const issues = Object.entries(last.issues).map(([id, record]) => [id, seen(record, live)] as const);
   if (options.json === true) {
-    context.printJson({ ok: true, repository: root, batch: batch ?? null });
+    const batch = { ...last, issues: Object.fromEntries(issues) };
+    context.printJson({ ok: true, repository: root, batch, live });
     return 0;
   }
-  if (batch === undefined) {
-    context.print("There was no batch in this repository yet. Start one: reprise issues run");
-    return 0;
-  }
-  const { completed_at: completed, started_at: started } = batch;
-  const took = completed === null ? "not ended" : formatDuration(Date.parse(completed) - Date.parse(started));
-  context.print(`${batch.run_id}  ${took}`);
-  const past = Object.entries(batch.issues).map(([issue, record]) => ({
-    issue,
-    batch: batch.run_id,
-    ...record,
-  }));
+  context.print(`${harmlessLine(last.run_id, 40)}  ${live ? "under way" : howLong(last)}`);
+  const past = issues.map(([issue, record]) => ({ issue, batch: last.run_id, ...record }));
   printHistory(context, past, deps.clock.now());
   return 0;
 }
 
+function howLong({ completed_at: completed, started_at: started }: BatchRecord): string {
+  if (completed === null) return "did not end: it was killed";
+  const took = Date.parse(completed) - Date.parse(started);
+  return took >= 0 ? formatDuration(took) : "ended";
+}
+
 export async function logs(args: readonly string[], context: Context): Promise<number> {
-  const [id, ...rest] = args;
-  if (id === undefined || id.startsWith("-")) {
-    const { run } = await import("./logs.ts");
-    if (id === "--help" || id === "-h") return run(args, context);
-    throw new Fault("usage", "Which issue? As in: reprise issues logs a-12 --plain");
-  }
-  const { deps, root } = await open(context, {});
+  const { addLogsOptions, logText, printLogs } = await import("./logs.ts");
+  const parser = addLogsOptions(
+    addCwd(
+      makeCommand({
+        name: "issues logs",
+        summary:
+          "Print what the last agent of an issue printed. Piped: the raw bytes. On a terminal: plain text.",
+        examples: ["reprise issues logs a-12 -f", "reprise issues logs a-12 --plain --attempt 1"],
+      }),
+    )
+      .usage("[options] <issue>")
+      .argument("[issue]", "its id"),
+  ).option("--json", "print one JSON object, with the plain text");
+  parse(parser, args);
+  const options: LookOptions & LogsOptions = parser.opts();
+  const id = onlyArgument(parser.args, "Which issue? As in: reprise issues logs a-12 --plain");
+  if (options.json === true && (options.follow === true || options.raw === true))
+    throw new Fault(
+      "usage",
+      "--json has the plain text of what was printed so far: leave --follow and --raw out.",
+    );
+  const { deps, root } = await open(context, options);
   const past = historyOf(deps, root).find(({ issue, handle }) => issue === id && handle !== null);
   if (past?.handle === undefined || past.handle === null)
     throw new Fault("issue_unknown", `No agent has worked on issue ${id.slice(0, 100)} of ${root} yet.`, {
       facts: { id: id.slice(0, 100), repository: root },
     });
-  return (await import("./logs.ts")).run([past.handle, ...rest], context);
+  const { handle } = past;
+  if (options.json !== true) return printLogs(context, deps, handle, options);
+  const printed = await logText(deps, handle, options);
+  context.printJson({ ok: true, repository: root, issue: id, handle, ...printed });
+  return 0;
 }
 
 export async function clean(args: readonly string[], context: Context): Promise<number> {

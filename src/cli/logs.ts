@@ -3,6 +3,7 @@
  * cannot do anything to it (I11), unless the user asks otherwise.
  */
 import { once } from "node:events";
+import type { Command } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   attemptDir,
@@ -21,7 +22,7 @@ import type { Context } from "./context.ts";
 import { plainText, renderScreen } from "./plain.ts";
 import { redactedText, unknownText } from "./redacted.ts";
 
-interface LogsOptions {
+export interface LogsOptions {
   readonly follow?: true;
   readonly attempt?: number;
   readonly stream?: LogName;
@@ -34,18 +35,23 @@ const POLL_MS = 50;
 const STREAMS = ["pty-output", "stdout", "stderr", "events", "timing"] as const satisfies readonly LogName[];
 
 const command = () =>
-  makeCommand({
-    name: "logs",
-    summary: "Print what an agent printed. Piped: the raw bytes. On a terminal: plain text.",
-    examples: [
-      "reprise logs 1a2b3c4d -f",
-      "reprise logs 1a2b3c4d --attempt 1 --stream stderr",
-      "reprise logs 1a2b3c4d --plain > log.txt",
-      "reprise logs 1a2b3c4d --redacted > for-others.txt",
-    ],
-  })
-    .usage("[options] <handle>")
-    .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
+  addLogsOptions(
+    makeCommand({
+      name: "logs",
+      summary: "Print what an agent printed. Piped: the raw bytes. On a terminal: plain text.",
+      examples: [
+        "reprise logs 1a2b3c4d -f",
+        "reprise logs 1a2b3c4d --attempt 1 --stream stderr",
+        "reprise logs 1a2b3c4d --plain > log.txt",
+        "reprise logs 1a2b3c4d --redacted > for-others.txt",
+      ],
+    })
+      .usage("[options] <handle>")
+      .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id"),
+  );
+
+export function addLogsOptions(parser: Command): Command {
+  return parser
     .option("-f, --follow", "go on until the attempt ends")
     .addOption(option("--attempt <n>", "of this attempt (default: the last)", count(1, 999_999_999)))
     .addOption(
@@ -58,6 +64,7 @@ const command = () =>
     .option("--plain", "text without control sequences (default on a terminal)")
     .option("--redacted", "plain text in which secrets are hidden, also in a pipe")
     .option("--raw", "the bytes as they are, also on a terminal");
+}
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = command();
@@ -65,9 +72,17 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const options: LogsOptions = parser.opts();
   const [handle] = parser.args;
   if (handle === undefined) throw new Fault("usage", "Which run? `reprise list` shows the handles.");
+  return printLogs(context, await context.open({ cwd: null }), handle, options);
+}
+
+export async function printLogs(
+  context: Context,
+  deps: Deps,
+  handle: string,
+  options: LogsOptions,
+): Promise<number> {
   if (options.raw === true && (options.plain ?? options.redacted) === true)
     throw new Fault("usage", `Give --raw or --${options.plain === true ? "plain" : "redacted"}, not both.`);
-  const deps = await context.open({ cwd: null });
   const found = await selectRun(deps, handle);
   const n = attemptOf(found, options.attempt);
   const stream = options.stream ?? "pty-output";
@@ -104,6 +119,21 @@ async function redactorOf(context: Context, deps: Deps, found: RunRecord): Promi
   throw new Fault("secrets_unknown", `The agent of run ${found.handle} had ${unknownText(unknown)}`, {
     facts: { handle: found.handle, variables: unknown },
   });
+}
+
+/** The same as plain text, for JSON. */
+export async function logText(
+  deps: Deps,
+  handle: string,
+  options: LogsOptions,
+): Promise<{ readonly attempt: number; readonly text: string }> {
+  const found = await selectRun(deps, handle);
+  const attempt = attemptOf(found, options.attempt);
+  runDirAt(deps.state, found.runDirectory);
+  let text = "";
+  const chunks = readStream(attemptDir(found.runDirectory, attempt), options.stream ?? "pty-output");
+  for await (const part of plainText(chunks)) text += part;
+  return { attempt, text };
 }
 
 interface Which {

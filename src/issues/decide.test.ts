@@ -17,11 +17,19 @@ const NONE: Past = {
   state: "none",
   why: "there is no prior session",
   handle: null,
+  isolate: "none",
   next: "agent",
 };
-const ALIVE: Past = { session: "s1", state: "alive", why: "", handle: "11111111", next: "agent" };
+const ALIVE: Past = {
+  session: "s1",
+  state: "alive",
+  why: "",
+  handle: "11111111",
+  isolate: "worktree",
+  next: "agent",
+};
 const STALE: Past = { ...ALIVE, state: "stale", why: "the engine does not have session s1" };
-const RESUME: Policy = { resume: true, strict: false, fresh: false };
+const RESUME: Policy = { resume: true, strict: false, fresh: false, isolate: "worktree" };
 const STRICT: Policy = { ...RESUME, strict: true };
 
 type Case = [status: IssueStatus, past: Past, policy: Policy, then: Decision];
@@ -49,6 +57,18 @@ const cases: Record<string, Case> = {
     ALIVE,
     STRICT,
     { do: "resume", session: "s1", handle: "11111111", why: "its conversation goes on" },
+  ],
+  "work in the checkout is not taken for a worktree": [
+    "in_progress",
+    { ...ALIVE, isolate: "none" },
+    { ...RESUME, fresh: true },
+    { do: "leave", why: "its work is in the checkout itself; --isolate none takes it up" },
+  ],
+  "work in a worktree is not taken for the checkout's": [
+    "in_progress",
+    { ...ALIVE, next: "gate" },
+    { ...STRICT, isolate: "none" },
+    { do: "leave", why: "its work is in a worktree; it is taken up without --isolate none" },
   ],
   "no session, lenient: fresh, with a warning": [
     "in_progress",
@@ -165,6 +185,16 @@ const after: Record<string, [given: Partial<TurnFacts>, policy: TurnPolicy, then
     {
       do: "again",
       notBeforeMs: NOW + 1_000,
+      why: "rate_limited: m (until 2025-01-01T01:00:00Z)",
+      limit: true,
+    },
+  ],
+  "a reset that has passed is believed once": [
+    { ...bad("rate_limited", "2025-01-01T01:00:00Z"), troubles: 1 },
+    WAIT,
+    {
+      do: "again",
+      notBeforeMs: NOW + 120_000,
       why: "rate_limited: m (until 2025-01-01T01:00:00Z)",
       limit: true,
     },

@@ -10,7 +10,11 @@ export interface Policy {
   readonly strict: boolean;
   /** With `resume`: keep the work, drop the conversation. */
   readonly fresh: boolean;
+  readonly isolate: Isolate;
 }
+
+/** Where agents work: each in a worktree with a branch of its own, or in the user's checkout itself. */
+export type Isolate = "worktree" | "none";
 
 /** What is known of an issue's last conversation with this engine. */
 export interface Past {
@@ -22,6 +26,8 @@ export interface Past {
   readonly why: string;
   /** The run whose directory still holds the work; null: there is none. */
   readonly handle: string | null;
+  /** Where that run works. */
+  readonly isolate: Isolate;
   /** What its last turn left to be done. */
   readonly next: "agent" | "gate" | "close";
 }
@@ -48,10 +54,18 @@ export type Decision =
 
 export const RESUMPTION_FAILED = "Session resumption failed: ";
 
+const ELSEWHERE = {
+  none: "its work is in the checkout itself; --isolate none takes it up",
+  worktree: "its work is in a worktree; it is taken up without --isolate none",
+} as const;
+
 export function decide(issue: { readonly status: IssueStatus }, past: Past, policy: Policy): Decision {
   if (issue.status !== "in_progress") return { do: "fresh", handle: null, why: "it is ready", warn: false };
   if (!policy.resume) return { do: "leave", why: "it is in progress; --resume takes it up" };
   const { session, handle } = past;
+  // What a worktree is owed (a commit of everything in it) would be done to the user's checkout, or left undone.
+  if (handle !== null && past.isolate !== policy.isolate)
+    return { do: "leave", why: ELSEWHERE[past.isolate] };
   if (handle !== null && past.next === "close")
     return { do: "close", handle, session, why: "its work has passed the gate" };
   if (policy.fresh) return { do: "fresh", handle, why: "a new conversation was asked for", warn: false };
@@ -143,7 +157,9 @@ function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: 
 /** The reset that the engine named counts, with a moment for clocks that differ. */
 function limitEnd({ outcome, nowMs, troubles }: TurnFacts): number {
   const named = Date.parse(outcome.trouble?.resetsAt ?? "");
-  return Number.isNaN(named) ? nowMs + backoff(troubles) : Math.max(nowMs + 1_000, named + 1_000);
+  if (named > nowMs) return named + 1_000;
+  // One that has passed already is believed once.
+  return !Number.isNaN(named) && troubles === 0 ? nowMs + 1_000 : nowMs + backoff(troubles);
 }
 
 function backoff(troubles: number): number {

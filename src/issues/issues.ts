@@ -5,13 +5,14 @@
 export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
 export { type Issue, unknownIssue } from "./source.ts";
 export { Brake } from "./brake.ts";
-export type { IssueRecord } from "./metadata.ts";
+export type { BatchRecord, IssueRecord } from "./metadata.ts";
 export { parseScope, readiness } from "./plan.ts";
 export { cleanBatches, priorRuns } from "./prior.ts";
 export {
   type BatchEnd,
   type BatchOptions,
   type BatchView,
+  liveBatch,
   planBatch,
   type PlannedBatch,
   runBatch,

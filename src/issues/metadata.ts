@@ -162,10 +162,9 @@ const NEW_ISSUE: IssueRecord = {
 export function readBatch(value: unknown): BatchRecord | null {
   const issues = objectIn(value, "issues");
   if (issues === undefined) return null;
-  const records: Record<string, IssueRecord> = {};
-  for (const [id, entry] of Object.entries(issues)) {
-    if (isObject(entry)) records[id] = readIssue(entry);
-  }
+  const records = Object.fromEntries(
+    Object.entries(issues).flatMap(([id, entry]) => (isObject(entry) ? [[id, readIssue(entry)]] : [])),
+  ) as Record<string, IssueRecord>;
   return {
     run_id: stringIn(value, "run_id") ?? "",
     started_at: stringIn(value, "started_at") ?? "",

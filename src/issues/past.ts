@@ -35,6 +35,7 @@ export async function pastOf(deps: Deps, root: string, issueId: string, engine: 
     state: "none",
     why: "there is no prior session",
     handle: null,
+    isolate: "none",
     next: "agent",
   } as const;
   return newest ?? { ...none, entry: null };
@@ -44,11 +45,13 @@ async function look(deps: Deps, entry: PriorEntry): Promise<KnownPast> {
   const run = await runOf(deps, entry.handle);
   if (run === null) {
     const gone = `its run ${entry.handle ?? ""} is gone`;
-    return { session: entry.session_id, state: "stale", why: gone, handle: null, next: "agent", entry };
+    const none = { handle: null, isolate: "none", next: "agent" } as const;
+    return { session: entry.session_id, state: "stale", why: gone, ...none, entry };
   }
   // Before the first attempt its place may be half made.
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
   const session = run.session.value ?? entry.session_id;
+  const isolate = run.launch.isolate === "worktree" ? "worktree" : "none";
   const next = nextOf(entry, run);
   try {
     await dryRun(deps, run, {
@@ -61,11 +64,11 @@ async function look(deps: Deps, entry: PriorEntry): Promise<KnownPast> {
       hasTerminal: false,
       trustCwd: run.launch.trustCwd,
     });
-    return { session, state: "alive", why: "", handle, next, entry };
+    return { session, state: "alive", why: "", handle, isolate, next, entry };
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     const state = STALE.includes(error.code) ? (session === null ? "none" : "stale") : "trouble";
-    return { session, state, why: error.message.replace(/\.$/, ""), handle, next, entry };
+    return { session, state, why: error.message.replace(/\.$/, ""), handle, isolate, next, entry };
   }
 }
 

@@ -5,10 +5,12 @@ import type { Issue } from "./source.ts";
 
 const MAX_BODY = 64 * 1024;
 const MAX_TITLE = 300;
-const INVISIBLE = /[\u200B-\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
+/** Characters without a shape; a variation selector belongs to an emoji when it is alone. */
+const INVISIBLE =
+  /(?!\p{Variation_Selector})[\p{DI}\p{Bidi_Control}\uFFF9-\uFFFB]|[\uFE00-\uFE0F]{2,}|[\u{E0100}-\u{E01EF}]/gu;
 /** A comment that is never closed hides everything after it. */
 const HIDDEN =
-  /<!--[^]*?(?:-->|$)|[\u200B-\u200F\u202A-\u202E\u2060-\u2064\u2066-\u2069\uFEFF\u{E0000}-\u{E007F}]/gu;
+  /<!--[^]*?(?:-->|$)|(?!\p{Variation_Selector})[\p{DI}\p{Bidi_Control}\uFFF9-\uFFFB]|[\uFE00-\uFE0F]{2,}|[\u{E0100}-\u{E01EF}]/gu;
 
 export interface Told {
   readonly issue: Issue;

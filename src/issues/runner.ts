@@ -6,17 +6,18 @@ import { join } from "node:path";
 import { readRecord, writeAtomic } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
+import { redactValue } from "../lib/secrets.ts";
 import { type Deps, findEngine, redactorFor, setUpEngine } from "../run/run.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import type { Brake } from "./brake.ts";
 import { type Decision, decide, type Policy } from "./decide.ts";
-import { batchId, beginBatch, makeMetadataDirectory } from "./metadata.ts";
+import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
 import { type KnownPast, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
 import type { Issue, Source } from "./source.ts";
 import { IssueWork } from "./worker.ts";
 import type { IssueEnd, WorkOptions, Workshop, WorkView } from "./workshop.ts";
-import { ourBranches } from "./work.ts";
+import { headCommit, ourBranches } from "./work.ts";
 
 export interface BatchOptions extends PlanOptions, Policy, WorkOptions {
   readonly maxAgents: number;
@@ -60,6 +61,7 @@ const NO_PAST: KnownPast = {
   state: "none",
   why: "there is no prior session",
   handle: null,
+  isolate: "none",
   next: "agent",
   entry: null,
 };
@@ -107,8 +109,10 @@ export async function runBatch(
       repo_path: root,
       version: options.version,
     };
-    const batch = await beginBatch(directory, { ...first, config: configOf(options) }, redact);
     const branches = await ourBranches(deps, root);
+    if (options.isolate === "worktree" && planned.take.length > 0) await assertRoom(deps, root, branches);
+    const config = redactValue(configOf(options), redact);
+    const batch = await beginBatch(directory, { ...first, config }, redact);
     const shop: Workshop = {
       deps,
       ...place,
@@ -122,16 +126,52 @@ export async function runBatch(
       merging: Promise.resolve(),
     };
     const crew = new Crew(shop, options, view);
-    await crew.work(planned);
-    while (options.watch && brake.force === 0 && crew.stop === null) {
-      if (!(await brake.waitUntil(deps.clock.now() + WATCH_MS, () => deps.clock.now()))) break;
-      await crew.work(await planBatch(deps, place, options));
-    }
+    await crew.work(planned.take);
+    if (options.watch) await watch(deps, place, options, crew);
+    crew.leave();
     await batch.complete(new Date(deps.clock.now()).toISOString());
     return { runId, path: batch.path, issues: crew.ends, exitCode: crew.exitCode() };
   } finally {
     lock.release();
   }
+}
+
+/** Looks for new issues until it is stopped, or has begun as many as it may. */
+async function watch(deps: Deps, place: Place, options: BatchOptions, crew: Crew): Promise<void> {
+  let said = "";
+  while (crew.mayBegin()) {
+    if (!(await crew.pause(deps.clock.now() + WATCH_MS))) return;
+    let take: readonly PlannedIssue[] = [];
+    try {
+      // The limit is of the whole batch.
+      ({ take } = await planBatch(deps, place, { ...options, maxIssues: null }));
+      said = "";
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      // Somebody edits them, or the network is gone: the next look may fare better.
+      if (said !== error.message) deps.log.warn(`The issues cannot be read at the moment: ${error.message}`);
+      said = error.message;
+      continue;
+    }
+    await crew.work(take);
+  }
+}
+
+/** What every issue would fail at is said before one is claimed. */
+async function assertRoom(deps: Deps, root: string, branches: ReadonlySet<string>): Promise<void> {
+  const facts = { repository: root };
+  if ((await headCommit(deps, root)) === null)
+    throw new Fault(
+      "cwd_invalid",
+      `A worktree needs a git repository with a commit, and ${root} is none. Commit something, or work in it as it is: --isolate none.`,
+      { facts },
+    );
+  if (branches.has("reprise"))
+    throw new Fault(
+      "cwd_invalid",
+      `${root} has a branch "reprise", so git can make none that begins with "reprise/". Rename it: git branch -m reprise <other name>.`,
+      { facts },
+    );
 }
 
 class Crew {
@@ -141,8 +181,11 @@ class Crew {
   readonly ends: IssueEnd[] = [];
   /** The exit code of an end that ends the batch. */
   stop: number | null = null;
-  #unstarted = 0;
   readonly #seen = new Set<string>();
+  readonly #completed = new Set<string>();
+  /** What the last look found and did not begin, and everything that it found. */
+  #rest: readonly PlannedIssue[] = [];
+  #found: ReadonlySet<string> = new Set();
 
   constructor(shop: Workshop, options: BatchOptions, view: BatchView) {
     this.#shop = shop;
@@ -150,13 +193,27 @@ class Crew {
     this.#view = view;
   }
 
-  async work({ take }: PlannedBatch): Promise<void> {
-    const queue = take.filter(({ issue }) => !this.#seen.has(issue.id));
-    const inBatch = new Set(queue.map(({ issue }) => issue.id));
-    const completed = new Set<string>();
+  mayBegin(): boolean {
+    return this.#shop.brake.force === 0 && this.stop === null && this.#room() > 0;
+  }
+
+  /** False: it was stopped before that time. */
+  pause(untilMs: number): Promise<boolean> {
+    const { brake, deps } = this.#shop;
+    return brake.waitUntil(untilMs, () => deps.clock.now());
+  }
+
+  #room(): number {
+    return (this.#options.maxIssues ?? Number.POSITIVE_INFINITY) - this.#seen.size;
+  }
+
+  async work(take: readonly PlannedIssue[]): Promise<void> {
+    const queue = take.filter(({ issue }) => !this.#seen.has(issue.id)).slice(0, this.#room());
+    // Also what was tried in vain before: it is waited for all the same.
+    this.#found = new Set(take.map(({ issue }) => issue.id));
     const running = new Map<string, Promise<IssueEnd>>();
     const isReady = ({ issue }: PlannedIssue) =>
-      issue.dependencies.every((id) => !inBatch.has(id) || completed.has(id));
+      issue.dependencies.every((id) => !this.#found.has(id) || this.#completed.has(id));
     for (;;) {
       while (running.size < this.#options.maxAgents && this.#shop.brake.force === 0 && this.stop === null) {
         const at = queue.findIndex(isReady);
@@ -167,10 +224,14 @@ class Crew {
       if (running.size === 0) break;
       const end = await Promise.race(running.values());
       running.delete(end.id);
-      if (end.state === "completed") completed.add(end.id);
+      if (end.state === "completed") this.#completed.add(end.id);
     }
-    this.#unstarted = queue.length;
-    for (const { issue } of queue) this.#leave(issue, completed, inBatch);
+    this.#rest = queue;
+  }
+
+  /** Nothing more will be begun. */
+  leave(): void {
+    for (const { issue } of this.#rest) this.#leave(issue);
   }
 
   async #one({ issue, decision, past }: PlannedIssue): Promise<IssueEnd> {
@@ -183,8 +244,8 @@ class Crew {
     return end;
   }
 
-  #leave(issue: Issue, completed: ReadonlySet<string>, inBatch: ReadonlySet<string>): void {
-    const missing = issue.dependencies.filter((id) => inBatch.has(id) && !completed.has(id));
+  #leave(issue: Issue): void {
+    const missing = issue.dependencies.filter((id) => this.#found.has(id) && !this.#completed.has(id));
     const stopped = this.#shop.brake.force > 0 || this.stop !== null;
     const why = stopped ? "the batch was stopped before it began" : `it waits for ${missing.join(", ")}`;
     const end: IssueEnd = {
@@ -203,7 +264,7 @@ class Crew {
     if (this.stop !== null) return this.stop;
     const { brake } = this.#shop;
     const undone = this.ends.some(({ state }) => state !== "completed");
-    if (brake.force > 0 && (undone || this.#unstarted > 0 || brake.signal !== null))
+    if (brake.force > 0 && (undone || brake.signal !== null))
       return brake.signal === "SIGTERM" ? 143 : brake.signal === "SIGHUP" ? 129 : 130;
     return undone ? 10 : 0;
   }
@@ -214,7 +275,7 @@ async function soleRunner(deps: Deps, directory: string, root: string, runId: st
   const lock = await lockFile(join(directory, "runner.lock"));
   const about = join(directory, "runner.owner");
   if (lock !== null) {
-    writeAtomic(about, `${JSON.stringify({ pid: deps.processes.self().pid, run_id: runId })}\n`);
+    writeAtomic(about, `${JSON.stringify({ ...deps.processes.self(), run_id: runId })}\n`);
     return lock;
   }
   const owner = ownerIn(about);
@@ -223,6 +284,24 @@ async function soleRunner(deps: Deps, directory: string, root: string, runId: st
     `Another batch works on ${root}: ${owner}. Wait for it, or stop it with Ctrl-C where it runs; \`reprise issues status\` shows it.`,
     { facts: { repository: root, owner } },
   );
+}
+
+/** The id of the batch that works on the repository at the moment; null: none does. */
+export function liveBatch(deps: Deps, root: string): string | null {
+  try {
+    const record = readRecord(join(metadataDirectory(deps.state, root), "runner.owner"));
+    const text = (key: string) => stringIn(record, key) ?? "";
+    const who = {
+      pid: numberIn(record, "pid") ?? 0,
+      start: text("start"),
+      boot: text("boot"),
+      space: text("space"),
+    };
+    return deps.processes.isAlive(who) ? text("run_id") : null;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return null;
+  }
 }
 
 function ownerIn(about: string): string {

@@ -22,15 +22,18 @@ export function branchFor({ id, title }: Pick<Issue, "id" | "title">, taken: Rea
     .slice(0, MAX_SLUG)
     .replace(/^-+|-+$/g, "");
   const name = `reprise/${id}-${slug === "" ? createHash("sha256").update(title).digest("hex").slice(0, 8) : slug}`;
-  if (!taken.has(name)) return name;
-  for (let n = 2; ; n += 1) if (!taken.has(`${name}-${n}`)) return `${name}-${n}`;
+  // To git a branch is a file, and one below it makes it a directory.
+  const isFree = (wanted: string) =>
+    !taken.has(wanted) && ![...taken].some((other) => other.startsWith(`${wanted}/`));
+  if (isFree(name)) return name;
+  for (let n = 2; ; n += 1) if (isFree(`${name}-${n}`)) return `${name}-${n}`;
 }
 
 export async function ourBranches(deps: Deps, root: string): Promise<Set<string>> {
   const found = await gitText(deps, root, [
     "for-each-ref",
     "--format=%(refname:short)",
-    "refs/heads/reprise/",
+    "refs/heads/reprise",
   ]);
   return new Set((found ?? "").split("\n").filter((name) => name !== ""));
 }
@@ -98,12 +101,21 @@ export async function fingerprint(deps: Deps, cwd: string): Promise<string | nul
   }
 }
 
-/** Into what is checked out at the top. A conflict is undone and said. */
+/** Into what is checked out at the top. A conflict is undone and said; a merge of the user's is left as it is. */
 export async function mergeWork(deps: Deps, root: string, branch: string): Promise<void> {
+  const isMerging = async () =>
+    (await gitText(deps, root, ["rev-parse", "--verify", "--quiet", "MERGE_HEAD"])) !== null;
+  if (await isMerging())
+    throw new Fault(
+      "work_unsaved",
+      `${branch} could not be merged: another merge is under way in ${root}. Finish it with \`git commit\`, or give it up with \`git merge --abort\`.`,
+      { facts: { branch } },
+    );
   const merged = await git(deps, root, ["merge", "--no-ff", "--no-edit", "--quiet", branch]);
   if (merged?.code === 0) return;
-  await git(deps, root, ["merge", "--abort"]);
-  const why = harmlessLine(`${merged?.stdout ?? ""} ${merged?.stderr ?? ""}`.trim(), 300);
+  if (await isMerging()) await git(deps, root, ["merge", "--abort"]);
+  const said = harmlessLine(`${merged?.stdout ?? ""} ${merged?.stderr ?? ""}`.trim(), 300);
+  const why = said.replace(/\.$/, "");
   throw new Fault(
     "work_unsaved",
     `${branch} could not be merged: ${why}. Merge it yourself: git merge ${branch}`,

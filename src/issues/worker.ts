@@ -163,6 +163,8 @@ export class IssueWork {
     if (options.isolate === "worktree")
       await commitWork(deps, cwd, `${id}: ${title.replace(/\s+/g, " ").slice(0, 200)}`);
     if (gate === null) return this.#passed("no gate is configured");
+    if (brake.force >= 2)
+      return this.#give("interrupted", "the batch was stopped before its work was checked");
     desk.note({ status: "checking" });
     const finding = await this.#check(gate.commands, cwd);
     if (finding === null) return this.#passed("");
@@ -184,8 +186,9 @@ export class IssueWork {
   /** One command after the other until one fails: why, and the end of its output. Null: all passed. */
   async #check(commands: readonly GateCommand[], cwd: string): Promise<string | null> {
     const { deps, brake, batch, redact } = this.#shop;
-    const { baseline } = this.#desk;
-    const marker = `${batch.runId}/${this.#issue.id}/gate`;
+    const { baseline, handle } = this.#desk;
+    // The same in every batch, so that what a killed one left behind is found.
+    const marker = `${handle ?? batch.runId}/${this.#issue.id}/gate`;
     const env = {
       ...plainEnv(deps.env),
       REPRISE_ISSUE: this.#issue.id,

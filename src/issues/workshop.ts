@@ -9,6 +9,7 @@ import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
 import type { Deps, Limits } from "../run/run.ts";
 import type { Brake } from "./brake.ts";
+import type { Isolate } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import type { Told } from "./prompt.ts";
@@ -19,7 +20,7 @@ export interface WorkOptions {
   readonly engine: string;
   readonly native: readonly string[];
   readonly limits: Limits;
-  readonly isolate: "worktree" | "none";
+  readonly isolate: Isolate;
   readonly strict: boolean;
   readonly onLimit: "wait" | "stop";
   readonly merge: boolean;
@@ -80,6 +81,8 @@ export class Desk {
   handle: string | null;
   runId: string | null = null;
   branch: string | null;
+  /** Of a run that is gone: what was committed on it is where the next one begins. */
+  before: string | null = null;
   baseline: string | null;
   findings: readonly string[];
   run: RunRecord | null = null;
@@ -98,7 +101,9 @@ export class Desk {
   /** Names a run that is about to be started, and the branch for its work. */
   nameRun(): string {
     const { deps, options, branches } = this.shop;
-    this.branch = options.isolate === "worktree" ? branchFor(this.issue, branches) : null;
+    const isolated = options.isolate === "worktree";
+    this.before = isolated && this.branch !== null && branches.has(this.branch) ? this.branch : null;
+    this.branch = isolated ? branchFor(this.issue, branches) : null;
     if (this.branch !== null) branches.add(this.branch);
     this.runId = makeRunId(deps.clock.now(), options.engine, deps.newHandle());
     this.handle = this.runId.slice(-8);

@@ -149,5 +149,7 @@ function git(deps: Deps, cwd: string, args: readonly string[]) {
     throw new Fault("platform_unsupported", "git is not installed, and a worktree needs it.");
   const env: Record<string, string> = { PWD: cwd, GIT_OPTIONAL_LOCKS: "0", LC_ALL: "C" };
   for (const name of ["PATH", "HOME"]) if (deps.env[name] !== undefined) env[name] = deps.env[name];
-  return deps.processes.runTool(program, ["-C", cwd, ...args], { cwd, env, timeoutMs: 60_000 });
+  // No hook of the repository runs: an agent could have written it.
+  const safe = ["-C", cwd, "-c", "core.hooksPath=/dev/null"];
+  return deps.processes.runTool(program, [...safe, ...args], { cwd, env, timeoutMs: 60_000 });
 }
