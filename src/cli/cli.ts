@@ -121,7 +121,7 @@ export async function main(args: readonly string[], world: World): Promise<numbe
     return await run(rest, context);
   } catch (error) {
     if (error instanceof HelpShown) return 0;
-    return report(error, json);
+    return await report(error, json);
   } finally {
     for (const deps of opened) await deps.store[Symbol.asyncDispose]();
     // Writes that nobody takes would keep the process for ever.
@@ -171,30 +171,33 @@ function cwdIsGone(error: unknown): Fault | null {
 }
 
 /** Says what went wrong, on stdout as JSON or on stderr as one line, and returns the exit code. */
-function report(error: unknown, json: boolean): number {
+async function report(error: unknown, json: boolean): Promise<number> {
   const fault = error instanceof Fault ? error : cwdIsGone(error);
+  // What is wrong is often quoted, and may be a secret that was given at the wrong place.
+  const { redactor, redactValue } = await import("../lib/secrets.ts");
+  const redact = redactor([]);
   if (json) {
     const body =
       fault === null
         ? {
             code: "bug",
             message: "This is a bug in Reprise.",
-            facts: { detail: String(error).slice(0, 500) },
+            facts: { detail: redact(String(error)).slice(0, 500) },
           }
         : {
             code: fault.code,
-            message: fault.message,
-            facts: { ...fault.facts, retryable: FAULTS[fault.code].retryable },
+            message: redact(fault.message),
+            facts: { ...redactValue(fault.facts, redact), retryable: FAULTS[fault.code].retryable },
           };
     process.stdout.write(`${harmlessJson({ ok: false, error: body })}\n`);
   } else if (fault === null) {
     const detail = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-    process.stderr.write(`reprise: this is a bug: ${harmless(detail.slice(0, 2_000))}\n`);
+    process.stderr.write(`reprise: this is a bug: ${harmless(redact(detail).slice(0, 2_000))}\n`);
     process.stderr.write(
       "reprise: nothing recorded is lost; please report it with what you typed (REPRISE_DEBUG=1 shows where it happened).\n",
     );
   } else {
-    process.stderr.write(`reprise: ${harmless(fault.message)}\n`);
+    process.stderr.write(`reprise: ${harmless(redact(fault.message))}\n`);
   }
   if (process.env["REPRISE_DEBUG"] === "1" && error instanceof Error)
     process.stderr.write(`${harmless(error.stack ?? "")}\n`);

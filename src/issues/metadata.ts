@@ -88,7 +88,7 @@ export async function beginBatch(
   redact: Redact,
 ): Promise<Batch> {
   const path = join(directory, `${first.run_id}.json`);
-  let head = first;
+  let head = { ...first, config: redactValue(first.config, redact) };
   const issues = new Map<string, IssueRecord>();
   // A batch has many issues, and a change is about one of them.
   const texts = new Map<string, string>();

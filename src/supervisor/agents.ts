@@ -10,6 +10,7 @@ import { makeRunId } from "../core/ids.ts";
 import type { AgentDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord } from "../core/supervision.ts";
 import { type HoldRequest, launchHolder } from "../holders/holders.ts";
+import { redactor } from "../lib/secrets.ts";
 import { type Deps, type Limits, stopRun } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import type { Document } from "../store/store.ts";
@@ -143,6 +144,7 @@ export async function startAgent(
   options: StartOptions,
 ): Promise<AgentRecord> {
   assertName(definition.name);
+  refuseSecretGates(definition);
   const id = await freeHandle(deps);
   const record: AgentRecord = {
     v: 1,
@@ -162,6 +164,18 @@ export async function startAgent(
     throw new Fault("run_busy", `The handle ${id} is taken by chance. Start again.`, { facts: { id } });
   await launchFirst(deps, record, options.trustCwd === true);
   return record;
+}
+
+/** Gates are run from the record, in which a secret would not stand. */
+function refuseSecretGates({ name, policy }: AgentDefinition): void {
+  const redact = redactor([]);
+  const gates = Object.values(policy.on).flatMap((rungs) => rungs.flatMap(({ run }) => run?.join(" ") ?? []));
+  if (gates.every((text) => redact(text) === text)) return;
+  throw new Fault(
+    "usage",
+    `A gate of agent ${name} holds what looks like a secret, which is not stored. Give secrets by the environment.`,
+    { facts: { agent: name } },
+  );
 }
 
 /**

@@ -12,6 +12,7 @@ import { type Deps, redactorFor } from "../run/run.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import {
   agentOf,
+  environmentOfStep,
   agentsOf,
   CANCELLED,
   getPipeline,
@@ -147,7 +148,7 @@ export class PipelineDriver {
     let agent = await unrecordedAgent(deps, record, step.name);
     try {
       const options = { vars, trustCwd, pipeline: { id, step: step.name } };
-      agent ??= (await this.#desk.start(inWorkspace(record, step), runbook, options)).id;
+      agent ??= (await this.#desk.start(inWorkspace(deps, record, step), runbook, options)).id;
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       // One that was recorded and then refused ends like any other.
@@ -172,10 +173,11 @@ async function unrecordedAgent(deps: Deps, record: PipelineRecord, step: string)
 }
 
 /** A directory below the pipeline's is the same one below its workspace. */
-function inWorkspace(record: PipelineRecord, step: StepDefinition): AgentDefinition {
+function inWorkspace(deps: Deps, record: PipelineRecord, step: StepDefinition): AgentDefinition {
   const { agent } = step;
   if (agent === null) throw new Error(`step ${step.name} has no agent`);
+  const env = environmentOfStep(agent, deps.env);
   const inside = relative(record.definition.cwd, agent.cwd);
-  if (isAbsolute(inside) || inside === ".." || inside.startsWith("../")) return agent;
-  return { ...agent, cwd: join(record.workspace, inside) };
+  if (isAbsolute(inside) || inside === ".." || inside.startsWith("../")) return { ...agent, env };
+  return { ...agent, env, cwd: join(record.workspace, inside) };
 }

@@ -20,6 +20,7 @@ import { type AgentDesk, PipelineDriver } from "./drive.ts";
 import { findMarked } from "../process/process.ts";
 import {
   cancelPipeline,
+  environmentOfStep,
   listPipelines,
   markerOf,
   resumePipeline,
@@ -389,6 +390,31 @@ describe("workspaces", () => {
     await expect(
       startPipeline(deps, definition, { path: "", sha256: "" }, { vars: secret, trustCwd: false }),
     ).rejects.toThrow("The variable key looks like a secret");
+  });
+
+  test("a command that holds a secret is refused; a secret variable of an agent is not stored, and needed again", async () => {
+    const given = { vars: {}, trustCwd: false };
+    const source = { path: "", sha256: "" };
+    const base = { name: "p", workspace: "cwd", cwd } as const;
+    const command = step("fix", { run: ["curl", "--token", `ghp_${"x".repeat(36)}`] });
+    await expect(startPipeline(deps, { ...base, steps: [command] }, source, given)).rejects.toThrow(
+      "Step fix holds what looks like a secret",
+    );
+    const env = [
+      ["LAB_TOKEN", "Zq8xW2vB7nM4kJ6hG3"],
+      ["CI", "1"],
+    ] as const;
+    const steps = [step("fix", { agent: { ...agent(), env } })];
+    const { definition } = await startPipeline(deps, { ...base, steps }, source, given);
+    expect(JSON.stringify(await listPipelines(deps))).not.toContain("Zq8xW2vB7nM4kJ6hG3");
+    const [stored] = definition.steps;
+    if (stored?.agent == null) throw new Error("there is no such step");
+    const kept = stored.agent;
+    expect(environmentOfStep(kept, { LAB_TOKEN: "of today" })).toEqual([
+      ["LAB_TOKEN", "of today"],
+      ["CI", "1"],
+    ]);
+    expect(() => environmentOfStep(kept, {})).toThrow("The variable LAB_TOKEN of agent");
   });
 });
 

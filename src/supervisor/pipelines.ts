@@ -6,11 +6,12 @@
  */
 import { join } from "node:path";
 import { checkOwnDirectory, isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { HANDLE } from "../core/ids.ts";
-import type { PipelineDefinition, RunbookSource } from "../core/runbook.ts";
+import type { AgentDefinition, PipelineDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
-import { redactor } from "../lib/secrets.ts";
+import { isSecretName, redactor } from "../lib/secrets.ts";
 import { type Deps, planWorkplace } from "../run/run.ts";
 import { cancelled, entryOf, resumed } from "./reduce.ts";
 
@@ -32,7 +33,7 @@ export async function startPipeline(
   source: RunbookSource,
   { vars, trustCwd }: PipelineOptions,
 ): Promise<PipelineRecord> {
-  refuseSecrets(vars);
+  refuseSecrets(vars, definition);
   const cwd = resolveDirectory(definition.cwd);
   const { id, home } = newPlace(deps, definition.workspace);
   const isolate = definition.workspace === "cwd" ? null : definition.workspace;
@@ -44,7 +45,7 @@ export async function startPipeline(
   const record: PipelineRecord = {
     v: 1,
     id,
-    definition,
+    definition: storableDefinition(definition),
     runbook: source,
     vars,
     phase: "active",
@@ -60,16 +61,60 @@ export async function startPipeline(
   throw new Fault("run_busy", `The pipeline id ${id} is taken by chance. Run it again.`, { facts: { id } });
 }
 
-/** A pipeline is kept with its variables, and a later step needs them as they are. */
-function refuseSecrets(vars: Readonly<Record<string, string>>): void {
+/** A pipeline is kept with its variables and what it runs, and a later step needs them as they are. */
+function refuseSecrets(vars: Readonly<Record<string, string>>, { steps }: PipelineDefinition): void {
   const redact = redactor([]);
-  const name = Object.keys(vars).find((one) => redact(vars[one] ?? "") !== vars[one]);
-  if (name === undefined) return;
+  const looksSecret = (text: string) => redact(text) !== text;
+  const name = Object.keys(vars).find((one) => looksSecret(vars[one] ?? ""));
+  if (name !== undefined)
+    throw new Fault(
+      "usage",
+      `The variable ${name} looks like a secret, and a pipeline is stored with its variables. Give secrets by the environment.`,
+      { facts: { variable: name } },
+    );
+  const step = steps.find(({ run, agent }) => {
+    const rungs = agent === null ? [] : Object.values(agent.policy.on).flat();
+    const commands = [run, agent?.args ?? null, ...rungs.map((rung) => rung.run)];
+    const texts = [agent?.prompt ?? null, ...rungs.map(({ message }) => message)];
+    return [...commands.map((words) => words?.join(" ") ?? ""), ...texts].some((text) =>
+      looksSecret(text ?? ""),
+    );
+  });
+  if (step === undefined) return;
   throw new Fault(
     "usage",
-    `The variable ${name} looks like a secret, and a pipeline is stored with its variables. Give secrets by the environment.`,
-    { facts: { variable: name } },
+    `Step ${step.name} holds what looks like a secret, and a pipeline is stored with what it runs and says. Give secrets by the environment.`,
+    { facts: { step: step.name } },
   );
+}
+
+/** Stands where a secret's value is not stored. */
+const NOT_STORED = "[redacted]";
+
+function storableDefinition(definition: PipelineDefinition): PipelineDefinition {
+  const redact = redactor([]);
+  const steps = definition.steps.map((step) => {
+    if (step.agent === null) return step;
+    const env = step.agent.env.map(
+      ([name, value]) => [name, isSecretName(name) || redact(value) !== value ? NOT_STORED : value] as const,
+    );
+    return { ...step, agent: { ...step.agent, env } };
+  });
+  return { ...definition, steps };
+}
+
+/** The variables of a step's agent, those that are not stored from today's environment. */
+export function environmentOfStep(agent: AgentDefinition, env: Env): AgentDefinition["env"] {
+  return agent.env.map(([name, value]) => {
+    const known = value === NOT_STORED ? env[name] : value;
+    if (known !== undefined) return [name, known] as const;
+    throw new Fault(
+      "option_unkept",
+      `The variable ${name} of agent ${agent.name} is a secret, which is not stored with a pipeline. ` +
+        "Set it where the supervisor is started (`reprise daemon stop`, then resume the pipeline).",
+      { facts: { variable: name } },
+    );
+  });
 }
 
 function newPlace(deps: Deps, workspace: PipelineDefinition["workspace"]): { id: string; home: string } {

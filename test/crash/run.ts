@@ -6,6 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { badInput } from "../hostile/bad-input.ts";
 import { patterns } from "../hostile/patterns.ts";
+import { secrets } from "../hostile/secrets.ts";
 import { failingIo } from "./failing-io.ts";
 import { killWrites } from "./kill-writes.ts";
 import { powerCut } from "./power-cut.ts";

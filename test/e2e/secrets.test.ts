@@ -148,6 +148,14 @@ test("a secret among the options is not stored, so a resume asks for it instead 
   expect(refused).toMatchObject({ code: 8, stdout: "" });
   expect(refused.stderr).toContain("--api-key");
   expect(refused.stderr).not.toContain(CANARY.flag);
+  // Given at the wrong place, it is not repeated.
+  for (const args of [
+    ["start", "codex", "x", `--api-key=${CANARY.flag}`],
+    ["resume", CANARY.prompt],
+  ]) {
+    const { code, stdout, stderr } = await box.run([...args, "--json"]);
+    expect([code, stdout, hits(stdout + stderr)]).toEqual([2, expect.stringContaining('"ok":false'), []]);
+  }
 });
 
 test("what cannot be recognised any more is neither printed nor exported as if it were no secret", async () => {
