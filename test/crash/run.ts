@@ -29,6 +29,7 @@ const PROMISES: readonly Promised[] = [
   tapes,
   patterns,
   badInput,
+  secrets,
 ];
 
 const SHOWN = 20;
