@@ -1,7 +1,7 @@
 /**
  * Batches of issues: how fast a prior session is found among 10,000 batches, what an issue costs besides its agent, and
- * whether memory grows. Prints a table and writes `bench/issues-results.json`. Not a test: times depend on the machine,
- * on whatever else runs on it, and on how long its disk takes to keep something for good, which is said too.
+ * whether memory grows. Times depend on the machine, on whatever else runs on it, and on how long its disk takes to keep
+ * something for good, which is said too.
  *
  * Wall time decides. Processor time stands beside it: it is what remains the same on a busy machine.
  */
@@ -10,21 +10,18 @@ import {
   closeSync,
   fsyncSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   readFileSync,
-  realpathSync,
   rmSync,
   writeFileSync,
   writeSync,
 } from "node:fs";
-import { cpus, loadavg, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { openState } from "../src/audit/audit.ts";
 import { batchId, makeMetadataDirectory } from "../src/issues/metadata.ts";
 import { lookupPriorSession } from "../src/issues/prior.ts";
+import { CLI, makeRoot, type Part, type Row } from "./part.ts";
 
-const CLI = resolve("dist/reprise.js");
 const AGENT = resolve("dist/demo-agent.js");
 const FILES = 10_000;
 const ISSUES = Number(process.env["BENCH_ISSUES"] ?? 200);
@@ -43,31 +40,20 @@ echo '{"type":"turn.started"}'
 echo '{"type":"turn.completed","usage":{"input_tokens":1,"output_tokens":1}}'
 `;
 
-interface Row {
-  readonly what: string;
-  readonly measured: string;
-  readonly target: string;
-  readonly ok: boolean;
-}
-
-const root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-bench-")));
+const root = makeRoot();
 const rows: Row[] = [];
-try {
-  await lookUp();
-  await overhead();
-  await memory();
-} finally {
-  rmSync(root, { recursive: true, force: true, maxRetries: 5 });
-}
-for (const { ok, what, measured, target } of rows)
-  console.log(`${ok ? "ok  " : "MISS"}  ${what}: ${measured} (${target})`);
-const machine = {
-  node: process.version,
-  cores: cpus().length,
-  cpu: cpus()[0]?.model ?? "unknown",
-  load: loadavg()[0],
+
+export const issues: Part = async (progress) => {
+  try {
+    for (const [what, measure] of Object.entries({ lookUp, overhead, memory })) {
+      progress(what);
+      await measure();
+    }
+    return rows;
+  } finally {
+    rmSync(root, { recursive: true, force: true, maxRetries: 5 });
+  }
 };
-writeFileSync("bench/issues-results.json", `${JSON.stringify({ machine, rows }, null, 2)}\n`);
 
 async function lookUp(): Promise<void> {
   const state = await openState(join(root, "look-up"));
@@ -261,8 +247,8 @@ async function runIssues(name: string, count: number, engine: "demo" | "codex"):
 }
 
 function failures(json: string): string {
-  const { issues } = JSON.parse(json) as { issues: { id: string; state: string; why: string }[] };
-  return issues
+  const told = JSON.parse(json) as { issues: { id: string; state: string; why: string }[] };
+  return told.issues
     .flatMap(({ id, state, why }) => (state === "completed" ? [] : [`${id} ${state}: ${why}`]))
     .join("\n");
 }

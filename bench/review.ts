@@ -4,22 +4,14 @@
  * Measured from outside, as a user sees it, and as processor time. Not a test: times depend on the machine.
  */
 import { spawnSync } from "node:child_process";
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
-import { cpus, loadavg, tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { type IPty, spawn } from "@lydell/node-pty";
 import { build } from "esbuild";
 import { common } from "../scripts/bundle.mjs";
 import { toJsonLines } from "../src/reviews/reviews.ts";
 import { sampleComment, type Script } from "../test/fake-desk.ts";
+import { CLI, makeRoot, median, mib, ms, type Part, quantile, residentBytes, type Row } from "./part.ts";
 
 const COMMENTS = 5_000;
 const STARTS = 15;
@@ -27,29 +19,51 @@ const DOWN = "\x1b[B";
 const PAGE = "\x1b[6~";
 const FRAME_END = "\x1b[?2026l";
 
-interface Row {
-  readonly what: string;
-  readonly measured: string;
-  readonly floor: string;
-  readonly target: string;
-  readonly ok: boolean;
-}
-
-const root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-bench-")));
-const clone = join(root, "clone");
 /** The arguments of `node`. */
 const PROGRAMS = {
-  "reprise review": [
-    resolve("dist/reprise.js"),
-    "review",
-    "acme/shop#42",
-    "--comments",
-    join(root, "c.jsonl"),
-  ],
-  "scripted desk": [join(root, "review-ui.mjs"), join(root, "script.json")],
+  "reprise review": (root: string) => [CLI, "review", "acme/shop#42", "--comments", join(root, "c.jsonl")],
+  "scripted desk": (root: string) => [join(root, "review-ui.mjs"), join(root, "script.json")],
 } as const;
 type Program = keyof typeof PROGRAMS;
-const rows: Row[] = [];
+
+export const review: Part = async (progress) => {
+  const root = makeRoot();
+  try {
+    await prepare(root);
+    progress("first frames");
+    const rows = await firstFrame(root);
+    for (const program of ["reprise review", "scripted desk"] as const) {
+      for (const [columns, lines] of [
+        [80, 24],
+        [200, 60],
+      ] as const) {
+        progress(`keys of ${program}, ${columns}×${lines}`);
+        rows.push(...(await keys(new Ui(root, program, columns, lines), program, `${columns}×${lines}`)));
+      }
+    }
+    return rows;
+  } finally {
+    rmSync(root, { recursive: true, force: true });
+  }
+};
+
+async function prepare(root: string): Promise<void> {
+  await build({
+    ...common,
+    entryPoints: { "review-ui": "test/review-ui.ts" },
+    outdir: root,
+    outExtension: { ".js": ".mjs" },
+    splitting: true,
+  });
+  const scripted = script();
+  writeFileSync(join(root, "script.json"), JSON.stringify(scripted));
+  writeFileSync(join(root, "c.jsonl"), toJsonLines(scripted.comments ?? []));
+  const clone = join(root, "clone");
+  mkdirSync(clone);
+  for (const words of ["init -q", "remote add origin https://github.com/acme/shop.git"])
+    spawnSync("git", words.split(" "), { cwd: clone });
+}
+
 /** Comments as they are: some long, one of 5 MB; and a turn that says more than is kept. */
 function script(): Script {
   const comments = Array.from({ length: COMMENTS }, (_, at) =>
@@ -71,13 +85,13 @@ function script(): Script {
   return { comments, turn: [...words, { type: "hang" }] };
 }
 
-async function firstFrame(): Promise<void> {
+async function firstFrame(root: string): Promise<Row[]> {
   const floor = median(
     Array.from({ length: STARTS }, () => time(() => spawnSync(process.execPath, ["-e", "0"]))),
   );
   const took: Record<string, { wall: number[]; processor: number[] }> = {};
   for (let at = 0; at < STARTS; at += 1) {
-    const ui = new Ui("reprise review", 80, 24);
+    const ui = new Ui(root, "reprise review", 80, 24);
     for (const [what, text] of [
       ["first frame", "acme/shop#42"],
       [`first frame with ${COMMENTS} comments of a file`, `${COMMENTS} comments`],
@@ -88,20 +102,20 @@ async function firstFrame(): Promise<void> {
     }
     await ui.quit();
   }
-  for (const [what, { wall, processor }] of Object.entries(took)) {
+  return Object.entries(took).map(([what, { wall, processor }]) => {
     const over = median(wall) - floor;
-    rows.push({
+    return {
       what: `reprise review: ${what}`,
       measured: `${ms(over)} over the floor, ${ms(median(processor))} of processor time`,
       floor: `node -e 0: ${ms(floor)}`,
+      ratio: median(wall) / floor,
       target: "≤ 400 ms",
       ok: over <= 400,
-    });
-  }
+    };
+  });
 }
 
-async function keys(program: Program, columns: number, lines: number): Promise<void> {
-  const ui = new Ui(program, columns, lines);
+async function keys(ui: Ui, program: Program, size: string): Promise<Row[]> {
   await ui.shown(`${COMMENTS} comments`);
   const kinds: [string, string[]][] = [
     ["move", [...Array<string>(60).fill("j"), ...Array<string>(60).fill(DOWN)]],
@@ -111,29 +125,24 @@ async function keys(program: Program, columns: number, lines: number): Promise<v
     ["enter and back", Array<string>(40).fill("\r")],
     ["filter: open, choose", Array.from({ length: 60 }, (_, at) => ["f", "j", "\r"][at % 3] ?? "")],
   ];
-  await pressAll(
+  const rows = await pressAll(
     ui,
-    `${program}: key press, ${columns}×${lines}`,
+    `${program}: key press, ${size}`,
     kinds.flatMap(([, presses]) => presses),
   );
   if (program === "scripted desk") {
     await ui.press("x");
     await ui.shown("word 19999");
     const moves = Array.from({ length: 60 }, (_, at) => (at % 2 === 0 ? "j" : "k"));
-    await pressAll(ui, `${program}: the same beside a full Codex pane, ${columns}×${lines}`, moves);
+    rows.push(...(await pressAll(ui, `${program}: the same beside a full Codex pane, ${size}`, moves)));
   }
   const rss = ui.residentBytes();
-  rows.push({
-    what: `${program}: memory, ${columns}×${lines}`,
-    measured: `${(rss / 1024 ** 2).toFixed(0)} MiB`,
-    floor: "–",
-    target: "≤ 200 MiB",
-    ok: rss <= 200 * 1024 ** 2,
-  });
   await ui.quit();
+  const what = `${program}: memory, ${size}`;
+  return [...rows, { what, measured: mib(rss), target: "≤ 200 MiB", ok: rss <= 200 * 1024 ** 2 }];
 }
 
-async function pressAll(ui: Ui, what: string, presses: readonly string[]): Promise<void> {
+async function pressAll(ui: Ui, what: string, presses: readonly string[]): Promise<Row[]> {
   const times: number[] = [];
   const costs: number[] = [];
   for (const key of presses) {
@@ -141,8 +150,7 @@ async function pressAll(ui: Ui, what: string, presses: readonly string[]): Promi
     times.push(await ui.press(key));
     costs.push(ui.processorTime() - before);
   }
-  add(what, times);
-  add(`${what}, processor time`, costs);
+  return [pressed(what, times), pressed(`${what}, processor time`, costs)];
 }
 
 class Ui {
@@ -152,9 +160,9 @@ class Ui {
   #lastChunk = 0;
   readonly #start = performance.now();
 
-  constructor(program: Program, columns: number, lines: number) {
-    this.#pty = spawn(process.execPath, [...PROGRAMS[program]], {
-      cwd: clone,
+  constructor(root: string, program: Program, columns: number, lines: number) {
+    this.#pty = spawn(process.execPath, PROGRAMS[program](root), {
+      cwd: join(root, "clone"),
       cols: columns,
       rows: lines,
       name: "xterm-256color",
@@ -199,8 +207,7 @@ class Ui {
   }
 
   residentBytes(): number {
-    const match = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${this.#pty.pid}/status`, "utf8"));
-    return Number(match?.[1] ?? Number.NaN) * 1024;
+    return residentBytes(this.#pty.pid);
   }
 
   async quit(): Promise<void> {
@@ -213,15 +220,14 @@ async function turn(): Promise<void> {
   await new Promise((wake) => setTimeout(wake, 1));
 }
 
-function add(what: string, times: readonly number[]): void {
-  const p99 = times.toSorted((one, other) => one - other)[Math.floor(times.length * 0.99)] ?? Number.NaN;
-  rows.push({
+function pressed(what: string, times: readonly number[]): Row {
+  const p99 = quantile(times, 0.99);
+  return {
     what,
     measured: `p99 ${ms(p99)}, median ${ms(median(times))}`,
-    floor: "–",
     target: "p99 ≤ 50 ms",
     ok: p99 <= 50,
-  });
+  };
 }
 
 function time(work: () => unknown): number {
@@ -229,52 +235,3 @@ function time(work: () => unknown): number {
   work();
   return performance.now() - start;
 }
-
-function median(times: readonly number[]): number {
-  return times.toSorted((one, other) => one - other)[Math.floor(times.length / 2)] ?? Number.NaN;
-}
-
-function ms(value: number): string {
-  return `${value.toFixed(1)} ms`;
-}
-
-function report(): void {
-  const cells = (row: Row) => [row.what, row.measured, row.floor, row.target];
-  const widths = [0, 1, 2, 3].map((at) => Math.max(...rows.map((row) => cells(row)[at]?.length ?? 0)));
-  for (const row of rows) {
-    const line = cells(row).map((cell, at) => cell.padEnd(widths[at] ?? 0));
-    console.log(`${row.ok ? "ok  " : "MISS"}  ${line.join("  ")}`);
-  }
-  const machine = {
-    node: process.version,
-    cores: cpus().length,
-    cpu: cpus()[0]?.model ?? "unknown",
-    load: loadavg().map((one) => Number(one.toFixed(2))),
-  };
-  console.log(`load ${machine.load.join(" ")} on ${machine.cores} cores`);
-  writeFileSync("bench/review-results.json", `${JSON.stringify({ machine, rows }, null, 2)}\n`);
-}
-
-try {
-  await build({
-    ...common,
-    entryPoints: { "review-ui": "test/review-ui.ts" },
-    outdir: root,
-    outExtension: { ".js": ".mjs" },
-    splitting: true,
-  });
-  const scripted = script();
-  writeFileSync(join(root, "script.json"), JSON.stringify(scripted));
-  writeFileSync(join(root, "c.jsonl"), toJsonLines(scripted.comments ?? []));
-  mkdirSync(clone);
-  for (const words of ["init -q", "remote add origin https://github.com/acme/shop.git"])
-    spawnSync("git", words.split(" "), { cwd: clone });
-  await firstFrame();
-  for (const program of ["reprise review", "scripted desk"] as const) {
-    await keys(program, 80, 24);
-    await keys(program, 200, 60);
-  }
-} finally {
-  rmSync(root, { recursive: true, force: true });
-}
-report();

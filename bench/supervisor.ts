@@ -1,37 +1,20 @@
 /**
  * The supervisor under load: scripted agents that print without a pause, their holders and the daemon, all as built.
- * `tsx bench/supervisor.ts [--agents 100] [--seconds 300]`. Measured from outside. Not a test: times depend on the machine.
+ * Measured from outside. BENCH_AGENTS and BENCH_SECONDS make it shorter.
  */
 import { spawn, spawnSync } from "node:child_process";
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createConnection, type Socket } from "node:net";
-import { cpus, loadavg, tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { CLI, makeRoot, type Part, quantile, residentBytes as resident, type Row } from "./part.ts";
 
-interface Row {
-  readonly what: string;
-  readonly measured: string;
-  readonly target: string;
-  readonly ok: boolean;
-}
-
-const AGENTS = flag("--agents", 100);
-const SECONDS = flag("--seconds", 300);
+const AGENTS = Number(process.env["BENCH_AGENTS"] ?? 100);
+const SECONDS = Number(process.env["BENCH_SECONDS"] ?? 300);
 const BYTES_A_SECOND = 20_000;
 const LINES_A_SECOND = 20;
 
-const root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-bench-")));
+const root = makeRoot();
 const state = join(root, "state");
 const project = join(root, "project");
 const env = {
@@ -42,6 +25,20 @@ const env = {
   BENCH_GO: join(root, "go"),
 };
 const rows: Row[] = [];
+
+export const supervisor: Part = async (progress) => {
+  try {
+    setUp();
+    for (const [what, measure] of Object.entries({ idle, startAll, adopt, flood, bytes, death })) {
+      progress(what);
+      await measure();
+    }
+    return rows;
+  } finally {
+    for (const pid of ours()) spawnSync("kill", ["-9", String(pid)]);
+    rmSync(root, { recursive: true, force: true, maxRetries: 5 });
+  }
+};
 
 /** Waits for the word to go, prints for so many seconds, and says how much that was. */
 const AGENT = `#!/usr/bin/perl
@@ -236,8 +233,6 @@ class Probe {
   }
 }
 
-const CLI = resolve("dist/reprise.js");
-
 function reprise(...args: string[]): string {
   const { stdout, status, stderr } = spawnSync(process.execPath, [CLI, ...args], { cwd: project, env });
   if (status !== 0) throw new Error(`reprise ${args.join(" ")}: exit ${status}\n${stderr.toString()}`);
@@ -269,10 +264,6 @@ function processorTime(pid: number): number {
       (thread) => Number(readFileSync(`/proc/${pid}/task/${thread}/schedstat`, "utf8").split(" ")[0]) / 1e6,
     )
     .reduce((sum, one) => sum + one, 0);
-}
-
-function resident(pid: number): number {
-  return Number(/VmRSS:\s+(\d+) kB/.exec(fileOf(pid, "status"))?.[1] ?? 0) * 1024;
 }
 
 /** Processes of this bench that run the given program of ours. */
@@ -308,43 +299,6 @@ function row(what: string, measured: string, target: string, ok: boolean): Row {
   return { what, measured, target, ok };
 }
 
-function quantile(values: readonly number[], part: number): number {
-  return values.toSorted((one, other) => one - other)[Math.floor(values.length * part)] ?? Number.NaN;
-}
-
-function flag(name: string, otherwise: number): number {
-  const at = process.argv.indexOf(name);
-  return at === -1 ? otherwise : Number(process.argv[at + 1]);
-}
-
 const percent = (part: number) => `${(part * 100).toFixed(2)} %`;
 const mib = (count: number) => `${(count / 1e6).toFixed(1)} MB`;
 const seconds = (value: number) => `${(value / 1_000).toFixed(2)} s`;
-
-function report(): void {
-  const width = (key: "what" | "measured") => Math.max(...rows.map((one) => one[key].length));
-  for (const { what, measured, target, ok } of rows) {
-    console.log(
-      `${ok ? "ok  " : "MISS"}  ${what.padEnd(width("what"))}  ${measured.padEnd(width("measured"))}  ${target}`,
-    );
-  }
-  const load = loadavg().map((one) => Number(one.toFixed(2)));
-  console.log(`load ${load.join(" ")} on ${cpus().length} cores`);
-  const machine = { node: process.version, cores: cpus().length, cpu: cpus()[0]?.model ?? "unknown", load };
-  const how = { agents: AGENTS, seconds: SECONDS };
-  writeFileSync("bench/supervisor-results.json", `${JSON.stringify({ machine, how, rows }, null, 2)}\n`);
-}
-
-try {
-  setUp();
-  await idle();
-  await startAll();
-  await adopt();
-  await flood();
-  await bytes();
-  await death();
-} finally {
-  for (const pid of ours()) spawnSync("kill", ["-9", String(pid)]);
-  rmSync(root, { recursive: true, force: true });
-}
-report();
