@@ -7,6 +7,7 @@
 export {
   checkOwnDirectory,
   makeDirectory,
+  readOwnText,
   readRecord,
   removeQuietly,
   storageFault,

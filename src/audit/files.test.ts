@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
-import { readRecord, writeAtomic } from "./files.ts";
+import { readOwnText, readRecord, writeAtomic } from "./files.ts";
 
 let dir: string;
 beforeAll(() => {
@@ -67,6 +67,8 @@ describe("readRecord", () => {
     expect(faultOf(() => readRecord(join(dir, "directory.json")))).toBe("record_damaged");
     expect(faultOf(() => readRecord(join(dir, "link.json")))).toBe("denied");
     expect(faultOf(() => readRecord("/dev/zero"))).toBe("record_damaged");
+    for (const name of ["pipe.json", "directory.json", "link.json", "nothing.json"])
+      expect(readOwnText(join(dir, name), 1_000)).toBeNull();
   });
 
   test("a file cut off at any byte is damaged or missing nothing", () => {

@@ -92,6 +92,16 @@ export function readRecord(path: string, maxBytes = 1024 * 1024): JsonObject | n
   return value;
 }
 
+/** Null: there is no such file, or it is not one that may be believed. Never waits, whatever stands there. */
+export function readOwnText(path: string, maxBytes: number): string | null {
+  try {
+    return readOwnFile(path, maxBytes)?.toString("utf8") ?? null;
+  } catch (error) {
+    if (error instanceof Fault) return null;
+    throw error;
+  }
+}
+
 export function damaged(path: string, why: string): Fault {
   return new Fault(
     "record_damaged",

@@ -4,11 +4,11 @@
  * Agents belong to their holders, so a daemon that is stopped or replaced costs them nothing.
  */
 import { spawn } from "node:child_process";
-import { closeSync, readFileSync } from "node:fs";
+import { closeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { openLog, runtimeDir } from "../audit/audit.ts";
+import { openLog, readOwnText, runtimeDir } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { numberIn, parseObject, stringIn } from "../lib/json.ts";
 import { type Connection, connect, detachedEnv } from "../holders/holders.ts";
@@ -46,6 +46,9 @@ export interface Daemon extends AsyncDisposable {
   quit(): Promise<void>;
 }
 
+const MAX_TOKEN = 1_024;
+/** More than a log of the daemon ever has. */
+const MAX_LOG = 16 * 1024 * 1024;
 const READY_MS = 10_000;
 const QUIT_MS = 10_000;
 const POLL_MS = 25;
@@ -148,13 +151,9 @@ export function spawnDaemon(deps: Deps, log: string): { ended(): number | null }
   return { ended: () => exit };
 }
 
+/** Null: there is none, or none of ours, so there is no daemon that would talk to us. */
 function readToken(path: string): string | null {
-  try {
-    return readFileSync(path, "utf8").trim();
-  } catch {
-    // Missing, or not ours to read: then there is no daemon that would talk to us.
-    return null;
-  }
+  return readOwnText(path, MAX_TOKEN)?.trim() ?? null;
 }
 
 function daemonAt(connection: Connection): Daemon {
@@ -187,7 +186,7 @@ function daemonAt(connection: Connection): Daemon {
 /** The last lines of the log, oldest first; a line that is not ours is passed as it is. */
 export function readDaemonLog(deps: Deps, lines: number): readonly string[] {
   const { log } = daemonPlaces(deps);
-  const text = [`${log}.1`, log].map((path) => readIfThere(path)).join("");
+  const text = [`${log}.1`, log].map((path) => readOwnText(path, MAX_LOG) ?? "").join("");
   return text.split("\n").filter(Boolean).slice(-lines).map(sayLine);
 }
 
@@ -197,12 +196,4 @@ function sayLine(line: string): string {
   const { at, pid, level, message, ...facts } = entry;
   const more = Object.entries(facts).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
   return [at, pid, level, message, ...more].map(String).join(" ");
-}
-
-function readIfThere(path: string): string {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    return "";
-  }
 }

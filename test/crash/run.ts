@@ -4,6 +4,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
+import { access } from "../hostile/access.ts";
 import { badInput } from "../hostile/bad-input.ts";
 import { patterns } from "../hostile/patterns.ts";
 import { secrets } from "../hostile/secrets.ts";
@@ -30,6 +31,7 @@ const PROMISES: readonly Promised[] = [
   patterns,
   badInput,
   secrets,
+  access,
 ];
 
 const SHOWN = 20;
