@@ -186,6 +186,17 @@ describe("directives", () => {
     expect([ended.exit, kinds(seen).slice(0, half.length)]).toEqual([exit, types]);
   });
 
+  test("@@lost says of a resumed session that it is gone, and nothing of a new one", async () => {
+    const first = await json("one @@lost:before-session", "--session-id", ID);
+    expect(first.exit).toEqual({ code: 0, signal: null });
+    const again = await json("two @@lost:in-tool", "--resume", ID);
+    expect([again.exit, kinds(eventsOf(demo, again)).includes("tool")]).toEqual([
+      { code: 1, signal: null },
+      true,
+    ]);
+    expect(demo.explainExit(again.exit, again.stderr, 0)).toMatchObject({ kind: "session_lost" });
+  });
+
   test("a death after the id and before the user's line leaves no session", async () => {
     await json("@@die:after-session", "--session-id", ID);
     expect(await json("go on", "--resume", ID)).toMatchObject({

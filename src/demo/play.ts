@@ -112,6 +112,12 @@ const HANDLERS: Readonly<Record<Step["step"], Handler>> = {
     process.kill(process.pid, "SIGKILL");
     return await forever();
   },
+  // A session that is new cannot be gone.
+  async lost({ turn }) {
+    if (turn.request.how !== "resume") return undefined;
+    turn.out.err(`demo: no session ${turn.conversation.id} any more`);
+    return 1;
+  },
 
   "ignore-sigterm": now(({ turn }) => {
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {

@@ -28,6 +28,7 @@ const STEPS = [
   "signal",
   "hang",
   "die",
+  "lost",
   // Mischief.
   "ignore-sigterm",
   "fork",
@@ -135,6 +136,7 @@ const DIRECTIVES: Readonly<Record<string, Make>> = {
   hang: stop(() => ({ step: "hang" })),
   exit: stop((arg) => ({ step: "exit", code: number(arg, 1) })),
   signal: stop((arg) => ({ step: "signal", name: `SIG${(arg || "TERM").replace(/^SIG/, "")}` })),
+  lost: stop(() => ({ step: "lost" })),
   "429": fail("rate_limited", 429),
   quota: fail("quota", 429),
   "401": fail("auth", 401),

@@ -68,6 +68,7 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
   };
   return {
     name: BEADS_FILE,
+    restMs: bd === null ? 2_000 : 15_000,
     list,
     async claim(id, from) {
       if (bd === null)

@@ -133,7 +133,7 @@ function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: 
       // What a tool did cannot be undone, and a fresh conversation would do it again.
       return facts.toolCalls === 0
         ? { do: "fresh", why }
-        : { do: "fail", why: `${why}, after ${facts.toolCalls} tool calls of this turn` };
+        : { do: "fail", why: `${why}, after ${counted(facts.toolCalls, "tool call")} of this turn` };
     case "rate_limited":
     case "overloaded":
       if (policy.onLimit === "stop") return { do: "stop", why, exitCode: 75 };
@@ -164,6 +164,10 @@ function limitEnd({ outcome, nowMs, troubles }: TurnFacts): number {
 
 function backoff(troubles: number): number {
   return BACKOFF_MS[Math.min(troubles, BACKOFF_MS.length - 1)] ?? MINUTE;
+}
+
+function counted(n: number, what: string): string {
+  return `${n} ${what}${n === 1 ? "" : "s"}`;
 }
 
 function whyOf({ reason, trouble }: Outcome): string {

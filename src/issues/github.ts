@@ -32,6 +32,7 @@ export async function openGitHubIssues(repository: Repository, options: HttpOpti
   };
   return {
     name,
+    restMs: 15_000,
     async list() {
       const { placed, warnings } = await listIssues(client, repository);
       return listed(placed, warnings);

@@ -59,6 +59,7 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
   };
   return {
     name: `${MARKDOWN_FOLDER}/`,
+    restMs: 2_000,
     async list() {
       const files = namesIn(folder).flatMap((name) => open(name) ?? []);
       const strange = files.filter(({ file, name }) => file === null && !/^readme\.md$/i.test(name));

@@ -55,7 +55,6 @@ export interface BatchView extends WorkView {
   ended(end: IssueEnd): void;
 }
 
-const WATCH_MS = 15_000;
 const NO_PAST: KnownPast = {
   session: null,
   state: "none",
@@ -140,7 +139,7 @@ export async function runBatch(
 async function watch(deps: Deps, place: Place, options: BatchOptions, crew: Crew): Promise<void> {
   let said = "";
   while (crew.mayBegin()) {
-    if (!(await crew.pause(deps.clock.now() + WATCH_MS))) return;
+    if (!(await crew.pause(deps.clock.now() + place.source.restMs))) return;
     let take: readonly PlannedIssue[] = [];
     try {
       // The limit is of the whole batch.

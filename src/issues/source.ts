@@ -27,6 +27,8 @@ export interface Issue {
 export interface Source {
   /** For people: `.beads/issues.jsonl`, `issues/`, `GitHub acme/shop`. */
   readonly name: string;
+  /** How long to wait between two lists with `--watch`: files may be looked at often, other people's servers not. */
+  readonly restMs: number;
   /** In the source's own order. */
   list(): Promise<Listed>;
   /** False: somebody else has claimed or closed it since it was listed as `from`; nothing was changed. */

@@ -189,6 +189,41 @@ describe("--strict", () => {
   });
 
   test.each([
+    ["before any tool call: begun afresh where the work is", "before-session", [], "closed"],
+    ["after a tool call: what was done would be done again, so it fails", "in-tool", [], "in_progress"],
+    ["with --strict: it fails", "before-session", ["--strict"], "in_progress"],
+  ] as const)("a session that turns out to be gone mid-start, %s", async (_name, place, flags, status) => {
+    using box = new IssueBox();
+    // The engine's store has the session; the engine itself, when it is asked to go on, has not.
+    const file = join(box.cwd, "issues", "a.md");
+    const write = (body: string, head: string) =>
+      writeFileSync(file, `---\ntitle: Door @@lost:${place} quietly\n${head}---\n${body}\n`);
+    write("@@wait:60000", "");
+    box.commit();
+    await interrupted(box, ["a"]);
+    const then = box.batches()[0]?.issues["a"];
+    write("go", "status: in_progress\n");
+    const result = await box.batch("--resume", ...flags);
+    expect(result).toMatchObject({ code: status === "closed" ? 0 : 10 });
+    expect(box.statuses()).toEqual({ a: status });
+    const now = box.batches().at(-1)?.issues["a"];
+    const sessions = box.told().map(({ session }) => session);
+    expect(now).toMatchObject({ handle: then?.handle, branch: then?.branch });
+    if (status === "closed") {
+      expect(result.stderr).toContain("warning: a starts a new conversation: session_lost: no session");
+      expect([sessions.length, new Set(sessions).size, now?.attempts]).toEqual([3, 2, 3]);
+    } else {
+      // Nobody was told anything after that, and the id stays known.
+      expect(sessions).toEqual([then?.session_id, then?.session_id]);
+      expect(now?.session_id).toBe(then?.session_id);
+      const why = `session_lost: no session ${then?.session_id} any more`;
+      expect(now?.error).toBe(
+        flags.length > 0 ? `Session resumption failed: ${why}` : `${why}, after 1 tool call of this turn`,
+      );
+    }
+  });
+
+  test.each([
     [["--strict"], "--strict requires --resume flag"],
     [["--fresh"], "--fresh requires --resume flag"],
     [["--resume", "--fresh", "--strict"], "--fresh drops the conversations"],
