@@ -52,6 +52,7 @@ async function watched(
   let look = 0;
   const source: Source = {
     name: "memory",
+    restMs: 50,
     async list() {
       look += 1;
       looks[Math.min(look, looks.length) - 1]?.();
