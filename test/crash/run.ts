@@ -8,6 +8,7 @@ import { access } from "../hostile/access.ts";
 import { badInput } from "../hostile/bad-input.ts";
 import { patterns } from "../hostile/patterns.ts";
 import { secrets } from "../hostile/secrets.ts";
+import { text } from "../hostile/text.ts";
 import { failingIo } from "./failing-io.ts";
 import { killWrites } from "./kill-writes.ts";
 import { powerCut } from "./power-cut.ts";
@@ -32,6 +33,7 @@ const PROMISES: readonly Promised[] = [
   badInput,
   secrets,
   access,
+  text,
 ];
 
 const SHOWN = 20;

@@ -8,8 +8,9 @@ import { join } from "node:path";
 import type { Promised, Scale, Verdict } from "../crash/promise.ts";
 import { type Result, Sandbox } from "../e2e/sandbox.ts";
 import { fileRows } from "./bad-files.ts";
+import { type Trial, trials } from "./bad-records.ts";
 import { type Ground, refusedRows, type Row } from "./bad-rows.ts";
-import { RAW } from "./raw.ts";
+import { RAW } from "./emulator.ts";
 
 export const badInput: Promised = {
   id: "P10",
@@ -23,7 +24,11 @@ const LANES = 2;
 const WORST_MS = 20_000;
 
 async function check({ progress }: Scale): Promise<Verdict> {
-  const waiting = [...refusedRows, ...fileRows];
+  const rows = [...refusedRows, ...fileRows].map((row): Trial => ({
+    name: row.name,
+    attempt: (ground) => judged(row, ground),
+  }));
+  const waiting = [...rows, ...trials];
   const tried = waiting.length;
   const broken: string[] = [];
   await Promise.all(
@@ -35,10 +40,10 @@ async function check({ progress }: Scale): Promise<Verdict> {
         handle: String(started["handle"]),
         runDirectory: String(started["runDirectory"]),
       };
-      for (let row = waiting.shift(); row !== undefined; row = waiting.shift()) {
-        progress(`${tried - waiting.length} of ${tried}: ${row.name}`);
-        const wrong = await judged(row, ground);
-        if (wrong !== null) broken.push(`${row.name}: ${wrong}`);
+      for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) {
+        progress(`${tried - waiting.length} of ${tried}: ${one.name}`);
+        const wrong = await one.attempt(ground);
+        if (wrong !== null) broken.push(`${one.name}: ${wrong}`);
       }
     }),
   );
