@@ -9,6 +9,9 @@ const commanderWithoutSpawning = {
 /** Ink talks to React's developer tools when it is told to; they bring a web socket client with them. */
 const inkWithoutDevtools = { filter: /^\.\/devtools\.js$/, importer: /[\\/]ink[\\/]/ };
 
+/** zod says what is wrong in fifty languages, more than half of its code; we say it ourselves. It asks for English apart. */
+const zodWithoutLanguages = { filter: /locales\/index\.js$/, importer: /[\\/]zod[\\/]/ };
+
 /** Ink is shown nothing but ASCII (src/tui/view.tsx), and what knows of the widths of all else costs 45 ms to load. */
 const inkWithoutWidths = { filter: /^string-width$/, contents: "export default (text) => text.length;" };
 
@@ -17,7 +20,7 @@ const leaveOut = {
   setup({ onResolve, onLoad }) {
     onResolve({ filter: inkWithoutWidths.filter }, () => ({ path: "ascii-width", namespace: "ascii-width" }));
     onLoad({ filter: /.*/, namespace: "ascii-width" }, () => ({ contents: inkWithoutWidths.contents }));
-    for (const { filter, importer } of [commanderWithoutSpawning, inkWithoutDevtools]) {
+    for (const { filter, importer } of [commanderWithoutSpawning, inkWithoutDevtools, zodWithoutLanguages]) {
       onResolve({ filter }, (module) =>
         importer.test(module.importer) ? { path: "nothing", namespace: "nothing" } : undefined,
       );
