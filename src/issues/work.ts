@@ -46,12 +46,41 @@ export function headCommit(deps: Deps, cwd: string): Promise<string | null> {
 const NOTHING = /nothing to commit|nothing added|no changes added/;
 const NOBODY = /tell me who you are|ident/i;
 
-/** What the agent left uncommitted; nothing happens when that is nothing. The worktree must be ours alone. */
-export async function commitWork(deps: Deps, worktree: string, message: string): Promise<void> {
+export interface Work {
+  /** Ours alone. */
+  readonly worktree: string;
+  /** The one that is promised to hold the work. */
+  readonly branch: string | null;
+  readonly message: string;
+}
+
+/** What the agent left uncommitted, and what it committed elsewhere, is on the branch afterwards. */
+export async function commitWork(deps: Deps, { worktree, branch, message }: Work): Promise<void> {
   // What is uncommitted inside a submodule cannot be committed from here.
   const all = ["--untracked-files=normal", "--ignore-submodules=dirty"];
-  const left = await gitText(deps, worktree, ["status", "--porcelain", ...all]);
-  if (left === "") return;
+  const status = await gitText(deps, worktree, ["status", "--porcelain", "--branch", ...all]);
+  const [head = "", ...left] = (status ?? "").split("\n");
+  if (status === null || left.length > 0) await commitAll(deps, worktree, message);
+  if (status === null || branch === null) return;
+  if (head !== `## ${branch}` && !head.startsWith(`## ${branch}...`)) await follow(deps, worktree, branch);
+}
+
+/** An agent that works on a branch of its own, or on none, takes ours along. */
+async function follow(deps: Deps, worktree: string, branch: string): Promise<void> {
+  const ref = `refs/heads/${branch}`;
+  const was = await gitText(deps, worktree, ["rev-parse", "--verify", "--quiet", ref]);
+  const grew =
+    was === null || (await git(deps, worktree, ["merge-base", "--is-ancestor", was, "HEAD"]))?.code === 0;
+  const old = was === null ? [] : [was];
+  if (grew && (await git(deps, worktree, ["update-ref", ref, "HEAD", ...old]))?.code === 0) return;
+  throw new Fault(
+    "work_unsaved",
+    `The agent left ${branch} for commits without what was committed on it; its work is in ${worktree}.`,
+    { facts: { worktree, branch } },
+  );
+}
+
+async function commitAll(deps: Deps, worktree: string, message: string): Promise<void> {
   await unlocked(deps, worktree, ["add", "-A"]);
   const commit = ["commit", "--quiet", "-m", message];
   const said = await unlocked(deps, worktree, commit, [NOTHING, NOBODY]);

@@ -160,8 +160,10 @@ export class IssueWork {
     const { gate } = options;
     const cwd = desk.run?.cwd ?? root;
     desk.show("checking", "");
-    if (options.isolate === "worktree")
-      await commitWork(deps, cwd, `${id}: ${title.replace(/\s+/g, " ").slice(0, 200)}`);
+    if (options.isolate === "worktree") {
+      const message = `${id}: ${title.replace(/\s+/g, " ").slice(0, 200)}`;
+      await commitWork(deps, { worktree: cwd, branch: desk.branch, message });
+    }
     if (gate === null) return this.#passed("no gate is configured");
     if (brake.force >= 2)
       return this.#give("interrupted", "the batch was stopped before its work was checked");
