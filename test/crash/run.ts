@@ -91,11 +91,11 @@ function say({ id, what, wrong }: Promised, verdict: Verdict, seconds: number): 
   console.log(
     `${id}: ${count(verdict.broken.length)} of ${count(verdict.tried)} ${what} ${wrong} (${seconds} s)`,
   );
-  for (const text of verdict.broken.slice(0, SHOWN)) console.log(`    ${text}`);
-  for (const text of verdict.untried) console.log(`    not tried: ${text}`);
+  for (const sentence of verdict.broken.slice(0, SHOWN)) console.log(`    ${sentence}`);
+  for (const sentence of verdict.untried) console.log(`    not tried: ${sentence}`);
 }
 
 /** On a terminal, one line that is replaced; elsewhere nothing. */
-function progress(text: string): void {
-  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${text}`);
+function progress(doing: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\u001b[K${doing}`);
 }
