@@ -199,3 +199,9 @@ function refusal(error: unknown, program: string): unknown {
       });
   }
 }
+
+/** Variables whose names no shell accepts (exported functions, for one): `env` puts them back after the shell. */
+export function unspeakable(env: Readonly<Record<string, string>>): readonly string[] {
+  const lost = Object.entries(env).filter(([name]) => !/^[A-Za-z_]\w*$/.test(name));
+  return lost.length === 0 ? [] : ["/usr/bin/env", "--", ...lost.map(([name, value]) => `${name}=${value}`)];
+}

@@ -9,7 +9,9 @@ import {
   type Flow,
   type Launched,
   type OnOutput,
+  unspeakable,
 } from "./child.ts";
+import { deathSignalPrefix } from "./program.ts";
 import { interruptGroup } from "./tree.ts";
 
 /**
@@ -17,7 +19,7 @@ import { interruptGroup } from "./tree.ts";
  * process can forge a line of the agent.
  */
 export async function spawnPiped(spec: ChildSpec, onOutput: OnOutput): Promise<Child> {
-  const launched = await launch(spec, { prefix: [], output: "pipe" });
+  const launched = await launch(spec, { prefix: await guard(spec.env), output: "pipe" });
   const { stdout, stderr } = launched.process;
   if (stdout === null || stderr === null) throw new Error("a pipe was not made");
   const flow: Flow = { paused: false, chunks: 0 };
@@ -54,6 +56,21 @@ export async function spawnPiped(spec: ChildSpec, onOutput: OnOutput): Promise<C
     resize() {},
     interrupt: () => interruptGroup(launched.identity),
   };
+}
+
+/**
+ * The parent may have died before the request for a signal at its death took effect: then the program must not begin.
+ * Constant: everything that varies is a positional parameter.
+ */
+const GUARD = `
+[ "$PPID" = "$1" ] || exit 143
+shift
+exec "$@"
+`;
+
+async function guard(env: ChildSpec["env"]): Promise<readonly string[]> {
+  if ((await deathSignalPrefix()).length === 0) return [];
+  return ["/bin/sh", "-c", GUARD, "sh", String(process.pid), ...unspeakable(env)];
 }
 
 /** What may wait for a program that does not read. */

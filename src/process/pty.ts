@@ -20,6 +20,7 @@ import {
   type Launched,
   type OnOutput,
   type TerminalSize,
+  unspeakable,
 } from "./child.ts";
 import { interruptGroup } from "./tree.ts";
 
@@ -229,10 +230,4 @@ function openNative(native: Native, size: TerminalSize): ReturnType<Native["open
       cause,
     });
   }
-}
-
-/** Variables whose names no shell accepts (exported functions, for one): `env` puts them back after the shell. */
-function unspeakable(env: Readonly<Record<string, string>>): readonly string[] {
-  const lost = Object.entries(env).filter(([name]) => !/^[A-Za-z_]\w*$/.test(name));
-  return lost.length === 0 ? [] : ["/usr/bin/env", "--", ...lost.map(([name, value]) => `${name}=${value}`)];
 }

@@ -86,6 +86,28 @@ describe("kill -9 of Reprise", () => {
   });
 });
 
+test("killed before the agent asked for a signal at its owner's death: the agent never begins", async () => {
+  using own = new Sandbox();
+  const asked = join(own.root, "asked");
+  // Slow, and only when an agent is started with it: a probe has no attempt.
+  own.program(
+    "setpriv",
+    `[ -z "$REPRISE_ATTEMPT" ] || { : >'${asked}'; sleep 0.5; }\nPATH=\${PATH#*:}\nexec setpriv "$@"`,
+  );
+  const child = own.spawn(["start", "claude", "hello @@hang"]);
+  const done = collect(child);
+  await until("the agent is being started", () => existsSync(asked));
+  child.kill("SIGKILL");
+  await done;
+  await until("nothing is left", () => processesOf(own).length === 0);
+  expect(own.journalEntries()).toEqual([]);
+});
+
+function processesOf({ state }: Sandbox): string[] {
+  const script = `grep -lz "^REPRISE_HOME=${state}$" /proc/[0-9]*/environ 2>/dev/null`;
+  return spawnSync("sh", ["-c", script], { encoding: "utf8" }).stdout.split("\n").filter(Boolean);
+}
+
 test("killed between the attempt's row and its directory: put right on sight, hiding no other run", async () => {
   const { child, done, handle, runDirectory } = await startUntil("remember 4711 @@hang", "You ");
   child.kill("SIGKILL");
