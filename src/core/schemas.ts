@@ -175,6 +175,7 @@ export const agentSchema = z.object({
   definition: agentDefinition,
   runbook: z.object({ path: z.string(), sha256: z.string() }),
   vars: z.record(z.string(), z.string()),
+  trustCwd: z.exactOptional(z.literal(true)),
   phase: z.enum(["active", "done", "failed", "stopped"]),
   reason: z.string().nullable(),
   pipeline: z.object({ id: z.string(), step: z.string() }).nullable(),

@@ -17,6 +17,8 @@ export interface AgentRecord {
   readonly definition: AgentDefinition;
   readonly runbook: RunbookSource;
   readonly vars: Readonly<Record<string, string>>;
+  /** The user trusts the folder for its engine, also when another process finishes the start. Absent: not said. */
+  readonly trustCwd?: true;
   readonly phase: AgentPhase;
   /** Why it ended, one sentence. */
   readonly reason: string | null;

@@ -153,6 +153,7 @@ export async function startAgent(
     definition,
     runbook: source,
     vars: options.vars,
+    ...(options.trustCwd === true ? { trustCwd: true } : {}),
     phase: "active",
     reason: null,
     pipeline: options.pipeline,
@@ -162,7 +163,7 @@ export async function startAgent(
   await using _starting = await holdStart(deps, id);
   if ((await save(deps, record, null)) === null)
     throw new Fault("run_busy", `The handle ${id} is taken by chance. Start again.`, { facts: { id } });
-  await launchFirst(deps, record, options.trustCwd === true);
+  await launchFirst(deps, record);
   return record;
 }
 
@@ -187,16 +188,16 @@ export async function finishStart(deps: Deps, record: AgentRecord): Promise<bool
   if (hold === null) return false;
   try {
     if ((await deps.store.getRun(record.runId)) !== null || !(await isActive(deps, record))) return false;
-    await launchFirst(deps, record, false);
+    await launchFirst(deps, record);
     return true;
   } finally {
     await hold[Symbol.asyncDispose]();
   }
 }
 
-async function launchFirst(deps: Deps, record: AgentRecord, trustCwd: boolean): Promise<void> {
+async function launchFirst(deps: Deps, record: AgentRecord): Promise<void> {
   try {
-    await launchHolder(deps, startRequest(deps, record, trustCwd));
+    await launchHolder(deps, startRequest(deps, record));
   } catch (error) {
     // Another process may be starting it right now, and has the run already.
     if (error instanceof Fault && error.code !== "run_busy" && error.code !== "session_busy")
@@ -207,7 +208,7 @@ async function launchFirst(deps: Deps, record: AgentRecord, trustCwd: boolean): 
   await endIfStopped(deps, record);
 }
 
-function startRequest(deps: Deps, { definition, runId }: AgentRecord, trustCwd: boolean): HoldRequest {
+function startRequest(deps: Deps, { definition, runId, trustCwd }: AgentRecord): HoldRequest {
   return {
     do: "start",
     request: {
@@ -222,7 +223,7 @@ function startRequest(deps: Deps, { definition, runId }: AgentRecord, trustCwd: 
       runDir: null,
       name: null,
       subject: `agent:${definition.name}`,
-      trustCwd,
+      trustCwd: trustCwd === true,
       escrow: true,
       runId,
       ...(definition.mode === "interactive" ? { ui: true } : {}),

@@ -1,6 +1,7 @@
 /** What holders and the supervisor stand on is taken away under them: agents are watched again, and no second one begins. */
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "@photostructure/sqlite";
 import { expect, test } from "vitest";
 import { AgentBox } from "./agent-box.ts";
 
@@ -122,4 +123,23 @@ test("a state directory that was moved away has no supervisor any more", async (
   await box.until("the supervisor to be gone", () => !existsSync(`/proc/${daemon}`));
   expect(existsSync(box.state)).toBe(false);
   renameSync(`${box.state}-moved`, box.state);
+}, 60_000);
+
+test("a start that another process finishes trusts the folder as the user said", async () => {
+  await using box = new AgentBox();
+  box.runbook(RUNBOOK);
+  const id = await box.start("worker");
+  await box.told();
+  const { agent } = await box.show(id);
+  await box.run(["daemon", "stop"]);
+  await box.run(["stop", id]);
+  // As if whoever started it had died right after it was recorded.
+  const index = new DatabaseSync(join(box.state, "index.db"));
+  for (const table of ["runs", "attempts", "events"])
+    index.exec(`DELETE FROM ${table} WHERE run_id = '${agent.runId}'`);
+  index.close();
+  rmSync(join(box.state, "runs", agent.runId), { recursive: true });
+  await box.run(["daemon", "start"]);
+  await box.until("the start is finished", () => box.events("start").length === 2);
+  expect(await box.json(["show", id])).toMatchObject({ launch: { trustCwd: true } });
 }, 60_000);
