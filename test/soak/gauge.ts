@@ -1,0 +1,61 @@
+/** Memory and descriptors of a process over time. */
+import { readdirSync, readFileSync } from "node:fs";
+
+export interface Sample {
+  readonly atMs: number;
+  readonly rssKib: number;
+  readonly fds: number;
+}
+
+/** Samples of one process; another pid begins anew. */
+export class Gauge {
+  #pid = 0;
+  #samples: Sample[] = [];
+
+  read(pid: number | null): void {
+    const sample = pid === null ? null : look(pid);
+    if (pid === null || sample === null) return;
+    if (pid !== this.#pid) this.#samples = [];
+    this.#pid = pid;
+    this.#samples.push(sample);
+  }
+
+  get last(): Sample | undefined {
+    return this.#samples.at(-1);
+  }
+
+  /** KiB a minute over the last two thirds, by least squares: a process takes its time to grow to its size. */
+  slope(): number {
+    const settled = this.#samples.slice(Math.floor(this.#samples.length / 3));
+    const n = settled.length;
+    if (n < 3) return 0;
+    const mean = (of: (one: Sample) => number) => settled.reduce((sum, one) => sum + of(one), 0) / n;
+    const [x, y] = [mean(({ atMs }) => atMs), mean(({ rssKib }) => rssKib)];
+    const over = settled.reduce((sum, { atMs, rssKib }) => sum + (atMs - x) * (rssKib - y), 0);
+    const under = settled.reduce((sum, { atMs }) => sum + (atMs - x) ** 2, 0);
+    return under === 0 ? 0 : (over / under) * 60_000;
+  }
+
+  minutes(): number {
+    const [first, last] = [this.#samples[0], this.#samples.at(-1)];
+    return first === undefined || last === undefined ? 0 : (last.atMs - first.atMs) / 60_000;
+  }
+
+  /** Medians of the first and the last fifth: the daemon has one for each holder that it hears, so it goes up and down. */
+  fds(): { readonly first: number; readonly last: number } {
+    const part = Math.max(1, Math.floor(this.#samples.length / 5));
+    const median = (of: readonly Sample[]) =>
+      of.map(({ fds }) => fds).toSorted((a, b) => a - b)[Math.floor(of.length / 2)] ?? 0;
+    return { first: median(this.#samples.slice(0, part)), last: median(this.#samples.slice(-part)) };
+  }
+}
+
+function look(pid: number): Sample | null {
+  try {
+    const rss = /^VmRSS:\s+(\d+) kB/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+    const fds = readdirSync(`/proc/${pid}/fd`).length;
+    return rss === undefined ? null : { atMs: Date.now(), rssKib: Number(rss), fds };
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,137 @@
+/** Forty agents under one daemon, each with its habits, and two people who start and resume runs by hand. */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { CrashBox } from "../crash/crash-box.ts";
+import { collect } from "../e2e/sandbox.ts";
+
+const again = `on_dead = { action = "resume", message = "again @@long-tool:30000", append = true, attempts = 1000 }
+on_error = { match = "any", action = "resume", message = "again @@long-tool:30000", append = true, attempts = 1000, cooldown = "5s" }`;
+
+/** Turns are long, so that forty agents cost little: what is tested happens between them. */
+const RUNBOOK = `
+[agent.worker]
+engine = "claude"
+mode = "headless"
+prompt = "begin @@long-tool:30000"
+on_idle = { action = "nudge", message = "next @@long-tool:40000", attempts = 1000, cooldown = "2s" }
+${again}
+
+[agent.limited]
+engine = "claude"
+mode = "headless"
+prompt = "begin @@long-tool:30000"
+on_idle = { action = "nudge", message = "next @@429", attempts = 1000, cooldown = "2s" }
+${again}
+
+[agent.hanger]
+engine = "claude"
+mode = "headless"
+prompt = "begin @@long-tool:30000"
+on_idle = { action = "nudge", message = "next @@hang", attempts = 1000, cooldown = "2s" }
+${again}
+
+[agent.ui]
+run = "claude"
+prompt = "begin"
+idle_after = "15s"
+on_idle = { action = "nudge", message = "next", attempts = 1000, cooldown = "5s" }
+on_dead = { action = "resume", message = "again", append = true, attempts = 1000 }
+on_error = { match = "any", action = "resume", append = true, attempts = 1000, cooldown = "5s" }
+`;
+
+/** Of ten agents. */
+const HABITS = [
+  "worker",
+  "ui",
+  "worker",
+  "limited",
+  "worker",
+  "ui",
+  "worker",
+  "hanger",
+  "worker",
+  "ui",
+] as const;
+
+export class Town extends CrashBox {
+  readonly ids: string[] = [];
+  /** The run of the first agent with a UI: its holder is left alone, so that its memory can be watched. */
+  witness = "";
+  /** What was said by people; each of these words is said once. */
+  #words = 0;
+
+  constructor() {
+    super();
+    this.runbook(RUNBOOK);
+    const config = join(this.home, ".config", "reprise");
+    mkdirSync(config, { recursive: true });
+    writeFileSync(join(config, "config.toml"), 'idle_timeout = "20s"\n');
+  }
+
+  async settle(count: number): Promise<void> {
+    const todo = Array.from({ length: count }, (_, n) => HABITS[n % HABITS.length] ?? "worker");
+    const work = async () => {
+      for (let habit = todo.shift(); habit !== undefined; habit = todo.shift()) {
+        const id = await this.start(habit);
+        this.ids.push(id);
+        if (habit === "ui" && this.witness === "") this.witness = id;
+      }
+    };
+    await Promise.all([work(), work(), work()]);
+  }
+
+  /** A person who resumes one run again and again; `chance` tells when the terminal is closed under it. */
+  async person(isOver: () => boolean, chance: () => number): Promise<void> {
+    let handle = "";
+    while (!isOver()) {
+      this.#words += 1;
+      const message = `person w${this.#words} @@wait:${Math.floor(chance() * 3_000)}`;
+      const child = this.spawn(
+        handle === "" ? ["start", "--json", "claude", message] : ["resume", "--json", handle, message],
+      );
+      child.stdin?.end();
+      const done = collect(child);
+      const closing = setTimeout(() => child.kill("SIGKILL"), chance() < 0.3 ? chance() * 4_000 : 60_000);
+      const { stdout } = await done;
+      clearTimeout(closing);
+      if (handle === "") handle = /"handle":\s*"([0-9a-f]{8})"/.exec(stdout)?.[1] ?? "";
+      await new Promise((wake) => setTimeout(wake, 5_000 + chance() * 10_000));
+    }
+    this.#people.push(handle);
+  }
+
+  readonly #people: string[] = [];
+
+  people(): readonly string[] {
+    return this.#people.filter((handle) => handle !== "");
+  }
+
+  /** The daemon that runs, by its command line: nobody is asked. */
+  daemon(): number | null {
+    return this.leftovers().find((pid) => commandOf(pid).includes("dist/daemon.js")) ?? null;
+  }
+
+  holders(): { readonly handle: string; readonly pid: number }[] {
+    const runtime = join(this.state, "run");
+    return readdirSync(runtime)
+      .filter((name) => /^h-[0-9a-f]{8}\.json$/.test(name))
+      .flatMap((name) => {
+        try {
+          const record = JSON.parse(readFileSync(join(runtime, name), "utf8")) as {
+            identity: { pid: number };
+          };
+          return [{ handle: name.slice(2, 10), pid: record.identity.pid }];
+        } catch {
+          return [];
+        }
+      });
+  }
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8");
+  } catch {
+    return "";
+  }
+}
