@@ -70,6 +70,7 @@ const realProcesses: Processes = {
   findMarked: processes.findMarked,
   endTree: (root, marker, from) => processes.endTree(root, marker, LADDER, from),
   resolveProgram: processes.resolveProgram,
+  opensTerminals: async () => (await import("./process/pty.ts")).opensTerminals(),
   // Spawning is loaded when something is spawned: looking runs up needs none of it.
   runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
 };

@@ -35,6 +35,8 @@ export interface Processes {
     from?: "interrupt" | "terminate" | "kill",
   ): Promise<{ readonly survivors: readonly number[] }>;
   resolveProgram(name: string, env: Env): string | null;
+  /** False: the package that opens them is missing or not built for this system. Absent: nobody knows. */
+  opensTerminals?(): Promise<boolean>;
   runTool(file: string, args: readonly string[], options: ToolOptions): Promise<ToolResult>;
 }
 

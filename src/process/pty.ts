@@ -208,6 +208,16 @@ interface Native {
   resize(descriptor: number, cols: number, rows: number): void;
 }
 
+export function opensTerminals(): boolean {
+  try {
+    loadNative();
+    return true;
+  } catch (error) {
+    if (error instanceof Fault) return false;
+    throw error;
+  }
+}
+
 function loadNative(): Native {
   const require = createRequire(import.meta.url);
   try {

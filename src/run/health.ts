@@ -78,6 +78,7 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   const find = (name: string) => deps.processes.resolveProgram(name, deps.env);
   const tools = { git: find("git"), tmux: find("tmux"), setpriv: find("setpriv") };
   findings.push(...toolFindings(tools));
+  if ((await deps.processes.opensTerminals?.()) === false) findings.push(NO_TERMINALS);
   return { at: isoNow(deps), engines, state, index, tools, findings };
 }
 
@@ -214,6 +215,12 @@ function toolFindings(tools: Health["tools"]): readonly Finding[] {
   }
   return findings;
 }
+
+const NO_TERMINALS = note(
+  "tools",
+  "terminals cannot be opened: the package @lydell/node-pty is missing or has no build for this system. UIs, attach and --mode pty need it; headless runs do not",
+  "install Reprise again with its optional packages",
+);
 
 function attention(about: Finding["about"], what: string, todo: string | null): Finding {
   return { level: "attention", about, what, todo };

@@ -6,11 +6,12 @@
  */
 import { makePrivate } from "./connection.ts";
 import { faultOf } from "./sqlite-faults.ts";
+import { loadSqlite } from "./sqlite-module.ts";
 import { Fault } from "../core/faults.ts";
 import type { FileLock } from "./store.ts";
 
 export async function lockWithSqlite(path: string): Promise<FileLock | null> {
-  const { DatabaseSync } = await import("@photostructure/sqlite");
+  const { DatabaseSync } = await loadSqlite();
   let db: InstanceType<typeof DatabaseSync> | null = null;
   try {
     makePrivate(path);

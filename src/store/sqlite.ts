@@ -10,10 +10,11 @@ import { connect, type Connection, type Sql } from "./connection.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "./lease.ts";
 import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
+import { loadSqlite } from "./sqlite-module.ts";
 import type { Damage, OpenOptions, Store } from "./store.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
-  const connection = await connect(await import("@photostructure/sqlite"), path, options);
+  const connection = await connect(await loadSqlite(), path, options);
   return {
     ...runVerbs(connection, options),
     ...attemptVerbs(connection),

@@ -6,6 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { access } from "../hostile/access.ts";
 import { badInput } from "../hostile/bad-input.ts";
+import { install } from "../hostile/install.ts";
 import { patterns } from "../hostile/patterns.ts";
 import { secrets } from "../hostile/secrets.ts";
 import { text } from "../hostile/text.ts";
@@ -34,6 +35,7 @@ const PROMISES: readonly Promised[] = [
   secrets,
   access,
   text,
+  install,
 ];
 
 const SHOWN = 20;

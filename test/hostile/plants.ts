@@ -1,5 +1,6 @@
 /** Traps: what somebody, or a mistake, may have put where Reprise keeps or looks for something. */
 import { spawnSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import {
   chmodSync,
   chownSync,
@@ -282,7 +283,7 @@ const RUNTIME: readonly Plant[] = [
 ];
 
 function digest(text: string): string {
-  return spawnSync("sha256sum", { input: text, encoding: "utf8" }).stdout.slice(0, 8);
+  return createHash("sha256").update(text).digest("hex").slice(0, 8);
 }
 
 const CONFIG: readonly Plant[] = [
