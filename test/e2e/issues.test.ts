@@ -1,5 +1,5 @@
 /** `reprise issues`, as docs/issues.md describes it, with the demo engine. */
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -425,6 +425,30 @@ describe("the place of the work", () => {
     expect([again.code, again.code === 0 ? "" : again.stdout + again.stderr]).toEqual([0, ""]);
     expect(box.statuses()).toEqual({ a: "closed", b: "closed" });
     expect(box.told()).toHaveLength(messages);
+  });
+
+  test("git meets a worktree that another git is making, and gives up: it is asked again", async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt");
+    box.commit();
+    const git = execFileSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).trim();
+    const met = join(box.root, "met");
+    // As git does it: the branch is made, the worktree is not.
+    box.program(
+      "git",
+      `case "$*" in *" worktree add -b "*) if [ ! -e '${met}' ]; then
+  : > '${met}'
+  while [ "$1" != -b ]; do shift; done
+  ${git} branch "$2" "$4"
+  echo 'fatal: failed to read .git/worktrees/worktree7/commondir: Success' >&2
+  exit 128
+fi;; esac
+exec ${git} "$@"`,
+    );
+    expect(await box.batch()).toMatchObject({ code: 0 });
+    expect(existsSync(met)).toBe(true);
+    expect(box.git("branch", "--list", "reprise/*")).toMatch(/^\+ reprise\/a-issue-a$/);
+    expect(box.git("show", "--stat", "--format=", "reprise/a-issue-a")).toContain("a.txt");
   });
 
   test("titles that make bad branch names", async () => {
