@@ -43,17 +43,23 @@ async function main(): Promise<number> {
     return 2;
   }
   const parts: Record<string, Entry["parts"][string]> = {};
+  let failed = 0;
   for (const name of names) {
     const load = Number((loadavg()[0] ?? 0).toFixed(2));
     const part = await PARTS[name]?.();
-    const rows = (await part?.((text) => console.error(`${name}: ${text}`))) ?? [];
-    parts[name] = { load, rows };
-    // At once: a part that fails later takes nothing away.
-    if (!SHRUNK) record(parts);
+    try {
+      const rows = (await part?.((text) => console.error(`${name}: ${text}`))) ?? [];
+      parts[name] = { load, rows };
+    } catch (error) {
+      // What the other parts found is told all the same.
+      failed = 1;
+      console.error(`${name} failed:`, error);
+    }
   }
+  if (!SHRUNK) record(parts);
   if (values.json) console.log(JSON.stringify({ machine: machine(), parts }, null, 2));
   else print(Object.values(parts).flatMap(({ rows }) => rows));
-  return 0;
+  return failed;
 }
 
 /** Figures of the same commit are replaced by newer ones. */
