@@ -65,6 +65,9 @@ describe("openState", () => {
       process.umask(before);
     }
     expect(["", "runs", "settings"].map((name) => modeOf(join(root, name)))).toEqual(["700", "700", "700"]);
+    expect(readFileSync(join(root, "README.txt"), "utf8")).toContain(
+      "MAY HOLD SECRETS: runs/*/attempts/*/pty-output.log",
+    );
     expect(["reserve", "settings/gemini.json"].map((name) => modeOf(join(root, name)))).toEqual([
       "600",
       "600",

@@ -57,7 +57,7 @@ export async function openState(root: string, log?: Log): Promise<StateDir> {
   refuseForeign(root);
   const writable = prepare(root, log) && prepare(runsRoot, log);
   const reserve = join(root, "reserve");
-  if (writable && !existsSync(reserve)) makeReserve(reserve);
+  if (writable && !existsSync(reserve)) furnish(root, reserve);
   return {
     root,
     runsRoot,
@@ -153,10 +153,23 @@ function makeAll(path: string): void {
   }
 }
 
-/** Real blocks, not a hole and nothing that compresses. A disk too full for it now is noticed soon enough. */
-function makeReserve(path: string): void {
+/** For whoever looks into the directory, or copies it. */
+const NOTICE = `This is the state directory of Reprise, for you alone.
+
+RAW, EXACT, MAY HOLD SECRETS: runs/*/attempts/*/pty-output.log, stdout.log and stderr.log (what agents printed),
+runs/*/escrow (copies of engines' conversations), reviews/*.jsonl (what was said to and by Codex), reviews/cache and
+issues/cache (what GitHub answered).
+
+To give a run to somebody else, use \`reprise export\` or \`reprise logs --redacted\`.
+`;
+
+/** A disk too full for it now is noticed soon enough. */
+function furnish(root: string, reserve: string): void {
+  const notice = join(root, "README.txt");
   try {
-    writeAtomic(path, randomBytes(RESERVE_BYTES));
+    if (!existsSync(notice)) writeAtomic(notice, NOTICE);
+    // Real blocks, not a hole and nothing that compresses.
+    writeAtomic(reserve, randomBytes(RESERVE_BYTES));
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
   }
