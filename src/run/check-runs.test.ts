@@ -69,13 +69,13 @@ test("a live run is left to its owner", async () => {
 test("a record of the directory that is older than the index and tells of another session", async () => {
   const run = saved(1);
   const store = memoryStore();
-  await store.createRun(run);
-  await store.saveAttempt(attemptLike(run, 1, { state: "ended" }));
   const newer = {
     ...run,
     updatedAt: "2999-01-01T00:00:00.000Z",
     session: { ...run.session, value: "another" },
   };
+  await store.createRun(newer);
+  await store.saveAttempt(attemptLike(run, 1, { state: "ended" }));
   expect(await checkRuns({ state, store }, [newer], () => {})).toEqual([
     expect.objectContaining({ level: "attention", todo: `reprise show ${run.handle}` }),
   ]);
@@ -94,4 +94,14 @@ test("many findings are counted, not listed", async () => {
   const found = await checkRuns({ state, store }, runs, () => {});
   expect(found).toHaveLength(21);
   expect(found.at(-1)).toMatchObject({ level: "note", what: "and 5 more findings about runs" });
+});
+
+test("a run that somebody worked on while it was looked at is in order", async () => {
+  const before = saved(1);
+  const now = { ...before, updatedAt: "2999-01-01T00:00:00.000Z" };
+  saveRunFile(now);
+  const store = memoryStore();
+  await store.createRun(now);
+  await store.saveAttempt(attemptLike(now, 1, { state: "ended" }));
+  expect(await checkRuns({ state, store }, [before], () => {})).toEqual([]);
 });

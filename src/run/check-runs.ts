@@ -50,6 +50,8 @@ export async function checkRuns(
     const row = known.get(runId);
     if (row?.status === "running") continue;
     const checked = await checkRun(deps, join(deps.state.runsRoot, runId), row ?? null);
+    const isFine = checked.findings.length === 0 && checked.index === "agrees";
+    if (!isFine && (await hasMoved(deps, runId, row))) continue;
     single.push(...checked.findings);
     if (checked.index === "lost") lost.push(runId);
     if (checked.index === "behind") behind.push(runId.slice(-8));
@@ -111,6 +113,13 @@ async function checkRun(deps: Places, directory: string, row: RunRecord | null):
     findings.push(attention(what, `reprise show ${row.handle}`));
   }
   return { findings, index: isNewer || attempts.unknown ? "behind" : "agrees" };
+}
+
+/** Somebody worked on the run since its row was read: then what was found says nothing. */
+async function hasMoved({ store }: Places, runId: string, row: RunRecord | undefined): Promise<boolean> {
+  const now = await reasonOr(() => store.getRun(runId));
+  if (now === null || typeof now === "string") return false;
+  return now.status === "running" || now.updatedAt !== row?.updatedAt;
 }
 
 /** The row comes first, then the directory, then `run.json`: whoever dies in between has lost nothing. */

@@ -123,11 +123,9 @@ export async function tryHoldRun(deps: Deps, runId: string): Promise<RunHold | n
  */
 export async function clearAfterDead(deps: Deps, run: RunRecord): Promise<void> {
   if (!deps.state.writable) return;
-  const last = (await deps.store.listAttempts(run.runId)).slice(-2);
-  const isDead = (pid: number) =>
-    last.some(({ owner: one }) => one.pid === pid) && deps.processes.identify(pid) === null;
+  const last = (await deps.store.listAttempts(run.runId)).at(-1)?.n ?? 0;
   try {
-    sweepRun(run.runDirectory, last.at(-1)?.n ?? 0, isDead);
+    sweepRun(run.runDirectory, last, (pid) => deps.processes.identify(pid) === null);
     removeHolderFiles(runtimeDir(deps.state, deps.env), run.handle);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
