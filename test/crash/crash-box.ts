@@ -58,15 +58,22 @@ export class CrashBox extends AgentBox {
     ];
   }
 
+  /** Events with the attempt of the agent that wrote them: pids are used again, so the latest start counts. */
+  attributed(event: string): { readonly marker: string; readonly entry: Record<string, any> }[] {
+    const markers = new Map<unknown, string>();
+    return this.journalEntries().flatMap((entry) => {
+      if (entry["event"] === "start") markers.set(entry["pid"], markerIn(entry));
+      return entry["event"] === event ? [{ marker: markers.get(entry["pid"]) ?? "", entry }] : [];
+    });
+  }
+
   /** Agents that live, by their own account, and their parents, who hold them. */
   live(): { readonly marker: string; readonly agent: number; readonly holder: number }[] {
-    return this.events("start")
-      .filter(({ pid }) => isAlive(Number(pid)) && this.leftovers().includes(Number(pid)))
-      .map((entry) => ({
-        marker: markerIn(entry),
-        agent: Number(entry["pid"]),
-        holder: Number(entry["ppid"]),
-      }));
+    const latest = new Map(this.events("start").map((entry) => [Number(entry["pid"]), entry]));
+    const ours = new Set(this.leftovers());
+    return [...latest]
+      .filter(([pid]) => ours.has(pid) && isAlive(pid))
+      .map(([agent, entry]) => ({ marker: markerIn(entry), agent, holder: Number(entry["ppid"]) }));
   }
 
   /** True: the engine's own file of this session has the text. */

@@ -12,8 +12,8 @@ import type { Storm, StormScale } from "./kills.ts";
 
 /** A full look at the index after so many kills: it takes as long as an attempt. */
 const DOCTOR_EVERY = 5;
-/** Several at once try to resume after so many kills. */
-const RACE_EVERY = 4;
+/** Several at once try to resume after so many of them. */
+const RACE_EVERY = 3;
 
 export async function killAttempts(scale: StormScale, how: "foreground" | "detached"): Promise<Storm> {
   await using box = new CrashBox();
@@ -45,6 +45,7 @@ class AttemptStorm {
   /** How long an attempt takes here; learned from those that were not killed. */
   #wholeMs = 900;
   #words = 0;
+  #looks = 0;
 
   constructor(box: CrashBox, scale: StormScale, how: "foreground" | "detached") {
     this.#box = box;
@@ -58,7 +59,7 @@ class AttemptStorm {
     this.#count(`kills of ${victim}`);
     const now = run ?? (await this.#appeared());
     if (now === null) this.#count("killed before anything was recorded");
-    else await this.#look(now, n);
+    else await this.#look(now);
     if (n % DOCTOR_EVERY === 0) this.#say("the index", await this.#box.damage());
   }
 
@@ -86,7 +87,7 @@ class AttemptStorm {
 
   #message(run: Known | null): string {
     this.#words += 1;
-    const word = `w${this.#words}`;
+    const word = wordOf(this.#words);
     run?.words.push(word);
     return `remember ${word} @@slow:${Math.floor(this.#scale.chance() * 30)}`;
   }
@@ -159,7 +160,7 @@ class AttemptStorm {
     const run = {
       handle: fresh.handle,
       engine: fresh.agentName,
-      words: [`w${this.#words}`],
+      words: [wordOf(this.#words)],
       history: [],
       resumable: true,
     };
@@ -167,7 +168,7 @@ class AttemptStorm {
     return run;
   }
 
-  async #look(run: Known, n: number): Promise<void> {
+  async #look(run: Known): Promise<void> {
     const shown = await this.#settled(run);
     const before = run.history;
     if (JSON.stringify(shown.history.slice(0, before.length)) !== JSON.stringify(before))
@@ -175,7 +176,8 @@ class AttemptStorm {
     const open = shown.history.filter(({ state }) => state !== "ended");
     if (open.length > 0)
       this.#say(run.handle, [`${open.length} attempts are open, and nobody works on them`]);
-    await this.#resume(run, shown, n % RACE_EVERY === 0 ? 3 : 1);
+    this.#looks += 1;
+    await this.#resume(run, shown, this.#looks % RACE_EVERY === 0 ? 3 : 1);
     run.history = (await this.#box.shownRun(run.handle)).history;
   }
 
@@ -199,9 +201,12 @@ class AttemptStorm {
     const stored = session === null ? [] : run.words.filter((word) => this.#box.stored(session, word));
     const began = performance.now();
     const from = this.#box.events("start").length;
-    const all = Array.from({ length: racers }, () =>
-      this.#box.json(["resume", run.handle, this.#message(run)]),
-    );
+    const all = Array.from({ length: racers }, async (_, n) => {
+      // One after the other, so that each finds another one at work.
+      await sleep(n * this.#scale.chance() * this.#wholeMs);
+      const message = racers === 1 ? this.#message(run) : `${this.#message(run)} @@wait:1000`;
+      return this.#box.json(["resume", run.handle, message]);
+    });
     const answers = await Promise.all(all);
     const done = answers.filter((answer) => answer["ok"] === true);
     if (done.length === 0) {
@@ -214,6 +219,12 @@ class AttemptStorm {
         this.#say(run.handle, ["refused, and an agent was started"]);
       return;
     }
+    // Whoever came too late is told so, and does no harm to the one that was first.
+    const harmed = answers.filter(
+      ({ ok, error }) => ok !== true && !/^(session|run)_busy$/.test(error?.code),
+    );
+    for (const { error, outcome } of harmed)
+      this.#say(run.handle, [`of several at once one failed: ${error?.code ?? outcome?.reason}`]);
     if (racers === 1) this.#wholeMs = performance.now() - began;
     this.#count("resumed");
     for (const answer of done) {
@@ -232,4 +243,9 @@ class AttemptStorm {
     const name = `${this.#how}: ${what}`;
     this.figures[name] = (this.figures[name] ?? 0) + 1;
   }
+}
+
+/** No word is the beginning of another. */
+function wordOf(n: number): string {
+  return `w${String(n).padStart(5, "0")}`;
 }

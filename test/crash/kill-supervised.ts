@@ -94,13 +94,13 @@ async function strike(
 async function judge(box: CrashBox, ids: readonly string[]): Promise<string[]> {
   const broken: string[] = [];
   await box.run(["daemon", "start"]);
-  const before = await counts(box, ids);
+  const before = counts(box);
   await sleep(4_000);
   const end = Date.now() + 90_000;
   let idle: string[] = [];
   do {
     await sleep(500);
-    const now = await counts(box, ids);
+    const now = counts(box);
     idle = ids.filter((id) => (now.get(id) ?? 0) <= (before.get(id) ?? 0));
   } while (idle.length > 0 && Date.now() < end);
   for (const id of idle) broken.push(`${id} does not go on: ${JSON.stringify((await box.show(id)).view)}`);
@@ -119,12 +119,11 @@ async function judge(box: CrashBox, ids: readonly string[]): Promise<string[]> {
   return broken;
 }
 
-async function counts(box: CrashBox, ids: readonly string[]): Promise<Map<string, number>> {
+function counts(box: CrashBox): Map<string, number> {
   const told = new Map<string, number>();
-  const byPid = new Map(box.events("start").map((entry) => [entry["pid"], markerIn(entry)]));
-  for (const { pid } of box.events("message")) {
-    const id = ids.find((one) => byPid.get(pid)?.includes(`-${one}/`));
-    if (id !== undefined) told.set(id, (told.get(id) ?? 0) + 1);
+  for (const { marker } of box.attributed("message")) {
+    const id = /-([0-9a-f]{8})\//.exec(marker)?.[1] ?? "";
+    told.set(id, (told.get(id) ?? 0) + 1);
   }
   return told;
 }
@@ -139,8 +138,7 @@ async function judgeOne(box: CrashBox, id: string): Promise<string[]> {
   const known = new Set(numbers.map((n) => `${agent.runId}/${n}`));
   for (const marker of starts.map(markerIn))
     if (!known.has(marker)) broken.push(`${id}: ${marker} ran and is not recorded`);
-  const pids = new Set(starts.map(({ pid }) => Number(pid)));
-  const told = box.events("message").filter(({ pid }) => pids.has(Number(pid))).length;
+  const told = box.attributed("message").filter(({ marker }) => marker.startsWith(`${agent.runId}/`)).length;
   const decided = history.filter(
     ({ kind, action }) => kind === "decided" && (action === "nudge" || action === "resume"),
   );

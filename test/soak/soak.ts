@@ -56,9 +56,11 @@ class Soak {
     for (let look = 1; Date.now() < end; look += 1) {
       await sleep(LOOK_MS);
       this.#look();
-      if ((look * LOOK_MS) % 60_000 === 0) this.#row();
+      const minute = Math.floor((Date.now() - this.#began) / 60_000);
+      if (minute > this.rows.length) this.#row();
       if ((look * LOOK_MS) % 30_000 === 0) await this.#answer();
     }
+    this.#row();
     await Promise.all([...people, harm]);
     await this.#judge(quiet);
   }
@@ -147,9 +149,10 @@ class Soak {
   }
 
   #heardSince(ms: number): Set<string> {
-    const byPid = new Map(this.#town.events("start").map((entry) => [entry["pid"], markerIn(entry)]));
-    const recent = this.#town.events("message").filter(({ at }) => Date.parse(String(at)) > ms);
-    return new Set(recent.map(({ pid }) => /-([0-9a-f]{8})\//.exec(byPid.get(pid) ?? "")?.[1] ?? ""));
+    const recent = this.#town
+      .attributed("message")
+      .filter(({ entry }) => Date.parse(String(entry["at"])) > ms);
+    return new Set(recent.map(({ marker }) => /-([0-9a-f]{8})\//.exec(marker)?.[1] ?? ""));
   }
 
   /** Every attempt is recorded, nothing was said that was not decided, and there was no storm of decisions. */
@@ -164,8 +167,9 @@ class Soak {
     for (const marker of starts.map(markerIn))
       if (!known.has(marker)) this.violations.add(`${marker} ran and is not recorded`);
     const decided = history.filter(({ kind }) => kind === "decided").length;
-    const pids = new Set(starts.map(({ pid }) => pid));
-    const told = this.#town.events("message").filter(({ pid }) => pids.has(pid)).length;
+    const told = this.#town
+      .attributed("message")
+      .filter(({ marker }) => marker.startsWith(`${agent.runId}/`)).length;
     if (told > decided + 1) this.violations.add(`${id} was told ${told} messages, ${decided} were decided`);
     if (decided > STORM * Math.max(1, MINUTES))
       this.violations.add(`${id}: ${decided} decisions are a storm`);
