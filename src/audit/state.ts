@@ -15,6 +15,7 @@ import {
   notOurs,
   removeQuietly,
   storageFault,
+  syncDirectory,
   writeAtomic,
 } from "./files.ts";
 
@@ -150,6 +151,16 @@ function makeAll(path: string): void {
   } catch (error) {
     // Another process was faster.
     if (!isErrno(error, "EEXIST")) throw error;
+  }
+  syncParent(path);
+}
+
+/** A power cut must not take the state directory away with all that is in it. A parent that may not be opened is not ours to sync. */
+function syncParent(path: string): void {
+  try {
+    syncDirectory(dirname(path));
+  } catch (error) {
+    if (!isErrno(error, "EACCES", "EPERM", "EINVAL", "EROFS")) throw error;
   }
 }
 

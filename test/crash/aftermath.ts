@@ -39,6 +39,8 @@ export async function aftermath(
   const busy = await box.quiet();
   if (busy.length > 0) wrong.push(`processes do not come to an end: ${busy.join(" ")}`);
   box.temporaryFiles();
+  // Before any command has mended what can be mended.
+  wrong.push(...tornRecords(box));
   const runs = await listed(box, wrong);
   wrong.push(...said.flatMap((one) => stackIn(one)));
   wrong.push(...missingAcks(said, runs));
@@ -178,7 +180,7 @@ async function interrupted(box: IoBox, handle: string, deaths: number): Promise<
   return broken.length <= deaths + 1 ? [] : [`${handle}: ${broken.length} attempts are not completed`];
 }
 
-/** The index's own checksums, the records in the run directories, and what crashed writers left. */
+/** The index's own checksums, all that `doctor` looks at, and what crashed writers left. */
 async function soundness(box: IoBox): Promise<string[]> {
   const wrong: string[] = [];
   const { code, stdout, stderr } = await box.say(["doctor", "--json"]);
@@ -191,6 +193,12 @@ async function soundness(box: IoBox): Promise<string[]> {
   }
   const left = box.temporaryFiles();
   if (left.length > 0) wrong.push(`temporary files stay: ${left.join(" ")}`);
+  return wrong;
+}
+
+/** Records are replaced as a whole: whoever reads one at any moment finds it so. */
+function tornRecords(box: IoBox): string[] {
+  const wrong: string[] = [];
   for (const directory of box.runDirectories()) {
     for (const name of readdirSync(directory, { recursive: true, encoding: "utf8" })) {
       if (/(^|\/)work(tree)?\//.test(name) || !name.endsWith(".json")) continue;

@@ -34,6 +34,8 @@ struct shared {
   uint64_t count;
   uint64_t hits;
   uint64_t ready;
+  /* The first renames, by their number: what is half done there is seen by the next reader. */
+  uint64_t renames[256];
   pthread_mutex_t lock;
 };
 
@@ -156,6 +158,9 @@ static void die(void) {
 static enum mode enter(enum kind kind) {
   if (mode == TRACE || !counts(kind)) return OFF;
   uint64_t now = __sync_add_and_fetch(&shared->count, 1);
+  if (kind == RENAME)
+    for (int at = 0; at < 256; at += 1)
+      if (__sync_bool_compare_and_swap(&shared->renames[at], 0, now)) break;
   switch (mode) {
     case BEFORE: if (now == target) die(); return OFF;
     case HALF: return now == target ? HALF : OFF;

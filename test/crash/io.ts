@@ -26,6 +26,8 @@ export interface Injection {
   count(): number;
   /** How often the fault came true. */
   hits(): number;
+  /** Which of the durable calls gave a file its name, the first 256. */
+  renames(): readonly number[];
 }
 
 export class FaultyIo implements Disposable {
@@ -66,6 +68,7 @@ export class FaultyIo implements Disposable {
       },
       count: () => at(0),
       hits: () => at(8),
+      renames: () => Array.from({ length: 256 }, (_, n) => at(24 + 8 * n)).filter((n) => n > 0),
     };
   }
 

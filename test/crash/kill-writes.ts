@@ -1,4 +1,5 @@
 /** P1: our processes are killed before, inside and after each of their durable writes. */
+import { chances } from "../e2e/agent-storms.ts";
 import { aftermath } from "./aftermath.ts";
 import { IoBox } from "./io-box.ts";
 import { FaultyIo, type Program } from "./io.ts";
@@ -13,8 +14,9 @@ interface Trial {
   readonly n: number;
 }
 
-/** So many trials of each scenario and program when time is short. */
-const FEW = 2;
+/** When time is short: so many trials of what is at the heart of everything else, and one of each other. */
+const FEW = 5;
+const HEART: readonly string[] = ["start, reprise.js", "resume, reprise.js", "detach, holder.js"];
 
 export const killWrites: Promised = {
   id: "P1",
@@ -33,9 +35,12 @@ async function check(scale: Scale): Promise<Verdict> {
   const trials: Trial[] = [];
   for (const scenario of Object.values(SCENARIOS)) {
     for (const [program, about] of scenario.programs) {
-      const writes = scale.short ? about : await countWrites(io, scenario, program);
-      if (!scale.short) figures[`${scenario.name}, durable calls of ${program}`] = writes;
-      trials.push(...chosen(scale, { scenario, program }, writes));
+      const isHeart = HEART.includes(`${scenario.name}, ${program}`);
+      const calls =
+        scale.short && !isHeart ? { count: about, renames: [] } : await countCalls(io, scenario, program);
+      if (!scale.short) figures[`${scenario.name}, durable calls of ${program}`] = calls.count;
+      const choose = scale.short ? some : all;
+      trials.push(...choose(calls, scale.seed).map((moment) => ({ scenario, program, ...moment })));
     }
   }
   const broken: string[] = [];
@@ -52,27 +57,41 @@ async function check(scale: Scale): Promise<Verdict> {
   return { tried: trials.length, broken, untried: [], figures: { ...figures, "kills that struck": hits } };
 }
 
-async function countWrites(io: FaultyIo, scenario: Scenario, program: Program): Promise<number> {
+interface Calls {
+  readonly count: number;
+  readonly renames: readonly number[];
+}
+
+async function countCalls(io: FaultyIo, scenario: Scenario, program: Program): Promise<Calls> {
   await using box = new IoBox();
   await scenario.prepare(box);
   const injection = io.inject(box.state, program, { kind: "count", n: 0 });
   await scenario.act(box, injection.env);
-  return injection.count();
+  return { count: injection.count(), renames: injection.renames() };
 }
 
-/** All of them, or some that are spread over the whole and shifted by the seed. */
-function chosen(scale: Scale, where: Pick<Trial, "scenario" | "program">, writes: number): Trial[] {
-  if (scale.short) {
-    const step = Math.floor(writes / FEW);
-    return Array.from({ length: FEW }, (_, at) => {
-      const n = 1 + at * step + ((scale.seed * 37 + at * 11) % step);
-      return { ...where, n, kind: n % 2 === 0 ? "before" : "half" };
-    });
-  }
-  return Array.from({ length: writes }, (_, at) => at + 1).flatMap((n) => [
-    { ...where, n, kind: "before" as const },
-    { ...where, n, kind: "half" as const },
+type Moment = Pick<Trial, "kind" | "n">;
+
+function all({ count }: Calls): Moment[] {
+  return Array.from({ length: count }, (_, at) => at + 1).flatMap((n) => [
+    { n, kind: "before" as const },
+    { n, kind: "half" as const },
   ]);
+}
+
+/** By the seed: right after a file got its name, where the most can be seen half done, and anywhere. */
+function some({ count, renames }: Calls, seed: number): Moment[] {
+  const chance = chances(seed);
+  const anywhere = (): Moment => ({
+    n: 1 + Math.floor(chance() * count),
+    kind: chance() < 0.5 ? "before" : "half",
+  });
+  if (renames.length === 0) return [anywhere()];
+  const after = (): Moment => ({
+    n: 1 + (renames[Math.floor(chance() * renames.length)] ?? 0),
+    kind: "before",
+  });
+  return Array.from({ length: FEW }, (_, at) => (at % 2 === 0 ? after() : anywhere()));
 }
 
 async function attempt(io: FaultyIo, trial: Trial): Promise<{ wrong: readonly string[]; hit: boolean }> {

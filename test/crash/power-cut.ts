@@ -102,10 +102,13 @@ async function cutOften(io: FaultyIo, { scenario, cuts, seed }: Series, tell: Te
   }
 }
 
-/** Every other time right after something was said: that is when the most is promised. */
+/** Right after something was said or got its name, when the most is promised and the most can be half done; or anywhere. */
 function momentOf(box: IoBox, ops: readonly Op[], chance: () => number): number {
-  const moments = ops.flatMap(({ kind, path }, at) => (kind === "said" || isOurs(box, path) ? [at + 1] : []));
-  return moments[Math.floor(chance() * moments.length)] ?? 0;
+  const ours = [...ops.keys()].filter((at) => ops[at]?.kind === "said" || isOurs(box, ops[at]?.path ?? ""));
+  const kind = (["said", "rename", "rename", null] as const)[Math.floor(chance() * 4)] ?? null;
+  const moments = kind === null ? ours : ours.filter((at) => ops[at]?.kind === kind);
+  const some = moments.length === 0 ? ours : moments;
+  return 1 + (some[Math.floor(chance() * some.length)] ?? 0);
 }
 
 /** What agents and git write in a run's own work is theirs. */

@@ -48,6 +48,37 @@ const resume: Scenario = {
   finish: nothing,
 };
 
+/** Two at once: one of them works, or one after the other (I6). */
+const race: Scenario = {
+  ...resume,
+  name: "race",
+  programs: [["reprise.js", 300]],
+  async act(box, env) {
+    const handle = (box.runDirectories()[0] ?? "").slice(-8);
+    const words = ["and 4712 @@wait:400", "and 4713 @@wait:400"];
+    return Promise.all(words.map((text) => box.say(["resume", "--json", handle, text], env)));
+  },
+  async finish(box, said) {
+    const ends = new Map(box.events("end").map(({ pid, at }) => [Number(pid), String(at)]));
+    const lives = box.events("start").map(({ pid, ppid, at }) => ({
+      pid: Number(pid),
+      ppid: Number(ppid),
+      from: String(at),
+      to: ends.get(Number(pid)) ?? null,
+    }));
+    const unended = lives.filter(
+      ({ ppid, to }) => to === null && said.some((one) => one.pid === ppid && one.signal === null),
+    );
+    const overlaps = lives.flatMap((one) =>
+      lives.filter((other) => one.from < other.from && one.to !== null && other.from < one.to),
+    );
+    return [
+      ...unended.map(({ pid }) => `agent ${pid} was ended although its command lived`),
+      ...overlaps.map(({ pid }) => `agent ${pid} began while another lived on its session`),
+    ];
+  },
+};
+
 const detach: Scenario = {
   name: "detach",
   programs: [
@@ -239,4 +270,4 @@ function git(box: IoBox, ...args: string[]): void {
   execFileSync("git", args, { cwd: box.cwd, env, stdio: "pipe" });
 }
 
-export const SCENARIOS = { start, resume, detach, agent, pipeline, issues, review } as const;
+export const SCENARIOS = { start, resume, race, detach, agent, pipeline, issues, review } as const;
