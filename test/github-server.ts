@@ -224,6 +224,8 @@ function issueRoute(fake: FakeGitHub, { url, path, asked, body }: IssueRequest):
   }
   const issue = fake.issues.find(({ number }) => number === Number(digits));
   if (issue === undefined) return notFound;
+  if (asked.method === "GET" && part === "comments")
+    return { status: 200, body: issue.comments.map((text, n) => ({ id: n + 1, body: text })) };
   if (asked.method === "GET") return { status: 200, body: issueJson(issue) };
   if (asked.token === undefined) return badCredentials;
   const sent = JSON.parse(body) as { labels?: string[]; body?: string; state?: "open" | "closed" };

@@ -44,13 +44,23 @@ export async function openGitHubIssues(repository: Repository, options: HttpOpti
       return true;
     },
     async close(id, reason) {
-      await client.ask(`POST ${ISSUE}/comments`, { ...at(id), body: reason });
+      // Whoever died between comment and close has said it already.
+      if (!(await isSaid(client, at(id), reason)))
+        await client.ask(`POST ${ISSUE}/comments`, { ...at(id), body: reason });
       await client.ask(`PATCH ${ISSUE}`, { ...at(id), state: "closed", state_reason: "completed" });
     },
     async note(id, text) {
       await client.ask(`POST ${ISSUE}/comments`, { ...at(id), body: text });
     },
   };
+}
+
+async function isSaid(client: Client, issue: Parameters<Client["ask"]>[1], text: string): Promise<boolean> {
+  for await (const page of client.pages(`GET ${ISSUE}/comments`, { ...issue, per_page: PAGE })) {
+    const comments = Array.isArray(page) ? (page as readonly unknown[]) : [];
+    if (comments.some((comment) => stringIn(comment, "body") === text)) return true;
+  }
+  return false;
 }
 
 /** Oldest first. */

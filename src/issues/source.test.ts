@@ -390,6 +390,23 @@ test("GitHub: strangers' circles of dependencies stop nobody", async () => {
   expect((await (await openSource(deps, root, options)).list()).issues).toHaveLength(3);
 });
 
+test("GitHub: an issue whose runner died between comment and close is closed, and nothing is said twice", async () => {
+  fake = await startGitHub();
+  const half = {
+    number: 1,
+    title: "T",
+    body: "",
+    state: "open" as const,
+    labels: [],
+    comments: ["yes", "done"],
+  };
+  fake.issues = [half];
+  const options = { kind: "github", repository: "acme/shop", apiUrl: fake.url, token: "t" } as const;
+  const source = await openSource(deps, root, options);
+  await source.close("1", "done");
+  expect(fake.issues).toMatchObject([{ state: "closed", comments: ["yes", "done"] }]);
+});
+
 test("GitHub: strangers' issues are marked", async () => {
   fake = await startGitHub();
   fake.issues = [
