@@ -29,7 +29,7 @@ import { clearAfterDead, holdRun, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { prepareResume, type ResumeWish } from "./prepare.ts";
-import { selectRun, selectRunDir } from "./select.ts";
+import { recordEnd, selectRun, selectRunDir } from "./select.ts";
 import { receiptFor } from "./witness.ts";
 
 export type { Deps } from "./deps.ts";
@@ -177,7 +177,8 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
   const found = await selectRun(deps, request.selector);
   const hold = await holdRun(deps, found);
   return hold.untilFinished(async () => {
-    const current = await asItIsNow(deps, found);
+    // Its owner may have died after it was looked up and before it was held.
+    const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
     assertNext(current, request.asAttempt);
     await endStrays(deps, current);
     await clearAfterDead(deps, current);

@@ -113,24 +113,29 @@ async function putRight(deps: Deps, run: RunRecord): Promise<RunRecord> {
   const hold = await tryHoldRun(deps, run.runId);
   if (hold === null) return run;
   try {
-    const now = await deps.store.getRun(run.runId);
-    if (now?.status !== "running") return now ?? run;
-    const found = await corrected(deps, now);
-    if (isDirectory(now.runDirectory)) {
-      if (found.attempt !== null) {
-        // The attempt is in the index before it has a directory.
-        createAttemptDir(now.runDirectory, found.attempt.n);
-        saveAttemptFile(now.runDirectory, found.attempt);
-      }
-      saveRunFile(found.run);
-    }
-    if (found.attempt !== null) await deps.store.saveAttempt(found.attempt, hold.fence);
-    await deps.store.saveRun(found.run, hold.fence);
-    await clearAfterDead(deps, found.run);
-    return found.run;
+    return await recordEnd(deps, run, hold.fence);
   } finally {
     await hold.release();
   }
+}
+
+/** The caller holds the run: one that says it is running has an owner that died, and what became of it is recorded. */
+export async function recordEnd(deps: Deps, run: RunRecord, fence: number): Promise<RunRecord> {
+  const now = await deps.store.getRun(run.runId);
+  if (now?.status !== "running") return now ?? run;
+  const found = await corrected(deps, now);
+  if (isDirectory(now.runDirectory)) {
+    if (found.attempt !== null) {
+      // The attempt is in the index before it has a directory.
+      createAttemptDir(now.runDirectory, found.attempt.n);
+      saveAttemptFile(now.runDirectory, found.attempt);
+    }
+    saveRunFile(found.run);
+  }
+  if (found.attempt !== null) await deps.store.saveAttempt(found.attempt, fence);
+  await deps.store.saveRun(found.run, fence);
+  await clearAfterDead(deps, found.run);
+  return found.run;
 }
 
 interface Corrected {

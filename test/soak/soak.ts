@@ -129,7 +129,10 @@ class Soak {
     }
     const todo = [...this.#town.ids];
     const work = async () => {
-      for (let id = todo.shift(); id !== undefined; id = todo.shift()) await this.#judgeOne(id);
+      for (let id = todo.shift(); id !== undefined; id = todo.shift())
+        await this.#judgeOne(id).catch((error: unknown) => {
+          this.violations.add(`agent ${id}: ${String(error).slice(0, 300)}`);
+        });
     };
     await Promise.all([work(), work(), work()]);
     await this.#town.run(["daemon", "stop"]);
