@@ -1,6 +1,7 @@
 /**
  * The entry of the daemon: one detached process that watches all agents. It may be killed at any moment.
  */
+import { keepFilesPrivate } from "./process/umask.ts";
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stateDirectory } from "./audit/audit.ts";
@@ -11,7 +12,7 @@ import { VERSION } from "./version.ts";
 
 const AGAIN_MS = 5_000;
 
-process.umask(0o077);
+keepFilesPrivate();
 // Whoever started us may close its terminal or its pipe.
 process.on("SIGHUP", () => {});
 process.on("SIGPIPE", () => {});

@@ -3,6 +3,7 @@
  *
  * Its errand comes through an inherited descriptor; after the answer nothing ties it to whoever started it.
  */
+import { keepFilesPrivate } from "./process/umask.ts";
 import { Socket } from "node:net";
 import { writeSync } from "node:fs";
 import type { WorldOptions } from "./cli/cli.ts";
@@ -14,7 +15,7 @@ import type { JsonObject } from "./lib/json.ts";
 import { selectRun } from "./run/select.ts";
 import { configure, openDeps } from "./setup.ts";
 
-process.umask(0o077);
+keepFilesPrivate();
 
 const heard = { warnings: [] as string[], notes: [] as string[] };
 let answered = false;

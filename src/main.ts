@@ -3,9 +3,10 @@
  *
  * Start-up is part of the product: nothing is imported before it is needed, and `--version` needs nothing.
  */
+import { keepFilesPrivate } from "./process/umask.ts";
 import { VERSION } from "./version.ts";
 
-process.umask(0o077);
+keepFilesPrivate();
 
 const args = process.argv.slice(2);
 

@@ -17,7 +17,7 @@ const MAY_USE: Record<string, readonly string[]> = {
   store: ["core", "lib"],
   drivers: ["process", "engines", "core", "lib"],
   run: ["drivers", "engines", "audit", "store", "core", "lib"],
-  holders: ["run", "audit", "store", "core", "lib"],
+  holders: ["run", "audit", "store", "process", "core", "lib"],
   runbooks: ["core", "lib"],
   github: ["audit", "core", "lib"],
   reviews: ["github", "run", "audit", "store", "core", "lib"],

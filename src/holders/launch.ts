@@ -12,6 +12,7 @@ import { openLog, runtimeDir } from "../audit/audit.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { arrayIn, fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
+import { asUser } from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
 import type { HoldRequest, Launched } from "./body.ts";
 import { decodeFault, encode, FrameReader } from "./wire.ts";
@@ -37,12 +38,14 @@ export async function launchHolder(deps: Deps, request: HoldRequest, env: Env = 
   const log = openHolderLog(join(runtimeDir(deps.state, env), "holders.log"));
   try {
     const file = fileURLToPath(new URL("holder.js", import.meta.url));
-    const child = spawn(process.execPath, [...NODE_FLAGS, file], {
-      cwd: deps.state.root,
-      env: detachedEnv(env),
-      detached: true,
-      stdio: ["ignore", "ignore", log, "pipe"],
-    });
+    const child = asUser(() =>
+      spawn(process.execPath, [...NODE_FLAGS, file], {
+        cwd: deps.state.root,
+        env: detachedEnv(env),
+        detached: true,
+        stdio: ["ignore", "ignore", log, "pipe"],
+      }),
+    );
     const failed = new Promise<never>((_resolve, reject) => {
       child.once("error", (cause) => reject(notStarted(deps, String(cause), cause)));
     });

@@ -11,6 +11,7 @@ import type { ProcessIdentity } from "../core/records.ts";
 import { identityOfChild } from "./identity.ts";
 import { deathSignalPrefix, requireProgram } from "./program.ts";
 import { MARKER_VARIABLE } from "./tree.ts";
+import { asUser } from "./umask.ts";
 
 export interface ChildSpec {
   /** A name to be looked up on the PATH of `env`, or an absolute path. */
@@ -81,12 +82,14 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launche
   const [file = program, ...args] = [...(await deathSignalPrefix()), ...plan.prefix, program, ...spec.args];
   const blank = openSync("/dev/null", "r+");
   try {
-    const child = spawn(file, args, {
-      cwd: spec.cwd,
-      env: environment(spec),
-      detached: true,
-      stdio: stdio([hasInput(spec) ? "pipe" : "ignore", plan.output, plan.output], blank),
-    });
+    const child = asUser(() =>
+      spawn(file, args, {
+        cwd: spec.cwd,
+        env: environment(spec),
+        detached: true,
+        stdio: stdio([hasInput(spec) ? "pipe" : "ignore", plan.output, plan.output], blank),
+      }),
+    );
     const exited = new Promise<Exit>((resolve) => {
       child.once("exit", (code, signal) => resolve({ code, signal }));
     });

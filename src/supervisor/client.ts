@@ -12,6 +12,7 @@ import { openLog, readOwnText, runtimeDir } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { numberIn, parseObject, stringIn } from "../lib/json.ts";
 import { type Connection, connect, detachedEnv } from "../holders/holders.ts";
+import { asUser } from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
 import type { AgentView } from "./look.ts";
 
@@ -136,12 +137,14 @@ export function spawnDaemon(deps: Deps, log: string): { ended(): number | null }
   const stderr = openLog(log);
   try {
     const file = fileURLToPath(new URL("daemon.js", import.meta.url));
-    const child = spawn(process.execPath, [...NODE_FLAGS, file], {
-      cwd: deps.state.root,
-      env: detachedEnv(deps.env),
-      detached: true,
-      stdio: ["ignore", "ignore", stderr],
-    });
+    const child = asUser(() =>
+      spawn(process.execPath, [...NODE_FLAGS, file], {
+        cwd: deps.state.root,
+        env: detachedEnv(deps.env),
+        detached: true,
+        stdio: ["ignore", "ignore", stderr],
+      }),
+    );
     child.once("error", () => (exit = 1));
     child.once("exit", (code) => (exit = code ?? 1));
     child.unref();

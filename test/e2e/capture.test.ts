@@ -287,6 +287,27 @@ describe("artefacts", () => {
     expect(own.runDirectories()).toHaveLength(1);
   });
 
+  test("what agents make has the modes of the user's own umask", async () => {
+    using own = new Sandbox();
+    const made = async (file: string, ...args: string[]) => {
+      const words = [`write @@write:${file}`, "--quiet", ...args];
+      const script = ["-c", 'umask 027; exec "$@"', "sh", process.execPath, CLI, "start", "demo", ...words];
+      const { code } = await collect(spawn("sh", script, { cwd: own.cwd, env: own.env() }));
+      const path = join(own.cwd, file);
+      await until(file, () => existsSync(path));
+      return [code, (statSync(path).mode & 0o777).toString(8)];
+    };
+    expect([
+      await made("piped", "--mode", "pipe"),
+      await made("typed", "--mode", "pty"),
+      await made("held", "--detach"),
+    ]).toEqual([
+      [0, "640"],
+      [0, "640"],
+      [0, "640"],
+    ]);
+  });
+
   test("earlier attempts are never rewritten", async () => {
     const { handle, runDirectory } = await box.json(["start", "demo", "hello"]);
     const first = () =>
