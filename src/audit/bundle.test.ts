@@ -15,10 +15,14 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { type BundleEntry, writeBundle } from "./bundle.ts";
 
 let folder: string;
+let state: string;
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), "reprise-bundle-"));
+  state = mkdtempSync(join(tmpdir(), "reprise-bundle-state-"));
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+afterEach(() => {
+  for (const one of [folder, state]) rmSync(one, { recursive: true, force: true });
+});
 
 const ENTRIES: readonly BundleEntry[] = [
   { name: "one/run.json", data: Buffer.from("{}\n") },
@@ -32,7 +36,7 @@ async function* given() {
 }
 
 const write = (path: string, force = false, entries: AsyncIterable<BundleEntry> = given()) =>
-  writeBundle(path, entries, { force, nowMs: 1_780_000_000_000 });
+  writeBundle(path, entries, { force, outside: state, nowMs: 1_780_000_000_000 });
 
 test("tar reads it, whatever the umask was it is 0600, and nothing else is left", async () => {
   const path = join(folder, "b.tar.gz");
@@ -81,6 +85,20 @@ test.each(["a link", "a directory", "a pipe"])(
     for (const force of [false, true])
       await expect(write(path, force)).rejects.toMatchObject({ code: "denied" });
     expect(readFileSync(victim, "utf8")).toBe("as it was");
+  },
+);
+
+test.each(["state/index.db", "state/runs/new.tar.gz", "link/index.db"])(
+  "%s is the state directory's, also with --force",
+  async (name) => {
+    mkdirSync(join(folder, "state/runs"), { recursive: true });
+    symlinkSync("state", join(folder, "link"));
+    writeFileSync(join(folder, "state/index.db"), "as it was");
+    await expect(
+      writeBundle(join(folder, name), given(), { force: true, outside: join(folder, "state"), nowMs: 0 }),
+    ).rejects.toMatchObject({ code: "usage", message: expect.stringContaining("state directory") });
+    expect(readFileSync(join(folder, "state/index.db"), "utf8")).toBe("as it was");
+    expect(readdirSync(join(folder, "state")).toSorted()).toEqual(["index.db", "runs"]);
   },
 );
 

@@ -2,8 +2,17 @@
  * Files of one run in one compressed archive, for somebody else. It is written outside of the state directory, where the
  * user says, and is there whole or not at all. What is in it was made fit to be seen before.
  */
-import { closeSync, constants, fsyncSync, linkSync, openSync, renameSync, unlinkSync } from "node:fs";
-import { dirname } from "node:path";
+import {
+  closeSync,
+  constants,
+  fsyncSync,
+  linkSync,
+  openSync,
+  realpathSync,
+  renameSync,
+  unlinkSync,
+} from "node:fs";
+import { dirname, isAbsolute, relative, sep } from "node:path";
 import { gzipSync } from "node:zlib";
 import { Fault } from "../core/faults.ts";
 import {
@@ -26,6 +35,8 @@ export interface BundleEntry {
 export interface BundleOptions {
   /** Replaces a file that is there. */
   readonly force: boolean;
+  /** The state directory, in which nothing is put or replaced. */
+  readonly outside: string;
   readonly nowMs: number;
 }
 
@@ -35,8 +46,9 @@ const BLOCK = 512;
 export async function writeBundle(
   path: string,
   entries: AsyncIterable<BundleEntry>,
-  { force, nowMs }: BundleOptions,
+  { force, outside, nowMs }: BundleOptions,
 ): Promise<number> {
+  assertOutside(path, outside);
   assertFree(path, force);
   const temporary = temporaryPath(dirname(path));
   try {
@@ -72,6 +84,23 @@ export async function writeBundle(
     if (isErrno(error, "EEXIST")) throw taken(path);
     throw storageFault(error, "write", path);
   }
+}
+
+function assertOutside(path: string, directory: string): void {
+  let real: string;
+  try {
+    real = relative(realpathSync(directory), realpathSync(dirname(path)));
+  } catch (error) {
+    throw storageFault(error, "write", path);
+  }
+  if (real.split(sep)[0] === ".." || isAbsolute(real)) return;
+  throw new Fault(
+    "usage",
+    `${path} is in the state directory, where only Reprise's own files are. Name another place.`,
+    {
+      facts: { path },
+    },
+  );
 }
 
 function assertFree(path: string, force: boolean): void {

@@ -64,6 +64,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const wish = { redact, logs: leftOut.length === 0, leftOut, version: context.version };
   const bytes = await writeBundle(path, named(found, contents(deps, found, wish), files), {
     force: options.force === true,
+    outside: deps.state.root,
     nowMs: deps.clock.now(),
   });
   if (options.json === true)

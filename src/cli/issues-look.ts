@@ -314,7 +314,7 @@ export async function logs(args: readonly string[], context: Context): Promise<n
     });
   const { handle } = past;
   if (options.json !== true) return printLogs(context, deps, handle, options);
-  const printed = await logText(deps, handle, options);
+  const printed = await logText(context, deps, handle, options);
   context.printJson({ ok: true, repository: root, issue: id, handle, ...printed });
   return 0;
 }

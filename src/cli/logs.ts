@@ -123,6 +123,7 @@ async function redactorOf(context: Context, deps: Deps, found: RunRecord): Promi
 
 /** The same as plain text, for JSON. */
 export async function logText(
+  context: Context,
   deps: Deps,
   handle: string,
   options: LogsOptions,
@@ -130,9 +131,12 @@ export async function logText(
   const found = await selectRun(deps, handle);
   const attempt = attemptOf(found, options.attempt);
   runDirAt(deps.state, found.runDirectory);
+  const redact = options.redacted === true ? await redactorOf(context, deps, found) : null;
   let text = "";
-  const chunks = readStream(attemptDir(found.runDirectory, attempt), options.stream ?? "pty-output");
-  for await (const part of plainText(chunks)) text += part;
+  const chunks = plainText(
+    readStream(attemptDir(found.runDirectory, attempt), options.stream ?? "pty-output"),
+  );
+  for await (const part of redact === null ? chunks : redactedText(chunks, redact)) text += part;
   return { attempt, text };
 }
 

@@ -109,3 +109,13 @@ test("no hook of the repository runs; a gate has one mark; what was committed in
   expect(box.told().at(-1)?.text).toContain("look at what changed since commit");
   expect(existsSync(join(box.home, "hooks"))).toBe(false);
 });
+
+test("`issues logs --redacted` hides secrets also as JSON", async () => {
+  using box = new IssueBox();
+  box.issue("a", "@@stderr:sk-abcdefghijklmnopqrstuvwxyz");
+  box.commit();
+  expect(await box.batch()).toMatchObject({ code: 0 });
+  const { text } = await box.json(["issues", "logs", "a", "--redacted", "--json"]);
+  expect(text).toContain("[redacted]");
+  expect(text).not.toContain("sk-abc");
+});
