@@ -5,8 +5,8 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     pool: "forks",
-    // Tests wait for processes more than they compute: on two cores one worker leaves half of the time unused.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Tests wait for processes more than they compute: two workers leave two cores idle for half of the time.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
     projects: [
       {
         test: {
