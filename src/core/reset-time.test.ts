@@ -58,7 +58,52 @@ const cases: Record<string, [text: string, then: string | null, offset?: number]
   "impossible minute": ["try again at 3:75 AM", null],
   "a number that is no date": ["limit 1234567890 exceeded", null],
   zero: ["retry-after: 0", null],
+  "retry-after in words": ["Please retry after 30 minutes.", "2026-11-15T03:00:00.000Z"],
+  "retry-after in words, of a header": ["retry-after: 2 hours", "2026-11-15T04:30:00.000Z"],
+  "retry-after written together": ["retry-after: 1h30m", "2026-11-15T04:00:00.000Z"],
+  "the expiry of something else beside it": [
+    '"resetsAt":"2026-11-16T00:00:00Z","expires":"2026-11-17T00:00:00Z"',
+    "2026-11-16T00:00:00.000Z",
+  ],
+  "local time, said so": ["resets 3pm local time", "2026-11-15T15:00:00.000Z"],
 };
+
+/** Each has a time in it, and says less than it seems, or something else. */
+const misleading = [
+  "retry after 2 attempts",
+  "retry after 1,800 seconds",
+  "retry-after: 1 hour 30",
+  "rate limit of 100 requests in 1 hour exceeded",
+  "Request timed out after 60s: rate limit",
+  "retry limit: failed after 300s",
+  "Your token expires in 5 minutes. Rate limit reached",
+  "Maximum wait 30s exceeded, limit reached",
+  "try again in 5 minutes or 2 hours",
+  "try again in 1 hour(s) 5 minute(s)",
+  "try again in 5 min 30",
+  "try again in 2 hours, 1 week",
+  "resets 3pm on Friday",
+  "resets at 3pm tomorrow",
+  "resets 5pm Nov 18",
+  "resets at 15:00 16 Nov",
+  "resets 15:00Z",
+  "resets 3pm, Europe/Berlin",
+  "resets 3pm [Europe/Berlin]",
+  "resets 3pm\n(Europe/Berlin)",
+  "resets 3pm  CET",
+  "resets 3pm et",
+  "resets 3pm Pacific time",
+  "resets 3pm UTC +2",
+  "resets sunset 3pm",
+  "try again at 3pm or 5pm",
+  "the limit was reset at 3pm",
+  "Your limit reset at 3:36 PM yesterday",
+  "your trial is available until 5pm, limit reached",
+  "access token valid until 2026-11-16T00:00:00Z; rate limit reached",
+  "limit exceeded for request 1794720600",
+  "retry request_id=1794720600",
+];
+test.each(misleading)("no time: %j", (text) => expect(resetTime(text, NOW, 0)).toBeNull());
 
 /**
  * By engine: [where it was seen, text, local time then, UTC of the reset]. Seen in a recorded transcript of this repository,

@@ -70,10 +70,14 @@ function quotedHeader(text: string, nowMs: number): number | null {
   const match =
     /\bretry[-_ ]after(?:[-_ ](ms|seconds|secs?))?["']?\s{0,4}[:=]?\s{0,4}["']?([^\n]{1,40})/i.exec(text);
   const value = match?.[2] ?? "";
-  const seconds = /^(\d{1,9}(?:\.\d{1,6})?)(?![\d:/-])\s{0,2}(ms|m|h)?\b/i.exec(value);
-  if (seconds === null) return retryAfter(HTTP_DATE.exec(value)?.[0] ?? "", nowMs);
-  const unit = seconds[2]?.toLowerCase() ?? (match?.[1]?.toLowerCase() === "ms" ? "ms" : "s");
-  return nowMs + Number(seconds[1]) * (UNIT_MS[unit] ?? 1000);
+  const number = /^\d{1,9}(?:\.\d{1,6})?(?![\d:/-]|[.,]\d)/.exec(value);
+  if (number === null) return retryAfter(HTTP_DATE.exec(value)?.[0] ?? "", nowMs);
+  const spaced = value.replace(WRITTEN_TOGETHER, "$1 ");
+  const length = LENGTH.exec(spaced)?.[0];
+  if (length !== undefined) return nowMs + lengthOf(length, spaced.slice(length.length));
+  // "retry after 2 attempts" counts something else.
+  if (/^\s{0,2}[a-z]/i.test(value.slice(number[0].length))) return null;
+  return nowMs + Number(number[0]) * (match?.[1]?.toLowerCase() === "ms" ? 1 : 1000);
 }
 
 /** `"resets_in_seconds": 61511`, `"retryDelay": "47s"`, `retryDelayMs: 3600000`, `"quotaResetDelay": "373.8ms"`. */
@@ -89,6 +93,9 @@ function waitField(text: string, nowMs: number): number | null {
   return onlyOne(times);
 }
 
+/** Before a time: that of a token, a build or a file. */
+const OF_SOMETHING_ELSE = /\b(?:expir|valid|start|creat|issued|began|begins)[^\n;]{0,24}$/i;
+
 /** A full date and time with a zone. Log lines name the past. */
 function isoTime(text: string, nowMs: number): number | null {
   // Without a zone nobody knows whose time it is, and whatever else the text says is about something else.
@@ -100,17 +107,23 @@ function isoTime(text: string, nowMs: number): number | null {
     return Number.NaN;
   const dates =
     /\b(\d{4}-\d{2}-\d{2})(?:T| at | )(\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?) ?(Z|UTC|GMT|[+-]\d{2}:?\d{2})/g;
-  const times = [...text.matchAll(dates)].map(([, day = "", clock = "", zone = ""]) =>
-    Date.parse(`${day}T${clock}${/^[+-]/.test(zone) ? zone : "Z"}`),
+  const times = [...text.matchAll(dates)].flatMap(({ index, 1: day = "", 2: clock = "", 3: zone = "" }) =>
+    OF_SOMETHING_ELSE.test(text.slice(Math.max(0, index - 24), index))
+      ? []
+      : [Date.parse(`${day}T${clock}${/^[+-]/.test(zone) ? zone : "Z"}`)],
   );
   return onlyOne(times.filter((time) => time > nowMs));
 }
 
+/** Between the word and the number: it counts or names something. */
+const OF_AN_ID =
+  /(?:\b|_)(?:ids?|requests?|org|organization|account|user|project|trace|session|bytes|tokens?|of)(?:\b|_)/i;
+
 /** Seconds or milliseconds since 1970, only beside a word that says what the number is. */
 function epoch(text: string, nowMs: number): number | null {
-  const named = /(?:reset|resets|retry|limit|again|until|available)[^\d\n]{0,40}?\b(\d{10}|\d{13})\b/gi;
-  const times = [...text.matchAll(named)].map(([, digits = ""]) =>
-    digits.length === 10 ? Number(digits) * 1000 : Number(digits),
+  const named = /(?:reset|resets|retry|limit|again|until|available)([^\d\n]{0,40}?)\b(\d{10}|\d{13})\b/gi;
+  const times = [...text.matchAll(named)].flatMap(([, between = "", digits = ""]) =>
+    OF_AN_ID.test(between) ? [] : [digits.length === 10 ? Number(digits) * 1000 : Number(digits)],
   );
   // A number that lies in the past or far ahead is something else: an id, a size.
   return onlyOne(times.filter((time) => time > nowMs - MAX_AHEAD_MS && time < nowMs + 2 * MAX_AHEAD_MS));
@@ -125,40 +138,59 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 };
 
 const AMOUNT = String.raw`\d{1,6}(?:\.\d{1,9})?\s{0,2}(?:milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)\b`;
+const AMOUNTS = String.raw`${AMOUNT}(?:(?:,? and |, |\s)?${AMOUNT}){0,3}`;
+const LENGTH = new RegExp(`^${AMOUNTS}`, "i");
+/** "100 requests in 1 hour" and "timed out after 60s" are no waits: what is to come stands before it. */
 const DURATION = new RegExp(
-  String.raw`\b(?:in|after|wait|for another)(?: about| approximately| around)?\s{1,2}(${AMOUNT}(?:(?:,? and |, |\s)?${AMOUNT}){0,3})`,
+  String.raw`\b(?:(?:again|resets?|retry|retrying|available|access|allowed)(?: (?:again|your|the|this|request|it|access|only|automatically)){0,3} (?:in|after)|(?<!max |maximum )wait(?: for)?|for another)(?: about| approximately| around)?\s{1,2}(${AMOUNTS})`,
   "gi",
 );
+/** Units written together ("20h18m") have no word boundary between them; a space makes one. */
+const WRITTEN_TOGETHER = /(\d[hmsd])(?=\d)/gi;
+/** Behind a length: more of it, another one, or the past. */
+const MORE = /^(?:,? ?(?:and |or |to )?\d| ?[-–(] ?[\ds]|,? (?:or|to|ago)\b)/i;
 
 /** "in 2 hours 5 minutes", "after 20h18m3s". */
 function duration(text: string, nowMs: number): number | null {
-  // Units written together ("20h18m") have no word boundary between them; a space makes one.
-  const spaced = text.replace(/(\d[hmsd])(?=\d)/gi, "$1 ");
-  if (!/reset|retry|again|limit|quota|wait|available/i.test(spaced)) return null;
-  const lengths = [...spaced.matchAll(DURATION)].map(([, amounts = ""]) => {
-    let total = 0;
-    for (const [, count = "", unit = ""] of amounts.matchAll(
-      /(\d{1,6}(?:\.\d{1,9})?)\s{0,2}([a-z]{1,12})/gi,
-    )) {
-      const short = /^(ms|milli)/i.test(unit) ? "ms" : unit.charAt(0).toLowerCase();
-      total += Number(count) * (UNIT_MS[short] ?? Number.NaN);
-    }
-    return nowMs + total;
-  });
-  return onlyOne(lengths);
+  const spaced = text.replace(WRITTEN_TOGETHER, "$1 ");
+  return onlyOne(
+    [...spaced.matchAll(DURATION)].map(
+      (match) => nowMs + lengthOf(match[1] ?? "", spaced.slice(match.index + match[0].length)),
+    ),
+  );
+}
+
+/** In milliseconds. NaN: what stands behind it says that this is not all. */
+function lengthOf(amounts: string, behind: string): number {
+  if (MORE.test(behind)) return Number.NaN;
+  let total = 0;
+  for (const [, count = "", unit = ""] of amounts.matchAll(/(\d{1,6}(?:\.\d{1,9})?)\s{0,2}([a-z]{1,12})/gi)) {
+    const short = /^(ms|milli)/i.test(unit) ? "ms" : unit.charAt(0).toLowerCase();
+    total += Number(count) * (UNIT_MS[short] ?? Number.NaN);
+  }
+  return total;
 }
 
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
-const DAY = String.raw`(?:(tomorrow|(?:${WEEKDAYS.join("|")})[a-z]{0,6})\.?,?(?: at)?\s{1,2})?(?:(${MONTHS.join("|")})[a-z]{0,6}\.?\s{1,2}(\d{1,2})(?:st|nd|rd|th)?(?:,?\s{1,2}(\d{4}))?(?:,? at|,)?\s{1,2})?`;
+const DAY = String.raw`(?:(tomorrow|(?:mon|tue|tues|wed|wednes|thu|thur|thurs|fri|sat|satur|sun)(?:day)?)\.?,?(?: at)?\s{1,2})?(?:(${MONTHS.join("|")})[a-z]{0,6}\.?\s{1,2}(\d{1,2})(?:st|nd|rd|th)?(?:,?\s{1,2}(\d{4}))?(?:,? at|,)?\s{1,2})?`;
 const CLOCK = String.raw`(\d{1,2})(?::(\d{2}))?(?: ?([ap])\.?m\b\.?)?`;
 const ZONE = String.raw`(?: {0,2}\(?((?:UTC|GMT)(?:[+-]\d{1,2}(?::?\d{2})?)?\b|P[SD]T\b|[A-Z][A-Za-z_]{2,20}/[A-Za-z_+\-/0-9]{2,40})\)?)?`;
 const AT = new RegExp(
   String.raw`\b(?:again|reset|resets|available|until|retry)(?: (?:again|at|on|after|until|by)){0,2}:?\s{1,2}${DAY}${CLOCK}${ZONE}`,
   "gi",
 );
-/** Behind a clock time: a zone that is not known. */
-const OTHER_ZONE = /^ ?(?:\(|[A-Z]{2,5}\b|[+-]\d)/;
+/** Behind a clock time: its end, or the next sentence. Everything else may be its day or its zone. */
+const COMPLETE =
+  /^(?:\s*$|[.!;…"'`*)}\]\\]|\s{0,3}[·∙•|—–]|,?\s{1,3}(?:or (?!\d)|and (?!\d)|to |if |when |with |(?:your )?(?:local )?time\b|[Pp]lease |[Uu]pgrade |[Vv]isit |[Ss]ee |[Uu]se )|\s{0,3}\n\s{0,9}(?![([]|[A-Z]{2,5}\b|[A-Z][A-Za-z_]{1,20}\/|on |tomorrow))/;
+/** Before it: what has happened, or what ends then. */
+const NOT_AHEAD = /\b(?:was|were|been|got|just|last|valid|active|good|cached)\s{1,2}$/i;
+
+function isReset(text: string, { index, 0: matched }: RegExpExecArray): boolean {
+  const before = text.slice(Math.max(0, index - 24), index);
+  if (/^available until/i.test(matched) && !/(?:not|n't)(?: be)? $/i.test(before)) return false;
+  return !NOT_AHEAD.test(before) && COMPLETE.test(text.slice(index + matched.length));
+}
 
 /** "try again at 3:36 AM", "resets 9pm (Europe/Berlin)", "resets at Nov 16, 3:00 PM", "resets Thursday at 2pm". */
 function clockTime(text: string, nowMs: number, local: Zone): number | null {
@@ -169,9 +201,7 @@ function clockTime(text: string, nowMs: number, local: Zone): number | null {
       if (minutes === undefined && half === undefined) return [];
       const zone = zoneName === undefined ? local : zoneCalled(zoneName);
       const hour = hourOf(Number(hours), half?.toLowerCase(), minutes !== undefined);
-      if (hour === null || Number(minutes ?? 0) > 59) return Number.NaN;
-      if (zoneName === undefined && OTHER_ZONE.test(text.slice(match.index + match[0].length)))
-        return Number.NaN;
+      if (hour === null || Number(minutes ?? 0) > 59 || !isReset(text, match)) return Number.NaN;
       const clock = { hour, minute: Number(minutes ?? 0) };
       if (month === undefined || day === undefined) return nextClock(clock, name, { nowMs, zone });
       const date = {
