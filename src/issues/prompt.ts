@@ -7,10 +7,10 @@ const MAX_BODY = 64 * 1024;
 const MAX_TITLE = 300;
 /** Characters without a shape; a variation selector belongs to an emoji when it is alone. */
 const INVISIBLE =
-  /(?!\p{Variation_Selector})[\p{DI}\p{Bidi_Control}\uFFF9-\uFFFB]|[\uFE00-\uFE0F]{2,}|[\u{E0100}-\u{E01EF}]/gu;
+  /(?:(?!\p{Variation_Selector})[\p{DI}\p{Bidi_Control}\uFFF9-\uFFFB])+|[\uFE00-\uFE0F]{2,}|[\u{E0100}-\u{E01EF}]+/gu;
 /** A comment that is never closed hides everything after it. */
 const HIDDEN =
-  /<!--[^]*?(?:-->|$)|(?!\p{Variation_Selector})[\p{DI}\p{Bidi_Control}\uFFF9-\uFFFB]|[\uFE00-\uFE0F]{2,}|[\u{E0100}-\u{E01EF}]/gu;
+  /<!--[^]*?(?:-->|$)|(?:(?!\p{Variation_Selector})[\p{DI}\p{Bidi_Control}\uFFF9-\uFFFB])+|[\uFE00-\uFE0F]{2,}|[\u{E0100}-\u{E01EF}]+/gu;
 
 export interface Told {
   readonly issue: Issue;

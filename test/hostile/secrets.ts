@@ -69,7 +69,8 @@ function judge(scene: Scene, canaries: Canaries): string[] {
     ),
     ...said.flatMap(([by, text]) => canaries.in(text).map((hit) => `${hit} in what ${by.slice(0, 60)} said`)),
     ...places
-      .filter(({ mode }) => (mode & 0o077) !== 0)
+      // What agents and git make has the user's own modes; nobody else gets as far as that.
+      .filter(({ path, mode }) => (mode & 0o077) !== 0 && !/\/runs\/[^/]+\/work(?:tree)?(?:\/|$)/.test(path))
       .map(({ path, mode }) => `${where(path)} has mode ${mode.toString(8)}`),
     ...tapes
       .filter(([path, holds]) => !readFileSync(path).includes(holds))
