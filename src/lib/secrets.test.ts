@@ -84,7 +84,14 @@ const patterns: Record<string, [given: string, then: string]> = {
   "query, key": ["https://h/p?a=1&key=abcd1234efgh", "https://h/p?a=1&key=[redacted]"],
   "query, api_key": ["?api_key=abcd1234", "?api_key=[redacted]"],
   assignment: ["export DB_PASSWORD=hunter22; ls", "export DB_PASSWORD=[redacted]; ls"],
-  "assignment, quoted": ["client_secret = 'abcd 1234'", "client_secret = '[redacted] 1234'"],
+  "assignment, quoted": ["client_secret = 'abcd 1234' x", "client_secret = '[redacted]' x"],
+  "a passphrase": ['password: "a horse, a staple" ok "x"', 'password: "[redacted]" ok "x"'],
+  "a quote in the value": ['{"password":"a\\"bcd efgh","n":1}', '{"password":"[redacted]","n":1}'],
+  "a passphrase in JSON in JSON": ['{\\"password\\":\\"ab cd ef\\"}', '{\\"password\\":\\"[redacted]\\"}'],
+  "a scheme in quotes": ['{"Authorization":"Bearer abc def"}', '{"Authorization":"Bearer [redacted]"}'],
+  "a quote without end": ["the password: 'twas1234 long ago", "the password: '[redacted] long ago"],
+  "header, letters alone": ["x-api-key: abcdefgh", "x-api-key: [redacted]"],
+  "columns of settings": ["API_KEY         =     abcd1234", "API_KEY         =     [redacted]"],
   "assignment in JSON in JSON": [
     '{\\"access_token\\":\\"abcd1234\\"}',
     '{\\"access_token\\":\\"[redacted]\\"}',
@@ -99,6 +106,26 @@ const patterns: Record<string, [given: string, then: string]> = {
   ],
   "words with sk stay": ["a task-abcdefghijklmnopqrst", "a task-abcdefghijklmnopqrst"],
 };
+
+describe("values of several lines, and values with odd characters", () => {
+  const lines = ["first-line-of-77", "  second-line-of-88", "third-line-of-99"];
+  const odd = 'Zq7pLm/x9 W&ü"t4';
+  const mark = "[redacted:MANY]";
+  const hide = redactor([
+    { name: "MANY", value: `-----BEGIN THING-----\n${lines.join("\n")}\nshort\n` },
+    { name: "END", value: "ends-with-a-line\n" },
+    { name: "ODD", value: odd },
+  ]);
+  const cases: Record<string, [given: string, then: string]> = {
+    "one line alone": ["x second-line-of-88 y", `x ${mark} y`],
+    "other ends, indented": [lines.join("\r\n    "), `${mark}\r\n      ${mark}\r\n    ${mark}`],
+    "what every such value has stays": ["-----BEGIN THING-----\nshort", "-----BEGIN THING-----\nshort"],
+    "a line end that belongs to the variable alone": ["x ends-with-a-line y", "x [redacted:END] y"],
+    "JSON in ASCII": [JSON.stringify(odd).replace("ü", "\\u00fc"), '"[redacted:ODD]"'],
+    "JSON that is safe in HTML": [JSON.stringify(odd).replace("&", "\\u0026"), '"[redacted:ODD]"'],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [given, then]) => expect(hide(given)).toBe(then));
+});
 
 describe("patterns", () => {
   test.each(Object.entries(patterns))("%s", (_name, [given, then]) => expect(redactor([])(given)).toBe(then));

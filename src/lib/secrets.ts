@@ -37,7 +37,8 @@ export function redactor(known: readonly { readonly name: string; readonly value
   for (const { name, value } of known) {
     if (value.length < MIN_KNOWN) continue;
     const mark = `[redacted:${name.replace(/\W/g, "_").slice(0, 64)}]`;
-    for (const form of formsOf(value)) if (!marks.has(form)) marks.set(form, mark);
+    for (const form of [...formsOf(value), ...formsOf(value.trim()), ...linesOf(value)])
+      if (!marks.has(form)) marks.set(form, mark);
   }
   // Longest first, so that a value that contains another one goes as a whole.
   const forms = [...marks].toSorted(([one], [other]) => other.length - one.length);
@@ -90,6 +91,17 @@ function outsideMarks(text: string, replace: Redact): string {
     .join("");
 }
 
+/**
+ * The lines of a value that has several, each without the blanks around it: they are often shown apart, indented or with
+ * other ends. Short ones occur by chance; the frame of a key is in every key, which it makes recognisable.
+ */
+function linesOf(value: string): string[] {
+  const lines = value.split("\n").map((line) => line.trim());
+  return lines.filter((line) => line.length >= MIN_LINE && !line.startsWith("-----"));
+}
+
+const MIN_LINE = 12;
+
 function formsOf(value: string): string[] {
   const bytes = new TextEncoder().encode(value);
   const base64 = [0, 1, 2].map((offset) => base64Inside(bytes, offset));
@@ -101,6 +113,9 @@ function formsOf(value: string): string[] {
     value,
     json,
     json.replaceAll("/", "\\/"),
+    // As Python and Go write it.
+    json.replace(/[^\0-~]/g, escaped),
+    json.replace(/[&<>]/g, escaped),
     JSON.stringify(json).slice(1, -1),
     url,
     url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
@@ -108,6 +123,10 @@ function formsOf(value: string): string[] {
     ...base64,
     ...base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_")),
   ].filter((form) => form.length >= MIN_KNOWN);
+}
+
+function escaped(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
 function percentEncoded(character: string): string {
@@ -139,7 +158,7 @@ const COOKIE =
   /((?<![\w-])(?:set-)?cookie\\{0,3}["']?:\s{0,3}\\{0,3}["']?)(?!\[redacted)[^\s"'\\][^"'\\\r\n]*/gi;
 const QUERY_KEY = /([?&]key=)(?!\[redacted)[^\s"'\\&#]{8,}/gi;
 /** The beginning of `name=value`, `name: value` and `"name":"value"`, also inside a JSON string. */
-const NAMED = /(?<![\w.-])-{0,2}([A-Za-z_][\w.-]{0,79})\\{0,3}["']?\s{0,3}[=:]\s{0,3}\\{0,3}["']?/g;
+const NAMED = /(?<![\w.-])-{0,2}([A-Za-z_][\w.-]{0,79})\\{0,3}["']?\s{0,20}[=:]\s{0,20}\\{0,3}["']?/g;
 const VALUE =
   /((?:(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s{1,3})?)(?!\[redacted|(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s)([^\s"'\\&,;<>(){}[\]][^\s"'\\&,;]{3,})/iy;
 /** `--api-key value`: an option and its value as two words. */
@@ -182,16 +201,50 @@ function redactNamed(text: string): string {
   for (const match of text.matchAll(NAMED)) {
     const valueAt = match.index + match[0].length;
     if (match.index < from || !namesSecretText(match[1] ?? "")) continue;
-    VALUE.lastIndex = valueAt;
-    const [whole = "", scheme = "", value = ""] = VALUE.exec(text) ?? [];
-    if (whole === "" || isProse(match[0], value)) continue;
+    const { scheme, end } = quotedValue(text, valueAt, match[0]) ?? bareValue(text, valueAt);
+    const value = text.slice(valueAt + scheme.length, end);
+    if (value === "" || WHOLE_MARK.test(value) || isProse(match[0], match[1] ?? "", value)) continue;
     kept.push(text.slice(from, valueAt), scheme, "[redacted]");
-    from = valueAt + whole.length;
+    from = end;
   }
   return kept.length === 0 ? text : `${kept.join("")}${text.slice(from)}`;
 }
 
-/** `Invalid token: expired` tells no secret. */
-function isProse(before: string, value: string): boolean {
-  return before.endsWith(": ") && /^[A-Za-z][a-z]*[.!?]?$/.test(value);
+const WHOLE_MARK = /^\[redacted(?::\w{1,64})?\]$/;
+const SCHEME = /^(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s{1,3}/i;
+const MAX_QUOTED = 4_096;
+
+interface Found {
+  readonly scheme: string;
+  readonly end: number;
+}
+
+function bareValue(text: string, at: number): Found {
+  VALUE.lastIndex = at;
+  const [whole = "", scheme = ""] = VALUE.exec(text) ?? [];
+  return { scheme, end: at + whole.length };
+}
+
+/** Up to the quote that ends it, blanks and all. Null: there is none on this line, or hardly anything before it. */
+function quotedValue(text: string, at: number, before: string): Found | null {
+  const [, slashes = "", quote] = /(\\{0,3})(["'])$/.exec(before) ?? [];
+  if (quote === undefined) return null;
+  let backslashes = 0;
+  for (let end = at; end < text.length && end < at + MAX_QUOTED; end += 1) {
+    const character = text.charAt(end);
+    if (character === "\n" || character === "\r") return null;
+    // More backslashes than before the first quote: one that belongs to the value.
+    if (character === quote && backslashes <= slashes.length) {
+      const inside = text.slice(at, end - backslashes);
+      if (inside.length < 4 || /^\s/.test(inside)) return null;
+      return { scheme: SCHEME.exec(inside)?.[0] ?? "", end: at + inside.length };
+    }
+    backslashes = character === "\\" ? backslashes + 1 : 0;
+  }
+  return null;
+}
+
+/** `Invalid token: expired` tells no secret; `x-api-key: abcdefgh` may. */
+function isProse(before: string, name: string, value: string): boolean {
+  return before.endsWith(": ") && /^[a-z]+$/i.test(name) && /^[A-Za-z][a-z]*[.!?]?$/.test(value);
 }
