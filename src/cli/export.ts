@@ -59,21 +59,36 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const leftOut = leaves(options.logs, unknown);
   for (const warning of [...found.warnings, ...(unknown.length > 0 && options.logs ? leftOut : [])])
     context.log.warn(warning);
-  const path = resolve(options.output ?? `reprise-${found.run.handle}.tar.gz`);
+  const path = resolve(fileName(options.output ?? `reprise-${found.run.handle}.tar.gz`));
   const files: string[] = [];
-  const wish = { redact, logs: leftOut.length === 0, leftOut, version: context.version };
+  const missing: string[] = [];
+  const wish = { redact, logs: leftOut.length === 0, leftOut, missing, version: context.version };
   const bytes = await writeBundle(path, named(found, contents(deps, found, wish), files), {
     force: options.force === true,
     outside: deps.state.root,
     nowMs: deps.clock.now(),
   });
+  for (const warning of missing) context.log.warn(warning);
   if (options.json === true)
-    context.printJson({ ok: true, handle: found.run.handle, path, bytes, files, leftOut });
+    context.printJson({
+      ok: true,
+      handle: found.run.handle,
+      path,
+      bytes,
+      files,
+      leftOut: [...leftOut, ...missing],
+    });
   else
     context.print(
       `${path}: ${plural(files.length, "file")}, ${bytes} bytes. Look through it before you give it away.`,
     );
   return 0;
+}
+
+/** A path that ends in a slash means a directory, and `-` elsewhere stdout. */
+function fileName(given: string): string {
+  if (given !== "-" && !given.endsWith("/")) return given;
+  throw new Fault("usage", `--output needs the name of a file, such as bug-report.tar.gz, not "${given}".`);
 }
 
 /** Why there are no logs; empty: there are. */
@@ -87,6 +102,8 @@ interface Wish {
   readonly redact: Redact;
   readonly logs: boolean;
   readonly leftOut: readonly string[];
+  /** Filled while the logs are read. */
+  readonly missing: string[];
   readonly version: string;
 }
 
@@ -145,6 +162,7 @@ async function* logsOf(
   const shown = record?.interactive === true ? renderScreen(printed, SCREEN) : plainText(printed);
   const output = await collected(redactedText(shown, wish.redact));
   if (output !== null) yield { name: `attempts/${n}/output.txt`, data: output };
+  else wish.missing.push(`Attempt ${n} has no log that can be read, so what the agent printed is not in it.`);
 }
 
 /** When a log is longer than what is taken of it, its first line may be the rest of one, and begin inside of a secret. */

@@ -1,6 +1,6 @@
 /** Secrets do not come to rest: canaries go in at every door, and only the raw tapes have them. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Sandbox } from "./sandbox.ts";
@@ -172,6 +172,17 @@ test("what cannot be recognised any more is neither printed nor exported as if i
   expect(files).toEqual(["bundle.json", "run.json", "attempts/1/meta.json", "attempts/1/events.jsonl"]);
   const again = await box.run(["export", handle, "--output", file]);
   expect(again).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining("--force") });
+  for (const output of ["-", `${box.root}/`])
+    expect(await box.run(["export", handle, "--output", output])).toMatchObject({ code: 2, stdout: "" });
+});
+
+test("an export without a log says so", async () => {
+  const { handle, runDirectory } = await box.json(["start", "demo", "hello"]);
+  rmSync(join(runDirectory, "attempts/1/pty-output.log"));
+  const file = join(box.root, "without.tar.gz");
+  const { files, leftOut } = await box.json(["export", handle, "--output", file]);
+  expect(leftOut).toEqual([expect.stringContaining("Attempt 1 has no log")]);
+  expect(files).not.toContain("attempts/1/output.txt");
 });
 
 test("a message with a secret is not made an argument, which everybody could read", async () => {
