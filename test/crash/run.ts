@@ -40,19 +40,30 @@ const PROMISES: readonly Promised[] = [
 
 const SHOWN = 20;
 
-const { values } = parseArgs({
-  options: {
-    short: { type: "boolean", default: false },
-    list: { type: "boolean", default: false },
-    only: { type: "string" },
-    seed: { type: "string" },
-    report: { type: "string" },
-  },
-});
+const values = given();
 
 if (values.list) {
   for (const { id, means } of PROMISES) console.log(`${id}: ${means}`);
 } else process.exitCode = await runAll();
+
+function given() {
+  try {
+    const { values: read } = parseArgs({
+      options: {
+        short: { type: "boolean", default: false },
+        list: { type: "boolean", default: false },
+        only: { type: "string" },
+        seed: { type: "string" },
+        report: { type: "string" },
+      },
+    });
+    if (!/^\d{0,9}$/.test(read.seed ?? "")) throw new TypeError(`--seed is a number, not ${read.seed}`);
+    return read;
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : error);
+    process.exit(2);
+  }
+}
 
 async function runAll(): Promise<number> {
   const only = values.only?.split(",");
