@@ -59,7 +59,7 @@ test("what nobody sees is left out and counted, and a body of 5 MB is cut with a
   expect(open).not.toContain("keys");
   expect(open).toContain("Do it.\n\n(1 hidden part(s) of the text were left out.)");
   const smuggled = firstPrompt(told({ body: "Do it ❤\uFE0F.\u{E0101}\u{E0152}\u3164\uFE00\uFE01" }), null);
-  expect(smuggled).toContain("Do it ❤\uFE0F.\n\n(4 hidden part(s)");
+  expect(smuggled).toContain("Do it ❤\uFE0F.\n\n(3 hidden part(s)");
   const big = firstPrompt(told({ body: "x".repeat(5_000_000) }), null);
   expect(big.length).toBeLessThan(66_000);
   expect(big).toContain("(The text goes on for 4934464 more characters, which are left out.)");
