@@ -9,13 +9,14 @@ import {
   writeBundle,
 } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
 import { type Deps, type InspectedAttempt, type Inspection, inspectRun, recognize } from "../run/run.ts";
 import { makeCommand, once, parse, text } from "./command.ts";
 import type { Context } from "./context.ts";
 import { plainText, renderScreen } from "./plain.ts";
-import { redactedText, unknownText } from "./redacted.ts";
+import { redactedText, UNRECORDED, unknownText } from "./redacted.ts";
 
 interface ExportOptions {
   readonly output?: string;
@@ -80,7 +81,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     });
   else
     context.print(
-      `${path}: ${plural(files.length, "file")}, ${bytes} bytes. Look through it before you give it away.`,
+      `${harmlessLine(path)}: ${plural(files.length, "file")}, ${bytes} bytes. Look through it before you give it away.`,
     );
   return 0;
 }
@@ -158,8 +159,12 @@ async function* logsOf(
   const events = await collected(redactedText(plainText(tail("events")), wish.redact));
   if (events !== null) yield { name: `attempts/${n}/events.jsonl`, data: events };
   if (!wish.logs) return;
+  if (record === null) {
+    wish.missing.push(`Attempt ${n}: its log was left out. ${UNRECORDED}`);
+    return;
+  }
   const printed = tail("pty-output");
-  const shown = record?.interactive === true ? renderScreen(printed, SCREEN) : plainText(printed);
+  const shown = record.interactive ? renderScreen(printed, SCREEN) : plainText(printed);
   const output = await collected(redactedText(shown, wish.redact));
   if (output !== null) yield { name: `attempts/${n}/output.txt`, data: output };
   else wish.missing.push(`Attempt ${n} has no log that can be read, so what the agent printed is not in it.`);

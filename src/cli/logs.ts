@@ -20,7 +20,7 @@ import { type Deps, inspectRun, recognize, selectRun } from "../run/run.ts";
 import { count, makeCommand, once as option, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 import { plainText, renderScreen } from "./plain.ts";
-import { redactedText, unknownText } from "./redacted.ts";
+import { redactedText, UNRECORDED, unknownText } from "./redacted.ts";
 
 export interface LogsOptions {
   readonly follow?: true;
@@ -88,7 +88,7 @@ export async function printLogs(
   const stream = options.stream ?? "pty-output";
   // A link in place of the run directory is refused before anything behind it is read.
   runDirAt(deps.state, found.runDirectory);
-  const redact = options.redacted === true ? await redactorOf(context, deps, found) : null;
+  const redact = options.redacted === true ? await redactorOf(context, deps, { found, n }) : null;
   const interrupt = new AbortController();
   const onInterrupt = () => interrupt.abort();
   process.once("SIGINT", onInterrupt);
@@ -112,13 +112,24 @@ export async function printLogs(
 }
 
 /** A secret that nobody knows any more would be printed as if it were none. */
-async function redactorOf(context: Context, deps: Deps, found: RunRecord): Promise<Redact> {
+async function redactorOf(
+  context: Context,
+  deps: Deps,
+  { found, n }: { readonly found: RunRecord; readonly n: number },
+): Promise<Redact> {
   const configured = await context.configure(deps, { cwd: found.cwd });
-  const { redact, unknown } = recognize(configured, await inspectRun(deps, found.runId));
-  if (unknown.length === 0) return redact;
-  throw new Fault("secrets_unknown", `The agent of run ${found.handle} had ${unknownText(unknown)}`, {
-    facts: { handle: found.handle, variables: unknown },
-  });
+  const inspected = await inspectRun(deps, found.runId);
+  const { redact, unknown } = recognize(configured, inspected);
+  const facts = { handle: found.handle, variables: unknown };
+  if (unknown.length > 0)
+    throw new Fault("secrets_unknown", `The agent of run ${found.handle} had ${unknownText(unknown)}`, {
+      facts,
+    });
+  if (inspected.attempts.some((attempt) => attempt.n === n && attempt.record === null))
+    throw new Fault("secrets_unknown", `Attempt ${n} of run ${found.handle} is not shown. ${UNRECORDED}`, {
+      facts,
+    });
+  return redact;
 }
 
 /** The same as plain text, for JSON. */
@@ -131,7 +142,7 @@ export async function logText(
   const found = await selectRun(deps, handle);
   const attempt = attemptOf(found, options.attempt);
   runDirAt(deps.state, found.runDirectory);
-  const redact = options.redacted === true ? await redactorOf(context, deps, found) : null;
+  const redact = options.redacted === true ? await redactorOf(context, deps, { found, n: attempt }) : null;
   let text = "";
   const chunks = plainText(
     readStream(attemptDir(found.runDirectory, attempt), options.stream ?? "pty-output"),

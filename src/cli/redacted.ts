@@ -28,6 +28,10 @@ export function unknownText(names: readonly string[]): string {
   );
 }
 
+/** What to say of an attempt without a record. */
+export const UNRECORDED =
+  "Its record cannot be read, so nobody knows which secrets it had. `reprise logs --plain` shows it to you alone.";
+
 /** Behind the last line that is complete in every respect. */
 function safeEnd(text: string): number {
   let end = text.lastIndexOf("\n") + 1;

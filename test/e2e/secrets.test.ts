@@ -176,6 +176,20 @@ test("what cannot be recognised any more is neither printed nor exported as if i
     expect(await box.run(["export", handle, "--output", output])).toMatchObject({ code: 2, stdout: "" });
 });
 
+test("nobody knows which secrets an attempt had whose record is gone", async () => {
+  using own = new Sandbox();
+  const { handle, runDirectory } = await own.json(["start", "demo", "hello"]);
+  rmSync(join(runDirectory, "attempts/1/meta.json"));
+  for (const name of ["index.db", "index.db-wal", "index.db-shm"])
+    rmSync(join(runDirectory, "../..", name), { force: true });
+  const refused = await own.run(["logs", handle, "--redacted"]);
+  expect(refused).toMatchObject({ code: 8, stdout: "", stderr: expect.stringContaining("record") });
+  const file = join(own.root, "lost.tar.gz");
+  const { files, leftOut } = await own.json(["export", handle, "--output", file]);
+  expect(leftOut).toEqual([expect.stringContaining("Attempt 1: its log was left out")]);
+  expect(files).not.toContain("attempts/1/output.txt");
+});
+
 test("an export without a log says so", async () => {
   const { handle, runDirectory } = await box.json(["start", "demo", "hello"]);
   rmSync(join(runDirectory, "attempts/1/pty-output.log"));
