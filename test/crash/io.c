@@ -36,6 +36,8 @@ struct shared {
   uint64_t ready;
   /* The first renames, by their number: what is half done there is seen by the next reader. */
   uint64_t renames[256];
+  /* A bit for each of the first calls that wrote: only those can be half done. */
+  uint64_t writes[128];
   pthread_mutex_t lock;
 };
 
@@ -161,6 +163,7 @@ static enum mode enter(enum kind kind) {
   if (kind == RENAME)
     for (int at = 0; at < 256; at += 1)
       if (__sync_bool_compare_and_swap(&shared->renames[at], 0, now)) break;
+  if (kind == WRITE && now < 64 * 128) __sync_fetch_and_or(&shared->writes[now / 64], 1ULL << (now % 64));
   switch (mode) {
     case BEFORE: if (now == target) die(); return OFF;
     case HALF: return now == target ? HALF : OFF;

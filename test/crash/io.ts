@@ -28,6 +28,8 @@ export interface Injection {
   hits(): number;
   /** Which of the durable calls gave a file its name, the first 256. */
   renames(): readonly number[];
+  /** Whether that durable call wrote something, and so can be half done. */
+  isWrite(n: number): boolean;
 }
 
 export class FaultyIo implements Disposable {
@@ -69,6 +71,10 @@ export class FaultyIo implements Disposable {
       count: () => at(0),
       hits: () => at(8),
       renames: () => Array.from({ length: 256 }, (_, n) => at(24 + 8 * n)).filter((n) => n > 0),
+      isWrite: (n) =>
+        ((readFileSync(shared).readBigUInt64LE(24 + 8 * (256 + Math.floor(n / 64))) >> BigInt(n % 64)) &
+          1n) ===
+        1n,
     };
   }
 

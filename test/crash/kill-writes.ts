@@ -37,7 +37,9 @@ async function check(scale: Scale): Promise<Verdict> {
     for (const [program, about] of scenario.programs) {
       const isHeart = HEART.includes(`${scenario.name}, ${program}`);
       const calls =
-        scale.short && !isHeart ? { count: about, renames: [] } : await countCalls(io, scenario, program);
+        scale.short && !isHeart
+          ? { count: about, writes: new Set<number>(), renames: [] }
+          : await countCalls(io, scenario, program);
       if (!scale.short) figures[`${scenario.name}, durable calls of ${program}`] = calls.count;
       const choose = scale.short ? some : all;
       trials.push(...choose(calls, scale.seed).map((moment) => ({ scenario, program, ...moment })));
@@ -59,6 +61,7 @@ async function check(scale: Scale): Promise<Verdict> {
 
 interface Calls {
   readonly count: number;
+  readonly writes: ReadonlySet<number>;
   readonly renames: readonly number[];
 }
 
@@ -67,15 +70,20 @@ async function countCalls(io: FaultyIo, scenario: Scenario, program: Program): P
   await scenario.prepare(box);
   const injection = io.inject(box.state, program, { kind: "count", n: 0 });
   await scenario.act(box, injection.env);
-  return { count: injection.count(), renames: injection.renames() };
+  const count = injection.count();
+  const writes = new Set(
+    Array.from({ length: count }, (_, at) => at + 1).filter((n) => injection.isWrite(n)),
+  );
+  return { count, writes, renames: injection.renames() };
 }
 
 type Moment = Pick<Trial, "kind" | "n">;
 
-function all({ count }: Calls): Moment[] {
-  return Array.from({ length: count }, (_, at) => at + 1).flatMap((n) => [
-    { n, kind: "before" as const },
-    { n, kind: "half" as const },
+/** Before each call, which is after the one before it, and in the middle of each write. */
+function all({ count, writes }: Calls): Moment[] {
+  return Array.from({ length: count }, (_, at) => at + 1).flatMap((n): Moment[] => [
+    { n, kind: "before" },
+    ...(writes.has(n) ? [{ n, kind: "half" } as const] : []),
   ]);
 }
 
