@@ -192,3 +192,18 @@ test.each([" ", ...repeated.split("|").slice(1)])("1 MB of %j takes linear time"
   });
   expect(took).toBeLessThan(5_000);
 });
+
+test.each([
+  ["one that ends as the next begins", "aaaa1111bbbb2222cccc", "[redacted:ONE]"],
+  ["one in another", "xxaaaa1111bbbbyy", "xx[redacted:ONE]yy"],
+  ["one that repeats in itself", "say abababababab.", "say [redacted:LOOP]."],
+  ["two side by side", "aaaa1111bbbb bbbb2222cccc", "[redacted:ONE] [redacted:TWO]"],
+])("values that overlap leave no end behind: %s", (_name, given, then) => {
+  const hide = redactor([
+    { name: "ONE", value: "aaaa1111bbbb" },
+    { name: "TWO", value: "bbbb2222cccc" },
+    { name: "IN", value: "1111bbbb" },
+    { name: "LOOP", value: "abababab" },
+  ]);
+  expect(hide(given)).toBe(then);
+});

@@ -40,18 +40,38 @@ export function redactor(known: readonly { readonly name: string; readonly value
     for (const form of [...formsOf(value), ...formsOf(value.trim()), ...linesOf(value)])
       if (!marks.has(form)) marks.set(form, mark);
   }
-  // Longest first, so that a value that contains another one goes as a whole.
-  const forms = [...marks].toSorted(([one], [other]) => other.length - one.length);
-  const replaceKnown = (text: string) =>
-    forms.reduce(
-      (rest, [form, mark]) => (rest.includes(form) ? rest.replaceAll(form, () => mark) : rest),
-      text,
-    );
+  const forms = [...marks];
+  const replaceKnown = (text: string) => withMarks(text, forms);
   return (text) => {
     if (text.length < 4) return text;
     const hits = forms.some(([form]) => text.includes(form));
     return settle(hits ? outsideMarks(text, replaceKnown) : text);
   };
+}
+
+/** Where values overlap, all of them go, under the name of the one that begins first; of two, the longer. */
+function withMarks(text: string, forms: readonly (readonly [string, string])[]): string {
+  const spans = forms
+    .flatMap(([form, mark]) => spansOf(form, text).map((span) => ({ ...span, mark })))
+    .toSorted((one, other) => one.from - other.from || other.to - one.to);
+  const kept: string[] = [];
+  let end = 0;
+  for (const { from, to, mark } of spans) {
+    if (from >= end) kept.push(text.slice(end, from), mark);
+    end = Math.max(end, to);
+  }
+  return [...kept, text.slice(end)].join("");
+}
+
+/** A value that overlaps itself is one span. */
+function spansOf(form: string, text: string): { readonly from: number; readonly to: number }[] {
+  const spans: { from: number; to: number }[] = [];
+  for (let at = text.indexOf(form); at !== -1; at = text.indexOf(form, at + 1)) {
+    const last = spans.at(-1);
+    if (last !== undefined && at < last.to) last.to = at + form.length;
+    else spans.push({ from: at, to: at + form.length });
+  }
+  return spans;
 }
 
 /** Redacts every string of a JSON value and every text under a secret's name. Deeper than 64 levels nothing is kept. */
