@@ -103,7 +103,7 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
   });
 
   test("questions of long ago are not asked again, and somebody answers while nobody looks", async () => {
-    const ask = String.raw`printf 'asks \033[6n\033[c\n'; stty raw -echo; head -c 15 | od -c -An; stty sane; echo done; cat`;
+    const ask = String.raw`stty raw -echo; printf 'asks \033[6n\033[c\r\n'; head -c 15 | od -c -An; stty sane; echo done; cat`;
     box.program("claude", ask);
     const handle = await box.detach("claude");
     await until("it got its answer", () => box.tape(handle).toString().includes("done"));
