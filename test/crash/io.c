@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 enum mode { OFF, COUNT, BEFORE, HALF, AFTER, ONCE, FROM, TRACE };
-/* The order is the one of `trace.ts`. */
+/* The order is the one of `disk.ts`. */
 enum kind { CREATE = 1, WRITE, SYNC, RENAME, LINK, UNLINK, MKDIR, RMDIR, TRUNCATE, SYMLINK, SAID, OPEN, READ };
 
 struct shared {
