@@ -208,7 +208,10 @@ describe("sweepTemp", () => {
       writeFileSync(path, "");
       utimesSync(path, NOW / 1000 - age * 60, NOW / 1000 - age * 60);
     }
-    expect(await sweepTemp(state, clock)).toBe(3);
+    const isDead = (pid: number) => pid === dead;
+    expect(await sweepTemp(state, clock, isDead, "beside")).toBe(1);
+    expect(existsSync(trash)).toBe(true);
+    expect(await sweepTemp(state, clock, isDead)).toBe(2);
     expect(Object.keys(files).map((path) => [path, existsSync(path)])).toEqual(
       Object.entries(files).map(([path, [, stays]]) => [path, stays]),
     );

@@ -193,8 +193,14 @@ const MINUTE = 60_000;
 /**
  * Removes what crashed writers and removals left behind: older than an hour, or older than a minute and its
  * process is gone (the pid may be of another pid namespace, where it cannot be asked). Returns how many.
+ * `beside`: without the runs, of which there may be a hundred thousand; each is swept when it is next used.
  */
-export async function sweepTemp(state: StateDir, clock: Clock): Promise<number> {
+export async function sweepTemp(
+  state: StateDir,
+  clock: Clock,
+  isDead: (pid: number) => boolean,
+  what: "all" | "beside" = "all",
+): Promise<number> {
   let removed = 0;
   const pending = [{ path: state.root, depth: 0 }];
   for (let at = pending.pop(); at !== undefined; at = pending.pop()) {
@@ -202,7 +208,9 @@ export async function sweepTemp(state: StateDir, clock: Clock): Promise<number> 
     for (const entry of entries) {
       const path = join(at.path, entry.name);
       const leftover = LEFTOVER.exec(entry.name);
-      if (leftover !== null) removed += (await sweepOne(path, Number(leftover[1]), clock)) ? 1 : 0;
+      const writer = Number(leftover?.[1]);
+      if (leftover !== null) removed += (await sweepOne(path, clock, () => isDead(writer))) ? 1 : 0;
+      else if (what === "beside" && path === state.runsRoot) continue;
       // root/runs/RUN/attempts/N is the deepest place of ours; an agent's own directories are not entered.
       else if (entry.isDirectory() && at.depth < 4 && !(at.depth === 2 && /^work(tree)?$/.test(entry.name))) {
         pending.push({ path, depth: at.depth + 1 });
@@ -223,23 +231,14 @@ export function sweepRun(runDirectory: string, attempt: number, isDead: (pid: nu
   }
 }
 
-async function sweepOne(path: string, pid: number, clock: Clock): Promise<boolean> {
+async function sweepOne(path: string, clock: Clock, isDead: () => boolean): Promise<boolean> {
   try {
     const age = clock.now() - (await lstatOf(path)).mtimeMs;
-    if (age < MINUTE || (age < HOUR && isRunning(pid))) return false;
+    if (age < MINUTE || (age < HOUR && !isDead())) return false;
     await rm(path, { recursive: true, force: true });
     return true;
   } catch {
     // Gone in the meantime, or not removable: the next sweep looks again.
     return false;
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return !isErrno(error, "ESRCH");
   }
 }

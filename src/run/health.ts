@@ -9,6 +9,7 @@ import { checkRuns, type Finding, REBUILD } from "./check-runs.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findProgram, versionOf } from "./engine-setup.ts";
 import { markerOf } from "./job.ts";
+import { isDead } from "./leases.ts";
 import { listRuns } from "./select.ts";
 
 export interface Health {
@@ -182,7 +183,7 @@ async function indexHealth(
 }
 
 async function leftovers(deps: Deps, findings: Finding[]): Promise<void> {
-  const swept = deps.state.writable ? await sweepTemp(deps.state, deps.clock) : 0;
+  const swept = deps.state.writable ? await sweepTemp(deps.state, deps.clock, isDead(deps)) : 0;
   if (swept > 0)
     findings.push(note("state", `${swept} unfinished files of crashed processes were removed`, null));
   for (const run of await listRuns(deps, { limit: STRAY_RUNS })) {

@@ -125,11 +125,15 @@ export async function clearAfterDead(deps: Deps, run: RunRecord): Promise<void> 
   if (!deps.state.writable) return;
   const last = (await deps.store.listAttempts(run.runId)).at(-1)?.n ?? 0;
   try {
-    sweepRun(run.runDirectory, last, (pid) => deps.processes.identify(pid) === null);
+    sweepRun(run.runDirectory, last, isDead(deps));
     removeHolderFiles(runtimeDir(deps.state, deps.env), run.handle);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
   }
+}
+
+export function isDead({ processes }: Deps): (pid: number) => boolean {
+  return (pid) => processes.identify(pid) === null;
 }
 
 /** The live owner of a run, or null when nobody owns it. */

@@ -4,7 +4,7 @@
  * Follow a run here: `startRun` records it, `resumeRun` plans it, both hand a job to the holder and prove what came back.
  */
 import { join } from "node:path";
-import { createRunDir, saveReceipt, saveRunFile, storable } from "../audit/audit.ts";
+import { createRunDir, saveReceipt, saveRunFile, storable, sweepTemp } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
@@ -25,7 +25,7 @@ import {
   storableArgs,
   storableEnv,
 } from "./launch.ts";
-import { clearAfterDead, holdRun, type RunHold } from "./leases.ts";
+import { clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { prepareResume, type ResumeWish } from "./prepare.ts";
@@ -261,6 +261,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
     finish: async () => {
       await takeEscrow(deps, setup, held.run, hold.fence);
+      if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");
       await orWarn(deps, "the lease was not given back; it ends with this process", () => hold.release());
     },
   };

@@ -46,12 +46,15 @@ export async function aftermath(
   wrong.push(...missingAcks(said, runs));
   const sessions = box.engineSessions();
   wrong.push(...unknownSessions(sessions, runs));
+  const before = box.events("start").length;
   for (const run of runs) wrong.push(...(await resumes(box, run, { sessions, deaths })));
   for (const { id, user } of box.engineSessions())
     for (const text of new Set(user))
       if (!again.includes(text) && user.filter((one) => one === text).length > 1)
         wrong.push(`session ${id} was told twice: ${text}`);
-  wrong.push(...(await soundness(box)));
+  // Older than the next start: gone before anybody asks `doctor`.
+  if (box.events("start").length > before) wrong.push(...temporary(box));
+  wrong.push(...(await soundness(box)), ...temporary(box));
   const strays = await box.strays();
   if (strays.length > 0) wrong.push(`stray processes: ${strays.join("; ")}`);
   return wrong;
@@ -180,7 +183,7 @@ async function interrupted(box: IoBox, handle: string, deaths: number): Promise<
   return broken.length <= deaths + 1 ? [] : [`${handle}: ${broken.length} attempts are not completed`];
 }
 
-/** The index's own checksums, all that `doctor` looks at, and what crashed writers left. */
+/** The index's own checksums, and all that `doctor` looks at. */
 async function soundness(box: IoBox): Promise<string[]> {
   const wrong: string[] = [];
   const { code, stdout, stderr } = await box.say(["doctor", "--json"]);
@@ -191,9 +194,12 @@ async function soundness(box: IoBox): Promise<string[]> {
   } catch {
     wrong.push(`doctor exits with ${code}: ${stdout}${stderr}`);
   }
-  const left = box.temporaryFiles();
-  if (left.length > 0) wrong.push(`temporary files stay: ${left.join(" ")}`);
   return wrong;
+}
+
+function temporary(box: IoBox): string[] {
+  const left = box.temporaryFiles();
+  return left.length === 0 ? [] : [`temporary files stay: ${left.join(" ")}`];
 }
 
 /** Records are replaced as a whole: whoever reads one at any moment finds it so. */

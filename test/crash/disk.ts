@@ -47,6 +47,7 @@ const HEAD = 40;
 
 export function parseTrace(bytes: Buffer): Op[] {
   const ops: Op[] = [];
+  const inodes = new Inodes();
   for (let at = 0; at + HEAD <= bytes.length;) {
     const [kind, pid] = [bytes.readUInt32LE(at), bytes.readUInt32LE(at + 4)];
     const [inode, offset] = [bytes.readBigUInt64LE(at + 8), bytes.readBigUInt64LE(at + 16)];
@@ -58,10 +59,11 @@ export function parseTrace(bytes: Buffer): Op[] {
     const from = at + HEAD;
     at = from + path + other + data;
     const text = (start: number, length: number) => bytes.toString("utf8", start, start + length);
+    const named = KINDS[kind] ?? "";
     ops.push({
-      kind: KINDS[kind] ?? "",
+      kind: named,
       pid,
-      inode: Number(inode),
+      inode: named === "said" ? Number(inode) : inodes.idOf(named, Number(inode)),
       offset: Number(offset),
       path: normalize(text(from, path)).replace(/(.)\/$/, "$1"),
       other: kind === 10 ? text(from + path, other) : normalize(text(from + path, other)),
@@ -69,6 +71,18 @@ export function parseTrace(bytes: Buffer): Op[] {
     });
   }
   return ops;
+}
+
+/** A file system gives the number of a file that is gone to the next one: here each file has a number of its own. */
+class Inodes {
+  readonly #ids = new Map<number, number>();
+  #made = 0;
+
+  idOf(kind: Op["kind"], inode: number): number {
+    // What was there before the trace keeps its own number; no real one is negative.
+    if (kind === "create" || kind === "mkdir" || kind === "symlink") this.#ids.set(inode, -(this.#made += 1));
+    return this.#ids.get(inode) ?? inode;
+  }
 }
 
 export interface Node {

@@ -1,8 +1,10 @@
+import { availableParallelism } from "node:os";
+
 /** Several trials at a time: they wait for processes more than they compute. */
 export async function inParallel<T>(
   items: readonly T[],
   work: (item: T) => Promise<void>,
-  most = 3,
+  most = 2 * availableParallelism() + 1,
 ): Promise<void> {
   const waiting = [...items];
   const worker = async () => {
