@@ -44,10 +44,23 @@ export async function killSupervised({ kills, chance, progress }: StormScale): P
     const hit = await strike(box, victim, { ids, chance });
     const name = `supervised: kills of ${hit ? victim : `${victim}: it had ended`}`;
     figures[name] = (figures[name] ?? 0) + 1;
+    figures[ASKED] = (figures[ASKED] ?? 0) + (await answer(box, broken));
     if (n % DOCTOR_EVERY === 0) broken.push(...(await box.damage()).filter(isBroken));
   }
   broken.push(...(await judge(box, ids)));
   return { kills, broken: broken.map((text) => `supervised: ${text}`), figures };
+}
+
+const ASKED = "supervised: agents that were killed too often, and asked a person";
+
+/** As a person does who is asked: go on. Who was killed again and again before its turn was over is to ask, nobody else. */
+async function answer(box: CrashBox, broken: string[]): Promise<number> {
+  const { decisions } = await box.json<{ decisions: { id: string; what: string }[] }>(["decisions", "list"]);
+  for (const { id, what } of decisions) {
+    if (!what.includes("it has failed too often without getting anywhere")) broken.push(`${id} asks: ${what}`);
+    await box.run(["decisions", "resolve", id, "1"]);
+  }
+  return decisions.length;
 }
 
 /** Processes that were ended a moment ago are put right by the daemon, which may have been killed as well. */
@@ -99,6 +112,7 @@ async function judge(box: CrashBox, ids: readonly string[]): Promise<string[]> {
   const end = Date.now() + 90_000;
   let idle: string[] = [];
   do {
+    await answer(box, broken);
     await sleep(500);
     const now = counts(box);
     idle = ids.filter((id) => (now.get(id) ?? 0) <= (before.get(id) ?? 0));

@@ -48,7 +48,8 @@ async function check(scale: Scale): Promise<Verdict> {
   const broken: string[] = [];
   let hits = 0;
   let done = 0;
-  await inParallel(trials, async (trial) => {
+  // Those that wait beside those that compute.
+  await inParallel(shuffled(trials, chances(scale.seed)), async (trial) => {
     const { wrong, hit } = await attempt(io, trial);
     done += 1;
     hits += hit ? 1 : 0;
@@ -57,6 +58,13 @@ async function check(scale: Scale): Promise<Verdict> {
     scale.progress(`P1: ${done} of ${trials.length}, ${broken.length} broken`);
   });
   return { tried: trials.length, broken, untried: [], figures: { ...figures, "kills that struck": hits } };
+}
+
+function shuffled<T>(items: readonly T[], chance: () => number): T[] {
+  return items
+    .map((item) => ({ item, place: chance() }))
+    .toSorted((one, other) => one.place - other.place)
+    .map(({ item }) => item);
 }
 
 interface Calls {

@@ -4,7 +4,7 @@ import { availableParallelism } from "node:os";
 export async function inParallel<T>(
   items: readonly T[],
   work: (item: T) => Promise<void>,
-  most = 2 * availableParallelism() + 1,
+  most = 3 * availableParallelism(),
 ): Promise<void> {
   const waiting = [...items];
   const worker = async () => {
