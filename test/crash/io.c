@@ -38,6 +38,8 @@ struct shared {
   uint64_t renames[256];
   /* A bit for each of the first calls that wrote: only those can be half done. */
   uint64_t writes[128];
+  /* The same for pages of a transaction of SQLite, which lasts as a whole or not at all. */
+  uint64_t pages[128];
   pthread_mutex_t lock;
 };
 
@@ -150,6 +152,9 @@ static int counts(enum kind kind) {
   }
 }
 
+/* The number of this thread's last call that counted. */
+static __thread uint64_t entered;
+
 static void die(void) {
   __sync_fetch_and_add(&shared->hits, 1);
   kill(getpid(), SIGKILL);
@@ -160,6 +165,7 @@ static void die(void) {
 static enum mode enter(enum kind kind) {
   if (mode == TRACE || !counts(kind)) return OFF;
   uint64_t now = __sync_add_and_fetch(&shared->count, 1);
+  entered = now;
   if (kind == RENAME)
     for (int at = 0; at < 256; at += 1)
       if (__sync_bool_compare_and_swap(&shared->renames[at], 0, now)) break;
@@ -271,6 +277,8 @@ static ssize_t write_file(int fd, const struct iovec *parts, int count, off_t of
     memcpy(all + filled, parts[at].iov_base, parts[at].iov_len);
   lock();
   enum mode what = enter(said ? SAID : WRITE);
+  if (mode == COUNT && entered < 64 * 128 && strlen(path) > 4 && strcmp(path + strlen(path) - 4, "-wal") == 0)
+    __sync_fetch_and_or(&shared->pages[entered / 64], 1ULL << (entered % 64));
   ssize_t written = -1;
   if (what != ONCE) {
     size_t much = what == HALF ? length / 2 : length;

@@ -30,6 +30,8 @@ export interface Injection {
   renames(): readonly number[];
   /** Whether that durable call wrote something, and so can be half done. */
   isWrite(n: number): boolean;
+  /** Whether it wrote a page of a transaction that is not committed yet. */
+  isPage(n: number): boolean;
 }
 
 export class FaultyIo implements Disposable {
@@ -57,7 +59,12 @@ export class FaultyIo implements Disposable {
   inject(root: string, program: Program | null, fault: FaultKind): Injection {
     this.#made += 1;
     const shared = join(this.#folder, `shared-${this.#made}`);
-    writeFileSync(shared, Buffer.alloc(4096));
+    writeFileSync(shared, Buffer.alloc(8192));
+    // As `struct shared` of io.c lies in memory.
+    const bit = (table: number, n: number) =>
+      ((readFileSync(shared).readBigUInt64LE(24 + 8 * (table + Math.floor(n / 64))) >> BigInt(n % 64)) &
+        1n) ===
+      1n;
     const at = (offset: number) => Number(readFileSync(shared).readBigUInt64LE(offset));
     return {
       env: {
@@ -71,10 +78,8 @@ export class FaultyIo implements Disposable {
       count: () => at(0),
       hits: () => at(8),
       renames: () => Array.from({ length: 256 }, (_, n) => at(24 + 8 * n)).filter((n) => n > 0),
-      isWrite: (n) =>
-        ((readFileSync(shared).readBigUInt64LE(24 + 8 * (256 + Math.floor(n / 64))) >> BigInt(n % 64)) &
-          1n) ===
-        1n,
+      isWrite: (n) => bit(256, n),
+      isPage: (n) => bit(384, n),
     };
   }
 

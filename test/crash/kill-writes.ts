@@ -38,7 +38,7 @@ async function check(scale: Scale): Promise<Verdict> {
       const isHeart = HEART.includes(`${scenario.name}, ${program}`);
       const calls =
         scale.short && !isHeart
-          ? { count: about, writes: new Set<number>(), renames: [] }
+          ? { count: about, writes: new Set<number>(), pages: new Set<number>(), renames: [] }
           : await countCalls(io, scenario, program);
       if (!scale.short) figures[`${scenario.name}, durable calls of ${program}`] = calls.count;
       const choose = scale.short ? some : all;
@@ -70,6 +70,7 @@ function shuffled<T>(items: readonly T[], chance: () => number): T[] {
 interface Calls {
   readonly count: number;
   readonly writes: ReadonlySet<number>;
+  readonly pages: ReadonlySet<number>;
   readonly renames: readonly number[];
 }
 
@@ -79,20 +80,29 @@ async function countCalls(io: FaultyIo, scenario: Scenario, program: Program): P
   const injection = io.inject(box.state, program, { kind: "count", n: 0 });
   await scenario.act(box, injection.env);
   const count = injection.count();
-  const writes = new Set(
-    Array.from({ length: count }, (_, at) => at + 1).filter((n) => injection.isWrite(n)),
-  );
-  return { count, writes, renames: injection.renames() };
+  const numbers = Array.from({ length: count }, (_, at) => at + 1);
+  const writes = new Set(numbers.filter((n) => injection.isWrite(n)));
+  const pages = new Set(numbers.filter((n) => injection.isPage(n)));
+  return { count, writes, pages, renames: injection.renames() };
 }
 
 type Moment = Pick<Trial, "kind" | "n">;
 
-/** Before each call, which is after the one before it, and in the middle of each write. */
-function all({ count, writes }: Calls): Moment[] {
-  return Array.from({ length: count }, (_, at) => at + 1).flatMap((n): Moment[] => [
-    { n, kind: "before" },
-    ...(writes.has(n) ? [{ n, kind: "half" } as const] : []),
-  ]);
+/**
+ * Before each call, which is after the one before it, and in the middle of each write. The pages of one transaction are one
+ * write: before the first, and in the middle of one of them.
+ */
+function all({ count, writes, pages }: Calls, seed: number): Moment[] {
+  const chance = chances(seed);
+  const moments: Moment[] = [];
+  for (let n = 1; n <= count; n += 1) {
+    moments.push({ n, kind: "before" });
+    const first = n;
+    while (pages.has(first) && pages.has(n + 1)) n += 1;
+    if (pages.has(first)) moments.push({ n: first + Math.floor(chance() * (n - first + 1)), kind: "half" });
+    else if (writes.has(n)) moments.push({ n, kind: "half" });
+  }
+  return moments;
 }
 
 /** By the seed: right after a file got its name, where the most can be seen half done, and anywhere. */

@@ -131,7 +131,7 @@ async function over(box: IoBox, ms: number): Promise<string> {
     const { stdout } = await box.say(["status", "--json"]);
     const active = /"phase":"active"/.test(stdout);
     if (!active || Date.now() > end) return active ? stdout : "";
-    await sleep(300);
+    await sleep(700);
   }
 }
 
