@@ -1,8 +1,9 @@
 /** P2: calls of the system fail, once or from then on. A command says so as a fault, with the place, or does all of its work. */
+import { chances } from "../e2e/agent-storms.ts";
 import { aftermath, stackIn } from "./aftermath.ts";
 import { IoBox, type Said } from "./io-box.ts";
 import { type Errno, ERRNOS, FaultyIo, type Program } from "./io.ts";
-import { inParallel } from "./pool.ts";
+import { inParallel, shuffled } from "./pool.ts";
 import type { Promised, Scale, Verdict } from "./promise.ts";
 import { type Scenario, SCENARIOS } from "./scenarios.ts";
 
@@ -14,14 +15,24 @@ interface Trial {
   readonly n: number;
 }
 
-/** The holder and the daemon fail where nobody waits for an exit code: there, what is left behind is judged. */
-const WHERE: readonly (readonly [Scenario, Program])[] = [
-  [SCENARIOS.start, "reprise.js"],
-  [SCENARIOS.resume, "reprise.js"],
-  [SCENARIOS.detach, "reprise.js"],
-  [SCENARIOS.detach, "holder.js"],
-  [SCENARIOS.review, "reprise.js"],
-  [SCENARIOS.issues, "reprise.js"],
+/**
+ * With how many calls a kind of failure is tried at most. The holder and the daemon fail where nobody waits for an exit code:
+ * there, what is left behind is judged.
+ */
+const WHERE: readonly (readonly [Scenario, Program, most: number])[] = [
+  [SCENARIOS.start, "reprise.js", 25],
+  [SCENARIOS.resume, "reprise.js", 25],
+  [SCENARIOS.detach, "reprise.js", 25],
+  [SCENARIOS.detach, "holder.js", 25],
+  [SCENARIOS.review, "reprise.js", 25],
+  [SCENARIOS.issues, "reprise.js", 25],
+];
+/** Each takes as long as a supervisor needs to give up. */
+const SUPERVISED: typeof WHERE = [
+  [SCENARIOS.agent, "reprise.js", 4],
+  [SCENARIOS.agent, "holder.js", 4],
+  [SCENARIOS.agent, "daemon.js", 4],
+  [SCENARIOS.pipeline, "daemon.js", 4],
 ];
 const FEW = 2;
 
@@ -40,7 +51,7 @@ async function check(scale: Scale): Promise<Verdict> {
   using _ = io;
   const figures: Record<string, number> = { "the fault struck": 0, "full success all the same": 0 };
   const broken: string[] = [];
-  const trials = scale.short ? fewTrials(scale) : await allTrials(io, figures);
+  const trials = scale.short ? fewTrials(scale) : await manyTrials(io, scale, figures);
   let done = 0;
   await inParallel(trials, async (trial) => {
     const { wrong, hit, code } = await attempt(io, trial);
@@ -68,21 +79,26 @@ function fewTrials({ seed }: Scale): Trial[] {
   );
 }
 
-/** Every call that can fail with this error, each once and from then on. */
-async function allTrials(io: FaultyIo, figures: Record<string, number>): Promise<Trial[]> {
+/** Of the calls that can fail with an error, each or so many, evenly spread: which ones, the seed says. */
+async function manyTrials(
+  io: FaultyIo,
+  { seed }: Scale,
+  figures: Record<string, number>,
+): Promise<readonly Trial[]> {
+  const chance = chances(seed);
   const trials: Trial[] = [];
-  for (const [scenario, program] of WHERE) {
+  for (const [scenario, program, most] of [...WHERE, ...SUPERVISED]) {
     for (const errno of ERRNOS) {
       const calls = await countCalls(io, { scenario, program, kind: "once", errno, n: 0 });
       figures[`${scenario.name}, calls of ${program} that can fail with ${errno}`] = calls;
-      for (let n = 1; n <= calls; n += 1)
-        trials.push(
-          { scenario, program, kind: "once", errno, n },
-          { scenario, program, kind: "from", errno, n },
-        );
+      for (const kind of ["once", "from"] as const) {
+        const step = Math.max(1, calls / most);
+        for (let at = chance() * step; at < calls; at += step)
+          trials.push({ scenario, program, kind, errno, n: 1 + Math.floor(at) });
+      }
     }
   }
-  return trials;
+  return shuffled(trials, chance);
 }
 
 async function countCalls(io: FaultyIo, { scenario, program, errno }: Trial): Promise<number> {
@@ -106,13 +122,18 @@ async function attempt(
     const wrong = [
       ...said.flatMap((one) => badlySaid(one, box, errno)),
       ...(await scenario.finish(box, said)),
-      ...(await aftermath(box, said, scenario)),
+      ...(await aftermath(box, said, { ...scenario, deaths: scenario.deaths + lostTries(trial) })),
     ];
     return { wrong, hit: injection.hits() > 0, code: said[0]?.code ?? null };
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return { wrong: [`the trial itself failed: ${why}`], hit: false, code: null };
   }
+}
+
+/** A supervisor tries again and again, each time in vain as long as the disk refuses. */
+function lostTries({ kind, scenario }: Trial): number {
+  return kind === "from" && SUPERVISED.some(([one]) => one === scenario) ? 5 : 0;
 }
 
 /** Storage failure, with the path; a batch whose issues failed names it for each. */

@@ -3,7 +3,7 @@ import { chances } from "../e2e/agent-storms.ts";
 import { aftermath } from "./aftermath.ts";
 import { IoBox } from "./io-box.ts";
 import { FaultyIo, type Program } from "./io.ts";
-import { inParallel } from "./pool.ts";
+import { inParallel, shuffled } from "./pool.ts";
 import type { Promised, Scale, Verdict } from "./promise.ts";
 import { type Scenario, SCENARIOS } from "./scenarios.ts";
 
@@ -48,7 +48,6 @@ async function check(scale: Scale): Promise<Verdict> {
   const broken: string[] = [];
   let hits = 0;
   let done = 0;
-  // Those that wait beside those that compute.
   await inParallel(shuffled(trials, chances(scale.seed)), async (trial) => {
     const { wrong, hit } = await attempt(io, trial);
     done += 1;
@@ -58,13 +57,6 @@ async function check(scale: Scale): Promise<Verdict> {
     scale.progress(`P1: ${done} of ${trials.length}, ${broken.length} broken`);
   });
   return { tried: trials.length, broken, untried: [], figures: { ...figures, "kills that struck": hits } };
-}
-
-function shuffled<T>(items: readonly T[], chance: () => number): T[] {
-  return items
-    .map((item) => ({ item, place: chance() }))
-    .toSorted((one, other) => one.place - other.place)
-    .map(({ item }) => item);
 }
 
 interface Calls {

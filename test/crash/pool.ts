@@ -12,3 +12,11 @@ export async function inParallel<T>(
   };
   await Promise.all(Array.from({ length: most }, worker));
 }
+
+/** So that those that wait come beside those that compute. */
+export function shuffled<T>(items: readonly T[], chance: () => number): T[] {
+  return items
+    .map((item) => ({ item, place: chance() }))
+    .toSorted((one, other) => one.place - other.place)
+    .map(({ item }) => item);
+}
