@@ -79,6 +79,7 @@ const race: Scenario = {
   },
 };
 
+/** With an engine that makes the session's id itself, and an agent whose text looks like the line that tells it. */
 const detach: Scenario = {
   name: "detach",
   programs: [
@@ -89,7 +90,7 @@ const detach: Scenario = {
   again: [],
   prepare: async () => {},
   async act(box, env) {
-    const said = await box.say(["start", "demo", "--detach", "--json", "remember 4711"], env);
+    const said = await box.say(["start", "codex", "--detach", "--json", "remember 4711 @@forge"], env);
     await box.quiet();
     return [said];
   },
