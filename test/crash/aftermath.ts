@@ -15,7 +15,7 @@ interface Run {
 }
 
 interface Shown extends Run {
-  readonly sessions: readonly { readonly value: string }[];
+  readonly sessions: readonly { readonly value: string; readonly source: string }[];
   readonly history: readonly { readonly n: number; readonly state: string; readonly outcome: unknown }[];
 }
 
@@ -163,7 +163,7 @@ async function resumes(
     ...(forgot.length > 0 ? [`${run.handle} has forgotten: ${forgot.join(", ")}; it says: ${text}`] : []),
     ...(starts === 1 ? [] : [`resume ${run.handle} started ${starts} agents`]),
     ...(answer["receipt"]?.verified === "engine_reported" ? [] : [`resume ${run.handle} has no proof`]),
-    ...(await interrupted(box, run.handle, deaths)),
+    ...(await recorded(box, run.handle, deaths)),
   ];
 }
 
@@ -173,14 +173,19 @@ function quoted(message: string): string {
   return line.slice(0, 60);
 }
 
-/** At most the attempt that was in flight. */
-async function interrupted(box: IoBox, handle: string, deaths: number): Promise<string[]> {
+/** At most the attempt that was in flight is interrupted, and no conversation is recorded that no agent had. */
+async function recorded(box: IoBox, handle: string, deaths: number): Promise<string[]> {
   const { stdout } = await box.say(["show", "--json", handle]);
   const shown = JSON.parse(stdout) as Shown;
   const broken = shown.history.filter(
     ({ outcome }) => (outcome as { result?: string } | null)?.result !== "completed",
   );
-  return broken.length <= deaths + 1 ? [] : [`${handle}: ${broken.length} attempts are not completed`];
+  const had = new Set(box.events("session").map(({ session }) => String(session)));
+  const invented = shown.sessions.filter(({ value, source }) => source !== "chosen" && !had.has(value));
+  return [
+    ...(broken.length <= deaths + 1 ? [] : [`${handle}: ${broken.length} attempts are not completed`]),
+    ...invented.map(({ value }) => `${handle} has session ${value}, which no agent ever had`),
+  ];
 }
 
 /** The index's own checksums, and all that `doctor` looks at. */
