@@ -34,16 +34,20 @@ export const callsOf = (box: Sandbox): string => join(box.root, "calls");
 function noting(box: Sandbox, env: Record<string, string>) {
   const said: [string, string | Buffer][] = [];
   noteCalls(box.bin, ["git", "tmux", "notify-send"], callsOf(box));
-  const ask = async (args: readonly string[], options: RunOptions = {}): Promise<Result> => {
+  const run = async (args: readonly string[], options: RunOptions): Promise<Result> => {
     const result = await box.run(args, { ...options, env: { ...env, ...options.env } });
+    // A command that broke down has kept every secret.
+    if (result.code === 70) throw new Error(`${args.slice(0, 2).join(" ")} broke down`);
+    return result;
+  };
+  const ask = async (args: readonly string[], options: RunOptions = {}): Promise<Result> => {
+    const result = await run(args, options);
     said.push([args.slice(0, 3).join(" "), result.stdout + result.stderr]);
     return result;
   };
   /** stdout is the agent's own here. */
-  const start = async (args: readonly string[], options: RunOptions = {}): Promise<Result> => {
-    const result = await box.run([...args, "--quiet"], { ...options, env: { ...env, ...options.env } });
-    return result;
-  };
+  const start = (args: readonly string[], options: RunOptions = {}): Promise<Result> =>
+    run([...args, "--quiet"], options);
   return { said, ask, start };
 }
 
