@@ -20,12 +20,12 @@ interface Trial {
  * there, what is left behind is judged.
  */
 const WHERE: readonly (readonly [Scenario, Program, most: number])[] = [
-  [SCENARIOS.start, "reprise.js", 25],
-  [SCENARIOS.resume, "reprise.js", 25],
-  [SCENARIOS.detach, "reprise.js", 25],
-  [SCENARIOS.detach, "holder.js", 25],
-  [SCENARIOS.review, "reprise.js", 25],
-  [SCENARIOS.issues, "reprise.js", 25],
+  [SCENARIOS.start, "reprise.js", 10],
+  [SCENARIOS.resume, "reprise.js", 10],
+  [SCENARIOS.detach, "reprise.js", 10],
+  [SCENARIOS.detach, "holder.js", 10],
+  [SCENARIOS.review, "reprise.js", 10],
+  [SCENARIOS.issues, "reprise.js", 10],
 ];
 /** Each takes as long as a supervisor needs to give up. */
 const SUPERVISED: typeof WHERE = [
