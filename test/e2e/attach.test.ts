@@ -36,11 +36,9 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     await screen.shows(/^demo> $/m);
     screen.type("remember 4711");
     await screen.shows('You said "remember 4711"');
-    screen.type("/size");
-    await screen.shows("size 100x40");
+    await screen.answers("/size", "size 100x40");
     screen.resize(90, 30);
-    screen.type("/size");
-    await screen.shows("size 90x30");
+    await screen.answers("/size", "size 90x30");
     screen.resize(100, 40);
     screen.key("C-]");
     const left = await screen.shows(/^ENDED 0$/m);
@@ -129,8 +127,7 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     expect(existsSync(join(box.runtime, "tmux.sock"))).toBe(true);
     screen.type("remember 4711");
     await screen.shows('You said "remember 4711"');
-    screen.type("/size");
-    await screen.shows("size 100x40");
+    await screen.answers("/size", "size 100x40");
     screen.key("C-]");
     expect(await screen.shows(/^ENDED 0$/m)).toContain("works on by itself");
     screen.clear();

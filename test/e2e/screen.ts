@@ -76,6 +76,19 @@ export class Screen implements Disposable {
     }
   }
 
+  /** Asks until the answer is this: a new size comes beside what is typed, not before it. */
+  async answers(question: string, answer: string): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      this.type(question);
+      try {
+        await this.shows(answer, 2_000);
+        return;
+      } catch (error) {
+        if (tries === 10) throw error;
+      }
+    }
+  }
+
   /** Types a shell command and waits for its end. The exit code is printed by the shell itself. */
   async command(line: string, deadlineMs = 20_000): Promise<{ text: string; code: number }> {
     this.clear();

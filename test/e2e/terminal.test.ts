@@ -105,11 +105,9 @@ describe.skipIf(!HAS_TMUX)("the engine's own UI", () => {
     "%s: opened, used, resized, left, and reopened: it remembers",
     async (engine) => {
       await chat(`reprise start ${engine}`, "remember 4711");
-      screen.type("/size");
-      await screen.shows("size 100x40");
+      await screen.answers("/size", "size 100x40");
       screen.resize(90, 30);
-      screen.type("/size");
-      await screen.shows("size 90x30");
+      await screen.answers("/size", "size 90x30");
       screen.resize(100, 40);
       const left = await leave();
       expect(left).toMatch(/^ENDED 0$/m);
