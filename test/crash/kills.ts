@@ -36,7 +36,8 @@ async function check(scale: Scale): Promise<Verdict> {
     const untried = ["flock (util-linux) is missing, and with it the judge over two agents at once"];
     return { tried: 0, broken: [], untried, figures: {} };
   }
-  const total = scale.short ? 64 : 1_000;
+  // About one in ten comes too late.
+  const total = scale.short ? 64 : 1_150;
   const of = (share: number, salt: number): StormScale => ({
     kills: Math.max(6, Math.round((total * share) / 1_000)),
     chance: chances(scale.seed + salt),
@@ -49,11 +50,13 @@ async function check(scale: Scale): Promise<Verdict> {
     whole("supervised", of(SHARES.supervised, 3), killSupervised),
     whole("issues", of(SHARES.issues, 4), (its) => killBatches(its, scale.seed)),
   ]);
+  const figures = Object.assign({}, ...storms.map((storm) => storm.figures)) as Record<string, number>;
+  const missed = Object.entries(figures).filter(([name]) => name.endsWith("it had ended"));
   return {
-    tried: storms.reduce((sum, storm) => sum + storm.kills, 0),
+    tried: storms.reduce((sum, { kills: all }) => sum + all, 0) - missed.reduce((sum, [, n]) => sum + n, 0),
     broken: storms.flatMap((storm) => storm.broken),
     untried: [],
-    figures: Object.assign({}, ...storms.map((storm) => storm.figures)) as Record<string, number>,
+    figures,
   };
 }
 
