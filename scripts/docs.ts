@@ -83,19 +83,57 @@ function present(path: string): string | null {
   }
 }
 
-const MARKS = ["<!-- promises: begin -->", "<!-- promises: end -->"] as const;
+/** The page with everything between the two marks of this name replaced. */
+function between(text: string, name: string, inside: string): string {
+  const marks = [`<!-- ${name}: begin -->`, `<!-- ${name}: end -->`] as const;
+  const [from, to] = marks.map((mark) => text.indexOf(mark)) as [number, number];
+  if (from < 0 || to < from) throw new Error(`docs/reliability.md lacks the marks of its ${name}`);
+  return `${text.slice(0, from)}${marks[0]}\n${inside}\n${text.slice(to)}`;
+}
+
+function table(head: readonly string[], rows: readonly (readonly (string | number)[])[]): string {
+  return [head, head.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
+}
 
 function reliability(): string {
-  const text = present("docs/reliability.md") ?? "";
-  const [from, to] = MARKS.map((mark) => text.indexOf(mark)) as [number, number];
-  if (from < 0 || to < from) throw new Error("docs/reliability.md lacks the marks of its table");
   const results = JSON.parse(present("test/crash/results.json") ?? "[]") as Result[];
   const rows = results.map(({ id, means, broken, tried, what, wrong, untried }) => {
     const count = `${broken.length} of ${tried.toLocaleString("en-US")} ${what} ${wrong}`;
-    return `| ${id} | ${means} | ${count} | ${untried.join("; ")} |`;
+    return [id, means, count, untried.join("; ")];
   });
-  const table = ["| | promise | found | not tried here |", "|---|---|---|---|", ...rows].join("\n");
-  return `${text.slice(0, from)}${MARKS[0]}\n${table}\n${text.slice(to)}`;
+  const page = between(
+    present("docs/reliability.md") ?? "",
+    "promises",
+    table(["", "promise", "found", "not tried here"], rows),
+  );
+  return between(page, "soak", soak(JSON.parse(present("test/soak/results.json") ?? "null") as Soak | null));
+}
+
+interface Soak {
+  readonly minutes: number;
+  readonly agents: number;
+  readonly faults: Readonly<Record<string, number>>;
+  readonly daemon: Readonly<Record<string, number>>;
+  readonly holder: Readonly<Record<string, number>>;
+  readonly violations: readonly string[];
+  readonly rows: readonly Readonly<Record<string, number>>[];
+}
+
+function soak(found: Soak | null): string {
+  if (found === null) return "No soak is recorded.";
+  const { minutes, agents, faults, daemon, holder, violations, rows } = found;
+  const count = Object.values(faults).reduce((sum, n) => sum + n, 0);
+  const struck = Object.entries(faults).map(([name, n]) => `${n} × ${name}`);
+  const grew = (name: string, of: Readonly<Record<string, number>>) =>
+    `${name}: ${of["RSS slope, KiB/min"]} KiB a minute over ${of["watched, min"]} minutes, ${of["fds first"]} descriptors at first, ${of["fds last"]} at last`;
+  return [
+    `${agents} agents, ${minutes} minutes, ${count} faults (${struck.join(", ")}): **${violations.length} violations**. Growth of the ${grew("daemon", daemon)}; of the ${grew("holder that was watched", holder)}.`,
+    "",
+    table(
+      Object.keys(rows[0] ?? {}),
+      rows.map((row) => Object.values(row)),
+    ),
+  ].join("\n");
 }
 
 const readme = () => readmeWith(present("README.md") ?? "", present("conformance/report.md"));
