@@ -119,6 +119,7 @@ async function attempt(
     await scenario.prepare(box);
     const injection = io.inject(box.state, program, { kind, errno, n });
     const said = await scenario.act(box, injection.env);
+    if (isSupervised(trial)) await mend(box);
     const wrong = [
       ...said.flatMap((one) => badlySaid(one, box, errno)),
       ...(await scenario.finish(box, said)),
@@ -132,8 +133,20 @@ async function attempt(
 }
 
 /** A supervisor tries again and again, each time in vain as long as the disk refuses. */
-function lostTries({ kind, scenario }: Trial): number {
-  return kind === "from" && SUPERVISED.some(([one]) => one === scenario) ? 5 : 0;
+function lostTries(trial: Trial): number {
+  return trial.kind === "from" && isSupervised(trial) ? 5 : 0;
+}
+
+function isSupervised({ scenario }: Trial): boolean {
+  return SUPERVISED.some(([one]) => one === scenario);
+}
+
+/** The fault lives on in the daemon and in what it starts: another one goes on. Whoever gave up asks, and is told to go on. */
+async function mend(box: IoBox): Promise<void> {
+  await box.strays();
+  await box.say(["daemon", "start"]);
+  const { stdout } = await box.say(["decisions", "list", "--ids"]);
+  for (const id of stdout.split("\n").filter(Boolean)) await box.say(["decisions", "resolve", id, "1"]);
 }
 
 /** Storage failure, with the path; a batch whose issues failed names it for each. */
@@ -142,11 +155,13 @@ function badlySaid(one: Said, box: IoBox, errno: Errno): string[] {
   const text = stdout + stderr;
   const what = args.slice(0, 2).join(" ");
   if (stackIn(one).length > 0) return [];
-  if (code !== 0 && code !== 7 && !(code === 10 && args[0] === "issues"))
+  // 4: a supervisor that cannot start.
+  const others = args[0] === "issues" ? [10] : ["agent", "pipeline"].includes(args[0] ?? "") ? [4] : [];
+  if (code !== 0 && code !== 7 && !others.includes(code ?? -1))
     return [`${what} ended with ${code ?? signal}: ${text.slice(0, 600)}`];
   if (code === 7 && errno === "ENOSPC" && text.includes("read only"))
     return [`${what} says something else of a full disk: ${text.slice(0, 600)}`];
-  if (code === 7 && !text.includes(box.state))
+  if ((code === 7 || code === 4) && !text.includes(box.state))
     return [`${what} does not name the place: ${text.slice(0, 600)}`];
   return [];
 }
