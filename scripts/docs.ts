@@ -101,12 +101,12 @@ function reliability(): string {
     const count = `${broken.length} of ${tried.toLocaleString("en-US")} ${what} ${wrong}`;
     return [id, means, count, untried.join("; ")];
   });
-  const page = between(
+  const promised = between(
     present("docs/reliability.md") ?? "",
     "promises",
     table(["", "promise", "found", "not tried here"], rows),
   );
-  return between(page, "soak", soak(JSON.parse(present("test/soak/results.json") ?? "null") as Soak | null));
+  return between(promised, "soak", soak(JSON.parse(present("test/soak/results.json") ?? "null") as Soak | null));
 }
 
 interface Soak {
