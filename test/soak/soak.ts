@@ -60,7 +60,7 @@ class Soak {
       if (minute > this.rows.length) this.#row();
       if ((look * LOOK_MS) % 30_000 === 0) await this.#answer();
     }
-    this.#row();
+    if (this.rows.length < MINUTES) this.#row();
     await Promise.all([...people, harm]);
     await this.#judge(quiet);
   }
