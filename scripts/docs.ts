@@ -106,7 +106,11 @@ function reliability(): string {
     "promises",
     table(["", "promise", "found", "not tried here"], rows),
   );
-  return between(promised, "soak", soak(JSON.parse(present("test/soak/results.json") ?? "null") as Soak | null));
+  return between(
+    promised,
+    "soak",
+    soak(JSON.parse(present("test/soak/results.json") ?? "null") as Soak | null),
+  );
 }
 
 interface Soak {
