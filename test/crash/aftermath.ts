@@ -25,7 +25,7 @@ const ASK = "what do you remember?";
 export interface Expected {
   /** Attempts that end badly without any fault. */
   readonly deaths: number;
-  /** Messages that belong to a death: said again when the fault was one. */
+  /** Messages that a supervisor decides to say: as often as it decides so, and no more. */
   readonly again: readonly string[];
 }
 
@@ -52,12 +52,28 @@ export async function aftermath(
     for (const text of new Set(user))
       if (!again.includes(text) && user.filter((one) => one === text).length > 1)
         wrong.push(`session ${id} was told twice: ${text}`);
+  if (again.length > 0) for (const run of runs) wrong.push(...(await decided(box, run, again)));
   // Older than the next start: gone before anybody asks `doctor`.
   if (box.events("start").length > before) wrong.push(...temporary(box));
   wrong.push(...(await soundness(box)), ...temporary(box));
   const strays = await box.strays();
   if (strays.length > 0) wrong.push(`stray processes: ${strays.join("; ")}`);
   return wrong;
+}
+
+async function decided(box: IoBox, { handle, session }: Run, again: readonly string[]): Promise<string[]> {
+  const { stdout } = await box.say(["agent", "show", handle, "--json"]);
+  const { history } = JSON.parse(stdout) as { history: { kind: string; action?: string }[] };
+  const words = history.filter(
+    ({ kind, action }) => kind === "decided" && (action === "nudge" || action === "resume"),
+  );
+  const user = box.engineSessions().find(({ id }) => id === session.value)?.user ?? [];
+  const told = user.filter((text) => again.includes(text));
+  return told.length <= words.length
+    ? []
+    : [
+        `${handle} was told ${told.length} messages that ${words.length} decisions are about: ${told.join(", ")}`,
+      ];
 }
 
 async function listed(box: IoBox, wrong: string[]): Promise<readonly Run[]> {

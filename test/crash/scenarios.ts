@@ -98,6 +98,7 @@ const detach: Scenario = {
 };
 
 const GO_ON = "go on 4712";
+const NEXT = "next 4713 @@write:nudged";
 
 const RUNBOOK = `
 [agent.worker]
@@ -107,7 +108,7 @@ prompt = "begin 4711 @@die:after-user"
 on_dead = { action = "resume", message = "${GO_ON}", append = true, attempts = 3 }
 on_idle = [
   { action = "gate", run = ["sh", "-c", "test -e nudged"], attempts = 9 },
-  { action = "nudge", message = "next 4713 @@write:nudged" },
+  { action = "nudge", message = "${NEXT}" },
 ]
 
 [agent.step]
@@ -153,7 +154,7 @@ const agent: Scenario = {
     ["daemon.js", 300],
   ],
   deaths: 1,
-  again: [GO_ON],
+  again: [GO_ON, NEXT],
   prepare: async (box) => box.runbook(RUNBOOK),
   async act(box, env) {
     const said = await box.say(["agent", "run", "worker", "--trust-cwd", "--json"], env);
