@@ -61,19 +61,27 @@ interface Files {
 
 const BUSY_TIMEOUT_MS = 5000;
 
-/** The change to WAL may answer busy without waiting, so opening tries again until the timeout. */
+/**
+ * The change to WAL may answer busy without waiting, so opening tries again until the timeout. SQLite calls a page that could not
+ * be read (EIO) a damaged one: what is damaged is so when it is looked at again.
+ */
 export async function connect(sqlite: Sqlite, path: string, options: OpenOptions): Promise<Connection> {
   const deadline = performance.now() + (options.busyTimeoutMs ?? BUSY_TIMEOUT_MS);
-  for (;;) {
+  for (let tries = 1; ; tries += 1) {
     try {
       return connection(sqlite, path, options);
     } catch (error) {
       const fault = faultOf(error, path);
-      if (!(fault instanceof Fault && fault.code === "index_busy") || performance.now() > deadline)
-        throw fault;
+      const again =
+        fault instanceof Fault && (fault.code === "index_busy" || (tries === 1 && isDamage(fault)));
+      if (!again || performance.now() > deadline) throw fault;
       await sleep(10);
     }
   }
+}
+
+function isDamage(fault: unknown): boolean {
+  return fault instanceof Fault && fault.code === "index_damaged";
 }
 
 function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connection {
@@ -126,7 +134,14 @@ function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connect
     get facts() {
       return live.facts;
     },
-    read: (work) => guarded(() => work(current().sql)),
+    read: (work) => {
+      try {
+        return guarded(() => work(current().sql));
+      } catch (error) {
+        if (!isDamage(error)) throw error;
+        return guarded(() => work(current().sql));
+      }
+    },
     write: (work) =>
       guarded(() => {
         const { db, sql } = current();

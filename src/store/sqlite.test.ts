@@ -331,6 +331,30 @@ describe("a file that is not a good index", () => {
     expect(await fault(work())).toBe("index_damaged");
   });
 
+  test("a page that could not be read once is not a damaged one", async () => {
+    const path = await sample();
+    let failing = 0;
+    const unread = () => Object.assign(new Error("malformed"), { code: "ERR_SQLITE_ERROR", errcode: 11 });
+    class Flaky extends DatabaseSync {
+      override prepare(text: string) {
+        if (failing > 0) {
+          failing -= 1;
+          throw unread();
+        }
+        return super.prepare(text);
+      }
+    }
+    failing = 1;
+    const connection = await connect({ DatabaseSync: Flaky }, path, {});
+    failing = 1;
+    expect(connection.read((sql) => sql.one("SELECT 7 AS n"))).toEqual({ n: 7 });
+    failing = 2;
+    expect(() => connection.read((sql) => sql.one("SELECT 8 AS n"))).toThrow("is damaged");
+    connection.close();
+    failing = 9;
+    await expect(connect({ DatabaseSync: Flaky }, path, {})).rejects.toThrow("is damaged");
+  });
+
   const errors: [error: object, code: string][] = [
     [{ errcode: 5 }, "index_busy"],
     [{ errcode: 261 }, "index_busy"],

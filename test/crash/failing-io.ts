@@ -155,13 +155,14 @@ function badlySaid(one: Said, box: IoBox, errno: Errno): string[] {
   const text = stdout + stderr;
   const what = args.slice(0, 2).join(" ");
   if (stackIn(one).length > 0) return [];
-  // 4: a supervisor that cannot start.
+  // 4: a supervisor that cannot start. 5: SQLite's word for a page that cannot be read.
   const others = args[0] === "issues" ? [10] : ["agent", "pipeline"].includes(args[0] ?? "") ? [4] : [];
-  if (code !== 0 && code !== 7 && !others.includes(code ?? -1))
+  const damaged = code === 5 && text.includes("index_damaged");
+  if (code !== 0 && code !== 7 && !damaged && !others.includes(code ?? -1))
     return [`${what} ended with ${code ?? signal}: ${text.slice(0, 600)}`];
   if (code === 7 && errno === "ENOSPC" && text.includes("read only"))
     return [`${what} says something else of a full disk: ${text.slice(0, 600)}`];
-  if ((code === 7 || code === 4) && !text.includes(box.state))
+  if ([4, 5, 7].includes(code ?? 0) && !text.includes(box.state))
     return [`${what} does not name the place: ${text.slice(0, 600)}`];
   return [];
 }
