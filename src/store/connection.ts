@@ -80,6 +80,15 @@ export async function connect(sqlite: Sqlite, path: string, options: OpenOptions
   }
 }
 
+function unlessDamaged<T>(read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+    return read();
+  }
+}
+
 function isDamage(fault: unknown): boolean {
   return fault instanceof Fault && fault.code === "index_damaged";
 }
@@ -134,14 +143,7 @@ function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connect
     get facts() {
       return live.facts;
     },
-    read: (work) => {
-      try {
-        return guarded(() => work(current().sql));
-      } catch (error) {
-        if (!isDamage(error)) throw error;
-        return guarded(() => work(current().sql));
-      }
-    },
+    read: (work) => unlessDamaged(() => guarded(() => work(current().sql))),
     write: (work) =>
       guarded(() => {
         const { db, sql } = current();
