@@ -100,6 +100,8 @@ export function stackIn({ args, code, stderr, stdout }: Said): string[] {
 export function missingAcks(said: readonly Said[], runs: readonly Run[]): string[] {
   return said.flatMap(({ args, stdout, stderr }) => {
     const what = args.slice(0, 2).join(" ");
+    // What it says is a pipeline, not a run.
+    if (args[0] === "pipeline") return [];
     return acknowledged(stdout, stderr).flatMap(({ handle, session, attempt, completed }) => {
       const run = runs.find((one) => one.handle === handle);
       if (run === undefined) return [`${what} said ${handle}, and there is no such run`];

@@ -390,6 +390,16 @@ int ftruncate(int fd, off_t length) {
 }
 int ftruncate64(int fd, off64_t length) { return ftruncate(fd, length); }
 
+/* Git writes small files through stdio, which no library sees: what such a file holds is read when it gets its name. */
+static void note_content(const char *path) {
+  char content[65536];
+  int fd = syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  ssize_t length = syscall(SYS_read, fd, content, sizeof content);
+  if (length > 0 && length < (ssize_t)sizeof content) note(WRITE, inode_of(fd), 0, path, "", content, (size_t)length);
+  syscall(SYS_close, fd);
+}
+
 static int two_names(enum kind kind, int from_at, const char *from, int to_at, const char *to, unsigned flags) {
   char one[PATH_MAX] = "", other[PATH_MAX] = "";
   int meant = mode != OFF && (resolve(from_at, from, one) | resolve(to_at, to, other));
@@ -403,6 +413,7 @@ static int two_names(enum kind kind, int from_at, const char *from, int to_at, c
     result = kind == RENAME ? syscall(SYS_renameat2, from_at, from, to_at, to, flags)
                             : syscall(SYS_linkat, from_at, from, to_at, to, flags);
   if (!meant) return result;
+  if (result == 0 && mode == TRACE && kind == RENAME && strstr(other, "/.git/") != NULL) note_content(other);
   if (result == 0) note(kind, inode_at(other), 0, one, other, "", 0);
   unlock();
   leave(what);

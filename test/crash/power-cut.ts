@@ -1,4 +1,5 @@
 /** P3: the power goes. What was acknowledged before is there after, whichever of the writes that were not synced reached the disk. */
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -82,8 +83,11 @@ async function cutOften(io: FaultyIo, { scenario, cuts, seed }: Series, tell: Te
     const except = (path: string) => path === box.bin || path.startsWith(`${box.bin}/`);
     const before = readTree(box.root, except);
     const file = join(outside, "trace");
-    const said = await scenario.act(box, io.inject(box.root, null, { kind: "trace", n: 0, file }).env);
+    const { env } = io.inject(box.root, null, { kind: "trace", n: 0, file });
+    const git = tracedGit(box, env);
+    const said = await scenario.act(box, env);
     await box.strays();
+    rmSync(git);
     const ops = parseTrace(readFileSync(file));
     const chance = chances(seed);
     for (let n = 0; n < cuts; n += 1) {
@@ -100,6 +104,13 @@ async function cutOften(io: FaultyIo, { scenario, cuts, seed }: Series, tell: Te
   } finally {
     rmSync(outside, { recursive: true, force: true });
   }
+}
+
+/** Our git gets few variables, and what it writes belongs to the disk as well. */
+function tracedGit(box: IoBox, env: Readonly<Record<string, string>>): string {
+  const real = execFileSync("sh", ["-c", "command -v git"], { encoding: "utf8" }).trim();
+  const variables = Object.entries(env).map(([name, value]) => `'${name}=${value}'`);
+  return box.program("git", `exec env ${variables.join(" ")} '${real}' "$@"`);
 }
 
 /** Right after something was said or got its name, when the most is promised and the most can be half done; or anywhere. */
