@@ -130,6 +130,8 @@ step = [
 async function over(box: IoBox, ms: number): Promise<string> {
   const end = Date.now() + ms;
   for (;;) {
+    // Nobody need be asked while an agent works.
+    await box.quiet(3_000);
     const { stdout } = await box.say(["status", "--json"]);
     const active = /"phase":"active"/.test(stdout);
     if (!active || Date.now() > end) return active ? stdout : "";
