@@ -159,6 +159,8 @@ async function resumes(
   { sessions, deaths }: { readonly sessions: readonly EngineSession[]; readonly deaths: number },
 ): Promise<string[]> {
   const known = sessions.find(({ id }) => id === run.session.value);
+  // The engine stores a message and then says so: the power may go in between.
+  const stored = run.session.value !== null && box.engineHas(run.session.value);
   const before = box.events("start").length;
   const { stdout, stderr } = await box.say(["resume", "--json", run.handle, `${ASK} ${run.handle}`]);
   let answer: Record<string, any>;
@@ -169,7 +171,7 @@ async function resumes(
   }
   const starts = box.events("start").length - before;
   if (known === undefined || known.user.length === 0) {
-    if (answer["ok"] === true || starts > 0)
+    if (!stored && (answer["ok"] === true || starts > 0))
       return [`${run.handle} has no session and was resumed all the same`];
     return [];
   }

@@ -56,6 +56,13 @@ export class IoBox extends AgentBox {
     return [...kept].map(([id, user]) => ({ id, user }));
   }
 
+  /** True: there is a file of this session in the homes of the engines. */
+  engineHas(session: string): boolean {
+    return readdirSync(this.home, { recursive: true, encoding: "utf8" }).some((name) =>
+      name.includes(session),
+    );
+  }
+
   /** Files that a writer makes and renames, made two minutes older so that their writer's end can be told. */
   temporaryFiles(): string[] {
     if (!existsSync(this.state)) return [];
