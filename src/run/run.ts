@@ -261,8 +261,9 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
     finish: async () => {
       await takeEscrow(deps, setup, held.run, hold.fence);
-      if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");
       await orWarn(deps, "the lease was not given back; it ends with this process", () => hold.release());
+      // Nobody has to wait for it.
+      if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");
     },
   };
 }

@@ -72,15 +72,16 @@ export async function connect(sqlite: Sqlite, path: string, options: OpenOptions
       return connection(sqlite, path, options);
     } catch (error) {
       const fault = faultOf(error, path);
-      const again =
-        fault instanceof Fault && (fault.code === "index_busy" || (tries === 1 && isDamage(fault)));
+      const isBusy = fault instanceof Fault && fault.code === "index_busy";
+      const again = isBusy || (tries === 1 && isDamage(fault));
       if (!again || performance.now() > deadline) throw fault;
       await sleep(10);
     }
   }
 }
 
-function unlessDamaged<T>(read: () => T): T {
+/** Looks a second time at what seemed damaged the first time. */
+function lookedAtAgain<T>(read: () => T): T {
   try {
     return read();
   } catch (error) {
@@ -143,7 +144,7 @@ function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connect
     get facts() {
       return live.facts;
     },
-    read: (work) => unlessDamaged(() => guarded(() => work(current().sql))),
+    read: (work) => lookedAtAgain(() => guarded(() => work(current().sql))),
     write: (work) =>
       guarded(() => {
         const { db, sql } = current();
