@@ -41,11 +41,15 @@ export function identityOf(entry: Pick<ProcessEntry, "pid" | "start">): ProcessI
   return { pid: entry.pid, start: entry.start, boot: boot(), space: space() };
 }
 
-export function processTable(): readonly ProcessEntry[] {
-  if (!hasProc) return ps.list();
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .map((name) => entryOf(Number(name)))
+/** Everyone there is who is not known yet. From now on they are, also those who have ended meanwhile. */
+export function processTable(known: Set<number>): readonly ProcessEntry[] {
+  const isNew = (pid: number) => !known.has(pid) && known.add(pid);
+  if (!hasProc) return ps.list().filter((entry) => isNew(entry.pid));
+  const listed = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return listed
+    .map(Number)
+    .filter(isNew)
+    .map(entryOf)
     .filter((entry) => entry !== null);
 }
 
@@ -53,11 +57,31 @@ export function processTable(): readonly ProcessEntry[] {
 export function hasVariable(pid: number, assignment: string): boolean {
   if (!hasProc) return ps.hasVariable(pid, assignment);
   try {
-    return `\0${readFileSync(`/proc/${pid}/environ`, "latin1")}\0`.includes(`\0${assignment}\0`);
+    return `\0${environmentOf(pid)}\0`.includes(`\0${assignment}\0`);
   } catch {
     // It has ended, or it belongs to someone else and so is not ours.
     return false;
   }
+}
+
+/** How long a process may be between two programs; the system needs microseconds where it is not overloaded. */
+const EXEC_MS = 200;
+
+/** A process that is just being given another program has no environment for a moment. It is waited for. */
+function environmentOf(pid: number): string {
+  const read = () => readFileSync(`/proc/${pid}/environ`, "latin1");
+  let environment = read();
+  if (environment !== "") return environment;
+  const deadline = performance.now() + EXEC_MS;
+  while (environment === "" && betweenPrograms(pid) && performance.now() < deadline) environment = read();
+  return environment === "" ? read() : environment;
+}
+
+/** A process that has no environment at all has a place for it; a thread of the kernel has none, and never will. */
+function betweenPrograms(pid: number): boolean {
+  const fields = statOf(pid);
+  const isKernel = (Number(fields[6]) & 0x00200000) !== 0;
+  return !isKernel && !isOver(fields) && fields[47] === "0";
 }
 
 const hasProc = process.platform === "linux";
@@ -66,21 +90,29 @@ function entryOf(pid: number): ProcessEntry | null {
   if (!Number.isSafeInteger(pid) || pid <= 0) return null;
   if (!hasProc) return ps.find(pid);
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-    // The name in parentheses may contain anything, so the fields are counted from its end.
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    const [state = "", parent, group, session] = fields;
+    const fields = statOf(pid);
+    const [, parent, group, session] = fields;
     return {
       pid,
       parent: Number(parent),
       group: Number(group),
       session: Number(session),
       start: fields[19] ?? "",
-      zombie: state === "Z" || state === "X",
+      zombie: isOver(fields),
     };
   } catch {
     return null;
   }
+}
+
+/** The fields after the name; the name, in parentheses, may contain anything, so they are counted from its end. */
+function statOf(pid: number): readonly string[] {
+  const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+  return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+}
+
+function isOver([state]: readonly string[]): boolean {
+  return state === "Z" || state === "X";
 }
 
 let bootId: string | undefined;

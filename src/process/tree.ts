@@ -70,7 +70,7 @@ export function signal(id: ProcessIdentity, name: NodeJS.Signals): boolean {
 
 /** Live processes whose environment names this marker, ourselves excepted. */
 export function findMarked(marker: string): readonly ProcessIdentity[] {
-  return marked(processTable(), marker).map(identityOf);
+  return lookAround(marker).marked.map(identityOf);
 }
 
 interface Member {
@@ -91,7 +91,7 @@ class Family {
 
   /** Looks for new members, then lists those alive. */
   alive(): readonly Member[] {
-    const table = processTable().filter(mayBeSignalled);
+    const { table, marked } = lookAround(this.#marker);
     // The numbers of a group and a session mean something only while the agent itself vouches for them.
     if (this.#root !== null && isAlive(this.#root)) {
       const { pid } = this.#root;
@@ -99,7 +99,7 @@ class Family {
         if (entry.pid === pid || entry.group === pid || entry.session === pid) this.#add(entry);
       }
     }
-    for (const entry of marked(table, this.#marker)) this.#add(entry);
+    for (const entry of marked) this.#add(entry);
     this.#addDescendants(table);
     return table.map((entry) => this.#memberOf(entry)).filter((member) => member !== undefined);
   }
@@ -143,10 +143,27 @@ async function untilDead(identities: readonly ProcessIdentity[], waitMs: number)
   }
 }
 
-function marked(table: readonly ProcessEntry[], marker: string): readonly ProcessEntry[] {
-  if (marker === "") return [];
+/** Enough for a chain of short processes that each start the next; one that never ends cannot be caught up with. */
+const MOST_LOOKS = 20;
+
+/**
+ * Everyone who may be signalled, and who of them is marked. A process may start another one and end between the list
+ * and the look at it, so that neither is seen: those who came in between are looked at, too, until nobody new is there.
+ */
+function lookAround(marker: string): { readonly table: ProcessEntry[]; readonly marked: ProcessEntry[] } {
   const assignment = `${MARKER_VARIABLE}=${marker}`;
-  return table.filter((entry) => mayBeSignalled(entry) && hasVariable(entry.pid, assignment));
+  const known = new Set<number>();
+  const table: ProcessEntry[] = [];
+  const marked: ProcessEntry[] = [];
+  for (let looks = 0; looks < MOST_LOOKS; looks += 1) {
+    const before = known.size;
+    for (const entry of processTable(known).filter(mayBeSignalled)) {
+      table.push(entry);
+      if (marker !== "" && hasVariable(entry.pid, assignment)) marked.push(entry);
+    }
+    if (known.size === before || marker === "") break;
+  }
+  return { table, marked };
 }
 
 function mayBeSignalled(entry: ProcessEntry): boolean {
