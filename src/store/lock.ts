@@ -11,7 +11,7 @@ import { Fault } from "../core/faults.ts";
 import type { FileLock } from "./store.ts";
 
 export async function lockWithSqlite(path: string): Promise<FileLock | null> {
-  const { DatabaseSync } = await loadSqlite();
+  const { DatabaseSync } = loadSqlite();
   let db: InstanceType<typeof DatabaseSync> | null = null;
   try {
     makePrivate(path);

@@ -14,7 +14,7 @@ import { loadSqlite } from "./sqlite-module.ts";
 import type { Damage, OpenOptions, Store } from "./store.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
-  const connection = await connect(await loadSqlite(), path, options);
+  const connection = await connect(loadSqlite(), path, options);
   return {
     ...runVerbs(connection, options),
     ...attemptVerbs(connection),
