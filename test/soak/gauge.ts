@@ -7,33 +7,47 @@ export interface Sample {
   readonly fds: number;
 }
 
+/** What is in use where garbage does not count, in KiB. */
+interface Live {
+  readonly atMs: number;
+  readonly kib: number;
+}
+
 /** Samples of one process; another pid begins anew. */
 export class Gauge {
   #pid = 0;
   #samples: Sample[] = [];
+  #live: Live[] = [];
 
   read(pid: number | null): void {
     const sample = pid === null ? null : look(pid);
     if (pid === null || sample === null) return;
-    if (pid !== this.#pid) this.#samples = [];
+    if (pid !== this.#pid) [this.#samples, this.#live] = [[], []];
     this.#pid = pid;
     this.#samples.push(sample);
+  }
+
+  /** `kib`: what this process says is in use; null: it did not say. */
+  readLive(pid: number, kib: number | null): void {
+    if (pid === this.#pid && kib !== null) this.#live.push({ atMs: Date.now(), kib });
+  }
+
+  get lastLive(): number {
+    return this.#live.at(-1)?.kib ?? 0;
   }
 
   get last(): Sample | undefined {
     return this.#samples.at(-1);
   }
 
-  /** KiB a minute over the last two thirds, by least squares: a process takes its time to grow to its size. */
+  /** KiB a minute over the last two thirds: a process takes its time to grow to its size. */
   slope(): number {
-    const settled = this.#samples.slice(Math.floor(this.#samples.length / 3));
-    const n = settled.length;
-    if (n < 3) return 0;
-    const mean = (of: (one: Sample) => number) => settled.reduce((sum, one) => sum + of(one), 0) / n;
-    const [x, y] = [mean(({ atMs }) => atMs), mean(({ rssKib }) => rssKib)];
-    const over = settled.reduce((sum, { atMs, rssKib }) => sum + (atMs - x) * (rssKib - y), 0);
-    const under = settled.reduce((sum, { atMs }) => sum + (atMs - x) ** 2, 0);
-    return under === 0 ? 0 : (over / under) * 60_000;
+    return slopeOf(this.#samples.map(({ atMs, rssKib }) => ({ atMs, kib: rssKib })));
+  }
+
+  /** The same of what is in use. Null: it was not asked often enough. */
+  liveSlope(): number | null {
+    return this.#live.length < 4 ? null : slopeOf(this.#live);
   }
 
   minutes(): number {
@@ -48,6 +62,18 @@ export class Gauge {
       of.map(({ fds }) => fds).toSorted((a, b) => a - b)[Math.floor(of.length / 2)] ?? 0;
     return { first: median(this.#samples.slice(0, part)), last: median(this.#samples.slice(-part)) };
   }
+}
+
+/** By least squares. */
+function slopeOf(points: readonly Live[]): number {
+  const settled = points.slice(Math.floor(points.length / 3));
+  const n = settled.length;
+  if (n < 3) return 0;
+  const mean = (of: (one: Live) => number) => settled.reduce((sum, one) => sum + of(one), 0) / n;
+  const [x, y] = [mean(({ atMs }) => atMs), mean(({ kib }) => kib)];
+  const over = settled.reduce((sum, { atMs, kib }) => sum + (atMs - x) * (kib - y), 0);
+  const under = settled.reduce((sum, { atMs }) => sum + (atMs - x) ** 2, 0);
+  return under === 0 ? 0 : (over / under) * 60_000;
 }
 
 function look(pid: number): Sample | null {

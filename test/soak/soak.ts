@@ -31,7 +31,7 @@ const LOOK_MS = 5_000;
 /** Decisions that one agent may need in a minute, over the whole soak: more is a storm. */
 const STORM = 12;
 /** What counts as flat, once there were minutes enough to tell. */
-const FLAT = { minutes: 8, kibPerMinute: 512, fds: 8 };
+const FLAT = { minutes: 8, kibPerMinute: 512, liveKibPerMinute: 32, fds: 8 };
 
 class Soak {
   readonly violations = new Set<string>();
@@ -57,7 +57,10 @@ class Soak {
       await sleep(LOOK_MS);
       this.#look();
       const minute = Math.floor((Date.now() - this.#began) / 60_000);
-      if (minute > this.rows.length) this.#row();
+      if (minute > this.rows.length) {
+        await this.#ask();
+        this.#row();
+      }
       if ((look * LOOK_MS) % 30_000 === 0) await this.#answer();
     }
     if (this.rows.length < MINUTES) this.#row();
@@ -84,6 +87,12 @@ class Soak {
     this.holder.read(this.#town.holders().find(({ handle }) => handle === this.#town.witness)?.pid ?? null);
   }
 
+  /** How much of the daemon's memory is no garbage. */
+  async #ask(): Promise<void> {
+    const pid = this.#town.daemon();
+    if (pid !== null) this.daemon.readLive(pid, await this.#town.liveKib(pid));
+  }
+
   /** Whoever gave up asks a person, and is told to go on. */
   async #answer(): Promise<void> {
     const { stdout } = await this.#town.run(["decisions", "list", "--ids"]);
@@ -102,6 +111,7 @@ class Soak {
       messages: this.#town.messages().length,
       questions: this.#answered,
       "daemon KiB": this.daemon.last?.rssKib ?? 0,
+      "of it in use": this.daemon.lastLive,
       "daemon fds": this.daemon.last?.fds ?? 0,
       "holder KiB": this.holder.last?.rssKib ?? 0,
       "holder fds": this.holder.last?.fds ?? 0,
@@ -183,12 +193,16 @@ class Soak {
     const { first, last } = gauge.fds();
     if (gauge.slope() > FLAT.kibPerMinute)
       this.violations.add(`the ${name} grows by ${Math.round(gauge.slope())} KiB a minute`);
+    const live = gauge.liveSlope();
+    if (live !== null && live > FLAT.liveKibPerMinute)
+      this.violations.add(`what the ${name} uses grows by ${Math.round(live)} KiB a minute`);
     if (last - first > FLAT.fds) this.violations.add(`the ${name} had ${first} descriptors and has ${last}`);
   }
 
   summary(): Record<string, unknown> {
     const of = (gauge: Gauge) => ({
       "RSS slope, KiB/min": Math.round(gauge.slope()),
+      ...(gauge.liveSlope() === null ? {} : { "in use, KiB/min": Math.round(gauge.liveSlope() ?? 0) }),
       "watched, min": Math.round(gauge.minutes() * 10) / 10,
       "fds first": gauge.fds().first,
       "fds last": gauge.fds().last,

@@ -1,8 +1,8 @@
 /** Forty agents under one daemon, each with its habits, and two people who start and resume runs by hand. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { CrashBox } from "../crash/crash-box.ts";
-import { collect } from "../e2e/sandbox.ts";
+import { collect, until } from "../e2e/sandbox.ts";
 
 const again = `on_dead = { action = "resume", message = "again @@long-tool:30000", append = true, attempts = 1000 }
 on_error = { match = "any", action = "resume", message = "again @@long-tool:30000", append = true, attempts = 1000, cooldown = "5s" }`;
@@ -66,6 +66,25 @@ export class Town extends CrashBox {
     const config = join(this.home, ".config", "reprise");
     mkdirSync(config, { recursive: true });
     writeFileSync(join(config, "config.toml"), 'idle_timeout = "20s"\n');
+  }
+
+  override env(extra: Record<string, string | undefined> = {}): NodeJS.ProcessEnv {
+    const probe = { NODE_OPTIONS: `--require ${resolve("test/soak/live-heap.cjs")}`, SOAK_HEAPS: this.root };
+    return super.env({ ...probe, ...extra });
+  }
+
+  /** What the daemon still uses when its garbage is collected. Null: it does not say, as when it is stopped. */
+  async liveKib(pid: number): Promise<number | null> {
+    const file = join(this.root, String(pid));
+    const read = () => JSON.parse(readFileSync(file, "utf8")) as { asked: number; bytes: number };
+    try {
+      const { asked } = read();
+      process.kill(pid, "SIGUSR2");
+      const answered = () => (read().asked > asked ? Math.round(read().bytes / 1024) : null);
+      return await until("the daemon tells what it uses", answered, 10_000);
+    } catch {
+      return null;
+    }
   }
 
   async settle(count: number): Promise<void> {
