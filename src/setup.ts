@@ -32,7 +32,7 @@ const LADDER = { interruptMs: 5_000, terminateMs: 5_000 };
 export async function openDeps(options: WorldOptions): Promise<Deps> {
   const { env } = process;
   assertPlace(env);
-  const { state, store } = await openIndex(await openState(stateDirectory(env), options.log), options.log);
+  const { state, store } = await openIndex(await openState(stateDirectory(env), options.log), options);
   const deps: Deps = {
     state,
     store,
@@ -75,14 +75,22 @@ const realProcesses: Processes = {
   runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
 };
 
-/** On a disk without room or inodes what is there can still be looked at: the index is opened for reading alone. */
-async function openIndex(state: StateDir, log: Log): Promise<{ state: StateDir; store: Store }> {
+/**
+ * On a disk without room or inodes what is there can still be looked at: the index is opened for reading alone. What makes
+ * room may use the reserve for it.
+ */
+async function openIndex(
+  state: StateDir,
+  options: Pick<WorldOptions, "log" | "makesRoom">,
+): Promise<{ state: StateDir; store: Store }> {
+  const { log } = options;
   try {
     return { state, store: await openOrRebuild(state, log) };
   } catch (error) {
     const refused = error instanceof Fault && ["storage_full", "storage_failed"].includes(error.code);
     if (!refused || !state.writable) throw error;
-    const reading = { ...state, writable: false };
+    if (options.makesRoom === true && state.releaseReserve()) return openIndex(state, { log });
+    const reading = { ...state, writable: false, refusal: error };
     // An index that is not there yet cannot be looked at either: the full disk is what is to be said.
     const store = await openOrRebuild(reading, log).catch(() => {
       throw error;
@@ -96,7 +104,7 @@ async function openIndex(state: StateDir, log: Log): Promise<{ state: StateDir; 
 async function openOrRebuild(state: StateDir, log: Log): Promise<Store> {
   const open = (path: string) =>
     openStore(path, {
-      readOnly: !state.writable,
+      readOnly: state.refusal ?? false,
       runDirectory: (runId) => join(state.runsRoot, runId),
       onDamage: (damage) =>
         log.warn(

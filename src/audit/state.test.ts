@@ -174,7 +174,14 @@ describe("openState", () => {
 });
 
 function dummyState() {
-  return { root: "", runsRoot: "", indexPath: "", writable: false, releaseReserve: () => false };
+  return {
+    root: "",
+    runsRoot: "",
+    indexPath: "",
+    writable: false,
+    refusal: null,
+    releaseReserve: () => false,
+  };
 }
 
 test("settings names cannot leave their directory", async () => {

@@ -24,8 +24,10 @@ export interface StateDir {
   readonly runsRoot: string;
   /** The index is the store's: it must not be opened from here while the store has it open. */
   readonly indexPath: string;
-  /** False: a read-only file system. What is there can be read. */
+  /** False: a read-only file system, or a full one. What is there can be read. */
   readonly writable: boolean;
+  /** What a write fails with where nothing can be written. */
+  readonly refusal: Fault | null;
   /** Gives up the reserve so that the end of an attempt can be recorded on a full disk. True: there was one. */
   releaseReserve(): boolean;
 }
@@ -64,6 +66,7 @@ export async function openState(root: string, log?: Log): Promise<StateDir> {
     runsRoot,
     indexPath: join(root, "index.db"),
     writable,
+    refusal: writable ? null : unwritable(root),
     releaseReserve() {
       try {
         unlinkSync(reserve);
@@ -73,6 +76,12 @@ export async function openState(root: string, log?: Log): Promise<StateDir> {
       }
     },
   };
+}
+
+function unwritable(root: string): Fault {
+  return new Fault("storage_failed", `The state directory ${root} cannot be written to.`, {
+    facts: { path: root },
+  });
 }
 
 /** Settings that engines are given as files. The same name is the same file, replaced as a whole. */

@@ -31,6 +31,8 @@ export interface OpenOptions {
   /** Starts agents, so a project config that could run programs must be trusted. */
   readonly runsAgents?: boolean;
   readonly trustCwd?: boolean;
+  /** It removes things, and so may use the room that is kept in reserve for a full disk. */
+  readonly makesRoom?: boolean;
 }
 
 export interface Terminal {

@@ -39,7 +39,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const options: PruneOptions = parser.opts();
   if (options.olderThan === undefined)
     throw new Fault("usage", "How old? Give --older-than, as in: reprise prune --older-than 30d --dry-run");
-  const deps = await context.open({ cwd: null });
+  const deps = await context.open({ cwd: null, makesRoom: true });
   const pruned = await pruneRuns(
     deps,
     {
@@ -80,6 +80,6 @@ function print(context: Context, pruned: Pruned, dryRun: boolean, nowMs: number)
   for (const { handle, agentName, updatedAt } of pruned.removed) {
     context.print(`${verb} ${handle} (${agentName}, ${age(updatedAt, nowMs)} old)`);
   }
-  for (const { reason } of pruned.skipped) context.print(`Kept: ${reason}`);
+  for (const { run: record, reason } of pruned.skipped) context.print(`Kept ${record.handle}: ${reason}`);
   context.print(`${verb} ${plural(pruned.removed.length, "run")}, kept ${pruned.skipped.length}.`);
 }

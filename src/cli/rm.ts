@@ -27,7 +27,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   parse(parser, args);
   const options: RmOptions = parser.opts();
   if (parser.args.length === 0) throw new Fault("usage", "Which run? `reprise list` shows the handles.");
-  const deps = await context.open({ cwd: null });
+  const deps = await context.open({ cwd: null, makesRoom: true });
   const removed: RunRecord[] = [];
   const failed: { given: string; fault: Fault }[] = [];
   const clean = { discardWork: options.discardWork === true, alongside: withReview(deps) };

@@ -22,12 +22,23 @@ export interface CleanOptions {
 /** Throws `run_busy` for a live run and `work_unsaved` for work that would be lost. */
 export async function removeRun(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
   await assertNotLive(deps, run);
-  await using _held = await holdRun(deps, run);
+  await using _held = await holdWithReserve(deps, run);
   await assertNoWork(deps, run, options);
   await options.alongside?.(run);
   await leaveWorktree(deps, run);
   await removeRunDir(deps.state, run.runId);
   await deps.store.deleteRun(run.runId);
+}
+
+/** On a full disk, removing may use what is kept in reserve: it makes room. */
+async function holdWithReserve(deps: Deps, run: RunRecord): ReturnType<typeof holdRun> {
+  try {
+    return await holdRun(deps, run);
+  } catch (error) {
+    const full = error instanceof Fault && error.code === "storage_full";
+    if (!full || !deps.state.releaseReserve()) throw error;
+    return holdRun(deps, run);
+  }
 }
 
 export interface PruneOptions extends CleanOptions {

@@ -384,11 +384,6 @@ function assertNext(run: RunRecord, wanted: number | undefined): void {
 
 /** The index decides over the handle; the run directory follows. */
 async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> {
-  if (!deps.state.writable) {
-    throw new Fault("storage_failed", `The state directory ${deps.state.root} cannot be written to.`, {
-      facts: { path: deps.state.root },
-    });
-  }
   if ((await deps.store.createRun(run)) === "handle_taken") {
     // One handle in four thousand million: the user may simply start again.
     throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Start again.`, {

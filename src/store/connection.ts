@@ -147,6 +147,7 @@ function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connect
     read: (work) => lookedAtAgain(() => guarded(() => work(current().sql))),
     write: (work) =>
       guarded(() => {
+        if (options.readOnly instanceof Fault) throw options.readOnly;
         const { db, sql } = current();
         db.exec("BEGIN IMMEDIATE");
         wrote = true;
@@ -162,6 +163,10 @@ function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connect
   };
 }
 
+function isReadOnly({ readOnly }: OpenOptions): boolean {
+  return readOnly !== undefined && readOnly !== false;
+}
+
 /** Waits for nobody: a WAL that others still use is theirs to empty. */
 function checkpoint(db: DatabaseSyncInstance): void {
   try {
@@ -172,7 +177,7 @@ function checkpoint(db: DatabaseSyncInstance): void {
 }
 
 function open(sqlite: Sqlite, path: string, options: OpenOptions): Live {
-  if (options.readOnly === true) return openReadOnly(sqlite, path, options);
+  if (isReadOnly(options)) return openReadOnly(sqlite, path, options);
   makePrivate(path);
   const db = openDatabase(sqlite, path, options);
   try {
@@ -235,7 +240,7 @@ function openReadOnly(sqlite: Sqlite, path: string, options: OpenOptions): Live 
 
 function openDatabase(sqlite: Sqlite, location: string, options: OpenOptions): DatabaseSyncInstance {
   return new sqlite.DatabaseSync(location, {
-    readOnly: options.readOnly === true,
+    readOnly: isReadOnly(options),
     timeout: options.busyTimeoutMs ?? BUSY_TIMEOUT_MS,
     enableForeignKeyConstraints: true,
     defensive: true,

@@ -5,13 +5,14 @@
  * directory is the truth for what happened; the store is the truth for leases and decisions in flight.
  */
 import { existsSync, renameSync } from "node:fs";
+import type { Fault } from "../core/faults.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
 
 export { memoryStore } from "./memory.ts";
 
 export interface OpenOptions {
-  /** For reading commands on a file system that cannot be written. Every write then fails with `storage_failed`. */
-  readonly readOnly?: boolean;
+  /** For reading commands where nothing can be written. Every write then fails: with this fault, if it is one. */
+  readonly readOnly?: boolean | Fault;
   /** How long to wait for another process's transaction; default 5000. */
   readonly busyTimeoutMs?: number;
   /** Told of every row that `listRuns` and `findByHandle` leave out, and of an index that was replaced while open. */

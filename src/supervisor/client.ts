@@ -111,6 +111,8 @@ async function tryToFind(deps: Deps, end: number): Promise<Daemon | null> {
 
 async function launchDaemon(deps: Deps, version: string, end: number): Promise<Daemon> {
   const { log } = daemonPlaces(deps);
+  // It could not even write down why it does not start.
+  if (deps.state.refusal !== null) throw deps.state.refusal;
   let child = spawnDaemon(deps, log);
   for (;;) {
     const found = await tryToFind(deps, end);

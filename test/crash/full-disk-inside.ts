@@ -131,6 +131,24 @@ const MOMENTS: Readonly<Record<string, Moment>> = {
     await box.run(["agent", "stop", id]);
     await box.run(["daemon", "stop"]);
   },
+  async "before a daemon starts"({ box, say }) {
+    box.fill(0);
+    judge(await box.run(["daemon", "start"]), box, say);
+    box.empty();
+    await box.run(["daemon", "stop"]);
+  },
+  /** Removing makes room, so it must work where there is none. */
+  async "before something is removed"({ box, say }) {
+    const { handle } = await box.json<ShownRun>(["start", "claude", "tidy @@flood:2000000"]);
+    box.fill(0);
+    for (const words of [
+      ["rm", handle],
+      ["start", "claude", "remember new"],
+    ]) {
+      const { code, stderr } = await box.run(words);
+      if (code !== 0) say(`${words.join(" ")}: exit ${code}: ${stderr}`);
+    }
+  },
   async "without inodes"({ box, say, old }) {
     box.crowd();
     judge(await box.run(["start", "claude", "remember new"]), box, say);
