@@ -178,7 +178,7 @@ const NOTICE = `This is the state directory of Reprise, for you alone.
 
 RAW, EXACT, MAY HOLD SECRETS: runs/*/attempts/*/pty-output.log, stdout.log and stderr.log (what agents printed),
 runs/*/escrow (copies of engines' conversations), reviews/*.jsonl (what was said to and by Codex), reviews/cache and
-issues/cache (what GitHub answered).
+issues/cache (what GitHub answered), demo/sessions (conversations of the demo agent).
 
 To give a run to somebody else, use \`reprise export\` or \`reprise logs --redacted\`.
 `;

@@ -162,6 +162,7 @@ async function newRun(
 ): Promise<RunRecord> {
   const program = findProgram(deps, engine);
   const at = isoNow(deps);
+  const redact = redactorFor(deps.env, []);
   const runId = makeRunId(deps.clock.now(), engine.id, deps.newHandle());
   return {
     v: 1,
@@ -185,7 +186,7 @@ async function newRun(
       trustCwd: false,
       program: program?.[0] ?? engine.program,
       version: program === null ? null : await versionOf(deps, engine, program).catch(() => null),
-      message: excerpt(found.title, redactorFor(deps.env, [])),
+      message: excerpt(found.title, redact),
     },
     cwd: found.cwd,
     engineHome: environmentOf(deps, engine, []).home,
@@ -193,7 +194,7 @@ async function newRun(
     status: "interrupted",
     attempts: 0,
     subject: null,
-    name,
+    name: excerpt(name, redact),
     escrow: null,
     createdAt: at,
     updatedAt: at,

@@ -127,6 +127,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   });
   assertHiddenMessage(command, request.message, redactorFor(setup.env, request.env));
   const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
+  warnOfRedacted(deps, wanted);
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await holdRun(deps, wanted);
   return hold.untilFinished(async () => {
@@ -356,11 +357,20 @@ function newRun(deps: Deps, parts: NewRun): RunRecord {
     status: "running",
     attempts: 0,
     subject: request.subject,
-    name: request.name,
+    name: excerpt(request.name, redact),
     escrow: null,
     createdAt: at,
     updatedAt: at,
   };
+}
+
+/** Said while it can still be started another way. */
+function warnOfRedacted({ log }: Deps, { launch }: RunRecord): void {
+  const [option] = launch.redacted;
+  if (option === undefined) return;
+  log.warn(
+    `${option} holds a secret. Secrets are not stored, so this run cannot be resumed. Pass them in the environment (--env NAME=value) instead.`,
+  );
 }
 
 /** Another process may have finished an attempt between the look-up and the lease. */

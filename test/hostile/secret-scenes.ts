@@ -95,7 +95,7 @@ async function runs({ of }: Canaries, short: boolean): Promise<Scene> {
   const { said, ask, start } = noting(box, env);
   const message = messageOf(of);
   const native = ["--", "--api-key", of.flag, `--auth-token=${of.flagEquals}`];
-  await start(["start", "codex", message, "--env", `LAB_TOKEN=${of.given}`, ...native.slice(0, 0)]);
+  await start(["start", "codex", message, "--env", `LAB_TOKEN=${of.given}`, "--name", `for ${of.prompt}`]);
   await start(["start", "codex", message, ...native]);
   const [first = "", second = ""] = box.runDirectories().map((path) => path.slice(-8));
   await start(["resume", first, message]);
