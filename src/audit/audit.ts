@@ -21,6 +21,7 @@ export { removeHolderFiles, runtimeDir } from "./runtime.ts";
 export { openState, saveSettings, type StateDir, stateDirectory, sweepRun, sweepTemp } from "./state.ts";
 export {
   attemptDir,
+  beginAttemptDir,
   createAttemptDir,
   createRunDir,
   listAttemptDirs,

@@ -9,9 +9,9 @@ import {
   closeSync,
   createReadStream,
   fstatSync,
+  lstatSync,
   readdirSync,
   renameSync,
-  statSync,
   utimesSync,
 } from "node:fs";
 import { open } from "node:fs/promises";
@@ -144,7 +144,7 @@ export async function checkEscrow(runDirectory: string, escrow: Escrow): Promise
 function escrowDirectory(runDirectory: string): string {
   const directory = join(runDirectory, "escrow");
   checkOwnDirectory(runDirectory);
-  if (!makeDirectory(directory)) checkOwnDirectory(directory);
+  makeDirectory(directory);
   return directory;
 }
 
@@ -161,8 +161,8 @@ function unchanged(directory: string, source: Source): Copy | null {
   const { mtimeMs } = fstatSync(source.fd);
   for (const file of readdirSync(directory)) {
     if (!/^[0-9a-f]{64}-/.test(file) || file.slice(64) !== suffix) continue;
-    const stats = statSync(join(directory, file));
-    if (stats.size === source.size && Math.abs(stats.mtimeMs - mtimeMs) < 2) {
+    const stats = lstatSync(join(directory, file));
+    if (stats.isFile() && stats.size === source.size && Math.abs(stats.mtimeMs - mtimeMs) < 2) {
       return { file, size: source.size, sha256: file.slice(0, 64) };
     }
   }

@@ -183,15 +183,16 @@ export function isOurs(stats: Stats): boolean {
   return process.geteuid === undefined || stats.uid === process.geteuid();
 }
 
-/** False: something is there already. */
+/** False: it is there already, and safely ours. Whatever else is in its place is refused. */
 export function makeDirectory(path: string): boolean {
   try {
     mkdirSync(path, { mode: 0o700 });
     syncDirectory(dirname(path));
     return true;
   } catch (error) {
-    if (isErrno(error, "EEXIST")) return false;
-    throw storageFault(error, "create", path);
+    if (!isErrno(error, "EEXIST")) throw storageFault(error, "create", path);
+    checkOwnDirectory(path);
+    return false;
   }
 }
 

@@ -4,6 +4,7 @@
  * `runs/<run-id>/` holds `run.json`, `attempts/<n>/`, `escrow/`, for supervised runs `agent.json` and, for isolated runs, `work/` or `worktree/`.
  * The records here are enough to rebuild the index (I7). Nothing is believed before it is known to be ours.
  */
+import { randomBytes } from "node:crypto";
 import { readdirSync, realpathSync, renameSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
@@ -117,13 +118,34 @@ export function createAttemptDir(runDirectory: string, n: number): string | null
   return makeDirectory(directory) ? directory : null;
 }
 
+/**
+ * The same for an attempt that begins: its directory is empty. Files that lie there were written for no attempt that is known;
+ * they are neither replaced nor appended to, but kept beside it under a name that is no attempt's.
+ */
+export function beginAttemptDir(runDirectory: string, n: number): void {
+  if (createAttemptDir(runDirectory, n) !== null) return;
+  const directory = attemptDir(runDirectory, n);
+  if (namesIn(directory).length === 0) return;
+  try {
+    renameSync(directory, `${directory}.found-${randomBytes(4).toString("hex")}`);
+  } catch (error) {
+    throw storageFault(error, "move", directory);
+  }
+  createAttemptDir(runDirectory, n);
+}
+
+/** Where an attempt is recorded, whether or not it is there: nothing is read or written behind a link, or where others may write. */
 export function attemptDir(runDirectory: string, n: number): string {
-  return join(runDirectory, "attempts", String(n));
+  const all = join(runDirectory, "attempts");
+  const directory = join(all, String(n));
+  if (checkOwnDirectory(all)) checkOwnDirectory(directory);
+  return directory;
 }
 
 /** Numbers of the attempts that have a directory, ascending. */
 export function listAttemptDirs(runDirectory: string): number[] {
-  return namesIn(join(runDirectory, "attempts"))
+  const all = join(runDirectory, "attempts");
+  return (checkOwnDirectory(all) ? namesIn(all) : [])
     .filter((name) => /^[1-9]\d{0,8}$/.test(name))
     .map(Number)
     .toSorted((one, other) => one - other);
@@ -150,8 +172,8 @@ export function saveReceipt(runDirectory: string, receipt: Receipt, redact: Reda
 }
 
 /** Null: the attempt was no resume, or it ended before there was anything to prove. */
-export function loadReceipt(runDirectory: string, n: number): Promise<Receipt | null> {
-  return load<Receipt>(join(attemptDir(runDirectory, n), "receipt.json"), "receiptSchema");
+export async function loadReceipt(runDirectory: string, n: number): Promise<Receipt | null> {
+  return await load<Receipt>(join(attemptDir(runDirectory, n), "receipt.json"), "receiptSchema");
 }
 
 export function saveAgentFile(runDirectory: string, agent: AgentRecord, redact: Redact = LOOKS_SECRET): void {

@@ -4,7 +4,7 @@ import { chmodSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { checkOwnDirectory, isOurs, lstat, makeDirectory, removeQuietly, storageFault } from "./files.ts";
+import { isOurs, lstat, makeDirectory, removeQuietly, storageFault } from "./files.ts";
 import type { StateDir } from "./state.ts";
 
 /** The system cuts a longer path of a socket off, without a word, at 104 or 108 bytes. */
@@ -51,7 +51,6 @@ function isUsable(base: string): boolean {
 
 function prepared(directory: string): string {
   if (makeDirectory(directory)) return directory;
-  checkOwnDirectory(directory);
   try {
     if (((lstat(directory)?.mode ?? 0) & 0o077) !== 0) chmodSync(directory, 0o700);
   } catch (error) {

@@ -7,6 +7,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
@@ -17,7 +18,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
-import { openState, saveSettings, stateDirectory, sweepTemp } from "./state.ts";
+import { openState, saveSettings, stateDirectory, sweepRun, sweepTemp } from "./state.ts";
 
 const isRoot = process.geteuid?.() === 0;
 const NOW = 1_800_000_000_000;
@@ -224,6 +225,25 @@ describe("sweepTemp", () => {
     );
     expect(existsSync(trash)).toBe(false);
   });
+});
+
+test("sweepRun removes what dead writers left in a run, and nothing behind a link", async () => {
+  const state = await openState(root);
+  const run = join(state.runsRoot, "20260101T000000Z-demo-1a2b3c4d");
+  const elsewhere = join(dir, "elsewhere");
+  for (const path of [join(run, "attempts", "1"), join(elsewhere, "1")]) mkdirSync(path, { recursive: true });
+  const name = ".tmp-4194303-aa";
+  const left = [run, join(run, "attempts/1"), elsewhere, join(elsewhere, "1")].map((at) => join(at, name));
+  for (const path of left) writeFileSync(path, "");
+  const remaining = () => left.map((path) => existsSync(path));
+  symlinkSync(elsewhere, join(run, "escrow"));
+  symlinkSync(elsewhere, join(run, "attempts", "2"));
+  sweepRun(run, 2, () => true);
+  expect(remaining()).toEqual([false, false, true, true]);
+  renameSync(join(run, "attempts"), join(run, "moved"));
+  symlinkSync(elsewhere, join(run, "attempts"));
+  sweepRun(run, 2, () => true);
+  expect(remaining().slice(2)).toEqual([true, true]);
 });
 
 test("faults are faults", async () => {

@@ -7,7 +7,6 @@ import type { Clock, Env, Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
 import {
-  checkOwnDirectory,
   isErrno,
   isOurs,
   lstat,
@@ -87,7 +86,7 @@ function unwritable(root: string): Fault {
 /** Settings that engines are given as files. The same name is the same file, replaced as a whole. */
 export function saveSettings(state: StateDir, name: string, content: string): string {
   const directory = join(state.root, "settings");
-  if (!makeDirectory(directory)) checkOwnDirectory(directory);
+  makeDirectory(directory);
   const path = join(directory, name.replaceAll(/[^\w.-]/g, "_").replace(/^\./, "_"));
   writeAtomic(path, content);
   return path;
@@ -231,13 +230,20 @@ export async function sweepTemp(
 
 /** The same for one run that the caller holds: files of writers that are known to be dead need not grow old first. */
 export function sweepRun(runDirectory: string, attempt: number, isDead: (pid: number) => boolean): void {
-  const last = [attempt, attempt - 1].map((n) => join(runDirectory, "attempts", String(n)));
-  for (const directory of [runDirectory, join(runDirectory, "escrow"), ...last]) {
-    for (const name of existsSync(directory) ? namesIn(directory) : []) {
+  const attempts = join(runDirectory, "attempts");
+  const last = [attempt, attempt - 1].map((n) => join(attempts, String(n)));
+  const there = [runDirectory, join(runDirectory, "escrow"), ...(isRealDirectory(attempts) ? last : [])];
+  for (const directory of there.filter(isRealDirectory)) {
+    for (const name of namesIn(directory)) {
       const pid = LEFTOVER.exec(name)?.[1];
       if (pid !== undefined && isDead(Number(pid))) removeQuietly(join(directory, name));
     }
   }
+}
+
+/** Nothing is removed behind a link. */
+function isRealDirectory(path: string): boolean {
+  return lstat(path)?.isDirectory() === true;
 }
 
 async function sweepOne(path: string, clock: Clock, isDead: () => boolean): Promise<boolean> {

@@ -153,9 +153,9 @@ async function* logsOf(
   wish: Wish,
 ): AsyncGenerator<BundleEntry> {
   const { n, record } = attempt;
-  const directory = attemptDir(runDirectory, n);
-  const tail = (log: "events" | "pty-output") =>
-    fromWholeLine(readStream(directory, log, { tailBytes: MAX_LOG }));
+  const tail = async function* (log: "events" | "pty-output") {
+    yield* fromWholeLine(readStream(attemptDir(runDirectory, n), log, { tailBytes: MAX_LOG }));
+  };
   const events = await collected(redactedText(plainText(tail("events")), wish.redact));
   if (events !== null) yield { name: `attempts/${n}/events.jsonl`, data: events };
   if (!wish.logs) return;

@@ -64,15 +64,18 @@ export interface Batch {
 
 export const MAX_METADATA_BYTES = 64 * 1024 * 1024;
 
+/** Whether or not it is there. */
 export function metadataDirectory(state: StateDir, repoPath: string): string {
-  return join(state.root, "issues", repositorySlug(repoPath));
+  const all = join(state.root, "issues");
+  const directory = join(all, repositorySlug(repoPath));
+  if (checkOwnDirectory(all)) checkOwnDirectory(directory);
+  return directory;
 }
 
 export function makeMetadataDirectory(state: StateDir, repoPath: string): string {
+  makeDirectory(join(state.root, "issues"));
   const directory = metadataDirectory(state, repoPath);
-  for (const path of [join(state.root, "issues"), directory]) {
-    if (!makeDirectory(path)) checkOwnDirectory(path);
-  }
+  makeDirectory(directory);
   return directory;
 }
 

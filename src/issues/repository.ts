@@ -1,7 +1,7 @@
 /** The repository that a batch works on, as git sees it, and which of its issue sources is meant. */
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
-import { checkOwnDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { makeDirectory, resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import {
   accessTo,
@@ -67,9 +67,7 @@ async function openGitHub(deps: Deps, root: string, options: SourceOptions): Pro
   for (const warning of access.warnings) deps.log.warn(warning);
   const directory = join(deps.state.root, "issues");
   const cache = join(directory, "cache");
-  for (const path of deps.state.writable ? [directory, cache] : []) {
-    if (!makeDirectory(path)) checkOwnDirectory(path);
-  }
+  for (const path of deps.state.writable ? [directory, cache] : []) makeDirectory(path);
   return openGitHubIssues(repository, {
     access,
     missing: { what: "repository or issue", code: "issues_missing" },

@@ -3,7 +3,7 @@
  * turn's, which is passed in.
  */
 import { join } from "node:path";
-import { checkOwnDirectory, makeDirectory } from "../audit/audit.ts";
+import { makeDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { Deps } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
@@ -164,7 +164,7 @@ function headWarning(pullRequest: string | null, folder: string | null): readonl
 
 function connect(deps: Deps, options: GitHubOptions & { readonly host: string }): Promise<GitHub> {
   const cacheDirectory = deps.state.writable ? join(reviewsDirectory(deps.state), "cache") : null;
-  if (cacheDirectory !== null && !makeDirectory(cacheDirectory)) checkOwnDirectory(cacheDirectory);
+  if (cacheDirectory !== null) makeDirectory(cacheDirectory);
   return openGitHub({
     access: accessTo(options.host, options, deps.env),
     missing: { what: "pull request", code: "pull_request_unknown" },

@@ -45,7 +45,8 @@ export type Remark =
 /** Where transcripts and sidecars are; made on first use, where something can be made. */
 export function reviewsDirectory(state: StateDir): string {
   const directory = join(state.root, "reviews");
-  if (state.writable && !makeDirectory(directory)) checkOwnDirectory(directory);
+  if (state.writable) makeDirectory(directory);
+  else checkOwnDirectory(directory);
   return directory;
 }
 

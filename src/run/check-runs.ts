@@ -27,6 +27,7 @@ export interface Finding {
 }
 
 export const REBUILD = "reprise doctor --rebuild-index";
+const NOT_OURS = "look at it, then put the directory itself there or move it away";
 /** Nobody reads more; the rest is counted. */
 const MOST = 20;
 /** Copies up to this size are read through; of larger ones the size tells enough. `show` reads them all. */
@@ -140,10 +141,18 @@ async function checkAttempts(
   const rows = (await reasonOr(() => deps.store.listAttempts(runId))) ?? [];
   // A damaged row is named by the check of the index.
   const indexed = new Map(typeof rows === "string" ? [] : rows.map((row) => [row.n, row]));
-  const there = listAttemptDirs(directory);
+  const there = await reasonOr(async () => listAttemptDirs(directory));
+  if (typeof there === "string") {
+    return { findings: [attention(`run ${handle}: ${there}`, NOT_OURS)], unknown: false };
+  }
   let unknown = false;
   for (const n of there) {
     const called = `attempt ${n} of run ${handle}`;
+    const misplaced = await reasonOr(async () => void attemptDir(directory, n));
+    if (typeof misplaced === "string") {
+      findings.push(attention(`${called}: ${misplaced}`, NOT_OURS));
+      continue;
+    }
     const record = await reasonOr(() => loadAttemptFile(directory, n));
     const receipt = await reasonOr(() => loadReceipt(directory, n));
     if (record === null) findings.push(note(`${called} has no meta.json`));

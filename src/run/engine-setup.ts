@@ -1,8 +1,8 @@
 /**
  * Everything about an engine that depends on this machine: its program, version, home and environment.
  */
-import { join } from "node:path";
-import { fileStamp, readRecord, saveSettings, writeAtomic } from "../audit/audit.ts";
+import { dirname, join } from "node:path";
+import { checkOwnDirectory, fileStamp, readRecord, saveSettings, writeAtomic } from "../audit/audit.ts";
 import type { EngineConfig } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
 import { customEngine, DEMO_PROGRAM, ENGINES } from "../engines/engines.ts";
@@ -47,7 +47,10 @@ export function setUpEngine(
 ): EngineSetup {
   const program = findProgram(deps, engine);
   if (program === null) throw missing(deps, engine);
-  return { ...environmentOf(deps, engine, given), program };
+  const setup = environmentOf(deps, engine, given);
+  // The demo agent's home is in the state directory, and treated like all that is.
+  if (setup.home !== null && dirname(setup.home) === deps.state.root) checkOwnDirectory(setup.home);
+  return { ...setup, program };
 }
 
 /** The same without the program, for looking things up in the engine's store. */

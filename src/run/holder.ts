@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   attemptDir,
-  createAttemptDir,
+  beginAttemptDir,
   openTape,
   removeQuietly,
   saveAttemptFile,
@@ -44,6 +44,8 @@ const LATE_MS = 4_000;
 
 export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<Held> {
   const attempt = intendedAttempt(deps, job);
+  // A place that is not safely ours is refused before anything is recorded.
+  const directory = attemptDir(job.run.runDirectory, attempt.n);
   // A crash from here on leaves a run that says it is running and whose owner is dead: it is corrected on sight.
   if (job.run.status !== "running") await deps.store.saveRun({ ...job.run, status: "running" }, job.fence);
   // The row is the idempotency key: whoever writes (run, n) first runs it (I1, I8).
@@ -58,10 +60,7 @@ export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<H
   const { fence, redact, leaseLost } = job;
   const ledger = new Ledger(deps, { run, attempt, fence, redact, onLeaseLost: leaseLost });
   ledger.save({ run: { status: "running", ...chosenSession(deps, job, attempt.n) } });
-  const tape = openTape(attemptDir(job.run.runDirectory, attempt.n), {
-    redact: job.redact,
-    clock: deps.clock,
-  });
+  const tape = openTape(directory, { redact: job.redact, clock: deps.clock });
   const watched = withHooks(job, attempt.n);
   try {
     return await new Holder(deps, watched, watch, { ledger, tape }).hold();
@@ -83,7 +82,7 @@ function withHooks(job: Job, n: number): Job {
 /** An attempt that cannot have its directory is over: its row must not stand for a live one. */
 async function placeFor(deps: Deps, job: Job, attempt: AttemptRecord): Promise<void> {
   try {
-    createAttemptDir(job.run.runDirectory, attempt.n);
+    beginAttemptDir(job.run.runDirectory, attempt.n);
     saveAttemptFile(job.run.runDirectory, attempt);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;

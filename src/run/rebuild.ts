@@ -157,7 +157,7 @@ async function readRun(directory: string, log: Log): Promise<FoundRun | null> {
   const run = await loadRunFile(directory);
   if (run === null) return null;
   const attempts: AttemptRecord[] = [];
-  for (const n of listAttemptDirs(directory)) {
+  for (const n of (await orWarn(log, async () => listAttemptDirs(directory))) ?? []) {
     const attempt = await orWarn(log, () => loadAttemptFile(directory, n));
     if (attempt !== undefined && attempt !== null) attempts.push(attempt);
   }

@@ -5,7 +5,7 @@
  * that of `reduce.ts`.
  */
 import { join } from "node:path";
-import { checkOwnDirectory, isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { HANDLE } from "../core/ids.ts";
@@ -119,7 +119,7 @@ export function environmentOfStep(agent: AgentDefinition, env: Env): AgentDefini
 
 function newPlace(deps: Deps, workspace: PipelineDefinition["workspace"]): { id: string; home: string } {
   const all = join(deps.state.root, "workspaces");
-  if (workspace !== "cwd" && !makeDirectory(all)) checkOwnDirectory(all);
+  if (workspace !== "cwd") makeDirectory(all);
   for (;;) {
     const id = deps.newHandle();
     const home = join(all, id);

@@ -23,7 +23,7 @@ export interface Plant {
   /** A run is there before the trap is laid. */
   readonly after?: true;
   lay(trap: Trap): void;
-  readonly args: readonly string[] | ((handle: string) => readonly string[]);
+  readonly args: readonly string[] | ((handle: string, runDirectory: string) => readonly string[]);
   readonly env?: (trap: Trap) => Record<string, string | undefined>;
   readonly exits: readonly number[];
   readonly says?: RegExp;
@@ -117,6 +117,13 @@ const STATE: readonly Plant[] = [
       exits: [0, 5, 7, 8],
     },
   ]),
+  {
+    name: "demo is a link",
+    after: true,
+    lay: ({ state, elsewhere }) => replace(join(state, "demo"), (path) => symlinkSync(elsewhere, path)),
+    args: START,
+    exits: DENIED,
+  },
   ...["run", "settings", "issues", "reviews", "workspaces"].map((name): Plant => ({
     name: `${name} is a link`,
     after: true,
@@ -124,6 +131,33 @@ const STATE: readonly Plant[] = [
     args: name === "run" ? DETACH : START,
     exits: name === "run" ? DENIED : [0, 8],
   })),
+];
+
+/** In the way of a run that goes on. */
+const ATTEMPTS: readonly [name: string, lay: Plant["lay"], needs?: Pick<Plant, "needsRoot">][] = [
+  [
+    "attempts is a link",
+    ({ runDirectory, elsewhere }) =>
+      replace(join(runDirectory, "attempts"), (path) => symlinkSync(elsewhere, path)),
+  ],
+  ["attempts may be written by all", ({ runDirectory }) => chmodSync(join(runDirectory, "attempts"), 0o777)],
+  [
+    "the next attempt is a link",
+    ({ runDirectory, elsewhere }) => symlinkSync(elsewhere, join(runDirectory, "attempts/2")),
+  ],
+  [
+    "the next attempt is another user's",
+    ({ runDirectory }) => {
+      mkdirSync(join(runDirectory, "attempts/2"));
+      chownSync(join(runDirectory, "attempts/2"), STRANGER, STRANGER);
+    },
+    { needsRoot: true },
+  ],
+];
+const CONTINUING: readonly Plant["args"][] = [
+  (handle) => ["resume", handle, "go on"],
+  (handle) => ["resume", "--detach", handle, "go on"],
+  (handle, runDirectory) => ["start", "demo", "--run-dir", runDirectory, "go on"],
 ];
 
 const RUNS: readonly Plant[] = [
@@ -154,6 +188,35 @@ const RUNS: readonly Plant[] = [
     args: (handle) => ["resume", handle, "go on"],
     exits: DENIED,
   },
+  ...ATTEMPTS.flatMap(([name, lay, needsRoot]) =>
+    CONTINUING.map((args): Plant => ({ name, after: true, lay, args, exits: DENIED, ...needsRoot })),
+  ),
+  ...["meta.json", "receipt.json", "stdout.log", "events.jsonl", "timing.jsonl"].map((name): Plant => ({
+    name: `${name} of the next attempt is a link`,
+    after: true,
+    lay({ runDirectory, victim }) {
+      mkdirSync(join(runDirectory, "attempts/2"), { mode: 0o700 });
+      symlinkSync(victim, join(runDirectory, "attempts/2", name));
+    },
+    args: (handle) => ["resume", handle, "go on"],
+    exits: [0, 8],
+  })),
+  {
+    name: "escrow is a link",
+    after: true,
+    lay: ({ runDirectory, elsewhere }) =>
+      replace(join(runDirectory, "escrow"), (path) => symlinkSync(elsewhere, path)),
+    args: (handle) => ["resume", handle, "go on"],
+    exits: [0, 8],
+  },
+  ...["show", "logs", "export", "rm"].map((command): Plant => ({
+    name: `attempts is a link: ${command}`,
+    after: true,
+    lay: ({ runDirectory, elsewhere }) =>
+      replace(join(runDirectory, "attempts"), (path) => symlinkSync(elsewhere, path)),
+    args: (handle) => [command, handle],
+    exits: command === "logs" ? DENIED : [0, 8],
+  })),
   ...(["pty-output.log", "stdout.log", "events.jsonl"] as const).flatMap((name): Plant[] => {
     const stream = name.replace(/\..*/, "");
     const at = ({ runDirectory }: Trap) => join(runDirectory, "attempts/1", name);
@@ -357,7 +420,8 @@ export async function tryPlant(plant: Plant): Promise<string[]> {
   const [runDirectory = ""] = box.runDirectories();
   const trap: Trap = { box, state: box.state, runDirectory, victim, elsewhere };
   plant.lay(trap);
-  const args = typeof plant.args === "function" ? plant.args(runDirectory.slice(-8)) : plant.args;
+  const args =
+    typeof plant.args === "function" ? plant.args(runDirectory.slice(-8), runDirectory) : plant.args;
   const child = box.spawn(args, { env: plant.env?.(trap) ?? {} });
   child.stdin?.end();
   const late = setTimeout(() => child.kill("SIGKILL"), DEADLINE_MS);
