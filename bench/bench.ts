@@ -1,12 +1,12 @@
 /**
- * `npm run bench [-- --only NAME,…] [--json]`: how fast, and how much, beside a floor measured in the same run. Prints one
- * table, progress goes to stderr, and `bench/results.json` keeps the figures of each commit. Not a test: times depend on
- * the machine, ratios much less.
+ * `npm run bench [-- --only NAME,…] [--record] [--json]`: how fast, and how much, beside a floor measured in the same run.
+ * Prints one table, progress goes to stderr, and `bench/results.json` keeps the figures of each commit of which all was
+ * measured, or that were wanted there. Not a test: times depend on the machine, ratios much less.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { cpus, loadavg } from "node:os";
-import { parseArgs } from "node:util";
+import { readArguments, readChoice } from "../scripts/arguments.ts";
 import type { Part, Row } from "./part.ts";
 
 /** Loaded when it is its turn: each has a directory of its own. */
@@ -29,17 +29,24 @@ interface Entry {
   readonly parts: Readonly<Record<string, { readonly load: number; readonly rows: readonly Row[] }>>;
 }
 
-const { values } = parseArgs({
-  options: { only: { type: "string" }, json: { type: "boolean", default: false } },
-});
+const USAGE = `
+npm run bench -- [--only LIST] [--record] [--json]
+
+  --only LIST   these parts alone: ${Object.keys(PARTS).join(", ")}
+  --record      keeps the figures of some parts in ${HISTORY}, too; those of a whole run always are
+  --json        prints JSON instead of a table
+
+npm run bench -- --only commands
+npm run bench -- --only commands,capture --record
+`;
+const values = readArguments(USAGE, { only: "text", record: "flag", json: "flag" });
 
 process.exitCode = await main();
 
 async function main(): Promise<number> {
-  const names = values.only?.split(",") ?? Object.keys(PARTS);
-  const unknown = names.filter((name) => !Object.hasOwn(PARTS, name));
-  if (unknown.length > 0) {
-    console.error(`There is no part ${unknown.join(", ")}. Parts: ${Object.keys(PARTS).join(", ")}.`);
+  const names = readChoice(values.only, Object.keys(PARTS));
+  if (values.record && SHRUNK) {
+    console.error("--record is for figures of full size, and there is a BENCH_… in the environment");
     return 2;
   }
   const parts: Record<string, Entry["parts"][string]> = {};
@@ -56,7 +63,7 @@ async function main(): Promise<number> {
       console.error(`${name} failed:`, error);
     }
   }
-  if (!SHRUNK) record(parts);
+  if (values.record || (values.only === undefined && !SHRUNK)) record(parts);
   if (values.json) console.log(JSON.stringify({ machine: machine(), parts }, null, 2));
   else print(Object.values(parts).flatMap(({ rows }) => rows));
   return failed;

@@ -7,7 +7,6 @@ import {
   appendFileSync,
   chmodSync,
   copyFileSync,
-  existsSync,
   mkdirSync,
   mkdtempSync,
   rmSync,
@@ -87,10 +86,10 @@ async function lists(root: string, progress: (text: string) => void): Promise<Ro
   return rows;
 }
 
-/** In memory where there is such a place: each run is synced, and how long that takes is not what is measured. */
+/** In memory where `scripts/keep.ts` gives such a place: each run is synced, and how long that takes is not what is measured. */
 async function fill(state: string, count: number): Promise<void> {
   const index = join(state, "index.db");
-  const folder = mkdtempSync(join(existsSync("/dev/shm") ? "/dev/shm" : state, "reprise-bench-"));
+  const folder = mkdtempSync(join(process.env["MEMORY_FOLDER"] ?? state, "index-"));
   const copy = join(folder, "index.db");
   copyFileSync(index, copy);
   const store = await openStore(copy);

@@ -6,7 +6,7 @@
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { readArguments } from "../scripts/arguments.ts";
 import { openStore } from "../src/store/store.ts";
 import { CLI, environment, makeRoot, sampleRun } from "./part.ts";
 
@@ -30,9 +30,16 @@ const WAITS: Readonly<Record<string, readonly string[]>> = { "agent run": ["file
 type Counts = Readonly<Record<string, number>>;
 type Measured = Readonly<Record<string, Counts>>;
 
-const { values } = parseArgs({
-  options: { update: { type: "boolean", default: false }, spread: { type: "string" } },
-});
+const USAGE = `
+npm run bench:counts -- [--update] [--spread N]
+
+  --update     writes ${BASELINE}, after a wanted change
+  --spread N   counts N times and says what differs
+
+npm run bench:counts
+npm run bench:counts -- --spread 5
+`;
+const values = readArguments(USAGE, { update: "flag", spread: "count" });
 const root = makeRoot();
 try {
   process.exitCode = await main();
@@ -46,7 +53,7 @@ async function main(): Promise<number> {
     console.log("Nothing was counted: this needs Linux and a C compiler (gcc).");
     return 0;
   }
-  if (values.spread !== undefined) return spread(preload, Number(values.spread));
+  if (values.spread !== undefined) return spread(preload, values.spread);
   const measured = await measure(preload, "once");
   if (values.update) {
     writeFileSync(BASELINE, `${JSON.stringify(measured, null, 2)}\n`);

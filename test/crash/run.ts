@@ -3,7 +3,7 @@
  * prints one line for each, such as `P1: 0 of 1,000 acknowledged records lost`. Exits with 1 when one was broken.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { parseArgs } from "node:util";
+import { readArguments, readChoice } from "../../scripts/arguments.ts";
 import { access } from "../hostile/access.ts";
 import { badInput } from "../hostile/bad-input.ts";
 import { install } from "../hostile/install.ts";
@@ -40,42 +40,39 @@ const PROMISES: readonly Promised[] = [
 
 const SHOWN = 20;
 
-const values = given();
+const USAGE = `
+npm run test:crash -- [--short] [--only P1,P7] [--seed N] [--report FILE] [--list]
+
+  --short         a few minutes instead of hours
+  --only LIST     these promises alone
+  --seed N        which moments and texts; others each time unless told
+  --report FILE   writes what was found to this file; promises that were not run keep what it says of them
+  --list          says what the promises are, and runs nothing
+
+npm run test:crash -- --short --only P4
+npm run test:crash -- --report test/crash/results.json
+`;
+const values = readArguments(USAGE, {
+  short: "flag",
+  list: "flag",
+  only: "text",
+  seed: "seed",
+  report: "file",
+});
 
 if (values.list) {
   for (const { id, means } of PROMISES) console.log(`${id}: ${means}`);
 } else process.exitCode = await runAll();
 
-function given() {
-  try {
-    const { values: read } = parseArgs({
-      options: {
-        short: { type: "boolean", default: false },
-        list: { type: "boolean", default: false },
-        only: { type: "string" },
-        seed: { type: "string" },
-        report: { type: "string" },
-      },
-    });
-    if (!/^\d{0,9}$/.test(read.seed ?? "")) throw new TypeError(`--seed is a number, not ${read.seed}`);
-    return read;
-  } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
-    process.exit(2);
-  }
-}
-
 async function runAll(): Promise<number> {
-  const only = values.only?.split(",");
-  const unknown = only?.filter((id) => !PROMISES.some((one) => one.id === id)) ?? [];
-  if (unknown.length > 0) {
-    console.error(`There is no promise ${unknown.join(", ")}. See: npm run test:crash -- --list`);
-    return 2;
-  }
-  const seed = Number(values.seed ?? Date.now() % 1_000_000);
+  const only = readChoice(
+    values.only,
+    PROMISES.map(({ id }) => id),
+  );
+  const seed = values.seed ?? Date.now() % 1_000_000;
   const results: Result[] = [];
   let broken = 0;
-  for (const promised of PROMISES.filter(({ id }) => only?.includes(id) ?? true)) {
+  for (const promised of PROMISES.filter(({ id }) => only.includes(id))) {
     const began = performance.now();
     const verdict = await promised.check({ short: values.short, seed, progress });
     const seconds = Math.round((performance.now() - began) / 1_000);

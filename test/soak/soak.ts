@@ -4,24 +4,29 @@
  */
 import { writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
+import { readArguments } from "../../scripts/arguments.ts";
 import type { Shown, View } from "../e2e/agent-box.ts";
 import { chances, markerIn } from "../e2e/agent-storms.ts";
 import { Gauge } from "./gauge.ts";
 import { strike } from "./mischief.ts";
 import { Town } from "./town.ts";
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: "string", default: "20" },
-    agents: { type: "string", default: "40" },
-    seed: { type: "string" },
-    json: { type: "string" },
-  },
-});
+const USAGE = `
+npm run soak -- [--minutes N] [--agents N] [--seed N] [--json FILE]
 
-const MINUTES = Number(values.minutes);
-const SEED = Number(values.seed ?? Date.now() % 1_000_000);
+  --minutes N   how long, 20 unless told; parts of a minute are allowed
+  --agents N    how many agents, 40 unless told
+  --seed N      which faults, and when; another one each time unless told
+  --json FILE   writes all figures to this file
+
+npm run soak -- --minutes 2 --agents 10
+npm run soak -- --minutes 20 --agents 40 --json test/soak/results.json
+`;
+const values = readArguments(USAGE, { minutes: "amount", agents: "count", seed: "seed", json: "file" });
+
+const MINUTES = values.minutes ?? 20;
+const AGENTS = values.agents ?? 40;
+const SEED = values.seed ?? Date.now() % 1_000_000;
 /** The last part is quiet: whoever was hit must come back by itself. */
 const QUIET_MS = Math.min(120_000, MINUTES * 60_000 * 0.25);
 /** From then on the daemon is left alive, so that its memory can be watched. */
@@ -223,8 +228,8 @@ class Soak {
 }
 
 await using town = new Town();
-console.log(`${values.agents} agents move in (seed ${SEED})`);
-await town.settle(Number(values.agents));
+console.log(`${AGENTS} agents move in (seed ${SEED})`);
+await town.settle(AGENTS);
 const soak = new Soak(town);
 await soak.run();
 const summary = soak.summary();
