@@ -74,9 +74,12 @@ class Soak {
   }
 
   async #harm(until: number): Promise<void> {
+    let isReplaced = false;
     while (Date.now() < until) {
       await sleep(FAULT_MS * (0.5 + this.#chance()));
       const spareDaemon = Date.now() - this.#began > MINUTES * 60_000 * SPARE_AFTER;
+      if (spareDaemon && !isReplaced) await this.#town.replaceDaemon();
+      isReplaced = spareDaemon;
       const done = await strike(this.#town, { chance: this.#chance, spareDaemon });
       if (done !== null) this.faults[done] = (this.faults[done] ?? 0) + 1;
     }

@@ -1,4 +1,6 @@
 /** Forty agents under one daemon, each with its habits, and two people who start and resume runs by hand. */
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { CrashBox } from "../crash/crash-box.ts";
@@ -68,9 +70,23 @@ export class Town extends CrashBox {
     writeFileSync(join(config, "config.toml"), 'idle_timeout = "20s"\n');
   }
 
-  override env(extra: Record<string, string | undefined> = {}): NodeJS.ProcessEnv {
-    const probe = { NODE_OPTIONS: `--require ${resolve("test/soak/live-heap.cjs")}`, SOAK_HEAPS: this.root };
-    return super.env({ ...probe, ...extra });
+  /** The next daemon is one that tells what it uses (`live-heap.cjs`). Anybody's command may start another one first. */
+  async replaceDaemon(): Promise<void> {
+    for (let tries = 0; tries < 10; tries += 1) {
+      await this.run(["daemon", "stop"]);
+      const words = ["--require", resolve("test/soak/live-heap.cjs"), resolve("dist/daemon.js")];
+      const env = this.env({ SOAK_HEAPS: this.root });
+      const child = spawn(process.execPath, words, { cwd: this.state, env, detached: true, stdio: "ignore" });
+      const ended = once(child, "exit");
+      child.unref();
+      for (let asked = 0; asked < 50 && child.exitCode === null; asked += 1) {
+        const { stdout } = await this.run(["daemon", "status", "--json"]);
+        if ((JSON.parse(stdout) as { pid?: number }).pid === child.pid) return;
+      }
+      child.kill();
+      await ended;
+    }
+    throw new Error("a daemon that tells what it uses could not be started");
   }
 
   /** What the daemon still uses when its garbage is collected. Null: it does not say, as when it is stopped. */
