@@ -18,7 +18,15 @@ export {
 export { type BundleEntry, writeBundle } from "./bundle.ts";
 export { fileSize, fileStamp, isDirectory, isEmptyDirectory, resolveDirectory } from "./places.ts";
 export { removeHolderFiles, runtimeDir } from "./runtime.ts";
-export { openState, saveSettings, type StateDir, stateDirectory, sweepRun, sweepTemp } from "./state.ts";
+export {
+  openState,
+  saveSettings,
+  type StateDir,
+  stateDirectory,
+  sweepRun,
+  sweepTemp,
+  sweepTrash,
+} from "./state.ts";
 export {
   attemptDir,
   beginAttemptDir,

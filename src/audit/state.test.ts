@@ -17,8 +17,17 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import type { Clock } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { openState, saveSettings, stateDirectory, sweepRun, sweepTemp } from "./state.ts";
+import {
+  openState,
+  saveSettings,
+  type StateDir,
+  stateDirectory,
+  sweepRun,
+  sweepTemp,
+  sweepTrash,
+} from "./state.ts";
 
 const isRoot = process.geteuid?.() === 0;
 const NOW = 1_800_000_000_000;
@@ -208,22 +217,40 @@ describe("sweepTemp", () => {
       [join(run, "work", `.tmp-${dead}-ee`)]: [minutes.old, true],
       [join(run, "run.json")]: [minutes.old, true],
     } as const;
-    const trash = join(state.runsRoot, `.trash-${dead}-ff`);
-    mkdirSync(trash);
-    writeFileSync(join(trash, "x"), "");
-    utimesSync(trash, NOW / 1000 - 600, NOW / 1000 - 600);
     for (const [path, [age]] of Object.entries(files)) {
       writeFileSync(path, "");
       utimesSync(path, NOW / 1000 - age * 60, NOW / 1000 - age * 60);
     }
     const isDead = (pid: number) => pid === dead;
     expect(await sweepTemp(state, clock, isDead, "beside")).toBe(1);
-    expect(existsSync(trash)).toBe(true);
-    expect(await sweepTemp(state, clock, isDead)).toBe(2);
+    expect(await sweepTemp(state, clock, isDead)).toBe(1);
     expect(Object.keys(files).map((path) => [path, existsSync(path)])).toEqual(
       Object.entries(files).map(([path, [, stays]]) => [path, stays]),
     );
-    expect(existsSync(trash)).toBe(false);
+  });
+
+  test.each([
+    [
+      "beside",
+      (state: StateDir, now: Clock, isDead: (pid: number) => boolean) =>
+        sweepTemp(state, now, isDead, "beside"),
+    ],
+    ["all", sweepTemp],
+    ["the trash alone", sweepTrash],
+  ])("a removal that died is finished at once, one that lives after an hour: %s", async (_what, sweep) => {
+    const state = await openState(root);
+    const [dead, live] = [1, 2].map((pid) => join(state.runsRoot, `.trash-${pid}-ff`));
+    for (const path of [dead ?? "", live ?? ""]) {
+      mkdirSync(join(path, "attempts"), { recursive: true });
+      writeFileSync(join(path, "attempts", "stdout.log"), "");
+      // The run had been there for long when it was removed.
+      utimesSync(path, 0, 0);
+    }
+    const at = (ms: number) => ({ now: () => Date.now() + ms, mono: () => 0 });
+    await sweep(state, at(0), (pid) => pid === 1);
+    expect(readdirSync(state.runsRoot)).toEqual([".trash-2-ff"]);
+    await sweep(state, at(3_700_000), (pid) => pid === 1);
+    expect(readdirSync(state.runsRoot)).toEqual([]);
   });
 });
 

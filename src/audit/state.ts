@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { accessSync, chmodSync, constants, existsSync, mkdirSync, readdirSync, unlinkSync } from "node:fs";
 import { lstat as lstatOf, readdir, rm } from "node:fs/promises";
-import { dirname, isAbsolute, join, resolve } from "node:path";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import type { Clock, Env, Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
@@ -194,14 +194,13 @@ function furnish(root: string, reserve: string): void {
   }
 }
 
-const LEFTOVER = /^\.(?:tmp|trash)-(\d{1,10})-/;
+const LEFTOVER = /^\.(tmp|trash)-(\d{1,10})-/;
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
 
 /**
- * Removes what crashed writers and removals left behind: older than an hour, or older than a minute and its
- * process is gone (the pid may be of another pid namespace, where it cannot be asked). Returns how many.
- * `beside`: without the runs, of which there may be a hundred thousand; each is swept when it is next used.
+ * Removes what crashed writers and removals left behind. Returns how many. `beside`: without what is in the runs, of which
+ * there may be a hundred thousand; each is swept when it is next used.
  */
 export async function sweepTemp(
   state: StateDir,
@@ -215,10 +214,8 @@ export async function sweepTemp(
     const entries = await readdir(at.path, { withFileTypes: true }).catch(() => []);
     for (const entry of entries) {
       const path = join(at.path, entry.name);
-      const leftover = LEFTOVER.exec(entry.name);
-      const writer = Number(leftover?.[1]);
-      if (leftover !== null) removed += (await sweepOne(path, clock, () => isDead(writer))) ? 1 : 0;
-      else if (what === "beside" && path === state.runsRoot) continue;
+      if (LEFTOVER.test(entry.name)) removed += (await sweepOne(path, clock, isDead)) ? 1 : 0;
+      else if (what === "beside" && at.path === state.runsRoot) continue;
       // root/runs/RUN/attempts/N is the deepest place of ours; an agent's own directories are not entered.
       else if (entry.isDirectory() && at.depth < 4 && !(at.depth === 2 && /^work(tree)?$/.test(entry.name))) {
         pending.push({ path, depth: at.depth + 1 });
@@ -228,6 +225,23 @@ export async function sweepTemp(
   return removed;
 }
 
+/** Finishes what removals of runs left that died, and throws for what cannot be removed. */
+export async function sweepTrash(
+  state: StateDir,
+  clock: Clock,
+  isDead: (pid: number) => boolean,
+): Promise<void> {
+  const names = await readdir(state.runsRoot).catch(() => []);
+  for (const name of names.filter((one) => LEFTOVER.exec(one)?.[1] === "trash")) {
+    const path = join(state.runsRoot, name);
+    try {
+      if (await isAbandoned(path, clock, isDead)) await rm(path, { recursive: true, force: true });
+    } catch (error) {
+      if (!isErrno(error, "ENOENT")) throw storageFault(error, "remove", path);
+    }
+  }
+}
+
 /** The same for one run that the caller holds: files of writers that are known to be dead need not grow old first. */
 export function sweepRun(runDirectory: string, attempt: number, isDead: (pid: number) => boolean): void {
   const attempts = join(runDirectory, "attempts");
@@ -235,7 +249,7 @@ export function sweepRun(runDirectory: string, attempt: number, isDead: (pid: nu
   const there = [runDirectory, join(runDirectory, "escrow"), ...(isRealDirectory(attempts) ? last : [])];
   for (const directory of there.filter(isRealDirectory)) {
     for (const name of namesIn(directory)) {
-      const pid = LEFTOVER.exec(name)?.[1];
+      const pid = LEFTOVER.exec(name)?.[2];
       if (pid !== undefined && isDead(Number(pid))) removeQuietly(join(directory, name));
     }
   }
@@ -246,14 +260,26 @@ function isRealDirectory(path: string): boolean {
   return lstat(path)?.isDirectory() === true;
 }
 
-async function sweepOne(path: string, clock: Clock, isDead: () => boolean): Promise<boolean> {
+async function sweepOne(path: string, clock: Clock, isDead: (pid: number) => boolean): Promise<boolean> {
   try {
-    const age = clock.now() - (await lstatOf(path)).mtimeMs;
-    if (age < MINUTE || (age < HOUR && !isDead())) return false;
+    if (!(await isAbandoned(path, clock, isDead))) return false;
     await rm(path, { recursive: true, force: true });
     return true;
   } catch {
     // Gone in the meantime, or not removable: the next sweep looks again.
     return false;
   }
+}
+
+/**
+ * Older than an hour, or its process is gone. A process may be of another pid namespace, where it cannot be asked: what it
+ * writes is left alone for a minute. What it removes is not, since nobody minds when two remove it.
+ */
+async function isAbandoned(path: string, clock: Clock, isDead: (pid: number) => boolean): Promise<boolean> {
+  const [, kind, pid] = LEFTOVER.exec(basename(path)) ?? [];
+  const { mtimeMs, ctimeMs } = await lstatOf(path);
+  const isTrash = kind === "trash";
+  // A directory that is given another name keeps its time of modification.
+  const age = clock.now() - (isTrash ? ctimeMs : mtimeMs);
+  return age >= HOUR || ((isTrash || age >= MINUTE) && isDead(Number(pid)));
 }

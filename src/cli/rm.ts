@@ -1,7 +1,7 @@
 /** `reprise rm <handle…>` */
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import { type Deps, removeRun, selectRun } from "../run/run.ts";
+import { type Deps, finishRemovals, removeRun, selectRun } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 
@@ -28,6 +28,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const options: RmOptions = parser.opts();
   if (parser.args.length === 0) throw new Fault("usage", "Which run? `reprise list` shows the handles.");
   const deps = await context.open({ cwd: null, makesRoom: true });
+  await finishRemovals(deps);
   const removed: RunRecord[] = [];
   const failed: { given: string; fault: Fault }[] = [];
   const clean = { discardWork: options.discardWork === true, alongside: withReview(deps) };

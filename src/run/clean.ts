@@ -4,12 +4,12 @@
  * The directory goes first, then the index row, both under the run's lease: whatever a crash leaves behind still
  * has its handle, and `rm` can finish it. The engine's own session is not ours to remove.
  */
-import { removeRunDir } from "../audit/audit.ts";
+import { removeRunDir, sweepTrash } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { leaveWorktree, workAtRisk } from "./isolate.ts";
-import { holdRun, liveOwner } from "./leases.ts";
+import { holdRun, isDead, liveOwner } from "./leases.ts";
 import { listRuns } from "./select.ts";
 
 export interface CleanOptions {
@@ -28,6 +28,17 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   await leaveWorktree(deps, run);
   await removeRunDir(deps.state, run.runId);
   await deps.store.deleteRun(run.runId);
+}
+
+/** Finishes removals that were killed: the recordings of such a run are out of sight, but still on the disk. */
+export async function finishRemovals({ state, clock, log, processes }: Deps): Promise<void> {
+  if (!state.writable) return;
+  try {
+    await sweepTrash(state, clock, isDead({ processes }));
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    log.warn(`what an earlier removal left is still there: ${error.message}`);
+  }
 }
 
 /** On a full disk, removing may use what is kept in reserve: it makes room. */
@@ -67,6 +78,7 @@ export async function pruneRuns(
   options: PruneOptions,
   onProgress: (done: number, of: number) => void,
 ): Promise<Pruned> {
+  if (!options.dryRun) await finishRemovals(deps);
   const updatedBefore = new Date(deps.clock.now() - options.olderThanMs).toISOString();
   const found = await listRuns(deps, {
     updatedBefore,

@@ -5,6 +5,7 @@
 import { stateFacts, sweepTemp } from "../audit/audit.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
+import { plural } from "../lib/plural.ts";
 import { checkRuns, type Finding, REBUILD } from "./check-runs.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findProgram, versionOf } from "./engine-setup.ts";
@@ -185,7 +186,13 @@ async function indexHealth(
 async function leftovers(deps: Deps, findings: Finding[]): Promise<void> {
   const swept = deps.state.writable ? await sweepTemp(deps.state, deps.clock, isDead(deps)) : 0;
   if (swept > 0)
-    findings.push(note("state", `${swept} unfinished files of crashed processes were removed`, null));
+    findings.push(
+      note(
+        "state",
+        `${plural(swept, "unfinished file")} of crashed processes ${swept === 1 ? "was" : "were"} removed`,
+        null,
+      ),
+    );
   for (const run of await listRuns(deps, { limit: STRAY_RUNS })) {
     if (run.status === "running" || run.attempts === 0) continue;
     const strays = deps.processes.findMarked(markerOf(run.runId, run.attempts));

@@ -132,7 +132,7 @@ export async function clearAfterDead(deps: Deps, run: RunRecord): Promise<void> 
   }
 }
 
-export function isDead({ processes }: Deps): (pid: number) => boolean {
+export function isDead({ processes }: Pick<Deps, "processes">): (pid: number) => boolean {
   return (pid) => processes.identify(pid) === null;
 }
 

@@ -12,7 +12,7 @@ import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { fieldIn, type JsonObject, stringIn } from "../lib/json.ts";
 import { type Channel, listen, type Method } from "../holders/holders.ts";
-import type { Deps } from "../run/run.ts";
+import { type Deps, finishRemovals } from "../run/run.ts";
 import { lockFile } from "../store/store.ts";
 import { type Done, gateMarker, planFor } from "./act.ts";
 import { actForUser } from "./advance.ts";
@@ -172,7 +172,8 @@ class Supervision {
 
   /** What a crash left half done, and everything else. */
   async begin(): Promise<void> {
-    await Promise.all([this.#try(() => finishStops(this.#deps)), this.sweep()]);
+    const unfinished = [finishStops, finishRemovals].map((finish) => this.#try(() => finish(this.#deps)));
+    await Promise.all([...unfinished, this.sweep()]);
   }
 
   tick(): void {

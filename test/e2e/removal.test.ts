@@ -1,0 +1,49 @@
+/** A removal that was killed is finished by what comes next; what is being removed just now is left to its process. */
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { AgentBox } from "./agent-box.ts";
+import { until } from "./sandbox.ts";
+
+let box: AgentBox;
+beforeAll(() => {
+  box = new AgentBox();
+});
+afterAll(() => box[Symbol.asyncDispose]());
+
+const left = () => readdirSync(join(box.state, "runs")).filter((name) => name.startsWith(".trash-"));
+const deadPid = () => spawnSync("true").pid;
+
+/** As a removal by this process leaves it: the directory has another name, the index still has the run. */
+async function halfRemoved(pid: number): Promise<string> {
+  const { handle, runDirectory } = await box.json(["start", "demo", "hello"]);
+  renameSync(runDirectory, join(dirname(runDirectory), `.trash-${pid}-aabbcc`));
+  return handle;
+}
+
+test.each([
+  ["the same rm", (handle: string) => ["rm", handle]],
+  ["prune", () => ["prune", "--older-than", "30d"]],
+  ["the end of an attempt", () => ["start", "demo", "hello"]],
+  ["the supervisor", () => ["daemon", "start"]],
+])("%s finishes it", async (_what, args) => {
+  const handle = await halfRemoved(deadPid());
+  expect((await box.run(args(handle))).code).toBe(0);
+  await until("the recordings are gone", () => left().length === 0);
+});
+
+test("one that is at work is left alone, and list does not look", async () => {
+  const runs = join(box.state, "runs");
+  const [live, dead] = [process.pid, deadPid()].map((pid) => join(runs, `.trash-${pid}-aabbcc`));
+  for (const path of [live ?? "", dead ?? ""]) {
+    mkdirSync(path);
+    writeFileSync(join(path, "stdout.log"), "");
+  }
+  await box.run(["list"]);
+  expect(left()).toHaveLength(2);
+  await box.run(["prune", "--older-than", "30d", "--dry-run"]);
+  expect(left()).toHaveLength(2);
+  await box.run(["prune", "--older-than", "30d"]);
+  expect([existsSync(live ?? ""), existsSync(dead ?? "")]).toEqual([true, false]);
+});
