@@ -137,7 +137,17 @@ describe("openState", () => {
     symlinkSync(join(dir, "elsewhere"), join(root, "runs"));
     await expect(openState(root)).rejects.toMatchObject({
       code: "denied",
+      message: expect.stringMatching(/symbolic link\. Put the directory itself there\.$/),
       facts: { path: join(root, "runs") },
+    });
+  });
+
+  test.skipIf(isRoot)("names the directory that may not be read (root reads everything)", async () => {
+    const { runsRoot } = await openState(root);
+    chmodSync(runsRoot, 0o000);
+    await expect(openState(root)).rejects.toMatchObject({
+      code: "storage_failed",
+      message: `${runsRoot} cannot be read: its mode is 000. Run: chmod 700 '${runsRoot}'`,
     });
   });
 

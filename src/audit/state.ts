@@ -57,7 +57,7 @@ function absolute(variable: string, path: string): string {
 export async function openState(root: string, log?: Log): Promise<StateDir> {
   const runsRoot = join(root, "runs");
   refuseForeign(root);
-  const writable = prepare(root, log) && prepare(runsRoot, log);
+  const writable = prepare(root, ROOT_ADVICE, log) && prepare(runsRoot, RUNS_ADVICE, log);
   const reserve = join(root, "reserve");
   if (writable && !existsSync(reserve)) furnish(root, reserve);
   return {
@@ -121,8 +121,17 @@ function namesIn(directory: string): string[] {
   }
 }
 
+const ROOT_ADVICE = {
+  itself: "Set REPRISE_HOME to the directory itself.",
+  own: "Set REPRISE_HOME to a directory of your own.",
+};
+const RUNS_ADVICE = {
+  itself: "Put the directory itself there.",
+  own: "Move it away, or change its owner.",
+};
+
 /** False: the directory cannot be written to, and may not even exist, since the file system is read-only. */
-function prepare(path: string, log?: Log): boolean {
+function prepare(path: string, advice: typeof ROOT_ADVICE, log?: Log): boolean {
   try {
     makeAll(path);
   } catch (error) {
@@ -132,21 +141,35 @@ function prepare(path: string, log?: Log): boolean {
   const stats = lstat(path);
   if (stats?.isDirectory() !== true) {
     const why = stats?.isSymbolicLink() === true ? "it is a symbolic link" : "it is not a directory";
-    throw notOurs(path, why, "Set REPRISE_HOME to the directory itself.");
+    throw notOurs(path, why, advice.itself);
   }
   if (!isOurs(stats)) {
-    throw notOurs(path, "it belongs to another user", "Set REPRISE_HOME to a directory of your own.");
+    throw notOurs(path, "it belongs to another user", advice.own);
   }
   try {
     if ((stats.mode & 0o077) !== 0) {
       chmodSync(path, 0o700);
       log?.warn(`${path} was open to other users (mode ${(stats.mode & 0o777).toString(8)}); it is 700 now.`);
     }
+    assertReadable(path, stats.mode);
     accessSync(path, constants.W_OK);
     return true;
   } catch (error) {
     if (isErrno(error, "EROFS", "EACCES")) return false;
     throw storageFault(error, "write", path);
+  }
+}
+
+function assertReadable(path: string, mode: number): void {
+  try {
+    accessSync(path, constants.R_OK | constants.X_OK);
+  } catch (error) {
+    if (!isErrno(error, "EACCES")) throw error;
+    const why = `its mode is ${(mode & 0o777).toString(8).padStart(3, "0")}`;
+    throw new Fault("storage_failed", `${path} cannot be read: ${why}. Run: chmod 700 '${path}'`, {
+      facts: { path, why },
+      cause: error,
+    });
   }
 }
 

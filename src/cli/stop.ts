@@ -39,7 +39,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 }
 
 function say({ run: { handle, status }, how, strays }: Stopped): string {
-  const left = strays === 0 ? "" : ` ${strays} of its processes were still there and have been ended.`;
+  const were = strays === 1 ? "was still there and has" : "were still there and have";
+  const left = strays === 0 ? "" : ` ${strays} of its processes ${were} been ended.`;
   const again = `Continue it: reprise resume ${handle} "…"`;
   switch (how) {
     case "not_running":

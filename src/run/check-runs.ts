@@ -7,6 +7,7 @@ import {
   attemptDir,
   checkEscrow,
   fileSize,
+  isEmptyDirectory,
   listAttemptDirs,
   listRunDirs,
   loadAttemptFile,
@@ -94,16 +95,13 @@ async function checkRun(deps: Places, directory: string, row: RunRecord | null):
   if (file === null || typeof file === "string") {
     const why = file ?? "it has no run.json";
     if (row === null) {
-      const todo = `look at it, then: rm -r '${directory}'`;
-      return {
-        findings: [attention(`${directory} cannot be used, and the index does not have it: ${why}`, todo)],
-        index: "agrees",
-      };
+      return { findings: [unusable(directory, why)], index: "agrees" };
     }
     if (file === null && isUnbegun(row)) return { findings: [unbegun(row)], index: "agrees" };
     const what = `run ${row.handle}: ${why}; the index has its record, and the next attempt writes it again`;
-    const todo = `reprise resume ${row.handle} "…"`;
-    return { findings: [attention(what, todo), ...(await checkCopy(directory, row))], index: "agrees" };
+    const copy = await checkCopy(directory, row);
+    const todo = copy[0]?.todo ?? `reprise resume ${row.handle} "…"`;
+    return { findings: [attention(what, todo), ...copy], index: "agrees" };
   }
   const attempts = await checkAttempts(deps, directory, file);
   const findings = [...attempts.findings, ...(await checkCopy(directory, file))];
@@ -173,10 +171,29 @@ async function checkAttempts(
   return { findings, unknown };
 }
 
-async function checkCopy(directory: string, { handle, escrow }: RunRecord): Promise<readonly Finding[]> {
+function unusable(directory: string, why: string): Finding {
+  const what = `${directory} cannot be used, and the index does not have it: ${why}`;
+  const copies = join(directory, "escrow");
+  if (isEmptyDirectory(copies)) return attention(what, `look at it, then: rm -r '${directory}'`);
+  return attention(
+    `${what}; the copy of its session is in ${copies}`,
+    `keep that copy if you need it, then: rm -r '${directory}'`,
+  );
+}
+
+async function checkCopy(
+  directory: string,
+  { handle, escrow, engineHome }: RunRecord,
+): Promise<readonly Finding[]> {
   if (escrow === null) return [];
   const why = await reasonOr(() => copyDamage(directory, escrow));
   if (why === null) return [];
+  const restoreTo = escrow.files[0]?.restoreTo ?? null;
+  const original = engineHome === null || restoreTo === null ? null : join(engineHome, restoreTo);
+  if (original !== null && fileSize(original) === null) {
+    const lost = `run ${handle}: the copy of its session is damaged (${why}), and the engine's own is gone from ${original}`;
+    return [attention(lost, `reprise resume ${handle} --force-fresh "…"`)];
+  }
   const what = `run ${handle}: the copy of its session is damaged (${why}); the next attempt takes a new one`;
   return [attention(what, `reprise resume ${handle} "…"`)];
 }

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { pathToFileURL } from "node:url";
 import type { DatabaseSyncInstance, SqliteModule, StatementSyncInstance } from "@photostructure/sqlite";
 import { Fault } from "../core/faults.ts";
-import { errnoOf, faultOf, isUnwritable, newerSchema } from "./sqlite-faults.ts";
+import { errnoOf, faultOf, isUnwritable, newerSchema, notAFile } from "./sqlite-faults.ts";
 import { migrate, MIGRATIONS, schemaOf } from "./migrations.ts";
 import type { Columns, Row } from "./rows.ts";
 import type { OpenOptions } from "./store.ts";
@@ -177,6 +177,7 @@ function checkpoint(db: DatabaseSyncInstance): void {
 }
 
 function open(sqlite: Sqlite, path: string, options: OpenOptions): Live {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) throw notAFile(path);
   if (isReadOnly(options)) return openReadOnly(sqlite, path, options);
   makePrivate(path);
   const db = openDatabase(sqlite, path, options);

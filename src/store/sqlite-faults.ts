@@ -59,6 +59,14 @@ export function newerSchema(path: string, found: number): Fault {
   );
 }
 
+export function notAFile(path: string): Fault {
+  return new Fault(
+    "storage_failed",
+    `${path} is a directory, and the index has to be a file there. Move it away: the next command makes the index again from the run directories.`,
+    { facts: { path } },
+  );
+}
+
 /** The file or its directory refused, whatever is in the file. */
 export function isUnwritable(error: unknown): boolean {
   const { PERM, READONLY, IOERR, CANTOPEN } = SQLITE;

@@ -307,6 +307,18 @@ describe("a file that is not a good index", () => {
     expect(fs.lstatSync(path).size).toBe(size);
   });
 
+  test.each([{}, { readOnly: true }] as const)(
+    "a directory in its place: what to do, %j",
+    async (options) => {
+      const path = freshPath();
+      fs.mkdirSync(path, { mode: 0o755 });
+      await expect(openStore(path, options)).rejects.toMatchObject({
+        message: expect.stringMatching(/is a directory, .* Move it away/),
+      });
+      expect(fs.statSync(path).mode & 0o777).toBe(0o755);
+    },
+  );
+
   test("a missing directory", async () => {
     const path = join(folder, "missing", "index.db");
     await expect(openStore(path)).rejects.toMatchObject({ code: "storage_failed", facts: { path } });

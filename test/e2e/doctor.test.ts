@@ -259,6 +259,35 @@ test.each([
   },
 );
 
+test("the session and its copy are both gone: a resume would not help", async () => {
+  using own = new Sandbox();
+  const { handle, runDirectory } = await own.json(["start", "demo", "remember 4711"]);
+  for (const path of [join(own.state, "demo"), join(runDirectory, "escrow")])
+    rmSync(path, { recursive: true });
+  const lost = expect.stringMatching(
+    new RegExp(`^attention: run ${handle}: .*is gone from .* → reprise resume ${handle} --force-fresh "…"$`),
+  );
+  expect(await findings(own)).toEqual([lost]);
+  rmSync(join(runDirectory, "run.json"));
+  expect(await findings(own)).toEqual([
+    expect.stringMatching(/has no run.json; .* --force-fresh "…"$/),
+    lost,
+  ]);
+  expect(await own.run(["resume", handle, "two"])).toMatchObject({ code: 3 });
+  expect(await own.run(["resume", handle, "--force-fresh", "two"])).toMatchObject({ code: 0 });
+  expect(await findings(own)).toEqual([]);
+});
+
+test("a run directory without a good record that holds the copy of a session: that is said", async () => {
+  using own = new Sandbox();
+  const { runDirectory } = await own.json(["start", "demo", "hello"]);
+  writeFileSync(join(runDirectory, "run.json"), "x");
+  rmSync(join(own.state, "index.db"));
+  const [found] = await findings(own);
+  expect(found).toContain(`the copy of its session is in ${join(runDirectory, "escrow")}`);
+  expect(found).toContain(`→ keep that copy if you need it, then: rm -r '${runDirectory}'`);
+});
+
 test("an index that is behind the run directories is found, and rebuilt", async () => {
   using own = new Sandbox();
   const { handle } = await own.json(["start", "demo", "one"]);

@@ -312,8 +312,9 @@ describe("stop", () => {
     const { child, done, handle } = await startLive("@@fork-child @@hang");
     child.kill("SIGKILL");
     await done;
-    const { code } = await box.run(["stop", handle]);
+    const { code, stdout } = await box.run(["stop", handle]);
     expect(code).toBe(0);
+    expect(stdout).not.toMatch(/ 1 of its processes were/);
     expect(marked(handle)).toEqual([]);
     expect(await box.json(["show", handle])).toMatchObject({ status: "interrupted", live: null });
   });
