@@ -73,8 +73,14 @@ export class Town extends CrashBox {
   /** The next daemon is one that tells what it uses (`live-heap.cjs`). Anybody's command may start another one first. */
   async replaceDaemon(): Promise<void> {
     for (let tries = 0; tries < 10; tries += 1) {
+      // With the options that Reprise gives it.
+      const [, ...options] = commandOf(this.daemon() ?? 0).split("\0").slice(0, -1);
+      if (options.length === 0) {
+        await this.run(["daemon", "start"]);
+        continue;
+      }
       await this.run(["daemon", "stop"]);
-      const words = ["--require", resolve("test/soak/live-heap.cjs"), resolve("dist/daemon.js")];
+      const words = ["--require", resolve("test/soak/live-heap.cjs"), ...options];
       const env = this.env({ SOAK_HEAPS: this.root });
       const child = spawn(process.execPath, words, { cwd: this.state, env, detached: true, stdio: "ignore" });
       const ended = once(child, "exit");
