@@ -2,7 +2,16 @@
  * Wires the world outside into `Deps`: state directory, index, config, clock, processes. The only place that does.
  */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
-import { closeSync, constants, existsSync, fstatSync, openSync, readFileSync, statSync } from "node:fs";
+import {
+  closeSync,
+  constants,
+  existsSync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
 import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -90,14 +99,27 @@ async function openIndex(
     const refused = error instanceof Fault && ["storage_full", "storage_failed"].includes(error.code);
     if (!refused || !state.writable) throw error;
     if (options.makesRoom === true && state.releaseReserve()) return openIndex(state, { log });
-    const reading = { ...state, writable: false, refusal: error };
+    const refusal = fullness(state) ?? error;
+    const reading = { ...state, writable: false, refusal };
     // An index that is not there yet cannot be looked at either: the full disk is what is to be said.
     const store = await openOrRebuild(reading, log).catch(() => {
-      throw error;
+      throw refusal;
     });
-    log.warn(error.message);
+    log.warn(refusal.message);
     return { state: reading, store };
   }
+}
+
+/** SQLite has no word of its own for a disk without inodes. Null: there is room. */
+function fullness({ root, indexPath }: StateDir): Fault | null {
+  const { bavail, files, ffree } = statfsSync(root);
+  const lacking = bavail === 0 ? "space" : files > 0 && ffree === 0 ? "inodes" : null;
+  if (lacking === null) return null;
+  return new Fault(
+    "storage_full",
+    `No room to write ${indexPath}: the disk has no ${lacking} left. Free some space and try again.`,
+    { facts: { path: indexPath } },
+  );
 }
 
 /** The index is disposable: a damaged one is set aside, and it is rebuilt from the run directories with a warning. */

@@ -1,6 +1,15 @@
 /** The state directory: where it is, whether it is safely ours, and the room that is kept for a full disk. */
 import { randomBytes } from "node:crypto";
-import { accessSync, chmodSync, constants, existsSync, mkdirSync, readdirSync, unlinkSync } from "node:fs";
+import {
+  accessSync,
+  chmodSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  unlinkSync,
+} from "node:fs";
 import { lstat as lstatOf, readdir, rm } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import type { Clock, Env, Log } from "../core/deps.ts";
@@ -32,6 +41,7 @@ export interface StateDir {
 }
 
 const RESERVE_BYTES = 1024 * 1024;
+const NOTICE_FILE = "README.txt";
 
 /** `$REPRISE_HOME`, else `$XDG_STATE_HOME/reprise`, else `~/.local/state/reprise`. */
 export function stateDirectory(env: Env): string {
@@ -68,6 +78,8 @@ export async function openState(root: string, log?: Log): Promise<StateDir> {
     refusal: writable ? null : unwritable(root),
     releaseReserve() {
       try {
+        // Both are made again when there is room. An index needs two inodes to be written.
+        rmSync(join(root, NOTICE_FILE), { force: true });
         unlinkSync(reserve);
         return true;
       } catch {
@@ -207,7 +219,7 @@ To give a run to somebody else, use \`reprise export\` or \`reprise logs --redac
 
 /** A disk too full for it now is noticed soon enough. */
 function furnish(root: string, reserve: string): void {
-  const notice = join(root, "README.txt");
+  const notice = join(root, NOTICE_FILE);
   try {
     if (!existsSync(notice)) writeAtomic(notice, NOTICE);
     // Real blocks, not a hole and nothing that compresses.

@@ -8,7 +8,7 @@ import type { Mode } from "../core/records.ts";
 import type { OutputReader } from "../engines/engine.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import {
-  endTree,
+  Family,
   spawnPiped,
   spawnPty,
   type Child,
@@ -53,6 +53,7 @@ export async function openAgent(options: AgentOptions): Promise<LiveAgent> {
     hearing?.end(exit);
     return exit;
   });
+  const family = new Family(child.identity, marker);
   return {
     identity: child.identity,
     ended,
@@ -61,8 +62,8 @@ export async function openAgent(options: AgentOptions): Promise<LiveAgent> {
     write: (data) => void child.write(data),
     resize: (size) => child.resize(size),
     answer: () => {},
-    interrupt: () => child.interrupt(),
-    end: (from) => endTree(child.identity, marker, ladder, from),
+    interrupt: () => family.interrupt(),
+    end: (from) => family.end(ladder, from),
     stderrTail: () => tail.text(),
   };
 }

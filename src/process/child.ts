@@ -50,8 +50,6 @@ export interface Child {
   /** The end of a stdin that was kept open. */
   closeInput(): void;
   resize(size: TerminalSize): void;
-  /** SIGINT to the program's own process group, as Ctrl-C on a terminal sends it. */
-  interrupt(): void;
 }
 
 /** How the output stands, shared between a reader and those who wait for its end. */

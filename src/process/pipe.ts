@@ -12,7 +12,6 @@ import {
   unspeakable,
 } from "./child.ts";
 import { deathSignalPrefix } from "./program.ts";
-import { interruptGroup } from "./tree.ts";
 
 /**
  * Node's pipes are socket pairs: unlike a real pipe, they cannot be opened again through /proc, so no other
@@ -54,7 +53,6 @@ export async function spawnPiped(spec: ChildSpec, onOutput: OnOutput): Promise<C
     write: (data) => write(launched.process.stdin, data),
     closeInput: () => void launched.process.stdin?.end(),
     resize() {},
-    interrupt: () => interruptGroup(launched.identity),
   };
 }
 

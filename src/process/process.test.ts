@@ -19,6 +19,7 @@ import {
   type Child,
   type ChildSpec,
   endTree,
+  Family,
   findMarked,
   identify,
   isAlive,
@@ -242,9 +243,25 @@ describe.each(MODES)("a child in %s mode", (mode) => {
   test("can be asked to stop", async () => {
     const run = await start(mode, ["stops-on-interrupt.sh"]);
     await until("it is ready", () => run.text("stdout").includes("ready"));
-    run.child.interrupt();
+    new Family(run.child.identity, run.marker).interrupt();
     expect(await run.child.ended).toEqual({ code: 9, signal: null });
     expect(run.text("stdout")).toBe("ready\ngoodbye\n");
+  });
+
+  test("who could be told by their parent alone is remembered when that is asked to stop", async () => {
+    const script =
+      'env -i /usr/bin/env setsid sleep 600 & echo "child $!"; trap "exit 9" INT; while :; do sleep 0.05; done';
+    const run = await start(mode, ["sh", "-c", script]);
+    await until("it is ready", () => /child \d+/.test(run.text("stdout")));
+    const stray = identify(Number(/child (\d+)/.exec(run.text("stdout"))?.[1]));
+    if (stray === null) throw new Error("it has ended");
+    await until("it has no marker", () => !findMarked(run.marker).some(({ pid }) => pid === stray.pid));
+    const family = new Family(run.child.identity, run.marker);
+    family.interrupt();
+    await run.child.ended;
+    expect(isAlive(stray)).toBe(true);
+    expect(await family.end(QUICK, "terminate")).toEqual({ survivors: [] });
+    expect(isAlive(stray)).toBe(false);
   });
 
   test("all kinds of descendants are ended", async () => {

@@ -22,7 +22,6 @@ import {
   type TerminalSize,
   unspeakable,
 } from "./child.ts";
-import { interruptGroup } from "./tree.ts";
 
 /** `interactive`: the terminal is stdin too, and `spec.stdin` must be null. */
 export interface PtySpec extends ChildSpec {
@@ -91,7 +90,6 @@ function live(launched: Launched, terminals: readonly Terminal[], flow: Flow): C
     resize(size) {
       for (const terminal of terminals) terminal.resize(size);
     },
-    interrupt: () => interruptGroup(launched.identity),
   };
 }
 

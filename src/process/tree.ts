@@ -20,41 +20,14 @@ export type Rung = "interrupt" | "terminate" | "kill";
 /** How long the kernel may take to carry out SIGKILL; a process in uninterruptible sleep takes longer. */
 const KILL_MS = 3000;
 
-/**
- * Climbs from `from` to SIGKILL, and stops as soon as nothing is left. SIGINT goes to the agent's own group,
- * as from a terminal; the rest goes to all. An empty marker marks nothing.
- */
+/** Ends one that nobody has asked to stop before. An empty marker marks nothing. */
 export async function endTree(
   root: ProcessIdentity | null,
   marker: string,
   ladder: Ladder,
-  from: Rung = "interrupt",
+  from?: Rung,
 ): Promise<{ readonly survivors: readonly number[] }> {
-  const family = new Family(root, marker);
-  // Known before anything is signalled: who belongs to the agent shows only while the agent lives.
-  family.alive();
-  if (from === "interrupt" && root !== null && isAlive(root)) {
-    interruptGroup(root);
-    // What the agent leaves behind need not be asked so gently.
-    await untilDead([root], ladder.interruptMs);
-  }
-  if (from !== "kill") await untilDead(signalAll(family.alive(), "SIGTERM"), ladder.terminateMs);
-  const deadline = performance.now() + KILL_MS;
-  let left = family.alive();
-  while (left.length > 0 && performance.now() < deadline) {
-    await untilDead(signalAll(left, "SIGKILL"), 100);
-    left = family.alive();
-  }
-  return { survivors: left.map((member) => member.identity.pid) };
-}
-
-/** Asks the agent's own group to stop, as Ctrl-C on a terminal does. Nothing is awaited and nobody is forced. */
-export function interruptGroup(root: ProcessIdentity): void {
-  const members = new Family(root, "").alive();
-  signalAll(
-    members.filter((member) => member.entry.group === root.pid),
-    "SIGINT",
-  );
+  return new Family(root, marker).end(ladder, from);
 }
 
 /** False: it is not that process any more, or it may not be signalled. Nothing was sent then. */
@@ -79,7 +52,7 @@ interface Member {
 }
 
 /** Everyone ever seen to belong to the agent. Membership is by identity, so a reused pid is no member. */
-class Family {
+export class Family {
   readonly #root: ProcessIdentity | null;
   readonly #marker: string;
   readonly #members = new Map<number, Member>();
@@ -89,8 +62,39 @@ class Family {
     this.#marker = marker;
   }
 
+  /** Asks the agent's own group to stop, as Ctrl-C on a terminal does. Nothing is awaited and nobody is forced. */
+  interrupt(): void {
+    // Known before anything is signalled: who belongs to the agent shows only while the agent lives.
+    const members = this.#alive();
+    signalAll(
+      members.filter((member) => member.entry.group === this.#root?.pid),
+      "SIGINT",
+    );
+  }
+
+  /**
+   * Climbs from `from` to SIGKILL, and stops as soon as nothing is left. SIGINT goes to the agent's own group,
+   * as from a terminal; the rest goes to all.
+   */
+  async end(ladder: Ladder, from: Rung = "interrupt"): Promise<{ readonly survivors: readonly number[] }> {
+    this.#alive();
+    if (from === "interrupt" && this.#root !== null && isAlive(this.#root)) {
+      this.interrupt();
+      // What the agent leaves behind need not be asked so gently.
+      await untilDead([this.#root], ladder.interruptMs);
+    }
+    if (from !== "kill") await untilDead(signalAll(this.#alive(), "SIGTERM"), ladder.terminateMs);
+    const deadline = performance.now() + KILL_MS;
+    let left = this.#alive();
+    while (left.length > 0 && performance.now() < deadline) {
+      await untilDead(signalAll(left, "SIGKILL"), 100);
+      left = this.#alive();
+    }
+    return { survivors: left.map((member) => member.identity.pid) };
+  }
+
   /** Looks for new members, then lists those alive. */
-  alive(): readonly Member[] {
+  #alive(): readonly Member[] {
     const { table, marked } = lookAround(this.#marker);
     // The numbers of a group and a session mean something only while the agent itself vouches for them.
     if (this.#root !== null && isAlive(this.#root)) {

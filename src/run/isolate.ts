@@ -48,6 +48,18 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
   };
 }
 
+/** A link in its place would have the agent work somewhere else. Its mode is the user's, as what the agent makes is. */
+export function assertOwnWorkplace(run: RunRecord): void {
+  if (run.launch.isolate === null || !isDirectory(run.cwd)) return;
+  const place = join(resolveDirectory(run.runDirectory), run.launch.isolate === "dir" ? "work" : "worktree");
+  if (resolveDirectory(place) === place) return;
+  throw new Fault(
+    "denied",
+    `${place} is not safely ours: it is a symbolic link. Put the directory itself there.`,
+    { facts: { path: place, handle: run.handle } },
+  );
+}
+
 /** The top of the repository, and the commit that is meant: one question to git. */
 async function placeIn(
   deps: Deps,

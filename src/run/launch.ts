@@ -69,7 +69,7 @@ export function storableArgs(
       before !== undefined && isSecretOption(before) && !arg.startsWith("-")
         ? "[redacted]"
         : hide(arg, redact);
-    if (hidden !== arg) redacted.push(arg.startsWith("-") ? nameOf(arg) : (before ?? "a word"));
+    if (hidden !== arg) redacted.push(arg.startsWith("-") ? nameOf(arg, redact) : (before ?? "a word"));
     return hidden;
   });
   return { args: stored, redacted };
@@ -154,14 +154,18 @@ export function excerpt(message: string | null, redact: Redact): string | null {
 function hide(arg: string, redact: Redact): string {
   const equals = arg.indexOf("=");
   if (equals > 0 && isSecretOption(arg.slice(0, equals))) return `${arg.slice(0, equals)}=[redacted]`;
-  return redact(arg);
+  const hidden = redact(arg);
+  if (hidden !== arg || !/^-[A-Za-z]/.test(arg)) return hidden;
+  // What a short option is given may stand right behind its letter.
+  return `${arg.slice(0, 2)}${redact(arg.slice(2))}`;
 }
 
 function isSecretOption(arg: string): boolean {
   return /^--?[a-z]/i.test(arg) && isSecretName(arg.replace(/^-+/, "").replaceAll("-", "_").toUpperCase());
 }
 
-function nameOf(arg: string): string {
+function nameOf(arg: string, redact: Redact): string {
   const equals = arg.indexOf("=");
-  return equals === -1 ? arg : arg.slice(0, equals);
+  const name = equals === -1 ? arg : arg.slice(0, equals);
+  return hide(name, redact) === name ? name : name.slice(0, 2);
 }

@@ -12,6 +12,7 @@ import { keepNative } from "../engines/engines.ts";
 import { candidates } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
+import { assertOwnWorkplace } from "./isolate.ts";
 import {
   assertHiddenMessage,
   assertNothingRedacted,
@@ -59,6 +60,7 @@ export interface Prepared {
 export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<Prepared> {
   const engine = findEngine(deps, run.agentName);
   assertNothingRedacted(run);
+  assertOwnWorkplace(run);
   const env = recordedEnv(run, deps.env, wish.env);
   const setup = setUpEngine(deps, engine, env);
   assertSameRights(engine, run, setup.env);

@@ -121,7 +121,11 @@ async function launchDaemon(deps: Deps, version: string, end: number): Promise<D
     const ended = child.ended();
     // Another one has the lock: it is about to answer, or it is about to leave.
     if (ended === LOCKED) child = spawnDaemon(deps, log);
-    else if (ended !== null || deps.clock.mono() >= end) {
+    else if (ended === STORAGE) {
+      const { root } = deps.state;
+      const what = `The supervisor did not start: it could not write to ${root}. \`reprise doctor\` may tell why.`;
+      throw new Fault("storage_failed", what, { facts: { path: root } });
+    } else if (ended !== null || deps.clock.mono() >= end) {
       throw new Fault("no_answer", `The supervisor did not start. See \`reprise daemon logs\` (${log}).`, {
         facts: { path: log },
       });
@@ -130,8 +134,9 @@ async function launchDaemon(deps: Deps, version: string, end: number): Promise<D
   }
 }
 
-/** The exit code of a daemon that found another one running. */
+/** The exit codes of a daemon that found another one running, and of one that could not write. */
 const LOCKED = 4;
+const STORAGE = 7;
 
 /** `ended`: its exit code; null while it runs. */
 export function spawnDaemon(deps: Deps, log: string): { ended(): number | null } {

@@ -131,30 +131,36 @@ const MOMENTS: Readonly<Record<string, Moment>> = {
     await box.run(["agent", "stop", id]);
     await box.run(["daemon", "stop"]);
   },
-  async "before a daemon starts"({ box, say }) {
-    box.fill(0);
-    judge(await box.run(["daemon", "start"]), box, say);
-    box.empty();
-    await box.run(["daemon", "stop"]);
-  },
-  /** Removing makes room, so it must work where there is none. */
-  async "before something is removed"({ box, say }) {
-    const { handle } = await box.json<ShownRun>(["start", "claude", "tidy @@flood:2000000"]);
-    box.fill(0);
-    for (const words of [
-      ["rm", handle],
-      ["start", "claude", "remember new"],
-    ]) {
-      const { code, stderr } = await box.run(words);
-      if (code !== 0) say(`${words.join(" ")}: exit ${code}: ${stderr}`);
-    }
-  },
+  "before a daemon starts": (scene) => startDaemon(scene, () => scene.box.fill(someRoom() * 1024)),
+  "before something is removed": (scene) => removeOne(scene, () => scene.box.fill(0)),
+  "without inodes, before a daemon starts": (scene) => startDaemon(scene, () => scene.box.crowd()),
+  "without inodes, before something is removed": (scene) => removeOne(scene, () => scene.box.crowd()),
   async "without inodes"({ box, say, old }) {
     box.crowd();
     judge(await box.run(["start", "claude", "remember new"]), box, say);
     judge(await box.run(["resume", old, "remember more"]), box, say);
   },
 };
+
+async function startDaemon({ box, say }: Scene, fill: () => void): Promise<void> {
+  fill();
+  judge(await box.run(["daemon", "start"]), box, say);
+  box.empty();
+  await box.run(["daemon", "stop"]);
+}
+
+/** Removing makes room, so it must work where there is none. */
+async function removeOne({ box, say }: Scene, fill: () => void): Promise<void> {
+  const { handle } = await box.json<ShownRun>(["start", "claude", "tidy @@flood:2000000"]);
+  fill();
+  for (const words of [
+    ["rm", handle],
+    ["start", "claude", "remember new"],
+  ]) {
+    const { code, stderr } = await box.run(words);
+    if (code !== 0) say(`${words.join(" ")}: exit ${code}: ${stderr}`);
+  }
+}
 
 /** It worked, or it says that it did not and where. */
 function judge({ code, stderr }: Result, box: SmallDisk, say: (text: string) => void): void {
@@ -165,7 +171,7 @@ function judge({ code, stderr }: Result, box: SmallDisk, say: (text: string) => 
 }
 
 async function play(name: string, moment: Moment, say: (text: string) => void): Promise<void> {
-  await using box = new SmallDisk(name === "without inodes" ? "size=32m,nr_inodes=300" : "size=12m");
+  await using box = new SmallDisk(name.startsWith("without inodes") ? "size=32m,nr_inodes=300" : "size=12m");
   const first = await box.json<ShownRun>(["start", "claude", "remember 4711"]);
   const before = await box.shownRun(first.handle);
   await moment({ box, say, old: first.handle });

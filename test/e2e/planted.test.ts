@@ -118,3 +118,16 @@ test("what is behind a linked attempts is not read either, and doctor names it",
   const { findings } = await box.json<{ findings: { what: string }[] }>(["doctor"]);
   expect(findings.map(({ what }) => what)).toContain(`run ${planted.handle}: ${path}: it is a symbolic link`);
 });
+
+test("a linked directory of its own: the agent does not work behind it", async () => {
+  const { handle, runDirectory } = await box.json(["start", "demo", "hello", "--isolate", "dir"]);
+  const [work, victim] = [join(runDirectory, "work"), join(box.root, "elsewhere")];
+  mkdirSync(victim);
+  renameSync(work, `${work}.moved`);
+  symlinkSync(victim, work);
+  expect(await box.run(["resume", handle, "@@write:evil.txt"])).toMatchObject({
+    code: 8,
+    stderr: expect.stringContaining(`${work} is not safely ours`),
+  });
+  expect(readdirSync(victim)).toEqual([]);
+});
