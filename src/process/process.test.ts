@@ -249,9 +249,9 @@ describe.each(MODES)("a child in %s mode", (mode) => {
   });
 
   test("who could be told by their parent alone is remembered when that is asked to stop", async () => {
-    const script =
+    const leaving =
       'env -i /usr/bin/env setsid sleep 600 & echo "child $!"; trap "exit 9" INT; while :; do sleep 0.05; done';
-    const run = await start(mode, ["sh", "-c", script]);
+    const run = await start(mode, ["sh", "-c", leaving]);
     await until("it is ready", () => /child \d+/.test(run.text("stdout")));
     const stray = identify(Number(/child (\d+)/.exec(run.text("stdout"))?.[1]));
     if (stray === null) throw new Error("it has ended");

@@ -153,13 +153,9 @@ async function startDaemon({ box, say }: Scene, fill: () => void): Promise<void>
 async function removeOne({ box, say }: Scene, fill: () => void): Promise<void> {
   const { handle } = await box.json<ShownRun>(["start", "claude", "tidy @@flood:2000000"]);
   fill();
-  for (const words of [
-    ["rm", handle],
-    ["start", "claude", "remember new"],
-  ]) {
-    const { code, stderr } = await box.run(words);
-    if (code !== 0) say(`${words.join(" ")}: exit ${code}: ${stderr}`);
-  }
+  const { code, stderr } = await box.run(["rm", handle]);
+  if (code !== 0) say(`rm: exit ${code}: ${stderr}`);
+  judge(await box.run(["start", "claude", "remember new"]), box, say);
 }
 
 /** It worked, or it says that it did not and where. */

@@ -74,7 +74,9 @@ export class Town extends CrashBox {
   async replaceDaemon(): Promise<void> {
     for (let tries = 0; tries < 10; tries += 1) {
       // With the options that Reprise gives it.
-      const [, ...options] = commandOf(this.daemon() ?? 0).split("\0").slice(0, -1);
+      const [, ...options] = commandOf(this.daemon() ?? 0)
+        .split("\0")
+        .slice(0, -1);
       if (options.length === 0) {
         await this.run(["daemon", "start"]);
         continue;
