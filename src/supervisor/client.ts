@@ -56,8 +56,8 @@ const POLL_MS = 25;
 const LOCKED_POLL_MS = 250;
 /** A kill takes its time, and so does an agent that is told something. */
 const ACT_MS = 120_000;
-/** A daemon that waits most of the time needs no optimised code, and a small nursery. */
-const NODE_FLAGS = ["--max-semi-space-size=1", "--no-opt", "--max-lazy"];
+/** A daemon that waits most of the time needs no optimised code, a small nursery, and no room for its garbage. */
+const NODE_FLAGS = ["--max-semi-space-size=1", "--no-opt", "--max-lazy", "--optimize-for-size"];
 
 export function daemonPlaces(deps: Deps): {
   readonly socket: string;
