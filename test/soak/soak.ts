@@ -33,10 +33,12 @@ const QUIET_MS = Math.min(120_000, MINUTES * 60_000 * 0.25);
 const SPARE_AFTER = 0.3;
 const FAULT_MS = 4_000;
 const LOOK_MS = 5_000;
+const ASKS = 5;
+const ASK_MS = 500;
 /** Decisions that one agent may need in a minute, over the whole soak: more is a storm. */
 const STORM = 12;
 /** What counts as flat, once there were minutes enough to tell. */
-const FLAT = { minutes: 8, kibPerMinute: 512, liveKibPerMinute: 32, fds: 8 };
+const FLAT = { minutes: 8, kibPerMinute: 512, liveKibPerMinute: 64, fds: 8 };
 
 class Soak {
   readonly violations = new Set<string>();
@@ -95,10 +97,17 @@ class Soak {
     this.holder.read(this.#town.holders().find(({ handle }) => handle === this.#town.witness)?.pid ?? null);
   }
 
-  /** How much of the daemon's memory is no garbage. */
+  /** How much of the daemon's memory is no garbage, at its quietest: what it is just working on is used, too. */
   async #ask(): Promise<void> {
     const pid = this.#town.daemon();
-    if (pid !== null) this.daemon.readLive(pid, await this.#town.liveKib(pid));
+    if (pid === null) return;
+    const answers: number[] = [];
+    for (let asked = 0; asked < ASKS; asked += 1) {
+      answers.push((await this.#town.liveKib(pid)) ?? Number.POSITIVE_INFINITY);
+      await sleep(ASK_MS);
+    }
+    const least = Math.min(...answers);
+    this.daemon.readLive(pid, Number.isFinite(least) ? least : null);
   }
 
   /** Whoever gave up asks a person, and is told to go on. */
