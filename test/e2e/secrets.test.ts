@@ -142,7 +142,7 @@ test("12 canaries: none in records, events, index, caches or any output of ours;
     expect([args.join(" "), hits(stdout + stderr)]).toEqual([args.join(" "), []]);
   }
   // What was said before and after the agent's own stderr.
-  const own = started.stderr.split(tape("stderr.log").toString());
+  const own = started.stderr.split(tape("stderr.log"));
   expect(own).toHaveLength(2);
   expect(own.flatMap(hits)).toEqual([]);
 });
