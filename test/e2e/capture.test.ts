@@ -306,6 +306,8 @@ describe("artefacts", () => {
       [0, "640"],
       [0, "640"],
     ]);
+    const holders = () => readdirSync(join(own.state, "run")).filter((name) => name.startsWith("h-"));
+    await until("the holder has finished", () => holders().length === 0);
   });
 
   test("earlier attempts are never rewritten", async () => {
