@@ -38,7 +38,7 @@ const ASK_MS = 500;
 /** Decisions that one agent may need in a minute, over the whole soak: more is a storm. */
 const STORM = 12;
 /** What counts as flat, once there were minutes enough to tell. */
-const FLAT = { minutes: 8, kibPerMinute: 512, liveKibPerMinute: 64, fds: 8 };
+const FLAT = { minutes: 8, kibPerMinute: 512, liveKibPerMinute: 32, fds: 8 };
 
 class Soak {
   readonly violations = new Set<string>();
