@@ -163,6 +163,7 @@ function judge({ code, stderr }: Result, box: SmallDisk, say: (text: string) => 
   figures[`exit ${code}`] = (figures[`exit ${code}`] ?? 0) + 1;
   if (code !== 0 && code !== 7) say(`exit ${code}: ${stderr}`);
   if (code === 7 && !stderr.includes(box.state)) say(`no path is named: ${stderr}`);
+  if (code === 7 && !/No room|disk is full|could not write/i.test(stderr)) say(`not called full: ${stderr}`);
   if (/this is a bug|\n\s+at /.test(stderr)) say(`a stack: ${stderr}`);
 }
 
