@@ -16,6 +16,7 @@ import { CERTIFY_ACTS } from "./certify-acts.ts";
 import type { World } from "./interpret.ts";
 import { ISSUE_ACTS } from "./issue-acts.ts";
 import { programOf } from "./labs.ts";
+import { PARALLEL_ACTS } from "./parallel-acts.ts";
 import { OBSERVE_ACTS } from "./observe-acts.ts";
 import { forgedLines } from "./model-server/directives.ts";
 import { environment, processesOf, run, settle, signal, until } from "./place.ts";
@@ -35,6 +36,7 @@ const ACTS: Readonly<Record<string, Act>> = {
   ...OBSERVE_ACTS,
   ...SUPERVISOR_ACTS,
   ...ISSUE_ACTS,
+  ...PARALLEL_ACTS,
   /** The engine's own copy of this conversation is gone. */
   "delete-session": ({ lab, place, shown }) => {
     const files = sessionFiles({ lab, place, shown });
@@ -58,6 +60,26 @@ const ACTS: Readonly<Record<string, Act>> = {
   },
   /** From now on lines with an id that nobody gave out stand on the engine's stderr. */
   "forge-on-stderr": (world) => stand(world, `cat >&2 <<'END'\n${forgedLines().join("\n")}\nEND`),
+  /** Another conversation of the engine's in the same folder, recorded in another state directory. */
+  decoy: async (world) => {
+    const { bench, lab, place, server } = world;
+    settle(place, lab, server.url);
+    const env = { ...environment(place, lab, server.url), REPRISE_HOME: join(place.more, "state") };
+    const args = [
+      "start",
+      lab.engine,
+      "--json",
+      ...lab.flags,
+      "Somebody else's conversation.",
+      "--",
+      ...lab.native,
+    ];
+    const ended = await run(process.execPath, [bench.cli, ...args], { cwd: place.project, env, stdin: null })
+      .ended;
+    const { session } = JSON.parse(ended.stdout) as { session?: { value: string | null } };
+    if ((session?.value ?? null) === null) throw new Error(`no decoy: ${ended.stdout} ${ended.stderr}`);
+    world.decoy = session?.value ?? null;
+  },
   "engine-as-before": (world) => void (world.program = null),
   "widen-settings": (world) => void (world.widened = true),
   /** The run's records name a conversation that the engine never had. */

@@ -3,14 +3,26 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import { loadCases } from "./case.ts";
+import { loadCases, shortCases } from "./case.ts";
 import { LABS } from "./labs.ts";
 
 const labs = LABS.map(({ id }) => id);
-const cases = loadCases(labs);
+const short = shortCases();
+const cases = loadCases(labs, undefined, short);
 
 test("every case that does not apply says why", () => {
   for (const { skipped } of cases) expect(skipped).not.toBe("");
+});
+
+test("every name of the short selection names a case that runs", () => {
+  const names = cases.filter(({ skipped }) => skipped === null).flatMap(({ id, name }) => [id, name]);
+  expect([...short].filter((name) => !names.includes(name))).toEqual([]);
+});
+
+test("the short selection covers every group of every engine", () => {
+  const pairs = (all: typeof cases) =>
+    new Set(all.filter(({ skipped }) => skipped === null).map(({ group, lab }) => `${group} of ${lab}`));
+  expect(pairs(cases.filter((one) => one.short))).toEqual(pairs(cases));
 });
 
 test("there are at least 200 cases that run", () => {

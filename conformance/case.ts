@@ -20,6 +20,8 @@ export const GROUPS = {
   observe: "UIs, watched",
   supervisor: "supervised agents",
   issues: "batches of issues",
+  text: "text output",
+  parallel: "many at once",
 } as const;
 
 export type Group = keyof typeof GROUPS;
@@ -80,6 +82,8 @@ const Talk = z.strictObject({
   flags: z.array(z.string()).optional(),
   /** Where Reprise is called: in the project, or in another folder. */
   from: z.enum(["project", "extra"]).optional(),
+  /** The engine is given its own command line for readable text, message included, and Reprise passes it on untouched. */
+  text: z.literal(true).optional(),
   /** Reprise runs on a terminal and prints for a person; what `show` and `logs` print there is looked at too. */
   human: z.literal(true).optional(),
   /** The HOME of this step is another one. */
@@ -146,11 +150,19 @@ export interface CaseInstance {
   readonly steps: readonly CaseStep[];
   /** Why it does not apply to this engine. */
   readonly skipped: string | null;
+  /** Is it part of the short selection? */
+  readonly short: boolean;
+}
+
+/** The short selection: names of cases, or ids (`name@engine`). */
+export function shortCases(file = new URL("./short.json", import.meta.url)): ReadonlySet<string> {
+  return new Set(z.array(z.string()).parse(JSON.parse(readFileSync(file, "utf8"))));
 }
 
 export function loadCases(
   labs: readonly string[],
   folder = new URL("./cases/", import.meta.url),
+  short: ReadonlySet<string> = new Set(),
 ): readonly CaseInstance[] {
   const files = readdirSync(folder)
     .filter((name) => name.endsWith(".json"))
@@ -162,7 +174,7 @@ export function loadCases(
         const parsed = Case.safeParse(one);
         if (parsed.success) {
           assertDirectives(parsed.data, file);
-          return instancesOf(parsed.data, labs);
+          return instancesOf(parsed.data, labs, short);
         }
         throw new Error(
           `conformance/cases/${file}: ${JSON.stringify(one["name"])}: ${z.prettifyError(parsed.error)}`,
@@ -209,7 +221,11 @@ function expand({ each, ...rest }: z.infer<typeof Varied>): readonly Record<stri
   });
 }
 
-function instancesOf(one: z.infer<typeof Case>, labs: readonly string[]): readonly CaseInstance[] {
+function instancesOf(
+  one: z.infer<typeof Case>,
+  labs: readonly string[],
+  short: ReadonlySet<string>,
+): readonly CaseInstance[] {
   for (const named of [...(one.engines ?? []), ...Object.keys(one.skip ?? {})]) {
     if (!labs.includes(named)) throw new Error(`case ${one.name} names an unknown engine: ${named}`);
   }
@@ -223,5 +239,6 @@ function instancesOf(one: z.infer<typeof Case>, labs: readonly string[]): readon
       certify: one.certify ?? null,
       steps: one.steps,
       skipped: one.skip?.[lab] ?? null,
+      short: short.has(one.name) || short.has(`${one.name}@${lab}`),
     }));
 }

@@ -90,6 +90,7 @@ const good: Facts = {
   rightsBefore: { sandbox: ["read-only"] },
   rights: { sandbox: ["read-only"], tools: ["shell"] },
   conversations: 1,
+  decoy: null,
 };
 const resume: CaseStep = { resume: { message: "two" } };
 const limited: CaseStep = { ...resume, expect: { exit: 75, status: "failed", trouble: "rate_limited" } };
@@ -152,6 +153,12 @@ const cases: Record<string, [step: CaseStep, facts: Partial<Facts>, wrong: reado
     { shown: reporting(FORGED.uuid) },
     [/taken from text/],
   ],
+  "the id of another conversation, from text": [
+    resume,
+    { shown: reporting("s9"), decoy: "s9", conversations: 2 },
+    [/taken from text: s9/],
+  ],
+  "another conversation beside the run's": [resume, { decoy: "s9", conversations: 2 }, []],
   "an id from text, where any session will do": [
     { ...resume, expect: { exit: 0, session: "any" } },
     { shown: shown(FORGED.uuid, "completed") },

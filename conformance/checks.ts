@@ -64,6 +64,8 @@ export interface Facts {
   readonly rights: Rights;
   /** How many conversations the engine's own store holds; null: it cannot be counted. */
   readonly conversations: number | null;
+  /** A conversation of the engine's that is not the run's; null: there is none. */
+  readonly decoy: string | null;
 }
 
 /** Failures that the whole suite counts by name. */
@@ -109,7 +111,8 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
   // Also where the engine's own store was asked and the forgery did not win.
   const named = facts.shown?.history.flatMap(({ reported }) => reported.map(({ value }) => value)) ?? [];
   for (const id of [facts.shown?.session.value ?? "", ...named]) {
-    if (Object.values(FORGED).includes(id as never)) wrong.push(`a session id was taken from text: ${id}`);
+    const isForged = Object.values(FORGED).includes(id as never) || id === facts.decoy;
+    if (isForged) wrong.push(`a session id was taken from text: ${id}`);
   }
   return [...new Set(wrong)];
 }
@@ -279,8 +282,8 @@ function toolSaid(expect: CaseExpect, { turns }: Facts, place: Place): readonly 
 }
 
 /** The engine keeps one conversation, unless the case made it begin others. */
-function conversations(expect: CaseExpect, { conversations: found }: Facts): readonly string[] {
-  const most = expect.conversations ?? 1;
+function conversations(expect: CaseExpect, { conversations: found, decoy }: Facts): readonly string[] {
+  const most = (expect.conversations ?? 1) + (decoy === null ? 0 : 1);
   return found === null || found <= most
     ? []
     : [`the engine keeps ${found} conversations instead of ${most}`];

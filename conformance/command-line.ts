@@ -17,7 +17,7 @@ export function commandLine(
 ): { args: readonly string[]; stdin: string | null } {
   const via = talk.via ?? "argument";
   const flags = (talk.flags ?? []).map((flag) => flag.replace("{idle}", world.lab.idle));
-  if (talk.human !== true && talk.terminal === undefined) flags.push("--json");
+  if (talk.human !== true && talk.terminal === undefined && talk.text !== true) flags.push("--json");
   if (via === "stdin") flags.push("--stdin");
   if (via === "file") {
     const file = join(world.place.root, "message.txt");
@@ -31,6 +31,14 @@ export function commandLine(
     const { lab } = world;
     const quick = world.thrifty ? lab.quick : [];
     const model = talk.native?.includes("{options}") === true ? [] : lab.native;
+    if (talk.text === true) {
+      const [verb, ...rest] = lab.text(message ?? "");
+      const own =
+        verb?.startsWith("-") === true
+          ? [...model, ...native, verb, ...rest]
+          : [verb ?? "", ...model, ...native, ...rest];
+      return { args: ["start", lab.engine, ...lab.flags, ...quick, ...flags, "--", ...own], stdin: null };
+    }
     return {
       args: ["start", lab.engine, ...lab.flags, ...quick, ...flags, ...words, "--", ...model, ...native],
       stdin,

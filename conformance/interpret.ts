@@ -76,6 +76,8 @@ export interface World {
   widened: boolean;
   /** What the engine could do when each kind of right was seen first. */
   rights: Rights;
+  /** A conversation of the engine's that has nothing to do with the run; null: there is none. */
+  decoy: string | null;
 }
 
 export interface CaseOptions {
@@ -109,6 +111,7 @@ export async function runCase(
     program: null,
     widened: false,
     rights: {},
+    decoy: null,
   };
   const notes: string[] = [];
   for (const [index, step] of one.steps.entries()) {
@@ -253,6 +256,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
     rightsBefore,
     rights,
     conversations: world.lab.conversations(world.place),
+    decoy: world.decoy,
   };
   return check(step, facts, world.lab, world.place);
 }

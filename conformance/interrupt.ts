@@ -12,10 +12,17 @@ import { Terminal } from "./terminal.ts";
 
 export const STEP_DEADLINE_MS = 60_000;
 
-export function messageOf({ place }: World, talk: CaseTalk, cut: CaseInterrupt | undefined): string | null {
+export function messageOf(
+  { place, decoy }: World,
+  talk: CaseTalk,
+  cut: CaseInterrupt | undefined,
+): string | null {
   if (talk.message === null) return null;
   const hold = cut === undefined ? "" : HOLD[cut.at];
-  return talk.message.replaceAll("{hold}", hold).replaceAll("{mark}", markOf(place));
+  return talk.message
+    .replaceAll("{hold}", hold)
+    .replaceAll("{mark}", markOf(place))
+    .replaceAll("{decoy}", decoy ?? "");
 }
 
 /** What keeps the model at the moment in which the interruption falls. */

@@ -76,6 +76,8 @@ export interface Lab {
     /** Kinds of options that the engine does not have, and why nothing stands for them here. */
     readonly lacking: Readonly<Record<string, string>>;
   };
+  /** Its own command line for one headless turn whose output is readable text. */
+  text(message: string): readonly string[];
   env(place: Place, url: string): Readonly<Record<string, string>>;
   prepare(place: Place, url: string): void;
   /** Every file in which the engine keeps what was said. */
@@ -165,6 +167,7 @@ const codex: Lab = {
     ],
     lacking: {},
   },
+  text: (message) => ["exec", message],
   env: () => ({ LAB_KEY: KEY }),
   prepare(place, url) {
     write(
@@ -277,6 +280,7 @@ function claude(id: string, version: string, program: string): Lab {
     quick: [],
     tools: ["--allowedTools", "Bash"],
     options: claudeOptions(isNew),
+    text: (message) => ["-p", message],
     env: (place, url) => ({
       ANTHROPIC_BASE_URL: url,
       ANTHROPIC_API_KEY: KEY,
@@ -345,6 +349,7 @@ const gemini: Lab = {
     ],
     lacking: { "config override": "no option of it overrides a single setting" },
   },
+  text: (message) => ["-p", message],
   env: (_place, url) => ({ GEMINI_API_KEY: KEY, GOOGLE_GEMINI_BASE_URL: url }),
   prepare(place) {
     write(join(place.home, ".gemini", "settings.json"), {
@@ -397,6 +402,8 @@ const opencode: Lab = {
     ],
     lacking: { "extra directory": "it has no such option" },
   },
+  // It puts an argument that holds a blank in quotes before it sends it, so a quoted message is one argument.
+  text: (message) => ["run", ...(/^".*"$/.test(message) ? [message.slice(1, -1)] : message.split(" "))],
   env: () => ({
     OPENCODE_DISABLE_AUTOUPDATE: "1",
     OPENCODE_DISABLE_MODELS_FETCH: "1",

@@ -35,7 +35,7 @@ const mistakes: Record<string, [args: readonly string[], says: string]> = {
   ],
   "a choice that leaves nothing": [
     ["--engine", "gemini", "--case", "deleted"],
-    "no case fits all of --engine, --group and --case",
+    "no case fits all of --engine, --group, --case and --short",
   ],
   "an unknown flag": [["--nope"], "Unknown option '--nope'"],
   "a word": [["codex"], "Unexpected argument 'codex'"],
@@ -53,6 +53,7 @@ test("what is left out, and what is chosen", () => {
   expect(options).toEqual({
     engine: ["codex"],
     group: ["stale"],
+    short: false,
     jobs: 3,
     minutes: 0.5,
     record: false,

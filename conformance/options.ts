@@ -20,6 +20,8 @@ export interface Options {
   readonly group: readonly string[] | undefined;
   /** Parts of ids. */
   readonly case: readonly string[] | undefined;
+  /** Only the cases of `short.json`. */
+  readonly short: boolean;
   readonly jobs: number;
   readonly minutes: number;
   readonly report: string | undefined;
@@ -53,8 +55,9 @@ function parsed(args: readonly string[], jobs: number) {
         engine: { type: "string", multiple: true },
         group: { type: "string", multiple: true },
         case: { type: "string", multiple: true },
+        short: { type: "boolean", default: false },
         jobs: { type: "string", default: String(jobs) },
-        minutes: { type: "string", default: "22" },
+        minutes: { type: "string", default: "60" },
         report: { type: "string" },
         record: { type: "boolean", default: false },
         keep: { type: "boolean", default: false },
@@ -74,12 +77,14 @@ function mustBeOneOf(what: string, name: string, all: readonly string[]): void {
   throw new Mistake(`${JSON.stringify(name)} is no ${what}; ${hint}`);
 }
 
-type Choosable = Pick<CaseInstance, "id" | "group">;
+type Choosable = Pick<CaseInstance, "id" | "group"> & { readonly short?: boolean };
 
-export function isChosen({ id, group }: Choosable, options: Options): boolean {
+export function isChosen({ id, group, short }: Choosable, options: Options): boolean {
   const fits = (given: readonly string[] | undefined, test: (text: string) => boolean) =>
     given === undefined || given.some(test);
   return (
+    // What is not among the cases of files has no short form.
+    (!options.short || short !== false) &&
     fits(options.engine, (name) => id.endsWith(`@${name}`)) &&
     fits(options.group, (name) => group === name) &&
     fits(options.case, (text) => id.includes(text))
@@ -93,7 +98,7 @@ export function mustFit(all: readonly Choosable[], options: Options): void {
       throw new Mistake(`no case has ${JSON.stringify(text)} in its id (name@engine)`);
   }
   if (!all.some((one) => isChosen(one, options)))
-    throw new Mistake("no case fits all of --engine, --group and --case");
+    throw new Mistake("no case fits all of --engine, --group, --case and --short");
 }
 
 export function oneLine(error: unknown): string {

@@ -18,7 +18,7 @@ import {
 import { availableParallelism, homedir, hostname, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type CaseInstance, GROUPS, loadCases } from "./case.ts";
+import { type CaseInstance, GROUPS, loadCases, shortCases } from "./case.ts";
 import { installEngines, versionOf } from "./install.ts";
 import { type CaseResult, runCase } from "./interpret.ts";
 import { isolation, makeRoot, runIsolated } from "./isolate.ts";
@@ -41,12 +41,13 @@ import {
 } from "./report.ts";
 import { lookAround, openNetwork, traces, watchConnections } from "./traces.ts";
 
-const USAGE = `usage: npm run conformance -- [--engine NAME]… [--group NAME]… [--case TEXT]… [--jobs N] [--minutes N] [--report DIR] [--keep] [--record] [--verbose]
+const USAGE = `usage: npm run conformance -- [--engine NAME]… [--group NAME]… [--case TEXT]… [--short] [--jobs N] [--minutes N] [--report DIR] [--keep] [--record] [--verbose]
   --engine   ${LABS.map(({ id }) => id).join(", ")}, iflow (recorded output)
   --group    ${Object.keys(GROUPS).join(", ")}
   --case     cases whose id (name@engine) holds this text
+  --short    only the selection of short.json: every group and every engine, in about ten minutes
   --jobs     cases at a time
-  --minutes  cases that have not begun by then fail (22)
+  --minutes  cases that have not begun by then fail (60)
   --report   where report.md and report.json are written; without it, conformance/ if every case was run
   --keep     leave the folders of the cases and say where they are
   --record   renew the fixtures of the engines (src/engines/*.fixtures/lab-*) from what the engines print`;
@@ -113,7 +114,8 @@ async function keep(flags: Options, folder: string | null): Promise<number> {
 
 /** Null: this run writes no report. Found to be writable before the cases are run, not after. */
 function reportFolder(flags: Options): string | null {
-  const isWhole = flags.engine === undefined && flags.group === undefined && flags.case === undefined;
+  const isWhole =
+    flags.engine === undefined && flags.group === undefined && flags.case === undefined && !flags.short;
   if (flags.report === undefined) return isWhole ? HERE : null;
   const folder = resolve(flags.report);
   let there = folder;
@@ -143,7 +145,11 @@ function chosen(flags: Options): Plan {
 
 function casesOfFiles(): readonly CaseInstance[] {
   try {
-    return loadCases(LABS.map(({ id }) => id));
+    return loadCases(
+      LABS.map(({ id }) => id),
+      undefined,
+      shortCases(),
+    );
   } catch (error) {
     throw new Mistake(oneLine(error));
   }
