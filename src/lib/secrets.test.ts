@@ -4,9 +4,9 @@ import { cpuMs } from "../../test/cpu.ts";
 import { isSecretName, redactor, redactValue } from "./secrets.ts";
 
 const SECRETS =
-  "KEY,API_KEY,OPENAI_API_KEY,apiKey,api-key,--api-key,x-api-key,APIKEY,AWS_SECRET_ACCESS_KEY,AWS_ACCESS_KEY_ID,TOKEN,GH_TOKEN,GITHUB_TOKEN,authToken,GHTOKEN,SECRET,CLIENT_SECRET,PASSWORD,DB_PASSWORD,PGPASSWORD,PASSWD,CREDENTIAL,GOOGLE_CREDENTIALS,AUTH,NPM_AUTH,Authorization,experimental_bearer_token,MY_PAT,COOKIE,SSH_PASSPHRASE,keys";
+  "KEY,API_KEY,OPENAI_API_KEY,apiKey,api-key,--api-key,x-api-key,APIKEY,AWS_SECRET_ACCESS_KEY,AWS_ACCESS_KEY_ID,TOKEN,GH_TOKEN,GITHUB_TOKEN,authToken,GHTOKEN,SECRET,CLIENT_SECRET,PASSWORD,DB_PASSWORD,PGPASSWORD,PASSWD,CREDENTIAL,GOOGLE_CREDENTIALS,AUTH,NPM_AUTH,Authorization,experimental_bearer_token,MY_PAT,COOKIE,SSH_PASSPHRASE,keys,DB_PASSWORD1,CLIENT_SECRET2,clientSecret2,MYSECRETVALUE,SECRET_URL,PASSWORD_URL,PROD_ENV_TOKEN,DB_PWD,REDIS_PW2,APIKEY2,API_KEY_1,API_TOKENS,TOKENVALUE,SECRETS_JSON,DBPASSWORDS,MASTERPASSPHRASE";
 const ORDINARY =
-  "KEYBOARD,MONKEY,AUTHOR,AUTHORS,GIT_AUTHOR_NAME,PATH,PWD,HOME,MAX_TOKENS,max_thinking_tokens,tokens,TOKENIZER,model_auto_compact_token_limit,env_key,bearer_token_env_var,apiKeyHelper,SSH_AUTH_SOCK,AUTH_TYPE,cli_auth_credentials_store,PATTERN,PASSENGER,COMPASS,keyword,session_id,turkey,_,";
+  "KEYBOARD,MONKEY,AUTHOR,AUTHORS,GIT_AUTHOR_NAME,PATH,PWD,HOME,MAX_TOKENS,max_thinking_tokens,tokens,TOKENIZER,model_auto_compact_token_limit,env_key,bearer_token_env_var,apiKeyHelper,SSH_AUTH_SOCK,AUTH_TYPE,cli_auth_credentials_store,PATTERN,PASSENGER,COMPASS,keyword,session_id,turkey,OLDPWD,pw,TOKENIZERS_PARALLELISM,total_tokens,cached_tokens,TOKEN_FILE,_,";
 
 describe("isSecretName", () => {
   test.each(SECRETS.split(","))("%j is one", (name) => expect(isSecretName(name)).toBe(true));

@@ -11,25 +11,31 @@ export type Redact = (text: string) => string;
 /** Shorter values occur by chance in ordinary text. */
 export const MIN_KNOWN = 8;
 
+/** A word of a name that means a secret, also with a number behind it (`PASSWORD2`) or run together (`MYSECRETVALUE`). */
 const SECRET_WORD =
-  /^(?:keys?|auth|oauth|pat|pass|passphrase|cookies?|jwt|bearer|authorization|\w*(?:token|secrets?|passwords?|passwd|credentials?|(?:api|access|private|secret|auth|signing|encryption)keys?))$/i;
+  /^(?:(?:keys?|auth|oauth|pat|pass|passphrase|cookies?|jwt|bearer|authorization)\d*|\w*(?:secret|passw(?:or)?d|passphrase|credential)\w*|\w*token(?:\d*|value)|\w*(?:api|access|private|auth|signing|encryption)keys?\d*)$/i;
+/** Ordinary alone (`PWD` is a directory), a secret behind another word: `DB_PWD`. */
+const SHORT_WORD = /^pwd?\d*$/i;
+/** Tokens in the plural are usually counted; these are secrets. */
+const TOKENS = /(?:api|auth|access|refresh|bearer)[-_]?tokens/i;
 /** What follows the secret word and makes it a setting about secrets: `max_token_count`, `SSH_AUTH_SOCK`, `TOKEN_FILE`. */
 const ABOUT =
-  /^(?:limits?|count|budget|usage|size|window|ttl|timeout|expiry|file|path|dir|sock|socket|url|uri|endpoint|name|var|env|helper|mode|type|method|provider|store|backend|status)$/i;
+  /^(?:limits?|count|budget|usage|size|window|ttl|timeout|expiry|file|path|dir|sock|socket|var|env|helper|mode|type|method|provider|store|backend|status)$/i;
 
 /** Does a variable, option or field of this name hold a secret? `API_KEY` and `authToken` do, `KEYBOARD` and `max_tokens` do not. */
 export function isSecretName(name: string): boolean {
   if (name.length > 256 || !MAY_NAME_SECRET.test(name)) return false;
+  if (TOKENS.test(name)) return true;
   const words = name
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
     .split(/[^A-Za-z0-9]+/)
     .filter((word) => word !== "");
-  const last = words.findLastIndex((word) => SECRET_WORD.test(word));
+  const last = words.findLastIndex((word, at) => SECRET_WORD.test(word) || (at > 0 && SHORT_WORD.test(word)));
   // `env_key` names a variable.
-  return last !== -1 && !ABOUT.test(words[last + 1] ?? "") && words[last - 1]?.toLowerCase() !== "env";
+  return last !== -1 && !ABOUT.test(words[last + 1] ?? "") && !/^env[-_ ]?key$/i.test(name);
 }
 
-const MAY_NAME_SECRET = /key|token|secret|pass|cred|auth|cookie|bearer|jwt|pat/i;
+const MAY_NAME_SECRET = /key|token|secret|pass|cred|auth|cookie|bearer|jwt|pat|pw/i;
 
 /** Known values become `[redacted:NAME]`, in all the forms they usually take; what looks like a secret becomes `[redacted]`. */
 export function redactor(known: readonly { readonly name: string; readonly value: string }[]): Redact {
@@ -100,7 +106,7 @@ const MARK = /^$|\[redacted(?::\w{1,64})?\]/;
 
 /** Alone, `key` and the like are ordinary words of records and of prose. */
 function namesSecretText(name: string): boolean {
-  return !/^(?:keys?|auth|pass|pat)$/i.test(name) && isSecretName(name);
+  return !/^(?:keys?|auth|pass|pat)\d*$/i.test(name) && isSecretName(name);
 }
 
 /** Marks are left alone, also where a known value happens to occur in one. */
