@@ -16,7 +16,17 @@ export {
   writeFully,
 } from "./files.ts";
 export { type BundleEntry, writeBundle } from "./bundle.ts";
-export { fileSize, fileStamp, isDirectory, isEmptyDirectory, resolveDirectory } from "./places.ts";
+export {
+  entriesOf,
+  fileSize,
+  fileStamp,
+  isDirectory,
+  isEmptyDirectory,
+  modifiedAtMs,
+  readSmallText,
+  realPath,
+  resolveDirectory,
+} from "./places.ts";
 export { removeHolderFiles, runtimeDir } from "./runtime.ts";
 export {
   openState,
@@ -27,6 +37,7 @@ export {
   sweepTemp,
   sweepTrash,
 } from "./state.ts";
+export { compareTree, hashFile, type TreeEntry } from "./tree.ts";
 export {
   attemptDir,
   beginAttemptDir,

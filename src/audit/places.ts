@@ -1,5 +1,16 @@
 /** Directories and programs of the user's that a run refers to: looked at, never written. */
-import { accessSync, constants, readdirSync, realpathSync, statSync } from "node:fs";
+import {
+  accessSync,
+  closeSync,
+  constants,
+  type Dirent,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  realpathSync,
+  statSync,
+} from "node:fs";
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { isErrno } from "./files.ts";
@@ -38,8 +49,54 @@ export function fileSize(path: string): number | null {
   return statSync(path, { throwIfNoEntry: false })?.size ?? null;
 }
 
+/** 0: there is no such file. */
+export function modifiedAtMs(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
 /** Changes whenever the file is replaced or rewritten. */
 export function fileStamp(path: string): string {
   const stat = statSync(path, { throwIfNoEntry: false });
   return stat === undefined ? "missing" : `${stat.ino}-${stat.size}-${stat.mtimeMs}`;
+}
+
+/** Null: the path leads nowhere. */
+export function realPath(path: string): string | null {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if (isErrno(error)) return null;
+    throw error;
+  }
+}
+
+const MAX_SMALL = 16 << 20;
+
+/** A regular file of at most 16 MiB; null: there is none, or it cannot be read. */
+export function readSmallText(path: string): string | null {
+  let fd: number;
+  try {
+    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (error) {
+    if (isErrno(error)) return null;
+    throw error;
+  }
+  try {
+    const stat = fstatSync(fd);
+    if (!stat.isFile() || stat.size > MAX_SMALL) return null;
+    const bytes = Buffer.alloc(stat.size);
+    return bytes.toString("utf8", 0, readSync(fd, bytes, 0, bytes.length, 0));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Empty: there is no such directory, or it cannot be read. */
+export function entriesOf(path: string): readonly Dirent[] {
+  try {
+    return readdirSync(path, { withFileTypes: true });
+  } catch (error) {
+    if (isErrno(error)) return [];
+    throw error;
+  }
 }

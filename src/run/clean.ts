@@ -8,9 +8,10 @@ import { removeRunDir, sweepTrash } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
-import { leaveWorktree, workAtRisk } from "./isolate.ts";
+import { leaveWorktree } from "./isolate.ts";
 import { holdRun, isDead, liveOwner } from "./leases.ts";
 import { listRuns } from "./select.ts";
+import { workAtRisk } from "./unsaved.ts";
 
 export interface CleanOptions {
   /** Removes a worktree or directory with work that is saved nowhere else. */

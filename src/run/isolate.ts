@@ -1,13 +1,11 @@
-/**
- * A place of its own for an agent: a fresh directory or a git worktree inside the run directory; and whether
- * work in it would be lost if it were removed.
- */
+/** A place of its own for an agent: a fresh directory or a git worktree inside the run directory. */
 import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isDirectory, isEmptyDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
+import { openGit } from "./git.ts";
 
 export interface Workplace {
   readonly cwd: string;
@@ -104,50 +102,6 @@ async function addWorktree(
   }
 }
 
-/** Why removing the run would destroy work; null when it would not. */
-export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
-  if (run.launch.isolate === "dir") {
-    const directory = join(run.runDirectory, "work");
-    return isEmptyDirectory(directory) ? null : `there are files in ${directory}`;
-  }
-  const worktree = join(run.runDirectory, "worktree");
-  if (run.launch.isolate !== "worktree" || !isDirectory(worktree)) return null;
-  const status = await git(deps, worktree, ["status", "--porcelain", "--untracked-files=normal"]);
-  if (status.code !== 0) return `git cannot tell what is in ${worktree}`;
-  if (status.stdout.trim() !== "") return `there is uncommitted work in ${worktree}`;
-  const lost = await commitsAtRisk(deps, worktree);
-  if (lost === null) return `git cannot tell what is in ${worktree}`;
-  return lost.length === 0
-    ? null
-    : `commits made in ${worktree} are on no branch: ${lost.join(", ")} (\`git branch <name> <commit>\` keeps them)`;
-}
-
-/** What goes with a worktree: its own refs, and every place its HEAD has been at. */
-const OWN_REFS = [
-  "HEAD",
-  "ORIG_HEAD",
-  ...["bisect", "worktree", "rewritten"].map((name) => `--glob=refs/${name}/*`),
-];
-const ON_A_BRANCH = ["--not", "--branches", "--remotes", "--tags"];
-/** Far less than an argument list holds. */
-const POSITIONS_AT_ONCE = 1_000;
-
-/** The newest few commits that nothing but the worktree leads to; null: git cannot tell. */
-async function commitsAtRisk(deps: Deps, worktree: string): Promise<readonly string[] | null> {
-  const walked = await git(deps, worktree, ["rev-list", "--walk-reflogs", "HEAD"]);
-  if (walked.code !== 0) return null;
-  const positions = [...new Set(walked.stdout.split("\n").filter(Boolean))];
-  const list = ["rev-list", "--ignore-missing", "--abbrev-commit", "--max-count=3"];
-  for (let from = 0; from === 0 || from < positions.length; from += POSITIONS_AT_ONCE) {
-    const some = positions.slice(from, from + POSITIONS_AT_ONCE);
-    const found = await git(deps, worktree, [...list, ...OWN_REFS, ...some, ...ON_A_BRANCH]);
-    if (found.code !== 0) return null;
-    const lost = found.stdout.split("\n").filter(Boolean);
-    if (lost.length > 0) return lost;
-  }
-  return [];
-}
-
 /** Unregisters the worktree; the files go with the run directory. */
 export async function leaveWorktree(deps: Deps, run: RunRecord): Promise<void> {
   const worktree = join(run.runDirectory, "worktree");
@@ -155,13 +109,6 @@ export async function leaveWorktree(deps: Deps, run: RunRecord): Promise<void> {
   await git(deps, worktree, ["worktree", "remove", "--force", worktree]);
 }
 
-function git(deps: Deps, cwd: string, args: readonly string[]) {
-  const program = deps.processes.resolveProgram("git", deps.env);
-  if (program === null)
-    throw new Fault("platform_unsupported", "git is not installed, and a worktree needs it.");
-  const env: Record<string, string> = { PWD: cwd, GIT_OPTIONAL_LOCKS: "0", LC_ALL: "C" };
-  for (const name of ["PATH", "HOME"]) if (deps.env[name] !== undefined) env[name] = deps.env[name];
-  // No hook of the repository runs: an agent could have written it.
-  const safe = ["-C", cwd, "-c", "core.hooksPath=/dev/null"];
-  return deps.processes.runTool(program, [...safe, ...args], { cwd, env, timeoutMs: 60_000 });
+async function git(deps: Deps, cwd: string, args: readonly string[]) {
+  return (await openGit(deps, cwd))(args);
 }

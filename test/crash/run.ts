@@ -18,6 +18,7 @@ import type { Promised, Result, Verdict } from "./promise.ts";
 import { fullDisk } from "./full-disk.ts";
 import { descendants } from "./descendants.ts";
 import { kills } from "./kills.ts";
+import { removal } from "./removal.ts";
 import { tapes } from "./tapes.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
@@ -36,6 +37,7 @@ const PROMISES: readonly Promised[] = [
   access,
   text,
   install,
+  removal,
 ];
 
 const SHOWN = 20;

@@ -1,0 +1,122 @@
+/**
+ * Git, asked so that no setting of a repository can run a program or hide work. An agent can write a repository's
+ * configuration, so only the user's own (global and system) settings may name programs; filters such as LFS come from there.
+ */
+import { Fault } from "../core/faults.ts";
+import type { ToolResult } from "../core/deps.ts";
+import type { Deps } from "./deps.ts";
+
+export interface GitOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly stdin?: string;
+  readonly timeoutMs?: number;
+}
+
+/** One repository, asked as often as needed. */
+export type Git = (args: readonly string[], options?: GitOptions) => Promise<ToolResult>;
+
+const TIMEOUT_MS = 60_000;
+/** More settings than any repository has by honest means. */
+const MOST_SETTINGS = 5_000;
+
+/** Settings that hold for every question, whatever the repository says. */
+const FIXED: readonly (readonly [string, string])[] = [
+  ["core.hooksPath", "/dev/null"],
+  ["core.fsmonitor", "false"],
+  ["core.untrackedCache", "false"],
+  ["core.pager", "cat"],
+  ["core.editor", "false"],
+  ["sequence.editor", "false"],
+  ["core.askPass", ""],
+  ["credential.helper", ""],
+  ["commit.gpgSign", "false"],
+  ["tag.gpgSign", "false"],
+  ["gc.auto", "0"],
+  ["maintenance.auto", "false"],
+  ["protocol.ext.allow", "never"],
+  ["submodule.recurse", "false"],
+  ["diff.ignoreSubmodules", "none"],
+  ["status.showUntrackedFiles", "normal"],
+];
+
+/** Last words of settings whose value is a program, or leads to one. */
+const PROGRAM =
+  /\.(?:cmd|command|program|helper|driver|editor|pager|process|clean|smudge|textconv|external|uploadpack|receivepack|vcs|askpass|fsmonitor|sshcommand|gitproxy|difffilter|alternaterefscommand|packobjectshook|hookspath|path|tool|update)$/;
+const NEUTRAL: Readonly<Record<string, string>> = {
+  uploadpack: "git-upload-pack",
+  receivepack: "git-receive-pack",
+  update: "checkout",
+  fsmonitor: "false",
+};
+
+/** `cwd` is where git looks for the repository; `env` may name it instead (GIT_DIR). */
+export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = {}): Promise<Git> {
+  const program = deps.processes.resolveProgram("git", deps.env);
+  if (program === null)
+    throw new Fault("platform_unsupported", "git is not installed, and a worktree needs it.");
+  const base: Record<string, string> = {
+    PWD: cwd,
+    LC_ALL: "C",
+    GIT_OPTIONAL_LOCKS: "0",
+    GIT_TERMINAL_PROMPT: "0",
+    GIT_NO_LAZY_FETCH: "1",
+    GIT_NO_REPLACE_OBJECTS: "1",
+    GIT_GRAFT_FILE: "/dev/null",
+    ...env,
+  };
+  for (const name of ["PATH", "HOME", "XDG_CONFIG_HOME"]) {
+    if (deps.env[name] !== undefined) base[name] = deps.env[name];
+  }
+  const ask = (args: readonly string[], { env: more = {}, stdin, timeoutMs = TIMEOUT_MS }: GitOptions = {}) =>
+    deps.processes.runTool(program, ["-C", cwd, ...args], {
+      cwd,
+      env: { ...base, ...more },
+      timeoutMs,
+      ...(stdin === undefined ? {} : { stdin }),
+    });
+  // Reading settings runs nothing, and names those of included files too.
+  const listed = await ask(["config", "--list", "--show-scope", "--null"]);
+  // Before git 2.26 nothing tells whose a setting is, so none is trusted.
+  const text =
+    listed.code === 0 ? listed.stdout : withoutScope((await ask(["config", "--list", "--null"])).stdout);
+  Object.assign(base, settingsEnv([...FIXED, ...overrides(text)]));
+  return ask;
+}
+
+function withoutScope(listed: string): string {
+  return listed.replaceAll(/[^\0]+\0/g, (setting) => `local\0${setting}`);
+}
+
+/** Every setting of the repository that names a program gets the user's own value, or none. */
+export function overrides(listed: string): readonly (readonly [string, string])[] {
+  const fields = listed.split("\0");
+  const trusted = new Map<string, string>();
+  const foreign = new Set<string>();
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const scope = fields[at];
+    const [key = "", ...value] = (fields[at + 1] ?? "").split("\n");
+    if (scope === "system" || scope === "global") trusted.set(key, value.join("\n"));
+    else foreign.add(key);
+  }
+  if (foreign.size > MOST_SETTINGS) throw new Fault("denied", "The repository has too many git settings.");
+  const filters = new Set([...foreign].flatMap((key) => /^(filter\..+)\.\w+$/.exec(key)?.[1] ?? []));
+  const named = [...foreign].filter(
+    (key) => PROGRAM.test(key) && !/^include|^submodule\..*\.path$/.test(key),
+  );
+  return [
+    ...named.map(
+      (key) => [key, trusted.get(key) ?? NEUTRAL[key.slice(key.lastIndexOf(".") + 1)] ?? ""] as const,
+    ),
+    // A filter that the repository alone defines is off, so it must not be required either.
+    ...[...filters].map((name) => [`${name}.required`, trusted.get(`${name}.required`) ?? "false"] as const),
+  ];
+}
+
+function settingsEnv(settings: readonly (readonly [string, string])[]): Record<string, string> {
+  const env: Record<string, string> = { GIT_CONFIG_COUNT: String(settings.length) };
+  for (const [at, [key, value]] of settings.entries()) {
+    env[`GIT_CONFIG_KEY_${at}`] = key;
+    env[`GIT_CONFIG_VALUE_${at}`] = value;
+  }
+  return env;
+}

@@ -1,0 +1,266 @@
+/**
+ * Whether work would be lost if a run were removed. Only what is provably elsewhere may go: the files are compared with
+ * the commit byte for byte, and commits must be reachable from a ref outside the worktree. In doubt the work stays.
+ */
+import { basename, dirname, join, relative, resolve } from "node:path";
+import {
+  compareTree,
+  entriesOf,
+  fileSize,
+  hashFile,
+  isDirectory,
+  isEmptyDirectory,
+  modifiedAtMs,
+  readSmallText,
+  realPath,
+  type TreeEntry,
+} from "../audit/audit.ts";
+import type { RunRecord } from "../core/records.ts";
+import type { Deps } from "./deps.ts";
+import { type Git, openGit } from "./git.ts";
+
+/** Why removing the run would destroy work; null when it would not. */
+export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
+  if (run.launch.isolate === "dir") {
+    const directory = join(run.runDirectory, "work");
+    return isEmptyDirectory(directory) ? null : `there are files in ${directory}`;
+  }
+  const worktree = join(run.runDirectory, "worktree");
+  if (run.launch.isolate !== "worktree" || isEmptyDirectory(worktree)) return null;
+  const place = placeOf(worktree, run.runDirectory);
+  if (typeof place === "string") return place;
+  const git = await openGit(deps, worktree, { GIT_DIR: place.gitDir, GIT_WORK_TREE: worktree });
+  return (await filesAtRisk(deps, git, place)) ?? (await commitsAtRisk(git, place, run));
+}
+
+/** A checkout and the repository that it belongs to. */
+interface Place {
+  readonly tree: string;
+  /** What git keeps for this checkout alone; it goes with the checkout. */
+  readonly gitDir: string;
+  /** What stays. */
+  readonly common: string;
+}
+
+/** The worktree's own link to its repository, both ways; otherwise why it proves nothing. */
+function placeOf(tree: string, runDirectory: string): Place | string {
+  const doubt = `${join(tree, ".git")} no longer leads to the repository, so nothing shows what is saved elsewhere`;
+  const named = /^gitdir: (.+)\n?$/.exec(readSmallText(join(tree, ".git")) ?? "")?.[1];
+  const gitDir = named === undefined ? null : realPath(resolve(tree, named));
+  if (gitDir === null || basename(dirname(gitDir)) !== "worktrees") return doubt;
+  const back = realPath(readSmallText(join(gitDir, "gitdir"))?.trim() ?? "");
+  const link = readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
+  const common = link === "" ? null : realPath(resolve(gitDir, link));
+  const inside = realPath(runDirectory);
+  if (back === null || back !== realPath(join(tree, ".git")) || common === null || inside === null)
+    return doubt;
+  if (common !== dirname(dirname(gitDir)) || isInside(common, inside)) return doubt;
+  const alternates = (readSmallText(join(common, "objects/info/alternates")) ?? "")
+    .split("\n")
+    .filter(Boolean);
+  const stored = alternates.map((path) => realPath(resolve(common, "objects", path)));
+  if (stored.some((path) => path !== null && isInside(path, inside)))
+    return `the repository keeps objects in ${tree}`;
+  return { tree, gitDir, common };
+}
+
+function isInside(path: string, directory: string): boolean {
+  return path === directory || path.startsWith(`${directory}/`);
+}
+
+const cannotTell = (tree: string) => `git cannot tell what is in ${tree}`;
+const uncommitted = (tree: string, what: string) => `there is uncommitted work in ${tree}: ${what}`;
+
+/** Files that are not what the commit at HEAD says, and what was staged. */
+async function filesAtRisk(deps: Deps, git: Git, place: Place): Promise<string | null> {
+  const { tree } = place;
+  const [listed, staged, ignored, skipped, fileMode] = await Promise.all([
+    git(["ls-tree", "-r", "-z", "--full-tree", "HEAD"]),
+    git(["diff-index", "--cached", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=none", "HEAD"]),
+    git(["ls-files", "--others", "--ignored", "--directory", "-z", "--exclude-per-directory=.gitignore"]),
+    git(["ls-files", "-t", "-z"]),
+    git(["config", "--type=bool", "core.fileMode"]),
+  ]);
+  if ([listed, staged, ignored, skipped].some(({ code }) => code !== 0)) return cannotTell(tree);
+  const [first] = nulls(staged.stdout);
+  if (first !== undefined) return uncommitted(tree, first);
+  const entries = entriesIn(listed.stdout);
+  const found = compareTree(tree, entries, fileMode.stdout.trim() !== "false");
+  const sparse = new Set(
+    nulls(skipped.stdout).flatMap((line) => (line.startsWith("S ") ? [line.slice(2)] : [])),
+  );
+  const gone = found.missing.find((path) => !sparse.has(path));
+  if (gone !== undefined) return uncommitted(tree, gone);
+  const mayGo = nulls(ignored.stdout);
+  const extra = found.extra.find(
+    (path) => !mayGo.some((one) => one === path || (one.endsWith("/") && path.startsWith(one))),
+  );
+  if (extra !== undefined) return uncommitted(tree, extra);
+  const changed = found.altered[0] ?? (await reallyChanged(git, place, entries, found.changed));
+  if (changed !== null) return uncommitted(tree, changed);
+  for (const path of found.submodules) {
+    const risk = await submoduleAtRisk(deps, place, path, entries.get(path)?.id ?? "");
+    if (risk !== null) return risk;
+  }
+  return null;
+}
+
+function nulls(text: string): readonly string[] {
+  return text.split("\0").filter(Boolean);
+}
+
+function entriesIn(listed: string): ReadonlyMap<string, TreeEntry> {
+  const lines = nulls(listed).map((line) => /^(\d+) \w+ ([0-9a-f]+)\t([^]+)$/.exec(line));
+  return new Map(lines.map((match) => [match?.[3] ?? "", { mode: match?.[1] ?? "", id: match?.[2] ?? "" }]));
+}
+
+/** More files than a checkout converts by honest means on the systems that Reprise runs on. */
+const MOST_CONVERTED = 2_000;
+
+/**
+ * Git converts line ends and encodings, and LFS keeps large files elsewhere, so a file need not be what its blob holds. It
+ * is saved when a checkout of the blob would give the same bytes. Null: all are saved.
+ */
+async function reallyChanged(
+  git: Git,
+  { tree, common }: Place,
+  entries: ReadonlyMap<string, TreeEntry>,
+  paths: readonly string[],
+): Promise<string | null> {
+  if (paths.length > MOST_CONVERTED) return paths[0] ?? null;
+  for (const path of paths) {
+    const id = entries.get(path)?.id ?? "";
+    const file = join(tree, path);
+    const checkedOut = await git(["cat-file", "--filters", `--path=${path}`, id]);
+    // Bytes that are no text cannot be compared in this way.
+    const isText = checkedOut.code === 0 && !checkedOut.stdout.includes("\uFFFD");
+    if (isText && readSmallText(file) === checkedOut.stdout) continue;
+    const lfs = LFS_POINTER.exec((await git(["cat-file", "blob", id])).stdout)?.[1];
+    if (lfs === undefined || hashFile(file, "sha256", () => "") !== lfs) return path;
+    if (fileSize(join(common, "lfs/objects", lfs.slice(0, 2), lfs.slice(2, 4), lfs)) === null) return path;
+  }
+  return null;
+}
+
+const LFS_POINTER = /^version https:\/\/git-lfs\.github\.com\/spec\/v1\n[^]*oid sha256:([0-9a-f]{64})\n/;
+
+/** A submodule's repository is inside the worktree's own, so its commits must be in the submodule of the main checkout. */
+async function submoduleAtRisk(
+  deps: Deps,
+  place: Place,
+  path: string,
+  pinned: string,
+): Promise<string | null> {
+  const tree = join(place.tree, path);
+  const doubt = `nothing shows that the work in the submodule ${tree} is saved elsewhere`;
+  const named = /^gitdir: (.+)\n?$/.exec(readSmallText(join(tree, ".git")) ?? "")?.[1];
+  const gitDir = named === undefined ? null : realPath(resolve(tree, named));
+  if (gitDir === null || !isInside(gitDir, join(place.gitDir, "modules"))) return doubt;
+  const common = realPath(join(place.common, "modules", relative(join(place.gitDir, "modules"), gitDir)));
+  if (common === null || !isDirectory(join(common, "objects"))) return doubt;
+  const [git, outside] = await Promise.all([
+    openGit(deps, tree, { GIT_DIR: gitDir, GIT_WORK_TREE: tree }),
+    openGit(deps, common, { GIT_DIR: common }),
+  ]);
+  const [head, kept] = await Promise.all([
+    git(["rev-parse", "--verify", "HEAD^{commit}"]),
+    outside(["for-each-ref", "--format=%(objectname)"]),
+  ]);
+  if (head.stdout.trim() !== pinned) return uncommitted(place.tree, path);
+  const not = kept.stdout
+    .split("\n")
+    .filter(Boolean)
+    .map((id) => `^${id}\n`);
+  const lost = await git(
+    ["rev-list", "--all", "--reflog", "HEAD", "--max-count=1", "--ignore-missing", "--stdin"],
+    {
+      stdin: not.join(""),
+    },
+  );
+  if (kept.code !== 0 || lost.code !== 0 || lost.stdout.trim() !== "") return doubt;
+  return filesAtRisk(deps, git, { tree, gitDir, common });
+}
+
+const OUTSIDE = ["--branches", "--remotes", "--tags"];
+const ID = /\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b/g;
+/** Codex keeps snapshots for its own undo as commits that nothing refers to. */
+const SNAPSHOT = "snapshot@codex.local";
+
+/** Commits that nothing but the worktree leads to. */
+async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Promise<string | null> {
+  const { tree, gitDir, common } = place;
+  // What goes with the worktree: where its HEAD has been, refs of its own, and what an unfinished rebase remembers.
+  const own = idsBelow(gitDir);
+  const lost = await unreachable(git, own, OUTSIDE);
+  if (lost === null) return cannotTell(tree);
+  // With reflogs off, only the objects themselves tell of a commit that HEAD has left.
+  const made = lost.length > 0 ? [] : madeSince(common, Date.parse(run.createdAt));
+  const kinds =
+    made.length === 0 ? null : await git(["cat-file", "--batch-check"], { stdin: `${made.join("\n")}\n` });
+  const commits = [...(kinds?.stdout ?? "").matchAll(/^([0-9a-f]+) commit /gm)].map(([, id = ""]) => id);
+  const others = entriesOf(join(common, "worktrees"))
+    .map(({ name }) => join(common, "worktrees", name))
+    .filter((path) => realPath(path) !== gitDir);
+  const elsewhere = [
+    ...others.flatMap(idsBelow),
+    ...idsIn(join(common, "logs/HEAD")),
+    ...idsIn(join(common, "logs/refs/stash")),
+  ];
+  const left = await unreachable(git, commits, [...OUTSIDE, "--glob=refs/*"], elsewhere);
+  if (left === null || (kinds !== null && kinds.code !== 0)) return cannotTell(tree);
+  const all = [...lost, ...left].slice(0, SHOWN);
+  return all.length === 0
+    ? null
+    : `commits made in ${tree} are on no branch: ${all.join(", ")} (\`git branch <name> <commit>\` keeps them)`;
+}
+
+const SHOWN = 3;
+
+/** The newest few of these commits and their parents that no such ref leads to; null: git cannot tell. */
+async function unreachable(
+  git: Git,
+  ids: readonly string[],
+  refs: readonly string[],
+  elsewhere: readonly string[] = [],
+): Promise<readonly string[] | null> {
+  if (ids.length === 0) return [];
+  const stdin = [...ids, ...elsewhere.map((id) => `^${id}`)].map((line) => `${line}\n`).join("");
+  const format = ["--format=%h %ce", "--no-commit-header"];
+  const found = await git(["rev-list", ...format, "--ignore-missing", "--stdin", "--not", ...refs], {
+    stdin,
+  });
+  if (found.code !== 0) return null;
+  const lines = found.stdout
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("commit ") && !line.endsWith(` ${SNAPSHOT}`));
+  return lines.slice(0, SHOWN).map((line) => line.split(" ")[0] ?? "");
+}
+
+/** Every id in the small files of a worktree's own git directory; its submodules are looked at apart. */
+function idsBelow(directory: string): readonly string[] {
+  return entriesOf(directory).flatMap((entry) => {
+    const path = join(directory, entry.name);
+    if (entry.isDirectory()) return entry.name === "modules" ? [] : idsBelow(path);
+    return entry.name === "index" ? [] : idsIn(path);
+  });
+}
+
+function idsIn(file: string): readonly string[] {
+  return [...new Set((readSmallText(file) ?? "").match(ID) ?? [])].filter((id) => /[^0]/.test(id));
+}
+
+/** Loose objects that are not older than the run. */
+function madeSince(common: string, sinceMs: number): readonly string[] {
+  const objects = join(common, "objects");
+  return entriesOf(objects)
+    .filter((entry) => entry.isDirectory() && /^[0-9a-f]{2}$/.test(entry.name))
+    .flatMap(({ name }) =>
+      entriesOf(join(objects, name))
+        .filter(
+          (one) =>
+            /^[0-9a-f]{38,62}$/.test(one.name) &&
+            modifiedAtMs(join(objects, name, one.name)) >= sinceMs - 2_000,
+        )
+        .map((one) => `${name}${one.name}`),
+    );
+}

@@ -1,0 +1,422 @@
+/**
+ * Ways to hide work in a worktree from git, so that a removal could destroy it, and states in which nothing would be lost.
+ * Each works on a real repository with a submodule; the names say what is hidden and how.
+ */
+import { spawnSync } from "node:child_process";
+import {
+  appendFileSync,
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+
+export interface Ground {
+  /** The user's repository. */
+  readonly repository: string;
+  /** The worktree of the run. */
+  readonly tree: string;
+  readonly git: (cwd: string, ...args: string[]) => string;
+}
+
+export interface Way {
+  readonly name: string;
+  readonly hide: (ground: Ground) => void;
+}
+
+const FILE = "src/file.txt";
+const gitDirOf = ({ git, tree }: Ground) => git(tree, "rev-parse", "--absolute-git-dir").trim();
+const change = ({ tree }: Ground, path = FILE) => writeFileSync(join(tree, path), "work of the agent\n");
+const commit = ({ git, tree }: Ground, ...options: string[]) =>
+  git(tree, ...options, "commit", "-q", "--allow-empty", "-m", "work of the agent");
+const leave = ({ git, tree }: Ground, ...options: string[]) =>
+  git(tree, ...options, "checkout", "-q", "--detach", "main");
+const submodule = ({ git, tree }: Ground) => {
+  git(tree, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
+  return join(tree, "module");
+};
+
+function set(ground: Ground, key: string, value: string): void {
+  ground.git(ground.repository, "config", key, value);
+}
+
+function hiddenBy(key: string, value: string, path = FILE): Way {
+  return {
+    name: `${path === FILE ? "a changed file" : "a new file"} behind ${key}=${value}`,
+    hide(ground) {
+      set(ground, key, value);
+      change(ground, path);
+    },
+  };
+}
+
+function inSubmodule(name: string, hide: (module: string, ground: Ground) => void): Way {
+  return { name, hide: (ground) => hide(submodule(ground), ground) };
+}
+
+/** A program in the repository's configuration that says what suits the work. */
+function liar({ tree }: Ground, script: string): string {
+  const file = join(tree, "..", "liar.sh");
+  writeFileSync(file, `#!/bin/sh\n${script}\n`);
+  chmodSync(file, 0o755);
+  return file;
+}
+
+const FILES: readonly Way[] = [
+  { name: "a changed file", hide: (ground) => change(ground) },
+  { name: "a new file", hide: (ground) => change(ground, "new.txt") },
+  {
+    name: "a new file in a new folder",
+    hide: (ground) => (
+      mkdirSync(join(ground.tree, "a/b"), { recursive: true }),
+      change(ground, "a/b/new.txt")
+    ),
+  },
+  { name: "a deleted file", hide: ({ tree }) => rmSync(join(tree, FILE)) },
+  { name: "an executable bit", hide: ({ tree }) => chmodSync(join(tree, FILE), 0o755) },
+  {
+    name: "a file that became a link",
+    hide: ({ tree }) => (rmSync(join(tree, FILE)), symlinkSync("/dev/null", join(tree, FILE))),
+  },
+  {
+    name: "another target of a link",
+    hide: ({ tree }) => (rmSync(join(tree, "link")), symlinkSync("elsewhere", join(tree, "link"))),
+  },
+  {
+    name: "something staged and taken back on the disk",
+    hide(ground) {
+      change(ground);
+      ground.git(ground.tree, "add", "-A");
+      writeFileSync(join(ground.tree, FILE), "committed\n");
+    },
+  },
+  ...["--skip-worktree", "--assume-unchanged"].map((flag) => ({
+    name: `a changed file under ${flag}`,
+    hide(ground: Ground) {
+      ground.git(ground.tree, "update-index", flag, FILE);
+      change(ground);
+    },
+  })),
+  hiddenBy("status.showUntrackedFiles", "no", "new.txt"),
+  hiddenBy("core.fileMode", "false"),
+  hiddenBy("core.checkStat", "minimal"),
+  hiddenBy("diff.ignoreSubmodules", "all", "new.txt"),
+  hiddenBy("core.ignoreStat", "true"),
+  hiddenBy("core.sparseCheckout", "true"),
+  {
+    name: "CRLF behind core.autocrlf=input",
+    hide: (ground) => (
+      set(ground, "core.autocrlf", "input"),
+      writeFileSync(join(ground.tree, FILE), "committed\r\n")
+    ),
+  },
+  {
+    name: "a new file behind info/exclude",
+    hide: (ground) => (
+      appendFileSync(join(ground.repository, ".git/info/exclude"), "new.txt\n"),
+      change(ground, "new.txt")
+    ),
+  },
+  {
+    name: "a new file behind core.excludesFile",
+    hide: (ground) => (
+      writeFileSync(join(ground.repository, ".git/hidden"), "new.txt\n"),
+      set(ground, "core.excludesFile", join(ground.repository, ".git/hidden")),
+      change(ground, "new.txt")
+    ),
+  },
+  {
+    name: "a new file behind a new .gitignore",
+    hide: (ground) => (writeFileSync(join(ground.tree, ".gitignore"), "*\n"), change(ground, "new.txt")),
+  },
+  {
+    name: "a file of the same size and time",
+    hide: ({ tree }) => (
+      utimesSync(join(tree, FILE), 1, 1),
+      writeFileSync(join(tree, FILE), "committeD\n"),
+      utimesSync(join(tree, FILE), 1, 1)
+    ),
+  },
+  {
+    name: "a changed file behind a file system monitor",
+    hide: (ground) => (
+      set(ground, "core.fsmonitor", liar(ground, "printf 'token\\0'")),
+      ground.git(ground.tree, "status"),
+      change(ground)
+    ),
+  },
+  {
+    name: "a changed file behind a filter that gives the old text",
+    hide(ground) {
+      set(ground, "filter.liar.clean", liar(ground, "echo committed"));
+      set(ground, "filter.liar.smudge", liar(ground, "echo work of the agent"));
+      writeFileSync(join(ground.repository, ".git/info/attributes"), "* filter=liar\n");
+      change(ground);
+    },
+  },
+  {
+    name: "a file whose name is not UTF-8",
+    hide: ({ tree }) =>
+      writeFileSync(Buffer.concat([Buffer.from(`${tree}/`), Buffer.from([0xff, 0xfe])]), "work\n"),
+  },
+  {
+    name: "a file whose name has a line break",
+    hide: ({ tree }) => writeFileSync(join(tree, "two\nlines"), "work\n"),
+  },
+  {
+    name: "a file in a folder called .git",
+    hide: ({ tree }) => (
+      mkdirSync(join(tree, "src/.git")),
+      writeFileSync(join(tree, "src/.git/work"), "work\n")
+    ),
+  },
+  {
+    name: "a repository of its own inside",
+    hide: ({ git, tree }) => (
+      mkdirSync(join(tree, "own")),
+      git(join(tree, "own"), "init", "-q"),
+      git(join(tree, "own"), "commit", "-q", "--allow-empty", "-m", "work")
+    ),
+  },
+  {
+    name: "an orphan branch that was never committed",
+    hide: ({ git, tree }) => git(tree, "checkout", "-q", "--orphan", "fresh"),
+  },
+];
+
+const COMMITS: readonly Way[] = [
+  { name: "a commit on no branch", hide: (ground) => commit(ground) },
+  { name: "a commit that HEAD has left", hide: (ground) => (commit(ground), leave(ground)) },
+  {
+    name: "a commit that HEAD has left, without reflogs",
+    hide: (ground) => (set(ground, "core.logAllRefUpdates", "false"), commit(ground), leave(ground)),
+  },
+  {
+    name: "a commit that HEAD has left, reflogs off by option",
+    hide: (ground) => (
+      commit(ground, "-c", "core.logAllRefUpdates=false"),
+      leave(ground, "-c", "core.logAllRefUpdates=false")
+    ),
+  },
+  {
+    name: "a commit that HEAD has left, and its reflog is gone",
+    hide: (ground) => (
+      commit(ground),
+      leave(ground),
+      rmSync(join(gitDirOf(ground), "logs"), { recursive: true })
+    ),
+  },
+  {
+    name: "a commit on a branch that was deleted",
+    hide: ({ git, tree }) => (
+      git(tree, "switch", "-q", "-c", "gone"),
+      git(tree, "commit", "-q", "--allow-empty", "-m", "work"),
+      git(tree, "checkout", "-q", "--detach", "main"),
+      git(tree, "branch", "-q", "-D", "gone")
+    ),
+  },
+  {
+    name: "a commit amended away",
+    hide: (ground) => (
+      ground.git(ground.tree, "switch", "-q", "-c", "kept"),
+      change(ground),
+      ground.git(ground.tree, "commit", "-q", "-a", "-m", "work"),
+      ground.git(ground.tree, "reset", "-q", "--hard", "HEAD~")
+    ),
+  },
+  ...["worktree", "bisect", "rewritten"].map((space) => ({
+    name: `a commit that only refs/${space} holds`,
+    hide({ git, tree }: Ground) {
+      const made = git(tree, "commit-tree", "-p", "HEAD", "-m", "work", "HEAD^{tree}").trim();
+      git(tree, "update-ref", `refs/${space}/kept`, made);
+    },
+  })),
+  {
+    name: "a commit that a replacement makes look reachable",
+    hide(ground) {
+      commit(ground);
+      const made = ground.git(ground.tree, "rev-parse", "HEAD").trim();
+      leave(ground);
+      const child = ground.git(ground.tree, "commit-tree", "-p", made, "-m", "x", "HEAD^{tree}").trim();
+      ground.git(ground.repository, "replace", ground.git(ground.tree, "rev-parse", "main").trim(), child);
+    },
+  },
+  {
+    name: "a commit that a graft makes look reachable",
+    hide(ground) {
+      commit(ground);
+      const made = ground.git(ground.tree, "rev-parse", "HEAD").trim();
+      leave(ground);
+      const main = ground.git(ground.tree, "rev-parse", "main").trim();
+      writeFileSync(join(ground.repository, ".git/info/grafts"), `${main} ${made}\n`);
+    },
+  },
+  {
+    name: "objects that were moved into the worktree",
+    hide(ground) {
+      ground.git(ground.tree, "switch", "-q", "-c", "kept");
+      commit(ground);
+      const objects = join(ground.repository, ".git/objects");
+      cpSync(objects, join(ground.tree, "..", "worktree", ".objects"), { recursive: true });
+      mkdirSync(join(objects, "info"), { recursive: true });
+      writeFileSync(join(objects, "info/alternates"), `${join(ground.tree, ".objects")}\n`);
+    },
+  },
+];
+
+const LINKS: readonly Way[] = [
+  {
+    name: "a .git that is a repository of its own",
+    hide: ({ git, tree }) => (
+      rmSync(join(tree, ".git")),
+      git(tree, "init", "-q"),
+      git(tree, "add", "-A"),
+      git(tree, "commit", "-q", "-m", "work")
+    ),
+  },
+  { name: "a .git that is gone", hide: ({ tree }) => rmSync(join(tree, ".git")) },
+  {
+    name: "a .git that leads to the main checkout",
+    hide: (ground) => (
+      change(ground),
+      ground.git(ground.repository, "checkout", "-q", "-B", "hide"),
+      writeFileSync(join(ground.tree, ".git"), `gitdir: ${join(ground.repository, ".git")}\n`)
+    ),
+  },
+  {
+    name: "a .git that leads to another, clean worktree",
+    hide(ground) {
+      const other = join(ground.repository, "..", `clean-${Date.now()}`);
+      ground.git(ground.repository, "worktree", "add", "-q", "--detach", other);
+      const link = ground.git(other, "rev-parse", "--absolute-git-dir").trim();
+      change(ground);
+      writeFileSync(join(ground.tree, ".git"), `gitdir: ${link}\n`);
+    },
+  },
+  {
+    name: "a repository that lives in the worktree",
+    hide(ground) {
+      change(ground);
+      ground.git(ground.tree, "add", "-A");
+      commit(ground);
+      const link = gitDirOf(ground);
+      renameSync(link, `${link}-away`);
+    },
+  },
+  {
+    name: "core.worktree that names a clean checkout",
+    hide: (ground) => (
+      set(ground, "extensions.worktreeConfig", "true"),
+      ground.git(ground.tree, "config", "--worktree", "core.worktree", ground.repository),
+      change(ground)
+    ),
+  },
+];
+
+const SUBMODULES: readonly Way[] = [
+  inSubmodule("a changed file in a submodule", (module) => writeFileSync(join(module, "part.txt"), "work\n")),
+  inSubmodule("a new file in a submodule", (module) => writeFileSync(join(module, "new.txt"), "work\n")),
+  inSubmodule("a commit in a submodule", (module, { git }) =>
+    git(module, "commit", "-q", "--allow-empty", "-m", "work"),
+  ),
+  inSubmodule("a commit in a submodule that its HEAD has left", (module, { git }) => {
+    git(module, "commit", "-q", "--allow-empty", "-m", "work");
+    git(module, "checkout", "-q", "--detach", "HEAD~");
+  }),
+  inSubmodule("a branch in a submodule", (module, { git }) => {
+    git(module, "switch", "-q", "-c", "work");
+    git(module, "commit", "-q", "--allow-empty", "-m", "work");
+    git(module, "checkout", "-q", "--detach", "HEAD~");
+  }),
+  inSubmodule("a stash in a submodule", (module, { git }) => {
+    writeFileSync(join(module, "part.txt"), "work\n");
+    git(module, "stash", "-q");
+  }),
+  ...["all", "dirty", "untracked"].flatMap((ignore) => [
+    inSubmodule(`a changed file in a submodule with ignore=${ignore}`, (module, ground) => {
+      set(ground, "submodule.module.ignore", ignore);
+      writeFileSync(join(module, "part.txt"), "work\n");
+    }),
+    inSubmodule(`a new file in a submodule with ignore=${ignore}`, (module, ground) => {
+      set(ground, "submodule.module.ignore", ignore);
+      writeFileSync(join(module, "new.txt"), "work\n");
+    }),
+  ]),
+  inSubmodule("a submodule that became a repository of its own", (module, { git }) => {
+    rmSync(join(module, ".git"));
+    git(module, "init", "-q");
+    git(module, "commit", "-q", "--allow-empty", "-m", "work");
+  }),
+  inSubmodule("a skipped file in a submodule", (module, { git }) => {
+    git(module, "update-index", "--skip-worktree", "part.txt");
+    writeFileSync(join(module, "part.txt"), "work\n");
+  }),
+];
+
+export const WAYS: readonly Way[] = [...FILES, ...COMMITS, ...LINKS, ...SUBMODULES];
+
+/** Nothing would be lost, so the removal must go through. */
+export const SAVED: readonly Way[] = [
+  { name: "nothing was changed", hide: () => {} },
+  { name: "an empty folder", hide: ({ tree }) => mkdirSync(join(tree, "empty/deep"), { recursive: true }) },
+  {
+    name: "what a committed .gitignore names",
+    hide: ({ tree }) => (mkdirSync(join(tree, "build")), writeFileSync(join(tree, "build/out"), "made\n")),
+  },
+  {
+    name: "a commit on a branch",
+    hide: (ground) => (
+      ground.git(ground.tree, "switch", "-q", "-c", `kept-${Date.now()}`),
+      change(ground),
+      ground.git(ground.tree, "commit", "-q", "-a", "-m", "kept")
+    ),
+  },
+  {
+    name: "a commit with a tag",
+    hide: (ground) => (commit(ground), ground.git(ground.tree, "tag", `kept-${Date.now()}`)),
+  },
+  { name: "a submodule as it was", hide: (ground) => void submodule(ground) },
+  {
+    name: "files left out by a sparse checkout",
+    hide: ({ git, tree }) => git(tree, "sparse-checkout", "set", "docs"),
+  },
+  { name: "a file with other line ends in the checkout", hide: () => {} },
+];
+
+/** A repository with folders, a link, line ends that are converted, and a submodule that is checked out. */
+export function makeRepository(root: string, git: Ground["git"]): string {
+  const [part, repository] = [join(root, "part"), join(root, "repository")];
+  for (const folder of [part, join(repository, "src"), join(repository, "docs")])
+    mkdirSync(folder, { recursive: true });
+  writeFileSync(join(part, "part.txt"), "part\n");
+  git(part, "init", "-q", "-b", "main");
+  git(part, "add", "-A");
+  git(part, "commit", "-q", "-m", "part");
+  git(repository, "init", "-q", "-b", "main");
+  writeFileSync(join(repository, FILE), "committed\n");
+  writeFileSync(join(repository, "docs/page.md"), "page\n");
+  writeFileSync(join(repository, ".gitignore"), "build/\n");
+  writeFileSync(join(repository, ".gitattributes"), "*.bat text eol=crlf\n");
+  writeFileSync(join(repository, "run.bat"), "echo\r\n");
+  symlinkSync("src", join(repository, "link"));
+  git(repository, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", part, "module");
+  git(repository, "add", "-A");
+  git(repository, "commit", "-q", "-m", "first");
+  return repository;
+}
+
+/** Git as the user and the agent call it, without settings of the machine. */
+export function gitOf(home: string): Ground["git"] {
+  const name = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "init.defaultBranch=main"];
+  const env = { PATH: process.env["PATH"] ?? "", HOME: home, GIT_CONFIG_NOSYSTEM: "1", LC_ALL: "C" };
+  return (cwd, ...args) => {
+    const result = spawnSync("git", [...name, ...args], { cwd, env, encoding: "utf8" });
+    if (result.status !== 0) throw new Error(`git ${args.join(" ")}: ${result.stderr}`);
+    return result.stdout;
+  };
+}
