@@ -11,6 +11,7 @@ import type { Deps } from "./deps.ts";
 import { leaveWorktree } from "./isolate.ts";
 import { holdRun, isDead, liveOwner } from "./leases.ts";
 import { listRuns } from "./select.ts";
+import { endStrays } from "./stop.ts";
 import { workAtRisk } from "./unsaved.ts";
 
 export interface CleanOptions {
@@ -24,6 +25,9 @@ export interface CleanOptions {
 export async function removeRun(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
   await assertNotLive(deps, run);
   await using _held = await holdWithReserve(deps, run);
+  // An agent that outlived its owner would work on in a directory that is gone, and nothing would name it. Only what a
+  // finished turn left running in the user's own directory, a server say, is the user's.
+  if (run.status !== "completed" || run.launch.isolate !== null) await endStrays(deps, run);
   await assertNoWork(deps, run, options);
   await options.alongside?.(run);
   await leaveWorktree(deps, run);

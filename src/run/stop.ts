@@ -89,7 +89,7 @@ async function untilGone(deps: Deps, run: RunRecord, owner: LeaseOwner, waitMs: 
 }
 
 /** Ends what carries the marker of the last attempts; returns how many processes that were. */
-async function endStrays(deps: Deps, run: RunRecord): Promise<number> {
+export async function endStrays(deps: Deps, run: RunRecord): Promise<number> {
   let count = 0;
   // The owner may have begun an attempt that the record in our hands does not know.
   for (const n of [run.attempts, run.attempts + 1]) {

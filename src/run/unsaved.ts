@@ -208,10 +208,10 @@ async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Promise<st
   ];
   const left = await unreachable(git, commits, [...OUTSIDE, "--glob=refs/*"], elsewhere);
   if (left === null || (kinds !== null && kinds.code !== 0)) return cannotTell(tree);
-  const all = [...lost, ...left].slice(0, SHOWN);
-  return all.length === 0
-    ? null
-    : `commits made in ${tree} are on no branch: ${all.join(", ")} (\`git branch <name> <commit>\` keeps them)`;
+  const says = (what: string, ids: readonly string[]) =>
+    `commits made ${what} are on no branch: ${ids.join(", ")} (\`git branch <name> <commit>\` keeps them)`;
+  if (lost.length > 0) return says(`in ${tree}`, lost);
+  return left.length === 0 ? null : says(`in ${common} since this run began`, left);
 }
 
 const SHOWN = 3;
@@ -258,8 +258,7 @@ function madeSince(common: string, sinceMs: number): readonly string[] {
       entriesOf(join(objects, name))
         .filter(
           (one) =>
-            /^[0-9a-f]{38,62}$/.test(one.name) &&
-            modifiedAtMs(join(objects, name, one.name)) >= sinceMs - 2_000,
+            /^[0-9a-f]{38,62}$/.test(one.name) && modifiedAtMs(join(objects, name, one.name)) >= sinceMs,
         )
         .map((one) => `${name}${one.name}`),
     );

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readdirSync, renameSync, writeFileSync } from "n
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AgentBox } from "./agent-box.ts";
+import { HolderBox, isAlive } from "./holder-box.ts";
 import { until } from "./sandbox.ts";
 
 let box: AgentBox;
@@ -46,4 +47,16 @@ test("one that is at work is left alone, and list does not look", async () => {
   expect(left()).toHaveLength(2);
   await box.run(["prune", "--older-than", "30d"]);
   expect([existsSync(live ?? ""), existsSync(dead ?? "")]).toEqual([true, false]);
+});
+
+test("rm ends an agent that outlived its killed holder and does not hear SIGTERM", async () => {
+  await using other = new HolderBox();
+  const handle = await other.detach("demo", "x @@ignore-sigterm @@hang");
+  await until("the agent hangs", () => other.journalEntries().some(({ event }) => event === "hang"));
+  const [agent, holder] = [other.agent(), other.pid(handle)];
+  process.kill(holder, "SIGKILL");
+  await until("the holder is gone", () => !isAlive(holder));
+  expect(isAlive(agent)).toBe(true);
+  expect(await other.run(["rm", handle])).toMatchObject({ code: 0 });
+  expect(isAlive(agent)).toBe(false);
 });
