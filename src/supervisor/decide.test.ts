@@ -1,6 +1,6 @@
 /** What is decided, one table an area: given → then, whole decisions compared. */
 import { describe, expect, test } from "vitest";
-import { ACTIONS, TRIGGERS, whyNotAllowed } from "../core/runbook.ts";
+import { ACTIONS, type Rung, TRIGGERS, whyNotAllowed } from "../core/runbook.ts";
 import {
   agentLike,
   DAY,
@@ -317,18 +317,19 @@ describe("the ladder", () => {
     ],
   });
 
-  test("the turn that a nudge brought about is no reason for three more, but its gate is asked again", () => {
-    const checked = agentLike({ on: { idle: [rung("gate"), rung("nudge", { attempts: 2 }), rung("fail")] } });
+  /** What is done when a gate always fails and every nudge ends in a completed turn. */
+  const pushed = (on: readonly Rung[], most: number) => {
+    const checked = agentLike({ on: { idle: on } });
     const history: Event[] = [];
     const actions: string[] = [];
-    for (let turn = 1; actions.at(-1) !== "fail"; turn += 1) {
+    for (let turn = 1; actions.length < most; turn += 1) {
       const at = T0 + turn * HOUR;
       for (const later of [0, 1]) {
         const seen = live({ state: "idle" }, at - MINUTE);
         const decision = decide(
           factsLike({ now: at + later, seen, agent: checked, history: log(...history) }),
         );
-        if (decision.do !== "act") throw new Error(decision.do);
+        if (decision.do !== "act") return [...actions, decision.do];
         const { action } = decision.rung;
         actions.push(action);
         history.push(
@@ -339,7 +340,39 @@ describe("the ladder", () => {
       }
       history.push({ kind: "progress", at: at + MINUTE, attempt: 1 });
     }
-    expect(actions).toEqual(["gate", "nudge", "gate", "nudge", "gate", "fail"]);
+    return actions;
+  };
+
+  test("a gate that fails runs once each time, then the next entry is taken, however many attempts it has", () => {
+    const ladder = [rung("gate", { attempts: 4 }), rung("nudge", { attempts: 2 }), rung("fail")];
+    expect(pushed(ladder, 6)).toEqual(["gate", "nudge", "gate", "nudge", "gate", "fail"]);
+  });
+
+  test("the turn that a nudge brought about is no reason for three more; every other completed turn is", () => {
+    const nudged = agentLike({ on: { idle: [rung("nudge", { attempts: 1 })] } });
+    const next = (...history: Event[]) =>
+      decide(factsLike({ seen: idle(MINUTE), agent: nudged, history: log(...history) }));
+    const turn = { kind: "progress", at: ago(30 * MINUTE), attempt: 1 } as const;
+    const sent = (result: "ok" | "refused") => did(["idle", 0, "nudge"], ago(HOUR), { result });
+    expect(next(...sent("ok"), turn)).toMatchObject({ do: "exhausted" });
+    expect(next(...sent("ok"), turn, turn)).toMatchObject(act("idle", 0, "nudge", 2));
+    expect(next(...sent("refused"), turn)).toMatchObject(act("idle", 0, "nudge", 2));
+  });
+
+  test("nudges without a completed turn end after their attempts, and their gate is not run again for that", () => {
+    const checked = agentLike({
+      on: { idle: [rung("gate", { attempts: 4 }), rung("nudge", { attempts: 2 })] },
+    });
+    const seen = live({ state: "idle" }, ago(HOUR));
+    const once = [
+      ...did(["idle", 0, "gate"], ago(50 * MINUTE), { result: "failed" }),
+      ...did(["idle", 1, "nudge"], ago(40 * MINUTE)),
+    ];
+    const next = (history: Event[]) => decide(factsLike({ seen, agent: checked, history: log(...history) }));
+    expect(next(once)).toMatchObject(act("idle", 1, "nudge", 2));
+    expect(next([...once, ...did(["idle", 1, "nudge"], ago(30 * MINUTE))])).toMatchObject(
+      exhausted("idle", 2, /and nudge was tried 2 times$/),
+    );
   });
 });
 
@@ -529,10 +562,10 @@ describe("cooldown and limits", () => {
     "from the last try, where that is later": [
       {
         seen: ended(1, [ago(DAY), ago(HOUR)]),
-        agent: agentLike({ on: { dead: [rung("gate", { cooldownMs: MINUTE, attempts: 2 })] } }),
-        history: log(...did(["dead", 0, "gate"], ago(SECOND), { result: "failed" })),
+        agent: agentLike({ on: { dead: [rung("resume", { cooldownMs: MINUTE, attempts: 2 })] } }),
+        history: log(...did(["dead", 0, "resume"], ago(SECOND), { result: "failed" })),
       },
-      wait(ago(SECOND) + MINUTE, "gate"),
+      wait(ago(SECOND) + MINUTE, "resume"),
     ],
     "the seed's 60 s, with no reset named": [
       { seen: failing("rate_limited", ago(MINUTE - 1)), agent: limited(MINUTE) },
@@ -655,12 +688,16 @@ describe("restarts", () => {
       { ...lives(5, HOUR), agent: resuming() },
       { do: "exhausted", why: expect.stringContaining("failed too often") },
     ],
-    "the third at once is the last": [
-      { ...lives(3, 9 * SECOND), agent: resuming() },
+    "a short life counts once: the fourth failure is not the last": [
+      { ...lives(4, SECOND), agent: resuming() },
+      { do: "wait", next: "resume" },
+    ],
+    "the fifth short life is the last": [
+      { ...lives(5, SECOND), agent: resuming() },
       { do: "exhausted", why: expect.stringContaining("failed too often") },
     ],
     "a UI that closes at once with exit code 0 counts too": [
-      { ...lives(3, SECOND, { result: "completed" }), agent: resuming() },
+      { ...lives(5, SECOND, { result: "completed" }), agent: resuming() },
       { do: "exhausted" },
     ],
     "rate limits are no failures of the agent": [
