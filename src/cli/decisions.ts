@@ -1,5 +1,6 @@
 /** `reprise decisions list|show|resolve`: questions of agents to a person, and the answers. */
 import { Fault } from "../core/faults.ts";
+import { isRunId, isSelected, parseSelector } from "../core/ids.ts";
 import type { DecisionOption, DecisionRecord } from "../core/supervision.ts";
 import { localTime } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
@@ -235,12 +236,20 @@ function sentence(text: string): string {
     : `${line.charAt(0).toUpperCase()}${line.slice(1)}${/[.!?]$/.test(line) ? "" : "."}`;
 }
 
+const DECISIONS = { a: "the id of a decision or of an agent", list: "reprise decisions list --all" };
+
 /** A decision's id or the beginning of one; of an agent's several, the one that is open, else the last. */
 async function select(deps: Deps, given: string): Promise<DecisionRecord> {
   const all = await listDecisions(deps);
-  const exact = all.find(({ id }) => id === given);
+  const lower = given.toLowerCase();
+  const exact = all.find(({ id }) => id === lower);
   if (exact !== undefined) return exact;
-  const fitting = /^[0-9a-f]{4,8}(-\d*)?$/.test(given) ? all.filter(({ id }) => id.startsWith(given)) : [];
+  const [head = "", ordinal] = isRunId(given) ? [given] : lower.split(/(?=-\d*$)/);
+  const selector = parseSelector(head, DECISIONS);
+  const fitting = all.filter(
+    ({ id, agentId, runId }) =>
+      isSelected(selector, agentId, runId) && (ordinal === undefined || id === `${agentId}${ordinal}`),
+  );
   const open = fitting.filter(({ state }) => state === "open");
   const agents = new Set(fitting.map(({ agentId }) => agentId));
   const [only, ...others] = open.length > 0 ? open : agents.size === 1 ? fitting.slice(-1) : fitting;

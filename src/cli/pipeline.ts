@@ -10,6 +10,7 @@ import {
   ensureDaemon,
   findDaemon,
   listPipelines,
+  type Resumed,
   resumePipeline,
   selectPipeline,
   startPipeline,
@@ -200,15 +201,32 @@ async function resume(args: readonly string[], context: Context): Promise<number
   // Before the supervisor is started for nothing.
   const { id } = (await selectPipeline(deps, given)).record;
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
+  let told: (Resumed & { readonly id: string }) | null = null;
   const record = await resumePipeline(
     deps,
-    (agent) => daemon.resume(agent, { kill: false, ended: true }),
+    async (agent) => {
+      const answer = await daemon.resume(agent, { kill: false, ended: true, strict: false });
+      told = { ...answer, id: agent };
+      return answer;
+    },
     id,
   );
   await daemon.poke(null);
-  if (json) context.printJson({ ok: true, id, step: record.step });
-  else context.print(`Pipeline ${id} goes on${record.step === null ? "" : ` at step ${record.step}`}.`);
+  const agent = agentJson(told);
+  if (json) context.printJson({ ok: true, id, step: record.step, agent });
+  else {
+    context.print(`Pipeline ${id} goes on${record.step === null ? "" : ` at step ${record.step}`}.`);
+    if (agent?.result === "restarted")
+      context.print(`Its agent ${agent.id} began a new conversation: ${harmlessLine(agent.reason, 300)}`);
+  }
   return 0;
+}
+
+/** Null: its step has no agent that was to go on. */
+function agentJson(told: (Resumed & { readonly id: string }) | null) {
+  if (told === null) return null;
+  const { id, result, why: reason, attempt, session, verified } = told;
+  return { id, result, reason, attempt, session, verified };
 }
 
 async function cancel(args: readonly string[], context: Context): Promise<number> {

@@ -46,6 +46,7 @@ export interface Wish {
   readonly action: ActionName;
   readonly message: string | null;
   readonly how?: "kill" | "fresh";
+  readonly strict?: true;
   /** Makes it the only one of its kind; absent: the next one. */
   readonly key?: string;
 }
