@@ -50,7 +50,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     if (context.terminal.stderr && options.json === undefined) context.log.info(text);
   };
   const rebuilt = options.rebuildIndex === true ? await renewIndex(deps) : null;
-  const health = await checkHealth(deps, progress);
+  const health = await checkAll(deps, progress);
   const needsAttention = health.findings.some(({ level }) => level === "attention");
   const node = process.version;
   if (options.json === true) {
@@ -65,6 +65,18 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     print(context, health, node);
   }
   return needsAttention ? 1 : 0;
+}
+
+/** With the sidecars of reviews, which a message may have sent people here for. */
+async function checkAll(deps: Deps, progress: (text: string) => void): Promise<Health> {
+  const health = await checkHealth(deps, progress);
+  const { damagedSidecars } = await import("../reviews/reviews.ts");
+  const findings = damagedSidecars(deps.state).map(({ path, why }) => ({
+    ...{ level: "attention", about: "reviews" } as const,
+    what: `${path}: ${why}; this review is not offered again, its run can be resumed (reprise list shows it)`,
+    todo: `mv '${path}' '${path}.damaged'`,
+  }));
+  return { ...health, findings: [...health.findings, ...findings] };
 }
 
 /** A state directory that cannot be opened is the first thing a doctor should report. */

@@ -141,10 +141,15 @@ function keepFile(deps: Deps, record: AgentRecord): void {
   }
 }
 
-/** After a crash between the two, the document has no file beside the run. */
+/** After a crash between the two, the document has no file beside the run. One that is damaged is left as it is (I9). */
 export async function mendFile(deps: Deps, record: AgentRecord): Promise<void> {
   const directory = directoryOf(deps, record);
-  if (isDirectory(directory) && (await readAgentFile(directory)) === null) keepFile(deps, record);
+  try {
+    if (isDirectory(directory) && (await readAgentFile(directory)) === null) keepFile(deps, record);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(error.message);
+  }
 }
 
 function directoryOf(deps: Deps, record: AgentRecord): string {

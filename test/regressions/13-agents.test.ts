@@ -1,5 +1,5 @@
 /** Agents: what is said of a resume is what happened; agents can be removed; handles as people type them. */
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { AgentBox } from "../e2e/agent-box.ts";
@@ -201,20 +201,43 @@ test("a gate that fails runs once each time its agent is idle, and then the next
 
 test("a damaged agent.json and a damaged review sidecar are named by doctor, with what to do", async () => {
   await using box = new AgentBox();
-  box.runbook(WORKER.replace(" @@wait:600000", ""));
+  box.runbook(WORKER);
   const id = await box.start("worker");
-  const { agent } = await box.shown(id, "done", ({ view }) => view.phase === "done");
+  await box.told();
+  const { agent } = await box.show(id);
   const file = join(box.state, "runs", agent.runId, "agent.json");
-  expect(existsSync(file)).toBe(true);
-  writeFileSync(file, "{ torn");
-  const { code, stdout } = await box.run(["doctor", "--json"]);
-  const { findings } = JSON.parse(stdout) as { findings: { level: string; what: string; todo: string }[] };
-  expect(code).toBe(1);
-  expect(findings).toContainEqual(
-    expect.objectContaining({
-      level: "attention",
-      what: expect.stringContaining(file) as string,
-      todo: `mv '${file}' '${file}.damaged'`,
-    }),
-  );
+  await box.until("agent.json", () => existsSync(file));
+  const reviews = join(box.state, "reviews");
+  mkdirSync(reviews, { mode: 0o700 });
+  const sidecar = join(reviews, "acme-widget-pr-1-20260101T000000Z.session.json");
+  for (const path of [file, sidecar]) writeFileSync(path, "{ torn", { mode: 0o600 });
+  const doctor = async () => {
+    const { code, stdout } = await box.run(["doctor", "--json"]);
+    const { findings } = JSON.parse(stdout) as { findings: { level: string; what: string; todo: string }[] };
+    return { code, found: findings.filter(({ level }) => level === "attention") };
+  };
+  const finding = (path: string) => ({
+    what: expect.stringContaining(`${path}: it is not JSON`) as string,
+    todo: `mv '${path}' '${path}.damaged'`,
+  });
+  // While its agent works, too: that is when somebody is sent to doctor.
+  expect(await doctor()).toMatchObject({ code: 1, found: [finding(file), finding(sidecar)] });
+  for (const path of [file, sidecar]) renameSync(path, `${path}.damaged`);
+  expect(await doctor()).toEqual({ code: 0, found: [] });
+});
+
+test("an agent whose agent.json is damaged is supervised all the same", async () => {
+  await using box = new AgentBox();
+  box.runbook(`${WORKER}on_dead = { action = "resume", message = "go on", append = true }`);
+  const id = await box.start("worker");
+  const pid = await box.told();
+  const { agent } = await box.show(id);
+  const file = join(box.state, "runs", agent.runId, "agent.json");
+  await box.until("agent.json", () => existsSync(file));
+  await box.run(["daemon", "stop"]);
+  writeFileSync(file, "{ torn", { mode: 0o600 });
+  await box.run(["daemon", "start"]);
+  process.kill(pid, "SIGKILL");
+  await box.shown(id, "done", ({ view }) => view.phase === "done");
+  expect(box.messages()).toEqual(["work @@wait:600000", "go on"]);
 });
