@@ -1,5 +1,7 @@
 /** `reprise agent send|stop|resume`: what a person wants of agents. The daemon does it, so that nobody fights over one. */
 import { Fault } from "../core/faults.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { wrap } from "../lib/wrap.ts";
 import type { Deps } from "../run/run.ts";
 import {
   ensureDaemon,
@@ -156,7 +158,7 @@ function report(
   { json, ok }: { readonly json: boolean; readonly ok: boolean },
 ): void {
   if (!json) {
-    for (const one of told) context.print(lineOf(one));
+    for (const one of told) context.print(fitted(context, lineOf(one)));
     if (told.length === 0) context.print("No agent is to be resumed: none is there that has not ended.");
     return;
   }
@@ -178,7 +180,9 @@ function report(
 
 function lineOf(told: Told): string {
   const { id, result, why, already, attempt, engine } = told;
-  const by = already ? `; the supervisor had brought it back, and ${result === "resumed" ? why : "it runs"}` : "";
+  const by = already
+    ? `; the supervisor had brought it back, and ${result === "resumed" ? why : "it runs"}`
+    : "";
   switch (result) {
     case "resumed":
       return `resumed ${id}: ${conversationOf(told)} goes on in attempt ${attempt}${told.verified ? `, confirmed by ${engine}` : ""}${by}`;
@@ -193,6 +197,11 @@ function lineOf(told: Told): string {
     case "refused":
       return `skipped ${id}: ${why}`;
   }
+}
+
+function fitted({ terminal }: Context, line: string): string {
+  const text = harmlessLine(line);
+  return terminal.stdout ? wrap(text, { width: terminal.columns, indent: 2 }).join("\n") : text;
 }
 
 function conversationOf({ session }: Told): string {

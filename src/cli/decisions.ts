@@ -4,11 +4,13 @@ import { isRunId, isSelected, parseSelector } from "../core/ids.ts";
 import type { DecisionOption, DecisionRecord } from "../core/supervision.ts";
 import { localTime } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
-import { table } from "../lib/table.ts";
+import { type Column, fitTable } from "../lib/table.ts";
+import { untilText } from "../lib/until.ts";
 import type { Deps } from "../run/run.ts";
 import { ensureDaemon, getAgent, listDecisions, resolveDecision } from "../supervisor/supervisor.ts";
 import { makeCommand, once, parse } from "./command.ts";
-import { type Context, paint } from "./context.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
+import { labelled } from "./labelled.ts";
 import { readMessage } from "./message.ts";
 import { type Family, onlyArgument, runVerb } from "./verbs.ts";
 import { age } from "./words.ts";
@@ -58,21 +60,26 @@ async function printTable(deps: Deps, context: Context, decisions: readonly Deci
   const rows: string[][] = [];
   for (const decision of decisions) {
     const { id, agentId, state, createdAt, what } = decision;
-    const name = harmlessLine(await nameOf(deps, agentId), 24);
-    rows.push([
-      id,
-      name,
-      state,
-      age(createdAt, deps.clock.now()),
-      harmlessLine(what, terminal.stdout ? 120 : 400),
-    ]);
+    const name = harmlessLine(await nameOf(deps, agentId), 64);
+    rows.push([id, name, state, age(createdAt, deps.clock.now()), harmlessLine(what, 400)]);
   }
-  const [header = "", ...lines] = table(
-    [["DECISION", "AGENT", "STATE", "FOR", "WHAT"], ...rows],
-    terminal.stdout ? terminal.columns : undefined,
-  );
+  const [header = "", ...lines] = decisionTable(rows, terminal);
   context.print(paint(terminal, "dim", header));
   for (const line of lines) context.print(line);
+}
+
+export function decisionTable(
+  rows: readonly (readonly string[])[],
+  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
+): string[] {
+  const heads: readonly Column[] = [
+    { head: "DECISION", as: "whole" },
+    { head: "AGENT", least: 12 },
+    { head: "STATE", as: "whole" },
+    { head: "FOR", as: "whole" },
+    { head: "WHAT", as: "wrap" },
+  ];
+  return fitTable(heads, rows, stdout ? columns : undefined);
 }
 
 async function show(args: readonly string[], context: Context): Promise<number> {
@@ -92,29 +99,34 @@ async function show(args: readonly string[], context: Context): Promise<number> 
     onlyArgument(parser.args, "Which decision? `reprise decisions list --all` shows them."),
   );
   if (json === true) context.printJson({ ok: true, decision });
-  else for (const line of await describe(deps, decision)) context.print(line);
+  else for (const line of await describe(deps, decision, context.terminal)) context.print(line);
   return 0;
 }
 
-async function describe(deps: Deps, decision: DecisionRecord): Promise<readonly string[]> {
+async function describe(
+  deps: Deps,
+  decision: DecisionRecord,
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): Promise<readonly string[]> {
   const { id, agentId, attempt, trigger, what, trouble, tried, lastWords, options, state, choice } = decision;
-  const line = (name: string, text: string) => `${name.padEnd(7)} ${text}`;
+  const line = (name: string, text: string) => labelled(terminal, `${name.padEnd(7)} `, text);
+  const now = deps.clock.now();
   return [
     `${id}  ${state}  ${localTime(decision.createdAt, deps.clock.now())}`,
-    line(
+    ...line(
       "agent",
       `${harmlessLine(await nameOf(deps, agentId), 64)} (${agentId}), attempt ${attempt}, on ${trigger}`,
     ),
-    line("what", harmlessLine(what, 600)),
-    ...(trouble === null ? [] : [line("trouble", harmlessLine(`${trouble.kind}: ${trouble.message}`, 600))]),
-    ...(trouble?.resetsAt === undefined
-      ? []
-      : [line("resets", localTime(harmlessLine(trouble.resetsAt, 40), deps.clock.now()))]),
+    ...line("what", harmlessLine(what, 1_000)),
+    ...(trouble === null ? [] : line("trouble", harmlessLine(`${trouble.kind}: ${trouble.message}`, 1_000))),
+    ...(trouble?.resetsAt === undefined ? [] : line("limit", resetWords(trouble.resetsAt, now))),
     ...quoted("tried", tried ?? ""),
     ...quoted("last words", lastWords),
     "",
-    ...options.map((option) => `${sayOption(option)}${choice?.n === option.n ? "  <- chosen" : ""}`),
-    ...(choice?.message == null ? [] : [line("message", harmlessLine(choice.message, 300))]),
+    ...options.flatMap(({ n, label }) =>
+      labelled(terminal, `  ${n}  `, `${harmlessLine(label, 400)}${choice?.n === n ? "  <- chosen" : ""}`),
+    ),
+    ...(choice?.message == null ? [] : line("message", harmlessLine(choice.message, 1_000))),
     ...(state === "open" ? ["", `Choose: reprise decisions resolve ${id} <n> [-m "message"]`] : []),
   ];
 }
@@ -126,8 +138,10 @@ function quoted(title: string, text: string): readonly string[] {
   return ["", `${title}:`, ...lines.map((line) => `  | ${line}`)];
 }
 
-function sayOption({ n, label }: DecisionOption): string {
-  return `  ${n}  ${harmlessLine(label, 200)}`;
+function resetWords(resetsAt: string, nowMs: number): string {
+  const atMs = Date.parse(resetsAt);
+  if (Number.isNaN(atMs)) return harmlessLine(resetsAt, 40);
+  return atMs > nowMs ? untilText(atMs, nowMs) : `over since ${localTime(resetsAt, nowMs)}`;
 }
 
 interface ResolveOptions {
@@ -190,7 +204,10 @@ async function ask(
   json: boolean,
 ): Promise<string | null> {
   if (json || !context.terminal.stdin || !context.terminal.stderr) return null;
-  for (const line of (await describe(deps, decision)).slice(0, -2)) process.stderr.write(`${line}\n`);
+  for (const line of (
+    await describe(deps, decision, { stdout: context.terminal.stderr, columns: context.terminal.columns })
+  ).slice(0, -2))
+    process.stderr.write(`${line}\n`);
   const { createInterface } = await import("node:readline/promises");
   const prompt = createInterface({ input: process.stdin, output: process.stderr });
   // Ctrl-C and Ctrl-D close it, and the question would wait for ever.

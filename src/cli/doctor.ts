@@ -72,7 +72,7 @@ async function checkAll(deps: Deps, progress: (text: string) => void): Promise<H
   const health = await checkHealth(deps, progress);
   const { damagedSidecars } = await import("../reviews/reviews.ts");
   const findings = damagedSidecars(deps.state).map(({ path, why }) => ({
-    ...{ level: "attention", about: "reviews" } as const,
+    ...({ level: "attention", about: "reviews" } as const),
     what: `${path}: ${why}; this review is not offered again, its run can be resumed (reprise list shows it)`,
     todo: `mv '${path}' '${path}.damaged'`,
   }));
