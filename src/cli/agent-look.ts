@@ -56,10 +56,10 @@ const COLUMNS: readonly Column[] = [
 ];
 const NAME_AT = 1;
 
-function printViews({ terminal, print }: Context, views: readonly AgentView[], nowMs: number): void {
-  const [header = "", ...rows] = agentTable(views, nowMs, terminal, "with engines");
-  print(paint(terminal, "dim", header));
-  for (const row of rows) print(row);
+function printViews(context: Context, views: readonly AgentView[], nowMs: number): void {
+  const [header = "", ...rows] = agentTable(views, nowMs, context.terminal, "with engines");
+  context.print(paint(context.terminal, "dim", header));
+  for (const row of rows) context.print(row);
 }
 
 /** The header, then one text an agent, which may have several lines. */

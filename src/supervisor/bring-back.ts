@@ -80,7 +80,11 @@ export async function bringBack(place: Place, id: string, options: BringBackOpti
 }
 
 /** Why it is not even tried; null: it is. */
-async function barTo(deps: Deps, look: Look, { kill, strict }: BringBackOptions): Promise<BroughtBack | null> {
+async function barTo(
+  deps: Deps,
+  look: Look,
+  { kill, strict }: BringBackOptions,
+): Promise<BroughtBack | null> {
   const plan = planFor(look, { message: null, append: true, kill });
   if (plan.do === "refuse") return refused(plan.why);
   if (!strict || plan.do === "nudge") return null;

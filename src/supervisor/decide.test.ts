@@ -1,6 +1,6 @@
 /** What is decided, one table an area: given → then, whole decisions compared. */
 import { describe, expect, test } from "vitest";
-import { ACTIONS, type Rung, TRIGGERS, whyNotAllowed } from "../core/runbook.ts";
+import { ACTIONS, TRIGGERS, whyNotAllowed } from "../core/runbook.ts";
 import {
   agentLike,
   DAY,
@@ -315,64 +315,6 @@ describe("the ladder", () => {
       },
       act("dead", 0, "resume", 3),
     ],
-  });
-
-  /** What is done when a gate always fails and every nudge ends in a completed turn. */
-  const pushed = (on: readonly Rung[], most: number) => {
-    const checked = agentLike({ on: { idle: on } });
-    const history: Event[] = [];
-    const actions: string[] = [];
-    for (let turn = 1; actions.length < most; turn += 1) {
-      const at = T0 + turn * HOUR;
-      for (const later of [0, 1]) {
-        const seen = live({ state: "idle" }, at - MINUTE);
-        const decision = decide(
-          factsLike({ now: at + later, seen, agent: checked, history: log(...history) }),
-        );
-        if (decision.do !== "act") return [...actions, decision.do];
-        const { action } = decision.rung;
-        actions.push(action);
-        history.push(
-          ...did(["idle", decision.position, action], at + later, {
-            result: action === "gate" ? "failed" : "ok",
-          }),
-        );
-      }
-      history.push({ kind: "progress", at: at + MINUTE, attempt: 1 });
-    }
-    return actions;
-  };
-
-  test("a gate that fails runs once each time, then the next entry is taken, however many attempts it has", () => {
-    const ladder = [rung("gate", { attempts: 4 }), rung("nudge", { attempts: 2 }), rung("fail")];
-    expect(pushed(ladder, 6)).toEqual(["gate", "nudge", "gate", "nudge", "gate", "fail"]);
-  });
-
-  test("the turn that a nudge brought about is no reason for three more; every other completed turn is", () => {
-    const nudged = agentLike({ on: { idle: [rung("nudge", { attempts: 1 })] } });
-    const next = (...history: Event[]) =>
-      decide(factsLike({ seen: idle(MINUTE), agent: nudged, history: log(...history) }));
-    const turn = { kind: "progress", at: ago(30 * MINUTE), attempt: 1 } as const;
-    const sent = (result: "ok" | "refused") => did(["idle", 0, "nudge"], ago(HOUR), { result });
-    expect(next(...sent("ok"), turn)).toMatchObject({ do: "exhausted" });
-    expect(next(...sent("ok"), turn, turn)).toMatchObject(act("idle", 0, "nudge", 2));
-    expect(next(...sent("refused"), turn)).toMatchObject(act("idle", 0, "nudge", 2));
-  });
-
-  test("nudges without a completed turn end after their attempts, and their gate is not run again for that", () => {
-    const checked = agentLike({
-      on: { idle: [rung("gate", { attempts: 4 }), rung("nudge", { attempts: 2 })] },
-    });
-    const seen = live({ state: "idle" }, ago(HOUR));
-    const once = [
-      ...did(["idle", 0, "gate"], ago(50 * MINUTE), { result: "failed" }),
-      ...did(["idle", 1, "nudge"], ago(40 * MINUTE)),
-    ];
-    const next = (history: Event[]) => decide(factsLike({ seen, agent: checked, history: log(...history) }));
-    expect(next(once)).toMatchObject(act("idle", 1, "nudge", 2));
-    expect(next([...once, ...did(["idle", 1, "nudge"], ago(30 * MINUTE))])).toMatchObject(
-      exhausted("idle", 2, /and nudge was tried 2 times$/),
-    );
   });
 });
 

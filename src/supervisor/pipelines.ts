@@ -240,13 +240,18 @@ async function continueStep(
     if (agent?.phase !== "active")
       throw refuse("run_busy", `is active, at ${at}; there is nothing to resume.`);
     const answer = await resumeAgent(agent.id);
-    if (!answer.done) throw refuse("run_busy", `is active, at ${at}, and its agent ${agent.id} was not resumed: ${answer.why}.`);
+    if (!answer.done)
+      throw refuse(
+        "run_busy",
+        `is active, at ${at}, and its agent ${agent.id} was not resumed: ${answer.why}.`,
+      );
     return true;
   }
   if (agent === null || entry?.state === "done") return false;
   if (agent.phase === "active" || agent.phase === "done") return true;
   const answer = await resumeAgent(agent.id);
-  if (!answer.done) throw refuse("run_busy", `stays ${phase}: its agent ${agent.id} was not resumed: ${answer.why}.`);
+  if (!answer.done)
+    throw refuse("run_busy", `stays ${phase}: its agent ${agent.id} was not resumed: ${answer.why}.`);
   return true;
 }
 

@@ -21,7 +21,10 @@ interface Resumed {
   readonly agents: readonly Record<string, unknown>[];
 }
 
-async function resumed(box: AgentBox, ...args: readonly string[]): Promise<Resumed & { code: number | null }> {
+async function resumed(
+  box: AgentBox,
+  ...args: readonly string[]
+): Promise<Resumed & { code: number | null }> {
   const { code, stdout } = await box.run(["agent", "resume", ...args, "--json"]);
   return { ...(JSON.parse(stdout) as Resumed), code };
 }
@@ -70,11 +73,15 @@ test("an agent whose conversation is lost is restarted, with the reason, and nev
   const { code, stdout } = await box.run(["agent", "resume", id]);
   expect([code, stdout]).toEqual([
     0,
-    expect.stringMatching(new RegExp(`^restarted ${id} \\(new conversation: the engine has lost .*\\): attempt 2\n$`)),
+    expect.stringMatching(
+      new RegExp(`^restarted ${id} \\(new conversation: the engine has lost .*\\): attempt 2\n$`),
+    ),
   ]);
   const { attempts, history } = await box.show(id);
   expect(attempts.map(({ kind }) => kind)).toEqual(["start", "fresh"]);
-  expect(JSON.stringify(history)).toContain("a new conversation begins: the engine has lost the conversation");
+  expect(JSON.stringify(history)).toContain(
+    "a new conversation begins: the engine has lost the conversation",
+  );
 });
 
 test("a resume that begins a new conversation says so in --json", async () => {
@@ -104,7 +111,7 @@ test("after a reboot, agents that the starting supervisor brings back are back, 
   await using box = new AgentBox();
   box.runbook(
     `${WORKER}on_dead = { action = "resume", message = "go on @@wait:600000", append = true }\n` +
-      `${WORKER.replaceAll("worker", "quick").replace(" @@wait:600000", "")}`,
+      WORKER.replaceAll("worker", "quick").replace(" @@wait:600000", ""),
   );
   const finished = await box.start("quick");
   await box.shown(finished, "done", ({ view }) => view.phase === "done");
@@ -113,13 +120,17 @@ test("after a reboot, agents that the starting supervisor brings back are back, 
   await powerCut(box);
   // The supervisor starts first, as in an autostart, and brings the agent back.
   await box.run(["daemon", "start"]);
-  await box.until("the agent to be told to go on", () => box.messages().some((text) => text.startsWith("go on")));
+  await box.until("the agent to be told to go on", () =>
+    box.messages().some((text) => text.startsWith("go on")),
+  );
   const session = box.events("session").at(-1)?.["session"] as string;
   const { code, stdout } = await box.run(["agent", "resume", "--all"]);
   expect([code, stdout]).toEqual([
     0,
     expect.stringMatching(
-      new RegExp(`^resumed ${id}: conversation ${session} goes on in attempt 2.*; the supervisor had brought it back, and it is \\w+\n$`),
+      new RegExp(
+        `^resumed ${id}: conversation ${session} goes on in attempt 2.*; the supervisor had brought it back, and it is \\w+\n$`,
+      ),
     ),
   ]);
   expect(await resumed(box, "--all")).toMatchObject({
@@ -136,7 +147,10 @@ test("an agent that was never gone is running, which is no resume", async () => 
   await box.told();
   expect(await resumed(box, "--all")).toMatchObject({ ok: true, resumed: [], running: [id], skipped: [] });
   const { code, stdout } = await box.run(["agent", "resume", id]);
-  expect([code, stdout]).toEqual([1, expect.stringMatching(new RegExp(`^running ${id}: it is working, with `))]);
+  expect([code, stdout]).toEqual([
+    1,
+    expect.stringMatching(new RegExp(`^running ${id}: it is working, with `)),
+  ]);
 });
 
 test("an agent that has ended can be removed, a live one cannot, and its run takes it along", async () => {
@@ -152,7 +166,11 @@ test("an agent that has ended can be removed, a live one cannot, and its run tak
     (await box.agent<{ agents: { id: string }[] }>(["list", "--all"])).agents.map(({ id }) => id);
   const { decisions } = await box.json<{ decisions: unknown[] }>(["decisions", "list", "--all"]);
   expect([await agents(), decisions.length]).toEqual([[live], 1]);
-  expect(await box.agent(["rm", live.toUpperCase()])).toMatchObject({ ok: true, removed: [{ id: live }], failed: [] });
+  expect(await box.agent(["rm", live.toUpperCase()])).toMatchObject({
+    ok: true,
+    removed: [{ id: live }],
+    failed: [],
+  });
   expect([await agents(), box.runDirectories()]).toEqual([[], []]);
   expect(await box.json(["decisions", "list", "--all"])).toEqual({ ok: true, decisions: [] });
   expect((await box.run(["agent", "rm", live])).code).toBe(3);
