@@ -20,7 +20,7 @@ import {
 import type { AgentRecord } from "../core/supervision.ts";
 import { makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
-import { labelled } from "./labelled.ts";
+import { labelled } from "./words.ts";
 
 const listCommand = () =>
   makeCommand({

@@ -10,10 +10,9 @@ import type { Deps } from "../run/run.ts";
 import { ensureDaemon, getAgent, listDecisions, resolveDecision } from "../supervisor/supervisor.ts";
 import { makeCommand, once, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
-import { labelled } from "./labelled.ts";
 import { readMessage } from "./message.ts";
 import { type Family, onlyArgument, runVerb } from "./verbs.ts";
-import { age } from "./words.ts";
+import { age, labelled } from "./words.ts";
 
 const FAMILY: Family = {
   name: "decisions",

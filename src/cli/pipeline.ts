@@ -19,11 +19,10 @@ import {
 import { readVars } from "./agent-run.ts";
 import { list as repeatable, makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
-import { labelled } from "./labelled.ts";
 import { engineTraits } from "./runbook.ts";
 import { workingDirectory } from "./start.ts";
 import { type Family, onlyArgument, runVerb } from "./verbs.ts";
-import { age, shortPath } from "./words.ts";
+import { age, labelled, shortPath } from "./words.ts";
 
 const FAMILY: Family = {
   name: "pipeline",

@@ -16,8 +16,8 @@ import {
 import { agentTable, MOST_WORDS, nextWords, see } from "./agent-look.ts";
 import { makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
-import { labelled } from "./labelled.ts";
 import { briefly, pipelineTable, type PipelineView } from "./pipeline.ts";
+import { labelled } from "./words.ts";
 
 const EVERY_MS = 1_000;
 const NOT_RUNNING =

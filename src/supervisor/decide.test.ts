@@ -6,7 +6,6 @@ import {
   DAY,
   did,
   ended,
-  type Event,
   factsLike,
   failing,
   HOUR,
