@@ -54,7 +54,6 @@ const COLUMNS: readonly Column[] = [
   { head: "ATT", as: "whole" },
   { head: "NEXT", as: "wrap" },
 ];
-const NAME_AT = 1;
 
 function printViews(context: Context, views: readonly AgentView[], nowMs: number): void {
   const [header = "", ...rows] = agentTable(views, nowMs, context.terminal, "with engines");
@@ -62,32 +61,47 @@ function printViews(context: Context, views: readonly AgentView[], nowMs: number
   for (const row of rows) context.print(row);
 }
 
-/** The header, then one text an agent, which may have several lines. */
+/** The header, then one text an agent, which may have several lines. A command that has no room stands below its agent. */
 export function agentTable(
   views: readonly AgentView[],
   nowMs: number,
   { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
   engines?: "with engines",
 ): string[] {
-  const rows = views.map((view) => [
-    view.id,
-    harmlessLine(view.name, 64),
-    view.state,
-    formatDuration(nowMs - view.sinceMs),
-    String(view.attempts),
-    harmlessLine(nextWords(view, nowMs), MOST_WORDS),
-  ]);
-  const limit = stdout ? columns : undefined;
-  if (engines === undefined) return fitTable(COLUMNS, rows, limit);
-  const withEngine = rows.map((row, at) => row.toSpliced(NAME_AT + 1, 0, views[at]?.engine ?? ""));
-  return fitTable(COLUMNS.toSpliced(NAME_AT + 1, 0, { head: "ENGINE" }), withEngine, limit);
+  const made = (next: (view: AgentView) => string) => {
+    const rows = views.map((view) => [
+      view.id,
+      harmlessLine(view.name, 64),
+      ...(engines === undefined ? [] : [view.engine]),
+      view.state,
+      formatDuration(nowMs - view.sinceMs),
+      String(view.attempts),
+      harmlessLine(next(view), MOST_WORDS),
+    ]);
+    const heads = engines === undefined ? COLUMNS : COLUMNS.toSpliced(2, 0, { head: "ENGINE" });
+    return fitTable(heads, rows, stdout ? columns : undefined);
+  };
+  const [header = "", ...rows] = made((view) => nextWords(view, nowMs));
+  const isBroken = views.some(({ decision }, at) => decision !== null && rows[at]?.includes("\n") === true);
+  if (!isBroken) return [header, ...rows];
+  const [short = "", ...others] = made((view) => (view.decision === null ? nextWords(view, nowMs) : ASKS));
+  return [
+    short,
+    ...others.map((row, at) => {
+      const decision = views[at]?.decision ?? null;
+      return decision === null ? row : `${row}\n    ${showDecision(decision)}`;
+    }),
+  ];
 }
+
+const ASKS = "asks you:";
+const showDecision = (id: string) => `reprise decisions show ${harmlessLine(id, 40)}`;
 
 /** Of a reason in a list. */
 export const MOST_WORDS = 400;
 
 export function nextWords(view: AgentView, nowMs: number): string {
-  if (view.decision !== null) return `asks you: reprise decisions show ${view.decision}`;
+  if (view.decision !== null) return `${ASKS} ${showDecision(view.decision)}`;
   if (view.next === null) return view.why;
   const { action, atMs } = view.next;
   return atMs <= nowMs ? `${action} now` : `waits ${untilText(atMs, nowMs)}, then ${action}`;

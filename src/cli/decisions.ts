@@ -6,6 +6,7 @@ import { localTime } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { type Column, fitTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
+import { widthOf } from "../lib/width.ts";
 import type { Deps } from "../run/run.ts";
 import { ensureDaemon, getAgent, listDecisions, resolveDecision } from "../supervisor/supervisor.ts";
 import { makeCommand, once, parse } from "./command.ts";
@@ -119,8 +120,8 @@ async function describe(
     ...line("what", harmlessLine(what, 1_000)),
     ...(trouble === null ? [] : line("trouble", harmlessLine(`${trouble.kind}: ${trouble.message}`, 1_000))),
     ...(trouble?.resetsAt === undefined ? [] : line("limit", resetWords(trouble.resetsAt, now))),
-    ...quoted("tried", tried ?? ""),
-    ...quoted("last words", lastWords),
+    ...quoted("tried", tried ?? "", terminal),
+    ...quoted("last words", lastWords, terminal),
     "",
     ...options.flatMap(({ n, label }) =>
       labelled(terminal, `  ${n}  `, `${harmlessLine(label, 400)}${choice?.n === n ? "  <- chosen" : ""}`),
@@ -130,12 +131,24 @@ async function describe(
   ];
 }
 
-function quoted(title: string, text: string): readonly string[] {
+function quoted(
+  title: string,
+  text: string,
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): readonly string[] {
   const words = harmless(text).trimEnd();
   if (words === "") return [];
   const lines = words.split("\n").slice(-40);
-  return ["", `${title}:`, ...lines.map((line) => `  | ${line}`)];
+  return ["", `${title}:`, ...lines.flatMap((line) => quotedLine(line, terminal))];
 }
+
+/** Lines that fit stay as they are, with their blanks. */
+function quotedLine(line: string, terminal: Pick<Terminal, "stdout" | "columns">): readonly string[] {
+  const fits = widthOf(line) + QUOTE.length <= terminal.columns;
+  return fits ? [`${QUOTE}${line}`] : labelled(terminal, QUOTE, line);
+}
+
+const QUOTE = "  | ";
 
 function resetWords(resetsAt: string, nowMs: number): string {
   const atMs = Date.parse(resetsAt);

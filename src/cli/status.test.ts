@@ -134,6 +134,8 @@ describe("frameOf", () => {
     });
     for (const columns of [60, 80, 120]) {
       const lines = frameOf(given, { ...SCREEN, columns }, NOW);
+      for (const command of ["reprise daemon start", "reprise decisions show 1a2b3c4d-1234"])
+        expect(lines.filter((line) => line.includes(command))).toHaveLength(1);
       for (const text of ["reprise daemon start", "reprise decisions show 1a2b3c4d-1234", "99887766", why])
         expect(words(lines)).toContain(text);
     }

@@ -113,9 +113,7 @@ export function frameOf(status: Status, terminal: Terminal, nowMs: number): read
     );
   const known = agents.map((view) => ({ ...view, id: harmlessLine(view.id, 8) }));
   return [
-    ...(daemon === null
-      ? fit(labelled(terminal, "", NOT_RUNNING)).map((line) => paint(terminal, "yellow", line))
-      : []),
+    ...(daemon === null ? fit(notRunning(terminal)).map((line) => paint(terminal, "yellow", line)) : []),
     ...(agents.length === 0
       ? []
       : tableOf(
@@ -125,6 +123,12 @@ export function frameOf(status: Status, terminal: Terminal, nowMs: number): read
     ...(agents.length === 0 || pipelines.length === 0 ? [] : [""]),
     ...(pipelines.length === 0 ? [] : tableOf(pipelineTable(pipelines, nowMs, terminal), [])),
   ];
+}
+
+/** In one line where there is room; else what to type has its own. */
+function notRunning(terminal: Terminal): readonly string[] {
+  if (!terminal.stdout || NOT_RUNNING.length <= terminal.columns) return [NOT_RUNNING];
+  return NOT_RUNNING.split(/(?<=\.) /).flatMap((sentence) => labelled(terminal, "", sentence));
 }
 
 const COLORS = {

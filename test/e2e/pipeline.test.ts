@@ -361,7 +361,7 @@ describe.skipIf(!HAS_TMUX)("on a terminal", () => {
     kill(await agentPid(box));
     await screen.shows(`asks you: reprise decisions show ${id}-`);
     screen.resize(50, 12);
-    await screen.shows(new RegExp(`^ {4}asks you: reprise decisions show ${id}-\\d+$`, "m"));
+    await screen.shows(new RegExp(`^ {4}reprise decisions show ${id}-\\d+$`, "m"));
     // One frame, however often it was drawn.
     expect(screen.text().match(/AGENT +NAME/g)).toHaveLength(1);
     screen.key("C-c");
