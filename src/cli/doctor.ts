@@ -1,4 +1,6 @@
 /** `reprise doctor`: is everything in order, and what to do where it is not. */
+import { join } from "node:path";
+import { isDirectory } from "../audit/audit.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { table } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -70,6 +72,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 /** With the sidecars of reviews, which a message may have sent people here for. */
 async function checkAll(deps: Deps, progress: (text: string) => void): Promise<Health> {
   const health = await checkHealth(deps, progress);
+  if (!isDirectory(join(deps.state.root, "reviews"))) return health;
   const { damagedSidecars } = await import("../reviews/reviews.ts");
   const findings = damagedSidecars(deps.state).map(({ path, why }) => ({
     ...({ level: "attention", about: "reviews" } as const),
