@@ -1,6 +1,17 @@
 /** `reprise agent send|stop|resume`: what a person wants of agents. The daemon does it, so that nobody fights over one. */
 import { Fault } from "../core/faults.ts";
-import { ensureDaemon, findDaemon, listAgents, selectAgent, stopAgent } from "../supervisor/supervisor.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { wrap } from "../lib/wrap.ts";
+import type { Deps } from "../run/run.ts";
+import {
+  ensureDaemon,
+  findDaemon,
+  getAgent,
+  listAgents,
+  type Resumed,
+  selectAgent,
+  stopAgent,
+} from "../supervisor/supervisor.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 
@@ -69,10 +80,12 @@ export async function stop(args: readonly string[], context: Context): Promise<n
 const resumeCommand = () =>
   makeCommand({
     name: "agent resume",
-    summary: "Bring back an agent, or all that are not running, with their conversations.",
+    summary:
+      "Bring back an agent, or all that are not running, with their conversations. Where one cannot be continued, a new one begins, and that is said.",
     examples: [
       "reprise agent resume 1a2b3c4d",
       "reprise agent resume --all",
+      "reprise agent resume --all --strict",
       "reprise agent resume --all --kill",
     ],
   })
@@ -80,60 +93,117 @@ const resumeCommand = () =>
     .argument("[id]", "handle or unique prefix")
     .option("--all", "every agent that has not ended")
     .option("--kill", "end live ones first")
+    .option("--strict", "begin no new conversation: an agent whose conversation is lost is skipped")
     .option("--json", "print one JSON object");
 
-interface Skipped {
+interface Told extends Resumed {
   readonly id: string;
-  readonly reason: string;
+  readonly runId: string;
+  readonly engine: string;
 }
 
 export async function resume(args: readonly string[], context: Context): Promise<number> {
   const parser = resumeCommand();
   parse(parser, args);
-  const options: { all?: true; kill?: true; json?: true } = parser.opts();
+  const options: { all?: true; kill?: true; strict?: true; json?: true } = parser.opts();
   const [given, ...rest] = parser.args;
   if ((given === undefined) === (options.all === undefined) || rest.length > 0)
     throw new Fault("usage", "Name one agent, or say --all: reprise agent resume 1a2b3c4d");
   const deps = await context.open({ cwd: null });
-  const agents = given === undefined ? await listAgents(deps) : [await selectAgent(deps, given)];
+  const agents =
+    given === undefined ? await listAgents(deps, { open: true }) : [await selectAgent(deps, given)];
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
-  const resumed: string[] = [];
-  const skipped: Skipped[] = [];
-  for (const [at, agent] of agents.entries()) {
-    const { id } = agent.record;
+  const told: Told[] = [];
+  for (const [at, { record }] of agents.entries()) {
+    const { id, runId, definition } = record;
     if (agents.length > 1 && context.terminal.stderr)
       context.log.info(`${at + 1} of ${agents.length}: ${id}`);
-    // One of all that has ended, also meanwhile, stays so.
-    const how = { kill: options.kill === true, ended: given !== undefined };
-    const reason = await notResumed(daemon.resume(id, how));
-    if (reason === null) resumed.push(id);
-    else skipped.push({ id, reason });
+    // One of all that has ended meanwhile stays so.
+    const how = {
+      kill: options.kill === true,
+      ended: given !== undefined,
+      strict: options.strict === true,
+    };
+    const answer = await orReason(daemon.resume(id, how));
+    if (given === undefined && answer.result === "refused" && (await hasEnded(deps, id))) continue;
+    told.push({ ...answer, id, runId, engine: definition.engine });
   }
-  report(context, options.json === true, { resumed, skipped });
-  return given !== undefined && resumed.length === 0 ? 1 : 0;
+  const failed =
+    given === undefined ? told.some(({ result }) => result === "strict") : told.every(({ done }) => !done);
+  report(context, told, { json: options.json === true, ok: !failed });
+  return failed ? 1 : 0;
 }
 
-/** Null: it was. One that fails must not keep the others from being brought back. */
-async function notResumed(answer: Promise<{ done: boolean; why: string }>): Promise<string | null> {
+/** It ended meanwhile, and those that have ended are not asked for. */
+async function hasEnded(deps: Deps, id: string): Promise<boolean> {
+  return (await getAgent(deps, id))?.record.phase !== "active";
+}
+
+/** One that fails must not keep the others from being brought back. */
+async function orReason(answer: Promise<Resumed>): Promise<Resumed> {
   try {
-    const { done, why } = await answer;
-    return done ? null : why;
+    return await answer;
   } catch (error) {
-    if (error instanceof Fault) return error.message;
-    throw error;
+    if (!(error instanceof Fault)) throw error;
+    const nothing = { attempt: null, session: null, verified: false, already: false };
+    return { done: false, result: "refused", why: error.message, ...nothing };
   }
 }
+
+const SKIPPED: readonly Resumed["result"][] = ["refused", "strict"];
 
 function report(
   context: Context,
-  json: boolean,
-  result: { readonly resumed: readonly string[]; readonly skipped: readonly Skipped[] },
+  told: readonly Told[],
+  { json, ok }: { readonly json: boolean; readonly ok: boolean },
 ): void {
-  if (json) {
-    context.printJson(result);
+  if (!json) {
+    for (const one of told) context.print(fitted(context, lineOf(one)));
+    if (told.length === 0) context.print("No agent is to be resumed: none is there that has not ended.");
     return;
   }
-  for (const id of result.resumed) context.print(`resumed ${id}`);
-  for (const { id, reason } of result.skipped) context.print(`skipped ${id}: ${reason}`);
-  if (result.resumed.length + result.skipped.length === 0) context.print("There are no agents.");
+  const of = (...results: readonly Resumed["result"][]) =>
+    told.filter(({ result }) => results.includes(result));
+  const withReason = ({ id, why }: Told) => ({ id, reason: why });
+  context.printJson({
+    ok,
+    resumed: of("resumed", "told").map(({ id }) => id),
+    restarted: of("restarted").map(withReason),
+    running: of("running").map(({ id }) => id),
+    skipped: of(...SKIPPED).map(withReason),
+    agents: told.map(({ id, runId, result, why, already, attempt, session, verified }) => ({
+      ...{ id, runId, result: SKIPPED.includes(result) ? "skipped" : result, reason: why },
+      ...{ already, attempt, session, verified },
+    })),
+  });
+}
+
+function lineOf(told: Told): string {
+  const { id, result, why, already, attempt, engine } = told;
+  const by = already
+    ? `; the supervisor had brought it back, and ${result === "resumed" ? why : "it runs"}`
+    : "";
+  switch (result) {
+    case "resumed":
+      return `resumed ${id}: ${conversationOf(told)} goes on in attempt ${attempt}${told.verified ? `, confirmed by ${engine}` : ""}${by}`;
+    case "restarted":
+      return `restarted ${id} (new conversation: ${why}): attempt ${attempt}${by}`;
+    case "told":
+      return `resumed ${id}: it is alive with ${conversationOf(told)}, and was told to go on`;
+    case "running":
+      return `running ${id}: ${why}, with ${conversationOf(told)}, attempt ${attempt}; --kill would end it and resume it`;
+    case "strict":
+      return `skipped ${id}: ${why} Without --strict a new conversation begins.`;
+    case "refused":
+      return `skipped ${id}: ${why}`;
+  }
+}
+
+function fitted({ terminal }: Context, line: string): string {
+  const text = harmlessLine(line);
+  return terminal.stdout ? wrap(text, { width: terminal.columns, indent: 2 }).join("\n") : text;
+}
+
+function conversationOf({ session }: Told): string {
+  return session === null ? "its conversation" : `conversation ${session}`;
 }

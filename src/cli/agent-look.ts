@@ -3,7 +3,8 @@ import { Fault } from "../core/faults.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
-import { table } from "../lib/table.ts";
+import { type Column, fitTable } from "../lib/table.ts";
+import { untilText } from "../lib/until.ts";
 import { type HolderLink, openHolder, screenOf } from "../holders/holders.ts";
 import type { Deps } from "../run/run.ts";
 import {
@@ -18,7 +19,8 @@ import {
 } from "../supervisor/supervisor.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { makeCommand, parse } from "./command.ts";
-import { type Context, paint } from "./context.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
+import { labelled } from "./words.ts";
 
 const listCommand = () =>
   makeCommand({
@@ -44,29 +46,65 @@ export async function list(args: readonly string[], context: Context): Promise<n
   return 0;
 }
 
+const COLUMNS: readonly Column[] = [
+  { head: "AGENT", as: "whole" },
+  { head: "NAME", least: 12 },
+  { head: "STATE", as: "whole" },
+  { head: "FOR", as: "whole" },
+  { head: "ATT", as: "whole" },
+  { head: "NEXT", as: "wrap" },
+];
+
 function printViews(context: Context, views: readonly AgentView[], nowMs: number): void {
-  const rows = views.map((view) => [
-    view.id,
-    view.name,
-    view.engine,
-    view.state,
-    formatDuration(nowMs - view.sinceMs),
-    String(view.attempts),
-    harmlessLine(nextWords(view, nowMs), 60),
-  ]);
-  const [header = "", ...lines] = table([
-    ["AGENT", "NAME", "ENGINE", "STATE", "FOR", "ATT", "NEXT"],
-    ...rows,
-  ]);
+  const [header = "", ...rows] = agentTable(views, nowMs, context.terminal, "with engines");
   context.print(paint(context.terminal, "dim", header));
-  for (const line of lines) context.print(line);
+  for (const row of rows) context.print(row);
 }
 
+/** The header, then one text an agent, which may have several lines. A command that has no room stands below its agent. */
+export function agentTable(
+  views: readonly AgentView[],
+  nowMs: number,
+  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
+  engines?: "with engines",
+): string[] {
+  const made = (next: (view: AgentView) => string) => {
+    const rows = views.map((view) => [
+      view.id,
+      harmlessLine(view.name, 64),
+      ...(engines === undefined ? [] : [view.engine]),
+      view.state,
+      formatDuration(nowMs - view.sinceMs),
+      String(view.attempts),
+      harmlessLine(next(view), MOST_WORDS),
+    ]);
+    const heads = engines === undefined ? COLUMNS : COLUMNS.toSpliced(2, 0, { head: "ENGINE" });
+    return fitTable(heads, rows, stdout ? columns : undefined);
+  };
+  const [header = "", ...rows] = made((view) => nextWords(view, nowMs));
+  const isBroken = views.some(({ decision }, at) => decision !== null && rows[at]?.includes("\n") === true);
+  if (!isBroken) return [header, ...rows];
+  const [short = "", ...others] = made((view) => (view.decision === null ? nextWords(view, nowMs) : ASKS));
+  return [
+    short,
+    ...others.map((row, at) => {
+      const decision = views[at]?.decision ?? null;
+      return decision === null ? row : `${row}\n    ${showDecision(decision)}`;
+    }),
+  ];
+}
+
+const ASKS = "asks you:";
+const showDecision = (id: string) => `reprise decisions show ${harmlessLine(id, 40)}`;
+
+/** Of a reason in a list. */
+export const MOST_WORDS = 400;
+
 export function nextWords(view: AgentView, nowMs: number): string {
-  if (view.decision !== null) return `asks you: reprise decisions show ${view.decision}`;
+  if (view.decision !== null) return `${ASKS} ${showDecision(view.decision)}`;
   if (view.next === null) return view.why;
-  const wait = view.next.atMs - nowMs;
-  return `${view.next.action} ${wait <= 0 ? "now" : `in ${formatDuration(wait)}`}`;
+  const { action, atMs } = view.next;
+  return atMs <= nowMs ? `${action} now` : `waits ${untilText(atMs, nowMs)}, then ${action}`;
 }
 
 /** Agents without a daemon are not kept moving. */
@@ -117,48 +155,64 @@ export async function show(args: readonly string[], context: Context): Promise<n
     context.printJson({ ok: true, agent: record, view, attempts, history });
     return 0;
   }
-  for (const line of describe(look, view, deps.clock.now())) context.print(line);
+  for (const line of describe(look, view, deps.clock.now(), context.terminal)) context.print(line);
   return 0;
 }
 
-function describe(look: Look, view: AgentView, nowMs: number): readonly string[] {
+export function describe(
+  look: Look,
+  view: AgentView,
+  nowMs: number,
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): readonly string[] {
   const { agent, attempts } = look;
   const { definition } = agent;
-  const line = (name: string, text: string) => `${name.padEnd(9)} ${text}`;
+  const line = (name: string, text: string) => labelled(terminal, `${name.padEnd(9)} `, text);
   return [
     `${agent.id}  ${agent.definition.name}  ${view.state} for ${formatDuration(nowMs - view.sinceMs)}`,
-    line("engine", harmlessLine([definition.engine, ...definition.args].join(" "), 200)),
-    line("mode", definition.mode),
-    line("cwd", harmlessLine(definition.cwd)),
-    line("runbook", harmlessLine(agent.runbook.path)),
-    ...(definition.prompt === null ? [] : [line("prompt", harmlessLine(definition.prompt, 200))]),
-    ...(view.why === "" ? [] : [line("why", harmlessLine(view.why, 300))]),
-    line("next", harmlessLine(nextWords(view, nowMs), 300)),
+    ...line("engine", harmlessLine([definition.engine, ...definition.args].join(" "), 400)),
+    ...line("mode", definition.mode),
+    ...line("cwd", harmlessLine(definition.cwd)),
+    ...line("runbook", harmlessLine(agent.runbook.path)),
+    ...(definition.prompt === null ? [] : line("prompt", harmlessLine(definition.prompt, 200))),
+    ...(view.why === "" ? [] : line("why", harmlessLine(view.why, 1_000))),
+    ...line("next", harmlessLine(nextWords(view, nowMs), 1_000)),
     "",
-    ...attempts.map(
-      ({ n, kind, startedAt, outcome }) =>
-        `attempt ${n}  ${kind}  ${startedAt}  ${outcome === null ? "running" : harmlessLine(`${outcome.result}: ${outcome.reason}`, 200)}`,
+    ...attempts.flatMap(({ n, kind, startedAt, outcome }) =>
+      labelled(
+        terminal,
+        `attempt ${n}  `,
+        `${kind}  ${startedAt}  ${outcome === null ? "running" : harmlessLine(`${outcome.result}: ${outcome.reason}`, 1_000)}`,
+      ),
     ),
     "",
-    ...look.history.map(sayEvent),
+    ...look.history.flatMap((event) => sayEvent(event, terminal)),
   ];
 }
 
-function sayEvent(event: SupervisionEvent): string {
-  const when = `${new Date(event.at).toISOString()}  attempt ${event.attempt}`;
+function sayEvent(
+  event: SupervisionEvent,
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): readonly string[] {
+  const when = `${new Date(event.at).toISOString()}  attempt ${event.attempt}  `;
+  const indent = event.kind === "begun_again" || event.kind === "carried_out" ? "  " : "";
+  return labelled(terminal, `${when}${indent}`, eventWords(event));
+}
+
+function eventWords(event: SupervisionEvent): string {
   switch (event.kind) {
     case "progress":
-      return `${when}  a turn was completed`;
+      return "a turn was completed";
     case "decided":
-      return `${when}  on ${event.trigger}: ${event.action}${event.message === null ? "" : ` ${JSON.stringify(harmlessLine(event.message, 80))}`}`;
+      return `on ${event.trigger}: ${event.action}${event.message === null ? "" : ` ${JSON.stringify(harmlessLine(event.message, 80))}`}`;
     case "begun_again":
-      return `${when}    begun again: the supervisor ended meanwhile`;
+      return "begun again: the supervisor ended meanwhile";
     case "carried_out":
-      return `${when}    ${event.result}: ${harmlessLine(event.detail, 200)}`;
+      return `${event.result}: ${harmlessLine(event.detail, 1_000)}`;
     case "escalated":
-      return `${when}  asked: decision ${event.decision}`;
+      return `asked: decision ${event.decision}`;
     case "answered":
-      return `${when}  answered: ${event.choice}`;
+      return `answered: ${event.choice}`;
   }
 }
 

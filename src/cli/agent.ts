@@ -42,6 +42,10 @@ const FAMILY: Family = {
       summary: "bring back an agent, or all of them, with their conversations",
       run: async (args, context) => (await import("./agent-act.ts")).resume(args, context),
     },
+    rm: {
+      summary: "remove agents that have ended, with their runs",
+      run: async (args, context) => (await import("./agent-rm.ts")).rm(args, context),
+    },
   },
   examples: ["reprise agent run worker", "reprise agent list", "reprise agent resume --all"],
 };

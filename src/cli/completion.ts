@@ -42,7 +42,7 @@ const HANDLE_COMMANDS = ["resume", "show", "logs", "export", "stop", "rm"];
 const ENGINE_COMMANDS = ["start", "adopt"];
 /** Commands with verbs, and what prints the ids that most of their verbs take; null: nothing. */
 const FAMILIES: Readonly<Record<string, { readonly verbs: string; readonly ids: string | null }>> = {
-  agent: { verbs: "run list show logs peek attach send stop resume", ids: "list --handles" },
+  agent: { verbs: "run list show logs peek attach send stop resume rm", ids: "list --handles" },
   pipeline: { verbs: "run list show resume cancel", ids: "pipeline list --all --ids" },
   decisions: { verbs: "list show resolve", ids: "decisions list --ids" },
   issues: { verbs: "run list show sessions status logs clean", ids: null },

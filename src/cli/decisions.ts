@@ -1,16 +1,19 @@
 /** `reprise decisions list|show|resolve`: questions of agents to a person, and the answers. */
 import { Fault } from "../core/faults.ts";
+import { isRunId, isSelected, parseSelector } from "../core/ids.ts";
 import type { DecisionOption, DecisionRecord } from "../core/supervision.ts";
 import { localTime } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
-import { table } from "../lib/table.ts";
+import { type Column, fitTable } from "../lib/table.ts";
+import { untilText } from "../lib/until.ts";
+import { widthOf } from "../lib/width.ts";
 import type { Deps } from "../run/run.ts";
 import { ensureDaemon, getAgent, listDecisions, resolveDecision } from "../supervisor/supervisor.ts";
 import { makeCommand, once, parse } from "./command.ts";
-import { type Context, paint } from "./context.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
 import { readMessage } from "./message.ts";
 import { type Family, onlyArgument, runVerb } from "./verbs.ts";
-import { age } from "./words.ts";
+import { age, labelled } from "./words.ts";
 
 const FAMILY: Family = {
   name: "decisions",
@@ -57,21 +60,26 @@ async function printTable(deps: Deps, context: Context, decisions: readonly Deci
   const rows: string[][] = [];
   for (const decision of decisions) {
     const { id, agentId, state, createdAt, what } = decision;
-    const name = harmlessLine(await nameOf(deps, agentId), 24);
-    rows.push([
-      id,
-      name,
-      state,
-      age(createdAt, deps.clock.now()),
-      harmlessLine(what, terminal.stdout ? 120 : 400),
-    ]);
+    const name = harmlessLine(await nameOf(deps, agentId), 64);
+    rows.push([id, name, state, age(createdAt, deps.clock.now()), harmlessLine(what, 400)]);
   }
-  const [header = "", ...lines] = table(
-    [["DECISION", "AGENT", "STATE", "FOR", "WHAT"], ...rows],
-    terminal.stdout ? terminal.columns : undefined,
-  );
+  const [header = "", ...lines] = decisionTable(rows, terminal);
   context.print(paint(terminal, "dim", header));
   for (const line of lines) context.print(line);
+}
+
+export function decisionTable(
+  rows: readonly (readonly string[])[],
+  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
+): string[] {
+  const heads: readonly Column[] = [
+    { head: "DECISION", as: "whole" },
+    { head: "AGENT", least: 12 },
+    { head: "STATE", as: "whole" },
+    { head: "FOR", as: "whole" },
+    { head: "WHAT", as: "wrap" },
+  ];
+  return fitTable(heads, rows, stdout ? columns : undefined);
 }
 
 async function show(args: readonly string[], context: Context): Promise<number> {
@@ -91,42 +99,61 @@ async function show(args: readonly string[], context: Context): Promise<number> 
     onlyArgument(parser.args, "Which decision? `reprise decisions list --all` shows them."),
   );
   if (json === true) context.printJson({ ok: true, decision });
-  else for (const line of await describe(deps, decision)) context.print(line);
+  else for (const line of await describe(deps, decision, context.terminal)) context.print(line);
   return 0;
 }
 
-async function describe(deps: Deps, decision: DecisionRecord): Promise<readonly string[]> {
+async function describe(
+  deps: Deps,
+  decision: DecisionRecord,
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): Promise<readonly string[]> {
   const { id, agentId, attempt, trigger, what, trouble, tried, lastWords, options, state, choice } = decision;
-  const line = (name: string, text: string) => `${name.padEnd(7)} ${text}`;
+  const line = (name: string, text: string) => labelled(terminal, `${name.padEnd(7)} `, text);
+  const now = deps.clock.now();
   return [
     `${id}  ${state}  ${localTime(decision.createdAt, deps.clock.now())}`,
-    line(
+    ...line(
       "agent",
       `${harmlessLine(await nameOf(deps, agentId), 64)} (${agentId}), attempt ${attempt}, on ${trigger}`,
     ),
-    line("what", harmlessLine(what, 600)),
-    ...(trouble === null ? [] : [line("trouble", harmlessLine(`${trouble.kind}: ${trouble.message}`, 600))]),
-    ...(trouble?.resetsAt === undefined
-      ? []
-      : [line("resets", localTime(harmlessLine(trouble.resetsAt, 40), deps.clock.now()))]),
-    ...quoted("tried", tried ?? ""),
-    ...quoted("last words", lastWords),
+    ...line("what", harmlessLine(what, 1_000)),
+    ...(trouble === null ? [] : line("trouble", harmlessLine(`${trouble.kind}: ${trouble.message}`, 1_000))),
+    ...(trouble?.resetsAt === undefined ? [] : line("limit", resetWords(trouble.resetsAt, now))),
+    ...quoted("tried", tried ?? "", terminal),
+    ...quoted("last words", lastWords, terminal),
     "",
-    ...options.map((option) => `${sayOption(option)}${choice?.n === option.n ? "  <- chosen" : ""}`),
-    ...(choice?.message == null ? [] : [line("message", harmlessLine(choice.message, 300))]),
+    ...options.flatMap(({ n, label }) =>
+      labelled(terminal, `  ${n}  `, `${harmlessLine(label, 400)}${choice?.n === n ? "  <- chosen" : ""}`),
+    ),
+    ...(choice?.message == null ? [] : line("message", harmlessLine(choice.message, 1_000))),
     ...(state === "open" ? ["", `Choose: reprise decisions resolve ${id} <n> [-m "message"]`] : []),
   ];
 }
 
-function quoted(title: string, text: string): readonly string[] {
+function quoted(
+  title: string,
+  text: string,
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): readonly string[] {
   const words = harmless(text).trimEnd();
   if (words === "") return [];
   const lines = words.split("\n").slice(-40);
-  return ["", `${title}:`, ...lines.map((line) => `  | ${line}`)];
+  return ["", `${title}:`, ...lines.flatMap((line) => quotedLine(line, terminal))];
 }
 
-function sayOption({ n, label }: DecisionOption): string {
-  return `  ${n}  ${harmlessLine(label, 200)}`;
+/** Lines that fit stay as they are, with their blanks. */
+function quotedLine(line: string, terminal: Pick<Terminal, "stdout" | "columns">): readonly string[] {
+  const fits = widthOf(line) + QUOTE.length <= terminal.columns;
+  return fits ? [`${QUOTE}${line}`] : labelled(terminal, QUOTE, line);
+}
+
+const QUOTE = "  | ";
+
+function resetWords(resetsAt: string, nowMs: number): string {
+  const atMs = Date.parse(resetsAt);
+  if (Number.isNaN(atMs)) return harmlessLine(resetsAt, 40);
+  return atMs > nowMs ? untilText(atMs, nowMs) : `over since ${localTime(resetsAt, nowMs)}`;
 }
 
 interface ResolveOptions {
@@ -189,7 +216,10 @@ async function ask(
   json: boolean,
 ): Promise<string | null> {
   if (json || !context.terminal.stdin || !context.terminal.stderr) return null;
-  for (const line of (await describe(deps, decision)).slice(0, -2)) process.stderr.write(`${line}\n`);
+  for (const line of (
+    await describe(deps, decision, { stdout: context.terminal.stderr, columns: context.terminal.columns })
+  ).slice(0, -2))
+    process.stderr.write(`${line}\n`);
   const { createInterface } = await import("node:readline/promises");
   const prompt = createInterface({ input: process.stdin, output: process.stderr });
   // Ctrl-C and Ctrl-D close it, and the question would wait for ever.
@@ -215,7 +245,7 @@ async function carryOut(deps: Deps, context: Context, { decision, option, json }
   try {
     await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
     const { done, why } = await daemon.resolve(id);
-    if (json) context.printJson({ ok: true, id, n: option.n, does: option.does, done, why });
+    if (json) context.printJson({ ok: done, id, n: option.n, does: option.does, done, why });
     else
       context.print(done ? `${stored} ${sentence(why)}` : `${stored} It could not be done: ${sentence(why)}`);
     return done ? 0 : 1;
@@ -235,12 +265,20 @@ function sentence(text: string): string {
     : `${line.charAt(0).toUpperCase()}${line.slice(1)}${/[.!?]$/.test(line) ? "" : "."}`;
 }
 
+const DECISIONS = { a: "the id of a decision or of an agent", list: "reprise decisions list --all" };
+
 /** A decision's id or the beginning of one; of an agent's several, the one that is open, else the last. */
 async function select(deps: Deps, given: string): Promise<DecisionRecord> {
   const all = await listDecisions(deps);
-  const exact = all.find(({ id }) => id === given);
+  const lower = given.toLowerCase();
+  const exact = all.find(({ id }) => id === lower);
   if (exact !== undefined) return exact;
-  const fitting = /^[0-9a-f]{4,8}(-\d*)?$/.test(given) ? all.filter(({ id }) => id.startsWith(given)) : [];
+  const [head = "", ordinal] = isRunId(given) ? [given] : lower.split(/(?=-\d*$)/);
+  const selector = parseSelector(head, DECISIONS);
+  const fitting = all.filter(
+    ({ id, agentId, runId }) =>
+      isSelected(selector, agentId, runId) && (ordinal === undefined || id === `${agentId}${ordinal}`),
+  );
   const open = fitting.filter(({ state }) => state === "open");
   const agents = new Set(fitting.map(({ agentId }) => agentId));
   const [only, ...others] = open.length > 0 ? open : agents.size === 1 ? fitting.slice(-1) : fitting;

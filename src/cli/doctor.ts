@@ -1,4 +1,6 @@
 /** `reprise doctor`: is everything in order, and what to do where it is not. */
+import { join } from "node:path";
+import { isDirectory } from "../audit/audit.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { table } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -50,7 +52,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     if (context.terminal.stderr && options.json === undefined) context.log.info(text);
   };
   const rebuilt = options.rebuildIndex === true ? await renewIndex(deps) : null;
-  const health = await checkHealth(deps, progress);
+  const health = await checkAll(deps, progress);
   const needsAttention = health.findings.some(({ level }) => level === "attention");
   const node = process.version;
   if (options.json === true) {
@@ -65,6 +67,19 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     print(context, health, node);
   }
   return needsAttention ? 1 : 0;
+}
+
+/** With the sidecars of reviews, which a message may have sent people here for. */
+async function checkAll(deps: Deps, progress: (text: string) => void): Promise<Health> {
+  const health = await checkHealth(deps, progress);
+  if (!isDirectory(join(deps.state.root, "reviews"))) return health;
+  const { damagedSidecars } = await import("../reviews/reviews.ts");
+  const findings = damagedSidecars(deps.state).map(({ path, why }) => ({
+    ...({ level: "attention", about: "reviews" } as const),
+    what: `${path}: ${why}; this review is not offered again, its run can be resumed (reprise list shows it)`,
+    todo: `mv '${path}' '${path}.damaged'`,
+  }));
+  return { ...health, findings: [...health.findings, ...findings] };
 }
 
 /** A state directory that cannot be opened is the first thing a doctor should report. */

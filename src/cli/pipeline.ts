@@ -2,7 +2,7 @@
 import type { PipelineRecord, StepRecord } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
-import { table } from "../lib/table.ts";
+import { type Column, fitTable } from "../lib/table.ts";
 import { allEngines } from "../run/run.ts";
 import { findPipeline } from "../runbooks/runbooks.ts";
 import {
@@ -10,6 +10,7 @@ import {
   ensureDaemon,
   findDaemon,
   listPipelines,
+  type Resumed,
   resumePipeline,
   selectPipeline,
   startPipeline,
@@ -17,11 +18,11 @@ import {
 } from "../supervisor/supervisor.ts";
 import { readVars } from "./agent-run.ts";
 import { list as repeatable, makeCommand, parse } from "./command.ts";
-import { type Context, paint } from "./context.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
 import { engineTraits } from "./runbook.ts";
 import { workingDirectory } from "./start.ts";
 import { type Family, onlyArgument, runVerb } from "./verbs.ts";
-import { age, shortPath } from "./words.ts";
+import { age, labelled, shortPath } from "./words.ts";
 
 const FAMILY: Family = {
   name: "pipeline",
@@ -112,10 +113,7 @@ async function list(args: readonly string[], context: Context): Promise<number> 
         : "No pipeline is active. `reprise pipeline list --all` shows those that have ended.",
     );
   else {
-    const [header = "", ...lines] = table(
-      pipelineRows(pipelines.map(briefly), deps.clock.now()),
-      context.terminal.stdout ? context.terminal.columns : undefined,
-    );
+    const [header = "", ...lines] = pipelineTable(pipelines.map(briefly), deps.clock.now(), context.terminal);
     context.print(paint(context.terminal, "dim", header));
     for (const line of lines) context.print(line);
   }
@@ -135,17 +133,30 @@ export function briefly(record: PipelineRecord): PipelineView {
   return { id, name: definition.name, phase, step, reason, workspace, createdAt, endedAt };
 }
 
-/** Header first. */
-export function pipelineRows(pipelines: readonly PipelineView[], nowMs: number): string[][] {
+const COLUMNS: readonly Column[] = [
+  { head: "PIPELINE", as: "whole" },
+  { head: "NAME", least: 12 },
+  { head: "STATE", as: "whole" },
+  { head: "STEP", least: 12 },
+  { head: "FOR", as: "whole" },
+  { head: "WHY", as: "wrap" },
+];
+
+/** The header, then one text a pipeline, which may have several lines. */
+export function pipelineTable(
+  pipelines: readonly PipelineView[],
+  nowMs: number,
+  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
+): string[] {
   const rows = pipelines.map(({ id, name, phase, step, createdAt, endedAt, reason }) => [
     harmlessLine(id, 8),
-    harmlessLine(name, 24),
+    harmlessLine(name, 64),
     phase,
-    harmlessLine(step ?? "-", 24),
+    harmlessLine(step ?? "-", 64),
     age(endedAt ?? createdAt, nowMs),
-    harmlessLine(reason ?? "", 80),
+    harmlessLine(reason ?? "", 400),
   ]);
-  return [["PIPELINE", "NAME", "STATE", "STEP", "FOR", "WHY"], ...rows];
+  return fitTable(COLUMNS, rows, stdout ? columns : undefined);
 }
 
 async function show(args: readonly string[], context: Context): Promise<number> {
@@ -153,27 +164,42 @@ async function show(args: readonly string[], context: Context): Promise<number> 
   const deps = await context.open({ cwd: null });
   const { record } = await selectPipeline(deps, given);
   if (json) context.printJson({ ok: true, pipeline: record });
-  else for (const line of describe(record, deps.clock.now(), deps.env["HOME"])) context.print(line);
+  else
+    for (const line of describe(record, deps.clock.now(), deps.env["HOME"], context.terminal))
+      context.print(line);
   return 0;
 }
 
-function describe(record: PipelineRecord, nowMs: number, home: string | undefined): readonly string[] {
+function describe(
+  record: PipelineRecord,
+  nowMs: number,
+  home: string | undefined,
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): readonly string[] {
   const { id, definition, phase, reason, createdAt, endedAt } = record;
-  const line = (name: string, text: string) => `${name.padEnd(9)} ${text}`;
+  const line = (name: string, text: string) => labelled(terminal, `${name.padEnd(9)} `, text);
   const took = formatDuration((endedAt === null ? nowMs : Date.parse(endedAt)) - Date.parse(createdAt));
   const vars = Object.entries(record.vars).map(([name, value]) => `${name}=${value}`);
   return [
-    `${id}  ${harmlessLine(definition.name, 64)}  ${phase}${reason === null ? "" : `: ${harmlessLine(reason, 300)}`}`,
-    line("began", `${createdAt}, ${endedAt === null ? `${took} ago` : `took ${took}`}`),
-    line("workspace", shortPath(record.workspace, home)),
-    line("runbook", shortPath(record.runbook.path, home)),
-    ...(vars.length === 0 ? [] : [line("variables", harmlessLine(vars.join("  "), 300))]),
+    ...labelled(
+      terminal,
+      `${id}  `,
+      `${harmlessLine(definition.name, 64)}  ${phase}${reason === null ? "" : `: ${harmlessLine(reason, 1_000)}`}`,
+    ),
+    ...line("began", `${createdAt}, ${endedAt === null ? `${took} ago` : `took ${took}`}`),
+    ...line("workspace", shortPath(record.workspace, home)),
+    ...line("runbook", shortPath(record.runbook.path, home)),
+    ...(vars.length === 0 ? [] : line("variables", harmlessLine(vars.join("  "), 300))),
     "",
     ...definition.steps.flatMap(({ name, run: command, agent }) => {
       const entry = record.steps.find((one) => one.name === name);
       const what = command === null ? `agent ${agent?.name ?? ""}` : command.join(" ");
       return [
-        `${entry?.state ?? "-"}  ${name}  ${harmlessLine(what, 120)}${timesOf(entry)}`,
+        ...labelled(
+          terminal,
+          `${entry?.state ?? "-"}  ${name}  `,
+          `${harmlessLine(what, 400)}${timesOf(entry)}`,
+        ),
         ...wordsOf(entry),
       ];
     }),
@@ -200,15 +226,32 @@ async function resume(args: readonly string[], context: Context): Promise<number
   // Before the supervisor is started for nothing.
   const { id } = (await selectPipeline(deps, given)).record;
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
+  let told: (Resumed & { readonly id: string }) | null = null;
   const record = await resumePipeline(
     deps,
-    (agent) => daemon.resume(agent, { kill: false, ended: true }),
+    async (agent) => {
+      const answer = await daemon.resume(agent, { kill: false, ended: true, strict: false });
+      told = { ...answer, id: agent };
+      return answer;
+    },
     id,
   );
   await daemon.poke(null);
-  if (json) context.printJson({ ok: true, id, step: record.step });
-  else context.print(`Pipeline ${id} goes on${record.step === null ? "" : ` at step ${record.step}`}.`);
+  const agent = agentJson(told);
+  if (json) context.printJson({ ok: true, id, step: record.step, agent });
+  else {
+    context.print(`Pipeline ${id} goes on${record.step === null ? "" : ` at step ${record.step}`}.`);
+    if (agent?.result === "restarted")
+      context.print(`Its agent ${agent.id} began a new conversation: ${harmlessLine(agent.reason, 300)}`);
+  }
   return 0;
+}
+
+/** Null: its step has no agent that was to go on. */
+function agentJson(told: (Resumed & { readonly id: string }) | null) {
+  if (told === null) return null;
+  const { id, result, why: reason, attempt, session, verified } = told;
+  return { id, result, reason, attempt, session, verified };
 }
 
 async function cancel(args: readonly string[], context: Context): Promise<number> {

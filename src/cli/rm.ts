@@ -14,7 +14,7 @@ const command = () =>
   makeCommand({
     name: "rm",
     summary:
-      "Remove runs: their recordings, the files of a review, their place in the list. The engine keeps its own session.",
+      "Remove runs: their recordings, the files of a review, the agent of a runbook, their place in the list. The engine keeps its own session.",
     examples: ["reprise rm 1a2b3c4d", "reprise rm 1a2b3c4d 5e6f7a8b --discard-work"],
   })
     .usage("[options] <handle…>")

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { untilText } from "../lib/until.ts";
 import { widthOf } from "../lib/width.ts";
 import type { AgentView } from "../supervisor/supervisor.ts";
 import type { Terminal } from "./context.ts";
@@ -56,7 +57,10 @@ describe("frameOf", () => {
     ],
     "what comes next, and when": [
       status({ agents: [agent({ state: "error", next: { action: "resume", atMs: NOW + 60_000 } })] }),
-      ["AGENT     NAME    STATE  FOR      ATT  NEXT", "1a2b3c4d  worker  error  2 m 5 s  2    resume in 1 m"],
+      [
+        "AGENT     NAME    STATE  FOR      ATT  NEXT",
+        `1a2b3c4d  worker  error  2 m 5 s  2    waits ${untilText(NOW + 60_000, NOW)}, then resume`,
+      ],
     ],
     "a question": [
       status({ agents: [agent({ state: "waiting", decision: "1a2b3c4d-9" })] }),
@@ -97,12 +101,43 @@ describe("frameOf", () => {
     });
     for (const columns of [20, 40, 80, 200]) {
       const lines = frameOf(given, { ...SCREEN, columns }, NOW);
-      expect(lines).toHaveLength(7);
+      expect(lines.length).toBeGreaterThanOrEqual(7);
       for (const line of lines) {
         const plain = line.replace(/\u001b\[\d+m/g, "");
         expect(/[\0-\x1f\x7f-\x9f\u202e]/.test(plain)).toBe(false);
         expect(widthOf(plain)).toBeLessThanOrEqual(columns);
       }
+    }
+  });
+
+  const words = (lines: readonly string[]) =>
+    lines
+      .map((line) => line.replace(/\u001b\[\d+m/g, ""))
+      .join(" ")
+      .replaceAll(/\s+/g, " ");
+
+  test("at 80 columns nothing that must be typed is cut, and reasons wrap below each other", () => {
+    const why =
+      "it failed (network), and it is not started again: it has failed too often without getting anywhere: no route to host";
+    const given = status({
+      daemon: null,
+      agents: [
+        agent({
+          name: "a-worker-with-a-long-name",
+          state: "unresponsive",
+          sinceMs: NOW - 7_300_000,
+          decision: "1a2b3c4d-1234",
+        }),
+        agent({ state: "error", why }),
+      ],
+      pipelines: [pipeline({ name: "nightly-integration", step: "wait-for-the-deployment", reason: why })],
+    });
+    for (const columns of [60, 80, 120]) {
+      const lines = frameOf(given, { ...SCREEN, columns }, NOW);
+      for (const command of ["reprise daemon start", "reprise decisions show 1a2b3c4d-1234"])
+        expect(lines.filter((line) => line.includes(command))).toHaveLength(1);
+      for (const text of ["reprise daemon start", "reprise decisions show 1a2b3c4d-1234", "99887766", why])
+        expect(words(lines)).toContain(text);
     }
   });
 

@@ -1,10 +1,8 @@
 /** `reprise status [--watch]`: all agents and pipelines at a glance, with or without a supervisor. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
-import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { table } from "../lib/table.ts";
 import { cutToColumns } from "../lib/width.ts";
 import type { Deps } from "../run/run.ts";
 import {
@@ -15,10 +13,11 @@ import {
   listPipelines,
   viewOf,
 } from "../supervisor/supervisor.ts";
-import { nextWords, see } from "./agent-look.ts";
+import { agentTable, MOST_WORDS, nextWords, see } from "./agent-look.ts";
 import { makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
-import { briefly, pipelineRows, type PipelineView } from "./pipeline.ts";
+import { briefly, pipelineTable, type PipelineView } from "./pipeline.ts";
+import { labelled } from "./words.ts";
 
 const EVERY_MS = 1_000;
 const NOT_RUNNING =
@@ -104,28 +103,32 @@ class Source implements AsyncDisposable {
 /** Lines for a terminal or a pipe; in a terminal none is wider than it. */
 export function frameOf(status: Status, terminal: Terminal, nowMs: number): readonly string[] {
   const { agents, pipelines, daemon } = status;
-  const columns = terminal.stdout ? terminal.columns : undefined;
   if (agents.length === 0 && pipelines.length === 0) return ["No agents. Start one: reprise agent run NAME"];
-  const lines = (rows: string[][]) =>
-    table(rows, columns).map((line) => (columns === undefined ? line : cutToColumns(line, columns)));
+  // Texts of agents that this version does not know may be anything.
+  const fit = (lines: readonly string[]) =>
+    terminal.stdout ? lines.map((line) => cutToColumns(line, terminal.columns)) : lines;
+  const tableOf = (rows: readonly string[], states: readonly string[]) =>
+    rows.flatMap((row, at) =>
+      painted(terminal, fit(row.split("\n")), at === 0 ? null : (states[at - 1] ?? "")),
+    );
+  const known = agents.map((view) => ({ ...view, id: harmlessLine(view.id, 8) }));
   return [
-    ...(daemon === null ? [paint(terminal, "yellow", harmlessLine(NOT_RUNNING, columns))] : []),
-    ...(agents.length === 0 ? [] : painted(terminal, lines(agentRows(agents, nowMs)), agents)),
+    ...(daemon === null ? fit(notRunning(terminal)).map((line) => paint(terminal, "yellow", line)) : []),
+    ...(agents.length === 0
+      ? []
+      : tableOf(
+          agentTable(known, nowMs, terminal),
+          agents.map(({ state }) => state),
+        )),
     ...(agents.length === 0 || pipelines.length === 0 ? [] : [""]),
-    ...(pipelines.length === 0 ? [] : painted(terminal, lines(pipelineRows(pipelines, nowMs)), [])),
+    ...(pipelines.length === 0 ? [] : tableOf(pipelineTable(pipelines, nowMs, terminal), [])),
   ];
 }
 
-function agentRows(agents: readonly AgentView[], nowMs: number): string[][] {
-  const rows = agents.map((view) => [
-    harmlessLine(view.id, 8),
-    harmlessLine(view.name, 24),
-    view.state,
-    formatDuration(nowMs - view.sinceMs),
-    String(view.attempts),
-    harmlessLine(nextWords(view, nowMs), 200),
-  ]);
-  return [["AGENT", "NAME", "STATE", "FOR", "ATT", "NEXT"], ...rows];
+/** In one line where there is room; else what to type has its own. */
+function notRunning(terminal: Terminal): readonly string[] {
+  if (!terminal.stdout || NOT_RUNNING.length <= terminal.columns) return [NOT_RUNNING];
+  return NOT_RUNNING.split(/(?<=\.) /).flatMap((sentence) => labelled(terminal, "", sentence));
 }
 
 const COLORS = {
@@ -138,20 +141,16 @@ const COLORS = {
   unresponsive: "red",
 } as const;
 
+/** The lines of one row; null: the header. */
 function painted(
   terminal: Terminal,
-  [header = "", ...lines]: readonly string[],
-  agents: readonly AgentView[],
+  [first = "", ...more]: readonly string[],
+  state: string | null,
 ): readonly string[] {
-  return [
-    paint(terminal, "dim", header),
-    ...lines.map((line, at) => {
-      const state = agents[at]?.state;
-      if (state === undefined || !Object.hasOwn(COLORS, state)) return line;
-      const color = COLORS[state as keyof typeof COLORS];
-      return line.replace(` ${state} `, ` ${paint(terminal, color, state)} `);
-    }),
-  ];
+  if (state === null) return [paint(terminal, "dim", first), ...more];
+  if (!Object.hasOwn(COLORS, state)) return [first, ...more];
+  const color = COLORS[state as keyof typeof COLORS];
+  return [first.replace(` ${state} `, () => ` ${paint(terminal, color, state)} `), ...more];
 }
 
 const ENTER = "\x1b[?1049h\x1b[?25l";
@@ -216,7 +215,7 @@ export function changesBetween(before: Status, now: Status, nowMs: number): read
       : [now.daemon === null ? NOT_RUNNING : `The supervisor runs (pid ${now.daemon.pid}).`];
   const agents = changed(before.agents, now.agents, (view) => {
     const name = `${view.id}  ${harmlessLine(view.name, 24)}`;
-    const next = harmlessLine(nextWords(view, nowMs), 200);
+    const next = harmlessLine(nextWords(view, nowMs), MOST_WORDS);
     return {
       name,
       state: view.state,

@@ -3,6 +3,8 @@ import type { RunStatus } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { cutToColumns, widthOf } from "../lib/width.ts";
+import { wrap } from "../lib/wrap.ts";
+import type { Terminal } from "./context.ts";
 
 /** The greatest unit only: `3 h`, `12 d`, `now`. */
 export function age(iso: string, nowMs: number): string {
@@ -37,3 +39,19 @@ export const STATUS_COLORS = {
 } as const satisfies Record<RunStatus, string>;
 
 export const STATUSES = Object.keys(STATUS_COLORS) as RunStatus[];
+
+/** Beside less than this a text is no longer readable. */
+const LEAST = 20;
+
+/** A label and its text: on a terminal the text wraps beside the label, in a pipe it stays one line. */
+export function labelled(
+  terminal: Pick<Terminal, "stdout" | "columns">,
+  label: string,
+  text: string,
+): readonly string[] {
+  if (!terminal.stdout) return [`${label}${text}`];
+  const width = Math.max(LEAST, terminal.columns - widthOf(label));
+  const [first = "", ...more] = wrap(text, { width, indent: 0 });
+  const margin = " ".repeat(widthOf(label));
+  return [`${label}${first}`, ...more.map((line) => `${margin}${line}`)];
+}

@@ -19,21 +19,42 @@ export type Selector =
   | { readonly by: "prefix"; readonly prefix: string }
   | { readonly by: "runId"; readonly runId: string };
 
+/** What is selected, in words, and the command that lists it. */
+export interface SelectorWords {
+  readonly a: string;
+  readonly list: string;
+}
+
+const HANDLES: SelectorWords = { a: "a handle", list: "reprise list" };
+
 /** A handle, a prefix of 4 to 7 hex characters, or a full run id. Anything else is refused, never guessed. */
-export function parseSelector(text: string): Selector {
-  if (HANDLE.test(text)) return { by: "handle", handle: text };
-  if (/^[0-9a-f]{4,7}$/.test(text)) return { by: "prefix", prefix: text };
-  if (isRunId(text)) return { by: "runId", runId: text };
-  throw new Fault("handle_invalid", `${JSON.stringify(text.slice(0, 80))} is not a handle: ${whyNot(text)}`, {
-    facts: { given: text.slice(0, 80) },
-  });
+export function parseSelector(text: string, { a, list }: SelectorWords = HANDLES): Selector {
+  const selector = readSelector(text);
+  if (selector !== null) return selector;
+  const shown = JSON.stringify(text.slice(0, 80));
+  throw new Fault(
+    "handle_invalid",
+    `${shown} is not ${a}: ${whyNot(text)}. Type \`${list}\` to see what there is.`,
+    { facts: { given: text.slice(0, 80) } },
+  );
+}
+
+/** Null: it is none. Capital letters are accepted: some read handles aloud, or copy them from where they are shown so. */
+export function readSelector(text: string): Selector | null {
+  const lower = text.toLowerCase();
+  if (HANDLE.test(lower)) return { by: "handle", handle: lower };
+  if (/^[0-9a-f]{4,7}$/.test(lower)) return { by: "prefix", prefix: lower };
+  return isRunId(text) ? { by: "runId", runId: text } : null;
+}
+
+export function isSelected(selector: Selector, handle: string, runId: string | null): boolean {
+  if (selector.by === "runId") return selector.runId === runId;
+  return handle.startsWith(selector.by === "handle" ? selector.handle : selector.prefix);
 }
 
 function whyNot(text: string): string {
-  const hint = "Type `reprise list` to see the handles.";
-  if (text === "") return `it is empty. ${hint}`;
-  if (/^[0-9a-fA-F]+$/.test(text) && text !== text.toLowerCase()) return `handles are lower case. ${hint}`;
-  if (/^[0-9a-f]{1,3}$/.test(text)) return `a prefix needs at least 4 characters. ${hint}`;
-  if (/^[0-9a-f]{9,}$/.test(text)) return `a handle has 8 characters, this has ${text.length}. ${hint}`;
-  return `a handle is 8 hexadecimal characters, such as 1a2b3c4d. ${hint}`;
+  if (text === "") return "it is empty";
+  if (/^[0-9a-f]{1,3}$/i.test(text)) return "a prefix needs at least 4 characters";
+  if (/^[0-9a-f]{9,}$/i.test(text)) return `a handle has 8 characters, this has ${text.length}`;
+  return "a handle is 8 hexadecimal characters, such as 1a2b3c4d";
 }

@@ -45,6 +45,8 @@ export type SupervisionEvent = { readonly seq: number; readonly at: number; read
       readonly newAttempt: number | null;
       /** resume, by a person: a live agent is ended first, or a new conversation begins. */
       readonly how?: "kill" | "fresh";
+      /** resume, by a person: no new conversation may begin. */
+      readonly strict?: true;
     }
   /** Whoever ran a gate died, and it is run again, for the first, second, … time. */
   | { readonly kind: "begun_again"; readonly key: string; readonly time: number }

@@ -8,6 +8,7 @@ import type { FaultCode } from "../core/faults.ts";
 export { toJsonLines } from "./comment-file.ts";
 export { findPullRequest, openDesk } from "./desk.ts";
 export { lookAt } from "./folder.ts";
+export { damagedSidecars } from "./health.ts";
 export { toMarkdown } from "./markdown.ts";
 export { sessionRemoval } from "./removal.ts";
 export { beginTurn, type TurnOptions } from "./turn.ts";

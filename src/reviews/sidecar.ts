@@ -123,9 +123,11 @@ export function openSession(path: string): SessionFile {
 }
 
 function damaged(path: string, why: string): Fault {
-  return new Fault("record_damaged", `${path} cannot be used: ${why}. The file was left as it is.`, {
-    facts: { path, why },
-  });
+  return new Fault(
+    "record_damaged",
+    `${path} cannot be used: ${why}. The file was left as it is; \`reprise doctor\` says what to do.`,
+    { facts: { path, why } },
+  );
 }
 
 export class SessionFile {

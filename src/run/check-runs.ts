@@ -13,6 +13,7 @@ import {
   loadAttemptFile,
   loadReceipt,
   loadRunFile,
+  readAgentFile,
 } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
@@ -21,7 +22,7 @@ import type { Deps } from "./deps.ts";
 export interface Finding {
   /** attention: somebody should do something. note: good to know. */
   readonly level: "attention" | "note";
-  readonly about: "engines" | "state" | "index" | "runs" | "tools";
+  readonly about: "engines" | "state" | "index" | "runs" | "reviews" | "tools";
   readonly what: string;
   /** What to type; null: nothing. */
   readonly todo: string | null;
@@ -50,6 +51,8 @@ export async function checkRuns(
   for (const [at, runId] of runIds.entries()) {
     if (at > 0 && at % 1_000 === 0) onProgress(`checked ${at} of ${runIds.length} run directories`);
     const row = known.get(runId);
+    // Written whole, and not by the owner of the run: this one can be judged while it runs.
+    single.push(...(await checkAgent(deps, join(deps.state.runsRoot, runId))));
     if (row?.status === "running") continue;
     const checked = await checkRun(deps, join(deps.state.runsRoot, runId), row ?? null);
     const isFine = checked.findings.length === 0 && checked.index === "agrees";
@@ -169,6 +172,20 @@ async function checkAttempts(
     findings.push(note(`attempt ${n} of run ${handle} ${what}`));
   }
   return { findings, unknown };
+}
+
+async function checkAgent({ store }: Places, directory: string): Promise<readonly Finding[]> {
+  const path = join(directory, "agent.json");
+  if (fileSize(path) === null) return [];
+  const found = await reasonOr(() => readAgentFile(directory));
+  if (typeof found !== "string") return [];
+  const handle = directory.slice(-8);
+  const known = await reasonOr(() => store.getDocument("agent", handle));
+  const kept =
+    known === null || typeof known === "string"
+      ? "the index does not have this agent either"
+      : "the index still has this agent";
+  return [attention(`agent ${handle}: ${found}; ${kept}`, `mv '${path}' '${path}.damaged'`)];
 }
 
 function unusable(directory: string, why: string): Finding {

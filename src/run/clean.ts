@@ -32,7 +32,20 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   await options.alongside?.(run);
   await leaveWorktree(deps, run);
   await removeRunDir(deps.state, run.runId);
+  await forgetAgent(deps, run);
   await deps.store.deleteRun(run.runId);
+}
+
+/** The agent that the run was, and what was asked about it. It has ended: a supervised run is not removed. */
+export async function forgetAgent(
+  { store }: Pick<Deps, "store">,
+  { handle, runId }: Pick<RunRecord, "handle" | "runId">,
+): Promise<void> {
+  if ((await store.getDocument("agent", handle))?.data["runId"] !== runId) return;
+  for (const { id, data } of await store.listDocuments("decision")) {
+    if (data["agentId"] === handle) await store.deleteDocument("decision", id);
+  }
+  await store.deleteDocument("agent", handle);
 }
 
 /** Finishes removals that were killed: the recordings of such a run are out of sight, but still on the disk. */

@@ -37,7 +37,7 @@ export type { LiveControls, LiveStatus, StopRequest, Watch } from "./job.ts";
 export type { Limits } from "./liveness.ts";
 export { type DryRun, dryRun } from "./prepare.ts";
 export { adoptSession, type Conversation, findConversations } from "./adopt.ts";
-export { finishRemovals, type Pruned, pruneRuns, removeRun } from "./clean.ts";
+export { finishRemovals, forgetAgent, type Pruned, pruneRuns, removeRun } from "./clean.ts";
 export { allEngines, findEngine, setUpEngine } from "./engine-setup.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";

@@ -75,7 +75,7 @@ function does(rung: Rung, about: About): readonly string[] {
       return resumes(rung, about);
     case "gate":
       return [
-        `runs ${JSON.stringify(rung.run)} in the agent's directory, ${formatDuration(rung.timeoutMs)} at most`,
+        `runs ${JSON.stringify(rung.run)} in the agent's directory, ${formatDuration(rung.timeoutMs)} at most; once each time this happens`,
         about.trigger === "idle" || about.trigger === "dead"
           ? "exit 0: the agent is done; else the next rung"
           : "exit 0: nothing more is done until it happens again; else the next rung",

@@ -37,6 +37,17 @@ export const DOCUMENTS: Cases = {
     assert.equal(await store.saveDocument(documentLike(), 0), null);
     assert.deepEqual(await store.listDocuments("agent"), []);
   },
+  "a document that was deleted is gone, alone, and may be made again": async (store) => {
+    for (const id of ["a", "b"]) await store.saveDocument(documentLike({ id }), null);
+    await store.saveDocument(documentLike({ kind: "decision", id: "a" }), null);
+    await store.deleteDocument("agent", "a");
+    await store.deleteDocument("agent", "never");
+    assert.equal(await store.getDocument("agent", "a"), null);
+    assert.deepEqual([await ids(store, "agent"), await ids(store, "decision")], [["b"], ["a"]]);
+    assert.deepEqual(await store.verify(), []);
+    assert.equal(await store.saveDocument(documentLike({ id: "a" }), null), 1);
+    assert.deepEqual(await ids(store, "agent"), ["b", "a"]);
+  },
   "kinds do not share ids": async (store) => {
     await store.saveDocument(documentLike(), null);
     assert.equal(await store.saveDocument(documentLike({ kind: "decision", data: { n: 1 } }), null), 1);

@@ -152,7 +152,7 @@ function eventVerbs({ events }: Memory): Pick<Store, "appendEvent" | "listEvents
   };
 }
 
-type DocumentVerb = "saveDocument" | "getDocument" | "listDocuments";
+type DocumentVerb = "saveDocument" | "getDocument" | "deleteDocument" | "listDocuments";
 
 function documentVerbs({ documents }: Memory): Pick<Store, DocumentVerb> {
   const placeOf = (kind: string, id: string) =>
@@ -167,6 +167,10 @@ function documentVerbs({ documents }: Memory): Pick<Store, DocumentVerb> {
     },
     async getDocument(kind, id) {
       return copy(documents[placeOf(kind, id)] ?? null);
+    },
+    async deleteDocument(kind, id) {
+      const at = placeOf(kind, id);
+      if (at !== -1) documents.splice(at, 1);
     },
     async listDocuments(kind, { open } = {}) {
       const fitting = documents.filter(

@@ -202,7 +202,7 @@ function eventVerbs(connection: Connection): Pick<Store, "appendEvent" | "listEv
 const INSERT_EVENT =
   "INSERT INTO events VALUES (:seq, :run_id, :attempt, :kind, :at, :key, :payload, :prev_hash, :hash)";
 
-type DocumentVerb = "saveDocument" | "getDocument" | "listDocuments";
+type DocumentVerb = "saveDocument" | "getDocument" | "deleteDocument" | "listDocuments";
 
 function documentVerbs(connection: Connection, { onDamage }: OpenOptions): Pick<Store, DocumentVerb> {
   const hasNone = () => connection.facts.schema < DOCUMENTS_SINCE;
@@ -227,6 +227,11 @@ function documentVerbs(connection: Connection, { onDamage }: OpenOptions): Pick<
         sql.one("SELECT * FROM documents WHERE kind = ? AND id = ?", bound),
       );
       return row === undefined ? null : valueOf(rows.readDocument(row), `${kind} ${id}`, { kind, id });
+    },
+    async deleteDocument(kind, id) {
+      if (hasNone()) return;
+      const bound = [rows.toColumn(kind), rows.toColumn(id)];
+      connection.write((sql) => sql.run("DELETE FROM documents WHERE kind = ? AND id = ?", bound));
     },
     async listDocuments(kind, { open } = {}) {
       if (hasNone()) return [];

@@ -96,6 +96,8 @@ export interface Store extends AsyncDisposable {
    */
   saveDocument(document: NewDocument, expected: number | null): Promise<number | null>;
   getDocument(kind: string, id: string): Promise<Document | null>;
+  /** Nothing happens where there is none. */
+  deleteDocument(kind: string, id: string): Promise<void>;
   /** Oldest first. */
   listDocuments(kind: string, filter?: { readonly open?: boolean }): Promise<readonly Document[]>;
 

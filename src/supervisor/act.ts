@@ -8,7 +8,7 @@ import type { RunRecord } from "../core/records.ts";
 import type { Rung } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../holders/holders.ts";
-import { type Deps, redactorFor, type ResumeRequest } from "../run/run.ts";
+import { type Deps, dryRun, redactorFor, type ResumeRequest } from "../run/run.ts";
 import { attemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./escalate.ts";
 import { plainEnv, runGate } from "../process/process.ts";
@@ -148,8 +148,12 @@ async function startAgain(hand: Hand, look: Look, decided: Decided, plan: Resume
     throw error;
   }
   await endIfStopped(deps, agent);
-  return { result: "ok", detail: `attempt ${wanted}: ${plan.why}` };
+  const what = want === "resume" ? plan.why : `${NEW_CONVERSATION}${plan.why}`;
+  return { result: "ok", detail: `attempt ${wanted}: ${what}` };
 }
+
+/** In the report on an attempt that begins another conversation; what follows says why. */
+export const NEW_CONVERSATION = "a new conversation begins: ";
 
 interface Refused {
   readonly decided: Decided;
@@ -162,8 +166,9 @@ interface Refused {
 async function otherWay(hand: Hand, look: Look, refused: Refused): Promise<Done | null> {
   const { decided, want, error } = refused;
   if (!(error instanceof Fault)) return null;
-  if (want === "resume" && (error.code === "session_lost" || error.code === "session_unknown")) {
-    const prior = error.code === "session_lost" ? "lost" : "none";
+  const prior = want === "resume" ? priorOf(error) : null;
+  if (prior !== null) {
+    if (decided.strict === true) return { result: "refused", detail: error.message };
     const gone: Look = { ...look, run: await hand.deps.store.getRun(look.agent.runId) };
     const message = decided.message;
     return startAgain(hand, gone, decided, planFor(gone, { message, append: true, kill: false, prior }));
@@ -171,6 +176,24 @@ async function otherWay(hand: Hand, look: Look, refused: Refused): Promise<Done 
   const now = await hand.deps.store.getRun(look.agent.runId);
   const isThere = decided.newAttempt !== null && (now?.attempts ?? 0) >= decided.newAttempt;
   return isThere ? { result: "ok", detail: `attempt ${decided.newAttempt} was started` } : null;
+}
+
+/** Null: that is not what the fault is about. */
+function priorOf({ code }: Fault): "lost" | "none" | null {
+  if (code === "session_lost") return "lost";
+  return code === "session_unknown" ? "none" : null;
+}
+
+/** Why the conversation cannot be continued; null: nothing stands in its way. Starts nothing. */
+export async function whyNotContinued(deps: Deps, { agent, run }: Look): Promise<string | null> {
+  if (run === null || run.sessions.length === 0) return "there is no conversation to continue";
+  try {
+    await dryRun(deps, run, requestFor(deps, agent, { want: "resume", message: CONTINUE }));
+    return null;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return priorOf(error) === null ? null : error.message;
+  }
 }
 
 function requestFor(

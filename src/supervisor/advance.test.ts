@@ -154,3 +154,25 @@ test.each(["decided", "escalated", "carried_out"])(
     expect((await here.kinds()).filter((one) => one === "escalated")).toHaveLength(1);
   },
 );
+
+test("two turns between two looks are two: the one that a nudge brought about, and another one", async () => {
+  const here = await world();
+  const turns = async (count: number) => {
+    const observed = {
+      activity: { state: "working" },
+      sinceMs: T0,
+      grewAtMs: T0,
+      turns: count,
+      certain: true,
+    };
+    const look = { ...(await here.look()), seen: { is: "live", observed } } as Look;
+    const hand: Hand = { deps: here.deps, link: null, mayStart: async () => {}, note: () => {} };
+    return (await advance(hand, look)).again;
+  };
+  const noted = async () =>
+    (await here.deps.store.listEvents(RUN_ID)).flatMap(({ kind, payload }) =>
+      kind === "progress" ? [payload["turn"]] : [],
+    );
+  expect([await turns(1), await noted()]).toEqual([true, [1]]);
+  expect([await turns(3), await noted()]).toEqual([true, [1, 2, 3]]);
+});

@@ -46,6 +46,7 @@ export interface Wish {
   readonly action: ActionName;
   readonly message: string | null;
   readonly how?: "kill" | "fresh";
+  readonly strict?: true;
   /** Makes it the only one of its kind; absent: the next one. */
   readonly key?: string;
 }
@@ -136,7 +137,7 @@ function unfinished({ history }: Look): Decided | null {
   );
 }
 
-/** A turn that was completed since it was last looked at. */
+/** Turns that were completed since it was last looked at. */
 async function noteProgress(hand: Hand, look: Look): Promise<boolean> {
   const { seen, attempt } = look;
   const turn =
@@ -147,9 +148,15 @@ async function noteProgress(hand: Hand, look: Look): Promise<boolean> {
           look.agent.definition.mode === "headless"
         ? 1
         : 0;
-  if (turn === 0 || look.progress.has(`${attempt}/${turn}`)) return false;
-  const event = { kind: "progress", at: hand.deps.clock.now(), attempt, turn } as const;
-  return (await append(hand, look, event)) !== null;
+  // Of those between two looks two are enough to tell: the one that a nudge brought about, and another one.
+  const unknown = [turn - 1, turn].filter((one) => one > 0 && !look.progress.has(`${attempt}/${one}`));
+  if (!unknown.includes(turn)) return false;
+  let noted = false;
+  for (const one of unknown) {
+    const event = { kind: "progress", at: hand.deps.clock.now(), attempt, turn: one } as const;
+    noted = (await append(hand, look, event)) !== null || noted;
+  }
+  return noted;
 }
 
 /** The question to a person, when the agent goes on without an answer. */

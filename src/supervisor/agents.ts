@@ -6,14 +6,16 @@
  */
 import { isDirectory, readAgentFile, saveAgentFile, storableAgent } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
-import { makeRunId } from "../core/ids.ts";
+import { isSelected, makeRunId, parseSelector, readSelector } from "../core/ids.ts";
+import type { RunRecord } from "../core/records.ts";
 import type { AgentDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord } from "../core/supervision.ts";
 import { type HoldRequest, launchHolder } from "../holders/holders.ts";
 import { redactor } from "../lib/secrets.ts";
-import { type Deps, type Limits, stopRun } from "../run/run.ts";
+import { type Deps, forgetAgent, type Limits, removeRun, stopRun } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import type { Document } from "../store/store.ts";
+import { runOf } from "./look.ts";
 
 /** A record with the version that a change is made from. */
 export interface StoredAgent {
@@ -42,12 +44,15 @@ function readAgent(document: Document): StoredAgent {
   return { record: document.data as unknown as AgentRecord, version: document.version };
 }
 
-/** A handle, or a prefix of 4 to 7 characters that fits one agent. */
+const AGENTS = { a: "an agent's handle", list: "reprise agent list --all" };
+
+/** A handle, a prefix of 4 to 7 characters that fits one agent, or the id of its run. */
 export async function selectAgent(deps: Deps, given: string): Promise<StoredAgent> {
   const agents = await listAgents(deps);
-  const fitting = /^[0-9a-f]{4,8}$/.test(given)
-    ? agents.filter(({ record }) => record.id.startsWith(given))
-    : agents.filter(({ record }) => record.runId === given);
+  const isName = agents.some(({ record }) => record.definition.name === given);
+  const selector = isName ? readSelector(given) : parseSelector(given, AGENTS);
+  const fitting =
+    selector === null ? [] : agents.filter(({ record }) => isSelected(selector, record.id, record.runId));
   const [only, ...others] = fitting;
   if (only === undefined) throw unknownAgent(given, agents);
   if (others.length === 0) return only;
@@ -70,6 +75,22 @@ function unknownAgent(given: string, agents: readonly StoredAgent[]): Fault {
   return new Fault("handle_unknown", `There is no agent ${JSON.stringify(given.slice(0, 80))}. ${hint}`, {
     facts: { given: given.slice(0, 80) },
   });
+}
+
+/**
+ * Removes an agent that has ended, with its run and what was asked about it. Null: it never had a run, or that was removed
+ * before. `run_busy`: it is supervised, or its process lives.
+ */
+export async function removeAgent(deps: Deps, { record }: StoredAgent): Promise<RunRecord | null> {
+  const { id, runId, phase } = record;
+  if (phase === "active")
+    throw new Fault("run_busy", `Agent ${id} has not ended. End it first: reprise agent stop ${id}`, {
+      facts: { handle: id },
+    });
+  const run = await runOf(deps, record);
+  if (run === null) await forgetAgent(deps, { handle: id, runId });
+  else await removeRun(deps, run, { discardWork: false });
+  return run;
 }
 
 /** The record after the change; null: somebody was faster, or it has ended already. */
@@ -120,10 +141,15 @@ function keepFile(deps: Deps, record: AgentRecord): void {
   }
 }
 
-/** After a crash between the two, the document has no file beside the run. */
+/** After a crash between the two, the document has no file beside the run. One that is damaged is left as it is (I9). */
 export async function mendFile(deps: Deps, record: AgentRecord): Promise<void> {
   const directory = directoryOf(deps, record);
-  if (isDirectory(directory) && (await readAgentFile(directory)) === null) keepFile(deps, record);
+  try {
+    if (isDirectory(directory) && (await readAgentFile(directory)) === null) keepFile(deps, record);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(error.message);
+  }
 }
 
 function directoryOf(deps: Deps, record: AgentRecord): string {

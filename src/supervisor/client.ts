@@ -14,6 +14,7 @@ import { numberIn, parseObject, stringIn } from "../lib/json.ts";
 import { type Connection, connect, detachedEnv } from "../holders/holders.ts";
 import { asUser } from "../process/process.ts";
 import type { Deps } from "../run/run.ts";
+import type { BringBackOptions, BroughtBack } from "./bring-back.ts";
 import type { AgentView } from "./look.ts";
 
 export interface DaemonStatus {
@@ -30,6 +31,9 @@ export interface Answer {
   readonly why: string;
 }
 
+/** What became of an agent that was to go on. `done`: it runs again. */
+export type Resumed = Answer & BroughtBack;
+
 export interface Daemon extends AsyncDisposable {
   readonly pid: number;
   readonly version: string;
@@ -37,8 +41,7 @@ export interface Daemon extends AsyncDisposable {
   status(): Promise<DaemonStatus>;
   /** Look at this agent now; null: at all of them, and at pipelines. */
   poke(id: string | null): Promise<void>;
-  /** `ended`: also one that has ended. */
-  resume(id: string, options: { readonly kill: boolean; readonly ended: boolean }): Promise<Answer>;
+  resume(id: string, options: BringBackOptions): Promise<Resumed>;
   stop(id: string): Promise<Answer>;
   send(id: string, message: string): Promise<Answer>;
   /** Carries out what a person has decided; the choice is in the store before. */
@@ -179,7 +182,7 @@ function daemonAt(connection: Connection): Daemon {
     sinceMs: numberIn(hello, "sinceMs") ?? 0,
     status: async () => (await connection.call("status")) as DaemonStatus,
     poke: async (id) => void (await connection.call("poke", { id })),
-    resume: (id, { kill, ended }) => act("resume", { id, kill, ended }),
+    resume: async (id, options) => (await connection.call("resume", { id, ...options }, ACT_MS)) as Resumed,
     stop: (id) => act("stop", { id }),
     send: (id, message) => act("send", { id, message }),
     resolve: (decision) => act("resolve", { decision }),

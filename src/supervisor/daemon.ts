@@ -14,14 +14,14 @@ import { fieldIn, type JsonObject, stringIn } from "../lib/json.ts";
 import { type Channel, listen, type Method } from "../holders/holders.ts";
 import { type Deps, finishRemovals } from "../run/run.ts";
 import { lockFile } from "../store/store.ts";
-import { type Done, gateMarker, planFor } from "./act.ts";
+import { type Done, gateMarker } from "./act.ts";
 import { actForUser } from "./advance.ts";
-import { endAgent, finishStops, getAgent, reopenAgent, startAgent, stopAgent } from "./agents.ts";
+import { finishStops, getAgent, startAgent, stopAgent } from "./agents.ts";
+import { bringBack } from "./bring-back.ts";
 import { type Answer, daemonPlaces, findDaemon, spawnDaemon } from "./client.ts";
 import type { DaemonLog } from "./daemon-log.ts";
 import { PipelineDriver } from "./drive.ts";
 import { getDecision } from "./escalate.ts";
-import { lookAt, runOf, UNWATCHED } from "./look.ts";
 import { Roster } from "./roster.ts";
 
 export interface DaemonOptions {
@@ -71,7 +71,7 @@ async function serve(deps: Deps, { version, log }: DaemonOptions, places: Places
   const { pid } = deps.processes.self();
   const status = () => ({ pid, sinceMs, version, agents: watch.roster.views() });
   const methods = {
-    ...methodsFor(deps, watch),
+    ...methodsFor(deps, watch, sinceMs),
     status,
     quit: () => void setImmediate(() => leave("stopped")),
   };
@@ -205,18 +205,21 @@ class Supervision {
   }
 }
 
-function methodsFor(deps: Deps, watch: Supervision): Record<string, Method> {
+function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<string, Method> {
   const { roster } = watch;
   return {
     poke: (params) => {
       const id = stringIn(params, "id");
       void (id === undefined ? watch.sweep() : roster.look(id));
     },
-    resume: (params) =>
-      resume(deps, roster, agentIn(params), {
+    resume: async (params) => {
+      const { result, ...rest } = await bringBack({ deps, roster, sinceMs }, agentIn(params), {
         kill: fieldIn(params, "kill") === true,
         ended: fieldIn(params, "ended") === true,
-      }),
+        strict: fieldIn(params, "strict") === true,
+      });
+      return { done: result === "resumed" || result === "restarted" || result === "told", result, ...rest };
+    },
     stop: (params) => stop(deps, roster, agentIn(params)),
     send: async (params) => {
       const message = stringIn(params, "message") ?? "";
@@ -238,38 +241,6 @@ async function stop(deps: Deps, roster: Roster, id: string): Promise<Answer> {
   if (record !== undefined) await deps.processes.endTree(null, gateMarker(record), "terminate");
   await Promise.race([roster.look(id), sleep(STOP_MS, undefined, { ref: false })]);
   return { done, why: "stopped" };
-}
-
-/** Nothing is changed before it is certain that it will be tried. */
-async function resume(
-  deps: Deps,
-  roster: Roster,
-  id: string,
-  { kill, ended }: { readonly kill: boolean; readonly ended: boolean },
-): Promise<Answer> {
-  const found = await getAgent(deps, id);
-  if (found === null) throw new Fault("handle_unknown", `There is no agent ${id}.`);
-  const wish = { message: null, append: true, kill };
-  if (found.record.phase !== "active") {
-    if (!ended) return { done: false, why: `it is ${found.record.phase}` };
-    const run = await runOf(deps, found.record);
-    if (run === null) return { done: false, why: "its run is gone, or was never started" };
-    const plan = planFor(await lookAt(deps, found.record, run, UNWATCHED), wish);
-    if (plan.do === "refuse") return { done: false, why: plan.why };
-    if ((await reopenAgent(deps, found)) === null) return { done: false, why: "somebody else was faster" };
-  }
-  return answer(
-    await roster.ask(id, async (hand, look) => {
-      const plan = planFor(look, wish);
-      const wanted = { action: "resume", message: null, ...(kill ? { how: "kill" as const } : {}) } as const;
-      const done: Done =
-        plan.do === "refuse" ? { result: "refused", detail: plan.why } : await actForUser(hand, look, wanted);
-      // One that had ended and cannot be brought back is as it was: nothing is asked about it.
-      const { phase, reason } = found.record;
-      if (done.result !== "ok" && phase !== "active") await endAgent(deps, id, phase, reason ?? "");
-      return done;
-    }),
-  );
 }
 
 async function carryOutAnswer(deps: Deps, roster: Roster, id: string): Promise<Answer> {

@@ -6,7 +6,6 @@ import {
   DAY,
   did,
   ended,
-  type Event,
   factsLike,
   failing,
   HOUR,
@@ -316,31 +315,6 @@ describe("the ladder", () => {
       act("dead", 0, "resume", 3),
     ],
   });
-
-  test("the turn that a nudge brought about is no reason for three more, but its gate is asked again", () => {
-    const checked = agentLike({ on: { idle: [rung("gate"), rung("nudge", { attempts: 2 }), rung("fail")] } });
-    const history: Event[] = [];
-    const actions: string[] = [];
-    for (let turn = 1; actions.at(-1) !== "fail"; turn += 1) {
-      const at = T0 + turn * HOUR;
-      for (const later of [0, 1]) {
-        const seen = live({ state: "idle" }, at - MINUTE);
-        const decision = decide(
-          factsLike({ now: at + later, seen, agent: checked, history: log(...history) }),
-        );
-        if (decision.do !== "act") throw new Error(decision.do);
-        const { action } = decision.rung;
-        actions.push(action);
-        history.push(
-          ...did(["idle", decision.position, action], at + later, {
-            result: action === "gate" ? "failed" : "ok",
-          }),
-        );
-      }
-      history.push({ kind: "progress", at: at + MINUTE, attempt: 1 });
-    }
-    expect(actions).toEqual(["gate", "nudge", "gate", "nudge", "gate", "fail"]);
-  });
 });
 
 describe("a gate that passed", () => {
@@ -529,10 +503,10 @@ describe("cooldown and limits", () => {
     "from the last try, where that is later": [
       {
         seen: ended(1, [ago(DAY), ago(HOUR)]),
-        agent: agentLike({ on: { dead: [rung("gate", { cooldownMs: MINUTE, attempts: 2 })] } }),
-        history: log(...did(["dead", 0, "gate"], ago(SECOND), { result: "failed" })),
+        agent: agentLike({ on: { dead: [rung("resume", { cooldownMs: MINUTE, attempts: 2 })] } }),
+        history: log(...did(["dead", 0, "resume"], ago(SECOND), { result: "failed" })),
       },
-      wait(ago(SECOND) + MINUTE, "gate"),
+      wait(ago(SECOND) + MINUTE, "resume"),
     ],
     "the seed's 60 s, with no reset named": [
       { seen: failing("rate_limited", ago(MINUTE - 1)), agent: limited(MINUTE) },
@@ -655,12 +629,16 @@ describe("restarts", () => {
       { ...lives(5, HOUR), agent: resuming() },
       { do: "exhausted", why: expect.stringContaining("failed too often") },
     ],
-    "the third at once is the last": [
-      { ...lives(3, 9 * SECOND), agent: resuming() },
+    "a short life counts once: the fourth failure is not the last": [
+      { ...lives(4, SECOND), agent: resuming() },
+      { do: "wait", next: "resume" },
+    ],
+    "the fifth short life is the last": [
+      { ...lives(5, SECOND), agent: resuming() },
       { do: "exhausted", why: expect.stringContaining("failed too often") },
     ],
     "a UI that closes at once with exit code 0 counts too": [
-      { ...lives(3, SECOND, { result: "completed" }), agent: resuming() },
+      { ...lives(5, SECOND, { result: "completed" }), agent: resuming() },
       { do: "exhausted" },
     ],
     "rate limits are no failures of the agent": [

@@ -183,9 +183,9 @@ function climbOf(facts: Facts, found: Occurrence): Climb {
   for (const [position, rung] of rungs.entries()) {
     if (!answers(rung, found)) continue;
     const tries = triesOf(facts.history, { trigger: found.trigger, position, action: rung.action });
-    if (tries.length >= rung.attempts) {
-      const times = `${tries.length} ${tries.length === 1 ? "time" : "times"}`;
-      why = `${found.what}, and ${rung.action} was tried ${times}${whyInVain(facts, tries)}`;
+    const spent = spentOf(facts, found, rung, tries);
+    if (spent !== null) {
+      why = `${found.what}, and ${spent}`;
       continue;
     }
     const bar = startsProcess(rung, facts.seen, mode) ? barTo(facts, found) : retryBar(facts, found, rung);
@@ -193,6 +193,18 @@ function climbOf(facts: Facts, found: Occurrence): Climb {
     why = `${found.what}, and it is not started again: ${bar}`;
   }
   return { rung: null, why };
+}
+
+/** Why this rung is not tried now; null: it may be. */
+function spentOf(facts: Facts, found: Occurrence, rung: Rung, tries: readonly Decided[]): string | null {
+  const { attempt, now } = facts;
+  // A gate looks at work, which is the same as long as the state is.
+  const since = believed(found.sinceMs, now);
+  const isOfThis = (one: Decided) => one.attempt === attempt && believed(one.at, now) >= since;
+  const hasLooked = rung.action === "gate" && tries.some(isOfThis);
+  if (tries.length < rung.attempts && !hasLooked) return null;
+  const times = `${tries.length} ${tries.length === 1 ? "time" : "times"}`;
+  return `${rung.action} was tried ${times}${whyInVain(facts, tries)}`;
 }
 
 /** What came of the last of them, where it came to nothing. */

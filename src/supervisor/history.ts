@@ -92,6 +92,7 @@ function readDecided(
     message: textOf(payload["message"]),
     newAttempt: typeof newAttempt === "number" ? newAttempt : null,
     ...(how === "kill" || how === "fresh" ? { how } : {}),
+    ...(payload["strict"] === true ? { strict: true } : {}),
   };
 }
 

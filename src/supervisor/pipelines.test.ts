@@ -540,7 +540,7 @@ describe("resuming", () => {
     expect(desk.resumed).toEqual(["a1"]);
   });
 
-  const no = async () => ({ done: false, why: "is at work." });
+  const no = async () => ({ done: false, why: "it is at work" });
 
   test("a resume that is refused changes nothing", async () => {
     const refused = async (id: string, message: RegExp) => {
@@ -550,10 +550,10 @@ describe("resuming", () => {
     };
     const active = await start(LOOP());
     await driven(active.id);
-    await refused(active.id, /is active, at step fix, and agent a1 is at work\./);
+    await refused(active.id, /is active, at step fix, and its agent a1 was not resumed: it is at work\./);
     await desk.end("a1", "failed");
     await driven(active.id);
-    await refused(active.id, /stays failed: agent a1 is at work\./);
+    await refused(active.id, /stays failed: its agent a1 was not resumed: it is at work\./);
     const done = await start([step("a", { run: ["true"] })]);
     await driven(done.id);
     await refused(done.id, /is done; there is nothing to resume\./);

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { HANDLE } from "../core/ids.ts";
+import { isSelected, parseSelector, readSelector } from "../core/ids.ts";
 import type { AgentDefinition, PipelineDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { isSecretName, redactor } from "../lib/secrets.ts";
@@ -136,12 +136,17 @@ export async function listPipelines(
   return documents.map(({ data }) => data as unknown as PipelineRecord);
 }
 
+const PIPELINES = { a: "a pipeline's id", list: "reprise pipeline list --all" };
+
 /** An id, or a prefix of 4 to 7 characters that fits one pipeline. */
 export async function selectPipeline(deps: Pick<Deps, "store">, given: string): Promise<StoredPipeline> {
-  const exact = HANDLE.test(given) ? await getPipeline(deps, given) : null;
+  const known = readSelector(given);
+  const exact = known?.by === "handle" ? await getPipeline(deps, known.handle) : null;
   if (exact !== null) return exact;
   const all = await listPipelines(deps);
-  const fitting = /^[0-9a-f]{4,8}$/.test(given) ? all.filter(({ id }) => id.startsWith(given)) : [];
+  const isName = all.some(({ definition }) => definition.name === given);
+  const selector = isName ? known : parseSelector(given, PIPELINES);
+  const fitting = selector === null ? [] : all.filter(({ id }) => isSelected(selector, id, null));
   const [only, ...others] = fitting.map(({ id }) => id);
   const found = only === undefined ? null : await getPipeline(deps, only);
   const shown = JSON.stringify(given.slice(0, 80));
@@ -235,13 +240,18 @@ async function continueStep(
     if (agent?.phase !== "active")
       throw refuse("run_busy", `is active, at ${at}; there is nothing to resume.`);
     const answer = await resumeAgent(agent.id);
-    if (!answer.done) throw refuse("run_busy", `is active, at ${at}, and agent ${agent.id} ${answer.why}`);
+    if (!answer.done)
+      throw refuse(
+        "run_busy",
+        `is active, at ${at}, and its agent ${agent.id} was not resumed: ${answer.why}.`,
+      );
     return true;
   }
   if (agent === null || entry?.state === "done") return false;
   if (agent.phase === "active" || agent.phase === "done") return true;
   const answer = await resumeAgent(agent.id);
-  if (!answer.done) throw refuse("run_busy", `stays ${phase}: agent ${agent.id} ${answer.why}`);
+  if (!answer.done)
+    throw refuse("run_busy", `stays ${phase}: its agent ${agent.id} was not resumed: ${answer.why}.`);
   return true;
 }
 

@@ -15,9 +15,9 @@ const base: ResumeFacts = {
 };
 
 const continued = "the conversation is continued";
-const replaced = "the message replaces the prompt, so a new conversation begins";
-const none = "there is no conversation to continue, so a new one begins";
-const lost = "the engine has lost the conversation, and there is no copy, so a new one begins";
+const replaced = "the message replaces the prompt";
+const none = "there is no conversation to continue";
+const lost = "the engine has lost the conversation, and there is no copy";
 const restored = "the conversation is continued from the run's copy, since the engine has lost its own";
 const told = "it is alive and has its conversation, so it is told there";
 

@@ -26,7 +26,7 @@ export interface ResumePlan {
   readonly do: "resume" | "fresh" | "nudge" | "kill_and_resume" | "kill_and_fresh" | "refuse";
   /** What the agent is told; null: nothing (a UI that opens by itself, or a refusal). */
   readonly message: string | null;
-  /** One sentence for people; a refusal's reason. */
+  /** One sentence for people; a refusal's reason, or why a new conversation begins. */
   readonly why: string;
 }
 
@@ -51,7 +51,7 @@ export function planResume(facts: ResumeFacts): ResumePlan {
 function again(facts: ResumeFacts): ResumePlan {
   const { message, append, prompt, priorSession, mode } = facts;
   if (message !== null && !append) {
-    return { do: "fresh", message, why: "the message replaces the prompt, so a new conversation begins" };
+    return { do: "fresh", message, why: "the message replaces the prompt" };
   }
   if (priorSession === "present") {
     return { do: "resume", message: message ?? CONTINUE, why: "the conversation is continued" };
@@ -66,11 +66,7 @@ function again(facts: ResumeFacts): ResumePlan {
       : "the engine has lost the conversation, and there is no copy";
   const words = [prompt, message].filter((text) => text !== null);
   if (words.length === 0 && mode === "headless") return refused(`${lost}, and no prompt to begin another`);
-  return {
-    do: "fresh",
-    message: words.length === 0 ? null : words.join("\n\n"),
-    why: `${lost}, so a new one begins`,
-  };
+  return { do: "fresh", message: words.length === 0 ? null : words.join("\n\n"), why: lost };
 }
 
 function killed(plan: ResumePlan, asked: boolean): ResumePlan {

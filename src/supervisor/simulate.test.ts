@@ -32,9 +32,9 @@ const stubborn = rung("resume", { attempts: 1_000 });
 const headless = (on: Parameters<typeof agentLike>[0]) => agentLike({ mode: "headless", ...on });
 
 describe("an agent that", () => {
-  test("exits at once is started three times in all, then a person is asked", () => {
+  test("exits at once is started five times in all, then a person is asked", () => {
     const ran = simulate(headless({ on: { dead: [stubborn] } }), () => dies(10), { forMs: 3 * DAY });
-    expect([ran.starts.length, ran.exhausted.length, ofKind(ran, "escalate").length]).toEqual([3, 1, 1]);
+    expect([ran.starts.length, ran.exhausted.length, ofKind(ran, "escalate").length]).toEqual([5, 1, 1]);
   });
 
   test("exits after 30 s is started five times in all, ever later", () => {

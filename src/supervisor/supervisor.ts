@@ -1,9 +1,9 @@
 /**
  * The door of `supervisor`: agents that are kept moving by their runbooks, the daemon that does it, and the way to it.
  */
-export { getAgent, listAgents, selectAgent, startAgent, stopAgent } from "./agents.ts";
+export { getAgent, listAgents, removeAgent, selectAgent, startAgent, stopAgent } from "./agents.ts";
 export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./client.ts";
-export type { Daemon } from "./client.ts";
+export type { Daemon, Resumed } from "./client.ts";
 export { runDaemon } from "./daemon.ts";
 export { openDaemonLog } from "./daemon-log.ts";
 export { chanceOf } from "./delay.ts";

@@ -89,16 +89,13 @@ export function reportOf(events: Events, key: string): CarriedOut | null {
   return found ?? null;
 }
 
-/** Shorter lives count double. */
-const SHORT_MS = 10_000;
-
 /**
  * Attempts that failed since the last progress. One that the engine's own limits ended is not the agent's failure,
  * and one after which a person decided is forgiven.
  */
 export function failuresOf(events: Events, ended: readonly EndedAttempt[], mode: AgentMode): number {
   const reset = thatCounts(events).findLast(isReset);
-  const counted = ended.filter(
+  return ended.filter(
     ({ attempt, outcome }) =>
       // A UI that closes is a failure, whatever its exit code says.
       (outcome.result !== "completed" || mode === "interactive") &&
@@ -107,11 +104,7 @@ export function failuresOf(events: Events, ended: readonly EndedAttempt[], mode:
       (reset === undefined ||
         attempt > reset.attempt ||
         (attempt === reset.attempt && reset.kind === "progress")),
-  );
-  return counted.reduce((sum, { attempt, startedAtMs, endedAtMs }) => {
-    const gotSomewhere = attempt === reset?.attempt;
-    return sum + (endedAtMs - startedAtMs < SHORT_MS && !gotSomewhere ? 2 : 1);
-  }, 0);
+  ).length;
 }
 
 /** A completed turn, or a person who decided: what was tried before does not count any more. */
@@ -139,14 +132,16 @@ function thatCounts(events: Events): Events {
 
 /**
  * The turn that a nudge brought about is no reason to nudge as often again, or an agent that answers "I am done" would be
- * nudged for ever: the first completed turn after a nudge does not begin the count anew.
+ * nudged for ever: the first completed turn after a nudge does not begin the count anew. A nudge that did not arrive
+ * brings about no turn.
  */
 function sinceUnprovoked(events: Events): Events {
   let from = 0;
   let provoked = false;
   const kept = thatCounts(events);
   for (const [at, event] of kept.entries()) {
-    if (event.kind === "decided" && event.action === "nudge" && event.trigger !== "user") provoked = true;
+    if (event.kind === "decided" && event.action === "nudge" && event.trigger !== "user")
+      provoked = (reportOf(events, event.key)?.result ?? "ok") === "ok";
     else if (event.kind === "progress" && provoked) provoked = false;
     else if (isReset(event)) from = at + 1;
   }

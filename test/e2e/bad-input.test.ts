@@ -30,7 +30,7 @@ describe("handles", () => {
     ["an absolute path", "/etc/passwd", 2, /is not a handle/],
     ["3 hex", "abc", 2, /at least 4 characters/],
     ["9 hex", "123456789", 2, /a handle has 8 characters, this has 9/],
-    ["upper case", "DEADBEEF", 2, /lower case/],
+    ["unknown in upper case", "DEADBEEF", 3, /No run has the handle DEADBEEF/],
     ["unknown", "deadbeef", 3, /No run has the handle deadbeef/],
     ["unknown prefix", "dead", 3, /No run has the handle dead/],
     ["unknown run id", "20260101T000000Z-demo-deadbeef", 3, /No run has the handle/],

@@ -1,0 +1,158 @@
+/**
+ * `agent resume`: an agent that is not running goes on, and what came of it is told as it is: the same conversation, a new
+ * one and why, running already, or not at all. What is told comes from the record of the attempt, not from the intention.
+ */
+import { Fault } from "../core/faults.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import type { AgentRecord } from "../core/supervision.ts";
+import type { Deps } from "../run/run.ts";
+import { type Done, type Hand, NEW_CONVERSATION, planFor, whyNotContinued } from "./act.ts";
+import { actForUser } from "./advance.ts";
+import { endAgent, getAgent, reopenAgent } from "./agents.ts";
+import { fromStored } from "./history.ts";
+import { type Look, lookAt, runOf, UNWATCHED, viewOf } from "./look.ts";
+import type { Roster } from "./roster.ts";
+
+export interface BringBackOptions {
+  /** A live one is ended first. */
+  readonly kill: boolean;
+  /** Also one that has ended. */
+  readonly ended: boolean;
+  /** No new conversation may begin. */
+  readonly strict: boolean;
+}
+
+export interface BroughtBack {
+  /**
+   * resumed: in its conversation. restarted: in a new one. told: it was alive and was told to go on. running: it is alive, and
+   * nothing was done. refused: it could not be, and nothing was started. strict: only a new conversation would have been possible.
+   */
+  readonly result: "resumed" | "restarted" | "told" | "running" | "refused" | "strict";
+  /** One sentence: why a new conversation, why not, or what a running one is doing. */
+  readonly why: string;
+  /** The supervisor had brought it back by itself, since it was started. */
+  readonly already: boolean;
+  readonly attempt: number | null;
+  readonly session: string | null;
+  /** The engine has reported the conversation that was asked for, or its store confirms it. */
+  readonly verified: boolean;
+}
+
+interface Place {
+  readonly deps: Deps;
+  readonly roster: Pick<Roster, "ask">;
+  /** When this supervisor was started. */
+  readonly sinceMs: number;
+}
+
+/** Nothing is changed before it is certain that it will be tried. */
+export async function bringBack(place: Place, id: string, options: BringBackOptions): Promise<BroughtBack> {
+  const { deps, roster } = place;
+  const found = await getAgent(deps, id);
+  if (found === null) throw new Fault("handle_unknown", `There is no agent ${id}.`);
+  if (found.record.phase !== "active") {
+    const run = await runOf(deps, found.record);
+    const ended = `it is ${found.record.phase}`;
+    if (run === null) return refused(options.ended ? "its run is gone, or was never started" : ended);
+    const look = await lookAt(deps, found.record, run, UNWATCHED);
+    if (!options.ended) return alreadyBack(place, look, ended) ?? refused(ended);
+    const bar = await barTo(deps, look, options);
+    if (bar !== null) return bar;
+    if ((await reopenAgent(deps, found)) === null) return refused("somebody else was faster");
+  }
+  let said: BroughtBack | null = null;
+  const done = await roster.ask(id, async (hand, look) => {
+    said = running(place, look, options) ?? (await barTo(deps, look, options));
+    if (said !== null) return { result: "refused", detail: said.why };
+    const did = await actForUser(hand, look, {
+      action: "resume",
+      message: null,
+      ...(options.kill ? { how: "kill" as const } : {}),
+      ...(options.strict ? { strict: true as const } : {}),
+    });
+    // One that had ended and cannot be brought back is as it was: nothing is asked about it.
+    const { phase, reason } = found.record;
+    if (did.result !== "ok" && phase !== "active") await endAgent(deps, id, phase, reason ?? "");
+    said = await toldOf(hand, look, did);
+    return did;
+  });
+  return said ?? refused(done.detail);
+}
+
+/** Why it is not even tried; null: it is. */
+async function barTo(
+  deps: Deps,
+  look: Look,
+  { kill, strict }: BringBackOptions,
+): Promise<BroughtBack | null> {
+  const plan = planFor(look, { message: null, append: true, kill });
+  if (plan.do === "refuse") return refused(plan.why);
+  if (!strict || plan.do === "nudge") return null;
+  const why = await whyNotContinued(deps, look);
+  return why === null ? null : { ...refused(why), result: "strict" };
+}
+
+/** It is alive and is left alone; null: it is not, or it shall not be. */
+function running(place: Place, look: Look, { kill }: BringBackOptions): BroughtBack | null {
+  const plan = planFor(look, { message: null, append: true, kill });
+  if (kill || look.run?.status !== "running" || plan.do !== "refuse") return null;
+  const why = stateOf(look);
+  const facts = factsOf(look.run, look.attempts.at(-1));
+  return alreadyBack(place, look, why) ?? { result: "running", why, already: false, ...facts };
+}
+
+/** This supervisor has brought it back before it was asked to; null: it has not. */
+function alreadyBack({ sinceMs }: Place, look: Look, state: string): BroughtBack | null {
+  const { agent, attempts, history, run } = look;
+  const attempt = attempts.at(-1);
+  if (run === null || attempt === undefined || Date.parse(attempt.startedAt) < sinceMs) return null;
+  const facts = { already: true, ...factsOf(run, attempt) };
+  if (attempt.kind === "resume") return { result: "resumed", why: state, ...facts };
+  if (attempt.kind !== "fresh") return null;
+  return { result: "restarted", why: whyNew(agent, history, attempt.n), ...facts };
+}
+
+function stateOf(look: Look): string {
+  const { state } = viewOf(look);
+  return state === "waiting" ? "it asks for permission; attach to it and answer" : `it is ${state}`;
+}
+
+/** What was carried out, as it is recorded now. */
+async function toldOf({ deps }: Hand, look: Look, done: Done): Promise<BroughtBack> {
+  if (done.result !== "ok") return refused(done.detail);
+  const run = await deps.store.getRun(look.agent.runId);
+  const attempt = (await deps.store.listAttempts(look.agent.runId)).at(-1);
+  const facts = run === null ? NOTHING : factsOf(run, attempt);
+  if (attempt === undefined || attempt.n <= look.latest)
+    return { result: "told", why: done.detail, already: false, ...facts };
+  if (attempt.kind === "resume") return { result: "resumed", why: done.detail, already: false, ...facts };
+  const history = fromStored(await deps.store.listEvents(look.agent.runId));
+  const why = done.detail.split(NEW_CONVERSATION)[1] ?? whyNew(look.agent, history, attempt.n);
+  return { result: "restarted", why, already: false, ...facts };
+}
+
+/** Why this attempt began a new conversation, as far as it was noted. */
+function whyNew({ runId }: AgentRecord, history: Look["history"], attempt: number): string {
+  const decided = history.find((event) => event.kind === "decided" && event.newAttempt === attempt);
+  const key = decided?.kind === "decided" ? decided.key : `${runId}/`;
+  const report = history.find((event) => event.kind === "carried_out" && event.key === key);
+  const detail = report?.kind === "carried_out" ? report.detail : "";
+  return detail.split(NEW_CONVERSATION)[1] ?? "the old one could not be continued";
+}
+
+const NOTHING = { attempt: null, session: null, verified: false } as const;
+
+function factsOf(
+  run: RunRecord,
+  attempt: AttemptRecord | undefined,
+): Pick<BroughtBack, "attempt" | "session" | "verified"> {
+  const session = attempt?.asked ?? run.session.value;
+  const verified = run.sessions.some(
+    (one) => one.attempt === attempt?.n && one.value === session && one.verifiedAt !== null,
+  );
+  return { attempt: attempt?.n ?? null, session, verified };
+}
+
+function refused(why: string): BroughtBack {
+  return { result: "refused", why, already: false, ...NOTHING };
+}

@@ -1,0 +1,261 @@
+/** Agents: what is said of a resume is what happened; agents can be removed; handles as people type them. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { AgentBox } from "../e2e/agent-box.ts";
+import { until } from "../e2e/sandbox.ts";
+
+const WORKER = `
+[agent.worker]
+engine = "claude"
+mode = "headless"
+prompt = "work @@wait:600000"
+`;
+
+interface Resumed {
+  readonly ok: boolean;
+  readonly resumed: readonly string[];
+  readonly restarted: readonly { readonly id: string; readonly reason: string }[];
+  readonly running: readonly string[];
+  readonly skipped: readonly { readonly id: string; readonly reason: string }[];
+  readonly agents: readonly Record<string, unknown>[];
+}
+
+async function resumed(
+  box: AgentBox,
+  ...args: readonly string[]
+): Promise<Resumed & { code: number | null }> {
+  const { code, stdout } = await box.run(["agent", "resume", ...args, "--json"]);
+  return { ...(JSON.parse(stdout) as Resumed), code };
+}
+
+/** The engine and Reprise have lost the conversation. */
+function loseConversation(box: AgentBox): void {
+  for (const name of readdirSync(box.home, { recursive: true, encoding: "utf8" }))
+    if (name.endsWith(".jsonl")) rmSync(join(box.home, name));
+  for (const run of readdirSync(join(box.state, "runs")))
+    rmSync(join(box.state, "runs", run, "escrow"), { recursive: true, force: true });
+}
+
+/** Everything of this sandbox ends at once, as with the power. */
+async function powerCut(box: AgentBox): Promise<void> {
+  await until("all processes to be gone", () => {
+    const left = box.leftovers();
+    for (const pid of left) {
+      try {
+        process.kill(pid, "SIGKILL");
+      } catch {
+        // It was faster.
+      }
+    }
+    return left.length === 0;
+  });
+}
+
+/** An agent of the runbook that was told something and has died; its runbook leaves it to a person. */
+async function dead(box: AgentBox): Promise<string> {
+  box.runbook(`${WORKER}on_dead = "escalate"`);
+  const id = await box.start("worker");
+  process.kill(await box.told(), "SIGKILL");
+  await box.shown(id, "asked", ({ view }) => view.decision !== null);
+  return id;
+}
+
+test("an agent whose conversation is lost is restarted, with the reason, and never called resumed", async () => {
+  await using box = new AgentBox();
+  const id = await dead(box);
+  loseConversation(box);
+  const strict = await resumed(box, id, "--strict");
+  expect(strict).toMatchObject({ ok: false, code: 1, resumed: [], restarted: [], skipped: [{ id }] });
+  expect((await box.show(id)).attempts).toHaveLength(1);
+  const all = await resumed(box, "--all", "--strict");
+  expect(all).toMatchObject({ ok: false, code: 1, resumed: [], restarted: [], skipped: [{ id }] });
+  const { code, stdout } = await box.run(["agent", "resume", id]);
+  expect([code, stdout]).toEqual([
+    0,
+    expect.stringMatching(
+      new RegExp(`^restarted ${id} \\(new conversation: the engine has lost .*\\): attempt 2\n$`),
+    ),
+  ]);
+  const { attempts, history } = await box.show(id);
+  expect(attempts.map(({ kind }) => kind)).toEqual(["start", "fresh"]);
+  expect(JSON.stringify(history)).toContain(
+    "a new conversation begins: the engine has lost the conversation",
+  );
+});
+
+test("a resume that begins a new conversation says so in --json", async () => {
+  await using box = new AgentBox();
+  const id = await dead(box);
+  loseConversation(box);
+  const answer = await resumed(box, "--all");
+  expect(answer).toMatchObject({
+    ...{ ok: true, code: 0, resumed: [], running: [], skipped: [] },
+    restarted: [{ id, reason: expect.stringContaining("lost the conversation") as string }],
+    agents: [{ id, result: "restarted", already: false, attempt: 2 }],
+  });
+});
+
+test("an agent that goes on in its conversation is resumed, with the session and its attempt", async () => {
+  await using box = new AgentBox();
+  const id = await dead(box);
+  const [{ session } = {}] = box.events("session");
+  const { code, stdout } = await box.run(["agent", "resume", id, "--strict"]);
+  expect([code, stdout]).toEqual([
+    0,
+    expect.stringMatching(new RegExp(`^resumed ${id}: conversation ${String(session)} goes on in attempt 2`)),
+  ]);
+});
+
+test("after a reboot, agents that the starting supervisor brings back are back, and finished ones are not mentioned", async () => {
+  await using box = new AgentBox();
+  box.runbook(
+    `${WORKER}on_dead = { action = "resume", message = "go on @@wait:600000", append = true }\n` +
+      WORKER.replaceAll("worker", "quick").replace(" @@wait:600000", ""),
+  );
+  const finished = await box.start("quick");
+  await box.shown(finished, "done", ({ view }) => view.phase === "done");
+  const id = await box.start("worker");
+  await box.until("its turn", () => box.storedTurns() >= 2);
+  await powerCut(box);
+  // The supervisor starts first, as in an autostart, and brings the agent back.
+  await box.run(["daemon", "start"]);
+  await box.until("the agent to be told to go on", () =>
+    box.messages().some((text) => text.startsWith("go on")),
+  );
+  const session = box.events("session").at(-1)?.["session"] as string;
+  const { code, stdout } = await box.run(["agent", "resume", "--all"]);
+  expect([code, stdout]).toEqual([
+    0,
+    expect.stringMatching(
+      new RegExp(
+        `^resumed ${id}: conversation ${session} goes on in attempt 2.*; the supervisor had brought it back, and it is \\w+\n$`,
+      ),
+    ),
+  ]);
+  expect(await resumed(box, "--all")).toMatchObject({
+    ...{ ok: true, resumed: [id], restarted: [], running: [], skipped: [] },
+    agents: [{ id, result: "resumed", already: true, attempt: 2, session }],
+  });
+  expect(box.events("start")).toHaveLength(3);
+});
+
+test("an agent that was never gone is running, which is no resume", async () => {
+  await using box = new AgentBox();
+  box.runbook(WORKER);
+  const id = await box.start("worker");
+  await box.told();
+  expect(await resumed(box, "--all")).toMatchObject({ ok: true, resumed: [], running: [id], skipped: [] });
+  const { code, stdout } = await box.run(["agent", "resume", id]);
+  expect([code, stdout]).toEqual([
+    1,
+    expect.stringMatching(new RegExp(`^running ${id}: it is working, with `)),
+  ]);
+});
+
+test("an agent that has ended can be removed, a live one cannot, and its run takes it along", async () => {
+  await using box = new AgentBox();
+  box.runbook(`${WORKER}on_dead = "escalate"`);
+  const live = await box.start("worker");
+  process.kill(await box.told(), "SIGKILL");
+  await box.shown(live, "asked", ({ view }) => view.decision !== null);
+  const refused = await box.run(["agent", "rm", live]);
+  expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining(`reprise agent stop ${live}`)]);
+  await box.run(["agent", "stop", live]);
+  const agents = async () =>
+    (await box.agent<{ agents: { id: string }[] }>(["list", "--all"])).agents.map(({ id }) => id);
+  const { decisions } = await box.json<{ decisions: unknown[] }>(["decisions", "list", "--all"]);
+  expect([await agents(), decisions.length]).toEqual([[live], 1]);
+  expect(await box.agent(["rm", live.toUpperCase()])).toMatchObject({
+    ok: true,
+    removed: [{ id: live }],
+    failed: [],
+  });
+  expect([await agents(), box.runDirectories()]).toEqual([[], []]);
+  expect(await box.json(["decisions", "list", "--all"])).toEqual({ ok: true, decisions: [] });
+  expect((await box.run(["agent", "rm", live])).code).toBe(3);
+
+  box.runbook(WORKER.replace(" @@wait:600000", ""));
+  const [one, other] = [await box.start("worker"), await box.start("worker")];
+  for (const id of [one, other]) await box.shown(id, "done", ({ view }) => view.phase === "done");
+  expect((await box.run(["rm", one])).code).toBe(0);
+  expect(await agents()).toEqual([other]);
+  expect((await box.run(["prune", "--older-than", "1ms"])).code).toBe(0);
+  expect(await agents()).toEqual([]);
+  expect((await box.run(["doctor", "--rebuild-index"])).stdout).toContain("everything is in order");
+  expect(await agents()).toEqual([]);
+});
+
+test("an agent, a pipeline and a decision are found by a prefix in any case, and a short one is said to be short", async () => {
+  await using box = new AgentBox();
+  const id = await dead(box);
+  for (const family of ["agent", "decisions"]) {
+    const shown = await box.run([family, "show", id.slice(0, 5).toUpperCase()]);
+    expect([shown.code, shown.stdout]).toEqual([0, expect.stringContaining(id)]);
+  }
+  for (const family of ["agent", "decisions", "pipeline"]) {
+    const short = await box.run([family, "show", id.slice(0, 3)]);
+    expect([family, short.code, short.stderr]).toEqual([
+      family,
+      2,
+      expect.stringContaining("a prefix needs at least 4 characters"),
+    ]);
+  }
+  expect((await box.json(["show", id.toUpperCase()]))["handle"]).toBe(id);
+  const named = await box.run(["agent", "show", "worker"]);
+  expect([named.code, named.stderr]).toEqual([3, expect.stringContaining(`its agents: ${id}`)]);
+});
+
+test("a gate that fails runs once each time its agent is idle, and then the next entry acts", async () => {
+  await using box = new AgentBox();
+  const gate = '{ action = "gate", run = ["sh", "-c", "echo ran >> ran.txt; exit 1"], attempts = 4 }';
+  const nudge = '{ action = "nudge", message = "again", attempts = 2 }';
+  box.runbook(`${WORKER.replace(" @@wait:600000", "")}on_idle = [${gate}, ${nudge}]`);
+  const id = await box.start("worker");
+  await box.shown(id, "asked", ({ view }) => view.decision !== null);
+  expect(box.messages()).toEqual(["work", "again", "again"]);
+  expect(readFileSync(join(box.cwd, "ran.txt"), "utf8")).toBe("ran\n".repeat(3));
+});
+
+test("a damaged agent.json and a damaged review sidecar are named by doctor, with what to do", async () => {
+  await using box = new AgentBox();
+  box.runbook(WORKER);
+  const id = await box.start("worker");
+  await box.told();
+  const { agent } = await box.show(id);
+  const file = join(box.state, "runs", agent.runId, "agent.json");
+  await box.until("agent.json", () => existsSync(file));
+  const reviews = join(box.state, "reviews");
+  mkdirSync(reviews, { mode: 0o700 });
+  const sidecar = join(reviews, "acme-widget-pr-1-20260101T000000Z.session.json");
+  for (const path of [file, sidecar]) writeFileSync(path, "{ torn", { mode: 0o600 });
+  const doctor = async () => {
+    const { code, stdout } = await box.run(["doctor", "--json"]);
+    const { findings } = JSON.parse(stdout) as { findings: { level: string; what: string; todo: string }[] };
+    return { code, found: findings.filter(({ level }) => level === "attention") };
+  };
+  const finding = (path: string) => ({
+    what: expect.stringContaining(`${path}: it is not JSON`) as string,
+    todo: `mv '${path}' '${path}.damaged'`,
+  });
+  // While its agent works, too: that is when somebody is sent to doctor.
+  expect(await doctor()).toMatchObject({ code: 1, found: [finding(file), finding(sidecar)] });
+  for (const path of [file, sidecar]) renameSync(path, `${path}.damaged`);
+  expect(await doctor()).toEqual({ code: 0, found: [] });
+});
+
+test("an agent whose agent.json is damaged is supervised all the same", async () => {
+  await using box = new AgentBox();
+  box.runbook(`${WORKER}on_dead = { action = "resume", message = "go on", append = true }`);
+  const id = await box.start("worker");
+  const pid = await box.told();
+  const { agent } = await box.show(id);
+  const file = join(box.state, "runs", agent.runId, "agent.json");
+  await box.until("agent.json", () => existsSync(file));
+  await box.run(["daemon", "stop"]);
+  writeFileSync(file, "{ torn", { mode: 0o600 });
+  await box.run(["daemon", "start"]);
+  process.kill(pid, "SIGKILL");
+  await box.shown(id, "done", ({ view }) => view.phase === "done");
+  expect(box.messages()).toEqual(["work @@wait:600000", "go on"]);
+});
