@@ -39,7 +39,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const verb = VERBS.find((one) => one === given);
   if (verb === undefined || rest.length > 0)
     throw new Fault("usage", `Say what to do: reprise daemon ${VERBS.join("|")}.`);
-  const deps = await context.open({ cwd: null });
+  // It would bring agents back; looking at it and stopping it need no config.
+  const deps = await context.open({ cwd: null, badConfig: verb === "start" ? "refuse" : "warn" });
   return DO[verb](deps, context, options);
 }
 

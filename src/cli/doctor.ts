@@ -39,7 +39,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     if (options.rebuildIndex === true)
       throw new Fault("usage", "--rebuild-index and --certify do not go together.");
     const { certify } = await import("./certify.ts");
-    const opened = await context.open({ cwd: currentDirectory() });
+    const opened = await context.open({ cwd: currentDirectory(), badConfig: "refuse" });
     return certify(context, opened, engine, options.json === true);
   }
   if (engine !== undefined)
@@ -70,7 +70,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 /** A state directory that cannot be opened is the first thing a doctor should report. */
 async function openOrSay(context: Context, options: DoctorOptions): Promise<Deps | number> {
   try {
-    return await context.open({ cwd: currentDirectory() });
+    return await context.open({ cwd: currentDirectory(), badConfig: "report" });
   } catch (error) {
     if (!(error instanceof Fault) || options.json === true) throw error;
     context.print(`reprise ${context.version}, node ${process.version}`);

@@ -130,7 +130,11 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const [repo = ".", ...rest] = parser.args;
   if (rest.length > 0) throw new Fault("usage", "One repository at a time.");
   const cwd = workingDirectory(repo);
-  const trust = { runsAgents: options.dryRun === undefined, trustCwd: options.trustCwd === true };
+  const trust = {
+    runsAgents: options.dryRun === undefined,
+    trustCwd: options.trustCwd === true,
+    badConfig: "refuse" as const,
+  };
   const opened = await context.open({ cwd, ...trust });
   const root = await repositoryRoot(opened, cwd);
   const deps = root === cwd ? opened : await context.configure(opened, { cwd: root, ...trust });
