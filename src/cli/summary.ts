@@ -4,6 +4,7 @@
 import type { Trouble } from "../core/events.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { shellLine, shellWord } from "../lib/shell.ts";
 import type { AttemptResult, DryRun } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
@@ -26,7 +27,7 @@ export function printDryRun(context: Context, options: ViewOptions, plan: DryRun
     context.printJson({ ok: true, dryRun: true, ...plan });
     return 0;
   }
-  const quoted = [plan.command.program, ...plan.command.args].map(shellWord).join(" ");
+  const quoted = shellLine([plan.command.program, ...plan.command.args]);
   context.print(`cd ${shellWord(plan.command.cwd)}`);
   context.print(`${quoted}${plan.command.stdin === null ? "" : "   # message on stdin"}`);
   context.print(`kind      ${plan.kind}`);
@@ -115,8 +116,4 @@ function took(attempt: AttemptResult["attempt"]): string {
   return attempt.endedAt === null
     ? ""
     : formatDuration(Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt));
-}
-
-function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }
