@@ -20,13 +20,15 @@ export function withNativeHint(error: unknown, parser: Command, given: GivenArgs
   if (option === null || !(error instanceof Fault)) return error;
   const engine = findEngine(engineIn(parser, given)) ?? null;
   const isNative = engine !== null && specOf(engine, option) !== undefined;
-  // A mistyped option of ours is better corrected.
-  if (!isNative && error.message.includes("Did you mean")) return error;
+  // A mistyped option of ours is better corrected, and a text with spaces is a prompt.
+  if (!isNative && (error.message.includes("Did you mean") || /\s/.test(option))) return error;
   const { own, native } = split(parser, given.args, engine);
   const words = [...parser.name().split(" "), ...own, "--", ...native, ...given.native];
   const line = shellLine(words).slice(0, 1_000);
-  const whose = isNative ? `is an option of ${engine.title}` : `is no option of \`${parser.name()}\``;
-  return new Fault("usage", `${option} ${whose}. Native options stand after \`--\`: ${line}`, {
+  const whose = isNative
+    ? `${option} is an option of ${engine.title}.`
+    : `${option} is no option of \`${parser.name()}\`. A prompt that begins with a dash comes by --stdin or --message-file.`;
+  return new Fault("usage", `${whose} Native options stand after \`--\`: ${line}`, {
     facts: { option, line },
   });
 }
