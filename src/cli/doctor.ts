@@ -1,11 +1,12 @@
 /** `reprise doctor`: is everything in order, and what to do where it is not. */
 import { exitCodeOf, Fault } from "../core/faults.ts";
-import { table } from "../lib/table.ts";
+import { fitTable } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
+import { wrap } from "../lib/wrap.ts";
 import { checkHealth, type Deps, type Health, renewIndex } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
-import { type Context, paint } from "./context.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
 
 interface DoctorOptions {
   readonly rebuildIndex?: true;
@@ -99,7 +100,7 @@ function print(context: Context, health: Health, node: string): void {
     fitText(engine),
     harmlessLine(engine.program ?? engine.legacy ?? ""),
   ]);
-  for (const line of table(rows, terminal.stdout ? terminal.columns : undefined)) context.print(line);
+  for (const line of engineTable(rows, terminal)) context.print(line);
   title("Reprise");
   const free = state.freeBytes === null ? "" : `, ${Math.floor(state.freeBytes / 1_048_576)} MiB free`;
   context.print(`  version    ${context.version}, node ${node}`);
@@ -114,13 +115,40 @@ function print(context: Context, health: Health, node: string): void {
     context.print(`  ${name.padEnd(10)} ${path ?? "not found"}`);
   title("Findings");
   if (health.findings.length === 0) context.print(paint(terminal, "green", "  everything is in order"));
-  for (const { level, what, todo } of health.findings) {
-    const mark =
-      level === "attention" ? paint(terminal, "red", "attention") : paint(terminal, "dim", "note     ");
-    context.print(
-      `  ${mark}  ${harmlessLine(what)}${todo === null ? "" : `\n             → ${harmlessLine(todo)}`}`,
-    );
+  for (const finding of health.findings) {
+    const color = finding.level === "attention" ? "red" : "dim";
+    const [first = "", ...more] = findingLines(finding, terminal);
+    context.print(`  ${paint(terminal, color, MARKS[finding.level])}  ${first}`);
+    for (const line of more) context.print(line);
   }
+}
+
+const MARKS = { attention: "attention", note: "note     " } as const;
+/** Where the text of a finding begins. */
+const MARGIN = 13;
+
+/** The first line stands behind the mark. What to type stands on a line of its own, whole. */
+export function findingLines(
+  { what, todo }: Pick<Health["findings"][number], "what" | "todo">,
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): string[] {
+  const room = Math.max(20, terminal.columns - MARGIN);
+  const said = terminal.stdout ? wrap(harmlessLine(what), { width: room, indent: 0 }) : [harmlessLine(what)];
+  const type = todo === null ? [] : [`→ ${harmlessLine(todo)}`];
+  return [...said, ...type].map((line, at) => (at === 0 ? line : " ".repeat(MARGIN) + line));
+}
+
+export function engineTable(
+  rows: readonly (readonly string[])[],
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): string[] {
+  const columns = [
+    { head: "", as: "whole" },
+    { head: "", as: "whole" },
+    { head: "", as: "whole" },
+    { head: "", as: "wrap" },
+  ] as const;
+  return fitTable(columns, rows, terminal.stdout ? terminal.columns : undefined).slice(1);
 }
 
 function fitText(engine: Health["engines"][number]): string {

@@ -8,6 +8,7 @@ import { shellLine, shellWord } from "../lib/shell.ts";
 import type { AttemptResult, DryRun } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
+import { resetText } from "./words.ts";
 
 export async function finishAttempt(
   context: Context,
@@ -75,7 +76,8 @@ function say(context: Context, result: AttemptResult): void {
     lines.push(
       paint(terminal, color, `${attempt.outcome.result}: ${harmlessLine(attempt.outcome.reason, 400)}`),
     );
-    if (attempt.outcome.trouble !== undefined) lines.push(describeTrouble(attempt.outcome.trouble));
+    if (attempt.outcome.trouble !== undefined)
+      lines.push(describeTrouble(attempt.outcome.trouble, Date.parse(attempt.endedAt ?? "")));
   }
   if (attempt.tokens !== null) {
     lines.push(
@@ -100,9 +102,8 @@ function say(context: Context, result: AttemptResult): void {
   process.stderr.write(`${lines.join("\n")}\n`);
 }
 
-function describeTrouble(trouble: Trouble): string {
-  const reset = trouble.resetsAt === undefined ? "" : ` Resets at ${trouble.resetsAt}.`;
-  return `${trouble.kind}: ${harmlessLine(trouble.message, 400)}${reset}`;
+function describeTrouble(trouble: Trouble, nowMs: number): string {
+  return `${trouble.kind}${resetText(trouble.resetsAt, nowMs)}: ${harmlessLine(trouble.message, 400)}`;
 }
 
 function proofText(verified: string): string {

@@ -1,5 +1,6 @@
 /** Lists in aligned columns. Cells are one line each and already harmless. */
 import { cutToColumns, widthOf } from "./width.ts";
+import { wrap } from "./wrap.ts";
 
 const GAP = 2;
 
@@ -23,4 +24,79 @@ export function table(rows: readonly (readonly string[])[], widthLimit?: number)
       .join("")
       .trimEnd(),
   );
+}
+
+/** A column of a table that fits its terminal. */
+export interface Column {
+  readonly head: string;
+  /** whole: somebody types it, so it is never cut. wrap: the last column, in several lines. Else it is cut, and then left out. */
+  readonly as?: "whole" | "wrap";
+  /** With fewer columns it says nothing. */
+  readonly least?: number;
+  readonly cut?: (cell: string, columns: number) => string;
+}
+
+/** Beside less than this a text is no longer readable. */
+const LEAST_WRAPPED = 24;
+const BELOW = 4;
+
+/**
+ * The header, then one text a row, which may hold line breaks. Columns give way from the right: they are cut to their
+ * least, then left out. What must be typed stays whole, and a text that has no room beside it stands below it.
+ */
+export function fitTable(
+  columns: readonly Column[],
+  rows: readonly (readonly string[])[],
+  widthLimit: number | undefined,
+): string[] {
+  const all = [columns.map(({ head }) => head), ...rows];
+  if (widthLimit === undefined) return table(all);
+  const natural = columns.map((_, at) => Math.max(...all.map((row) => widthOf(row[at] ?? ""))));
+  const widths = fitWidths(columns, natural, widthLimit);
+  const shown = columns.flatMap((column, at) => (widths[at] === 0 ? [] : [{ column, at }]));
+  const text = shown.find(({ column }) => column.as === "wrap");
+  const beside = shown.filter((one) => one !== text);
+  const left = beside.reduce((sum, { at }) => sum + (widths[at] ?? 0) + GAP, 0);
+  const isBelow = text !== undefined && widthLimit - left < Math.min(LEAST_WRAPPED, natural[text.at] ?? 0);
+  return all.map((row, line) => {
+    const cells = beside.map(({ column, at }) => {
+      const cell = row[at] ?? "";
+      const width = widths[at] ?? 0;
+      if (widthOf(cell) <= width) return cell + " ".repeat(width - widthOf(cell) + GAP);
+      return (column.cut ?? cutToColumns)(cell, width) + " ".repeat(GAP);
+    });
+    const start = cells.join("");
+    const words = text === undefined ? "" : (row[text.at] ?? "");
+    if (words === "" || (isBelow && line === 0)) return start.trimEnd();
+    if (isBelow) {
+      const lines = wrap(words, { width: widthLimit - BELOW, indent: 0 });
+      return [start.trimEnd(), ...lines.map((one) => " ".repeat(BELOW) + one)].join("\n");
+    }
+    const [first = "", ...more] = wrap(words, { width: widthLimit - left, indent: 0 });
+    return [start + first, ...more.map((one) => " ".repeat(left) + one)].join("\n").trimEnd();
+  });
+}
+
+/** 0: the column is left out. The rightmost goes first. */
+function fitWidths(columns: readonly Column[], natural: readonly number[], limit: number): readonly number[] {
+  const mayGo = columns.flatMap(({ as }, at) => (as === undefined ? [at] : [])).toReversed();
+  for (let gone = 0; ; gone += 1) {
+    const widths = natural.map((width, at) => (mayGo.slice(0, gone).includes(at) ? 0 : width));
+    const fits = shrink(columns, widths, limit);
+    if (fits || gone >= mayGo.length) return widths;
+  }
+}
+
+/** Takes what is too much from the rightmost columns that can be cut; true: it was enough. */
+function shrink(columns: readonly Column[], widths: number[], limit: number): boolean {
+  const gaps = GAP * (widths.filter((width) => width > 0).length - 1);
+  let excess = widths.reduce((sum, width) => sum + width, gaps) - limit;
+  for (const [at, { as, least }] of [...columns.entries()].toReversed()) {
+    const width = widths[at] ?? 0;
+    const floor = as === "whole" ? width : as === "wrap" ? LEAST_WRAPPED : (least ?? width);
+    const taken = Math.max(0, Math.min(excess, width - floor));
+    widths[at] = width - taken;
+    excess -= taken;
+  }
+  return excess <= 0;
 }

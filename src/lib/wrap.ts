@@ -1,0 +1,25 @@
+/** Text in lines of a terminal, with a hanging indent. Expects text without control characters. */
+import { widthOf } from "./width.ts";
+
+/**
+ * Lines of at most `width` columns, broken at spaces; all but the first begin with `indent` spaces. A word that is wider
+ * than a line stays whole, since it may be something to type.
+ */
+export function wrap(
+  text: string,
+  { width, indent }: { readonly width: number; readonly indent: number },
+): string[] {
+  const margin = " ".repeat(indent);
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(/ +/)) {
+    const longer = line === "" ? word : `${line} ${word}`;
+    if (line === "" || line === margin || widthOf(longer) <= width)
+      line = line === margin ? `${margin}${word}` : longer;
+    else {
+      lines.push(line);
+      line = `${margin}${word}`;
+    }
+  }
+  return [...lines, line];
+}
