@@ -109,8 +109,9 @@ export async function resume(args: readonly string[], context: Context): Promise
     if (reason === null) resumed.push(id);
     else skipped.push({ id, reason });
   }
-  report(context, options.json === true, { resumed, skipped });
-  return given !== undefined && resumed.length === 0 ? 1 : 0;
+  const ok = given === undefined || resumed.length > 0;
+  report(context, options.json === true, { ok, resumed, skipped });
+  return ok ? 0 : 1;
 }
 
 /** Null: it was. One that fails must not keep the others from being brought back. */
@@ -127,7 +128,7 @@ async function notResumed(answer: Promise<{ done: boolean; why: string }>): Prom
 function report(
   context: Context,
   json: boolean,
-  result: { readonly resumed: readonly string[]; readonly skipped: readonly Skipped[] },
+  result: { readonly ok: boolean; readonly resumed: readonly string[]; readonly skipped: readonly Skipped[] },
 ): void {
   if (json) {
     context.printJson(result);

@@ -89,7 +89,7 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
 
 export async function main(args: readonly string[], world: World): Promise<number> {
   const [name, ...rest] = args;
-  const ownArgs = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
+  const ownArgs = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   const json = ownArgs.includes("--json");
   const opened: Deps[] = [];
   let abandoned = false;

@@ -73,7 +73,7 @@ async function stop(deps: Deps, context: Context, options: DaemonOptions): Promi
 async function status(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
   await using daemon = await findDaemon(deps);
   if (daemon === null) {
-    if (options.json === true) context.printJson({ ok: true, running: false });
+    if (options.json === true) context.printJson({ ok: false, running: false });
     else context.print("The supervisor is not running. The next `reprise agent run` starts it.");
     return 3;
   }

@@ -215,7 +215,7 @@ async function carryOut(deps: Deps, context: Context, { decision, option, json }
   try {
     await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
     const { done, why } = await daemon.resolve(id);
-    if (json) context.printJson({ ok: true, id, n: option.n, does: option.does, done, why });
+    if (json) context.printJson({ ok: done, id, n: option.n, does: option.does, done, why });
     else
       context.print(done ? `${stored} ${sentence(why)}` : `${stored} It could not be done: ${sentence(why)}`);
     return done ? 0 : 1;

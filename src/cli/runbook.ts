@@ -34,6 +34,7 @@ const command = () =>
       "reprise runbook list",
     ],
   })
+    .usage("[options] <check|list> [file…]")
     .argument("<action>", "check or list")
     .argument("[file...]", "runbooks to check; those of the project and your own when absent")
     .option("--explain <what...>", "agent.NAME on_TRIGGER [ERROR]: say what would happen")

@@ -79,6 +79,7 @@ test("nothing is typed into a question of the engine, whoever wants it", async (
   const sent = await box.run(["agent", "send", id, "1"]);
   expect([sent.code, sent.stderr]).toEqual([4, expect.stringContaining("permission")]);
   expect(await box.agent(["resume", id, "--kill"])).toEqual({
+    ok: false,
     resumed: [],
     skipped: [{ id, reason: expect.stringContaining("asks for permission") as string }],
   });
