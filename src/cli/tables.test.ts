@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { RunRecord } from "../core/records.ts";
 import { widthOf } from "../lib/width.ts";
-import type { Conversation, LiveStatus } from "../run/run.ts";
+import type { Conversation } from "../run/run.ts";
 import { conversationTable } from "./adopt.ts";
 import { checkTable } from "./certify.ts";
 import { engineTable, findingLines } from "./doctor.ts";
@@ -124,7 +124,7 @@ const CASES: Record<string, Case> = {
             { name: LONG, forMs: 61_000 },
             { name: WORDS, forMs: 5 },
           ],
-        } as unknown as LiveStatus,
+        },
         columns - 1,
       ),
     ],
