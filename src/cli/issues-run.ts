@@ -204,7 +204,10 @@ function showPlan(context: Context, options: RunOptions, planned: PlannedBatch):
       ...decision,
     }));
     context.printJson({ ok: true, issues, skipped: planned.skip });
-  } else for (const line of planLines(planned, context.terminal.columns)) context.print(line);
+  } else {
+    const columns = context.terminal.stdout ? context.terminal.columns : undefined;
+    for (const line of planLines(planned, columns)) context.print(line);
+  }
   return 0;
 }
 

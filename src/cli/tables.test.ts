@@ -6,6 +6,7 @@ import type { Conversation } from "../run/run.ts";
 import { conversationTable } from "./adopt.ts";
 import { checkTable } from "./certify.ts";
 import { engineTable, findingLines } from "./doctor.ts";
+import { planLines, summaryLines } from "./issues-live.ts";
 import { runTable } from "./list.ts";
 import { statusLine } from "./live.ts";
 import { definedTable } from "./runbook.ts";
@@ -16,6 +17,7 @@ const LONG = "文字".repeat(40);
 const WORDS = "the engine said that its store was locked by another process of 日本語 name and gave up "
   .repeat(3)
   .trim();
+const REASON = WORDS.slice(0, 150).trim();
 const UUID = "0199a3f2-7c1e-7d33-9b1a-3f4e5d6c7b8a";
 const PATH = `/srv/${"very-long-folder/".repeat(8)}end`;
 
@@ -106,6 +108,33 @@ const CASES: Record<string, Case> = {
       checkTable([["  a session is continued by its id after a crash", "broke", WORDS]], terminal),
     typed: ["a session is continued by its id after a crash"],
     wrapped: [WORDS],
+  },
+  "issues run --dry-run": {
+    render: ({ columns }) =>
+      planLines(
+        {
+          take: [
+            {
+              issue: { id: "a-very-long-issue-id-4711", title: "a title 文字文字" },
+              decision: { do: "fresh", why: REASON },
+            },
+          ],
+          skip: [{ id: "b-1", why: REASON }],
+        } as unknown as Parameters<typeof planLines>[0],
+        columns,
+      ),
+    typed: ["a-very-long-issue-id-4711", "b-1"],
+    wrapped: [REASON],
+  },
+  "the end of issues run": {
+    render: ({ columns }) =>
+      summaryLines({ stdin: false, stdout: true, stderr: true, columns, rows: 24, color: false }, {
+        issues: [
+          { id: "a-12", state: "failed", handle: "1a2b3c4d", branch: "reprise/a-12-1a2b3c4d", why: REASON },
+        ],
+      } as unknown as Parameters<typeof summaryLines>[1]),
+    typed: ["a-12", "1a2b3c4d", "reprise/a-12-1a2b3c4d"],
+    wrapped: [REASON],
   },
   "a reason in show": {
     render: (terminal) => hanging(terminal, `attempt 1  resume, failed: ${WORDS} ${LONG}`, 11).split("\n"),
