@@ -10,7 +10,7 @@ import type { Engine } from "../engines/engine.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import { plural } from "../lib/plural.ts";
-import { fitTable } from "../lib/table.ts";
+import { wrapTable } from "../lib/table.ts";
 import { allEngines, type Deps, findEngine, setUpEngine } from "../run/run.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 
@@ -204,14 +204,9 @@ function print(context: Context, engines: readonly Certified[], network: string)
 
 export function checkTable(
   rows: readonly (readonly string[])[],
-  terminal: Pick<Terminal, "stdout" | "columns">,
+  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
 ): string[] {
-  const columns = [
-    { head: "  CHECK", as: "whole" },
-    { head: "RESULT", as: "whole" },
-    { head: "WHAT BROKE", as: "wrap" },
-  ] as const;
-  return fitTable(columns, rows, terminal.stdout ? terminal.columns : undefined);
+  return wrapTable([["  CHECK", "RESULT", "WHAT BROKE"], ...rows], stdout ? columns : undefined);
 }
 
 function verdict(checks: readonly Check[]): string {

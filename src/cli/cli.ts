@@ -162,6 +162,7 @@ async function help(rest: readonly string[], context: Context, isError: boolean)
     '  reprise resume 1a2b3c4d "go on, and add a test"',
     "  reprise list",
     "",
+    "`ls` is `list`, `continue` is `resume`, `version` prints the version.",
     "`reprise <command> --help` tells more; `reprise demo` shows it in ten seconds.",
   ].join("\n");
   (isError ? process.stderr : process.stdout).write(`${text}\n`);

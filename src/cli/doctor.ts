@@ -1,6 +1,6 @@
 /** `reprise doctor`: is everything in order, and what to do where it is not. */
 import { exitCodeOf, Fault } from "../core/faults.ts";
-import { fitTable } from "../lib/table.ts";
+import { wrapTable } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { wrap } from "../lib/wrap.ts";
@@ -138,17 +138,12 @@ export function findingLines(
   return [...said, ...type].map((line, at) => (at === 0 ? line : " ".repeat(MARGIN) + line));
 }
 
+/** Without a header. */
 export function engineTable(
   rows: readonly (readonly string[])[],
-  terminal: Pick<Terminal, "stdout" | "columns">,
+  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
 ): string[] {
-  const columns = [
-    { head: "", as: "whole" },
-    { head: "", as: "whole" },
-    { head: "", as: "whole" },
-    { head: "", as: "wrap" },
-  ] as const;
-  return fitTable(columns, rows, terminal.stdout ? terminal.columns : undefined).slice(1);
+  return wrapTable([["", "", "", ""], ...rows], stdout ? columns : undefined).slice(1);
 }
 
 function fitText(engine: Health["engines"][number]): string {
