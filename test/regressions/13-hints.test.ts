@@ -73,7 +73,7 @@ describe("words of other tools", () => {
     [["kill", "1a2b3c4d"], "`reprise stop 1a2b3c4d`"],
     [["delete", "1a2b3c4d"], "`reprise rm 1a2b3c4d`"],
     [["fork", "1a2b3c4d"], "`reprise resume --fork 1a2b3c4d`"],
-    [["--json", "list"], "`reprise list --json`"],
+    [["--here", "list"], "`reprise list --here`"],
     [["agent", "kill", "1a2b"], "`reprise agent stop 1a2b`"],
     [["pipeline", "stop", "1a2b"], "`reprise pipeline cancel 1a2b`"],
     [["help", "run"], "`reprise start`"],
