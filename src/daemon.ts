@@ -44,7 +44,7 @@ process.exit();
 async function openWorld(): ReturnType<typeof openDeps> {
   for (let said = false; ; said = true) {
     try {
-      return await openDeps({ cwd: null, log: quiet, terminal });
+      return await openDeps({ cwd: null, badConfig: "refuse", log: quiet, terminal });
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       const line = { at: new Date().toISOString(), pid: process.pid, level: "warn", message: error.message };

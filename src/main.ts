@@ -10,7 +10,7 @@ keepFilesPrivate();
 
 const args = process.argv.slice(2);
 
-if (args[0] === "--version" || args[0] === "-V") process.stdout.write(`${VERSION}\n`);
+if (args[0] === "--version" || args[0] === "-V" || args[0] === "-v") process.stdout.write(`${VERSION}\n`);
 else {
   const { main } = await import("./cli/cli.ts");
   process.exitCode = await main(args, {

@@ -30,6 +30,7 @@ import type { Env, Log, Processes } from "./core/deps.ts";
 import { Fault } from "./core/faults.ts";
 import type { RunbookSource } from "./core/runbook.ts";
 import { harmless } from "./lib/harmless.ts";
+import { plural } from "./lib/plural.ts";
 import * as processes from "./process/process.ts";
 import type { Deps } from "./run/run.ts";
 import { openStore, type Store } from "./store/store.ts";
@@ -60,15 +61,32 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
 
 /** User config, then the project's where it may be used. */
 export async function configure(deps: Deps, options: WorldOptions): Promise<Deps> {
-  const user = readUserConfig(userConfigFile(deps.env));
+  const badConfig = options.badConfig ?? (options.runsAgents === true ? "refuse" : "warn");
+  const unread: string[] = [];
+  const complaints = badConfig === "refuse" ? null : unread;
+  const { config: user } = readConfig(userConfigFile(deps.env), "user", complaints);
   const file = options.cwd === undefined || options.cwd === null ? null : findProjectFile(options.cwd);
   // Read once: what is trusted below is exactly the text that is used.
-  const text = file === null ? null : readText(file);
-  if (file === null || text === null) return { ...deps, config: mergeConfig(user, {}) };
-  const project = parseConfig(text, file, "project");
+  const { config: project, text } = readConfig(file, "project", complaints);
+  if (badConfig === "warn") warnOf(unread, options.log);
   const powers = projectPowers(project);
-  const usable = powers.length === 0 || (await isTrusted(deps, { file, text, powers }, options));
-  return { ...deps, config: mergeConfig(user, usable ? project : {}) };
+  const usable =
+    file === null ||
+    text === null ||
+    powers.length === 0 ||
+    (await isTrusted(deps, { file, text, powers }, options));
+  const config = mergeConfig(user, usable ? project : {});
+  return { ...deps, config: unread.length === 0 ? config : { ...config, unread } };
+}
+
+/** Looking, stopping and removing go on with defaults for what cannot be read. */
+function warnOf([first, ...more]: readonly string[], log: Log): void {
+  if (first === undefined) return;
+  const rest =
+    more.length === 0 ? "" : ` (and ${plural(more.length, "more problem")}; see \`reprise doctor\`)`;
+  log.warn(
+    `${first}${rest} Defaults apply here to what cannot be read; commands that start agents refuse until it is corrected.`,
+  );
 }
 
 const realProcesses: Processes = {
@@ -192,9 +210,23 @@ function findProjectFile(cwd: string): string | null {
   }
 }
 
-function readUserConfig(file: string | null): ConfigFile {
-  const text = file === null ? null : readText(file);
-  return file === null || text === null ? {} : parseConfig(text, file, "user");
+/** `complaints` takes what is wrong; null: the first of it is thrown. */
+function readConfig(
+  file: string | null,
+  level: "user" | "project",
+  complaints: string[] | null,
+): { readonly config: ConfigFile; readonly text: string | null } {
+  if (file === null) return { config: {}, text: null };
+  const onProblem = complaints === null ? undefined : ({ message }: Fault) => void complaints.push(message);
+  let text: string | null;
+  try {
+    text = readText(file);
+  } catch (error) {
+    if (onProblem === undefined || !(error instanceof Fault)) throw error;
+    onProblem(error);
+    return { config: {}, text: null };
+  }
+  return { config: text === null ? {} : parseConfig(text, file, level, onProblem), text };
 }
 
 function readText(file: string): string | null {

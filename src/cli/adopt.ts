@@ -3,10 +3,10 @@ import { resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { table } from "../lib/table.ts";
+import { fitTable } from "../lib/table.ts";
 import { adoptSession, type Conversation, type Deps, findConversations } from "../run/run.ts";
 import { count, makeCommand, once, parse, personName, text } from "./command.ts";
-import { type Context, paint } from "./context.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
 import { age, shortPath } from "./words.ts";
 
 interface AdoptOptions {
@@ -83,7 +83,8 @@ async function list(
     context.print(`No conversations found${where}.`);
     return 0;
   }
-  const [header = "", ...lines] = conversationTable(context, deps, found);
+  const now = { nowMs: deps.clock.now(), home: deps.env["HOME"] };
+  const [header = "", ...lines] = conversationTable(found, context.terminal, now);
   context.print(paint(context.terminal, "dim", header));
   for (const line of lines) context.print(line);
   const open = found.filter(({ handle }) => handle === null);
@@ -96,21 +97,29 @@ async function list(
   return 0;
 }
 
-function conversationTable(context: Context, deps: Deps, found: readonly Conversation[]): string[] {
-  const { terminal } = context;
-  const home = deps.env["HOME"];
+/** Header first. Engine and id are what is typed to take one over. */
+export function conversationTable(
+  found: readonly Conversation[],
+  terminal: Pick<Terminal, "stdout" | "columns">,
+  { nowMs, home }: { readonly nowMs: number; readonly home: string | undefined },
+): string[] {
   const rows = found.map((one) => [
     one.handle ?? "-",
     one.engine,
-    harmlessLine(one.id, 64),
-    one.updatedAtMs === null ? "?" : age(new Date(one.updatedAtMs).toISOString(), deps.clock.now()),
-    shortPath(one.cwd ?? "?", home, terminal.stdout ? 30 : undefined),
+    harmlessLine(one.id),
+    one.updatedAtMs === null ? "?" : age(new Date(one.updatedAtMs).toISOString(), nowMs),
     harmlessLine(one.title ?? "", 60),
+    shortPath(one.cwd ?? "?", home),
   ]);
-  return table(
-    [["HANDLE", "ENGINE", "ID", "UPDATED", "WHERE", "TITLE"], ...rows],
-    terminal.stdout ? terminal.columns : undefined,
-  );
+  const columns = [
+    { head: "HANDLE", as: "whole" },
+    { head: "ENGINE", as: "whole" },
+    { head: "ID", as: "whole" },
+    { head: "UPDATED" },
+    { head: "TITLE", least: 12 },
+    { head: "WHERE", least: 12, cut: (path: string, width: number) => shortPath(path, undefined, width) },
+  ] as const;
+  return fitTable(columns, rows, terminal.stdout ? terminal.columns : undefined);
 }
 
 function toJson(one: Conversation) {

@@ -34,7 +34,7 @@ export async function send(args: readonly string[], context: Context): Promise<n
   if (given === undefined || message === undefined || rest.length > 0)
     throw new Fault("usage", 'Say whom and what: reprise agent send 1a2b3c4d "message"');
   if (message.trim() === "") throw new Fault("message_invalid", "The message is empty.");
-  const deps = await context.open({ cwd: null });
+  const deps = await context.open({ cwd: null, badConfig: "refuse" });
   const { record } = await selectAgent(deps, given);
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
   const { done, why } = await daemon.send(record.id, message);
@@ -109,7 +109,7 @@ export async function resume(args: readonly string[], context: Context): Promise
   const [given, ...rest] = parser.args;
   if ((given === undefined) === (options.all === undefined) || rest.length > 0)
     throw new Fault("usage", "Name one agent, or say --all: reprise agent resume 1a2b3c4d");
-  const deps = await context.open({ cwd: null });
+  const deps = await context.open({ cwd: null, badConfig: "refuse" });
   const agents =
     given === undefined ? await listAgents(deps, { open: true }) : [await selectAgent(deps, given)];
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));

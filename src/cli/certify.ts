@@ -10,9 +10,9 @@ import type { Engine } from "../engines/engine.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import { plural } from "../lib/plural.ts";
-import { table } from "../lib/table.ts";
+import { wrapTable } from "../lib/table.ts";
 import { allEngines, type Deps, findEngine, setUpEngine } from "../run/run.ts";
-import { type Context, paint } from "./context.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
 
 /** Built-in engines for which there is no lab, and why. */
 const WITHOUT_LAB: Readonly<Record<string, string>> = {
@@ -194,12 +194,19 @@ function print(context: Context, engines: readonly Certified[], network: string)
       if (why !== null) said.add(why);
       return [`  ${check}`, result, isRepeated ? "the same" : (why ?? "")];
     });
-    for (const line of table([["  CHECK", "RESULT", "WHAT BROKE"], ...rows])) context.print(line);
+    for (const line of checkTable(rows, terminal)) context.print(line);
     context.print(`  ${verdict(checks)}`);
   }
   const ran = engines.some(({ program }) => program !== null);
   if (ran)
     context.print(paint(terminal, "dim", `Own home, dummy keys, scripted model; network: ${network}.`));
+}
+
+export function checkTable(
+  rows: readonly (readonly string[])[],
+  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
+): string[] {
+  return wrapTable([["  CHECK", "RESULT", "WHAT BROKE"], ...rows], stdout ? columns : undefined);
 }
 
 function verdict(checks: readonly Check[]): string {

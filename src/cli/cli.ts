@@ -6,11 +6,11 @@ import { Fault, FAULTS, exitCodeOf } from "../core/faults.ts";
 import type { Log } from "../core/deps.ts";
 import type { RunbookSource } from "../core/runbook.ts";
 import { harmless, harmlessJson } from "../lib/harmless.ts";
-import { nearest } from "../lib/suggest.ts";
 import type { Deps } from "../run/run.ts";
 import { VERSION } from "../version.ts";
 import { HelpShown } from "./command.ts";
 import { type Context, type OpenOptions, readTerminal, stderrLog, type Terminal } from "./context.ts";
+import { ALIASES, suggestLine } from "./synonyms.ts";
 
 /** A command's exit code. Faults are thrown, not returned. */
 export type Run = (args: readonly string[], context: Context) => Promise<number>;
@@ -89,7 +89,7 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
 
 export async function main(args: readonly string[], world: World): Promise<number> {
   const [name, ...rest] = args;
-  const ownArgs = rest.includes("--") ? rest.slice(0, rest.indexOf("--")) : rest;
+  const ownArgs = args.includes("--") ? args.slice(0, args.indexOf("--")) : args;
   const json = ownArgs.includes("--json");
   const opened: Deps[] = [];
   let abandoned = false;
@@ -113,10 +113,11 @@ export async function main(args: readonly string[], world: World): Promise<numbe
   };
   surviveClosedOutput();
   try {
+    if (name === "version") return version(context, json);
     if (name === undefined || name === "help" || name === "--help" || name === "-h")
       return await help(rest, context, name === undefined);
-    const command = Object.hasOwn(COMMANDS, name) ? COMMANDS[name] : undefined;
-    if (command === undefined) throw unknownCommand(name);
+    const command = commandOf(name);
+    if (command === undefined) throw await unknownCommand(args);
     const { run } = await command.load();
     return await run(rest, context);
   } catch (error) {
@@ -129,11 +130,23 @@ export async function main(args: readonly string[], world: World): Promise<numbe
   }
 }
 
+function commandOf(name: string) {
+  const known = Object.hasOwn(ALIASES, name) ? (ALIASES[name] ?? name) : name;
+  return Object.hasOwn(COMMANDS, known) ? COMMANDS[known] : undefined;
+}
+
+function version(context: Context, json: boolean): number {
+  if (json) context.printJson({ ok: true, version: VERSION, node: process.version });
+  else context.print(VERSION);
+  return 0;
+}
+
 async function help(rest: readonly string[], context: Context, isError: boolean): Promise<number> {
-  const [topic] = rest;
-  if (topic !== undefined && Object.hasOwn(COMMANDS, topic)) {
-    const { run } = (await COMMANDS[topic]?.load()) ?? {};
-    return run === undefined ? 2 : await run(["--help"], context);
+  const [topic, ...verb] = rest;
+  if (topic !== undefined && !topic.startsWith("-") && topic !== "help") {
+    const command = commandOf(topic);
+    if (command === undefined) throw await unknownCommand(rest);
+    return await (await command.load()).run([...verb, "--help"], context);
   }
   const width = Math.max(...Object.keys(COMMANDS).map((name) => name.length));
   const lines = Object.entries(COMMANDS).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`);
@@ -149,15 +162,18 @@ async function help(rest: readonly string[], context: Context, isError: boolean)
     '  reprise resume 1a2b3c4d "go on, and add a test"',
     "  reprise list",
     "",
+    "`ls` is `list`, `continue` is `resume`, `version` prints the version.",
     "`reprise <command> --help` tells more; `reprise demo` shows it in ten seconds.",
   ].join("\n");
   (isError ? process.stderr : process.stdout).write(`${text}\n`);
   return isError ? 2 : 0;
 }
 
-function unknownCommand(name: string): Fault {
-  const near = nearest(name, Object.keys(COMMANDS));
-  const hint = near === null ? "`reprise --help` lists the commands." : `Did you mean \`reprise ${near}\`?`;
+async function unknownCommand(args: readonly string[]): Promise<Fault> {
+  const [name = ""] = args;
+  const { BUILT_IN_ENGINES } = await import("../core/config.ts");
+  const line = suggestLine(args, Object.keys(COMMANDS), BUILT_IN_ENGINES)?.slice(0, 500) ?? null;
+  const hint = line === null ? "`reprise --help` lists the commands." : `Did you mean \`reprise ${line}\`?`;
   const what = name.startsWith("-") ? "option" : "command";
   return new Fault("usage", `There is no ${what} ${JSON.stringify(name.slice(0, 80))}. ${hint}`, {
     facts: { given: name.slice(0, 80) },

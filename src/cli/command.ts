@@ -40,18 +40,30 @@ export function parse(command: Command, args: readonly string[]): void {
     const message = error.message
       .replace(/^error: /, "")
       .replace(/\n\(Did you mean (.*)\?\)$/, ". Did you mean $1?");
+    const option = /^unknown option '([^']+)'/.exec(message)?.[1];
     throw new Fault(
       "usage",
       `${sentence(message)}${dashHint(command, error)} Type \`${command.name()} --help\`.`,
+      { facts: option === undefined ? {} : { option }, cause: error },
     );
   }
 }
 
+/** The option that a command does not know; null: something else was wrong. */
+export function unknownOptionIn(error: unknown): string | null {
+  if (!(error instanceof Fault) || !(error.cause instanceof CommanderError)) return null;
+  const { option } = error.facts;
+  return error.cause.code === "commander.unknownOption" && typeof option === "string" ? option : null;
+}
+
 /** What was taken for an option may have been meant as the first word of a prompt. */
 function dashHint(command: Command, { code }: CommanderError): string {
-  const takesPrompt = command.options.some(({ long }) => long === "--message-file");
-  if (code !== "commander.unknownOption" || !takesPrompt) return "";
-  return " A prompt that begins with a dash comes by --stdin or --message-file.";
+  const has = (name: string) => command.options.some(({ long }) => long === name);
+  if (code !== "commander.unknownOption" || !has("--message-file")) return "";
+  const native = has("--native")
+    ? " An option of the engine is given by --native, one word each: --native --model --native NAME."
+    : "";
+  return `${native} A prompt that begins with a dash comes by --stdin or --message-file.`;
 }
 
 /** An option with one value that may stand once. */

@@ -31,6 +31,11 @@ export interface OpenOptions {
   /** Starts agents, so a project config that could run programs must be trusted. */
   readonly runsAgents?: boolean;
   readonly trustCwd?: boolean;
+  /**
+   * A config file that cannot be read: refuse (what starts agents, or says what a start would do), warn and go on with
+   * defaults (everything else), or report (the command itself says it).
+   */
+  readonly badConfig?: "refuse" | "warn" | "report";
   /** It removes things, and so may use the room that is kept in reserve for a full disk. */
   readonly makesRoom?: boolean;
 }
@@ -65,12 +70,17 @@ export function readTerminal(env: Env): Terminal {
   };
 }
 
-/** Warnings and notes, to stderr, one line each. */
+/** Warnings and notes, to stderr, one line each. A warning is worth saying once. */
 export function stderrLog(quiet: boolean): Log {
+  const warned = new Set<string>();
   const line = (label: string, message: string) =>
     process.stderr.write(`reprise: ${label}${harmless(message)}\n`);
   return {
-    warn: (message) => void line("warning: ", message),
+    warn: (message) => {
+      if (warned.has(message)) return;
+      warned.add(message);
+      line("warning: ", message);
+    },
     info: (message) => void (quiet || line("", message)),
   };
 }

@@ -39,7 +39,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const verb = VERBS.find((one) => one === given);
   if (verb === undefined || rest.length > 0)
     throw new Fault("usage", `Say what to do: reprise daemon ${VERBS.join("|")}.`);
-  const deps = await context.open({ cwd: null });
+  // It would bring agents back; looking at it and stopping it need no config.
+  const deps = await context.open({ cwd: null, badConfig: verb === "start" ? "refuse" : "warn" });
   return DO[verb](deps, context, options);
 }
 
@@ -72,7 +73,7 @@ async function stop(deps: Deps, context: Context, options: DaemonOptions): Promi
 async function status(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {
   await using daemon = await findDaemon(deps);
   if (daemon === null) {
-    if (options.json === true) context.printJson({ ok: true, running: false });
+    if (options.json === true) context.printJson({ ok: false, running: false });
     else context.print("The supervisor is not running. The next `reprise agent run` starts it.");
     return 3;
   }

@@ -49,7 +49,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const tell = (text: string) => {
     if (json === undefined) context.print(paint(context.terminal, "bold", text));
   };
-  const deps = await context.open({ cwd: null });
+  const deps = await context.open({ cwd: null, badConfig: "refuse" });
   const options = { ...attemptOptions({}, deps, context), mode: "pipe" as const, terminal: null };
 
   tell(`$ reprise start demo "${FIRST}"`);

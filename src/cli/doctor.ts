@@ -2,12 +2,13 @@
 import { join } from "node:path";
 import { isDirectory } from "../audit/audit.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
-import { table } from "../lib/table.ts";
+import { wrapTable } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
+import { wrap } from "../lib/wrap.ts";
 import { checkHealth, type Deps, type Health, renewIndex } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
-import { type Context, paint } from "./context.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
 
 interface DoctorOptions {
   readonly rebuildIndex?: true;
@@ -41,7 +42,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     if (options.rebuildIndex === true)
       throw new Fault("usage", "--rebuild-index and --certify do not go together.");
     const { certify } = await import("./certify.ts");
-    const opened = await context.open({ cwd: currentDirectory() });
+    const opened = await context.open({ cwd: currentDirectory(), badConfig: "refuse" });
     return certify(context, opened, engine, options.json === true);
   }
   if (engine !== undefined)
@@ -85,7 +86,7 @@ async function checkAll(deps: Deps, progress: (text: string) => void): Promise<H
 /** A state directory that cannot be opened is the first thing a doctor should report. */
 async function openOrSay(context: Context, options: DoctorOptions): Promise<Deps | number> {
   try {
-    return await context.open({ cwd: currentDirectory() });
+    return await context.open({ cwd: currentDirectory(), badConfig: "report" });
   } catch (error) {
     if (!(error instanceof Fault) || options.json === true) throw error;
     context.print(`reprise ${context.version}, node ${process.version}`);
@@ -114,7 +115,7 @@ function print(context: Context, health: Health, node: string): void {
     fitText(engine),
     harmlessLine(engine.program ?? engine.legacy ?? ""),
   ]);
-  for (const line of table(rows, terminal.stdout ? terminal.columns : undefined)) context.print(line);
+  for (const line of engineTable(rows, terminal)) context.print(line);
   title("Reprise");
   const free = state.freeBytes === null ? "" : `, ${Math.floor(state.freeBytes / 1_048_576)} MiB free`;
   context.print(`  version    ${context.version}, node ${node}`);
@@ -129,13 +130,35 @@ function print(context: Context, health: Health, node: string): void {
     context.print(`  ${name.padEnd(10)} ${path ?? "not found"}`);
   title("Findings");
   if (health.findings.length === 0) context.print(paint(terminal, "green", "  everything is in order"));
-  for (const { level, what, todo } of health.findings) {
-    const mark =
-      level === "attention" ? paint(terminal, "red", "attention") : paint(terminal, "dim", "note     ");
-    context.print(
-      `  ${mark}  ${harmlessLine(what)}${todo === null ? "" : `\n             → ${harmlessLine(todo)}`}`,
-    );
+  for (const finding of health.findings) {
+    const color = finding.level === "attention" ? "red" : "dim";
+    const [first = "", ...more] = findingLines(finding, terminal);
+    context.print(`  ${paint(terminal, color, MARKS[finding.level])}  ${first}`);
+    for (const line of more) context.print(line);
   }
+}
+
+const MARKS = { attention: "attention", note: "note     " } as const;
+/** Where the text of a finding begins. */
+const MARGIN = 13;
+
+/** The first line stands behind the mark. What to type stands on a line of its own, whole. */
+export function findingLines(
+  { what, todo }: Pick<Health["findings"][number], "what" | "todo">,
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): string[] {
+  const room = Math.max(20, terminal.columns - MARGIN);
+  const said = terminal.stdout ? wrap(harmlessLine(what), { width: room, indent: 0 }) : [harmlessLine(what)];
+  const type = todo === null ? [] : [`→ ${harmlessLine(todo)}`];
+  return [...said, ...type].map((line, at) => (at === 0 ? line : " ".repeat(MARGIN) + line));
+}
+
+/** Without a header. */
+export function engineTable(
+  rows: readonly (readonly string[])[],
+  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
+): string[] {
+  return wrapTable([["", "", "", ""], ...rows], stdout ? columns : undefined).slice(1);
 }
 
 function fitText(engine: Health["engines"][number]): string {

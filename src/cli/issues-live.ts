@@ -3,7 +3,7 @@ import type { Log } from "../core/deps.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { table } from "../lib/table.ts";
+import { wrapTable } from "../lib/table.ts";
 import type { BatchEnd, BatchView, Issue, IssueEnd, PlannedBatch, Progress } from "../issues/issues.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 
@@ -129,7 +129,7 @@ function lineOf(id: string, { title, sinceMs, progress }: Line, width: number): 
 }
 
 /** Each issue: how it begins, from which session, and why. */
-export function planLines({ take, skip }: PlannedBatch, columns: number): readonly string[] {
+export function planLines({ take, skip }: PlannedBatch, columns: number | undefined): readonly string[] {
   if (take.length === 0 && skip.length === 0) return ["There is nothing to do."];
   const rows = take.map(({ issue, decision }) => [
     issue.id,
@@ -138,7 +138,7 @@ export function planLines({ take, skip }: PlannedBatch, columns: number): readon
     harmlessLine(`${decision.why}: ${issue.title}`, 300),
   ]);
   const left = skip.map(({ id, why }) => [id, "-", "-", why]);
-  return table([["ISSUE", "PLAN", "SESSION", "WHY"], ...rows, ...left], columns);
+  return wrapTable([["ISSUE", "PLAN", "SESSION", "WHY"], ...rows, ...left], columns);
 }
 
 export function summaryLines(terminal: Terminal, { issues }: BatchEnd): readonly string[] {
@@ -150,7 +150,10 @@ export function summaryLines(terminal: Terminal, { issues }: BatchEnd): readonly
     branch ?? "-",
     harmlessLine(why, 200),
   ]);
-  const [header = "", ...lines] = table([["ISSUE", "STATE", "HANDLE", "BRANCH", "WHY"], ...rows]);
+  const [header = "", ...lines] = wrapTable(
+    [["ISSUE", "STATE", "HANDLE", "BRANCH", "WHY"], ...rows],
+    terminal.stdout ? terminal.columns : undefined,
+  );
   const painted = lines.map((line, at) => paint(terminal, END_PAINT[issues[at]?.state ?? "left"], line));
   return ["", paint(terminal, "dim", header), ...painted];
 }

@@ -4,7 +4,7 @@ import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { table } from "../lib/table.ts";
+import { wrapTable } from "../lib/table.ts";
 import {
   cleanBatches,
   type Issue,
@@ -122,9 +122,9 @@ export async function list(args: readonly string[], context: Context): Promise<n
     `P${issue.priority}`,
     harmlessLine(issue.title + waitWords(issue, waits.get(issue.id) ?? []), 200),
   ]);
-  const [header = "", ...lines] = table(
+  const [header = "", ...lines] = wrapTable(
     [["ISSUE", "STATUS", "PRIO", "TITLE"], ...rows],
-    context.terminal.columns,
+    context.terminal.stdout ? context.terminal.columns : undefined,
   );
   if (issues.length > 0) context.print(paint(context.terminal, "dim", header));
   for (const [at, line] of lines.entries())
@@ -212,10 +212,10 @@ function printHistory(context: Context, history: readonly Past[], nowMs: number)
     age(past.started_at, nowMs),
     harmlessLine(past.error ?? past.branch ?? "", 120),
   ]);
-  const [header = "", ...lines] = table([
-    ["ISSUE", "STATE", "ENGINE", "HANDLE", "SESSION", "AGE", "BRANCH OR REASON"],
-    ...rows,
-  ]);
+  const [header = "", ...lines] = wrapTable(
+    [["ISSUE", "STATE", "ENGINE", "HANDLE", "SESSION", "AGE", "BRANCH OR REASON"], ...rows],
+    context.terminal.stdout ? context.terminal.columns : undefined,
+  );
   context.print(paint(context.terminal, "dim", `\n${header}`));
   for (const [at, line] of lines.entries())
     context.print(paint(context.terminal, STATE_PAINT[history[at]?.status ?? "interrupted"], line));

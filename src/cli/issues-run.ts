@@ -123,14 +123,27 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const dashes = args.indexOf("--");
   const native = dashes === -1 ? [] : args.slice(dashes + 1);
   const parser = command();
-  parse(parser, dashes === -1 ? args : args.slice(0, dashes));
+  const ownArgs = dashes === -1 ? args : args.slice(0, dashes);
+  try {
+    parse(parser, ownArgs);
+  } catch (error) {
+    throw (await import("./native-hint.ts")).withNativeHint(error, parser, {
+      args: ownArgs,
+      native,
+      engine: DEFAULT_ENGINE,
+    });
+  }
   const options: RunOptions = parser.opts();
   assertCombination(options);
   const scope = parseScope(options.scope ?? "all");
   const [repo = ".", ...rest] = parser.args;
   if (rest.length > 0) throw new Fault("usage", "One repository at a time.");
   const cwd = workingDirectory(repo);
-  const trust = { runsAgents: options.dryRun === undefined, trustCwd: options.trustCwd === true };
+  const trust = {
+    runsAgents: options.dryRun === undefined,
+    trustCwd: options.trustCwd === true,
+    badConfig: "refuse" as const,
+  };
   const opened = await context.open({ cwd, ...trust });
   const root = await repositoryRoot(opened, cwd);
   const deps = root === cwd ? opened : await context.configure(opened, { cwd: root, ...trust });
@@ -191,7 +204,10 @@ function showPlan(context: Context, options: RunOptions, planned: PlannedBatch):
       ...decision,
     }));
     context.printJson({ ok: true, issues, skipped: planned.skip });
-  } else for (const line of planLines(planned, context.terminal.columns)) context.print(line);
+  } else {
+    const columns = context.terminal.stdout ? context.terminal.columns : undefined;
+    for (const line of planLines(planned, columns)) context.print(line);
+  }
   return 0;
 }
 

@@ -54,7 +54,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const filter = filterOf(options);
   const deps = await context.open({ cwd: null });
   const runs = await listRuns(deps, filter);
-  if (options.engine !== undefined && runs.length === 0) {
+  // An engine of a config that cannot be read may exist.
+  if (options.engine !== undefined && runs.length === 0 && deps.config.unread === undefined) {
     // Only to say that there is no such engine; the profiles are not worth loading otherwise.
     (await import("../run/run.ts")).findEngine(deps, options.engine);
   }

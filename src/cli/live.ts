@@ -7,6 +7,7 @@
 import type { EngineEvent, SeenEvent, Stream } from "../core/events.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { cutToColumns } from "../lib/width.ts";
 import type { LiveControls, LiveStatus, StopRequest, Watch } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 
@@ -97,16 +98,7 @@ class LiveView implements View {
     if (this.#midLine && status.quietMs < PAUSE_MS) return;
     this.#endLine();
     const { terminal } = this.#context;
-    const tools = status.tools.map(
-      (tool) => `${harmlessLine(tool.name, 40)} for ${formatDuration(tool.forMs)}`,
-    );
-    const parts = [
-      formatDuration(status.elapsedMs),
-      `attempt ${status.attempt}`,
-      tools.length > 0 ? tools.join(", ") : `last activity ${formatDuration(status.quietMs)} ago`,
-      ...(status.stopping ? ["stopping, Ctrl-C again ends it"] : []),
-    ];
-    const line = harmlessLine(parts.join(" · "), Math.max(20, terminal.columns - 1));
+    const line = statusLine(status, Math.max(20, terminal.columns - 1));
     process.stderr.write(`\r\x1b[2K${paint(terminal, "dim", line)}`);
     this.#statusShown = true;
   }
@@ -243,6 +235,19 @@ class LiveView implements View {
     if (this.#statusShown) process.stderr.write("\r\x1b[2K");
     this.#statusShown = false;
   }
+}
+
+/** Names of tools give way; what a key does is never cut. */
+export function statusLine(status: LiveStatus, columns: number): string {
+  const tools = status.tools.map(
+    ({ name, forMs }) => `${harmlessLine(name, 40)} for ${formatDuration(forMs)}`,
+  );
+  const now = tools.length > 0 ? tools.join(", ") : `last activity ${formatDuration(status.quietMs)} ago`;
+  const keys = status.stopping ? "stopping, Ctrl-C again ends it" : null;
+  const before = `${formatDuration(status.elapsedMs)} · attempt ${status.attempt}`;
+  const room = columns - before.length - (keys === null ? 0 : keys.length + 3) - 3;
+  const parts = [before, ...(room < 12 ? [] : [harmlessLine(now, room)]), ...(keys === null ? [] : [keys])];
+  return cutToColumns(parts.join(" · "), columns);
 }
 
 /** A slow reader makes the agent wait; a reader that went away does not. */

@@ -222,7 +222,7 @@ function wordsOf(entry: StepRecord | undefined): readonly string[] {
 async function resume(args: readonly string[], context: Context): Promise<number> {
   const summary = "Go on at the step that failed or was cancelled, its agent with its conversation.";
   const { json, given } = oneId("resume", summary, args);
-  const deps = await context.open({ cwd: null });
+  const deps = await context.open({ cwd: null, badConfig: "refuse" });
   // Before the supervisor is started for nothing.
   const { id } = (await selectPipeline(deps, given)).record;
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));

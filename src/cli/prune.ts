@@ -2,12 +2,13 @@
 import { InvalidArgumentError } from "commander";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { type Pruned, pruneRuns } from "../run/run.ts";
 import { duration, makeCommand, once, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 import { withReview } from "./rm.ts";
-import { age, STATUSES } from "./words.ts";
+import { age, hanging, STATUSES } from "./words.ts";
 
 interface PruneOptions {
   readonly olderThan?: number;
@@ -80,6 +81,7 @@ function print(context: Context, pruned: Pruned, dryRun: boolean, nowMs: number)
   for (const { handle, agentName, updatedAt } of pruned.removed) {
     context.print(`${verb} ${handle} (${agentName}, ${age(updatedAt, nowMs)} old)`);
   }
-  for (const { run: record, reason } of pruned.skipped) context.print(`Kept ${record.handle}: ${reason}`);
+  for (const { run: record, reason } of pruned.skipped)
+    context.print(hanging(context.terminal, `Kept ${record.handle}: ${harmlessLine(reason)}`, 2));
   context.print(`${verb} ${plural(pruned.removed.length, "run")}, kept ${pruned.skipped.length}.`);
 }

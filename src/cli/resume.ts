@@ -64,7 +64,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   if (options.fork === true && options.forceFresh === true)
     throw new Fault("usage", "--fork and --force-fresh exclude each other.");
   const message = await readMessage({ words, file: options.messageFile, stdin: options.stdin === true });
-  const opened = await context.open({ cwd: null });
+  const opened = await context.open({ cwd: null, badConfig: "refuse" });
   const found =
     options.last === true
       ? await selectLatest(opened, workingDirectory("."))
@@ -73,6 +73,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const deps = await context.configure(opened, {
     cwd: found.cwd,
     runsAgents: options.dryRun === undefined,
+    badConfig: "refuse",
     trustCwd: options.trustCwd === true,
   });
   const request = {

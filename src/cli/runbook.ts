@@ -8,12 +8,12 @@ import { ENGINES, parseArgs } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { nearest } from "../lib/suggest.ts";
-import { table } from "../lib/table.ts";
+import { fitTable } from "../lib/table.ts";
 import { allEngines } from "../run/run.ts";
 import { type Engines, explainTrigger, findRunbooks, hasErrors, openRunbook } from "../runbooks/runbooks.ts";
 import type { Problem, Runbook, Where } from "../runbooks/runbooks.ts";
 import { makeCommand, parse } from "./command.ts";
-import { type Context, paint } from "./context.ts";
+import { type Context, paint, type Terminal } from "./context.ts";
 import { shortPath } from "./words.ts";
 
 interface RunbookOptions {
@@ -34,6 +34,7 @@ const command = () =>
       "reprise runbook list",
     ],
   })
+    .usage("[options] <check|list> [file…]")
     .argument("<action>", "check or list")
     .argument("[file...]", "runbooks to check; those of the project and your own when absent")
     .option("--explain <what...>", "agent.NAME on_TRIGGER [ERROR]: say what would happen")
@@ -197,19 +198,32 @@ function list(runbooks: readonly Runbook[], { json }: RunbookOptions, context: C
     });
     return 0;
   }
-  const home = context.env["HOME"];
   const state = (entry: (typeof entries)[number]) =>
     entry.errors ? " (has errors)" : entry.hidden ? " (hidden by the project's)" : "";
-  const lines = entries.map((entry) => [
+  const rowsOf = entries.map((entry) => [
     `${entry.kind}.${entry.name}`,
     harmlessLine(entry.does, 60),
     entry.vars.length === 0 ? "-" : entry.vars.join(", "),
-    `${shortPath(shown(entry.runbook.path), home)}${state(entry)}`,
+    `${shortPath(shown(entry.runbook.path), context.env["HOME"])}${state(entry)}`,
   ]);
-  if (lines.length === 0)
+  if (rowsOf.length === 0)
     context.log.info("no runbook here defines anything; `reprise runbook check` tells more");
-  else for (const line of table([["NAME", "DOES", "VARIABLES", "FILE"], ...lines])) context.print(line);
+  else for (const line of definedTable(rowsOf, context.terminal)) context.print(line);
   return 0;
+}
+
+/** Names and variables are what is typed after `agent run`. */
+export function definedTable(
+  rows: readonly (readonly string[])[],
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): string[] {
+  const columns = [
+    { head: "NAME", as: "whole" },
+    { head: "DOES", least: 12 },
+    { head: "VARIABLES", as: "whole" },
+    { head: "FILE", as: "wrap" },
+  ] as const;
+  return fitTable(columns, rows, terminal.stdout ? terminal.columns : undefined);
 }
 
 function explain(

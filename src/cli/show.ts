@@ -7,7 +7,7 @@ import { plural } from "../lib/plural.ts";
 import { type InspectedAttempt, type Inspection, inspectRun } from "../run/run.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
-import { age, STATUS_COLORS } from "./words.ts";
+import { age, hanging, resetText, STATUS_COLORS } from "./words.ts";
 
 interface ShowOptions {
   readonly attempt?: number;
@@ -53,7 +53,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   }
   for (const warning of found.warnings) context.log.warn(warning);
   if (options.attempt === undefined) printRun(context, found, deps.clock.now());
-  for (const attempt of attempts) printAttempt(context, attempt);
+  for (const attempt of attempts) printAttempt(context, attempt, deps.clock.now());
   if (options.attempt === undefined)
     context.print(`\n${paint(context.terminal, "dim", "next")}       ${next(found)}`);
   return 0;
@@ -77,7 +77,9 @@ function printRun(context: Context, found: Inspection, nowMs: number): void {
   const { terminal } = context;
   const { run: record } = found;
   const line = (label: string, value: string | null) => {
-    if (value !== null) context.print(`${paint(terminal, "dim", label.padEnd(10))} ${value}`);
+    if (value === null) return;
+    const lines = hanging(terminal, `${label.padEnd(10)} ${value}`, 11);
+    context.print(`${paint(terminal, "dim", label.padEnd(10))}${lines.slice(10)}`);
   };
   const live = found.live === null ? "" : `, pid ${found.live.pid}`;
   const status = paint(terminal, STATUS_COLORS[record.status], record.status);
@@ -119,26 +121,30 @@ function escrowText(found: Inspection, nowMs: number): string {
   return `of session ${harmlessLine(escrow.session, 200)}, ${bytes} bytes, taken ${ago(escrow.takenAt, nowMs)}: ${state}`;
 }
 
-function printAttempt(context: Context, { n, record, receipt }: InspectedAttempt): void {
+function printAttempt(context: Context, { n, record, receipt }: InspectedAttempt, nowMs: number): void {
   const { terminal } = context;
   context.print("");
   if (record === null) {
     context.print(`${paint(terminal, "bold", `attempt ${n}`)}  its record cannot be read`);
     return;
   }
-  const indent = (text: string) => context.print(`           ${text}`);
+  const indent = (text: string) => {
+    const lines = hanging(terminal, `${"-".repeat(11)}${text}`, 13);
+    context.print(`           ${lines.slice(11)}`);
+  };
   const result = record.outcome?.result ?? "running";
-  const reason = record.outcome === null ? "" : `: ${harmlessLine(record.outcome.reason, 300)}`;
+  const reason = record.outcome === null ? "" : `: ${harmlessLine(record.outcome.reason, 1_000)}`;
+  const title = hanging(terminal, `attempt ${n}  ${record.kind}, ${result}${reason}`, 11);
   context.print(
-    `${paint(terminal, "bold", `attempt ${n}`)}  ${record.kind}, ${paint(terminal, STATUS_COLORS[result], result)}${reason}`,
+    title
+      .replace(`attempt ${n}`, () => paint(terminal, "bold", `attempt ${n}`))
+      .replace(`, ${result}`, () => `, ${paint(terminal, STATUS_COLORS[result], result)}`),
   );
   indent(paint(terminal, "dim", factsOf(record)));
   if (record.message !== null) indent(`message: ${harmlessLine(record.message, 160)}`);
   const trouble = record.outcome?.trouble;
   if (trouble !== undefined) {
-    indent(
-      `${trouble.kind}: ${harmlessLine(trouble.message, 300)}${trouble.resetsAt === undefined ? "" : ` (resets at ${trouble.resetsAt})`}`,
-    );
+    indent(`${trouble.kind}${resetText(trouble.resetsAt, nowMs)}: ${harmlessLine(trouble.message, 1_000)}`);
   }
   for (const diagnostic of record.diagnostics) indent(harmlessLine(diagnostic, 400));
   if (receipt !== null) for (const text of proofOf(receipt)) indent(text);

@@ -54,7 +54,12 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const dashes = args.indexOf("--");
   const native = dashes === -1 ? [] : args.slice(dashes + 1);
   const parser = command();
-  parse(parser, dashes === -1 ? args : args.slice(0, dashes));
+  const ownArgs = dashes === -1 ? args : args.slice(0, dashes);
+  try {
+    parse(parser, ownArgs);
+  } catch (error) {
+    throw (await import("./native-hint.ts")).withNativeHint(error, parser, { args: ownArgs, native });
+  }
   const [engine = "", prompt = null] = parser.args;
   if (parser.args.length > 2) {
     throw new Fault(

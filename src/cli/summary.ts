@@ -4,9 +4,11 @@
 import type { Trouble } from "../core/events.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { shellLine, shellWord } from "../lib/shell.ts";
 import type { AttemptResult, DryRun } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
+import { resetText } from "./words.ts";
 
 export async function finishAttempt(
   context: Context,
@@ -26,7 +28,7 @@ export function printDryRun(context: Context, options: ViewOptions, plan: DryRun
     context.printJson({ ok: true, dryRun: true, ...plan });
     return 0;
   }
-  const quoted = [plan.command.program, ...plan.command.args].map(shellWord).join(" ");
+  const quoted = shellLine([plan.command.program, ...plan.command.args]);
   context.print(`cd ${shellWord(plan.command.cwd)}`);
   context.print(`${quoted}${plan.command.stdin === null ? "" : "   # message on stdin"}`);
   context.print(`kind      ${plan.kind}`);
@@ -74,7 +76,8 @@ function say(context: Context, result: AttemptResult): void {
     lines.push(
       paint(terminal, color, `${attempt.outcome.result}: ${harmlessLine(attempt.outcome.reason, 400)}`),
     );
-    if (attempt.outcome.trouble !== undefined) lines.push(describeTrouble(attempt.outcome.trouble));
+    if (attempt.outcome.trouble !== undefined)
+      lines.push(describeTrouble(attempt.outcome.trouble, Date.parse(attempt.endedAt ?? "")));
   }
   if (attempt.tokens !== null) {
     lines.push(
@@ -99,9 +102,8 @@ function say(context: Context, result: AttemptResult): void {
   process.stderr.write(`${lines.join("\n")}\n`);
 }
 
-function describeTrouble(trouble: Trouble): string {
-  const reset = trouble.resetsAt === undefined ? "" : ` Resets at ${trouble.resetsAt}.`;
-  return `${trouble.kind}: ${harmlessLine(trouble.message, 400)}${reset}`;
+function describeTrouble(trouble: Trouble, nowMs: number): string {
+  return `${trouble.kind}${resetText(trouble.resetsAt, nowMs)}: ${harmlessLine(trouble.message, 400)}`;
 }
 
 function proofText(verified: string): string {
@@ -115,8 +117,4 @@ function took(attempt: AttemptResult["attempt"]): string {
   return attempt.endedAt === null
     ? ""
     : formatDuration(Date.parse(attempt.endedAt) - Date.parse(attempt.startedAt));
-}
-
-function shellWord(word: string): string {
-  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

@@ -1,9 +1,10 @@
 /** Commands that are families: `reprise pipeline run`, `reprise decisions list`. One help for all, one file or function a verb. */
 import { Fault } from "../core/faults.ts";
-import { nearest } from "../lib/suggest.ts";
+import { shellLine } from "../lib/shell.ts";
 import type { Run } from "./cli.ts";
 import { HelpShown } from "./command.ts";
 import type { Context } from "./context.ts";
+import { ALIASES, meant } from "./synonyms.ts";
 
 export interface Family {
   readonly name: string;
@@ -32,11 +33,16 @@ export async function runVerb(family: Family, args: readonly string[], context: 
   const [verbName, ...verbArgs] = rest;
   if (name === "--json" && verbName !== undefined)
     return runVerb(family, [verbName, "--json", ...verbArgs], context);
-  const verb = Object.hasOwn(family.verbs, name) ? family.verbs[name] : undefined;
+  const known = Object.hasOwn(family.verbs, name)
+    ? name
+    : ((Object.hasOwn(ALIASES, name) ? ALIASES[name] : undefined) ?? name);
+  const verb = Object.hasOwn(family.verbs, known) ? family.verbs[known] : undefined;
   if (verb !== undefined) return verb.run(rest, context);
-  const near = nearest(name, Object.keys(family.verbs));
+  const near = meant(name, Object.keys(family.verbs));
   const hint =
-    near === null ? `\`reprise ${family.name} --help\` lists what it does.` : `Did you mean ${near}?`;
+    near === null
+      ? `\`reprise ${family.name} --help\` lists what it does.`
+      : `Did you mean \`${shellLine(["reprise", family.name, near, ...rest])}\`?`;
   throw new Fault(
     "usage",
     `\`reprise ${family.name}\` does not know ${JSON.stringify(name.slice(0, 80))}. ${hint}`,

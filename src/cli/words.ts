@@ -3,6 +3,7 @@ import type { RunStatus } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { cutToColumns, widthOf } from "../lib/width.ts";
+import { untilText } from "../lib/until.ts";
 import { wrap } from "../lib/wrap.ts";
 import type { Terminal } from "./context.ts";
 
@@ -27,6 +28,23 @@ export function shortPath(path: string, home: string | undefined, columns?: numb
     room -= widthOf(characters[from] ?? "");
   }
   return cutToColumns(`…${characters.slice(from).join("")}`, columns);
+}
+
+/** When a limit ends: ` until 16:40 (in 23 min)`; of one that has ended, since when. Empty: nobody said. */
+export function resetText(resetsAt: string | undefined, nowMs: number): string {
+  const atMs = Date.parse(resetsAt ?? "");
+  if (Number.isNaN(atMs)) return "";
+  return atMs > nowMs ? ` ${untilText(atMs, nowMs)}` : ` (over since ${new Date(atMs).toISOString()})`;
+}
+
+/** On a terminal, a text in several lines, all but the first indented. Text with our colours stays as it is. */
+export function hanging(
+  terminal: Pick<Terminal, "stdout" | "columns">,
+  text: string,
+  indent: number,
+): string {
+  if (!terminal.stdout || text.includes("\x1b")) return text;
+  return wrap(text, { width: terminal.columns, indent }).join("\n");
 }
 
 export const STATUS_COLORS = {

@@ -29,6 +29,8 @@ export interface Config {
   readonly engines: Readonly<Record<string, EngineConfig>>;
   readonly notify?: NotifyConfig;
   readonly issues?: IssuesConfig;
+  /** What could not be read and was left out, one sentence each. Absent: everything was read. */
+  readonly unread?: readonly string[];
 }
 
 /** How a person hears of a decision, besides the desktop. From the user's own file alone. */
@@ -40,7 +42,7 @@ export interface NotifyConfig {
 }
 
 /** One file as it was written: what it does not mention is absent. */
-export type ConfigFile = Partial<Config>;
+export type ConfigFile = Partial<Omit<Config, "unread">>;
 
 export interface EngineConfig {
   /** A name to be found on PATH, or an absolute path. */
@@ -64,21 +66,48 @@ const MAX_LENGTH = 1024 * 1024;
 const MB = 1024 * 1024;
 const DEFAULT_ESCROW = 256 * MB;
 
-export function parseConfig(text: string, file: string, level: "user" | "project"): ConfigFile {
-  const root = parseToml(text, file);
+/** Who takes a complaint; what it is about is left out then. Without one, the first complaint is thrown. */
+export type OnProblem = (problem: Fault) => void;
+
+const KEYS = ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines", "notify", "issues"];
+
+export function parseConfig(
+  text: string,
+  file: string,
+  level: "user" | "project",
+  onProblem?: OnProblem,
+): ConfigFile {
+  const read = reader(onProblem);
+  const root = read(() => parseToml(text, file)) ?? {};
   const at: Place = { file, path: [] };
-  checkKeys(root, at, ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines", "notify", "issues"]);
-  const duration = (key: string): number | null | undefined => durationIn(root[key], at, key);
+  read(() => checkKeys(root, at, KEYS));
+  const table = <T>(key: string, tableIn: (value: unknown) => T): T | undefined =>
+    root[key] === undefined ? undefined : read(() => tableIn(root[key]));
+  const duration = (key: string) => read(() => durationIn(root[key], at, key));
   const found = {
-    escrowLimitBytes: escrowIn(root["escrow"], at),
+    escrowLimitBytes: read(() => escrowIn(root["escrow"], at)),
     idleTimeoutMs: duration("idle_timeout"),
     toolTimeoutMs: duration("tool_timeout"),
     timeoutMs: duration("timeout"),
-    engines: root["engines"] === undefined ? undefined : enginesIn(root["engines"], at, level),
-    notify: root["notify"] === undefined ? undefined : notifyIn(root["notify"], at, level),
-    issues: root["issues"] === undefined ? undefined : issuesIn(root["issues"], at),
+    engines: table("engines", (value) => enginesIn(value, at, level, read)),
+    notify: table("notify", (value) => notifyIn(value, at, level)),
+    issues: table("issues", (value) => issuesIn(value, at)),
   };
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
+}
+
+type Read = <T>(part: () => T) => T | undefined;
+
+function reader(onProblem: OnProblem | undefined): Read {
+  return (part) => {
+    try {
+      return part();
+    } catch (error) {
+      if (onProblem === undefined || !(error instanceof Fault)) throw error;
+      onProblem(error);
+      return undefined;
+    }
+  };
 }
 
 /** The project's word counts before the user's. Default arguments and variables of both are joined. */
@@ -179,16 +208,24 @@ function checkWebhook(text: string, at: Place): void {
   }
 }
 
-function enginesIn(value: unknown, at: Place, level: "user" | "project"): Record<string, EngineConfig> {
+function enginesIn(
+  value: unknown,
+  at: Place,
+  level: "user" | "project",
+  read: Read,
+): Record<string, EngineConfig> {
   if (!isTable(value)) return bad(at, "engines", "is a table: [engines.<name>]");
   const engines: Record<string, EngineConfig> = {};
+  const here: Place = { file: at.file, path: ["engines"] };
   for (const [id, table] of Object.entries(value)) {
-    const here: Place = { file: at.file, path: ["engines"] };
-    if (!/^[a-z0-9][a-z0-9_-]{0,31}$/.test(id)) {
-      bad(here, id, "is no engine name: lower-case letters, digits, _ and -, 32 at most");
-    }
-    if (!isTable(table)) return bad(here, id, `is a table: [engines.${id}]`);
-    engines[id] = engineIn(id, table, { file: at.file, path: ["engines", id] }, level);
+    const engine = read(() => {
+      if (!/^[a-z0-9][a-z0-9_-]{0,31}$/.test(id)) {
+        bad(here, id, "is no engine name: lower-case letters, digits, _ and -, 32 at most");
+      }
+      if (!isTable(table)) return bad(here, id, `is a table: [engines.${id}]`);
+      return engineIn(id, table, { file: at.file, path: ["engines", id] }, level);
+    });
+    if (engine !== undefined) engines[id] = engine;
   }
   return engines;
 }

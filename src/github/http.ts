@@ -14,6 +14,7 @@ import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { parseJson, stringIn } from "../lib/json.ts";
 import { redactor } from "../lib/secrets.ts";
+import { untilText } from "../lib/until.ts";
 import type { Access } from "./access.ts";
 
 export interface HttpOptions {
@@ -200,7 +201,7 @@ function limited(
       ? "It does not say until when."
       : resets <= options.now()
         ? `It ended at ${new Date(resets).toISOString()}: try again.`
-        : `It ends at ${new Date(resets).toISOString()}, in ${formatDuration(resets - options.now())}.`;
+        : `It lasts ${untilText(resets, options.now())}.`;
   const hint =
     options.access.token === null ? " With a token (GITHUB_TOKEN or --token) the limit is far higher." : "";
   return new Fault("github_limited", `The rate limit of ${facts["host"]} is used up. ${when}${hint}`, {

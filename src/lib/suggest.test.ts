@@ -11,6 +11,8 @@ test.each([
   ["sohw", "show"],
   ["--idel-timout", "--idle-timeout"],
   ["--idletime", "--idle-timeout"],
+  ["lst", "list"],
+  ["run", null],
   ["xy", null],
   ["frobnicate", null],
   ["", null],

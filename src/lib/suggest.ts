@@ -1,13 +1,14 @@
 /** "Did you mean …": the nearest of some words. */
 
-/** The candidate within two typing mistakes, or one for every three letters; null when none is that near. */
+/** The candidate within two typing mistakes (one in a short word), or one for every three letters; null when none is that near. */
 export function nearest(word: string, candidates: readonly string[]): string | null {
   let best: string | null = null;
   let least = Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {
     const longest = Math.max(word.length, candidate.length);
-    // A word that would be replaced as a whole is not a mistyped one.
-    const limit = Math.min(Math.max(2, Math.floor(longest / 3)), longest - 1);
+    // A word that would be replaced as a whole, or for the most part, is not a mistyped one.
+    const short = Math.min(word.length, candidate.length) <= 3;
+    const limit = Math.min(short ? 1 : Math.max(2, Math.floor(longest / 3)), longest - 1);
     if (longest > 100 || Math.abs(word.length - candidate.length) > limit) continue;
     const mistakes = distance(word.toLowerCase(), candidate.toLowerCase());
     if (mistakes <= limit && mistakes < least) {

@@ -77,6 +77,17 @@ export function fitTable(
   });
 }
 
+/** Header first. The last column wraps, the columns before it stay whole. */
+export function wrapTable(rows: readonly (readonly string[])[], widthLimit: number | undefined): string[] {
+  const [header = [], ...rest] = rows;
+  const last = header.length - 1;
+  return fitTable(
+    header.map((head, at) => ({ head, as: at === last ? "wrap" : "whole" })),
+    rest,
+    widthLimit,
+  );
+}
+
 /** 0: the column is left out. The rightmost goes first. */
 function fitWidths(columns: readonly Column[], natural: readonly number[], limit: number): readonly number[] {
   const mayGo = columns.flatMap(({ as }, at) => (as === undefined ? [at] : [])).toReversed();

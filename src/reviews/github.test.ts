@@ -17,6 +17,7 @@ import { Fault } from "../core/faults.ts";
 import { accessTo } from "../github/github.ts";
 import { openGitHub } from "./github.ts";
 import type { HttpOptions } from "../github/github.ts";
+import { untilText } from "../lib/until.ts";
 
 const PULL = { host: "github.com", owner: "acme", repository: "shop", number: 42 };
 const TOKEN = "ghp_0123456789abcdefghijABCDEFGHIJ012345";
@@ -210,7 +211,7 @@ describe("refusals", () => {
       rateLimited(NOW / 1000 + 600),
       null,
       "github_limited",
-      "It ends at 2026-04-14T16:10:00.000Z, in 10 m",
+      `It lasts ${untilText(NOW + 600_000, NOW)}.`,
     ],
     [
       "a limit that is over",
@@ -224,15 +225,21 @@ describe("refusals", () => {
       { ...rateLimited(NOW / 1000 + 600), status: 429 },
       TOKEN,
       "github_limited",
-      "2026-04-14T16:10:00.000Z",
+      `It lasts ${untilText(NOW + 600_000, NOW)}.`,
     ],
-    ["the secondary limit", secondaryLimit, TOKEN, "github_limited", "It ends at 2026-04-14T16:01:00.000Z"],
+    [
+      "the secondary limit",
+      secondaryLimit,
+      TOKEN,
+      "github_limited",
+      `It lasts ${untilText(NOW + 60_000, NOW)}.`,
+    ],
     [
       "a limit until a date",
       { status: 429, headers: { "retry-after": "Tue, 14 Apr 2026 16:05:00 GMT" }, body: {} },
       TOKEN,
       "github_limited",
-      "2026-04-14T16:05:00.000Z",
+      `It lasts ${untilText(NOW + 300_000, NOW)}.`,
     ],
     [
       "a limit without a time",

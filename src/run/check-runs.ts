@@ -22,7 +22,7 @@ import type { Deps } from "./deps.ts";
 export interface Finding {
   /** attention: somebody should do something. note: good to know. */
   readonly level: "attention" | "note";
-  readonly about: "engines" | "state" | "index" | "runs" | "reviews" | "tools";
+  readonly about: "config" | "engines" | "state" | "index" | "runs" | "reviews" | "tools";
   readonly what: string;
   /** What to type; null: nothing. */
   readonly todo: string | null;

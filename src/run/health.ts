@@ -60,7 +60,9 @@ const LITTLE_SPACE = 512 * 1024 * 1024;
 const STRAY_RUNS = 20;
 
 export async function checkHealth(deps: Deps, onProgress: (text: string) => void): Promise<Health> {
-  const findings: Finding[] = [];
+  const findings: Finding[] = (deps.config.unread ?? []).map((problem) =>
+    attention("config", problem, "correct the file; until then no agent is started with it"),
+  );
   onProgress("asking the engines for their versions");
   const engines = await Promise.all(allEngines(deps).map((engine) => engineHealth(deps, engine)));
   findings.push(...engines.flatMap(engineFindings));

@@ -97,7 +97,8 @@ export async function listRuns(deps: Deps, filter: RunFilter): Promise<readonly 
  */
 export async function correctStatus(deps: Deps, run: RunRecord): Promise<RunRecord> {
   if (run.status !== "running" || (await liveOwner(deps, run.runId)) !== null) return run;
-  if (!deps.state.writable) return (await corrected(deps, run)).run;
+  // Without the engine's own settings its session may not be found, and that must not be recorded.
+  if (!deps.state.writable || deps.config.unread !== undefined) return (await corrected(deps, run)).run;
   try {
     return await putRight(deps, run);
   } catch (error) {

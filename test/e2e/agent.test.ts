@@ -287,7 +287,7 @@ test("a daemon of another version is replaced, and the agents stay", async () =>
 
 const usage: Record<string, [args: readonly string[], code: number, says: string]> = {
   "no verb": [["agent"], 2, ""],
-  "an unknown verb": [["agent", "resum"], 2, "Did you mean resume?"],
+  "an unknown verb": [["agent", "resum"], 2, "Did you mean `reprise agent resume`?"],
   "an unknown agent": [["agent", "run", "nobody"], 3, "nobody"],
   "a name with a colon": [["agent", "run", "a:b"], 3, "a:b"],
   "a name with a dot": [["agent", "run", "a.b"], 3, "a.b"],

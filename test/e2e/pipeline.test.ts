@@ -332,7 +332,7 @@ test("status --watch in a pipe: the table, then a line for each change, until it
 
 test.each([
   [["pipeline"], 2, /Usage: reprise pipeline <verb>/],
-  [["pipeline", "runn"], 2, /Did you mean run\?/],
+  [["pipeline", "runn"], 2, /Did you mean `reprise pipeline run`\?/],
   [["pipeline", "run"], 2, /Which pipeline\?/],
   [["pipeline", "run", "nope"], 3, /No runbook defines the pipeline "nope"/],
   [["pipeline", "show", "ffffffff"], 3, /There is no pipeline "ffffffff"/],

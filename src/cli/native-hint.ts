@@ -1,0 +1,85 @@
+/** An option that is the engine's own, given to us: the command line that hands it on. */
+import type { Command } from "commander";
+import { Fault } from "../core/faults.ts";
+import type { Engine } from "../engines/engine.ts";
+import { findEngine } from "../engines/engines.ts";
+import { shellLine } from "../lib/shell.ts";
+import { unknownOptionIn } from "./command.ts";
+
+interface GivenArgs {
+  /** What stands before `--`, and behind it. */
+  readonly args: readonly string[];
+  readonly native: readonly string[];
+  /** The engine that is meant when none is named. */
+  readonly engine?: string;
+}
+
+/** The same fault, or one that says where native options stand. */
+export function withNativeHint(error: unknown, parser: Command, given: GivenArgs): unknown {
+  const option = unknownOptionIn(error);
+  if (option === null || !(error instanceof Fault)) return error;
+  const engine = findEngine(engineIn(parser, given)) ?? null;
+  const isNative = engine !== null && specOf(engine, option) !== undefined;
+  // A mistyped option of ours is better corrected, and a text with spaces is a prompt.
+  if (!isNative && (error.message.includes("Did you mean") || /\s/.test(option))) return error;
+  const { own, native } = split(parser, given.args, engine);
+  const words = [...parser.name().split(" "), ...own, "--", ...native, ...given.native];
+  const line = shellLine(words).slice(0, 1_000);
+  const whose = isNative
+    ? `${option} is an option of ${engine.title}.`
+    : `${option} is no option of \`${parser.name()}\`. A prompt that begins with a dash comes by --stdin or --message-file.`;
+  return new Fault("usage", `${whose} Native options stand after \`--\`: ${line}`, {
+    facts: { option, line },
+  });
+}
+
+const nameOf = (arg: string): string => (arg.startsWith("--") ? (arg.split("=")[0] ?? arg) : arg);
+const isOption = (arg: string): boolean => arg.length > 1 && arg.startsWith("-");
+
+function specOf(engine: Engine, option: string) {
+  return engine.grammar.options.find(({ names }) => names.includes(nameOf(option)));
+}
+
+function ownOption(parser: Command, arg: string) {
+  return parser.options.find(({ long, short }) => long === nameOf(arg) || short === arg);
+}
+
+/** A value in the same word (`--cwd=x`) leaves the next word alone. */
+function takesValue(parser: Command, arg: string | undefined): boolean {
+  return arg !== undefined && ownOption(parser, arg)?.required === true && !arg.includes("=");
+}
+
+function engineIn(parser: Command, { args, engine }: GivenArgs): string {
+  const named = args.indexOf("--engine");
+  if (named !== -1) return args[named + 1] ?? "";
+  return engine ?? args.find((arg, at) => !isOption(arg) && !takesValue(parser, args[at - 1])) ?? "";
+}
+
+/** What is ours stays in front of the dashes: our options with their values, the engine, the prompt. */
+function split(parser: Command, args: readonly string[], engine: Engine | null) {
+  const own: string[] = [];
+  const native: string[] = [];
+  let room = parser.registeredArguments.length;
+  for (let at = 0; at < args.length; at += 1) {
+    const arg = args[at] ?? "";
+    const next = args[at + 1];
+    if (!isOption(arg)) {
+      (room > 0 ? own : native).push(arg);
+      room -= 1;
+      continue;
+    }
+    const isOurs = ownOption(parser, arg) !== undefined;
+    const takes = isOurs ? takesValue(parser, arg) : nativeTakes(engine, arg, next, room);
+    const taken = takes && next !== undefined ? [arg, next] : [arg];
+    (isOurs ? own : native).push(...taken);
+    at += taken.length - 1;
+  }
+  return { own, native };
+}
+
+function nativeTakes(engine: Engine | null, arg: string, next: string | undefined, room: number): boolean {
+  if (next === undefined || isOption(next) || arg.includes("=")) return false;
+  const spec = engine === null ? undefined : specOf(engine, arg);
+  // Behind an option that nobody knows stands its value, unless the word is needed as the prompt.
+  return spec === undefined ? room <= 0 : spec.takes !== "none";
+}

@@ -1,0 +1,99 @@
+/**
+ * Words that people know from other tools, and which of ours they mean. What only looks is understood (`ls`); what acts is
+ * suggested with the whole command line, and removing is suggested for words of removal alone.
+ */
+import { shellLine } from "../lib/shell.ts";
+import { nearest } from "../lib/suggest.ts";
+
+/** Another word for exactly the same command. */
+export const ALIASES: Readonly<Record<string, string>> = { ls: "list", continue: "resume" };
+
+/** Each begins with our own words; the first of them that a family of commands has is meant. */
+const GROUPS: readonly (readonly [ours: readonly string[], theirs: readonly string[]])[] = [
+  [
+    ["start", "run"],
+    ["start", "run", "new", "create", "launch", "exec", "begin", "ask", "chat", "do"],
+  ],
+  [
+    ["list", "status"],
+    ["ls", "ps", "history", "runs", "jobs", "sessions", "ids", "handles", "all"],
+  ],
+  [
+    ["resume", "start"],
+    ["continue", "cont", "retry", "restart", "reopen", "again", "wake"],
+  ],
+  [
+    ["stop", "cancel"],
+    ["stop", "kill", "end", "cancel", "abort", "terminate", "interrupt", "pause", "halt", "quit"],
+  ],
+  [["rm"], ["delete", "remove", "del", "erase", "destroy", "forget", "discard"]],
+  [
+    ["prune", "clean"],
+    ["clean", "cleanup", "gc", "purge", "tidy"],
+  ],
+  [["show"], ["info", "inspect", "describe", "view", "get", "details", "receipt", "proof"]],
+  [["logs"], ["log", "tail", "cat", "output", "print", "tape", "transcript"]],
+  [["attach"], ["open", "connect", "join", "enter", "foreground", "fg"]],
+  [["status"], ["top", "watch", "dashboard", "monitor"]],
+  [["export"], ["share", "bundle", "archive", "report"]],
+  [["adopt"], ["import", "takeover", "find"]],
+  [["doctor"], ["check", "health", "diagnose", "engines", "config", "setup", "init", "test", "certify"]],
+  [["review"], ["pr", "reviews", "comments"]],
+  [["issues"], ["issue", "batch", "tasks", "beads", "bd"]],
+  [["agent"], ["agents", "supervise", "worker"]],
+  [["pipeline"], ["pipelines", "workflow", "workflows", "ci"]],
+  [
+    ["decisions", "resolve"],
+    ["decision", "decide", "answer", "approve", "choose", "questions", "inbox"],
+  ],
+  [["send"], ["tell", "say", "message", "nudge", "type"]],
+  [["peek"], ["screen", "look"]],
+  [["daemon"], ["supervisor", "server", "service"]],
+  [["completion"], ["completions", "complete", "bash", "zsh", "fish"]],
+  [["explain"], ["parse", "understand"]],
+];
+
+/** Words that mean a command with an option. */
+const WITH_OPTIONS: Readonly<Record<string, readonly string[]>> = {
+  ps: ["list", "--status", "running"],
+  fork: ["resume", "--fork"],
+  engines: ["doctor"],
+};
+
+/** The command line to suggest for a command that there is not; null: nobody can tell. */
+export function suggestLine(
+  args: readonly string[],
+  names: readonly string[],
+  engines: readonly string[],
+): string | null {
+  const [name = "", ...rest] = args;
+  const [next = ""] = rest;
+  // `reprise --json list`
+  if (name.startsWith("-"))
+    return names.includes(next) ? shellLine([next, ...rest.slice(1), name]) : meant(name, names);
+  if (engines.includes(name)) return shellLine(["start", name, ...rest]);
+  const exact = Object.hasOwn(WITH_OPTIONS, name) ? WITH_OPTIONS[name] : undefined;
+  const one = exact === undefined ? meant(name, names) : null;
+  const line = exact ?? (one === null ? null : [one]);
+  if (line === null) return null;
+  // Options of another tool are not ours.
+  const keeps = rest.every((arg) => !arg.startsWith("-")) && !line.includes("--status");
+  return shellLine(keeps || line[0] === "start" ? [...line, ...rest] : line);
+}
+
+/** Which of these names is meant by a word that is none of them; null: nobody can tell. */
+export function meant(word: string, names: readonly string[]): string | null {
+  const given = word.toLowerCase();
+  if (names.includes(given)) return given;
+  const known = GROUPS.flatMap(([ours, theirs]) => {
+    const name = ours.find((one) => names.includes(one));
+    return name === undefined ? [] : theirs.map((their) => [their, name] as const);
+  });
+  const exact = known.find(([their]) => their === given);
+  if (exact !== undefined) return exact[1];
+  // A mistyped word must never lead to a removal that is not what it nearly says.
+  const long = known.map(([their]) => their).filter((their) => their.length >= 5);
+  const near = nearest(given, [...names.filter((name) => name !== "rm"), ...long]);
+  if (near === null || names.includes(near)) return near === "prune" && !given.startsWith("p") ? null : near;
+  return known.find(([their]) => their === near)?.[1] ?? null;
+}
