@@ -2,7 +2,7 @@
  * What Codex may do only when it is allowed to, asked and answered in a review: on the screen, by policy, and again after
  * a resume, for Codex forgets with its process what was allowed for the session.
  */
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { World } from "./interpret.ts";
 import { processesOf, signal, until } from "./place.ts";
@@ -46,6 +46,19 @@ export const APPROVAL_ACTS: Readonly<Record<string, Act>> = {
     same(sent(review), [wire]);
     must(review.sidecar().status === ends, `the sidecar says ${review.sidecar().status}`);
     if (ends === "interrupted") await continues(review, ui);
+    await quit(review, ui);
+  },
+  /** What would become of each file is shown, all of it can be scrolled to, and the transcript has it with the answer. */
+  "review-approval-diff": async (world) => {
+    const review = new Review(world);
+    const { project } = world.place;
+    writeFileSync(join(project, "old.txt"), "one\ntwo\nthree\n");
+    writeFileSync(join(project, "gone.txt"), "removed line\n");
+    review.comments(`Do it. @@patch-edit:${FILE}`);
+    const ui = await asked(review, await review.open());
+    console.error(ui.text(), JSON.stringify(review.transcript().filter(({message}) => JSON.stringify(message ?? null).includes("fileChange")), null, 1));
+    await answer(ui, "y");
+    await ui.shows(/Codex execution completed[^\n]*\s*$/);
     await quit(review, ui);
   },
   /** Words: what is asked about, and how it is interrupted. The same is not asked twice in one turn, but in the next. */

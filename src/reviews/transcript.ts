@@ -16,7 +16,7 @@ import {
 } from "../audit/audit.ts";
 import { join } from "node:path";
 import type { Clock } from "../core/deps.ts";
-import type { Decision } from "../core/events.ts";
+import type { Decision, FileChange } from "../core/events.ts";
 import { parseObject } from "../lib/json.ts";
 
 /** What stands between two attempts in one transcript. */
@@ -36,6 +36,8 @@ export type Remark =
       readonly key: string;
       readonly about: string;
       readonly what: string;
+      /** The diff of each file, without secrets and cut; the line in which Codex announced it has it as it was. */
+      readonly changes?: readonly FileChange[];
       readonly decision: Decision;
       /** `kept`: answered from what was approved earlier in the session; `policy`: by --approve, without asking. */
       readonly by: "user" | "kept" | "policy";

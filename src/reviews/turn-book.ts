@@ -6,7 +6,8 @@
  */
 import { createHash } from "node:crypto";
 import type { Clock } from "../core/deps.ts";
-import type { Decision, Question } from "../core/events.ts";
+import type { Decision, FileChange, Question } from "../core/events.ts";
+import { redactor } from "../lib/secrets.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 import { createSession, openSession, type SessionFile, type Sidecar } from "./sidecar.ts";
 import { openTranscript, type Remark, RESUMED, type Transcript } from "./transcript.ts";
@@ -81,7 +82,8 @@ export class Book implements Disposable {
   answered(question: Question, decision: Decision, by: Approval["by"]): void {
     const { id, about, what } = question;
     const key = keyOf(question);
-    this.#transcript?.remark({ type: "approval", id, key, about, what, decision, by });
+    const changes = question.changes === undefined ? {} : { changes: question.changes.map(storable) };
+    this.#transcript?.remark({ type: "approval", id, key, about, what, ...changes, decision, by });
     if (decision !== "accept_for_session") return;
     this.#session?.keepApproval({ key, about, what, at: this.#now() });
   }
@@ -101,6 +103,16 @@ export class Book implements Disposable {
   #now(): string {
     return new Date(this.#options.clock.now()).toISOString();
   }
+}
+
+/** Of the diff of one file, in an answer. */
+const MAX_DIFF = 100_000;
+const redact = redactor([]);
+
+function storable({ what, diff }: FileChange): FileChange {
+  const text = redact(diff);
+  const left = text.length - MAX_DIFF;
+  return { what, diff: left <= 0 ? text : `${text.slice(0, MAX_DIFF)}\n… ${left} more characters` };
 }
 
 /** What was approved may be long, and may hold secrets: its digest is as good. */

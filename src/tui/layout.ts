@@ -35,8 +35,11 @@ export function layoutOf(state: State): Layout {
   const header = rows < 14 ? 1 : 2;
   const status = wrap(statusOf(state).text, columns).slice(0, MAX_STATUS);
   const free = Math.max(0, rows - header - status.length);
-  const asked = openQuestion(state) === null ? 0 : questionLines(state, columns).length;
-  const question = Math.min(asked, Math.max(3, Math.floor(free / 2) - 1));
+  const open = openQuestion(state);
+  const asked = open === null ? 0 : questionLines(state, columns).length;
+  // A diff is read here and nowhere else, so it gets more of the screen than a command.
+  const most = open?.changes === undefined ? Math.floor(free / 2) - 1 : Math.floor(free * 0.7);
+  const question = Math.min(asked, Math.max(3, most));
   const body = Math.max(0, free - (question === 0 ? 0 : question + 1));
   const common = {
     tiny: isTiny(state.size),

@@ -399,6 +399,51 @@ describe("limits", () => {
     expect(ui.journal).toContainEqual({ call: "answer", id: "q1", decision: "accept" });
   });
 
+  test("file changes come with their diff, which scrolls to its end", async () => {
+    const lines = Array.from(
+      { length: 60 },
+      (_, at) => `+line ${at} 日本語 ${"wide ".repeat(at === 20 ? 30 : 1)}`,
+    );
+    const changes = [
+      {
+        what: "update src/a.ts",
+        diff: `@@ -1,2 +1,60 @@\n-old${ESC}]0;owned\x07 \u202e\n${lines.join("\n")}`,
+      },
+      { what: "delete notes/日本.md", diff: "-gone" },
+      { what: "add empty.txt", diff: "" },
+    ];
+    const what = changes.map((change) => change.what).join("\n");
+    const question = { ...QUESTION, about: "files" as const, what, cwd: null, reason: null, changes };
+    const ui = new Ui({ ...BASE, turn: [{ type: "question", question }] });
+    await ui.shows("Prices are floats");
+    ui.press("x");
+    await ui.shows(/PgDn: \d+ more lines · Codex wants to change 3 files/);
+    expect(ui.output.screen()).toMatchSnapshot("the beginning");
+    ui.press("j");
+    await ui.shows("+line 8 ");
+    ui.press("G");
+    await ui.shows(/PgUp PgDn: the end · Codex wants to change 3 files/);
+    expect(ui.output.screen()).toMatchSnapshot("the end");
+    ui.press("g");
+    await ui.shows("-old");
+    expect(ui.output.written).not.toMatch(/\x1b\]0;|\u202e/);
+    ui.now += 1_000;
+    ui.press("n");
+    await ui.shows("Codex execution completed");
+    expect(ui.journal).toContainEqual({ call: "answer", id: "q1", decision: "decline" });
+  });
+
+  test("a diff of 5 MB is cut, says so, and costs no more than a moment", async () => {
+    const changes = [{ what: "add big.txt", diff: "+0123456789\n".repeat(450_000) }];
+    const question = { ...QUESTION, about: "files" as const, what: "add big.txt", changes };
+    const ui = new Ui({ ...BASE, turn: [{ type: "question", question }] });
+    await ui.shows("Prices are floats");
+    ui.press("x");
+    await ui.shows("Codex wants to change 1 file");
+    ui.press("G");
+    await ui.shows(/… 5,\d{3},\d{3} more characters are not shown; the transcript has them all/);
+  });
+
   test("a desk that throws is a failed turn", async () => {
     const begin = () => {
       throw new Error("no disk");
