@@ -8,8 +8,10 @@ import { existsSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { readRecord, writeAtomic } from "../audit/audit.ts";
+import type { Outcome } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { redactor } from "../lib/secrets.ts";
+import { whyOf } from "./passing.ts";
 import { createTranscript } from "./transcript.ts";
 import type { PullRequest } from "./reviews.ts";
 
@@ -41,6 +43,12 @@ const Sidecar = z.looseObject({
   pr_number: z.int().min(1),
   started_at: time,
   finished_at: time.nullable(),
+  /** How many attempts of the run the transcript holds; null: not counted, by an older version. */
+  attempts: z.int().min(0).nullable().default(null),
+  /** Why the last turn ended, where it was not completed. Redacted. */
+  reason: z.string().nullable().default(null),
+  /** When the limit that ended the last turn ends. */
+  resets_at: time.nullable().default(null),
   /** Of the run that the session is. */
   handle: z.string().regex(/^[0-9a-f]{8}$/),
   /** What the user approved for the session. */
@@ -63,12 +71,17 @@ const redact = redactor([]);
 export interface NewSession {
   readonly pullRequest: PullRequest;
   readonly handle: string;
+  /** The number of the run's attempt that begins the session. */
+  readonly attempt?: number;
   /** Milliseconds since 1970. */
   readonly now: number;
 }
 
 /** A transcript, empty, and the sidecar that says `running`. Two that start in the same second get two names. */
-export function createSession(directory: string, { pullRequest, handle, now }: NewSession): SessionFile {
+export function createSession(
+  directory: string,
+  { pullRequest, handle, attempt = 1, now }: NewSession,
+): SessionFile {
   const startedAt = new Date(now).toISOString();
   const { host, owner, repository, number } = pullRequest;
   const name = `${nameStart(pullRequest)}${startedAt.replace(/\.\d+/, "").replaceAll(/[-:]/g, "")}`;
@@ -85,6 +98,9 @@ export function createSession(directory: string, { pullRequest, handle, now }: N
       pr_number: number,
       started_at: startedAt,
       finished_at: null,
+      attempts: attempt,
+      reason: null,
+      resets_at: null,
       handle,
       approvals: [],
       sent_comments: [],
@@ -143,6 +159,13 @@ export class SessionFile {
 
   get transcript(): string {
     return this.path.replace(/\.session\.json$/, ".jsonl");
+  }
+
+  /** A turn is over: what came of it, and why. */
+  end(status: Exclude<Sidecar["status"], "running">, at: string, outcome: Outcome | null): void {
+    const isDone = outcome === null || outcome.result === "completed";
+    const reason = isDone ? null : redact(whyOf(outcome)).slice(0, MAX_WHAT);
+    this.update({ status, finished_at: at, reason, resets_at: outcome?.trouble?.resetsAt ?? null });
   }
 
   /** On disk when it returns. A thread id is never replaced by null. */

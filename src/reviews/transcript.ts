@@ -29,6 +29,18 @@ export type Remark =
       readonly text: typeof RESUMED;
       readonly thread_id: string;
       readonly handle: string;
+      /** Of `reprise resume`: the number of the run's attempt, and when it began. Absent: a review went on. */
+      readonly attempt?: number;
+      readonly started_at?: string;
+    }
+  /** Of an attempt that no review made: what it was told (its beginning, redacted) and how it ended. */
+  | { readonly type: "message"; readonly attempt: number; readonly text: string }
+  | {
+      readonly type: "attempt_ended";
+      readonly attempt: number;
+      readonly status: string;
+      readonly reason: string;
+      readonly ended_at: string | null;
     }
   | {
       readonly type: "approval";

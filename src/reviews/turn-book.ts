@@ -6,7 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import type { Clock } from "../core/deps.ts";
-import type { Decision, FileChange, Question } from "../core/events.ts";
+import type { Decision, FileChange, Outcome, Question } from "../core/events.ts";
 import { redactor } from "../lib/secrets.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 import { createSession, openSession, type SessionFile, type Sidecar } from "./sidecar.ts";
@@ -43,17 +43,18 @@ export class Book implements Disposable {
     return this.#begun;
   }
 
-  /** The run has this handle, and Codex is about to be started. */
-  begin(handle: string): void {
+  /** The run has this handle, and Codex is about to be started for the attempt of this number. */
+  begin(handle: string, attempt: number): void {
     const { directory, pullRequest, clock, resume } = this.#options;
     this.#begun = true;
-    this.#session ??= createSession(directory, { pullRequest, handle, now: clock.now() });
+    this.#session ??= createSession(directory, { pullRequest, handle, attempt, now: clock.now() });
     const transcript = openTranscript(this.#session.transcript, clock);
     this.#transcript = transcript;
     if (resume === null) return;
     const { threadId } = resume;
     transcript.remark({ type: "session_resumed", text: RESUMED, thread_id: threadId, handle });
-    this.#session.update({ status: "running", finished_at: null, thread_id: threadId });
+    const ended = { finished_at: null, reason: null, resets_at: null };
+    this.#session.update({ status: "running", ...ended, attempts: attempt, thread_id: threadId });
   }
 
   line(direction: "in" | "out", line: string): void {
@@ -88,9 +89,10 @@ export class Book implements Disposable {
     this.#session?.keepApproval({ key, about, what, at: this.#now() });
   }
 
-  end(status: Exclude<Sidecar["status"], "running">): void {
+  /** Without an outcome: of what never was an attempt. */
+  end(status: Exclude<Sidecar["status"], "running">, outcome: Outcome | null): void {
     try {
-      this.#session?.update({ status, finished_at: this.#now() });
+      this.#session?.end(status, this.#now(), outcome);
     } finally {
       this[Symbol.dispose]();
     }

@@ -11,6 +11,7 @@ import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { plural } from "../lib/plural.ts";
 import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } from "../run/run.ts";
 import type { TurnPlace } from "./desk.ts";
+import { isPassing } from "./passing.ts";
 import type { Prompt } from "./prompt.ts";
 import { subjectOf } from "./pull-request.ts";
 import type { PullRequest, Turn, TurnOrder, TurnResult, TurnUpdate } from "./reviews.ts";
@@ -71,6 +72,8 @@ class LiveTurn implements Turn {
   #started = false;
   #discarded = false;
   #asked = false;
+  /** Somebody wanted it to end. */
+  #stopped = false;
   #onStop: ((request: StopRequest) => void) | null = null;
   #early: StopRequest | null = null;
 
@@ -130,9 +133,16 @@ class LiveTurn implements Turn {
       return this.#refusedBy(error);
     }
     const ended = this.#resultOf(result);
-    this.#close(this.#closing(ended, result.attempt.outcome));
+    const { outcome } = result.attempt;
+    const closed = this.#closing(ended, outcome);
+    this.#close(closed, outcome);
     await result.finish();
-    return ended;
+    const lastWords = this.#isUnexplained(ended, outcome) ? await lastWordsIn(result) : [];
+    return {
+      ...ended,
+      ...(closed === "interrupted" && ended.refused === null ? { open: true as const } : {}),
+      ...(lastWords.length === 0 ? {} : { lastWords }),
+    };
   }
 
   async #attempt(): Promise<AttemptResult> {
@@ -221,7 +231,7 @@ class LiveTurn implements Turn {
   ): void {
     const { order, place, update } = this.#wish;
     this.#handle = run.handle;
-    book.begin(run.handle);
+    book.begin(run.handle, attempt.n);
     update({ type: "begun", handle: run.handle, resumed: order.resume !== null });
     const elsewhere =
       run.cwd === place.cwd ? [] : [`The conversation goes on in ${run.cwd}, where it began.`];
@@ -267,6 +277,7 @@ class LiveTurn implements Turn {
   }
 
   #stop(request: StopRequest): void {
+    this.#stopped = true;
     if (this.#onStop === null) this.#early ??= request;
     else this.#onStop(request);
   }
@@ -287,6 +298,7 @@ class LiveTurn implements Turn {
       !this.#started &&
       outcome.result === "failed" &&
       REFUSING.has(trouble?.kind ?? "other");
+    const { resetsAt } = trouble ?? {};
     const as = trouble?.kind === "session_lost" || trouble?.kind === "session_busy" ? trouble.kind : null;
     return {
       status,
@@ -295,13 +307,25 @@ class LiveTurn implements Turn {
       exitCode,
       refused: refused ? (trouble?.message ?? reason) : null,
       ...(refused && as !== null ? { refusedAs: as } : {}),
+      ...(resetsAt === undefined ? {} : { resetsAt }),
     };
   }
 
-  /** A session that Codex was told nothing of is as open as it was, unless it is gone for good. */
+  /** Codex ended by itself, and neither it nor anybody else said why. */
+  #isUnexplained({ status }: TurnResult, outcome: Outcome | null): boolean {
+    return (
+      (status === "failed" || status === "interrupted") && !this.#stopped && outcome?.trouble === undefined
+    );
+  }
+
+  /**
+   * A session that Codex was told nothing of is as open as it was, unless it is gone for good; so is one whose turn failed
+   * for a reason that passes.
+   */
   #closing({ status, refusedAs }: TurnResult, outcome: Outcome | null): TurnResult["status"] {
     const untold = this.#wish.order.resume !== null && !this.#started && outcome?.result === "failed";
-    if (!untold || status === "cancelled") return status;
+    if (status === "cancelled") return status;
+    if (!untold) return isPassing(outcome) ? "interrupted" : status;
     return refusedAs === "session_lost" ? "failed" : "interrupted";
   }
 
@@ -322,10 +346,10 @@ class LiveTurn implements Turn {
   #refusedBy(fault: Fault): TurnResult {
     const { resume } = this.#wish.order;
     const begun = this.#book?.begun ?? false;
-    if (begun) this.#close(resume === null && !STORAGE.has(fault.code) ? "failed" : "interrupted");
+    if (begun) this.#close(resume === null && !STORAGE.has(fault.code) ? "failed" : "interrupted", null);
     if (resume === null || begun || !UNCONTINUABLE.has(fault.code)) throw fault;
     // Nobody is to be asked again about a conversation that is not there any more.
-    if (GONE.has(fault.code)) this.#close("failed");
+    if (GONE.has(fault.code)) this.#close("failed", null);
     return {
       status: "failed",
       reason: fault.message,
@@ -337,14 +361,18 @@ class LiveTurn implements Turn {
   }
 
   /** The run has its end on disk: a sidecar that says `running` for a run that is over is understood by those who look. */
-  #close(status: TurnResult["status"]): void {
+  #close(status: TurnResult["status"], outcome: Outcome | null): void {
     try {
-      this.#book?.end(status);
+      this.#book?.end(status, outcome);
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       this.#deps.log.warn(`the end of the session was not recorded: ${error.message}`);
     }
   }
+}
+
+async function lastWordsIn({ run, attempt }: AttemptResult): Promise<readonly string[]> {
+  return (await import("./last-words.ts")).lastWordsOf(run, attempt);
 }
 
 /**

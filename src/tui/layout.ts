@@ -1,7 +1,7 @@
 /** Which part of the screen is how big. Pure. */
 import { questionLines } from "./panes.ts";
 import { openQuestion, type Size, type State } from "./state.ts";
-import { statusOf } from "./status.ts";
+import { MAX_STATUS, statusOf } from "./status.ts";
 import { wrap } from "./text.ts";
 
 const SMALLEST = { columns: 40, rows: 10 };
@@ -9,7 +9,6 @@ const SMALLEST = { columns: 40, rows: 10 };
 const WIDE = 120;
 /** A body lower than this shows the list or the pane, not both. */
 const LEAST_SPLIT = 9;
-const MAX_STATUS = 3;
 
 export interface Layout {
   readonly tiny: boolean;

@@ -1,6 +1,8 @@
 /** What the status bar says, the most pressing first. Pure. */
-import { localTime } from "../lib/duration.ts";
-import { formatDuration } from "../lib/duration.ts";
+import { formatDuration, localTime } from "../lib/duration.ts";
+import { plural } from "../lib/plural.ts";
+import { untilText } from "../lib/until.ts";
+import type { InterruptedSession } from "../reviews/reviews.ts";
 import { latest } from "./log.ts";
 import { openQuestion, type State } from "./state.ts";
 import { lineOf, type Style } from "./text.ts";
@@ -12,6 +14,11 @@ export interface Status {
 
 /** Cut here because it may be untrusted; the bar has at most three rows of it. */
 const MAX_NOTE = 240;
+const MAX_WHY = 120;
+/** Rows of the bar. */
+export const MAX_STATUS = 3;
+/** A word that does not fit leaves about so much of its row empty. */
+const MAX_BLANK = 8;
 const HINTS = "j/k move · space select · f filter · enter read · c code · x Codex · ? help";
 const FEW_HINTS = "x Codex · ? help · q quit";
 const PANE_HINTS = "j/k scroll · Esc list · tab next pane";
@@ -20,8 +27,8 @@ const OVERLAY_HINTS = { help: "Esc closes", filters: "j/k move · enter chooses 
 export function statusOf(state: State): Status {
   if (state.leaving === "asked") {
     if (state.codex.phase !== "running") {
-      const ended = sentence(lineOf(state.note ?? "Codex has ended", MAX_NOTE));
-      return { text: `${ended} Quit? [y/n]`, style: "warn" };
+      const ended = sentence(oneLine(state.note ?? "Codex has ended"));
+      return { text: asked(ended, "Quit? [y/n]", state.size.columns), style: "warn" };
     }
     return {
       text: "Codex is at work. [i] interrupt and quit · [d] discard and quit · [Esc] stay",
@@ -45,12 +52,15 @@ export function statusOf(state: State): Status {
 function promptOf(state: State): Status | null {
   switch (state.codex.phase) {
     case "offered": {
-      const from = lineOf(localTime(state.codex.session.startedAt, state.now), 40);
-      return { text: `Interrupted session from ${from}. Resume? [y/n]`, style: "warn" };
+      const { session } = state.codex;
+      const from = lineOf(localTime(session.startedAt, state.now), 40);
+      const question = `Interrupted session from ${from}. Resume? [y/n]`;
+      const about = [whyOf(session, state.now), approvalsOf(session)].filter((part) => part !== "");
+      return { text: asked(about.join(" "), question, state.size.columns), style: "warn" };
     }
     case "refused":
       return {
-        text: `${sentence(lineOf(state.codex.reason, MAX_NOTE))} Start fresh? [y/n]`,
+        text: asked(sentence(oneLine(state.codex.reason)), "Start fresh? [y/n]", state.size.columns),
         style: "warn",
       };
     case "idle":
@@ -58,6 +68,38 @@ function promptOf(state: State): Status | null {
     case "running":
       return null;
   }
+}
+
+/** What is asked stands at the end, and is never what has to go for want of room. */
+function asked(about: string, question: string, columns: number): string {
+  if (about === "") return question;
+  // A line that is broken at a blank may leave a part of its row empty.
+  const rows = MAX_STATUS - Math.ceil((question.length + MAX_BLANK) / columns);
+  return `${lineOf(about, Math.min(MAX_NOTE, rows * columns - MAX_BLANK * rows))} ${question}`;
+}
+
+function oneLine(text: string): string {
+  return lineOf(text, MAX_NOTE);
+}
+
+/** What stood in the way last time, and until when it does. */
+function whyOf({ why, resetsAt }: InterruptedSession, now: number): string {
+  if (why === undefined) return "";
+  const at = resetsAt === undefined ? Number.NaN : Date.parse(resetsAt);
+  if (Number.isNaN(at) || at <= now) return capital(sentence(lineOf(why, MAX_WHY)));
+  return capital(`${lineOf(why.replace(/: [^]*/, ""), MAX_WHY)} ${untilText(at, now)}.`);
+}
+
+function approvalsOf({ approvals = [], keepsApprovals }: InterruptedSession): string {
+  if (approvals.length === 0) return "";
+  const stored = plural(approvals.length, "stored approval");
+  return keepsApprovals === true
+    ? `${stored}: given again (--keep-approvals).`
+    : `${stored}: asked again, unless with --keep-approvals.`;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function restOf(state: State): Status {
@@ -73,7 +115,7 @@ function restOf(state: State): Status {
   if (state.loading !== null) return { text: "Loading comments …", style: "bar" };
   if (state.loadFailed !== null) {
     return {
-      text: `${sentence(lineOf(state.loadFailed, MAX_NOTE))} [r] tries again · [q] quits`,
+      text: asked(sentence(oneLine(state.loadFailed)), "[r] tries again · [q] quits", state.size.columns),
       style: "warn",
     };
   }
