@@ -372,7 +372,7 @@ class LiveTurn implements Turn {
 }
 
 async function lastWordsIn({ run, attempt }: AttemptResult): Promise<readonly string[]> {
-  return (await import("./last-words.ts")).lastWordsOf(run, attempt);
+  return (await import("./elsewhere.ts")).lastWordsOf(run, attempt);
 }
 
 /**

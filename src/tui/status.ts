@@ -2,10 +2,11 @@
 import { formatDuration, localTime } from "../lib/duration.ts";
 import { plural } from "../lib/plural.ts";
 import { untilText } from "../lib/until.ts";
+import { widthOf } from "../lib/width.ts";
 import type { InterruptedSession } from "../reviews/reviews.ts";
 import { latest } from "./log.ts";
 import { openQuestion, type State } from "./state.ts";
-import { lineOf, type Style } from "./text.ts";
+import { lineOf, wrap, type Style } from "./text.ts";
 
 export interface Status {
   readonly text: string;
@@ -17,8 +18,6 @@ const MAX_NOTE = 240;
 const MAX_WHY = 120;
 /** Rows of the bar. */
 export const MAX_STATUS = 3;
-/** A word that does not fit leaves about so much of its row empty. */
-const MAX_BLANK = 8;
 const HINTS = "j/k move · space select · f filter · enter read · c code · x Codex · ? help";
 const FEW_HINTS = "x Codex · ? help · q quit";
 const PANE_HINTS = "j/k scroll · Esc list · tab next pane";
@@ -70,12 +69,15 @@ function promptOf(state: State): Status | null {
   }
 }
 
-/** What is asked stands at the end, and is never what has to go for want of room. */
+/** Where one row is not enough, what is asked stands on a row of its own: it is never what has to go for want of room. */
 function asked(about: string, question: string, columns: number): string {
-  if (about === "") return question;
-  // A line that is broken at a blank may leave a part of its row empty.
-  const rows = MAX_STATUS - Math.ceil((question.length + MAX_BLANK) / columns);
-  return `${lineOf(about, Math.min(MAX_NOTE, rows * columns - MAX_BLANK * rows))} ${question}`;
+  const all = `${about} ${question}`.trimStart();
+  if (about === "" || widthOf(all) <= columns) return all;
+  const rows = MAX_STATUS - wrap(question, columns).length;
+  const lines = wrap(about, columns);
+  const whole = lines.slice(0, lines.length > rows ? rows - 1 : rows);
+  const rest = lines.slice(whole.length).join(" ");
+  return [...whole, ...(rest === "" ? [] : [lineOf(rest, columns)]), question].join("\n");
 }
 
 function oneLine(text: string): string {

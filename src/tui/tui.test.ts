@@ -128,6 +128,12 @@ const COMMENTS = [
 ];
 const BASE: Script = { comments: COMMENTS };
 const SESSION = { sidecar: "s", handle: "1a2b3c4d", threadId: "thr_1", startedAt: "2026-05-02T10:02:00Z" };
+const LIMITED = {
+  ...SESSION,
+  why: "Codex was rate limited: You've hit your usage limit. Upgrade to Pro, or try again later.",
+  resetsAt: "2026-05-02T12:22:30Z",
+  approvals: ["touch made-by-codex", `update src/${ESC}[2Ja.ts\nadd b.ts`],
+};
 const TURN: Script["turn"] = [
   { type: "event", event: { type: "text", text: "I look at the prices" } },
   { type: "event", event: { type: "text", text: " first.\nThen at the tests.", delta: true } },
@@ -178,6 +184,20 @@ const SHOTS: Shot[] = [
   ["too small", BASE, [], "Too small", { columns: 39, rows: 12 }],
   ["offer", { ...BASE, interrupted: SESSION }, ["x"], "Interrupted session from 10:02. Resume? [y/n]"],
   ["offer, small", { ...BASE, interrupted: SESSION }, ["x"], "[y/n]", { columns: 40, rows: 12 }],
+  ["offer after a limit", { ...BASE, interrupted: LIMITED }, ["x"], /Resume\? \[y\/n\]/],
+  [
+    "offer after a limit, small",
+    { ...BASE, interrupted: LIMITED },
+    ["x"],
+    "[y/n]",
+    { columns: 40, rows: 14 },
+  ],
+  [
+    "refused with many words",
+    { ...BASE, interrupted: SESSION, refused: "The thread is busy in another process. ".repeat(12) },
+    ["x", "y"],
+    "Start fresh? [y/n]",
+  ],
   [
     "refused",
     { ...BASE, interrupted: SESSION, refused: "The thread is busy" },

@@ -157,9 +157,12 @@ export function ended(state: State, ticket: number, result: TurnResult): Step {
   const { codex } = state;
   if (codex.phase !== "running" || codex.ticket !== ticket) return note(state, state.note);
   const text = endOf(result, state.now);
-  const words = (result.lastWords ?? []).map(
-    (line) => ({ kind: "trouble", text: `stderr: ${line}` }) as const,
-  );
+  // The bar may have no room for all of it.
+  const told = [
+    ...(result.lastWords ?? []).map((line) => `stderr: ${line}`),
+    ...(result.refused === null ? [] : [result.refused]),
+  ];
+  const words = told.map((line) => ({ kind: "trouble", text: line }) as const);
   const log = [...words, { kind: "turn", text } as const].reduce(addEntry, state.log);
   const next: State = { ...state, log, codex: { phase: "idle" }, note: text };
   if (state.leaving === "waiting") return { state: next, effects: [{ do: "quit", code: 0, waitMs: 0 }] };
