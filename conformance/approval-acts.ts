@@ -17,6 +17,14 @@ const WISHES: Readonly<Record<string, string>> = {
   command: `@@escalate:touch ${FILE}`,
   files: `@@patch:${FILE}`,
 };
+/** Of the files that `@@patch-edit` changes and removes. */
+const DIFF = [
+  "update README.txt",
+  "-A project for an agent to work in.",
+  "+A project that was edited.",
+  "delete gone.txt",
+  "-removed line",
+];
 const ASKED = "[y] once · [a] this session · [n] decline · [c] cancel the turn";
 /** Longer than a key counts as one that was on its way before the question. */
 const AGAIN_MS = 700;
@@ -56,9 +64,15 @@ export const APPROVAL_ACTS: Readonly<Record<string, Act>> = {
     writeFileSync(join(project, "gone.txt"), "removed line\n");
     review.comments(`Do it. @@patch-edit:${FILE}`);
     const ui = await asked(review, await review.open());
-    console.error(ui.text(), JSON.stringify(review.transcript().filter(({message}) => JSON.stringify(message ?? null).includes("fileChange")), null, 1));
+    for (const line of DIFF) must(ui.text().includes(line), `the screen does not show ${line}`);
+    ui.press("G");
+    await ui.shows("+zwei");
     await answer(ui, "y");
-    await ui.shows(/Codex execution completed[^\n]*\s*$/);
+    await completed(ui);
+    const [told] = review.transcript().filter(({ type }) => type === "approval");
+    const diffs = (told?.changes ?? []).map(({ what, diff }) => `${what}\n${diff}`).join("\n");
+    const whole = [...DIFF, "update old.txt → moved.txt", "+zwei", "add made-by-codex", "+patched"];
+    for (const line of whole) must(diffs.includes(line), `the transcript does not have ${line}: ${diffs}`);
     await quit(review, ui);
   },
   /** Words: what is asked about, and how it is interrupted. The same is not asked twice in one turn, but in the next. */

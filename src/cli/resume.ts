@@ -99,27 +99,23 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     trustCwd: options.trustCwd === true,
   };
   if (options.dryRun === true) return printDryRun(context, options, await dryRun(deps, found, request));
-  if (options.detach === true) {
-    const told = await followReview(deps, found, {});
-    return detach(context, options, deps, { do: "resume", request, asAttempt: null }).finally(told);
-  }
-  const view = openView(context, options);
-  const told = await followReview(deps, found, view);
-  const result = await resumeRun(deps, request, view).finally(async () => {
-    view.close();
-    await told();
-  });
-  return finishAttempt(context, options, result, view);
+  const watch: Pick<Watch, "recorded"> = {};
+  await using _review = await followReview(deps, found, watch);
+  if (options.detach === true)
+    return await detach(context, options, deps, { do: "resume", request, asAttempt: null });
+  const view = Object.assign(openView(context, options), watch);
+  const result = await resumeRun(deps, request, view).finally(() => view.close());
+  return await finishAttempt(context, options, result, view);
 }
 
 /** A run of a review has a sidecar and a transcript, which tell of this attempt as well. */
 async function followReview(
   deps: Deps,
-  run: RunRecord,
+  found: RunRecord,
   watch: Pick<Watch, "recorded">,
-): Promise<() => Promise<void>> {
-  if (run.subject?.startsWith("pr:") !== true) return async () => {};
-  return (await import("../reviews/reviews.ts")).followSession(deps, run, watch);
+): Promise<AsyncDisposable | null> {
+  if (found.subject?.startsWith("pr:") !== true) return null;
+  return (await import("../reviews/reviews.ts")).followSession(deps, found, watch);
 }
 
 /**

@@ -111,42 +111,6 @@ describe("recordings of the real server", () => {
     ]);
   });
 
-  test("a question about files holds the diff of each, as it is known when it is asked", () => {
-    // As codex 0.166.0 sends each kind of change.
-    const changes = [
-      {
-        path: `${CWD}/a.ts`,
-        kind: { type: "update", move_path: null },
-        diff: "@@ -1 +1 @@\n-old\n+new\n\\ No newline at end of file\n",
-      },
-      { path: `${CWD}/gone.txt`, kind: { type: "delete" }, diff: "removed\n\nlast\n" },
-      { path: `${CWD}/new.txt`, kind: { type: "add" }, diff: "@@ -1 +1 @@\n looks like a diff\n" },
-      {
-        path: `${CWD}/old.txt`,
-        kind: { type: "update", move_path: `${CWD}/moved.txt` },
-        diff: `@@ -1,2 +1,2 @@\n one\n-two\n+zwei\n\n\nMoved to: ${CWD}/moved.txt`,
-      },
-      { path: `${CWD}/empty.txt`, kind: { type: "add" }, diff: "" },
-    ];
-    const dialogue = upTo("running");
-    const item = { type: "fileChange", id: "f", changes: changes.slice(0, 1), status: "inProgress" };
-    hear(dialogue, { method: "item/started", params: { threadId: ID, item } });
-    const patched = { threadId: ID, itemId: "f", changes };
-    hear(dialogue, { method: "item/fileChange/patchUpdated", params: patched });
-    const asking = {
-      id: 0,
-      method: "item/fileChange/requestApproval",
-      params: { threadId: ID, itemId: "f" },
-    };
-    expect(hear(dialogue, asking).questions[0]?.changes).toEqual([
-      { what: "update a.ts", diff: "@@ -1 +1 @@\n-old\n+new\n\\ No newline at end of file" },
-      { what: "delete gone.txt", diff: "-removed\n-\n-last" },
-      { what: "add new.txt", diff: "+@@ -1 +1 @@\n+ looks like a diff" },
-      { what: "update old.txt → moved.txt", diff: "@@ -1,2 +1,2 @@\n one\n-two\n+zwei" },
-      { what: "add empty.txt", diff: "" },
-    ]);
-  });
-
   test("cut anywhere, nothing is over that did not end", () => {
     const lines = linesOf("fresh");
     for (let at = 1; at < lines.length; at += 1) {

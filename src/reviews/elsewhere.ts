@@ -24,21 +24,23 @@ const MAX_LINE = 16 * 1024 * 1024;
 
 /**
  * For a run that is about to be resumed by its handle: its session says so from the moment the attempt is recorded.
- * What is returned is called after the attempt, however it went. Neither stands in the way of the run.
+ * What is returned is disposed of after the attempt, however it went. Neither stands in the way of the run.
  */
 export async function followSession(
   deps: Deps,
   run: RunRecord,
   watch: Pick<Watch, "recorded">,
-): Promise<() => Promise<void>> {
+): Promise<AsyncDisposable | null> {
   const directory = join(deps.state.root, "reviews");
-  if (!checkOwnDirectory(directory)) return async () => {};
+  if (!checkOwnDirectory(directory)) return null;
   const own = sessionsIn(directory, "").filter(({ record }) => record.handle === run.handle);
   watch.recorded = () => {
     for (const session of own) quietly(deps, () => session.update({ status: "running", finished_at: null }));
   };
-  return async () => {
-    for (const { path } of own) await catchUp(deps, path);
+  return {
+    [Symbol.asyncDispose]: async () => {
+      for (const { path } of own) await catchUp(deps, path);
+    },
   };
 }
 
