@@ -95,11 +95,13 @@ function commentLines(comment: Comment, now: number, columns: number): readonly 
   ];
 }
 
-/** Takes harmless lines of any width; `indent` stands before each row of them. */
+/** Takes harmless lines of any width. */
 function diffLines(lines: readonly string[], columns: number, indent = ""): Line[] {
+  // No second row of a line passes for a line of its own.
+  const second = indent === "" ? "" : CONTINUED;
   return lines.flatMap((line) =>
     styled(
-      wrap(line, columns - indent.length).map((row) => `${indent}${row}`),
+      wrap(line, columns - indent.length).map((row, at) => `${at === 0 ? indent : second}${row}`),
       diffStyle(line),
     ),
   );
@@ -212,6 +214,8 @@ export function questionLines(state: State, columns: number): readonly Line[] {
 /** More of one file is in the transcript alone, and the screen says so. */
 const MAX_DIFF = 400_000;
 const DIFF_INDENT = "    ";
+/** As wide as the indent, and nothing that a line can begin with. */
+const CONTINUED = "  | ";
 
 /** What would become of each file, below its name where there are several. */
 function changesOf({ changes = [] }: Question, columns: number): Line[] {

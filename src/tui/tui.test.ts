@@ -444,6 +444,9 @@ describe("limits", () => {
     ui.press("G");
     await ui.shows(/PgUp PgDn: the end · Codex wants to change 3 files/);
     expect(ui.output.screen()).toMatchSnapshot("the end");
+    ui.press("g", `${ESC}[6~`, "jjj");
+    // A row that continues a line is marked, so that it passes for no other.
+    await ui.shows(/^ {4}\+line 20 .*\n {2}\| wide /m);
     ui.press("g");
     await ui.shows("-old");
     expect(ui.output.written).not.toMatch(/\x1b\]0;|\u202e/);
