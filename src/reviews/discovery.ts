@@ -8,9 +8,8 @@ import { storageFault } from "../audit/audit.ts";
 import type { Outcome } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunStatus } from "../core/records.ts";
-import { isPassing, whyOf } from "./passing.ts";
 import { subjectOf } from "./pull-request.ts";
-import { nameStart, openSession, SIDECAR_END, type Sidecar } from "./sidecar.ts";
+import { isPassing, nameStart, openSession, SIDECAR_END, type Sidecar, whyOf } from "./sidecar.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 
 /** What is true of a run now. */

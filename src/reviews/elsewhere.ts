@@ -15,9 +15,8 @@ import { redactor } from "../lib/secrets.ts";
 import type { Deps, Watch } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import { sidecarsIn } from "./discovery.ts";
-import { statusAfter, whyOf } from "./passing.ts";
 import type { PullRequest } from "./reviews.ts";
-import { nameStart, openSession, type SessionFile } from "./sidecar.ts";
+import { nameStart, openSession, type SessionFile, statusAfter, whyOf } from "./sidecar.ts";
 import { openTranscript, RESUMED, type Transcript } from "./transcript.ts";
 
 const MAX_LINE = 16 * 1024 * 1024;

@@ -11,7 +11,6 @@ import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { plural } from "../lib/plural.ts";
 import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } from "../run/run.ts";
 import type { TurnPlace } from "./desk.ts";
-import { isPassing } from "./passing.ts";
 import type { Prompt } from "./prompt.ts";
 import { subjectOf } from "./pull-request.ts";
 import type { PullRequest, Turn, TurnOrder, TurnResult, TurnUpdate } from "./reviews.ts";
@@ -134,13 +133,16 @@ class LiveTurn implements Turn {
     }
     const ended = this.#resultOf(result);
     const { outcome } = result.attempt;
-    const closed = this.#closing(ended, outcome);
+    const { isPassing } = await import("./sidecar.ts");
+    const closed =
+      isPassing(outcome) && ended.status === "failed" ? "interrupted" : this.#closing(ended, outcome);
     this.#close(closed, outcome);
     await result.finish();
     const lastWords = this.#isUnexplained(ended, outcome) ? await lastWordsIn(result) : [];
+    const isOpen = closed === "interrupted" && ended.refused === null && result.run.session.value !== null;
     return {
       ...ended,
-      ...(closed === "interrupted" && ended.refused === null ? { open: true as const } : {}),
+      ...(isOpen ? { open: true as const } : {}),
       ...(lastWords.length === 0 ? {} : { lastWords }),
     };
   }
@@ -318,14 +320,10 @@ class LiveTurn implements Turn {
     );
   }
 
-  /**
-   * A session that Codex was told nothing of is as open as it was, unless it is gone for good; so is one whose turn failed
-   * for a reason that passes.
-   */
+  /** A session that Codex was told nothing of is as open as it was, unless it is gone for good. */
   #closing({ status, refusedAs }: TurnResult, outcome: Outcome | null): TurnResult["status"] {
     const untold = this.#wish.order.resume !== null && !this.#started && outcome?.result === "failed";
-    if (status === "cancelled") return status;
-    if (!untold) return isPassing(outcome) ? "interrupted" : status;
+    if (!untold || status === "cancelled") return status;
     return refusedAs === "session_lost" ? "failed" : "interrupted";
   }
 
