@@ -2,7 +2,7 @@
  * What Codex may do only when it is allowed to, asked and answered in a review: on the screen, by policy, and again after
  * a resume, for Codex forgets with its process what was allowed for the session.
  */
-import { existsSync, rmSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { World } from "./interpret.ts";
 import { processesOf, signal, until } from "./place.ts";
@@ -17,6 +17,14 @@ const WISHES: Readonly<Record<string, string>> = {
   command: `@@escalate:touch ${FILE}`,
   files: `@@patch:${FILE}`,
 };
+/** Of the files that `@@patch-edit` changes and removes. */
+const DIFF = [
+  "update README.txt",
+  "-A project for an agent to work in.",
+  "+A project that was edited.",
+  "delete gone.txt",
+  "-removed line",
+];
 const ASKED = "[y] once · [a] this session · [n] decline · [c] cancel the turn";
 /** Longer than a key counts as one that was on its way before the question. */
 const AGAIN_MS = 700;
@@ -46,6 +54,25 @@ export const APPROVAL_ACTS: Readonly<Record<string, Act>> = {
     same(sent(review), [wire]);
     must(review.sidecar().status === ends, `the sidecar says ${review.sidecar().status}`);
     if (ends === "interrupted") await continues(review, ui);
+    await quit(review, ui);
+  },
+  /** What would become of each file is shown, all of it can be scrolled to, and the transcript has it with the answer. */
+  "review-approval-diff": async (world) => {
+    const review = new Review(world);
+    const { project } = world.place;
+    writeFileSync(join(project, "old.txt"), "one\ntwo\nthree\n");
+    writeFileSync(join(project, "gone.txt"), "removed line\n");
+    review.comments(`Do it. @@patch-edit:${FILE}`);
+    const ui = await asked(review, await review.open());
+    for (const line of DIFF) must(ui.text().includes(line), `the screen does not show ${line}`);
+    ui.press("G");
+    await ui.shows("+zwei");
+    await answer(ui, "y");
+    await completed(ui);
+    const [told] = review.transcript().filter(({ type }) => type === "approval");
+    const diffs = (told?.changes ?? []).map(({ what, diff }) => `${what}\n${diff}`).join("\n");
+    const whole = [...DIFF, "update old.txt → moved.txt", "+zwei", "add made-by-codex", "+patched"];
+    for (const line of whole) must(diffs.includes(line), `the transcript does not have ${line}: ${diffs}`);
     await quit(review, ui);
   },
   /** Words: what is asked about, and how it is interrupted. The same is not asked twice in one turn, but in the next. */

@@ -131,10 +131,22 @@ export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
     const { users } = review.lastTurn();
     must(code === 0 && users.length === 2 && users[1] === TODAY, `exit ${code}: ${JSON.stringify(users)}`);
     world.resumes.worked += 1;
+    says(review, "completed");
+    const ends = review.transcript().filter(({ type }) => type === "attempt_ended");
+    must(ends.length === 1 && ends[0]?.attempt === 2, "the transcript does not tell of the resume by handle");
     review.comments(TODAY);
     const { answer } = await review.send("--resume", "auto");
     must(!answer.resumed, "a session that was finished since was resumed");
     fresh(review, 3);
+  },
+  /** Words: what stands in the way of the first turn, and how it goes on: run or ui. The session is offered, with the cause. */
+  "review-passing": async (world, [trouble = "", then = "run"]) => {
+    const review = new Review(world);
+    review.comments(`${YESTERDAY} @@${trouble}`);
+    const { ended, answer } = await review.send();
+    must(!answer.ok && ended.code !== 0 && answer.status === "failed", `it ended with ${ended.code}`);
+    says(review, "interrupted");
+    await goesOn(world, review, then);
   },
   /** `--resume always` with nothing to resume, and with a session that is gone. */
   "review-always": async (world) => {

@@ -45,6 +45,9 @@ export interface Line {
   readonly by?: string;
   readonly what?: string;
   readonly about?: string;
+  readonly changes?: readonly { readonly what: string; readonly diff: string }[];
+  readonly attempt?: number;
+  readonly status?: string;
   readonly message?: { readonly method?: string; readonly result?: { readonly decision?: unknown } };
 }
 

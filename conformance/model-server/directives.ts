@@ -41,7 +41,7 @@ const WHOLE_LINE: ReadonlySet<string> = new Set(["tool", "escalate", "escalate-a
 const DIRECTIVES: ReadonlySet<string> = new Set([
   ...Object.keys(FAILURES),
   ...["429", "usage-limit", "drop", "silent", "stall", "slow", "wait", "long", "forge", "osc"],
-  ...["tool", "escalate", "escalate-again", "patch", "forge-tool"],
+  ...["tool", "escalate", "escalate-again", "patch", "patch-edit", "forge-tool"],
 ]);
 
 /** Directives in a text that mean nothing here, a `@@` alone included. */
@@ -87,6 +87,8 @@ export function actFor(seen: Seen, text: string): Act {
       return { do: "tool", command: arg, escalate: true };
     case "patch":
       return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: patchCommand(arg) };
+    case "patch-edit":
+      return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: editCommand(arg) };
     case "forge-tool":
       return seen.toolOutputs.length > 0 ? plain : { do: "tool", command: forgeCommand(arg) };
     case "forge":
@@ -112,6 +114,17 @@ function secondsIn(arg: string): number | null {
 /** A new file, written in the way Codex takes for an edit of its own and not for a command. */
 function patchCommand(file: string): string {
   return `apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: ${file}\n+patched\n*** End Patch\nEOF`;
+}
+
+/** Every kind of change in one edit: one file is made, one changed, one moved and changed, one removed. */
+function editCommand(file: string): string {
+  const changes = [
+    `*** Add File: ${file}\n+patched`,
+    "*** Update File: README.txt\n@@\n-A project for an agent to work in.\n+A project that was edited.",
+    "*** Update File: old.txt\n*** Move to: moved.txt\n@@\n one\n-two\n+zwei\n three",
+    "*** Delete File: gone.txt",
+  ];
+  return `apply_patch <<'EOF'\n*** Begin Patch\n${changes.join("\n")}\n*** End Patch\nEOF`;
 }
 
 /** Ids that no engine ever gave out. One that turns up as a session was taken from text. */

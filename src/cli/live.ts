@@ -24,6 +24,8 @@ export interface ViewOptions {
   readonly raw?: true;
   /** Readable even when stdout is no terminal. */
   readonly readable?: true;
+  /** Only what the assistant says goes to stdout; what it does goes to stderr. */
+  readonly progress?: "stderr";
   /** The agent is somebody else's: a request to stop only stops the view. */
   readonly watching?: true;
 }
@@ -43,6 +45,7 @@ class LiveView implements View {
   readonly #quiet: boolean;
   readonly #raw: boolean;
   readonly #watching: boolean;
+  readonly #progress: NodeJS.WriteStream;
   #text = "";
   #statusShown = false;
   #midLine = false;
@@ -67,6 +70,7 @@ class LiveView implements View {
     this.#quiet = options.quiet === true;
     this.#raw = options.raw === true;
     this.#watching = options.watching === true;
+    this.#progress = options.progress === "stderr" ? process.stderr : process.stdout;
     this.#listen();
   }
 
@@ -179,7 +183,7 @@ class LiveView implements View {
     if (line === null && event.type !== "text") return;
     this.#clearStatus();
     if (event.type !== "text" || event.delta === undefined) this.#endLine();
-    if (event.type !== "text") process.stdout.write(`${line ?? ""}\n`);
+    if (event.type !== "text") this.#progress.write(`${line ?? ""}\n`);
     else if (event.text !== "") {
       process.stdout.write(harmless(event.text));
       this.#midLine = !event.text.endsWith("\n");

@@ -1,7 +1,8 @@
 /** `reprise resume <handle> [message…]`: options precede the message, a message that begins with a dash stands after `--`. */
 import type { Command } from "commander";
 import { Fault } from "../core/faults.ts";
-import { dryRun, resumeRun, selectLatest, selectRun } from "../run/run.ts";
+import type { RunRecord } from "../core/records.ts";
+import { type Deps, dryRun, resumeRun, selectLatest, selectRun, type Watch } from "../run/run.ts";
 import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
 import { list, makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
@@ -99,11 +100,23 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     trustCwd: options.trustCwd === true,
   };
   if (options.dryRun === true) return printDryRun(context, options, await dryRun(deps, found, request));
+  const watch: Pick<Watch, "recorded"> = {};
+  await using _review = await followReview(deps, found, watch);
   if (options.detach === true)
-    return detach(context, options, deps, { do: "resume", request, asAttempt: null });
-  const view = openView(context, options);
+    return await detach(context, options, deps, { do: "resume", request, asAttempt: null });
+  const view = Object.assign(openView(context, options), watch);
   const result = await resumeRun(deps, request, view).finally(() => view.close());
-  return finishAttempt(context, options, result, view);
+  return await finishAttempt(context, options, result, view);
+}
+
+/** A run of a review has a sidecar and a transcript, which tell of this attempt as well. */
+async function followReview(
+  deps: Deps,
+  found: RunRecord,
+  watch: Pick<Watch, "recorded">,
+): Promise<AsyncDisposable | null> {
+  if (found.subject?.startsWith("pr:") !== true) return null;
+  return (await import("../reviews/reviews.ts")).followSession(deps, found, watch);
 }
 
 /**

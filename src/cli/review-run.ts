@@ -1,8 +1,10 @@
 /** `reprise review --run`: the comments go to Codex without a UI, for scripts and CI. */
+import type { Decision } from "../core/events.ts";
 import { type FaultCode, FAULTS } from "../core/faults.ts";
 import { localTime } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
+import { untilText } from "../lib/until.ts";
 import type { Comment, Desk, InterruptedSession, Turn, TurnOptions, TurnResult } from "../reviews/reviews.ts";
 import type { StopRequest } from "../run/run.ts";
 import type { Context } from "./context.ts";
@@ -32,6 +34,15 @@ const SIGNALS: Readonly<Record<StopRequest, number>> = {
 /** Codex's words may be many. */
 const MAX_REASON = 2_000;
 
+const MAX_WANTED = 200;
+/** Requests that are named one by one at the end. */
+const MAX_NAMED = 10;
+
+function untilIn(resetsAt: string | undefined, now: number): string {
+  const at = Date.parse(resetsAt ?? "");
+  return Number.isNaN(at) || at <= now ? "" : `, ${untilText(at, now)}`;
+}
+
 /** One line, with its full stop. */
 function sentence(text: string): string {
   return harmlessLine(text, MAX_REASON).replace(/[^.!?]$/, "$&.");
@@ -46,6 +57,9 @@ export class HeadlessReview implements Disposable {
   #turn: Turn | null = null;
   #signalled: SignalListener | null = null;
   #stopped: StopRequest | null = null;
+  /** What Codex asked for, by the id of its question, and what of it was declined. */
+  readonly #wanted = new Map<string, string>();
+  readonly #declined: string[] = [];
   #signalSeen: (request: StopRequest) => void = () => {};
   readonly #signal = new Promise<StopRequest>((resolve) => {
     this.#signalSeen = resolve;
@@ -54,7 +68,7 @@ export class HeadlessReview implements Disposable {
   constructor(context: Context, options: HeadlessOptions) {
     this.#context = context;
     this.#options = options;
-    this.#view = openView(context, { ...options, readable: true });
+    this.#view = openView(context, { ...options, readable: true, progress: "stderr" });
     this.#view.onStop((request) => this.#stop(request));
   }
 
@@ -122,19 +136,18 @@ export class HeadlessReview implements Disposable {
     comments: readonly Comment[],
     session: InterruptedSession | null,
   ): Promise<TurnResult> {
-    if (session !== null)
-      this.#say(
-        `Interrupted session from ${localTime(session.startedAt, Date.now())}, run ${session.handle}: resuming it`,
-      );
+    if (session !== null) this.#sayResuming(session);
     this.#say(`${plural(comments.length, "comment")} for Codex`);
     let line = 0;
     this.#turn = desk.begin({ comments, resume: session }, (update) => {
       if (update.type === "event")
         this.#view.events([{ event: update.event, stream: "stdout", line: (line += 1) }]);
       else if (update.type === "begun") this.#say(`run ${update.handle}`);
-      else if (update.type === "question")
-        this.#say(`Codex asks for: ${harmlessLine(update.question.what, 200)}`);
-      else if (update.decision !== null) this.#say(`answered: ${update.decision}`);
+      else if (update.type === "question") {
+        const what = harmlessLine(update.question.what.replaceAll("\n", ", "), MAX_WANTED);
+        this.#wanted.set(update.question.id, what);
+        this.#say(`Codex asks for: ${what}`);
+      } else if (update.decision !== null) this.#answered(update.id, update.decision);
     });
     if (this.#stopped !== null) this.#stop(this.#stopped);
     try {
@@ -142,6 +155,24 @@ export class HeadlessReview implements Disposable {
     } finally {
       this.#turn = null;
     }
+  }
+
+  #sayResuming(session: InterruptedSession): void {
+    const now = Date.now();
+    const { approvals = [], handle, keepsApprovals, resetsAt, startedAt, why } = session;
+    this.#say(`Interrupted session from ${localTime(startedAt, now)}, run ${handle}: resuming it`);
+    if (why !== undefined)
+      this.#say(`it ended because ${harmlessLine(why, MAX_REASON)}${untilIn(resetsAt, now)}`);
+    if (approvals.length === 0) return;
+    const then = keepsApprovals === true ? "given again" : "not given again without --keep-approvals";
+    const list = approvals.map((what) => harmlessLine(what.replaceAll("\n", ", "), MAX_WANTED)).join("; ");
+    this.#say(`${plural(approvals.length, "stored approval")}, ${then}: ${list}`);
+  }
+
+  #answered(id: string, decision: Decision): void {
+    this.#say(`answered: ${decision}`);
+    if (decision === "decline") this.#declined.push(this.#wanted.get(id) ?? "?");
+    this.#wanted.delete(id);
   }
 
   #stop(request: StopRequest): void {
@@ -152,7 +183,8 @@ export class HeadlessReview implements Disposable {
   }
 
   async #conclude(desk: Desk, result: TurnResult, resumed: boolean): Promise<number> {
-    const { status, reason, handle, exitCode } = result;
+    const { status, reason, handle, exitCode, resetsAt, lastWords = [] } = result;
+    const declined = this.#declined.length;
     // Ends the line that the answer stands on.
     this.#view.close();
     if (this.#options.json === true) {
@@ -163,10 +195,19 @@ export class HeadlessReview implements Disposable {
         handle,
         resumed,
         exitCode,
+        declined,
+        ...(resetsAt === undefined ? {} : { resetsAt }),
+        ...(lastWords.length === 0 ? {} : { lastWords }),
         text: this.#view.text(),
       });
     } else {
-      this.#say(harmlessLine(reason, MAX_REASON));
+      for (const line of lastWords) this.#say(`stderr: ${harmlessLine(line, MAX_REASON)}`);
+      if (declined > 0) {
+        const list = this.#declined.slice(0, MAX_NAMED).join("; ");
+        const more = declined > MAX_NAMED ? `; ${declined - MAX_NAMED} more` : "";
+        this.#say(`declined, as nobody can be asked: ${plural(declined, "request")}: ${list}${more}`);
+      }
+      this.#say(`${harmlessLine(reason, MAX_REASON)}${untilIn(resetsAt, Date.now())}`);
       if (status !== "completed") {
         const offered = (await desk.findInterrupted())?.handle === handle;
         this.#say(
@@ -183,7 +224,8 @@ export class HeadlessReview implements Disposable {
   #nothing(reason: string, status: TurnResult["status"], exitCode: number): number {
     if (this.#options.json === true) {
       const ok = exitCode === 0;
-      this.#context.printJson({ ok, status, reason, handle: null, resumed: false, exitCode, text: "" });
+      const nothing = { handle: null, resumed: false, exitCode, declined: 0, text: "" };
+      this.#context.printJson({ ok, status, reason, ...nothing });
     } else this.#say(reason);
     return exitCode;
   }

@@ -194,6 +194,7 @@ async function openReviewDesk({ context, options, deps, cwd, name, onSignal }: W
     commentsFile: options.comments ?? null,
     folder: options.export === undefined ? { at: folder, force: options.forceCwd === true } : null,
     includeAll: options.includeAll === true,
+    keepApprovals: options.keepApprovals === true,
     progress: (comments) => {
       if (!attended && context.terminal.stderr && options.json === undefined)
         context.log.info(`${plural(comments, "comment")} so far`);

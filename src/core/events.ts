@@ -91,6 +91,14 @@ export interface Outcome {
   readonly trouble?: Trouble;
 }
 
+/** What would become of one file. Untrusted. */
+export interface FileChange {
+  /** `update src/a.ts`. */
+  readonly what: string;
+  /** Lines that begin with `+`, `-` or a blank, in hunks that begin with `@@`. Empty: nothing but `what`. */
+  readonly diff: string;
+}
+
 /** What an agent asks before it goes on. All texts are untrusted. */
 export interface Question {
   /** Names it among the open questions of this attempt. */
@@ -100,6 +108,8 @@ export interface Question {
   readonly what: string;
   readonly cwd: string | null;
   readonly reason: string | null;
+  /** Of `files`: each change that was announced. Absent: Codex did not say. */
+  readonly changes?: readonly FileChange[];
   /** Equal for identical requests, also in another process. */
   readonly key: string;
 }

@@ -149,6 +149,8 @@ export interface AttemptRecord {
   readonly diagnostics: readonly string[];
   /** Names of the variables whose values were taken out of everything but the raw logs. */
   readonly hidden?: readonly string[];
+  /** The last lines that an agent which failed or was interrupted wrote to stderr, redacted and harmless. */
+  readonly lastWords?: readonly string[];
 }
 
 /** Proof of a resume, `receipt.json` in the attempt. */

@@ -124,6 +124,7 @@ export const attemptSchema = z.object({
   bytes: z.object({ stdout: count, stderr: count }),
   diagnostics: texts,
   hidden: z.exactOptional(texts),
+  lastWords: z.exactOptional(texts),
 });
 
 export const receiptSchema = z.object({

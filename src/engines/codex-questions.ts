@@ -1,5 +1,5 @@
 /** What `codex app-server` asks before it does something, as questions for people, and how each answer is spelled. */
-import type { Decision, Question } from "../core/events.ts";
+import type { Decision, FileChange, Question } from "../core/events.ts";
 import { arrayIn, fieldIn, type JsonObject, objectIn, stringIn } from "../lib/json.ts";
 import { type Change, changeIn, changesIn } from "./codex-server-output.ts";
 
@@ -41,6 +41,7 @@ export function questionIn(wire: WireId, method: string, params: JsonObject, kno
     what: about.what,
     cwd: stringIn(params, "cwd") ?? null,
     reason: stringIn(params, "reason") ?? null,
+    ...(about.changes === undefined ? {} : { changes: about.changes }),
     // What says too little to be told from another request is like no other.
     key: JSON.stringify([about.about, ...(about.key ?? [method, params])]),
   };
@@ -57,7 +58,7 @@ function itemOf(method: string, params: JsonObject, { key, reason }: Question): 
   return JSON.stringify([method, item, of, key, reason]);
 }
 
-interface About extends Pick<Question, "about" | "what"> {
+interface About extends Pick<Question, "about" | "what" | "changes"> {
   readonly key: readonly unknown[] | null;
 }
 
@@ -103,7 +104,24 @@ function filesOf(params: JsonObject, changes: readonly Change[], cwd: string): A
     ...(root === null ? [] : [`and anything under ${root} for the rest of the session`]),
   ];
   const key = [changes.map(({ does, path, movesTo, diff }) => [does, path, movesTo, diff]), root];
-  return { about: "files", what: what.join("\n"), key: changes.length === 0 ? null : key };
+  if (changes.length === 0) return { about: "files", what: what.join("\n"), key: null };
+  return { about: "files", what: what.join("\n"), key, changes: changes.map(shownIn(cwd)) };
+}
+
+/**
+ * Of a new file and of one that goes, Codex 0.166 sends the bare text; of any other a unified diff, with the new name of
+ * a moved file below it.
+ */
+function shownIn(cwd: string): (change: Change) => FileChange {
+  const named = changeIn(cwd);
+  return (change) => {
+    const { does, diff, movesTo } = change;
+    const moved = `\n\nMoved to: ${movesTo}`;
+    const mark = does === "add" ? "+" : does === "delete" ? "-" : "";
+    const text = diff.endsWith(moved) ? diff.slice(0, -moved.length) : diff;
+    const lines = text === "" ? [] : text.replace(/\n$/, "").split("\n");
+    return { what: named(change), diff: lines.map((line) => `${mark}${line}`).join("\n") };
+  };
 }
 
 function legacyChanges(files: JsonObject): readonly Change[] {

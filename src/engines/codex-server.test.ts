@@ -105,6 +105,7 @@ describe("recordings of the real server", () => {
         what: "add new.txt",
         cwd: null,
         reason: null,
+        changes: [{ what: "add new.txt", diff: "+patched" }],
         key: JSON.stringify(["files", [["add", `${CWD}/new.txt`, null, "patched\n"]], null]),
       },
     ]);

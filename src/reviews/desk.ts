@@ -29,6 +29,8 @@ export interface DeskOptions extends GitHubOptions {
   /** Where Codex works; null: nowhere, the comments are only read. */
   readonly folder: { readonly at: Folder; readonly force: boolean } | null;
   readonly includeAll: boolean;
+  /** What was approved for a session is approved again when it goes on. */
+  readonly keepApprovals?: boolean;
   /** How many comments there are so far, while there are more to come. */
   readonly progress: (comments: number) => void;
   readonly begin: (order: TurnOrder, update: (update: TurnUpdate) => void, place: TurnPlace) => Turn;
@@ -77,13 +79,17 @@ export function openDesk(deps: Deps, options: DeskOptions): Desk {
     },
     trusts: (comment: Comment) => options.includeAll || TRUSTED.has(comment.association ?? ""),
     async findInterrupted() {
-      return (await discovery()).findInterruptedSession(reviewsDirectory(deps.state), pullRequest, {
+      await catchUp(deps, pullRequest);
+      const found = await (
+        await discovery()
+      ).findInterruptedSession(reviewsDirectory(deps.state), pullRequest, {
         run: (handle) => runNow(deps, handle),
         warn: (message) => {
           if (!warned.has(message)) deps.log.warn(message);
           warned.add(message);
         },
       });
+      return found === null || options.keepApprovals !== true ? found : { ...found, keepsApprovals: true };
     },
     async decline({ sidecar }) {
       (await discovery()).declineSession(sidecar, new Date(deps.clock.now()).toISOString());
@@ -98,6 +104,13 @@ export function openDesk(deps: Deps, options: DeskOptions): Desk {
 
 /** Checking records costs start-up time, and the first frame needs none. */
 const discovery = () => import("./discovery.ts");
+
+/** What happened to sessions while no review looked is told before one of them is offered. */
+async function catchUp(deps: Deps, pullRequest: PullRequest): Promise<void> {
+  if (!deps.state.writable) return;
+  const { catchUpAll } = await import("./elsewhere.ts");
+  await catchUpAll(deps, reviewsDirectory(deps.state), pullRequest);
+}
 
 /** What the user typed; nothing typed: the open pull request of the clone's branch. */
 export async function findPullRequest(
@@ -178,8 +191,9 @@ function connect(deps: Deps, options: GitHubOptions & { readonly host: string })
 /** As `list` decides it: a run whose owner is dead is put right on sight, so one that says `running` is alive (I6). */
 async function runNow(deps: Deps, handle: string): Promise<RunNow | null> {
   try {
-    const { status, session, subject } = await selectRun(deps, handle);
-    return { status, session: session.value, subject };
+    const { runId, status, session, subject } = await selectRun(deps, handle);
+    const last = (await deps.store.listAttempts(runId)).at(-1);
+    return { status, session: session.value, subject, outcome: last?.outcome ?? null };
   } catch (error) {
     if (error instanceof Fault && error.code === "handle_unknown") return null;
     throw error;

@@ -5,10 +5,11 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { storageFault } from "../audit/audit.ts";
+import type { Outcome } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunStatus } from "../core/records.ts";
 import { subjectOf } from "./pull-request.ts";
-import { nameStart, openSession, SIDECAR_END, type Sidecar } from "./sidecar.ts";
+import { isPassing, nameStart, openSession, SIDECAR_END, type Sidecar, whyOf } from "./sidecar.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 
 /** What is true of a run now. */
@@ -18,6 +19,8 @@ export interface RunNow {
   /** The engine's session id. */
   readonly session: string | null;
   readonly subject: string | null;
+  /** Of its last attempt; absent: not known. */
+  readonly outcome?: Outcome | null;
 }
 
 export interface Looking {
@@ -42,7 +45,14 @@ export async function findInterruptedSession(
     // The run is what is resumed, and a kill between the two writes leaves the id in it alone.
     const threadId = run.session ?? record.thread_id;
     if (threadId === null || !isOpen(record, run)) continue;
-    return { sidecar: path, handle: record.handle, threadId, startedAt: record.started_at };
+    return {
+      sidecar: path,
+      handle: record.handle,
+      threadId,
+      startedAt: record.started_at,
+      ...(isPassing(run.outcome) && run.outcome ? whyIn(run.outcome) : {}),
+      ...(record.approvals.length === 0 ? {} : { approvals: record.approvals.map(({ what }) => what) }),
+    };
   }
   return null;
 }
@@ -56,7 +66,13 @@ export function declineSession(path: string, at: string): void {
 function isOpen({ status }: Sidecar, run: RunNow): boolean {
   if (run.status === "running" || run.status === "completed") return false;
   // The sidecar of a dead owner says `running`; how the session ended is then what its run says.
-  return status === "interrupted" || run.status === "interrupted" || run.status === "cancelled";
+  if (status === "interrupted" || run.status === "interrupted" || run.status === "cancelled") return true;
+  return isPassing(run.outcome);
+}
+
+function whyIn(outcome: Outcome): Pick<InterruptedSession, "why" | "resetsAt"> {
+  const { resetsAt } = outcome.trouble ?? {};
+  return { why: whyOf(outcome), ...(resetsAt === undefined ? {} : { resetsAt }) };
 }
 
 interface Candidate {

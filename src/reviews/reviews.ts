@@ -7,6 +7,7 @@ import type { FaultCode } from "../core/faults.ts";
 
 export { toJsonLines } from "./comment-file.ts";
 export { findPullRequest, openDesk } from "./desk.ts";
+export { followSession } from "./elsewhere.ts";
 export { lookAt } from "./folder.ts";
 export { damagedSidecars } from "./health.ts";
 export { toMarkdown } from "./markdown.ts";
@@ -56,6 +57,14 @@ export interface InterruptedSession {
   readonly threadId: string;
   /** ISO 8601, UTC. */
   readonly startedAt: string;
+  /** What stood in the way of its last turn and passes by itself. Absent: it was just interrupted. Untrusted. */
+  readonly why?: string;
+  /** When that ends, ISO 8601, UTC, where it is known. */
+  readonly resetsAt?: string;
+  /** What was approved for the session. Absent: nothing was. Untrusted. */
+  readonly approvals?: readonly string[];
+  /** `--keep-approvals`: those are approved again without asking. */
+  readonly keepsApprovals?: true;
 }
 
 export interface TurnOrder {
@@ -83,6 +92,12 @@ export interface TurnResult {
   readonly refused: string | null;
   /** For scripts: what kind of refusal it is, where that is known. */
   readonly refusedAs?: FaultCode;
+  /** The session stays open: it is offered again. */
+  readonly open?: true;
+  /** When the limit that ended the turn ends: ISO 8601, UTC, where it is known. */
+  readonly resetsAt?: string;
+  /** What Codex wrote to stderr last, where that may tell why it ended. Harmless and redacted. */
+  readonly lastWords?: readonly string[];
 }
 
 /** One Codex turn at work. */

@@ -19,6 +19,7 @@ import * as fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { cpuMs } from "../../test/cpu.ts";
 import { Fault } from "../core/faults.ts";
+import type { TroubleKind } from "../core/events.ts";
 import type { RunStatus } from "../core/records.ts";
 import { declineSession, findInterruptedSession, type RunNow } from "./discovery.ts";
 import { createSession, openSession, type Sidecar } from "./sidecar.ts";
@@ -80,6 +81,9 @@ describe("a session's record", () => {
       pr_number: 42,
       started_at: "2026-04-14T14:02:03.456Z",
       finished_at: null,
+      attempts: 1,
+      reason: null,
+      resets_at: null,
       handle: HANDLE,
       approvals: [],
       sent_comments: [],
@@ -242,6 +246,15 @@ describe("findInterruptedSession", () => {
     subject: "pr:Acme/shop#42",
   });
 
+  const limited = (kind: TroubleKind, resetsAt?: string): RunNow => ({
+    ...one("failed"),
+    outcome: {
+      result: "failed",
+      reason: "the engine reported a failed turn",
+      trouble: { kind, message: "words", ...(resetsAt === undefined ? {} : { resetsAt }) },
+    },
+  });
+
   async function find(run: RunNow | null | ((handle: string) => RunNow | null), pull = PULL) {
     const warnings: string[] = [];
     const found = await findInterruptedSession(directory, pull, {
@@ -278,6 +291,38 @@ describe("findInterruptedSession", () => {
         ? null
         : { sidecar: session.path, handle: HANDLE, threadId, startedAt: "2026-04-14T14:02:03.456Z" },
     );
+  });
+
+  test.each([
+    ["rate_limited", "Codex was rate limited: words"],
+    ["quota", "the quota of Codex was used up: words"],
+    ["overloaded", "the model was overloaded: words"],
+    ["network", "the connection to the model failed: words"],
+    ["auth", null],
+    ["context_full", null],
+    ["usage", null],
+    ["session_lost", null],
+    ["other", null],
+  ] as const)("a killed owner's turn that failed as %s is offered with %j", async (kind, why) => {
+    const session = start();
+    session.update({ status: "running", thread_id: THREAD });
+    const resetsAt = "2026-04-14T16:40:00.000Z";
+    const { found } = await find(limited(kind, resetsAt));
+    expect(found === null ? null : [found.why, found.resetsAt]).toEqual(
+      why === null ? null : [why, resetsAt],
+    );
+    // One that was recorded as failed is over, whatever its run says.
+    session.update({ status: "failed" });
+    expect((await find(limited(kind))).found).toBeNull();
+  });
+
+  test("what was approved for the session comes with it", async () => {
+    const session = start();
+    session.update({ status: "interrupted", thread_id: THREAD });
+    const at = "2026-04-14T14:02:03.456Z";
+    session.keepApproval({ key: "k1", about: "command", what: "touch a", at });
+    session.keepApproval({ key: "k2", about: "files", what: "update b", at });
+    expect((await find(one("interrupted"))).found?.approvals).toEqual(["touch a", "update b"]);
   });
 
   test("one that is as large as it may become", async () => {

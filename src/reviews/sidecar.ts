@@ -8,6 +8,7 @@ import { existsSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { readRecord, writeAtomic } from "../audit/audit.ts";
+import type { Outcome, TroubleKind } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { redactor } from "../lib/secrets.ts";
 import { createTranscript } from "./transcript.ts";
@@ -41,6 +42,12 @@ const Sidecar = z.looseObject({
   pr_number: z.int().min(1),
   started_at: time,
   finished_at: time.nullable(),
+  /** How many attempts of the run the transcript holds; null: not counted, by an older version. */
+  attempts: z.int().min(0).nullable().default(null),
+  /** Why the last turn ended, where it was not completed. Redacted. */
+  reason: z.string().nullable().default(null),
+  /** When the limit that ended the last turn ends. */
+  resets_at: time.nullable().default(null),
   /** Of the run that the session is. */
   handle: z.string().regex(/^[0-9a-f]{8}$/),
   /** What the user approved for the session. */
@@ -63,12 +70,17 @@ const redact = redactor([]);
 export interface NewSession {
   readonly pullRequest: PullRequest;
   readonly handle: string;
+  /** The number of the run's attempt that begins the session. */
+  readonly attempt?: number;
   /** Milliseconds since 1970. */
   readonly now: number;
 }
 
 /** A transcript, empty, and the sidecar that says `running`. Two that start in the same second get two names. */
-export function createSession(directory: string, { pullRequest, handle, now }: NewSession): SessionFile {
+export function createSession(
+  directory: string,
+  { pullRequest, handle, attempt = 1, now }: NewSession,
+): SessionFile {
   const startedAt = new Date(now).toISOString();
   const { host, owner, repository, number } = pullRequest;
   const name = `${nameStart(pullRequest)}${startedAt.replace(/\.\d+/, "").replaceAll(/[-:]/g, "")}`;
@@ -85,6 +97,9 @@ export function createSession(directory: string, { pullRequest, handle, now }: N
       pr_number: number,
       started_at: startedAt,
       finished_at: null,
+      attempts: attempt,
+      reason: null,
+      resets_at: null,
       handle,
       approvals: [],
       sent_comments: [],
@@ -147,6 +162,13 @@ export class SessionFile {
     return this.path.replace(/\.session\.json$/, ".jsonl");
   }
 
+  /** A turn is over: what came of it, and why. */
+  end(status: Exclude<Sidecar["status"], "running">, at: string, outcome: Outcome | null): void {
+    const isDone = outcome === null || outcome.result === "completed";
+    const reason = isDone ? null : redact(whyOf(outcome)).slice(0, MAX_WHAT);
+    this.update({ status, finished_at: at, reason, resets_at: outcome?.trouble?.resetsAt ?? null });
+  }
+
   /** On disk when it returns. A thread id is never replaced by null. */
   update(change: Partial<Sidecar>): void {
     const next: Sidecar = { ...this.#record, ...change };
@@ -166,4 +188,41 @@ export class SessionFile {
     const all = new Set([...this.#record.sent_comments, ...marks]);
     this.update({ sent_comments: [...all].slice(-MAX_SENT) });
   }
+}
+
+const PASSING: ReadonlySet<TroubleKind> = new Set(["rate_limited", "quota", "overloaded", "network"]);
+
+const WORDS: Readonly<Partial<Record<TroubleKind, string>>> = {
+  rate_limited: "Codex was rate limited",
+  quota: "the quota of Codex was used up",
+  overloaded: "the model was overloaded",
+  network: "the connection to the model failed",
+  auth: "Codex was not logged in",
+  context_full: "the conversation was too long for the model",
+};
+
+/** The turn ended, and its session did not: the cause passes, and the same conversation can go on. */
+export function isPassing(outcome: Outcome | null | undefined): boolean {
+  return outcome?.result === "failed" && PASSING.has(outcome.trouble?.kind ?? "other");
+}
+
+/** What a session is after a turn that ended like this. */
+export function statusAfter(outcome: Outcome): Exclude<Sidecar["status"], "running"> {
+  switch (outcome.result) {
+    case "completed":
+      return "completed";
+    case "failed":
+      return isPassing(outcome) ? "interrupted" : "failed";
+    case "diverged":
+      return "failed";
+    case "interrupted":
+    case "cancelled":
+      return "interrupted";
+  }
+}
+
+/** One sentence without its full stop. Untrusted. */
+export function whyOf({ reason, trouble }: Outcome): string {
+  if (trouble === undefined) return reason;
+  return `${WORDS[trouble.kind] ?? reason}: ${trouble.message}`;
 }

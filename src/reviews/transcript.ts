@@ -16,7 +16,7 @@ import {
 } from "../audit/audit.ts";
 import { join } from "node:path";
 import type { Clock } from "../core/deps.ts";
-import type { Decision } from "../core/events.ts";
+import type { Decision, FileChange } from "../core/events.ts";
 import { parseObject } from "../lib/json.ts";
 
 /** What stands between two attempts in one transcript. */
@@ -29,6 +29,18 @@ export type Remark =
       readonly text: typeof RESUMED;
       readonly thread_id: string;
       readonly handle: string;
+      /** Of `reprise resume`: the number of the run's attempt, and when it began. Absent: a review went on. */
+      readonly attempt?: number;
+      readonly started_at?: string;
+    }
+  /** Of an attempt that no review made: what it was told (its beginning, redacted) and how it ended. */
+  | { readonly type: "message"; readonly attempt: number; readonly text: string }
+  | {
+      readonly type: "attempt_ended";
+      readonly attempt: number;
+      readonly status: string;
+      readonly reason: string;
+      readonly ended_at: string | null;
     }
   | {
       readonly type: "approval";
@@ -36,6 +48,8 @@ export type Remark =
       readonly key: string;
       readonly about: string;
       readonly what: string;
+      /** The diff of each file, without secrets and cut; the line in which Codex announced it has it as it was. */
+      readonly changes?: readonly FileChange[];
       readonly decision: Decision;
       /** `kept`: answered from what was approved earlier in the session; `policy`: by --approve, without asking. */
       readonly by: "user" | "kept" | "policy";

@@ -6,7 +6,8 @@
  */
 import { createHash } from "node:crypto";
 import type { Clock } from "../core/deps.ts";
-import type { Decision, Question } from "../core/events.ts";
+import type { Decision, FileChange, Outcome, Question } from "../core/events.ts";
+import { redactor } from "../lib/secrets.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 import { createSession, openSession, type SessionFile, type Sidecar } from "./sidecar.ts";
 import { openTranscript, type Remark, RESUMED, type Transcript } from "./transcript.ts";
@@ -42,17 +43,18 @@ export class Book implements Disposable {
     return this.#begun;
   }
 
-  /** The run has this handle, and Codex is about to be started. */
-  begin(handle: string): void {
+  /** The run has this handle, and Codex is about to be started for the attempt of this number. */
+  begin(handle: string, attempt: number): void {
     const { directory, pullRequest, clock, resume } = this.#options;
     this.#begun = true;
-    this.#session ??= createSession(directory, { pullRequest, handle, now: clock.now() });
+    this.#session ??= createSession(directory, { pullRequest, handle, attempt, now: clock.now() });
     const transcript = openTranscript(this.#session.transcript, clock);
     this.#transcript = transcript;
     if (resume === null) return;
     const { threadId } = resume;
     transcript.remark({ type: "session_resumed", text: RESUMED, thread_id: threadId, handle });
-    this.#session.update({ status: "running", finished_at: null, thread_id: threadId });
+    const ended = { finished_at: null, reason: null, resets_at: null };
+    this.#session.update({ status: "running", ...ended, attempts: attempt, thread_id: threadId });
   }
 
   line(direction: "in" | "out", line: string): void {
@@ -81,14 +83,16 @@ export class Book implements Disposable {
   answered(question: Question, decision: Decision, by: Approval["by"]): void {
     const { id, about, what } = question;
     const key = keyOf(question);
-    this.#transcript?.remark({ type: "approval", id, key, about, what, decision, by });
+    const changes = question.changes === undefined ? {} : { changes: question.changes.map(storable) };
+    this.#transcript?.remark({ type: "approval", id, key, about, what, ...changes, decision, by });
     if (decision !== "accept_for_session") return;
     this.#session?.keepApproval({ key, about, what, at: this.#now() });
   }
 
-  end(status: Exclude<Sidecar["status"], "running">): void {
+  /** Without an outcome: of what never was an attempt. */
+  end(status: Exclude<Sidecar["status"], "running">, outcome: Outcome | null): void {
     try {
-      this.#session?.update({ status, finished_at: this.#now() });
+      this.#session?.end(status, this.#now(), outcome);
     } finally {
       this[Symbol.dispose]();
     }
@@ -101,6 +105,16 @@ export class Book implements Disposable {
   #now(): string {
     return new Date(this.#options.clock.now()).toISOString();
   }
+}
+
+/** Of the diff of one file, in an answer. */
+const MAX_DIFF = 100_000;
+const redact = redactor([]);
+
+function storable({ what, diff }: FileChange): FileChange {
+  const text = redact(diff);
+  const left = text.length - MAX_DIFF;
+  return { what, diff: left <= 0 ? text : `${text.slice(0, MAX_DIFF)}\n… ${left} more characters` };
 }
 
 /** What was approved may be long, and may hold secrets: its digest is as good. */

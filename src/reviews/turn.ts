@@ -71,6 +71,8 @@ class LiveTurn implements Turn {
   #started = false;
   #discarded = false;
   #asked = false;
+  /** Somebody wanted it to end. */
+  #stopped = false;
   #onStop: ((request: StopRequest) => void) | null = null;
   #early: StopRequest | null = null;
 
@@ -130,9 +132,19 @@ class LiveTurn implements Turn {
       return this.#refusedBy(error);
     }
     const ended = this.#resultOf(result);
-    this.#close(this.#closing(ended, result.attempt.outcome));
+    const { outcome } = result.attempt;
+    const { isPassing } = await import("./sidecar.ts");
+    const closed =
+      isPassing(outcome) && ended.status === "failed" ? "interrupted" : this.#closing(ended, outcome);
+    this.#close(closed, outcome);
     await result.finish();
-    return ended;
+    const lastWords = this.#isUnexplained(ended, outcome) ? await lastWordsIn(result) : [];
+    const isOpen = closed === "interrupted" && ended.refused === null && result.run.session.value !== null;
+    return {
+      ...ended,
+      ...(isOpen ? { open: true as const } : {}),
+      ...(lastWords.length === 0 ? {} : { lastWords }),
+    };
   }
 
   async #attempt(): Promise<AttemptResult> {
@@ -221,7 +233,7 @@ class LiveTurn implements Turn {
   ): void {
     const { order, place, update } = this.#wish;
     this.#handle = run.handle;
-    book.begin(run.handle);
+    book.begin(run.handle, attempt.n);
     update({ type: "begun", handle: run.handle, resumed: order.resume !== null });
     const elsewhere =
       run.cwd === place.cwd ? [] : [`The conversation goes on in ${run.cwd}, where it began.`];
@@ -267,6 +279,7 @@ class LiveTurn implements Turn {
   }
 
   #stop(request: StopRequest): void {
+    this.#stopped = true;
     if (this.#onStop === null) this.#early ??= request;
     else this.#onStop(request);
   }
@@ -287,6 +300,7 @@ class LiveTurn implements Turn {
       !this.#started &&
       outcome.result === "failed" &&
       REFUSING.has(trouble?.kind ?? "other");
+    const { resetsAt } = trouble ?? {};
     const as = trouble?.kind === "session_lost" || trouble?.kind === "session_busy" ? trouble.kind : null;
     return {
       status,
@@ -295,7 +309,15 @@ class LiveTurn implements Turn {
       exitCode,
       refused: refused ? (trouble?.message ?? reason) : null,
       ...(refused && as !== null ? { refusedAs: as } : {}),
+      ...(resetsAt === undefined ? {} : { resetsAt }),
     };
+  }
+
+  /** Codex ended by itself, and neither it nor anybody else said why. */
+  #isUnexplained({ status }: TurnResult, outcome: Outcome | null): boolean {
+    return (
+      (status === "failed" || status === "interrupted") && !this.#stopped && outcome?.trouble === undefined
+    );
   }
 
   /** A session that Codex was told nothing of is as open as it was, unless it is gone for good. */
@@ -322,10 +344,10 @@ class LiveTurn implements Turn {
   #refusedBy(fault: Fault): TurnResult {
     const { resume } = this.#wish.order;
     const begun = this.#book?.begun ?? false;
-    if (begun) this.#close(resume === null && !STORAGE.has(fault.code) ? "failed" : "interrupted");
+    if (begun) this.#close(resume === null && !STORAGE.has(fault.code) ? "failed" : "interrupted", null);
     if (resume === null || begun || !UNCONTINUABLE.has(fault.code)) throw fault;
     // Nobody is to be asked again about a conversation that is not there any more.
-    if (GONE.has(fault.code)) this.#close("failed");
+    if (GONE.has(fault.code)) this.#close("failed", null);
     return {
       status: "failed",
       reason: fault.message,
@@ -337,14 +359,18 @@ class LiveTurn implements Turn {
   }
 
   /** The run has its end on disk: a sidecar that says `running` for a run that is over is understood by those who look. */
-  #close(status: TurnResult["status"]): void {
+  #close(status: TurnResult["status"], outcome: Outcome | null): void {
     try {
-      this.#book?.end(status);
+      this.#book?.end(status, outcome);
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       this.#deps.log.warn(`the end of the session was not recorded: ${error.message}`);
     }
   }
+}
+
+async function lastWordsIn({ run, attempt }: AttemptResult): Promise<readonly string[]> {
+  return (await import("./elsewhere.ts")).lastWordsOf(run, attempt);
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Which part of the screen is how big. Pure. */
 import { questionLines } from "./panes.ts";
 import { openQuestion, type Size, type State } from "./state.ts";
-import { statusOf } from "./status.ts";
+import { MAX_STATUS, statusOf } from "./status.ts";
 import { wrap } from "./text.ts";
 
 const SMALLEST = { columns: 40, rows: 10 };
@@ -9,7 +9,6 @@ const SMALLEST = { columns: 40, rows: 10 };
 const WIDE = 120;
 /** A body lower than this shows the list or the pane, not both. */
 const LEAST_SPLIT = 9;
-const MAX_STATUS = 3;
 
 export interface Layout {
   readonly tiny: boolean;
@@ -35,8 +34,11 @@ export function layoutOf(state: State): Layout {
   const header = rows < 14 ? 1 : 2;
   const status = wrap(statusOf(state).text, columns).slice(0, MAX_STATUS);
   const free = Math.max(0, rows - header - status.length);
-  const asked = openQuestion(state) === null ? 0 : questionLines(state, columns).length;
-  const question = Math.min(asked, Math.max(3, Math.floor(free / 2) - 1));
+  const open = openQuestion(state);
+  const asked = open === null ? 0 : questionLines(state, columns).length;
+  // A diff is read here and nowhere else, so it gets more of the screen than a command.
+  const most = open?.changes === undefined ? Math.floor(free / 2) - 1 : Math.floor(free * 0.7);
+  const question = Math.min(asked, Math.max(3, most));
   const body = Math.max(0, free - (question === 0 ? 0 : question + 1));
   const common = {
     tiny: isTiny(state.size),

@@ -7,13 +7,13 @@ import { ageOf, nameOf, stateWord } from "./list.ts";
 import type { Entry, Log } from "./log.ts";
 import { commentAtCursor, openQuestion, type State } from "./state.ts";
 import { sameFilter } from "./threads.ts";
-import { fit, lineOf, linesOf, styled, type Line, type Style } from "./text.ts";
+import { fit, lineOf, linesOf, styled, wrap, type Line, type Style } from "./text.ts";
 
 /** Lines before and after the commented one. */
 export const CODE_AROUND = 20;
 
 const HELP: readonly (readonly [keys: string, meaning: string])[] = [
-  ["j k ↓ ↑", "next, previous comment; scrolls a pane that was entered"],
+  ["j k ↓ ↑", "next, previous comment; scrolls a pane that was entered, or a long question"],
   ["PgDn PgUp", "a screen on, back"],
   ["g G", "first, last"],
   ["space", "select the comment for Codex; u unselects all"],
@@ -23,7 +23,10 @@ const HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ["tab", "comment, code, Codex"],
   ["x", "let Codex work on the selection, else on the trusted comments shown"],
   ["i", "interrupt Codex; the session is offered again"],
-  ["y a n c", "Codex asks: once, for this session, decline, cancel the turn"],
+  [
+    "y a n c",
+    "Codex asks: once, for this session, decline, cancel the turn; file changes come with their diff",
+  ],
   ["r", "ask for the comments again"],
   ["ctrl-l", "draw the screen again"],
   ["q", "quit"],
@@ -71,7 +74,11 @@ function commentLines(comment: Comment, now: number, columns: number): readonly 
   let text = commentTexts.get(comment);
   if (text?.columns !== columns) {
     const body = comment.body.trim() === "" ? "(no text)" : comment.body.trimEnd();
-    const hunk = comment.diffHunk === "" ? [] : [[], ...diffLines(comment.diffHunk, columns)];
+    // The commented line is the last one of a hunk, so the end of a long one is kept.
+    const hunk =
+      comment.diffHunk === ""
+        ? []
+        : [[], ...diffLines(linesOf(comment.diffHunk, Number.POSITIVE_INFINITY, "end"), columns)];
     text = { columns, lines: [[], ...styled(linesOf(body, columns)), ...hunk] };
     commentTexts.set(comment, text);
   }
@@ -88,10 +95,15 @@ function commentLines(comment: Comment, now: number, columns: number): readonly 
   ];
 }
 
-/** The commented line is the last one of a hunk, so the end of a long one is kept. */
-function diffLines(hunk: string, columns: number): Line[] {
-  return linesOf(hunk, Number.POSITIVE_INFINITY, "end").flatMap((line) =>
-    styled(linesOf(line, columns), diffStyle(line)),
+/** Takes harmless lines of any width. */
+function diffLines(lines: readonly string[], columns: number, indent = ""): Line[] {
+  // No second row of a line passes for a line of its own.
+  const second = indent === "" ? "" : CONTINUED;
+  return lines.flatMap((line) =>
+    styled(
+      wrap(line, columns - indent.length).map((row, at) => `${at === 0 ? indent : second}${row}`),
+      diffStyle(line),
+    ),
   );
 }
 
@@ -193,12 +205,47 @@ export function questionLines(state: State, columns: number): readonly Line[] {
     ),
     ...about("in", question.cwd),
     ...about("because", question.reason),
+    ...changesOf(question, columns),
   ];
   questionTexts.set(question, { columns, lines });
   return lines;
 }
 
-export function questionTitle(question: Question, hidden: number): string {
-  const what = question.about === "command" ? "Codex wants to run" : "Codex wants to change files";
-  return hidden > 0 ? `PgDn: ${plural(hidden, "more line")} · ${what}` : what;
+/** More of one file is in the transcript alone, and the screen says so. */
+const MAX_DIFF = 400_000;
+const DIFF_INDENT = "    ";
+/** As wide as the indent, and nothing that a line can begin with. */
+const CONTINUED = "  | ";
+
+/** What would become of each file, below its name where there are several. */
+function changesOf({ changes = [] }: Question, columns: number): Line[] {
+  return changes.flatMap(({ what, diff }) => {
+    const name = changes.length === 1 ? [] : styled([`  ${lineOf(what, columns - 2)}`], "bold");
+    if (diff === "")
+      return changes.length === 1 ? [] : [...name, [{ text: `${DIFF_INDENT}(no lines)`, style: "dim" }]];
+    const lines = linesOf(diff.slice(0, MAX_DIFF), Number.POSITIVE_INFINITY, "start", MAX_DIFF);
+    const left = Math.max(0, diff.length - MAX_DIFF).toLocaleString("en");
+    const cut = `${DIFF_INDENT}… ${left} more characters are not shown; the transcript has them all`;
+    return [
+      ...name,
+      ...diffLines(lines, columns, DIFF_INDENT),
+      ...(left === "0" ? [] : styled(wrap(cut, columns), "warn")),
+    ];
+  });
+}
+
+/** `top` of `length` lines is the first that is shown, `rows` are. */
+export function questionTitle({ about, changes }: Question, shown: QuestionRows): string {
+  const { top, rows, length } = shown;
+  const files = changes === undefined ? "files" : plural(changes.length, "file");
+  const what = about === "command" ? "Codex wants to run" : `Codex wants to change ${files}`;
+  if (length <= rows) return what;
+  const hidden = Math.max(0, length - top - rows);
+  return `j/k PgUp PgDn: ${hidden === 0 ? "the end" : plural(hidden, "more line")} · ${what}`;
+}
+
+export interface QuestionRows {
+  readonly top: number;
+  readonly rows: number;
+  readonly length: number;
 }

@@ -422,6 +422,67 @@ describe("a turn", () => {
     expect(words(after(offered, "j", "x", "y").effects)).toBe("begin thr_1");
   });
 
+  test("the offer says what stood in the way, until when, and what becomes of stored approvals", () => {
+    const offer = (more: Partial<InterruptedSession>, columns = 80) => {
+      const { state } = after(looking, { type: "resized", size: { columns, rows: 24 } });
+      return statusOf(after(state, found(looking, { ...SESSION, ...more })).state).text;
+    };
+    const why = "the model was overloaded: try later";
+    expect(offer({ why })).toMatch(
+      /^The model was overloaded: try later\.\sInterrupted session from .* Resume\? \[y\/n\]$/,
+    );
+    const limit = {
+      why: "Codex was rate limited: words",
+      resetsAt: new Date(NOW + 23 * 60_000).toISOString(),
+    };
+    expect(offer(limit)).toMatch(
+      /^Codex was rate limited until \d\d:\d\d \(in 23 min\)\.\nInterrupted session from /,
+    );
+    // A limit that is over stands in nobody's way.
+    expect(offer({ ...limit, resetsAt: new Date(NOW - 1).toISOString() })).toMatch(
+      /^Codex was rate limited: words\.\s/,
+    );
+    const approvals = ["touch a", "touch b"];
+    expect(offer({ approvals })).toMatch(
+      /^2 stored approvals: asked again, unless with --keep-approvals\.\nInterrupted /,
+    );
+    expect(offer({ approvals, keepsApprovals: true })).toMatch(
+      /^2 stored approvals: given again \(--keep-approvals\)\.\s/,
+    );
+    for (const columns of [40, 60, 80, 120, 200]) {
+      const size: Message = { type: "resized", size: { columns, rows: 24 } };
+      const session = { ...SESSION, why: "words ".repeat(100), approvals };
+      const { state } = after(looking, size, found(looking, session));
+      expect(layoutOf(state).status.join(" ")).toMatch(/Resume\? \[y\/n\]$/);
+      const many = after(offered, size, "y", {
+        type: "ended",
+        ticket: offered.ticket + 1,
+        result: { ...DONE, status: "failed", refused: "words of a long refusal ".repeat(30) },
+      }).state;
+      expect(layoutOf(many).status.join(" ")).toMatch(/Start fresh\? \[y\/n\]$/);
+    }
+  });
+
+  test("a turn that failed for a passing reason says until when, and that x resumes it", () => {
+    const resetsAt = new Date(NOW + 23 * 60_000).toISOString();
+    const failed = { status: "failed", reason: "a usage limit", open: true, resetsAt } as const;
+    expect(statusOf(after(running, ends(failed)).state).text).toMatch(
+      /^Codex execution failed until \d\d:\d\d \(in 23 min\) \(x resumes it\): a usage limit$/,
+    );
+  });
+
+  test("what Codex wrote to stderr last is in its pane when it crashed", () => {
+    const crash = {
+      status: "interrupted",
+      reason: "the agent ended",
+      lastWords: ["panicked: boom"],
+    } as const;
+    expect(after(running, ends(crash)).state.log.entries).toContainEqual({
+      kind: "trouble",
+      text: "stderr: panicked: boom",
+    });
+  });
+
   test("x twice begins one turn", () => {
     expect(words(after(list, "x", "x", "x").effects)).toBe("findInterrupted");
     const twice = after(running, "x");

@@ -73,11 +73,11 @@ export function reduce(state: State, message: Message): Step {
 function pressed(state: State, message: KeyMessage): Step {
   switch (message.type) {
     case "move":
-      return moved(state, message.by);
+      return scrolled(state, message.by);
     case "page":
       return paged(state, message.by);
     case "edge":
-      return moved(state, message.to === "first" ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY);
+      return scrolled(state, message.to === "first" ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY);
     case "select":
       return selected(state);
     case "unselect":
@@ -215,6 +215,12 @@ function follow(state: State): Step {
   return state.pane === "code" ? wantCode(state) : still(state);
 }
 
+/** What is to be allowed can be read to its end before anything else is moved. */
+function scrolled(state: State, by: number): Step {
+  if (state.overlay !== null || !isLong(state)) return moved(state, by);
+  return still({ ...state, questionTop: state.questionTop + by });
+}
+
 function moved(state: State, by: number): Step {
   const { overlay } = state;
   if (overlay?.kind === "help") return still({ ...state, overlay: { ...overlay, top: overlay.top + by } });
@@ -232,11 +238,17 @@ function moved(state: State, by: number): Step {
 function paged(state: State, by: 1 | -1): Step {
   const layout = layoutOf(state);
   const page = (rows: number) => by * Math.max(1, rows - 1);
-  if (layout.question > 0 && questionLines(state, state.size.columns).length > layout.question) {
+  if (isLong(state)) {
     return still({ ...state, questionTop: state.questionTop + page(layout.question) });
   }
   if (state.overlay !== null) return moved(state, page(layout.body - 1));
   return moved(state, page(state.focus === "list" ? layout.list.rows : layout.pane.rows));
+}
+
+/** The question that is open has more lines than its part of the screen. */
+function isLong(state: State): boolean {
+  const { question } = layoutOf(state);
+  return question > 0 && questionLines(state, state.size.columns).length > question;
 }
 
 /** Everything that scrolls is brought back into its bounds, which the size of the screen decides. */

@@ -1,9 +1,12 @@
 /** What the status bar says, the most pressing first. Pure. */
-import { localTime } from "../lib/duration.ts";
-import { formatDuration } from "../lib/duration.ts";
+import { formatDuration, localTime } from "../lib/duration.ts";
+import { plural } from "../lib/plural.ts";
+import { untilText } from "../lib/until.ts";
+import { widthOf } from "../lib/width.ts";
+import type { InterruptedSession } from "../reviews/reviews.ts";
 import { latest } from "./log.ts";
 import { openQuestion, type State } from "./state.ts";
-import { lineOf, type Style } from "./text.ts";
+import { lineOf, wrap, type Style } from "./text.ts";
 
 export interface Status {
   readonly text: string;
@@ -12,6 +15,9 @@ export interface Status {
 
 /** Cut here because it may be untrusted; the bar has at most three rows of it. */
 const MAX_NOTE = 240;
+const MAX_WHY = 120;
+/** Rows of the bar. */
+export const MAX_STATUS = 3;
 const HINTS = "j/k move · space select · f filter · enter read · c code · x Codex · ? help";
 const FEW_HINTS = "x Codex · ? help · q quit";
 const PANE_HINTS = "j/k scroll · Esc list · tab next pane";
@@ -20,8 +26,8 @@ const OVERLAY_HINTS = { help: "Esc closes", filters: "j/k move · enter chooses 
 export function statusOf(state: State): Status {
   if (state.leaving === "asked") {
     if (state.codex.phase !== "running") {
-      const ended = sentence(lineOf(state.note ?? "Codex has ended", MAX_NOTE));
-      return { text: `${ended} Quit? [y/n]`, style: "warn" };
+      const ended = sentence(oneLine(state.note ?? "Codex has ended"));
+      return { text: asked(ended, "Quit? [y/n]", state.size.columns), style: "warn" };
     }
     return {
       text: "Codex is at work. [i] interrupt and quit · [d] discard and quit · [Esc] stay",
@@ -45,12 +51,15 @@ export function statusOf(state: State): Status {
 function promptOf(state: State): Status | null {
   switch (state.codex.phase) {
     case "offered": {
-      const from = lineOf(localTime(state.codex.session.startedAt, state.now), 40);
-      return { text: `Interrupted session from ${from}. Resume? [y/n]`, style: "warn" };
+      const { session } = state.codex;
+      const from = lineOf(localTime(session.startedAt, state.now), 40);
+      const question = `Interrupted session from ${from}. Resume? [y/n]`;
+      const about = [whyOf(session, state.now), approvalsOf(session)].filter((part) => part !== "");
+      return { text: asked(about.join(" "), question, state.size.columns), style: "warn" };
     }
     case "refused":
       return {
-        text: `${sentence(lineOf(state.codex.reason, MAX_NOTE))} Start fresh? [y/n]`,
+        text: asked(sentence(oneLine(state.codex.reason)), "Start fresh? [y/n]", state.size.columns),
         style: "warn",
       };
     case "idle":
@@ -58,6 +67,41 @@ function promptOf(state: State): Status | null {
     case "running":
       return null;
   }
+}
+
+/** Where one row is not enough, what is asked stands on a row of its own: it is never what has to go for want of room. */
+function asked(about: string, question: string, columns: number): string {
+  const all = `${about} ${question}`.trimStart();
+  if (about === "" || widthOf(all) <= columns) return all;
+  const rows = MAX_STATUS - wrap(question, columns).length;
+  const lines = wrap(about, columns);
+  const whole = lines.slice(0, lines.length > rows ? rows - 1 : rows);
+  const rest = lines.slice(whole.length).join(" ");
+  return [...whole, ...(rest === "" ? [] : [lineOf(rest, columns)]), question].join("\n");
+}
+
+function oneLine(text: string): string {
+  return lineOf(text, MAX_NOTE);
+}
+
+/** What stood in the way last time, and until when it does. */
+function whyOf({ why, resetsAt }: InterruptedSession, now: number): string {
+  if (why === undefined) return "";
+  const at = resetsAt === undefined ? Number.NaN : Date.parse(resetsAt);
+  if (Number.isNaN(at) || at <= now) return capital(sentence(lineOf(why, MAX_WHY)));
+  return capital(`${lineOf(why.replace(/: [^]*/, ""), MAX_WHY)} ${untilText(at, now)}.`);
+}
+
+function approvalsOf({ approvals = [], keepsApprovals }: InterruptedSession): string {
+  if (approvals.length === 0) return "";
+  const stored = plural(approvals.length, "stored approval");
+  return keepsApprovals === true
+    ? `${stored}: given again (--keep-approvals).`
+    : `${stored}: asked again, unless with --keep-approvals.`;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function restOf(state: State): Status {
@@ -73,7 +117,7 @@ function restOf(state: State): Status {
   if (state.loading !== null) return { text: "Loading comments …", style: "bar" };
   if (state.loadFailed !== null) {
     return {
-      text: `${sentence(lineOf(state.loadFailed, MAX_NOTE))} [r] tries again · [q] quits`,
+      text: asked(sentence(oneLine(state.loadFailed)), "[r] tries again · [q] quits", state.size.columns),
       style: "warn",
     };
   }

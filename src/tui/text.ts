@@ -15,15 +15,20 @@ export type Line = readonly Piece[];
 const MAX_SHOWN = 20_000;
 const TAB = "    ";
 
-/** Lines of untrusted text, none wider than `columns`. `keep` says which end of a long text is shown. */
-export function linesOf(text: string, columns: number, keep: "start" | "end" = "start"): string[] {
-  const left = Math.max(0, text.length - MAX_SHOWN);
+/** Lines of untrusted text, none wider than `columns`. `keep` says which end of a text longer than `most` is shown. */
+export function linesOf(
+  text: string,
+  columns: number,
+  keep: "start" | "end" = "start",
+  most = MAX_SHOWN,
+): string[] {
+  const left = Math.max(0, text.length - most);
   const part =
     left === 0
       ? text
       : keep === "start"
-        ? text.slice(0, MAX_SHOWN).replace(/[\ud800-\udbff]$/, "")
-        : text.slice(-MAX_SHOWN).replace(/^[\udc00-\udfff]/, "");
+        ? text.slice(0, most).replace(/[\ud800-\udbff]$/, "")
+        : text.slice(-most).replace(/^[\udc00-\udfff]/, "");
   const lines = wrap(
     evenWidth(harmless(unjoined(part).replaceAll("\r\n", "\n"))).replaceAll("\t", TAB),
     columns,

@@ -128,6 +128,12 @@ const COMMENTS = [
 ];
 const BASE: Script = { comments: COMMENTS };
 const SESSION = { sidecar: "s", handle: "1a2b3c4d", threadId: "thr_1", startedAt: "2026-05-02T10:02:00Z" };
+const LIMITED = {
+  ...SESSION,
+  why: "Codex was rate limited: You've hit your usage limit. Upgrade to Pro, or try again later.",
+  resetsAt: "2026-05-02T12:22:30Z",
+  approvals: ["touch made-by-codex", `update src/${ESC}[2Ja.ts\nadd b.ts`],
+};
 const TURN: Script["turn"] = [
   { type: "event", event: { type: "text", text: "I look at the prices" } },
   { type: "event", event: { type: "text", text: " first.\nThen at the tests.", delta: true } },
@@ -178,6 +184,20 @@ const SHOTS: Shot[] = [
   ["too small", BASE, [], "Too small", { columns: 39, rows: 12 }],
   ["offer", { ...BASE, interrupted: SESSION }, ["x"], "Interrupted session from 10:02. Resume? [y/n]"],
   ["offer, small", { ...BASE, interrupted: SESSION }, ["x"], "[y/n]", { columns: 40, rows: 12 }],
+  ["offer after a limit", { ...BASE, interrupted: LIMITED }, ["x"], /Resume\? \[y\/n\]/],
+  [
+    "offer after a limit, small",
+    { ...BASE, interrupted: LIMITED },
+    ["x"],
+    "[y/n]",
+    { columns: 40, rows: 14 },
+  ],
+  [
+    "refused with many words",
+    { ...BASE, interrupted: SESSION, refused: "The thread is busy in another process. ".repeat(12) },
+    ["x", "y"],
+    "Start fresh? [y/n]",
+  ],
   [
     "refused",
     { ...BASE, interrupted: SESSION, refused: "The thread is busy" },
@@ -397,6 +417,54 @@ describe("limits", () => {
     ui.press("y");
     await ui.shows("Codex execution completed");
     expect(ui.journal).toContainEqual({ call: "answer", id: "q1", decision: "accept" });
+  });
+
+  test("file changes come with their diff, which scrolls to its end", async () => {
+    const lines = Array.from(
+      { length: 60 },
+      (_, at) => `+line ${at} 日本語 ${"wide ".repeat(at === 20 ? 30 : 1)}`,
+    );
+    const changes = [
+      {
+        what: "update src/a.ts",
+        diff: `@@ -1,2 +1,60 @@\n-old${ESC}]0;owned\x07 \u202e\n${lines.join("\n")}`,
+      },
+      { what: "delete notes/日本.md", diff: "-gone" },
+      { what: "add empty.txt", diff: "" },
+    ];
+    const what = changes.map((change) => change.what).join("\n");
+    const question = { ...QUESTION, about: "files" as const, what, cwd: null, reason: null, changes };
+    const ui = new Ui({ ...BASE, turn: [{ type: "question", question }] });
+    await ui.shows("Prices are floats");
+    ui.press("x");
+    await ui.shows(/PgDn: \d+ more lines · Codex wants to change 3 files/);
+    expect(ui.output.screen()).toMatchSnapshot("the beginning");
+    ui.press("j");
+    await ui.shows("+line 8 ");
+    ui.press("G");
+    await ui.shows(/PgUp PgDn: the end · Codex wants to change 3 files/);
+    expect(ui.output.screen()).toMatchSnapshot("the end");
+    ui.press("g", `${ESC}[6~`, "jjj");
+    // A row that continues a line is marked, so that it passes for no other.
+    await ui.shows(/^ {4}\+line 20 .*\n {2}\| wide /m);
+    ui.press("g");
+    await ui.shows("-old");
+    expect(ui.output.written).not.toMatch(/\x1b\]0;|\u202e/);
+    ui.now += 1_000;
+    ui.press("n");
+    await ui.shows("Codex execution completed");
+    expect(ui.journal).toContainEqual({ call: "answer", id: "q1", decision: "decline" });
+  });
+
+  test("a diff of 5 MB is cut, says so, and costs no more than a moment", async () => {
+    const changes = [{ what: "add big.txt", diff: "+0123456789\n".repeat(450_000) }];
+    const question = { ...QUESTION, about: "files" as const, what: "add big.txt", changes };
+    const ui = new Ui({ ...BASE, turn: [{ type: "question", question }] });
+    await ui.shows("Prices are floats");
+    ui.press("x");
+    await ui.shows("Codex wants to change 1 file");
+    ui.press("G");
+    await ui.shows(/… 5,\d{3},\d{3} more characters are not shown; the transcript has them all/);
   });
 
   test("a desk that throws is a failed turn", async () => {

@@ -1,6 +1,7 @@
 /** The life of a Codex turn as the UI sees it: asked for, offered, running, questioned, ended, left. Pure. */
 import type { Decision } from "../core/events.ts";
 import { plural } from "../lib/plural.ts";
+import { untilText } from "../lib/until.ts";
 import type { Comment, InterruptedSession, TurnResult, TurnUpdate } from "../reviews/reviews.ts";
 import { addEntry, addUpdates } from "./log.ts";
 import { openQuestion, type Codex, type State, type Step } from "./state.ts";
@@ -51,7 +52,23 @@ export function found(state: State, ticket: number, session: InterruptedSession 
   const { codex } = state;
   if (codex.phase !== "looking" || codex.ticket !== ticket) return note(state, state.note);
   if (session === null) return begin(state, codex.comments, null);
-  return settle(state, { phase: "offered", session, comments: codex.comments });
+  return settle(withApprovals(state, session), { phase: "offered", session, comments: codex.comments });
+}
+
+/** Whoever is asked whether to go on sees what was approved for the session, one line each. */
+function withApprovals(state: State, { approvals = [], keepsApprovals }: InterruptedSession): State {
+  if (approvals.length === 0) return state;
+  const then = keepsApprovals === true ? "given again (--keep-approvals)" : "asked again";
+  const title = `${plural(approvals.length, "stored approval")}, ${then}`;
+  const log = approvals.reduce(
+    (sofar, what) => addEntry(sofar, { kind: "notice", text: `· ${oneLine(what)}` }),
+    addEntry(state.log, { kind: "turn", text: title }),
+  );
+  return { ...state, log, logTop: null, pane: "codex" };
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/\s*\n\s*/g, ", ");
 }
 
 /** Interrupted sessions could not be looked for. */
@@ -139,8 +156,14 @@ const ENDS = {
 export function ended(state: State, ticket: number, result: TurnResult): Step {
   const { codex } = state;
   if (codex.phase !== "running" || codex.ticket !== ticket) return note(state, state.note);
-  const text = result.status === "completed" ? ENDS.completed : `${ENDS[result.status]}: ${result.reason}`;
-  const log = addEntry(state.log, { kind: "turn", text });
+  const text = endOf(result, state.now);
+  // The bar may have no room for all of it.
+  const told = [
+    ...(result.lastWords ?? []).map((line) => `stderr: ${line}`),
+    ...(result.refused === null ? [] : [result.refused]),
+  ];
+  const words = told.map((line) => ({ kind: "trouble", text: line }) as const);
+  const log = [...words, { kind: "turn", text } as const].reduce(addEntry, state.log);
   const next: State = { ...state, log, codex: { phase: "idle" }, note: text };
   if (state.leaving === "waiting") return { state: next, effects: [{ do: "quit", code: 0, waitMs: 0 }] };
   if (result.refused === null) return { state: next, effects: [] };
@@ -152,6 +175,15 @@ export function ended(state: State, ticket: number, result: TurnResult): Step {
       comments: codex.comments,
     },
   );
+}
+
+/** What can be done about it comes before the words of Codex, which may be many. */
+function endOf({ status, reason, resetsAt, open }: TurnResult, now: number): string {
+  if (status === "completed") return ENDS.completed;
+  const at = Date.parse(resetsAt ?? "");
+  const until = Number.isNaN(at) || at <= now ? "" : ` ${untilText(at, now)}`;
+  const again = open === true && status === "failed" ? ` (x resumes it)` : "";
+  return `${ENDS[status]}${until}${again}: ${reason}`;
 }
 
 export function interrupt(state: State): Step {

@@ -136,7 +136,11 @@ function Asked({ state, colours, layout }: PartProps) {
   const { columns } = state.size;
   const all = questionLines(state, columns);
   const shown = all.slice(state.questionTop, state.questionTop + layout.question);
-  const title = questionTitle(question, all.length - state.questionTop - shown.length);
+  const title = questionTitle(question, {
+    top: state.questionTop,
+    rows: layout.question,
+    length: all.length,
+  });
   return (
     <Box flexDirection="column">
       <Rows lines={[ruled(` ${title}`, columns, "warn")]} rows={1} colours={colours} />

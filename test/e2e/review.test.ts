@@ -137,6 +137,9 @@ describe("a run", () => {
       pr_number: 42,
       started_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
       finished_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+      attempts: 1,
+      reason: null,
+      resets_at: null,
       handle: expect.stringMatching(/^[0-9a-f]{8}$/),
       approvals: [],
       sent_comments: [expect.stringMatching(/^1@/)],
@@ -174,6 +177,7 @@ describe("a run", () => {
         handle: box.sidecars()[0]?.["handle"],
         resumed: false,
         exitCode: 0,
+        declined: 0,
         text: expect.stringContaining("This is our first exchange"),
       },
     ]);
@@ -255,19 +259,14 @@ describe("a run", () => {
     const { code, stderr } = await box.fromFile();
     expect([code, stderr]).toEqual([
       75,
-      expect.stringMatching(
-        /the same command begins a fresh session; `reprise resume [0-9a-f]{8}` goes on with this one/,
-      ),
+      expect.stringMatching(/the same command resumes it, so does `reprise resume [0-9a-f]{8}`/),
     ]);
     const json = await box.fromFile(["--json"]);
     expect([json.code, object(json.stdout)]).toMatchObject([
       75,
-      { ok: false, status: "failed", exitCode: 75 },
+      { ok: false, status: "failed", exitCode: 75, resumed: true },
     ]);
-    expect(box.sidecars()).toMatchObject([
-      { status: "failed", thread_id: expect.any(String) },
-      { status: "failed" },
-    ]);
+    expect(box.sidecars()).toMatchObject([{ status: "interrupted", thread_id: expect.any(String) }]);
   });
 });
 
@@ -293,6 +292,8 @@ describe("what was interrupted", () => {
         ...before,
         status: "completed",
         finished_at: expect.any(String),
+        attempts: 2,
+        reason: null,
         sent_comments: [expect.any(String), expect.any(String)],
       },
     ]);

@@ -1,0 +1,194 @@
+/**
+ * Attempts of a session's run that no review made (`reprise resume <handle>`), taken into the session's sidecar and
+ * transcript from what the run recorded of them.
+ *
+ * The run is the truth: whoever was killed before the session's files were written, the next look writes them.
+ */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { attemptDir, checkOwnDirectory, readStream } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { LineSplitter } from "../lib/lines.ts";
+import { redactor } from "../lib/secrets.ts";
+import type { Deps, Watch } from "../run/run.ts";
+import { selectRun } from "../run/select.ts";
+import { sidecarsIn } from "./discovery.ts";
+import type { PullRequest } from "./reviews.ts";
+import { nameStart, openSession, type SessionFile, statusAfter, whyOf } from "./sidecar.ts";
+import { openTranscript, RESUMED, type Transcript } from "./transcript.ts";
+
+const MAX_LINE = 16 * 1024 * 1024;
+
+/**
+ * For a run that is about to be resumed by its handle: its session says so from the moment the attempt is recorded.
+ * What is returned is disposed of after the attempt, however it went. Neither stands in the way of the run.
+ */
+export async function followSession(
+  deps: Deps,
+  run: RunRecord,
+  watch: Pick<Watch, "recorded">,
+): Promise<AsyncDisposable | null> {
+  const directory = join(deps.state.root, "reviews");
+  if (!checkOwnDirectory(directory)) return null;
+  const own = sessionsIn(directory, "").filter(({ record }) => record.handle === run.handle);
+  watch.recorded = () => {
+    for (const session of own) quietly(deps, () => session.update({ status: "running", finished_at: null }));
+  };
+  return {
+    [Symbol.asyncDispose]: async () => {
+      for (const { path } of own) await catchUp(deps, path);
+    },
+  };
+}
+
+/** All sessions of a pull request. */
+export async function catchUpAll(deps: Deps, directory: string, pullRequest: PullRequest): Promise<void> {
+  for (const { path, record } of sessionsIn(directory, nameStart(pullRequest))) {
+    // One that is over for a version that did not count attempts cannot have gone on since, as far as it tells.
+    if (record.attempts !== null || record.status === "running") await catchUp(deps, path);
+  }
+}
+
+function sessionsIn(directory: string, start: string): readonly SessionFile[] {
+  const names = sidecarsIn(directory).filter((name) => name.toLowerCase().startsWith(start.toLowerCase()));
+  return names.flatMap((name) => {
+    try {
+      return [openSession(join(directory, name))];
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      // Whoever looks for sessions names it.
+      return [];
+    }
+  });
+}
+
+async function catchUp(deps: Deps, path: string): Promise<void> {
+  try {
+    const session = openSession(path);
+    const run = await selectRun(deps, session.record.handle);
+    const attempts = await deps.store.listAttempts(run.runId);
+    const told = session.record.attempts ?? run.attempts;
+    for (const attempt of attempts.filter(({ n }) => n > told)) await takeOver(deps, session, run, attempt);
+    putRight(session, run, attempts.at(-1));
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    if (error.code !== "handle_unknown" && error.code !== "record_damaged")
+      deps.log.warn(`a review session was not brought up to date: ${error.message}`);
+  }
+}
+
+/** Nothing of an attempt that is still at work: it is taken over as a whole. */
+async function takeOver(
+  deps: Deps,
+  session: SessionFile,
+  run: RunRecord,
+  attempt: AttemptRecord,
+): Promise<void> {
+  const { n, outcome } = attempt;
+  if (attempt.state !== "ended" || outcome === null || run.status === "running") return;
+  if (!isTold(session.transcript, n)) {
+    using transcript = openTranscript(session.transcript, deps.clock);
+    await tell(transcript, run, attempt);
+  }
+  const thread = run.session.value ?? session.record.thread_id;
+  const isAnother = session.record.thread_id !== null && thread !== session.record.thread_id;
+  // Another conversation knows none of the comments, and nothing was approved for it.
+  const fresh = isAnother ? { sent_comments: [], approvals: [] } : {};
+  session.update({ attempts: n, thread_id: thread, ...fresh });
+  session.end(statusAfter(outcome), attempt.endedAt ?? attempt.startedAt, outcome);
+}
+
+/** The transcript has this attempt to its end: a kill came between it and the sidecar. */
+function isTold(path: string, n: number): boolean {
+  try {
+    const end = new RegExp(`^\\{"t":"[^"]+","type":"attempt_ended","attempt":${n},`, "m");
+    return end.test(readFileSync(path, "utf8"));
+  } catch {
+    return false;
+  }
+}
+
+async function tell(transcript: Transcript, run: RunRecord, attempt: AttemptRecord): Promise<void> {
+  const { n, kind, startedAt, endedAt, outcome, mode } = attempt;
+  const directory = attemptDir(run.runDirectory, n);
+  if (kind === "resume") {
+    const thread = { thread_id: attempt.asked ?? "", handle: run.handle };
+    transcript.remark({
+      type: "session_resumed",
+      text: RESUMED,
+      ...thread,
+      attempt: n,
+      started_at: startedAt,
+    });
+  } else {
+    const text = `attempt ${n} of run ${run.handle} began a new conversation (${kind}) at ${startedAt}`;
+    transcript.remark({ type: "note", text });
+  }
+  if (attempt.message !== null) transcript.remark({ type: "message", attempt: n, text: attempt.message });
+  if (mode === "pipe" && !attempt.interactive) await copyLines(transcript, directory);
+  else
+    transcript.remark({ type: "note", text: `what attempt ${n} showed on its terminal is in ${directory}` });
+  const status = outcome?.result ?? "interrupted";
+  const reason = outcome === null ? "" : whyOf(outcome);
+  transcript.remark({ type: "attempt_ended", attempt: n, status, reason, ended_at: endedAt });
+}
+
+async function copyLines(transcript: Transcript, directory: string): Promise<void> {
+  const splitter = new LineSplitter(MAX_LINE);
+  try {
+    for await (const chunk of readStream(directory, "stdout"))
+      for (const line of splitter.push(chunk)) transcript.line("in", line);
+    for (const line of splitter.end()) transcript.line("in", line);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    transcript.remark({ type: "note", text: `what Codex said is missing: ${error.message}` });
+  }
+}
+
+/** A session that says it is running, and whose run is over, ended as its run did; one whose run is at work is running. */
+function putRight(session: SessionFile, run: RunRecord, last: AttemptRecord | undefined): void {
+  const { status } = session.record;
+  if (run.status === "running") {
+    if (status !== "running") session.update({ status: "running", finished_at: null });
+    return;
+  }
+  if (status !== "running" || last?.state !== "ended" || last.outcome === null) return;
+  session.end(statusAfter(last.outcome), last.endedAt ?? last.startedAt, last.outcome);
+}
+
+function quietly(deps: Deps, work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(`a review session was not brought up to date: ${error.message}`);
+  }
+}
+
+const TAIL_BYTES = 16 * 1024;
+const MOST_LINES = 5;
+const MOST_CHARACTERS = 300;
+const redact = redactor([]);
+
+/** What Codex wrote to stderr last, for an end that nothing else explains: the record's own, else the tape's. */
+export async function lastWordsOf(run: RunRecord, attempt: AttemptRecord): Promise<readonly string[]> {
+  if (attempt.lastWords !== undefined) return attempt.lastWords;
+  const chunks: Buffer[] = [];
+  try {
+    const directory = attemptDir(run.runDirectory, attempt.n);
+    for await (const chunk of readStream(directory, "stderr", { tailBytes: TAIL_BYTES })) chunks.push(chunk);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return [];
+  }
+  const tail = Buffer.concat(chunks).toString();
+  // A line whose beginning was cut off may begin inside a secret.
+  const whole = attempt.bytes.stderr <= TAIL_BYTES ? tail : tail.replace(/^[^\n]*\n?/, "");
+  return redact(whole)
+    .split("\n")
+    .map((line) => harmlessLine(line, MOST_CHARACTERS).trimEnd())
+    .filter((line) => line !== "")
+    .slice(-MOST_LINES);
+}
