@@ -7,6 +7,7 @@
 import type { EngineEvent, SeenEvent, Stream } from "../core/events.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { TerminalState } from "../lib/terminal-state.ts";
 import type { LiveControls, LiveStatus, StopRequest, Watch } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 
@@ -53,6 +54,8 @@ class LiveView implements View {
   #muted = false;
   readonly #stderrText = new TextDecoder();
   #undo: (() => void)[] = [];
+  /** What the agent's UI did to our terminal so far. */
+  #lent: TerminalState | null = null;
 
   constructor(context: Context, options: ViewOptions) {
     this.#context = context;
@@ -70,7 +73,10 @@ class LiveView implements View {
   }
 
   raw(stream: Stream, chunk: Buffer): Promise<void> | undefined {
-    if (this.#interactive) return write(process.stdout, chunk);
+    if (this.#interactive) {
+      this.#lent?.read(chunk);
+      return write(process.stdout, chunk);
+    }
     if (this.#look !== "native") return undefined;
     this.#clearStatus();
     if (stream === "stdout") return write(process.stdout, chunk);
@@ -116,7 +122,12 @@ class LiveView implements View {
     this.#interactive = true;
     const { stdin, stdout } = process;
     const type = (data: Buffer) => controls.write(data);
-    const resize = () => controls.resize(stdout.columns, stdout.rows);
+    const lent = new TerminalState(sizeOf(stdout));
+    this.#lent = lent;
+    const resize = () => {
+      controls.resize(stdout.columns, stdout.rows);
+      lent.resize(sizeOf(stdout));
+    };
     stdin.setRawMode(true);
     stdin.on("data", type);
     stdin.resume();
@@ -126,10 +137,8 @@ class LiveView implements View {
       stdin.setRawMode(false);
       stdin.pause();
       stdout.off("resize", resize);
-      // Whatever the UI had switched on: alternate screen, hidden cursor, bracketed paste, mouse, focus events.
-      stdout.write(
-        "\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[>4;0m\x1b[<u\x1b[0m",
-      );
+      this.#lent = null;
+      stdout.write(lent.leave());
     });
   }
 
@@ -243,6 +252,10 @@ class LiveView implements View {
     if (this.#statusShown) process.stderr.write("\r\x1b[2K");
     this.#statusShown = false;
   }
+}
+
+function sizeOf({ columns, rows }: NodeJS.WriteStream): { cols: number; rows: number } {
+  return { cols: columns > 0 ? columns : 80, rows: rows > 0 ? rows : 24 };
 }
 
 /** A slow reader makes the agent wait; a reader that went away does not. */
