@@ -1,6 +1,6 @@
 /** `reprise attach <handle>`: the terminal of a detached run, lent by whoever looks at it. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { attemptDir, followStream } from "../audit/audit.ts";
+import { attemptDir, followStream, type LogName } from "../audit/audit.ts";
 import type { SeenEvent } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -11,7 +11,10 @@ import { LineSplitter } from "../lib/lines.ts";
 import { type Deps, exitCodeFor, inspectRun, selectRun } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
-import { openView } from "./live.ts";
+import { eventFrom } from "./events-text.ts";
+import { openView, type View } from "./live.ts";
+import { plainText, writeOut } from "./plain.ts";
+import { MAX_EVENT } from "./transcript.ts";
 
 const command = () =>
   makeCommand({
@@ -25,12 +28,15 @@ const command = () =>
   })
     .usage("[options] <handle>")
     .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-    .option("--direct", "use this terminal itself, also where there is a tmux");
+    .option("--direct", "use this terminal itself, also where there is a tmux")
+    .option("--raw", "in a pipe or a file: every byte of a UI as it comes, instead of harmless text");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = command();
   parse(parser, args);
-  const { direct }: { direct?: true } = parser.opts();
+  const { direct, raw }: { direct?: true; raw?: true } = parser.opts();
+  if (raw === true && context.terminal.stdout)
+    throw new Fault("usage", "--raw is for a pipe or a file. On a terminal, attach shows the UI itself.");
   const [handle] = parser.args;
   if (handle === undefined) {
     throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
@@ -41,9 +47,11 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   if (link === null) return notHeld(context, deps, found);
   await using held = link;
   const tmux = direct === true || !isTerminal(context) ? null : findTmux(deps);
-  const left = held.hello.interactive
-    ? await useTerminal(deps, held, tmux)
-    : await watchEvents(context, held, found);
+  const left = !held.hello.interactive
+    ? await watchEvents(context, held, found)
+    : isTerminal(context) || raw === true
+      ? await useTerminal(deps, held, tmux)
+      : await watchText(context, held, found);
   if (left) {
     context.log.info(`${found.handle} works on by itself. Look again: reprise attach ${found.handle}`);
     return 0;
@@ -66,18 +74,37 @@ async function useTerminal(deps: Deps, link: HolderLink, tmux: string | null): P
 
 /** An agent without a UI is shown as `start` shows it. Ctrl-C leaves it to itself. */
 async function watchEvents(context: Context, link: HolderLink, found: RunRecord): Promise<boolean> {
+  const lines = new LineSplitter(MAX_EVENT);
+  return watch(context, link, async (view, follow) => {
+    for await (const chunk of follow(found, "events")) view.events(lines.push(chunk).flatMap(eventIn));
+  });
+}
+
+/** The output of a UI for a pipe, which may lead to a terminal: as text that does nothing to it (I11). */
+async function watchText(context: Context, link: HolderLink, found: RunRecord): Promise<boolean> {
+  return watch(context, link, async (_view, follow) => {
+    for await (const text of plainText(follow(found, "pty-output"))) if (!(await writeOut(text))) return;
+  });
+}
+
+type Follow = (found: RunRecord, log: LogName) => AsyncIterable<Buffer>;
+
+/** True: the user left and the agent works on. */
+async function watch(
+  context: Context,
+  link: HolderLink,
+  show: (view: View, follow: Follow) => Promise<void>,
+): Promise<boolean> {
   const leave = new AbortController();
   const over = { yet: false };
   void link.closed.then(() => (over.yet = true));
   const view = openView(context, { readable: true, watching: true });
   view.onStop(() => leave.abort());
-  const lines = new LineSplitter(1024 * 1024);
+  const ended = () => over.yet;
   try {
-    const directory = attemptDir(found.runDirectory, link.hello.attempt);
-    const ended = () => over.yet;
-    for await (const chunk of followStream(directory, "events", { ended, signal: leave.signal })) {
-      view.events(lines.push(chunk).flatMap(eventIn));
-    }
+    await show(view, ({ runDirectory }, log) =>
+      followStream(attemptDir(runDirectory, link.hello.attempt), log, { ended, signal: leave.signal }),
+    );
   } finally {
     view.close();
   }
@@ -86,9 +113,8 @@ async function watchEvents(context: Context, link: HolderLink, found: RunRecord)
 
 /** A line of `events.jsonl`, which is ours. */
 function eventIn(line: string): SeenEvent[] {
-  const event = parseObject(line);
-  if (event === undefined) return [];
-  return [{ event: event as unknown as SeenEvent["event"], stream: "stdout", line: 0 }];
+  const event = eventFrom(parseObject(line) ?? {});
+  return event === null ? [] : [{ event, stream: "stdout", line: 0 }];
 }
 
 async function notHeld(context: Context, deps: Deps, found: RunRecord): Promise<number> {

@@ -10,6 +10,7 @@ import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { TerminalState } from "../lib/terminal-state.ts";
 import type { LiveControls, LiveStatus, StopRequest, Watch } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
+import { EventText } from "./events-text.ts";
 
 export interface View extends Watch {
   /** Everything the assistant said, for `--json`; cut at 1 MiB. */
@@ -45,7 +46,6 @@ class LiveView implements View {
   readonly #watching: boolean;
   #text = "";
   #statusShown = false;
-  #midLine = false;
   #interactive = false;
   #onStop: ((request: StopRequest) => void) | null = null;
   /** Asked for before there was anybody to hear it. */
@@ -53,12 +53,14 @@ class LiveView implements View {
   #presses = 0;
   #muted = false;
   readonly #stderrText = new TextDecoder();
+  readonly #events: EventText;
   #undo: (() => void)[] = [];
   /** What the agent's UI did to our terminal so far. */
   #lent: TerminalState | null = null;
 
   constructor(context: Context, options: ViewOptions) {
     this.#context = context;
+    this.#events = new EventText(context.terminal);
     const silent = options.json === true || options.quiet === true;
     const readable = options.readable === true || (context.terminal.stdout && options.raw === undefined);
     this.#look = silent ? "nothing" : readable ? "readable" : "native";
@@ -100,7 +102,7 @@ class LiveView implements View {
   status(status: LiveStatus): void {
     if (!this.#statusLine || this.#interactive || !process.stderr.writable) return;
     // Text that may go on keeps its line for a while.
-    if (this.#midLine && status.quietMs < PAUSE_MS) return;
+    if (this.#events.midLine && status.quietMs < PAUSE_MS) return;
     this.#endLine();
     const { terminal } = this.#context;
     const tools = status.tools.map(
@@ -192,60 +194,14 @@ class LiveView implements View {
   }
 
   #show(event: EngineEvent): void {
-    const line = this.#describe(event);
-    if (line === null && event.type !== "text") return;
+    const text = this.#events.show(event);
+    if (text === "") return;
     this.#clearStatus();
-    if (event.type !== "text" || event.delta === undefined) this.#endLine();
-    if (event.type !== "text") process.stdout.write(`${line ?? ""}\n`);
-    else if (event.text !== "") {
-      process.stdout.write(harmless(event.text));
-      this.#midLine = !event.text.endsWith("\n");
-    }
+    process.stdout.write(text);
   }
 
   #endLine(): void {
-    if (this.#midLine) process.stdout.write("\n");
-    this.#midLine = false;
-  }
-
-  /** One line for everything that is not assistant text; null: not worth one. */
-  #describe(event: EngineEvent): string | null {
-    const { terminal } = this.#context;
-    const width = Math.max(20, terminal.columns - 4);
-    switch (event.type) {
-      case "tool": {
-        const what = harmlessLine(
-          event.detail === undefined ? event.name : `${event.name} ${event.detail}`,
-          width,
-        );
-        if (event.state === "started") return paint(terminal, "cyan", `⚙ ${what}`);
-        return event.ok === false ? paint(terminal, "red", `✗ ${what}`) : null;
-      }
-      case "retry": {
-        const wait = event.delayMs === undefined ? "" : ` in ${formatDuration(event.delayMs)}`;
-        return paint(
-          terminal,
-          "yellow",
-          `↻ ${event.trouble.kind}, the engine tries again${wait}: ${harmlessLine(event.trouble.message, width)}`,
-        );
-      }
-      case "notice":
-        return paint(terminal, "dim", `· ${harmlessLine(event.message, width)}`);
-      case "turn_ended":
-        if (event.result === "completed") return null;
-        return paint(
-          terminal,
-          "red",
-          `✗ ${harmlessLine(event.trouble?.message ?? `the turn ${event.result}`, width)}`,
-        );
-      case "usage":
-      case "session":
-      case "session_changed":
-      case "turn_started":
-      case "text":
-      case "unknown":
-        return null;
-    }
+    process.stdout.write(this.#events.endLine());
   }
 
   #clearStatus(): void {

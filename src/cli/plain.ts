@@ -1,4 +1,5 @@
 /** A recording as text: in bounded memory, and with nothing left in it that a terminal would obey (I11). */
+import { once } from "node:events";
 import { harmless, plain } from "../lib/harmless.ts";
 
 /** A line that is longer is handed on in pieces. */
@@ -70,4 +71,13 @@ function* linesOf(buffer: ScreenBuffer): Generator<string> {
     }
     line = row?.translateToString(true) ?? null;
   }
+}
+
+/** To stdout, no faster than it is read. False: nobody reads any more. */
+export async function writeOut(part: string | Buffer): Promise<boolean> {
+  const { stdout } = process;
+  if (stdout.destroyed || stdout.errored !== null) return false;
+  if (stdout.write(part)) return true;
+  await Promise.race([once(stdout, "drain"), once(stdout, "close")]).catch(() => {});
+  return !stdout.destroyed;
 }

@@ -118,7 +118,11 @@ describe.skipIf(!HAS_TMUX)("a UI on a screen of its own", () => {
     screen.key("x");
     const text = await screen.shows(/^ENDED \d+$/m);
     expect(text).not.toContain("full screen");
-    expect(linesAfter(text, /echo before/).slice(0, 2).join("\n")).toMatch(/^before\n(?!footer)\S/);
+    expect(
+      linesAfter(text, /echo before/)
+        .slice(0, 2)
+        .join("\n"),
+    ).toMatch(/^before\n(?!footer)\S/);
     await until("the terminal has everything", () => bytes().includes("ENDED "));
     expect(bytes()).toContain("\x1b[?1049l");
     expect(bytes()).not.toMatch(/\x1b\[\?(?:2004l|1000l|1004l)/);
