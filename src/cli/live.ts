@@ -6,7 +6,9 @@
  */
 import type { EngineEvent, SeenEvent, Stream } from "../core/events.ts";
 import { formatDuration } from "../lib/duration.ts";
-import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { harmless, harmlessLine, plain } from "../lib/harmless.ts";
+import { parseObject } from "../lib/json.ts";
+import { LineSplitter } from "../lib/lines.ts";
 import { TerminalState } from "../lib/terminal-state.ts";
 import type { LiveControls, LiveStatus, StopRequest, Watch } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
@@ -57,6 +59,8 @@ class LiveView implements View {
   #undo: (() => void)[] = [];
   /** What the agent's UI did to our terminal so far. */
   #lent: TerminalState | null = null;
+  /** Of an engine in its text mode, whose words are no events. */
+  #spoken: Record<Stream, LineSplitter> | null = null;
 
   constructor(context: Context, options: ViewOptions) {
     this.#context = context;
@@ -79,6 +83,7 @@ class LiveView implements View {
       this.#lent?.read(chunk);
       return write(process.stdout, chunk);
     }
+    if (this.#spoken !== null) this.#speak(this.#spoken[stream].push(chunk));
     if (this.#look !== "native") return undefined;
     this.#clearStatus();
     if (stream === "stdout") return write(process.stdout, chunk);
@@ -120,6 +125,8 @@ class LiveView implements View {
   }
 
   live(controls: LiveControls): void {
+    if (!controls.interactive && !controls.structured && this.#look === "readable")
+      this.#spoken = { stdout: new LineSplitter(MAX_TEXT), stderr: new LineSplitter(MAX_TEXT) };
     if (!controls.interactive) return;
     this.#interactive = true;
     const { stdin, stdout } = process;
@@ -158,6 +165,9 @@ class LiveView implements View {
   }
 
   close(): void {
+    if (this.#spoken !== null)
+      for (const stream of ["stdout", "stderr"] as const) this.#speak(this.#spoken[stream].end());
+    this.#spoken = null;
     this.#clearStatus();
     this.#endLine();
     for (const undo of this.#undo.splice(0)) undo();
@@ -198,6 +208,12 @@ class LiveView implements View {
     if (text === "") return;
     this.#clearStatus();
     process.stdout.write(text);
+  }
+
+  /** A line of JSON is not for people, and what it says is an event. */
+  #speak(lines: readonly string[]): void {
+    for (const text of lines.filter((line) => parseObject(line) === undefined))
+      this.#show({ type: "text", text: `${plain(text)}\n` });
   }
 
   #endLine(): void {

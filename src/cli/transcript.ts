@@ -122,7 +122,7 @@ async function recordOf({ runDirectory }: RunRecord, n: number): Promise<Attempt
   try {
     return await loadAttemptFile(runDirectory, n);
   } catch (error) {
-    if (error instanceof Fault && error.code === "record_damaged") return null;
+    if (error instanceof Fault) return null;
     throw error;
   }
 }

@@ -108,6 +108,19 @@ describe.skipIf(!HAS_TMUX)("a UI without a screen of its own", () => {
   });
 });
 
+describe.skipIf(!HAS_TMUX)("an engine in its text mode", () => {
+  test("is shown on a terminal, harmless, while its JSON is not", async () => {
+    const says = String.raw`plain words\n{"json":1}\n\033[31mof the\033[2J model\033[0m`;
+    box.program("claude", `cat >/dev/null; printf '${says}'`);
+    const { text } = await screen.command("reprise start claude hello -- --output-format text");
+    expect(linesAfter(text, /reprise start/).slice(0, 3)).toEqual([
+      "plain words",
+      "of the model",
+      expect.stringMatching(/^handle {3}/),
+    ]);
+  });
+});
+
 describe.skipIf(!HAS_TMUX)("a UI on a screen of its own", () => {
   test("what was on the terminal before is there again, with the summary below it", async () => {
     ui(FULL, "kill -9 $$");
