@@ -19,20 +19,25 @@ import { eventFrom, EventText } from "./events-text.ts";
 import { plainText, renderScreen } from "./plain.ts";
 import { redactedText } from "./redacted.ts";
 
-export interface Reading {
+export interface Source {
   readonly deps: Deps;
   readonly found: RunRecord;
   readonly n: number;
+  readonly terminal: Terminal;
+  readonly signal: AbortSignal;
+  /** Where somebody knows it better than the records. */
+  readonly ended?: () => boolean;
+}
+
+export interface Reading extends Source {
   readonly isFirst: boolean;
   readonly json: boolean;
   readonly follow: boolean;
-  readonly terminal: Terminal;
   readonly redact: Redact | null;
-  readonly signal: AbortSignal;
 }
 
 /** A line of `events.jsonl` is one event; a longer one is left out. */
-export const MAX_EVENT = 8 * 1024 * 1024;
+const MAX_EVENT = 8 * 1024 * 1024;
 const POLL_MS = 50;
 const FILE_COLUMNS = 1_000;
 /** Enough to see what kind of output it is. */
@@ -128,25 +133,26 @@ async function recordOf({ runDirectory }: RunRecord, n: number): Promise<Attempt
 }
 
 /** A dead owner's status is corrected on sight, so this becomes true when nobody writes any more. */
-async function hasEnded({ deps, found, n }: Reading): Promise<boolean> {
+async function hasEnded({ deps, found, n, ended }: Source): Promise<boolean> {
+  if (ended !== undefined) return ended();
   const now = await selectRun(deps, found.runId);
   return now.status !== "running" || now.attempts > n;
 }
 
 /** Events as recorded, or text as events. Ends with the attempt. */
-async function* itemsOf(
-  reading: Reading,
-  record: AttemptRecord | null,
+export async function* itemsOf(
+  source: Source,
+  record: Pick<AttemptRecord, "interactive"> | null,
   isLive: boolean,
 ): AsyncGenerator<JsonObject> {
-  const { terminal } = reading;
-  if (record?.interactive !== true && (await isUnderstood(reading, isLive))) {
+  const { terminal } = source;
+  if (record?.interactive !== true && (await isUnderstood(source, isLive))) {
     const lines = new LineSplitter(MAX_EVENT);
-    for await (const chunk of bytesOf(reading, "events", isLive)) yield* objectsIn(lines.push(chunk));
+    for await (const chunk of bytesOf(source, "events", isLive)) yield* objectsIn(lines.push(chunk));
     yield* objectsIn(lines.end());
     return;
   }
-  const bytes = bytesOf(reading, "pty-output", isLive);
+  const bytes = bytesOf(source, "pty-output", isLive);
   const isScreen = record?.interactive === true && !isLive;
   for await (const text of isScreen ? renderScreen(bytes, terminal) : plainText(bytes))
     yield { type: "text", text, delta: true };
@@ -157,43 +163,43 @@ function objectsIn(lines: readonly string[]): JsonObject[] {
   return lines.map((line) => parseObject(line)).filter((found) => found !== undefined);
 }
 
-function bytesOf(reading: Reading, log: LogName, isLive: boolean): AsyncIterable<Buffer> {
-  const directory = attemptDir(reading.found.runDirectory, reading.n);
+function bytesOf(source: Source, log: LogName, isLive: boolean): AsyncIterable<Buffer> {
+  const directory = attemptDir(source.found.runDirectory, source.n);
   if (!isLive) return readStream(directory, log);
-  return followStream(directory, log, { ended: () => hasEnded(reading), signal: reading.signal });
+  return followStream(directory, log, { ended: () => hasEnded(source), signal: source.signal });
 }
 
 /** An attempt is recorded before its files are there, also when a crash comes in between. */
-async function filesThere(reading: Reading): Promise<void> {
+async function filesThere(source: Source): Promise<void> {
   for (;;) {
     try {
-      for await (const _chunk of bytesOf(reading, "pty-output", false)) break;
+      for await (const _chunk of bytesOf(source, "pty-output", false)) break;
       return;
     } catch (error) {
-      const isEarly = error instanceof Fault && error.code === "attempt_unknown" && !reading.signal.aborted;
-      if (!isEarly || (await hasEnded(reading))) throw error;
+      const isEarly = error instanceof Fault && error.code === "attempt_unknown" && !source.signal.aborted;
+      if (!isEarly || (await hasEnded(source))) throw error;
       await sleep(POLL_MS);
     }
   }
 }
 
 /** Whether the engine's reader understood the output. While an attempt lives, this waits until that can be told. */
-async function isUnderstood(reading: Reading, isLive: boolean): Promise<boolean> {
+async function isUnderstood(source: Source, isLive: boolean): Promise<boolean> {
   for (;;) {
-    const over = !isLive || reading.signal.aborted || (await hasEnded(reading));
-    if (await hasWords(reading)) return true;
-    const line = await firstLine(reading);
-    if (line !== null) return line.startsWith("{") && (await isThere(reading, "events"));
+    const over = !isLive || source.signal.aborted || (await hasEnded(source));
+    if (await hasWords(source)) return true;
+    const line = await firstLine(source);
+    if (line !== null) return line.startsWith("{") && (await isThere(source, "events"));
     if (over) return false;
     await sleep(POLL_MS);
   }
 }
 
 /** Something that only a reader which understands the output can have found. */
-async function hasWords(reading: Reading): Promise<boolean> {
-  if (!(await isThere(reading, "events"))) return false;
+async function hasWords(source: Source): Promise<boolean> {
+  if (!(await isThere(source, "events"))) return false;
   const lines = new LineSplitter(MAX_EVENT);
-  for await (const chunk of bytesOf(reading, "events", false))
+  for await (const chunk of bytesOf(source, "events", false))
     for (const line of lines.push(chunk))
       if (WORDS.has(stringIn(parseObject(line), "type") ?? "")) return true;
   return false;
@@ -202,10 +208,10 @@ async function hasWords(reading: Reading): Promise<boolean> {
 const WORDS: ReadonlySet<string> = new Set(["text", "tool", "turn_started"]);
 
 /** Null: there is no whole line yet. */
-async function firstLine(reading: Reading): Promise<string | null> {
-  if (!(await isThere(reading, "stdout"))) return null;
+async function firstLine(source: Source): Promise<string | null> {
+  if (!(await isThere(source, "stdout"))) return null;
   let bytes = Buffer.alloc(0);
-  for await (const chunk of bytesOf(reading, "stdout", false)) {
+  for await (const chunk of bytesOf(source, "stdout", false)) {
     bytes = Buffer.concat([bytes, chunk]);
     const text = bytes.toString("utf8").trimStart();
     if (text.includes("\n") || bytes.length >= FIRST_LINE) return text;
@@ -213,9 +219,9 @@ async function firstLine(reading: Reading): Promise<string | null> {
   return null;
 }
 
-async function isThere(reading: Reading, log: LogName): Promise<boolean> {
+async function isThere(source: Source, log: LogName): Promise<boolean> {
   try {
-    for await (const _chunk of bytesOf(reading, log, false)) break;
+    for await (const _chunk of bytesOf(source, log, false)) break;
     return true;
   } catch (error) {
     if (error instanceof Fault && error.code === "attempt_unknown") return false;

@@ -134,7 +134,7 @@ const piece = fc.oneof(
   {
     weight: 3,
     arbitrary: fc
-      .tuple(numbers, fc.constantFrom(..."ABCDEFGHJKLMPSTXdefrsu", " q", "!p"))
+      .tuple(numbers, fc.constantFrom(..."ABCDEFGHJKLMPSTXdefrsu".split(""), " q", "!p"))
       .map(([given, final]) => `\x1b[${given}${final}`),
   },
   { weight: 2, arbitrary: numbers.map((given) => `\x1b[${given}m`) },

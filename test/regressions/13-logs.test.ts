@@ -123,6 +123,23 @@ describe("a run without a UI", () => {
     const { handle } = await box.json(["start", "claude", "hello", "--", "--output-format", "text"]);
     const { stdout } = await box.run(["logs", handle]);
     expect(stdout.split("\n").slice(1)).toEqual(["> hello", "plain words", "of the model", ""]);
+    const go = join(box.root, "spoken");
+    box.program("claude", `cat >/dev/null; echo live words; while [ ! -e '${go}' ]; do sleep 0.05; done`);
+    const text = ["--", "--output-format", "text"];
+    const live = (await box.run(["start", "claude", "hello", "--detach", ...text])).stdout.trim();
+    for (const args of [
+      ["attach", live],
+      ["logs", live, "-f"],
+    ]) {
+      const client = box.spawn(args);
+      const ended = collect(client);
+      let seen = "";
+      client.stdout?.on("data", (chunk: Buffer) => (seen += chunk.toString()));
+      await until(`${args[0]} shows it`, () => seen.includes("live words"));
+      client.kill("SIGINT");
+      await ended;
+    }
+    writeFileSync(go, "");
   });
 
   test("is followed into its next attempt, until none is live", async () => {
