@@ -52,8 +52,8 @@ const DOORS: Record<string, RegExp> = {
 
 /** Files that a folder may have, 16 where nothing is said: a command or an engine each, and the deepest module. */
 const MOST_FILES: Record<string, number> = {
-  lib: 10,
-  cli: 44,
+  lib: 12,
+  cli: 45,
   demo: 21,
   engines: 27,
   issues: 21,
