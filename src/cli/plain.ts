@@ -78,6 +78,10 @@ export async function writeOut(part: string | Buffer): Promise<boolean> {
   const { stdout } = process;
   if (stdout.destroyed || stdout.errored !== null) return false;
   if (stdout.write(part)) return true;
-  await Promise.race([once(stdout, "drain"), once(stdout, "close")]).catch(() => {});
+  const waiting = new AbortController();
+  const { signal } = waiting;
+  await Promise.race([once(stdout, "drain", { signal }), once(stdout, "close", { signal })]).catch(() => {});
+  // The listener that heard nothing goes too.
+  waiting.abort();
   return !stdout.destroyed;
 }
