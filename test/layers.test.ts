@@ -52,12 +52,12 @@ const DOORS: Record<string, RegExp> = {
 
 /** Files that a folder may have, 16 where nothing is said: a command or an engine each, and the deepest module. */
 const MOST_FILES: Record<string, number> = {
-  lib: 12,
+  lib: 16,
   cli: 48,
   demo: 21,
   engines: 27,
   issues: 21,
-  run: 29,
+  run: 32,
   supervisor: 23,
 };
 

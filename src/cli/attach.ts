@@ -1,17 +1,16 @@
 /** `reprise attach <handle>`: the terminal of a detached run, lent by whoever looks at it. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { attemptDir, followStream } from "../audit/audit.ts";
-import type { SeenEvent } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { attachInTmux, attachTerminal, findTmux, type HolderLink, openHolder } from "../holders/holders.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { parseObject } from "../lib/json.ts";
-import { LineSplitter } from "../lib/lines.ts";
 import { type Deps, exitCodeFor, inspectRun, selectRun } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
+import { eventFrom } from "./events-text.ts";
 import { openView } from "./live.ts";
+import { writeOut } from "./plain.ts";
+import { itemsOf } from "./transcript.ts";
 
 const command = () =>
   makeCommand({
@@ -25,12 +24,15 @@ const command = () =>
   })
     .usage("[options] <handle>")
     .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-    .option("--direct", "use this terminal itself, also where there is a tmux");
+    .option("--direct", "use this terminal itself, also where there is a tmux")
+    .option("--raw", "in a pipe or a file: every byte of a UI as it comes, instead of harmless text");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = command();
   parse(parser, args);
-  const { direct }: { direct?: true } = parser.opts();
+  const { direct, raw }: { direct?: true; raw?: true } = parser.opts();
+  if (raw === true && context.terminal.stdout)
+    throw new Fault("usage", "--raw is for a pipe or a file. On a terminal, attach shows the UI itself.");
   const [handle] = parser.args;
   if (handle === undefined) {
     throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
@@ -41,9 +43,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   if (link === null) return notHeld(context, deps, found);
   await using held = link;
   const tmux = direct === true || !isTerminal(context) ? null : findTmux(deps);
-  const left = held.hello.interactive
-    ? await useTerminal(deps, held, tmux)
-    : await watchEvents(context, held, found);
+  const lends = held.hello.interactive && (isTerminal(context) || raw === true);
+  const left = lends ? await useTerminal(deps, held, tmux) : await watch(context, deps, held, found);
   if (left) {
     context.log.info(`${found.handle} works on by itself. Look again: reprise attach ${found.handle}`);
     return 0;
@@ -64,31 +65,29 @@ async function useTerminal(deps: Deps, link: HolderLink, tmux: string | null): P
   return Promise.race([over, sleep(300, true)]);
 }
 
-/** An agent without a UI is shown as `start` shows it. Ctrl-C leaves it to itself. */
-async function watchEvents(context: Context, link: HolderLink, found: RunRecord): Promise<boolean> {
+/**
+ * An agent without a UI is shown as `start` shows it; the output of a UI for a pipe, which may lead to a terminal, as text
+ * that does nothing to it (I11). True: the user left, with Ctrl-C, and the agent works on.
+ */
+async function watch(context: Context, deps: Deps, link: HolderLink, found: RunRecord): Promise<boolean> {
+  const { attempt: n, interactive } = link.hello;
   const leave = new AbortController();
   const over = { yet: false };
   void link.closed.then(() => (over.yet = true));
   const view = openView(context, { readable: true, watching: true });
   view.onStop(() => leave.abort());
-  const lines = new LineSplitter(1024 * 1024);
+  const source = { deps, found, n, terminal: context.terminal, signal: leave.signal, ended: () => over.yet };
   try {
-    const directory = attemptDir(found.runDirectory, link.hello.attempt);
-    const ended = () => over.yet;
-    for await (const chunk of followStream(directory, "events", { ended, signal: leave.signal })) {
-      view.events(lines.push(chunk).flatMap(eventIn));
+    for await (const item of itemsOf(source, { interactive }, true)) {
+      const event = eventFrom(item);
+      if (event !== null) view.events([{ event, stream: "stdout", line: 0 }]);
+      // A reader that went away has left.
+      if (process.stdout.writableNeedDrain && !(await writeOut(""))) leave.abort();
     }
   } finally {
     view.close();
   }
   return leave.signal.aborted;
-}
-
-/** A line of `events.jsonl`, which is ours. */
-function eventIn(line: string): SeenEvent[] {
-  const event = parseObject(line);
-  if (event === undefined) return [];
-  return [{ event: event as unknown as SeenEvent["event"], stream: "stdout", line: 0 }];
 }
 
 async function notHeld(context: Context, deps: Deps, found: RunRecord): Promise<number> {

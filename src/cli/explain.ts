@@ -24,7 +24,7 @@ const command = () =>
     examples: [
       "codex exec --json 'hi' | reprise explain --engine codex",
       "reprise explain --engine claude --stderr errors.txt",
-      "reprise logs 1a2b3c4d --stream stdout | reprise explain --engine gemini --json",
+      "reprise logs 1a2b3c4d --stream stdout --raw | reprise explain --engine gemini --json",
     ],
   })
     .argument("[file]", "the output; standard input when absent")

@@ -290,17 +290,16 @@ export async function logs(args: readonly string[], context: Context): Promise<n
     addCwd(
       makeCommand({
         name: "issues logs",
-        summary:
-          "Print what the last agent of an issue printed. Piped: the raw bytes. On a terminal: plain text.",
-        examples: ["reprise issues logs a-12 -f", "reprise issues logs a-12 --plain --attempt 1"],
+        summary: "Print what the last agent of an issue said and did, as readable text.",
+        examples: ["reprise issues logs a-12 -f", "reprise issues logs a-12 --attempt 1"],
       }),
     )
       .usage("[options] <issue>")
       .argument("[issue]", "its id"),
-  ).option("--json", "print one JSON object, with the plain text");
+  ).option("--json", "print one JSON object, with all output of an attempt as plain text");
   parse(parser, args);
   const options: LookOptions & LogsOptions = parser.opts();
-  const id = onlyArgument(parser.args, "Which issue? As in: reprise issues logs a-12 --plain");
+  const id = onlyArgument(parser.args, "Which issue? As in: reprise issues logs a-12");
   if (options.json === true && (options.follow === true || options.raw === true))
     throw new Fault(
       "usage",

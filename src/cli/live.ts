@@ -6,10 +6,14 @@
  */
 import type { EngineEvent, SeenEvent, Stream } from "../core/events.ts";
 import { formatDuration } from "../lib/duration.ts";
-import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { harmless, harmlessLine, plain } from "../lib/harmless.ts";
+import { parseObject } from "../lib/json.ts";
+import { LineSplitter } from "../lib/lines.ts";
+import { TerminalState } from "../lib/terminal-state.ts";
 import { cutToColumns } from "../lib/width.ts";
 import type { LiveControls, LiveStatus, StopRequest, Watch } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
+import { EventText } from "./events-text.ts";
 
 export interface View extends Watch {
   /** Everything the assistant said, for `--json`; cut at 1 MiB. */
@@ -48,7 +52,6 @@ class LiveView implements View {
   readonly #progress: NodeJS.WriteStream;
   #text = "";
   #statusShown = false;
-  #midLine = false;
   #interactive = false;
   #onStop: ((request: StopRequest) => void) | null = null;
   /** Asked for before there was anybody to hear it. */
@@ -56,10 +59,16 @@ class LiveView implements View {
   #presses = 0;
   #muted = false;
   readonly #stderrText = new TextDecoder();
+  readonly #events: EventText;
   #undo: (() => void)[] = [];
+  /** What the agent's UI did to our terminal so far. */
+  #lent: TerminalState | null = null;
+  /** Of an engine in its text mode, whose words are no events. */
+  #spoken: Record<Stream, LineSplitter> | null = null;
 
   constructor(context: Context, options: ViewOptions) {
     this.#context = context;
+    this.#events = new EventText(context.terminal);
     const silent = options.json === true || options.quiet === true;
     const readable = options.readable === true || (context.terminal.stdout && options.raw === undefined);
     this.#look = silent ? "nothing" : readable ? "readable" : "native";
@@ -75,7 +84,11 @@ class LiveView implements View {
   }
 
   raw(stream: Stream, chunk: Buffer): Promise<void> | undefined {
-    if (this.#interactive) return write(process.stdout, chunk);
+    if (this.#interactive) {
+      this.#lent?.read(chunk);
+      return write(process.stdout, chunk);
+    }
+    if (this.#spoken !== null) this.#speak(this.#spoken[stream].push(chunk));
     if (this.#look !== "native") return undefined;
     this.#clearStatus();
     if (stream === "stdout") return write(process.stdout, chunk);
@@ -99,7 +112,7 @@ class LiveView implements View {
   status(status: LiveStatus): void {
     if (!this.#statusLine || this.#interactive || !process.stderr.writable) return;
     // Text that may go on keeps its line for a while.
-    if (this.#midLine && status.quietMs < PAUSE_MS) return;
+    if (this.#events.midLine && status.quietMs < PAUSE_MS) return;
     this.#endLine();
     const { terminal } = this.#context;
     const line = statusLine(status, Math.max(20, terminal.columns - 1));
@@ -108,11 +121,18 @@ class LiveView implements View {
   }
 
   live(controls: LiveControls): void {
+    if (!controls.interactive && !controls.structured && this.#look === "readable")
+      this.#spoken = { stdout: new LineSplitter(MAX_TEXT), stderr: new LineSplitter(MAX_TEXT) };
     if (!controls.interactive) return;
     this.#interactive = true;
     const { stdin, stdout } = process;
     const type = (data: Buffer) => controls.write(data);
-    const resize = () => controls.resize(stdout.columns, stdout.rows);
+    const lent = new TerminalState(sizeOf(stdout));
+    this.#lent = lent;
+    const resize = () => {
+      controls.resize(stdout.columns, stdout.rows);
+      lent.resize(sizeOf(stdout));
+    };
     stdin.setRawMode(true);
     stdin.on("data", type);
     stdin.resume();
@@ -122,10 +142,8 @@ class LiveView implements View {
       stdin.setRawMode(false);
       stdin.pause();
       stdout.off("resize", resize);
-      // Whatever the UI had switched on: alternate screen, hidden cursor, bracketed paste, mouse, focus events.
-      stdout.write(
-        "\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[>4;0m\x1b[<u\x1b[0m",
-      );
+      this.#lent = null;
+      stdout.write(lent.leave());
     });
   }
 
@@ -143,6 +161,9 @@ class LiveView implements View {
   }
 
   close(): void {
+    if (this.#spoken !== null)
+      for (const stream of ["stdout", "stderr"] as const) this.#speak(this.#spoken[stream].end());
+    this.#spoken = null;
     this.#clearStatus();
     this.#endLine();
     for (const undo of this.#undo.splice(0)) undo();
@@ -179,60 +200,25 @@ class LiveView implements View {
   }
 
   #show(event: EngineEvent): void {
-    const line = this.#describe(event);
-    if (line === null && event.type !== "text") return;
+    const { midLine } = this.#events;
+    const text = this.#events.show(event);
+    if (text === "") return;
     this.#clearStatus();
-    if (event.type !== "text" || event.delta === undefined) this.#endLine();
-    if (event.type !== "text") this.#progress.write(`${line ?? ""}\n`);
-    else if (event.text !== "") {
-      process.stdout.write(harmless(event.text));
-      this.#midLine = !event.text.endsWith("\n");
-    }
+    // The line of a text that may go on ends where the text is.
+    const isElsewhere = event.type !== "text" && this.#progress !== process.stdout;
+    const ended = isElsewhere && midLine ? "\n" : "";
+    if (ended !== "") process.stdout.write(ended);
+    (isElsewhere ? this.#progress : process.stdout).write(text.slice(ended.length));
+  }
+
+  /** A line of JSON is not for people, and what it says is an event. */
+  #speak(lines: readonly string[]): void {
+    for (const text of lines.filter((line) => parseObject(line) === undefined))
+      this.#show({ type: "text", text: `${plain(text)}\n` });
   }
 
   #endLine(): void {
-    if (this.#midLine) process.stdout.write("\n");
-    this.#midLine = false;
-  }
-
-  /** One line for everything that is not assistant text; null: not worth one. */
-  #describe(event: EngineEvent): string | null {
-    const { terminal } = this.#context;
-    const width = Math.max(20, terminal.columns - 4);
-    switch (event.type) {
-      case "tool": {
-        const what = harmlessLine(
-          event.detail === undefined ? event.name : `${event.name} ${event.detail}`,
-          width,
-        );
-        if (event.state === "started") return paint(terminal, "cyan", `⚙ ${what}`);
-        return event.ok === false ? paint(terminal, "red", `✗ ${what}`) : null;
-      }
-      case "retry": {
-        const wait = event.delayMs === undefined ? "" : ` in ${formatDuration(event.delayMs)}`;
-        return paint(
-          terminal,
-          "yellow",
-          `↻ ${event.trouble.kind}, the engine tries again${wait}: ${harmlessLine(event.trouble.message, width)}`,
-        );
-      }
-      case "notice":
-        return paint(terminal, "dim", `· ${harmlessLine(event.message, width)}`);
-      case "turn_ended":
-        if (event.result === "completed") return null;
-        return paint(
-          terminal,
-          "red",
-          `✗ ${harmlessLine(event.trouble?.message ?? `the turn ${event.result}`, width)}`,
-        );
-      case "usage":
-      case "session":
-      case "session_changed":
-      case "turn_started":
-      case "text":
-      case "unknown":
-        return null;
-    }
+    process.stdout.write(this.#events.endLine());
   }
 
   #clearStatus(): void {
@@ -252,6 +238,10 @@ export function statusLine(status: LiveStatus, columns: number): string {
   const room = columns - before.length - (keys === null ? 0 : keys.length + 3) - 3;
   const parts = [before, ...(room < 12 ? [] : [harmlessLine(now, room)]), ...(keys === null ? [] : [keys])];
   return cutToColumns(parts.join(" · "), columns);
+}
+
+function sizeOf({ columns, rows }: NodeJS.WriteStream): { cols: number; rows: number } {
+  return { cols: columns > 0 ? columns : 80, rows: rows > 0 ? rows : 24 };
 }
 
 /** A slow reader makes the agent wait; a reader that went away does not. */

@@ -1,8 +1,7 @@
 /**
- * `reprise logs <handle>`: what an agent printed. A pipe gets the bytes untouched, a terminal gets text that
- * cannot do anything to it (I11), unless the user asks otherwise.
+ * `reprise logs <handle>`: what an agent said and did, readable and harmless (I11) on a terminal and in a pipe. The tape
+ * itself only when the user asks for it.
  */
-import { once } from "node:events";
 import type { Command } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
@@ -19,8 +18,9 @@ import type { Redact } from "../lib/secrets.ts";
 import { type Deps, inspectRun, recognize, selectRun } from "../run/run.ts";
 import { count, makeCommand, once as option, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
-import { plainText, renderScreen } from "./plain.ts";
+import { plainText, renderScreen, writeOut } from "./plain.ts";
 import { redactedText, UNRECORDED, unknownText } from "./redacted.ts";
+import { readableAttempt, type Reading } from "./transcript.ts";
 
 export interface LogsOptions {
   readonly follow?: true;
@@ -29,6 +29,7 @@ export interface LogsOptions {
   readonly plain?: true;
   readonly raw?: true;
   readonly redacted?: true;
+  readonly json?: true;
 }
 
 const POLL_MS = 50;
@@ -38,32 +39,35 @@ const command = () =>
   addLogsOptions(
     makeCommand({
       name: "logs",
-      summary: "Print what an agent printed. Piped: the raw bytes. On a terminal: plain text.",
+      summary: "Print what an agent said and did, in all attempts, as readable text.",
       examples: [
         "reprise logs 1a2b3c4d -f",
         "reprise logs 1a2b3c4d --attempt 1 --stream stderr",
-        "reprise logs 1a2b3c4d --plain > log.txt",
+        "reprise logs 1a2b3c4d --json | jq -r 'select(.type == \"tool\").name'",
+        "reprise logs 1a2b3c4d --raw > tape",
         "reprise logs 1a2b3c4d --redacted > for-others.txt",
       ],
     })
       .usage("[options] <handle>")
       .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id"),
-  );
+  ).option("--json", "print the events of all attempts, one JSON object per line");
 
 export function addLogsOptions(parser: Command): Command {
   return parser
-    .option("-f, --follow", "go on until the attempt ends")
-    .addOption(option("--attempt <n>", "of this attempt (default: the last)", count(1, 999_999_999)))
+    .option("-f, --follow", "continue until no attempt of the run is live")
     .addOption(
       option(
-        "--stream <stream>",
-        `${STREAMS.join(", ")} (default: pty-output, all in order)`,
-        oneOf(...STREAMS),
+        "--attempt <n>",
+        "only this attempt (default: all; the last with --stream, --plain and --raw)",
+        count(1, 999_999_999),
       ),
     )
-    .option("--plain", "text without control sequences (default on a terminal)")
-    .option("--redacted", "plain text in which secrets are hidden, also in a pipe")
-    .option("--raw", "the bytes as they are, also on a terminal");
+    .addOption(
+      option("--stream <stream>", `one file of an attempt: ${STREAMS.join(", ")}`, oneOf(...STREAMS)),
+    )
+    .option("--plain", "all output of an attempt as text without control sequences")
+    .option("--redacted", "hide secrets")
+    .option("--raw", "the exact bytes of an attempt; they can control a terminal");
 }
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
@@ -81,34 +85,109 @@ export async function printLogs(
   handle: string,
   options: LogsOptions,
 ): Promise<number> {
-  if (options.raw === true && (options.plain ?? options.redacted) === true)
-    throw new Fault("usage", `Give --raw or --${options.plain === true ? "plain" : "redacted"}, not both.`);
+  checkOptions(options);
   const found = await selectRun(deps, handle);
-  const n = attemptOf(found, options.attempt);
-  const stream = options.stream ?? "pty-output";
+  const last = attemptOf(found, options.attempt);
   // A link in place of the run directory is refused before anything behind it is read.
   runDirAt(deps.state, found.runDirectory);
-  const redact = options.redacted === true ? await redactorOf(context, deps, { found, n }) : null;
   const interrupt = new AbortController();
   const onInterrupt = () => interrupt.abort();
   process.once("SIGINT", onInterrupt);
+  const wish: Wish = { found, options, signal: interrupt.signal };
+  const isTape = (options.raw ?? options.plain) === true || options.stream !== undefined;
   try {
-    const chunks =
-      options.follow === true
-        ? follow(deps, found, { n, stream }, interrupt.signal)
-        : readStream(attemptDir(found.runDirectory, n), stream);
-    const isPlain = options.raw !== true && (options.plain ?? options.redacted ?? context.terminal.stdout);
-    const isScreen =
-      isPlain && options.follow === undefined && stream === "pty-output" && (await isInteractive(found, n));
-    const text = isScreen ? renderScreen(chunks, context.terminal) : plainText(chunks);
-    const parts = redact !== null ? redactedText(text, redact) : isPlain ? text : chunks;
+    const parts = isTape ? await tapeParts(context, deps, wish, last) : readableParts(context, deps, wish);
     for await (const part of parts) {
-      if (interrupt.signal.aborted || !(await write(part))) break;
+      if (interrupt.signal.aborted || !(await writeOut(part))) break;
     }
   } finally {
     process.off("SIGINT", onInterrupt);
   }
   return interrupt.signal.aborted ? 130 : 0;
+}
+
+interface Wish {
+  readonly found: RunRecord;
+  readonly options: LogsOptions;
+  readonly signal: AbortSignal;
+}
+
+function checkOptions({ raw, plain, redacted, json, stream }: LogsOptions): void {
+  const given = { raw, plain, json, redacted };
+  const pairs = [
+    ["raw", "plain"],
+    ["raw", "redacted"],
+    ["raw", "json"],
+    ["plain", "json"],
+  ] as const;
+  for (const [one, other] of pairs)
+    if (given[one] === true && given[other] === true)
+      throw new Fault("usage", `Give --${one} or --${other}, not both.`);
+  if (json === true && stream !== undefined)
+    throw new Fault("usage", "--json prints events: leave --stream out, or give --stream events --raw.");
+}
+
+/** One file of one attempt. */
+async function tapeParts(
+  context: Context,
+  deps: Deps,
+  { found, options, signal }: Wish,
+  n: number,
+): Promise<AsyncIterable<string | Buffer>> {
+  const stream = options.stream ?? "pty-output";
+  const redact = options.redacted === true ? await redactorOf(context, deps, { found, n }) : null;
+  const chunks =
+    options.follow === true
+      ? follow(deps, found, { n, stream }, signal)
+      : readStream(attemptDir(found.runDirectory, n), stream);
+  if (options.raw === true) return chunks;
+  const isScreen = options.follow === undefined && stream === "pty-output" && (await isInteractive(found, n));
+  const text = isScreen ? renderScreen(chunks, context.terminal) : plainText(chunks);
+  return redact === null ? text : redactedText(text, redact);
+}
+
+/** All attempts, or the one that was asked for; with `follow` also those that begin meanwhile. */
+async function* readableParts(context: Context, deps: Deps, wish: Wish): AsyncGenerator<string> {
+  const { found, options, signal } = wish;
+  const one = options.attempt ?? null;
+  const numbers = one === null ? Array.from({ length: found.attempts }, (_none, at) => at + 1) : [one];
+  const redactor = (n: number) =>
+    options.redacted === true ? redactorOf(context, deps, { found, n }) : Promise.resolve(null);
+  // Refused as a whole, before the first word.
+  for (const n of numbers) await redactor(n);
+  let missing: Fault | null = null;
+  let shown = 0;
+  for (let n = numbers[0] ?? 1; !signal.aborted; n += 1) {
+    const reading: Reading = {
+      ...{ deps, found, n, signal, isFirst: shown === 0 },
+      json: options.json === true,
+      follow: options.follow === true,
+      // Colours would stand between the words that redaction looks for.
+      terminal: options.redacted === true ? { ...context.terminal, color: false } : context.terminal,
+      redact: await redactor(n),
+    };
+    try {
+      yield* readableAttempt(reading);
+      shown += 1;
+    } catch (error) {
+      if (!(error instanceof Fault) || error.code !== "attempt_unknown") throw error;
+      // Its files are gone; the others are shown all the same.
+      if (missing === null && numbers.length > 1) context.log.warn(error.message);
+      missing ??= error;
+    }
+    if (one !== null || !(await hasNext(deps, found, n, reading))) break;
+  }
+  if (shown === 0 && missing !== null) throw missing;
+}
+
+/** With `follow`: waits while a next attempt may begin, because the run is live. */
+async function hasNext(deps: Deps, found: RunRecord, n: number, reading: Reading): Promise<boolean> {
+  for (;;) {
+    const now = reading.follow ? await selectRun(deps, found.runId) : found;
+    if (now.attempts > n) return true;
+    if (!reading.follow || now.status !== "running" || reading.signal.aborted) return false;
+    await sleep(POLL_MS);
+  }
 }
 
 /** A secret that nobody knows any more would be printed as if it were none. */
@@ -212,13 +291,4 @@ async function isInteractive(found: RunRecord, n: number): Promise<boolean> {
     if (error instanceof Fault) return false;
     throw error;
   }
-}
-
-/** False: nobody reads any more. */
-async function write(part: string | Buffer): Promise<boolean> {
-  const { stdout } = process;
-  if (stdout.destroyed || stdout.errored !== null) return false;
-  if (stdout.write(part)) return true;
-  await Promise.race([once(stdout, "drain"), once(stdout, "close")]).catch(() => {});
-  return !stdout.destroyed;
 }

@@ -1,4 +1,5 @@
 /** A recording as text: in bounded memory, and with nothing left in it that a terminal would obey (I11). */
+import { once } from "node:events";
 import { harmless, plain } from "../lib/harmless.ts";
 
 /** A line that is longer is handed on in pieces. */
@@ -70,4 +71,17 @@ function* linesOf(buffer: ScreenBuffer): Generator<string> {
     }
     line = row?.translateToString(true) ?? null;
   }
+}
+
+/** To stdout, no faster than it is read. False: nobody reads any more. */
+export async function writeOut(part: string | Buffer): Promise<boolean> {
+  const { stdout } = process;
+  if (stdout.destroyed || stdout.errored !== null) return false;
+  if (stdout.write(part)) return true;
+  const waiting = new AbortController();
+  const { signal } = waiting;
+  await Promise.race([once(stdout, "drain", { signal }), once(stdout, "close", { signal })]).catch(() => {});
+  // The listener that heard nothing goes too.
+  waiting.abort();
+  return !stdout.destroyed;
 }

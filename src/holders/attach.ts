@@ -4,15 +4,13 @@
  */
 import type { Size, HolderLink } from "./link.ts";
 import { Unquestioning } from "./modes.ts";
+import { TerminalState } from "../lib/terminal-state.ts";
 
 /** detached: the user left. ended: the agent did. lost: the holder is not there any more. */
 export type AttachEnd = "detached" | "ended" | "lost";
 
 /** Ctrl-] as a byte, and as the keyboard protocols of some terminals say it. */
 const DETACH_KEYS = ["\x1d", "\x1b[93;5u", "\x1b[27;5;93~"];
-/** Whatever the UI had switched on: screen, cursor, paste, mouse, focus events, keyboard protocols, colours. */
-const RESET =
-  "\x1b[?1049l\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?1l\x1b[>4;0m\x1b[<u\x1b[0m";
 
 /** Without a terminal at stdin it only watches. */
 export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
@@ -21,18 +19,24 @@ export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
   let finish: (end: AttachEnd) => void = () => {};
   const over = new Promise<AttachEnd>((resolve) => (finish = resolve));
   void link.closed.then(() => finish("lost"));
-  const screen = new Replayed();
+  const lent = new TerminalState(sizeOf());
+  const screen = new Replayed(lent);
   const attached = await link.attach(isTerminal ? sizeOf() : null, {
     output: (chunk) => screen.output(chunk),
     ended: () => finish("ended"),
   });
-  screen.begin(isTerminal ? attached.total - attached.from : 0, isTerminal ? attached.preamble : "");
+  // A terminal that sees the output from its beginning needs no introduction.
+  const preamble = isTerminal && attached.from > 0 ? attached.preamble : "";
+  screen.begin(isTerminal ? attached.total - attached.from : 0, preamble);
   const type = (data: Buffer) => {
     const at = detachAt(data);
     if (at !== 0) attached.write(at === -1 ? data : data.subarray(0, at));
     if (at !== -1) finish("detached");
   };
-  const resize = () => attached.resize(sizeOf().cols, sizeOf().rows);
+  const resize = () => {
+    attached.resize(sizeOf().cols, sizeOf().rows);
+    lent.resize(sizeOf());
+  };
   const leave = () => finish("detached");
   const gone = () => finish("detached");
   for (const signal of ["SIGHUP", "SIGTERM", "SIGINT"] as const) process.on(signal, leave);
@@ -55,7 +59,7 @@ export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
       stdout.off("resize", resize);
       stdin.setRawMode(false);
       stdin.pause();
-      stdout.write(RESET);
+      stdout.write(lent.leave());
     }
   }
 }
@@ -82,15 +86,20 @@ function sizeOf(): Size {
 
 /** Output of before is shown without the questions in it: our terminal would type their answers. */
 class Replayed {
+  readonly #lent: TerminalState;
   readonly #filter = new Unquestioning();
   #early: Buffer[] | null = [];
   #left = 0;
+
+  constructor(lent: TerminalState) {
+    this.#lent = lent;
+  }
 
   begin(replayed: number, preamble: string): void {
     const early = this.#early ?? [];
     this.#early = null;
     this.#left = replayed;
-    if (preamble !== "") process.stdout.write(preamble);
+    if (preamble !== "") this.#write(Buffer.from(preamble, "latin1"));
     for (const chunk of early) this.output(chunk);
   }
 
@@ -103,9 +112,14 @@ class Replayed {
     const live = chunk.subarray(old.length);
     if (old.length > 0) {
       this.#left -= old.length;
-      process.stdout.write(this.#filter.read(old));
-      if (this.#left === 0) process.stdout.write(this.#filter.rest());
+      this.#write(this.#filter.read(old));
+      if (this.#left === 0) this.#write(this.#filter.rest());
     }
-    if (live.length > 0) process.stdout.write(live);
+    if (live.length > 0) this.#write(live);
+  }
+
+  #write(bytes: Buffer): void {
+    this.#lent.read(bytes);
+    process.stdout.write(bytes);
   }
 }

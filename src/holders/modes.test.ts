@@ -16,7 +16,7 @@ describe("modes", () => {
     nothing: ["hello", false, ""],
     paste: ["\x1b[?2004h", true, "\x1b[?2004h"],
     "paste switched off": ["\x1b[?2004hx\x1b[?2004l", false, ""],
-    "several at once": ["\x1b[?1049;2004h", true, "\x1b[?2004h\x1b[?1049h"],
+    "several at once": ["\x1b[?1049;2004h", true, "\x1b[?1049h\x1b[?2004h"],
     "a hidden cursor": ["\x1b[?25l", false, "\x1b[?25l"],
     "a cursor shown again": ["\x1b[?25l\x1b[?25h", false, ""],
     "modes that end by themselves": ["\x1b[?2026h\x1b[?12h", false, ""],

@@ -5,16 +5,13 @@
  * terminal must be put into the modes that the UI believes it is in, and must not answer questions of long ago.
  */
 
+import { TerminalState } from "../lib/terminal-state.ts";
+
 /** Control sequences, and commands to the terminal with a text. */
 const SEQUENCE =
   /\x1b(?:\[([?>=<]?)([0-9;:]{0,64})([ -/]{0,4})([@-~])|\](\d{1,4});([^\x07\x1b]{0,256})(?:\x07|\x1b\\))/g;
 /** A sequence that has not come to its end. Longer ones are not waited for. */
 const UNFINISHED = /\x1b(?:\[[?>=<]?[0-9;:]{0,64}[ -/]{0,4}|\](?:\d{1,4}(?:;[^\x07\x1b]{0,256}\x1b?)?)?)?$/;
-
-/** Screen, cursor, keys, mouse, focus and paste: what a terminal that comes late must be told. */
-const KEPT_MODES = new Set([1, 25, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1047, 1049, 2004]);
-/** On in a terminal that nobody has told anything. */
-const ON_AT_FIRST = new Set([25]);
 
 interface Sequence {
   readonly private: string;
@@ -26,44 +23,25 @@ interface Sequence {
 }
 
 export class Modes {
-  readonly #changed = new Map<number, boolean>();
   readonly #scanner = new Scanner();
-  /** Kitty's keyboard flags, innermost last. */
-  #keyboard: string[] = [];
+  readonly #state = new TerminalState();
 
   /** Reads on, and returns what a plain terminal would answer to the questions in it. */
   read(chunk: Buffer): string {
+    this.#state.read(chunk);
     let answers = "";
-    for (const part of this.#scanner.read(chunk)) {
-      if (typeof part === "string") continue;
-      this.#note(part.sequence);
-      answers += answerTo(part.sequence) ?? "";
-    }
+    for (const part of this.#scanner.read(chunk))
+      if (typeof part !== "string") answers += answerTo(part.sequence) ?? "";
     return answers;
   }
 
   get bracketedPaste(): boolean {
-    return this.#changed.get(2004) === true;
+    return this.#state.isOn(2004);
   }
 
   /** Puts a fresh terminal into the modes that are on. */
   preamble(): string {
-    let text = "";
-    // The screen first: switching it clears it.
-    for (const [mode, on] of [...this.#changed].toSorted(([one], [other]) => other - one)) {
-      if (on !== ON_AT_FIRST.has(mode)) text += `\x1b[?${mode}${on ? "h" : "l"}`;
-    }
-    return text + this.#keyboard.map((flags) => `\x1b[>${flags}u`).join("");
-  }
-
-  #note(sequence: Sequence): void {
-    const { private: mark, numbers, end } = sequence;
-    if (mark === "?" && (end === "h" || end === "l")) {
-      for (const mode of numbers.split(";").map(Number))
-        if (KEPT_MODES.has(mode)) this.#changed.set(mode, end === "h");
-    } else if (mark === ">" && end === "u") this.#keyboard = [...this.#keyboard, numbers].slice(-8);
-    else if (mark === "<" && end === "u")
-      this.#keyboard = this.#keyboard.slice(0, -Math.max(1, Number(numbers)));
+    return this.#state.enter();
   }
 }
 

@@ -156,6 +156,7 @@ class Holder {
       if (this.#stop !== null) this.#end(this.#stop, "terminate");
       this.#watch.live({
         interactive: this.#job.interactive,
+        structured: this.#job.command.structured,
         write: (data) => agent.write(data),
         resize: (cols, rows) => agent.resize({ cols, rows }),
         look: async () => this.#observer?.look(),

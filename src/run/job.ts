@@ -72,6 +72,8 @@ export interface Watch {
 
 export interface LiveControls {
   readonly interactive: boolean;
+  /** The output is machine-readable: what it says comes as events. Otherwise it is text for people. */
+  readonly structured: boolean;
   write(data: Buffer): void;
   resize(cols: number, rows: number): void;
   /** Looks now what the agent does, and tells it through `activity` before this resolves. */

@@ -156,7 +156,7 @@ describe("what a client gets", () => {
     printing(times * 100, "sleep 0.002");
     const handle = await box.detach("claude");
     for (let n = 0; n < times; n += 1) {
-      const client = box.spawn(["attach", handle, "--direct"]);
+      const client = box.spawn(["attach", handle, "--direct", "--raw"]);
       client.stdin?.end();
       const done = collect(client);
       await new Promise((resolve) => client.stdout?.once("data", resolve));
@@ -165,7 +165,7 @@ describe("what a client gets", () => {
       const { stdout } = await done;
       expect(box.tape(handle).toString().startsWith(stdout)).toBe(true);
     }
-    const client = box.spawn(["attach", handle, "--direct"]);
+    const client = box.spawn(["attach", handle, "--direct", "--raw"]);
     client.stdin?.end();
     const last = collect(client);
     await new Promise((resolve) => client.stdout?.once("data", resolve));
@@ -184,7 +184,7 @@ describe("what a client gets", () => {
     );
     const handle = await box.detach("claude");
     await until("the run", () => box.holder(handle));
-    const client = box.spawn(["attach", handle, "--direct"]);
+    const client = box.spawn(["attach", handle, "--direct", "--raw"]);
     client.stdin?.end();
     const done = collect(client);
     await new Promise((resolve) => client.stdout?.once("data", resolve));

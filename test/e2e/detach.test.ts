@@ -23,7 +23,7 @@ describe("a run without a terminal", () => {
       detached: true,
     });
     const handle = started["handle"] as string;
-    const follow = box.run(["logs", handle, "--follow"]);
+    const follow = box.run(["logs", handle, "--follow", "--raw"]);
     const pid = box.pid(handle);
     expect(await box.json(["show", handle])).toMatchObject({ status: "running", live: { pid } });
     expect((await box.run(["list"])).stdout).toMatch(new RegExp(`${handle}\\s+demo\\s+running`));

@@ -151,7 +151,7 @@ describe.skipIf(!CAN_MOUNT)("a read-only disk", () => {
        mount -o remount,bind,ro "$REPRISE_HOME"
        say list reprise list
        say show reprise show ${handle}
-       say logs reprise logs ${handle}
+       say logs reprise logs ${handle} --raw
        say start reprise start demo hello
        say resume reprise resume ${handle} hello
        say rm reprise rm ${handle}`,

@@ -120,6 +120,9 @@ describe("sequences", () => {
   const looking: [name: string, args: (handle: string) => string[]][] = [
     ["list", () => ["list"]],
     ["show", (one) => ["show", one]],
+    ["logs", (one) => ["logs", one]],
+    ["logs --json", (one) => ["logs", one, "--json"]],
+    ["logs of stdout", (one) => ["logs", one, "--stream", "stdout"]],
     ["logs --plain", (one) => ["logs", one, "--plain"]],
     ["logs --plain of stderr", (one) => ["logs", one, "--plain", "--stream", "stderr"]],
     ["logs --plain of the events", (one) => ["logs", one, "--plain", "--stream", "events"]],

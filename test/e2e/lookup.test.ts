@@ -210,10 +210,10 @@ describe("show", () => {
 });
 
 describe("logs", () => {
-  test("a pipe gets the bytes untouched, --plain makes them text", async () => {
+  test("--raw gives the bytes untouched, --plain makes them text", async () => {
     const { handle, directory } = await start("@@osc @@badutf8 @@crlf");
     const tape = readFileSync(join(directory, "attempts/1/pty-output.log"));
-    const raw = spawnSync(process.execPath, [CLI, "logs", handle], { env: box.env(), cwd: box.cwd });
+    const raw = spawnSync(process.execPath, [CLI, "logs", handle, "--raw"], { env: box.env(), cwd: box.cwd });
     expect(raw.stdout.equals(tape)).toBe(true);
     const { stdout } = await box.run(["logs", handle, "--plain"]);
     expect(stdout).not.toMatch(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/);
@@ -229,13 +229,13 @@ describe("logs", () => {
       ["events", "events.jsonl"],
       ["timing", "timing.jsonl"],
     ] as const) {
-      const { code, stdout } = await box.run(["logs", handle, "--attempt", "1", "--stream", stream]);
+      const { code, stdout } = await box.run(["logs", handle, "--attempt", "1", "--stream", stream, "--raw"]);
       expect({ code, stdout }).toEqual({
         code: 0,
         stdout: readFileSync(join(directory, "attempts/1", file), "utf8"),
       });
     }
-    expect((await box.run(["logs", handle])).stdout).toContain('\\"two\\"');
+    expect((await box.run(["logs", handle, "--raw"])).stdout).toContain('\\"two\\"');
     expect(await box.run(["logs", handle, "--attempt", "3"])).toMatchObject({
       code: 3,
       stderr: expect.stringContaining("the last one is 2"),
@@ -246,7 +246,7 @@ describe("logs", () => {
 
   test("-f ends with the attempt, also when its owner is killed", async () => {
     const { child, done, handle, directory } = await startLive();
-    const following = box.run(["logs", handle, "-f"]);
+    const following = box.run(["logs", handle, "-f", "--raw"]);
     child.kill("SIGKILL");
     await done;
     const { code, stdout } = await following;

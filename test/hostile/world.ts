@@ -79,6 +79,10 @@ export class World extends IssueBox {
       ...["pty-output", "stderr", "events"].map((stream) => ({
         args: ["logs", handle, "--plain", "--stream", stream],
       })),
+      { args: ["logs", handle] },
+      { args: ["logs", handle, "--json"] },
+      { args: ["logs", bytes] },
+      { args: ["logs", bytes, "--stream", "stdout"] },
       { args: ["logs", handle, "--redacted"] },
       { args: ["logs", bytes, "--plain"] },
       { args: ["resume", handle, "--dry-run", "--", evil] },

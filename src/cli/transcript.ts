@@ -1,0 +1,230 @@
+/**
+ * One attempt as people read it, or as JSON lines: who asked what, what the agent said and did, how it ended.
+ *
+ * What was understood of the output is shown as the live view shows it. Output that nobody understood, and that of a UI,
+ * is shown as text. In bounded memory, while the attempt goes on or afterwards.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { attemptDir, followStream, loadAttemptFile, type LogName, readStream } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import { formatDuration } from "../lib/duration.ts";
+import { harmlessJson, harmlessLine } from "../lib/harmless.ts";
+import { type JsonObject, parseObject, stringIn } from "../lib/json.ts";
+import { LineSplitter } from "../lib/lines.ts";
+import { type Redact, redactValue } from "../lib/secrets.ts";
+import { type Deps, selectRun } from "../run/run.ts";
+import { paint, type Terminal } from "./context.ts";
+import { eventFrom, EventText } from "./events-text.ts";
+import { plainText, renderScreen } from "./plain.ts";
+import { redactedText } from "./redacted.ts";
+
+export interface Source {
+  readonly deps: Deps;
+  readonly found: RunRecord;
+  readonly n: number;
+  readonly terminal: Terminal;
+  readonly signal: AbortSignal;
+  /** Where somebody knows it better than the records. */
+  readonly ended?: () => boolean;
+}
+
+export interface Reading extends Source {
+  readonly isFirst: boolean;
+  readonly json: boolean;
+  readonly follow: boolean;
+  readonly redact: Redact | null;
+}
+
+/** A line of `events.jsonl` is one event; a longer one is left out. */
+const MAX_EVENT = 8 * 1024 * 1024;
+const POLL_MS = 50;
+const FILE_COLUMNS = 1_000;
+/** Enough to see what kind of output it is. */
+const FIRST_LINE = 64 * 1024;
+
+/** Throws `attempt_unknown` before the first part when there is nothing to read. */
+export async function* readableAttempt(reading: Reading): AsyncGenerator<string> {
+  const { found, n, json, redact } = reading;
+  // In this order: a record that is read first may be that of before the end.
+  const isLive = reading.follow && !(await hasEnded(reading));
+  const record = await recordOf(found, n);
+  const items = itemsOf(reading, record, isLive);
+  // Opened before anything is said of it; what lives may have nothing to say for a long time.
+  if (isLive) await filesThere(reading);
+  const first = isLive ? null : await items.next();
+  const head = { attempt: n, type: "attempt", ...(record === null ? {} : factsOf(record)) };
+  const all = (async function* () {
+    yield head;
+    if (first !== null && first.done !== true) yield first.value;
+    yield* items;
+    const end = isLive && record?.outcome === null ? await recordOf(found, n) : null;
+    if (end !== null && end.outcome !== null)
+      yield { attempt: n, type: "attempt_ended", endedAt: end.endedAt, outcome: end.outcome };
+  })();
+  if (json) {
+    for await (const item of all)
+      yield `${harmlessJson({ attempt: n, ...(redact === null ? item : redactValue(item, redact)) })}\n`;
+  } else {
+    const text = asText(reading, record, all);
+    yield* redact === null ? text : redactedText(text, redact);
+  }
+}
+
+/** What of an attempt's record belongs to a log. */
+function factsOf({ kind, state, startedAt, endedAt, message, outcome }: AttemptRecord): JsonObject {
+  return { kind, state, startedAt, endedAt, message, outcome };
+}
+
+async function* asText(
+  reading: Reading,
+  record: AttemptRecord | null,
+  items: AsyncIterable<JsonObject>,
+): AsyncGenerator<string> {
+  const { terminal, n } = reading;
+  // Nothing needs to be cut for a file.
+  const words = new EventText(terminal.stdout ? terminal : { ...terminal, columns: FILE_COLUMNS });
+  for await (const item of items) {
+    const type = stringIn(item, "type");
+    if (type === "attempt") yield headerOf(reading, record);
+    else if (type === "attempt_ended")
+      yield `${words.endLine()}${paint(terminal, "dim", `attempt ${n} ended: ${howItEnded(await recordOf(reading.found, n))}`)}\n`;
+    else {
+      const event = eventFrom(item);
+      if (event !== null) yield words.show(event);
+    }
+  }
+  yield words.endLine();
+}
+
+function headerOf({ terminal, n, isFirst }: Reading, record: AttemptRecord | null): string {
+  const facts = [
+    `attempt ${n}`,
+    ...(record === null ? [] : [record.kind, harmlessLine(record.startedAt, 40)]),
+    howItEnded(record),
+  ];
+  const asked = (record?.message ?? "").split("\n").map((line) => `> ${harmlessLine(line)}`);
+  const message = record === null || record.message === null ? [] : asked;
+  return [
+    `${isFirst ? "" : "\n"}${paint(terminal, "bold", facts.join(" · "))}`,
+    ...message.map((line) => paint(terminal, "dim", line)),
+    "",
+  ].join("\n");
+}
+
+function howItEnded(record: AttemptRecord | null): string {
+  if (record === null) return "its record cannot be read";
+  const { outcome, startedAt, endedAt } = record;
+  if (outcome === null) return record.state === "ended" ? "ended" : "running";
+  const took =
+    endedAt === null ? "" : ` after ${formatDuration(Date.parse(endedAt) - Date.parse(startedAt))}`;
+  const why = outcome.result === "completed" ? "" : `: ${harmlessLine(outcome.reason, 300)}`;
+  return `${outcome.result}${took}${why}`;
+}
+
+/** Its record may be damaged; what it printed is still there to be shown. */
+async function recordOf({ runDirectory }: RunRecord, n: number): Promise<AttemptRecord | null> {
+  try {
+    return await loadAttemptFile(runDirectory, n);
+  } catch (error) {
+    if (error instanceof Fault) return null;
+    throw error;
+  }
+}
+
+/** A dead owner's status is corrected on sight, so this becomes true when nobody writes any more. */
+async function hasEnded({ deps, found, n, ended }: Source): Promise<boolean> {
+  if (ended !== undefined) return ended();
+  const now = await selectRun(deps, found.runId);
+  return now.status !== "running" || now.attempts > n;
+}
+
+/** Events as recorded, or text as events. Ends with the attempt. */
+export async function* itemsOf(
+  source: Source,
+  record: Pick<AttemptRecord, "interactive"> | null,
+  isLive: boolean,
+): AsyncGenerator<JsonObject> {
+  const { terminal } = source;
+  if (record?.interactive !== true && (await isUnderstood(source, isLive))) {
+    const lines = new LineSplitter(MAX_EVENT);
+    for await (const chunk of bytesOf(source, "events", isLive)) yield* objectsIn(lines.push(chunk));
+    yield* objectsIn(lines.end());
+    return;
+  }
+  const bytes = bytesOf(source, "pty-output", isLive);
+  const isScreen = record?.interactive === true && !isLive;
+  for await (const text of isScreen ? renderScreen(bytes, terminal) : plainText(bytes))
+    yield { type: "text", text, delta: true };
+}
+
+/** A line that a crash cut off is left out (I9). */
+function objectsIn(lines: readonly string[]): JsonObject[] {
+  return lines.map((line) => parseObject(line)).filter((found) => found !== undefined);
+}
+
+function bytesOf(source: Source, log: LogName, isLive: boolean): AsyncIterable<Buffer> {
+  const directory = attemptDir(source.found.runDirectory, source.n);
+  if (!isLive) return readStream(directory, log);
+  return followStream(directory, log, { ended: () => hasEnded(source), signal: source.signal });
+}
+
+/** An attempt is recorded before its files are there, also when a crash comes in between. */
+async function filesThere(source: Source): Promise<void> {
+  for (;;) {
+    try {
+      for await (const _chunk of bytesOf(source, "pty-output", false)) break;
+      return;
+    } catch (error) {
+      const isEarly = error instanceof Fault && error.code === "attempt_unknown" && !source.signal.aborted;
+      if (!isEarly || (await hasEnded(source))) throw error;
+      await sleep(POLL_MS);
+    }
+  }
+}
+
+/** Whether the engine's reader understood the output. While an attempt lives, this waits until that can be told. */
+async function isUnderstood(source: Source, isLive: boolean): Promise<boolean> {
+  for (;;) {
+    const over = !isLive || source.signal.aborted || (await hasEnded(source));
+    if (await hasWords(source)) return true;
+    const line = await firstLine(source);
+    if (line !== null) return line.startsWith("{") && (await isThere(source, "events"));
+    if (over) return false;
+    await sleep(POLL_MS);
+  }
+}
+
+/** Something that only a reader which understands the output can have found. */
+async function hasWords(source: Source): Promise<boolean> {
+  if (!(await isThere(source, "events"))) return false;
+  const lines = new LineSplitter(MAX_EVENT);
+  for await (const chunk of bytesOf(source, "events", false))
+    for (const line of lines.push(chunk))
+      if (WORDS.has(stringIn(parseObject(line), "type") ?? "")) return true;
+  return false;
+}
+
+const WORDS: ReadonlySet<string> = new Set(["text", "tool", "turn_started"]);
+
+/** Null: there is no whole line yet. */
+async function firstLine(source: Source): Promise<string | null> {
+  if (!(await isThere(source, "stdout"))) return null;
+  let bytes = Buffer.alloc(0);
+  for await (const chunk of bytesOf(source, "stdout", false)) {
+    bytes = Buffer.concat([bytes, chunk]);
+    const text = bytes.toString("utf8").trimStart();
+    if (text.includes("\n") || bytes.length >= FIRST_LINE) return text;
+  }
+  return null;
+}
+
+async function isThere(source: Source, log: LogName): Promise<boolean> {
+  try {
+    for await (const _chunk of bytesOf(source, log, false)) break;
+    return true;
+  } catch (error) {
+    if (error instanceof Fault && error.code === "attempt_unknown") return false;
+    throw error;
+  }
+}
