@@ -18,6 +18,7 @@ import {
   render,
   splitForResume,
 } from "./grammar.ts";
+import { SILENT } from "./text-output.ts";
 import { troubleOf } from "./troubles.ts";
 
 const grammar: Grammar = { commands: {}, options: [] };
@@ -52,10 +53,12 @@ export function customEngine(id: string, config: EngineConfig): Engine | null {
     opensUi: (given) => custom.interactive !== undefined && bare(given),
     command: (ask) =>
       command(id, custom, { ...ask, givenHasNoPrompt: ask.givenHasNoPrompt || bare(ask.given) }),
-    reader: (now) => ({
-      line: (stream, text) => translate(custom, stream, text, now()),
-      end: () => [],
-    }),
+    reader: (now, printed) =>
+      printed === "text"
+        ? SILENT
+        : { line: (stream, text) => translate(custom, stream, text, now()), end: () => [] },
+    // A command line without a message of ours was passed through as it is.
+    printed: ({ interactive, message }) => (interactive || message === null ? "text" : "events"),
     explainExit(exit, stderrTail, nowMs) {
       const last = stderrTail.trim().split("\n").at(-1) ?? "";
       return exit.code === 0 || last === "" ? null : troubleOf(last, nowMs);

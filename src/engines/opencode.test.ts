@@ -434,10 +434,13 @@ describe("the store", () => {
 
   test("sessions of a directory and of all", async () => {
     const files = database([row, { id: 7 }, { id: "msg_1" }]);
-    const found = [{ id: ID, cwd: CWD, path: null, createdAtMs: 1, updatedAtMs: 2, title: "t" }];
+    const times = { createdAtMs: 1, updatedAtMs: 2 };
+    const found = [{ id: ID, cwd: CWD, path: null, ...times, title: "t", opening: null }];
     expect(await opencode.sessions({ home: "/h/opencode", cwd: CWD }, files)).toEqual(found);
     expect(await opencode.sessions({ home: "/h/opencode", cwd: null }, files)).toEqual(found);
     expect(files.asked).toEqual([
+      ["/h/opencode/opencode.db", [CWD]],
+      // First messages, of that directory alone.
       ["/h/opencode/opencode.db", [CWD]],
       ["/h/opencode/opencode.db", []],
     ]);
