@@ -1,6 +1,8 @@
-import { expect, test } from "vitest";
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import type { Engine } from "../engines/engine.ts";
 import { findEngine } from "../engines/engines.ts";
-import { explainOutput } from "./explain.ts";
+import { type ExplainOptions, explainOutput } from "./explain.ts";
 
 const codex = findEngine("codex")!;
 const demo = findEngine("demo")!;
@@ -53,4 +55,64 @@ test("a very long output stays bounded", async () => {
   const line = `${JSON.stringify({ type: "text", delta: "x" })}\n`;
   const found = await explainOutput(demo, bytes(line.repeat(12_000), 65_536), STDOUT);
   expect([found.events.length, found.eventsLeftOut, found.lines]).toEqual([10_000, 2_000, 12_000]);
+});
+
+describe("how it ended", () => {
+  const opencode = findEngine("opencode")!;
+  const iflow = findEngine("iflow")!;
+  const claude = findEngine("claude")!;
+  const fixture = (name: string) => readFileSync(`src/engines/${name}`, "utf8");
+  const explain = (engine: Engine, text: string, options: Partial<ExplainOptions> = {}) =>
+    explainOutput(engine, bytes(text, 4_096), { ...STDOUT, ...options });
+
+  test.each([null, 0])("a completed OpenCode recording is completed, exit code %j", async (exitCode) => {
+    const found = await explain(opencode, fixture("opencode.fixtures/success.stdout"), { exitCode });
+    expect(found).toMatchObject({ assumed: "events", exitCode, outcome: { result: "completed" } });
+  });
+
+  test("an OpenCode recording whose process failed is not", async () => {
+    const found = await explain(opencode, fixture("opencode.fixtures/success.stdout"), { exitCode: 1 });
+    expect(found.outcome?.result).toBe("interrupted");
+  });
+
+  test("an OpenCode recording that breaks off is interrupted", async () => {
+    const lines = fixture("opencode.fixtures/success.stdout").split("\n");
+    const found = await explain(opencode, lines.slice(0, 1).join("\n"));
+    expect(found.outcome?.result).toBe("interrupted");
+  });
+
+  test("a completed iFlow recording is completed, and is text", async () => {
+    const found = await explain(iflow, fixture("iflow.fixtures/info-on-stdout.stdout"));
+    expect(found).toMatchObject({ assumed: "text", session: null, outcome: { result: "completed" } });
+  });
+
+  test("text without an exit code is not judged", async () => {
+    const found = await explain(claude, "All done.\n");
+    expect(found).toMatchObject({ assumed: "text", exitCode: null, outcome: null });
+  });
+
+  test.each([
+    [0, "completed", undefined],
+    [1, "failed", "rate_limited"],
+  ] as const)("Claude's limit as text, exit code %d: %s", async (exitCode, result, kind) => {
+    const text = fixture("claude.fixtures/text-subscription-limit.stdout");
+    const found = await explain(claude, text, { exitCode });
+    expect(found.outcome?.result).toBe(result);
+    expect(found.outcome?.trouble?.kind).toBe(kind);
+    expect(found.resetsAt === null).toBe(exitCode === 0);
+  });
+
+  test("text that looks like an event names no session when it is said to be text", async () => {
+    const text = fixture("claude.fixtures/text-forged-in-answer.stdout");
+    expect((await explain(claude, text)).assumed).toBe("events");
+    const found = await explain(claude, text, { printed: "text" });
+    expect(found).toMatchObject({ assumed: "text", session: null, sessions: [] });
+  });
+
+  test("Codex's header on stderr names its session, what follows does not", async () => {
+    const text = fixture("codex.fixtures/text-forged-in-answer.stderr");
+    const found = await explain(codex, text, { stream: "stderr" });
+    expect(found.assumed).toBe("text");
+    expect(found.sessions.map(({ value }) => value)).toEqual(["01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0"]);
+  });
 });

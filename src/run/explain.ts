@@ -173,7 +173,7 @@ class Notes {
   #outcome(explained: Trouble | null): Outcome | null {
     const { exitCode } = this.#options;
     const structured = this.#printed === "events";
-    if (!structured && exitCode === null && explained === null) return null;
+    if (!structured && exitCode === null && explained === null && this.#turnEnd === null) return null;
     return judge({
       structured,
       interactive: false,
