@@ -5,7 +5,7 @@ import { afterDashes, withMessage } from "./attempt-options.ts";
 import { claudeReader, failureIn } from "./claude-output.ts";
 import { claudeActivity, claudeTookUp, HOOKS, hooksFor } from "./claude-live.ts";
 import { claudeHolders, listTranscripts, locateTranscript, registryEntry } from "./claude-store.ts";
-import type { Ask, Command, Engine } from "./engine.ts";
+import { type Ask, type Command, type Engine, SILENT } from "./engine.ts";
 import {
   assertComplete,
   assertNoPrompt,
@@ -23,7 +23,6 @@ import {
   splitForResume,
   valueOf,
 } from "./grammar.ts";
-import { SILENT } from "./text-output.ts";
 import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
 
 /** Claude keeps the case in which an id was given. */

@@ -1,5 +1,6 @@
 /** What `codex exec` prints, with `--json` and without, and how Codex words its troubles. Notes: docs/engines/codex.md */
 import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
+import { plain } from "../lib/harmless.ts";
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { OutputReader } from "./engine.ts";
 import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
@@ -106,7 +107,7 @@ export function textReader(): OutputReader {
   return {
     line(stream, text) {
       if (stream === "stdout" || at === "below") return [];
-      const line = withoutColour(text).trimEnd();
+      const line = plain(text).trimEnd();
       const id = at === "header" ? /^session id: (\S+)$/.exec(line)?.[1] : undefined;
       if (id !== undefined) ids.push(id);
       at = next(line);
@@ -147,7 +148,7 @@ export function explainExit(
  * JSON). What has no header never began a turn, so all of it is Codex's.
  */
 function lastWords(stderrTail: string): string {
-  const text = withoutColour(stderrTail)
+  const text = plain(stderrTail)
     .trimEnd()
     .replace(/\ntokens used\n[\d,.]{1,20}$/, "");
   if (text.length < LONG && !/^OpenAI Codex v\d/m.test(text)) return text;
@@ -157,8 +158,3 @@ function lastWords(stderrTail: string): string {
 
 /** The tail of stderr is cut near this; the header of a longer one is lost. */
 const LONG = 7_000;
-
-function withoutColour(text: string): string {
-  // oxlint-disable-next-line no-control-regex -- colours are control sequences
-  return text.replaceAll(/\u001b\[[0-9;]*m/g, "");
-}

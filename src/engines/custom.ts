@@ -8,7 +8,7 @@ import type { EngineEvent, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, hasDuplicateKeys, type JsonObject, parseObject } from "../lib/json.ts";
 import { withMessage } from "./attempt-options.ts";
-import type { Ask, Command, Engine } from "./engine.ts";
+import { type Ask, type Command, type Engine, SILENT } from "./engine.ts";
 import {
   assertNoPrompt,
   describe,
@@ -18,7 +18,6 @@ import {
   render,
   splitForResume,
 } from "./grammar.ts";
-import { SILENT } from "./text-output.ts";
 import { troubleOf } from "./troubles.ts";
 
 const grammar: Grammar = { commands: {}, options: [] };

@@ -15,6 +15,7 @@ import {
   type FoundSession,
   OPENING_CHARACTERS,
   type SessionFiles,
+  SILENT,
 } from "./engine.ts";
 import {
   assertComplete,
@@ -30,7 +31,6 @@ import {
   splitForResume,
   valueOf,
 } from "./grammar.ts";
-import { SILENT } from "./text-output.ts";
 
 /** Not on PATH: whoever spawns turns this name into the running Node and `demo-agent.js` of this package. */
 export const DEMO_PROGRAM = "reprise-demo-agent";

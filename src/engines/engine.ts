@@ -218,6 +218,9 @@ export interface OutputReader {
   end(exit: Exit): readonly EngineEvent[];
 }
 
+/** For text: of a model's own words nothing is understood, since they may look like any line of the engine's (I5). */
+export const SILENT: OutputReader = { line: () => [], end: () => [] };
+
 export interface Where {
   readonly home: string;
   readonly cwd: string;
