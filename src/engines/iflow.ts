@@ -176,6 +176,8 @@ function promptArgs(message: string, headless: boolean): (text: string) => reado
 }
 
 const API_ERROR = /^\W{0,20}(?:Error when talking to iFlow API|Generate data error|.{0,400}fetch failed)/i;
+/** On stdout the model speaks too: an answer may be about a fetch that failed. */
+const SAID_ERROR = /^\W{0,20}(?:Error when talking to iFlow API|Generate data error)/i;
 const MAX_BLOCK = 65_536;
 
 interface State {
@@ -232,7 +234,7 @@ function unblocked(state: State): readonly EngineEvent[] {
 
 function answered(state: State, text: string): readonly EngineEvent[] {
   if (text.trim() === "") return state.said && state.stdoutBlock === null ? [{ type: "text", text }] : [];
-  if (!state.said && API_ERROR.test(text)) {
+  if (!state.said && SAID_ERROR.test(text)) {
     state.error ??= text.trim();
     return [{ type: "notice", message: text.trim() }];
   }

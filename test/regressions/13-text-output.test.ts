@@ -1,6 +1,6 @@
 /** Agents that print text instead of JSON: which session they are in, and why they failed. */
-import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Sandbox, until } from "../e2e/sandbox.ts";
 
@@ -212,5 +212,44 @@ describe("why a turn failed", () => {
     ]);
     const started = await box.json(["start", engine, "--", ...TEXT[engine]("look")], { env });
     expect(started).toMatchObject({ exitCode: 0, outcome: { result: "completed" } });
+  });
+
+  test.each([
+    ["gemini", "api-key-limit", 75, "rate_limited"],
+    ["gemini", "api-key-limit-retry-info", 75, "rate_limited"],
+    ["gemini", "text-api-key-limit", 75, "rate_limited"],
+    ["gemini", "text-api-key-limit-retry-info", 75, "rate_limited"],
+    ["gemini", "refreshes-in", 75, "rate_limited"],
+    ["gemini", "no-api-key", 8, "auth"],
+    ["gemini", "text-no-api-key", 8, "auth"],
+    ["claude", "temporarily-limited", 75, "overloaded"],
+    ["claude", "text-not-your-limit", 75, "overloaded"],
+  ])("%s as recorded: %s", async (engine, name, exitCode, kind) => {
+    const recorded = resolve("src/engines", `${engine}.fixtures`, name);
+    const { code } = JSON.parse(readFileSync(`${recorded}.exit.json`, "utf8")) as { code: number };
+    const print = (end: string, stream: string) =>
+      existsSync(`${recorded}.${end}`) ? `cat '${recorded}.${end}' >&${stream}\n` : "";
+    box.program(engine, `${print("stdout", "1")}${print("stderr", "2")}exit ${code}`);
+    const args = name.startsWith("text-") ? ["--", "-p", "hello"] : ["hello"];
+    const result = await box.json(["start", engine, ...args]);
+    expect(result).toMatchObject({ exitCode, outcome: { result: "failed", trouble: { kind } } });
+    expect(result["outcome"].trouble.resetsAt === undefined).toBe(kind !== "rate_limited");
+  });
+});
+
+describe("explain", () => {
+  test("says what it assumed, and judges text by the exit code", async () => {
+    const stdin = "You've hit your limit · resets 4:50am (Europe/Rome)\n";
+    const failed = await box.run(["explain", "--engine", "claude", "--exit-code", "1"], { stdin });
+    expect(failed.stdout).toMatch(/assumed +text output.*exit code 1/);
+    expect(failed.stdout).toMatch(/trouble +rate_limited/);
+    expect(failed.stdout).toMatch(/judgement +failed/);
+    const unseen = await box.json(["explain", "--engine", "claude"], { stdin: "All done.\n" });
+    expect(unseen).toMatchObject({ ok: true, assumed: "text", exitCode: null, outcome: null });
+  });
+
+  test.each(["-1", "256", "x", ""])("refuses %j as an exit code", async (value) => {
+    const refused = await box.json(["explain", "--engine", "claude", `--exit-code=${value}`], { stdin: "" });
+    expect(refused).toMatchObject({ ok: false, error: { code: "usage" } });
   });
 });
