@@ -14,6 +14,8 @@ interface ExplainOptions {
   readonly engine?: string;
   readonly now?: number;
   readonly stderr?: true;
+  readonly text?: true;
+  readonly exitCode?: number;
   readonly json?: true;
 }
 
@@ -24,13 +26,16 @@ const command = () =>
     examples: [
       "codex exec --json 'hi' | reprise explain --engine codex",
       "reprise explain --engine claude --stderr errors.txt",
+      "claude -p 'hi' > out.txt; reprise explain --engine claude --exit-code $? out.txt",
       "reprise logs 1a2b3c4d --stream stdout --raw | reprise explain --engine gemini --json",
     ],
   })
     .argument("[file]", "the output; standard input when absent")
     .addOption(once("--engine <engine>", "whose output it is", text))
     .addOption(once("--now <time>", 'the moment that "in 5 minutes" counts from (ISO 8601)', readTime))
+    .addOption(once("--exit-code <code>", "how the engine's process ended, 0 to 255", readExitCode))
     .option("--stderr", "the input is what the engine wrote to stderr")
+    .option("--text", "the engine ran without its JSON option; assumed when no line is an event")
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
@@ -48,6 +53,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const found = await explainOutput(engine, input(context, file), {
     stream: options.stderr === true ? "stderr" : "stdout",
     now: () => options.now ?? Date.now(),
+    exitCode: options.exitCode ?? null,
+    printed: options.text === true ? "text" : null,
   });
   if (options.json === true) context.printJson({ ok: true, ...found });
   else print(context, engine, found);
@@ -62,6 +69,16 @@ function readTime(value: string): number {
       `--now takes a time such as 2026-11-15T09:00:00Z, not ${JSON.stringify(value.slice(0, 80))}.`,
     );
   return ms;
+}
+
+function readExitCode(value: string): number {
+  const code = /^\d{1,3}$/.test(value) ? Number(value) : Number.NaN;
+  if (!(code <= 255))
+    throw new Fault(
+      "usage",
+      `--exit-code takes a number from 0 to 255, not ${JSON.stringify(value.slice(0, 80))}.`,
+    );
+  return code;
 }
 
 function input(context: Context, file: string | undefined): AsyncIterable<Buffer> {
@@ -86,8 +103,8 @@ function print(context: Context, engine: Engine, found: Explanation): void {
   const line = (label: string, value: string) =>
     context.print(`${paint(terminal, "dim", label.padEnd(9))} ${value}`);
   line("engine", `${engine.title}, ${plural(found.lines, "line")} of ${found.stream}`);
-  if (found.session === null)
-    line("session", `none: no line names a ${engine.session.field} in the engine's own format`);
+  line("assumed", `${ASSUMED[found.assumed]}; ${exitOf(found)}`);
+  if (found.session === null) line("session", `none: ${whyNone(engine, found)}`);
   for (const [at, id] of found.sessions.entries()) {
     line(
       at === 0 ? "session" : "also",
@@ -109,7 +126,28 @@ function print(context: Context, engine: Engine, found: Explanation): void {
       `${plural(found.unknown.count, "line")} not understood: ${found.unknown.firstLines.join(", ")}${rest}`,
     );
   }
-  line("judgement", `${found.outcome.result}: ${harmlessLine(found.outcome.reason, 300)}`);
+  const { outcome } = found;
+  line(
+    "judgement",
+    outcome === null
+      ? "unknown: text does not say how the turn ended. Give --exit-code"
+      : `${outcome.result}: ${harmlessLine(outcome.reason, 300)}`,
+  );
+}
+
+const ASSUMED = {
+  events: "machine-readable output",
+  text: "text output, which names no session on stdout",
+} as const;
+
+function exitOf({ exitCode }: Explanation): string {
+  return exitCode === null ? "exit code unknown (--exit-code)" : `exit code ${exitCode}`;
+}
+
+function whyNone(engine: Engine, { assumed, stream }: Explanation): string {
+  if (assumed === "text" && stream === "stdout")
+    return `in text the model could have written any ${engine.session.field}`;
+  return `no line names a ${engine.session.field} in the engine's own format`;
 }
 
 function describe(event: EngineEvent): string {

@@ -12,6 +12,8 @@ const DAY_MS = 86_400_000;
 const MAX_AHEAD_MS = 35 * DAY_MS;
 /** A clock time that has just passed may mean this minute or tomorrow. */
 const JUST_PASSED_MS = 5 * 60_000;
+/** Lengths of time that differ by less are the same one, rounded. */
+const SAME_MS = 1_000;
 
 /**
  * ISO 8601 in UTC, later than `nowMs` and at most 35 days ahead; null when the text names no such time for certain.
@@ -20,7 +22,7 @@ const JUST_PASSED_MS = 5 * 60_000;
 export function resetTime(text: string, nowMs: number, utcOffsetMinutes?: number): string | null {
   const cut = text.slice(0, MAX_TEXT);
   const local: Zone = utcOffsetMinutes === undefined ? { machine: true } : { offset: utcOffsetMinutes };
-  if (!/reset|again|retry|until|limit|available|wait/i.test(cut)) return null;
+  if (!/reset|again|retry|until|limit|available|wait|refresh/i.test(cut)) return null;
   const all = [
     quotedHeader(cut, nowMs),
     waitField(cut, nowMs),
@@ -32,7 +34,8 @@ export function resetTime(text: string, nowMs: number, utcOffsetMinutes?: number
   const [found] = all;
   // Several ways of saying it must agree; a clock time is rounded to its minute.
   if (found === undefined || !all.every((time) => Math.abs(time - found) < 60_000)) return null;
-  return believable(found, nowMs);
+  // "retry in 34.07s" and "retry after 34s" in one text: the longer one is whole.
+  return believable(Math.max(...all.filter((time) => time - found < SAME_MS)), nowMs);
 }
 
 /** `retry-after` of HTTP: seconds from now, or a date. In milliseconds since 1970; may have passed. */
@@ -142,7 +145,7 @@ const AMOUNTS = String.raw`${AMOUNT}(?:(?:,? and |, |\s)?${AMOUNT}){0,3}`;
 const LENGTH = new RegExp(`^${AMOUNTS}`, "i");
 /** "100 requests in 1 hour" and "timed out after 60s" are no waits: what is to come stands before it. */
 const DURATION = new RegExp(
-  String.raw`\b(?:(?:again|resets?|retry|retrying|available|access|allowed)(?: (?:again|your|the|this|request|it|access|only|automatically)){0,3} (?:in|after)|(?<!max |maximum )wait(?: for)?|for another)(?: about| approximately| around)?\s{1,2}(${AMOUNTS})`,
+  String.raw`\b(?:(?:again|resets?|refresh(?:es)?|retry|retrying|available|access|allowed)(?: (?:again|your|the|this|request|it|access|only|automatically)){0,3} (?:in|after)|(?<!max |maximum )wait(?: for)?|for another)(?: about| approximately| around)?\s{1,2}(${AMOUNTS})`,
   "gi",
 );
 /** Units written together ("20h18m") have no word boundary between them; a space makes one. */
@@ -153,11 +156,11 @@ const MORE = /^(?:,? ?(?:and |or |to )?\d| ?[-–(] ?[\ds]|,? (?:or|to|ago)\b)/i
 /** "in 2 hours 5 minutes", "after 20h18m3s". */
 function duration(text: string, nowMs: number): number | null {
   const spaced = text.replace(WRITTEN_TOGETHER, "$1 ");
-  return onlyOne(
-    [...spaced.matchAll(DURATION)].map(
-      (match) => nowMs + lengthOf(match[1] ?? "", spaced.slice(match.index + match[0].length)),
-    ),
+  const times = [...spaced.matchAll(DURATION)].map(
+    (match) => nowMs + lengthOf(match[1] ?? "", spaced.slice(match.index + match[0].length)),
   );
+  const latest = Math.max(...times);
+  return onlyOne(times.map((time) => (latest - time < SAME_MS ? latest : time)));
 }
 
 /** In milliseconds. NaN: what stands behind it says that this is not all. */

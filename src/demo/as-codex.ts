@@ -86,20 +86,36 @@ export const codex: Persona = {
 
   speak(asked, talk, out) {
     if (asked.format === "jsonl") return jsonVoice(talk, out);
-    const voice = textVoice(out, forgery, wordsFor);
-    return {
-      ...voice,
-      session() {
-        if (!asked.chat)
-          out.err(
-            `OpenAI Codex v${VERSION}\n--------\nworkdir: ${asked.cwd}\nsession id: ${talk.id}\n--------`,
-          );
-      },
-      toolStarted: (_id, name, detail) => out.err(`exec\n${name} ${detail}`),
-      toolEnded: ({ output }) => out.err(output),
-    };
+    return asked.chat ? textVoice(out, forgery, wordsFor) : transcriptVoice(asked, talk, out);
   },
 };
+
+/** Without `--json`: the answer on stdout, and on stderr a header and everything that was said, the answer once more. */
+function transcriptVoice(asked: Request, talk: Conversation, out: Output): Voice {
+  const voice = textVoice(out, forgery, wordsFor);
+  let said = "";
+  return {
+    ...voice,
+    session: () =>
+      out.err(`OpenAI Codex v${VERSION}\n--------\nworkdir: ${asked.cwd}\nsession id: ${talk.id}\n--------`),
+    turnStarted: (message) => out.err(`user\n${message}`),
+    text(piece) {
+      said += piece;
+      voice.text(piece);
+    },
+    toolStarted: (_id, name, detail) => out.err(`exec\n${name} ${detail}`),
+    toolEnded: ({ output }) => out.err(output),
+    completed() {
+      out.err(`codex\n${said}\ntokens used\n110`);
+      return voice.completed();
+    },
+    failed(trouble) {
+      if (said !== "") out.err(`codex\n${said}`);
+      out.err(`ERROR: ${wordsFor(trouble)}\nERROR: ${wordsFor(trouble)}`);
+      return 1;
+    },
+  };
+}
 
 function exec(top: Args, argv: readonly string[], world: World): Request {
   const outer = checked(readArgs(argv, EXEC));

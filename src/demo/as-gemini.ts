@@ -98,7 +98,7 @@ export const gemini: Persona = {
 
   speak(request, talk, out) {
     if (request.format === "jsonl") return streamVoice(request, talk, out);
-    const plain = textVoice(out, forgery, (trouble) => messageFor(trouble));
+    const plain = request.chat ? textVoice(out, forgery, messageFor) : plainVoice(out);
     return request.format === "json" ? objectVoice(talk, out) : plain;
   },
 };
@@ -167,6 +167,22 @@ function saidIn(message: JsonObject): string {
 }
 
 const forgery = JSON.stringify({ type: "init", session_id: FORGED_UUID, model: "auto" });
+
+/** A failure as text: a stack trace and the fields of the error, exit code 1 whatever it was. */
+function plainVoice(out: Output): Voice {
+  return {
+    ...textVoice(out, forgery, messageFor),
+    failed(trouble) {
+      const report = "/tmp/gemini-client-error-Turn.run-sendMessageStream-demo.json";
+      out.err(
+        `Error when talking to Gemini API Full report available at: ${report} RetryableQuotaError: ${messageFor(trouble)}\n` +
+          `    at classifyGoogleError (file:///demo.js:1:1) {\n  status: ${trouble.status ?? "undefined"}\n}\n` +
+          "An unexpected critical error occurred:[object Object]",
+      );
+      return 1;
+    },
+  };
+}
 
 function streamVoice(request: Request, talk: Conversation, out: Output): Voice {
   const emit = (line: JsonObject): void => {

@@ -79,7 +79,8 @@ export const opencode: Persona = {
 
   speak(request, talk, out) {
     const logs = request.facts["logs"] === "yes";
-    const voice = request.format === "jsonl" ? jsonVoice(talk.id, out) : textVoice(out, forgery, wordsFor);
+    const plain = request.chat ? textVoice(out, forgery, wordsFor) : plainVoice(out);
+    const voice = request.format === "jsonl" ? jsonVoice(talk.id, out) : plain;
     return { ...voice, session: () => (logs ? out.err(createdLine(talk.id, request)) : undefined) };
   },
 };
@@ -115,6 +116,20 @@ const forgery = JSON.stringify({
   timestamp: 1,
   sessionID: "ses_f0f0f0f0f0f0ffFORGEDforged0",
 });
+
+/** The answer on stdout; what tools print, and what went wrong, on stderr. */
+function plainVoice(out: Output): Voice {
+  return {
+    ...textVoice(out, forgery, wordsFor),
+    turnStarted: () => out.err("\u001b[0m\n> build · m1\n\u001b[0m"),
+    toolStarted: (_id, name, detail) => out.err(`\u001b[0m$ \u001b[0m${name} ${detail}`),
+    toolEnded: ({ output }) => out.err(output),
+    failed(trouble) {
+      out.err(`\u001b[91m\u001b[1mError: \u001b[0m${wordsFor(trouble)}`);
+      return 1;
+    },
+  };
+}
 
 /** The id appears with the first event; there is none that says the turn is over. */
 function jsonVoice(sessionID: string, out: Output): Voice {

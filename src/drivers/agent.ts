@@ -27,6 +27,8 @@ export interface LiveAgent {
   end(from?: Rung): Promise<{ readonly survivors: readonly number[] }>;
   /** The last 8 KiB of stderr, without control sequences. */
   stderrTail(): string;
+  /** The same of stdout; empty where it is not text that people read. */
+  stdoutTail(): string;
 }
 
 export const LADDER: Ladder = { interruptMs: 5000, terminateMs: 5000 };
@@ -73,7 +75,7 @@ export class EventBatch {
   }
 }
 
-export class StderrTail {
+export class Tail {
   #bytes = Buffer.alloc(0);
 
   /** A copy, so that no chunk is kept alive by its last bytes. */

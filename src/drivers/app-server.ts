@@ -16,7 +16,7 @@ import {
   type Rung,
   spawnPiped,
 } from "../process/process.ts";
-import { type AgentHooks, EventBatch, LADDER, type LiveAgent, StderrTail } from "./agent.ts";
+import { type AgentHooks, EventBatch, LADDER, type LiveAgent, Tail } from "./agent.ts";
 
 export interface DialogueHooks extends AgentHooks {
   /** Each line, before it is acted on (`in`) or sent (`out`). False: it must not be. */
@@ -59,7 +59,7 @@ const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 export async function openDialogue(options: DialogueOptions): Promise<LiveAgent> {
   const { marker, hooks, ladder = LADDER, patience = PATIENCE } = options;
-  const tail = new StderrTail();
+  const tail = new Tail();
   let talk: Talk | null = null;
   const early: Buffer[] = [];
   const child = await spawnPiped(
@@ -114,6 +114,7 @@ export async function openDialogue(options: DialogueOptions): Promise<LiveAgent>
       return kill("terminate");
     },
     stderrTail: () => tail.text(),
+    stdoutTail: () => "",
   };
 }
 

@@ -16,7 +16,7 @@ import {
   type Ladder,
   type TerminalSize,
 } from "../process/process.ts";
-import { type AgentHooks, EventBatch, LADDER, type LiveAgent, StderrTail } from "./agent.ts";
+import { type AgentHooks, EventBatch, LADDER, type LiveAgent, Tail } from "./agent.ts";
 
 export type { LiveAgent } from "./agent.ts";
 export { type DialogueHooks, openDialogue } from "./app-server.ts";
@@ -43,10 +43,10 @@ const SIZE: TerminalSize = { cols: 80, rows: 24 };
 export async function openAgent(options: AgentOptions): Promise<LiveAgent> {
   const { hooks, marker, ladder = LADDER } = options;
   const hearing = options.reader === null ? null : new Hearing(options.reader, hooks);
-  const tail = new StderrTail();
+  const tails = { stdout: new Tail(), stderr: new Tail() };
   const child = await start(options, (stream, chunk) => {
     hooks.raw(stream, chunk);
-    if (stream === "stderr") tail.add(chunk);
+    tails[stream].add(chunk);
     hearing?.take(stream, chunk);
   });
   const ended = child.ended.then((exit) => {
@@ -64,7 +64,8 @@ export async function openAgent(options: AgentOptions): Promise<LiveAgent> {
     answer: () => {},
     interrupt: () => family.interrupt(),
     end: (from) => family.end(ladder, from),
-    stderrTail: () => tail.text(),
+    stderrTail: () => tails.stderr.text(),
+    stdoutTail: () => tails.stdout.text(),
   };
 }
 

@@ -1,5 +1,5 @@
 /** What Claude Code prints with `--output-format stream-json` or `json`, understood line by line. */
-import type { EngineEvent } from "../core/events.ts";
+import type { EngineEvent, Trouble } from "../core/events.ts";
 import { believable, moment } from "../core/reset-time.ts";
 import {
   arrayIn,
@@ -20,7 +20,24 @@ export const PATTERNS: readonly TroublePattern[] = [
   ["quota", /billing_error/],
   ["network", /unable to connect|ConnectionRefused/i],
   ["usage", /^error: --|issue with the selected model/i],
+  // Seconds: "Server is temporarily limiting requests (not your usage limit)" (2.1.325).
+  ["overloaded", /temporarily limiting requests|not your usage limit/i],
 ];
+
+/** How Claude begins what it says itself. With `--output-format text` it stands where the answer would be. */
+const OWN_WORDS =
+  /^(?:API Error|Error: |Execution error|Request timed out|You(?:'|’)(?:ve (?:hit|reached) your|re out of)|Your org|Claude (?:AI )?usage limit|Credit balance|Invalid API key|Not logged in|Please run \/login|Failed to authenticate|Prompt is too long|Unable to connect|There(?:'|’)s an issue with|Server is temporarily|OAuth token)/i;
+const LAST_LINES = 5;
+
+/** Why a turn failed whose output was text: only from Claude's own words in the last lines, never from an answer. */
+export function failureIn(stdoutTail: string, nowMs: number): Trouble | null {
+  const lines = stdoutTail.trimEnd().split("\n").slice(-LAST_LINES);
+  const at = lines.findLastIndex((line) => OWN_WORDS.test(line.trim()));
+  // What follows it must be more of it: an answer that quotes an error goes on in another paragraph.
+  const words = at === -1 ? [] : lines.slice(at).map((line) => line.trim());
+  if (words.length === 0 || words.includes("")) return null;
+  return troubleOf(words.join("\n"), nowMs, { patterns: PATTERNS });
+}
 
 /** Known, and nothing to tell: the same is said by `assistant`, `user` and `result`. */
 const SILENT = new Set(["system/status", "system/permission_denied"]);

@@ -4,7 +4,14 @@
  */
 import { basename, join, relative } from "node:path";
 import { numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import type { FoundSession, HolderHint, Located, SessionFiles, Where } from "./engine.ts";
+import {
+  type FoundSession,
+  type HolderHint,
+  type Located,
+  OPENING_CHARACTERS,
+  type SessionFiles,
+  type Where,
+} from "./engine.ts";
 
 /** Attachments in front of the first message are large: a one-turn transcript has some 134 KB. */
 const PART_BYTES = 524_288;
@@ -81,8 +88,8 @@ export async function listTranscripts(
     // Two directories may share a slug; the transcript says which one it was.
     const elsewhere = cwd !== null && seen.cwd !== null && seen.cwd !== cwd;
     if (id === undefined || !seen.messages || elsewhere) continue;
-    const { createdAtMs, title } = seen;
-    found.push({ id, cwd: seen.cwd, path, createdAtMs, updatedAtMs: mtimeMs, title });
+    const { createdAtMs, title, opening } = seen;
+    found.push({ id, cwd: seen.cwd, path, createdAtMs, updatedAtMs: mtimeMs, title, opening });
   }
   return found;
 }
@@ -147,6 +154,7 @@ interface Look {
   readonly cwd: string | null;
   readonly createdAtMs: number | null;
   readonly title: string | null;
+  readonly opening: string | null;
 }
 
 /** A truncated last line and lines that are no JSON are skipped, as Claude does. */
@@ -157,12 +165,13 @@ async function look(path: string, files: SessionFiles): Promise<Look> {
   const found = start.length > 0 ? start : messagesIn((await files.tail(path, PART_BYTES)) ?? "");
   const [first] = found;
   const created = Date.parse(stringIn(first, "timestamp") ?? "");
-  const title = start.map(userText).find((text) => text !== null) ?? null;
+  const opening = start.map(userText).find((text) => text !== null) ?? null;
   return {
     messages: found.length > 0,
     cwd: stringIn(first, "cwd") ?? null,
     createdAtMs: Number.isNaN(created) ? null : created,
-    title,
+    title: opening?.slice(0, 120) ?? null,
+    opening,
   };
 }
 
@@ -180,5 +189,5 @@ function userText(record: unknown): string | null {
   const content = objectIn(record, "message")?.["content"];
   const first: unknown = Array.isArray(content) ? content[0] : undefined;
   const text = (typeof content === "string" ? content : (stringIn(first, "text") ?? "")).trim();
-  return text === "" || text.startsWith("<") ? null : text.slice(0, 120);
+  return text === "" || text.startsWith("<") ? null : text.slice(0, OPENING_CHARACTERS);
 }

@@ -80,7 +80,7 @@ describe("start with a message", () => {
     [`--resume ${OTHER} --fork-session`]: [null, true],
     "--resume title": [null, true],
     "--continue": [null, true],
-    "--output-format json": [ID, false],
+    "--output-format json": [ID, true],
     "--output-format text": [ID, false],
   };
   test.each(Object.entries(expectations))("%s: expects", (line, then) => {
@@ -120,7 +120,7 @@ describe("start without a message", () => {
     "--continue": [true, false],
     "-p hi": [false, false],
     "-cp hi": [false, false],
-    "-p hi --output-format json": [false, false],
+    "-p hi --output-format json": [false, true],
     "-p --output-format=stream-json --verbose hi": [false, true],
     "mcp list": [false, false],
     "--model opus update": [false, false],

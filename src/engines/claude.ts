@@ -2,10 +2,10 @@
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { afterDashes, withMessage } from "./attempt-options.ts";
-import { claudeReader } from "./claude-output.ts";
+import { claudeReader, failureIn } from "./claude-output.ts";
 import { claudeActivity, claudeTookUp, HOOKS, hooksFor } from "./claude-live.ts";
 import { claudeHolders, listTranscripts, locateTranscript, registryEntry } from "./claude-store.ts";
-import type { Ask, Command, Engine } from "./engine.ts";
+import { type Ask, type Command, type Engine, SILENT } from "./engine.ts";
 import {
   assertComplete,
   assertNoPrompt,
@@ -224,10 +224,19 @@ export const claude: Engine = {
     return ask.message === null ? untouched(ask) : start(ask, ask.message);
   },
 
-  reader: (now) => claudeReader(ID, now),
+  reader: (now, printed) => (printed === "text" ? SILENT : claudeReader(ID, now)),
+  printed: ({ args, interactive }) =>
+    !interactive && isStructured(parseArgs(grammar, args)) ? "events" : "text",
 
-  explainExit({ code }, stderrTail, nowMs) {
+  opening(args) {
+    const [message = null, ...others] = parseArgs(grammar, args).words;
+    return others.length > 0 ? null : message;
+  },
+
+  explainExit({ code }, stderrTail, nowMs, stdoutTail = "") {
     if (code === 0) return null;
+    const said = code === null ? null : failureIn(stdoutTail, nowMs);
+    if (said !== null) return said;
     const error = stderrTail
       .split("\n")
       .findLast((line) => kindIn(line.trim(), EXITS) !== null || /^error: /i.test(line.trim()));
@@ -256,10 +265,11 @@ function opensUi(parsed: Parsed): boolean {
   return parsed.commands.length === 0 && !without.some((name) => has(parsed, name));
 }
 
-/** Claude prints one JSON event a line only with both options. */
+/** Claude prints one JSON event a line only with both options; `json` is the last event alone. */
 function isStructured(parsed: Parsed): boolean {
+  const format = valueOf(parsed, "--output-format");
   return (
-    has(parsed, "--print") && valueOf(parsed, "--output-format") === "stream-json" && has(parsed, "--verbose")
+    has(parsed, "--print") && (format === "json" || (format === "stream-json" && has(parsed, "--verbose")))
   );
 }
 
@@ -328,7 +338,7 @@ function start(ask: Ask, message: string): Command {
     ...shared,
     stdin: message,
     headless: true,
-    structured: format === undefined || format === "stream-json",
+    structured: format === undefined || format === "stream-json" || format === "json",
   };
 }
 

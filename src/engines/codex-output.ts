@@ -1,7 +1,9 @@
-/** What `codex exec --json` prints, line by line, and how Codex words its troubles. Notes: docs/engines/codex.md */
-import type { EngineEvent } from "../core/events.ts";
+/** What `codex exec` prints, with `--json` and without, and how Codex words its troubles. Notes: docs/engines/codex.md */
+import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
+import { plain } from "../lib/harmless.ts";
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { troubleOf, type TroublePattern } from "./troubles.ts";
+import type { OutputReader } from "./engine.ts";
+import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
 
 export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -89,3 +91,70 @@ function item(when: string, it: JsonObject | undefined): readonly EngineEvent[] 
     },
   ];
 }
+
+/**
+ * Without `--json` stdout is the answer, and stderr is a transcript: what the user, the model and its tools said. A header
+ * stands above all that, between two rules, and names the session. Nothing below the header counts.
+ */
+export function textReader(): OutputReader {
+  let at: "above" | "title" | "header" | "below" = "above";
+  const ids: string[] = [];
+  const next = (line: string): typeof at => {
+    if (at === "above") return /^OpenAI Codex v\d/.test(line) ? "title" : "above";
+    if (at === "title") return line === RULE ? "header" : "below";
+    return line === RULE ? "below" : at;
+  };
+  return {
+    line(stream, text) {
+      if (stream === "stdout" || at === "below") return [];
+      const line = plain(text).trimEnd();
+      const id = at === "header" ? /^session id: (\S+)$/.exec(line)?.[1] : undefined;
+      if (id !== undefined) ids.push(id);
+      at = next(line);
+      // Two ids in one header: a name in it has a line break, and nothing tells which is Codex's.
+      const [session = "", ...others] = at === "below" ? ids : [];
+      return others.length === 0 && ID.test(session) ? [{ type: "session", session }] : [];
+    },
+    end: () => [],
+  };
+}
+
+const RULE = "--------";
+
+/** `stdoutTail`: stderr is the transcript, and Codex's own last words stand at its end. */
+export function explainExit(
+  { code }: Exit,
+  stderrTail: string,
+  nowMs: number,
+  stdoutTail?: string,
+): Trouble | null {
+  if (code === 0) return null;
+  if (/not inside a trusted directory/i.test(stderrTail)) {
+    const message =
+      "Codex does not trust this directory: it is no git repository. Give --trust-cwd to allow it.";
+    return { kind: "usage", message };
+  }
+  const words = stdoutTail === undefined ? stderrTail : lastWords(stderrTail);
+  // This is how a transcript shows that the turn failed.
+  if (words.startsWith("ERROR: ")) return troubleOf(words.slice(7), nowMs, { patterns: PATTERNS });
+  const error = words.split("\n").findLast((line) => /^(?:Error|error): /.test(line.trim()));
+  if (error !== undefined) return troubleOf(error.trim(), nowMs, { patterns: EXITS });
+  const kind = kindIn(words, EXITS);
+  return kind === null ? null : { kind, message: words.trim().slice(-500) };
+}
+
+/**
+ * Of a transcript only what Codex says at its very end: the last line, with what is indented below it (an error may quote
+ * JSON). What has no header never began a turn, so all of it is Codex's.
+ */
+function lastWords(stderrTail: string): string {
+  const text = plain(stderrTail)
+    .trimEnd()
+    .replace(/\ntokens used\n[\d,.]{1,20}$/, "");
+  if (text.length < LONG && !/^OpenAI Codex v\d/m.test(text)) return text;
+  const lines = text.split("\n");
+  return lines.slice(lines.findLastIndex((line) => /^[^\s}\]]/.test(line))).join("\n");
+}
+
+/** The tail of stderr is cut near this; the header of a longer one is lost. */
+const LONG = 7_000;

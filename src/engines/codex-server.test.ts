@@ -735,9 +735,10 @@ describe("questions", () => {
 
 describe("the tape is read again", () => {
   const line = (more: object) => JSON.stringify({ id: 2, result: { thread: { id: ID } }, ...more });
+  const printed = (args: readonly string[]) => codex.printed({ args, interactive: false, message: null });
   const dialogues = [["app-server"], ["app-server", "-c", "a=1"], ["codex.js", "app-server"]];
   test.each(dialogues)("%s: the answer about the thread names the session", (...args) => {
-    const reader = codex.reader(() => NOW, args);
+    const reader = codex.reader(() => NOW, printed(args));
     expect(reader.line("stdout", line({}))).toEqual([{ type: "session", session: ID }]);
     expect(reader.line("stderr", line({}))).toEqual([]);
   });
@@ -754,12 +755,12 @@ describe("the tape is read again", () => {
     "no JSON": "{",
   };
   test.each(Object.entries(strange))("%s names none", (_name, text) => {
-    expect(codex.reader(() => NOW, ["app-server"]).line("stdout", text)).toEqual([{ type: "unknown" }]);
+    expect(codex.reader(() => NOW, "dialogue").line("stdout", text)).toEqual([{ type: "unknown" }]);
   });
 
   const others = [[], ["exec", "--json"], ["exec", "-m", "app-server"], ["-m", "app-server", "exec"]];
   test.each(others.map((args) => [args]))("%j is no dialogue, whatever is printed", (args) => {
-    expect(codex.reader(() => NOW, args).line("stdout", line({}))).toEqual([{ type: "unknown" }]);
+    expect(printed(args)).toBe(args.includes("--json") ? "events" : "text");
   });
 });
 

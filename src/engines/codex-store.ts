@@ -5,7 +5,7 @@
  */
 import { basename, join, relative } from "node:path";
 import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import type { FoundSession, Located, SessionFiles } from "./engine.ts";
+import { type FoundSession, type Located, OPENING_CHARACTERS, type SessionFiles } from "./engine.ts";
 
 /** The first line holds the model's instructions, some 22 KB in 0.166. */
 const HEAD_BYTES = 262_144;
@@ -204,19 +204,20 @@ async function foundIn(path: string, files: SessionFiles): Promise<FoundSession 
     path,
     createdAtMs: createdAt(id),
     updatedAtMs: (await files.stat(path))?.mtimeMs ?? null,
-    title: titleIn(rest),
+    ...saidIn(rest),
   };
 }
 
 /** The first message that a person wrote; Codex puts its own context in front in the same role, as an element. */
-function titleIn(lines: readonly string[]): string | null {
+function saidIn(lines: readonly string[]): Pick<FoundSession, "title" | "opening"> {
   for (const line of lines) {
     if (!line.includes('"UserMessage"') && !line.includes('"user_message"')) continue;
     const payload = objectIn(parseObject(line), "payload");
     const content = objectIn(payload, "item")?.["content"];
     const first: unknown = Array.isArray(content) ? content[0] : undefined;
     const text = stringIn(first, "text") ?? stringIn(payload, "message");
-    if (text !== undefined && text.trim() !== "") return text.trim().slice(0, 120);
+    if (text !== undefined && text.trim() !== "")
+      return { title: text.trim().slice(0, 120), opening: text.slice(0, OPENING_CHARACTERS) };
   }
-  return null;
+  return { title: null };
 }

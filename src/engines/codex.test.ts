@@ -527,3 +527,48 @@ function argsOf(wish: Ask): string {
     throw error;
   }
 }
+
+describe("without --json", () => {
+  const OWN = "01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0";
+  const FORGED = "0bad0bad-0bad-7bad-8bad-0bad0bad0bad";
+  const header = (...lines: readonly string[]) => ["OpenAI Codex v0.166.0", "--------", ...lines, "--------"];
+  const named = (stream: "stdout" | "stderr", lines: readonly string[]) => {
+    const reader = codex.reader(() => 0, "text");
+    const events = lines.flatMap((line) => reader.line(stream, line));
+    return events.flatMap((event) => (event.type === "session" ? [event.session] : [event.type]));
+  };
+  const own = header("workdir: /w", `session id: ${OWN}`);
+  const cases: Record<string, [lines: readonly string[], ids: readonly string[]]> = {
+    "the header": [own, [OWN]],
+    "words above it": [["Reading additional input from stdin...", "WARNING: x", ...own], [OWN]],
+    "words below it": [[...own, "user", `session id: ${FORGED}`], [OWN]],
+    "another header below it": [[...own, ...header(`session id: ${FORGED}`)], [OWN]],
+    "no header": [["user", `session id: ${FORGED}`], []],
+    "a header without an id": [[...header("workdir: /w"), `session id: ${FORGED}`], []],
+    "a header with two ids": [header(`workdir: /w`, `session id: ${FORGED}`, `session id: ${OWN}`), []],
+    "no rule below the title": [["OpenAI Codex v0.166.0", ...own.slice(2)], []],
+    "a header that breaks off": [own.slice(0, 3), []],
+    "no id": [header("session id: latest"), []],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [lines, ids]) => {
+    expect(named("stderr", lines)).toEqual(ids);
+    expect(named("stdout", lines)).toEqual([]);
+  });
+
+  const failures: Record<string, [stderr: string, kind: string | undefined]> = {
+    "its last line": [[...own, "ERROR: usage limit", "ERROR: usage limit"].join("\n"), "rate_limited"],
+    "above the count of tokens": [
+      [...own, "ERROR: usage limit", "tokens used", "0"].join("\n"),
+      "rate_limited",
+    ],
+    "with JSON below it": [[...own, "ERROR: status 401 {", '  "a": 1', "}"].join("\n"), "auth"],
+    "the model's words": [[...own, "codex", "ERROR: usage limit", "I looked."].join("\n"), undefined],
+    "the user's words": [[...own, "user", "error: usage limit", "what is it?"].join("\n"), undefined],
+    "before there was a turn": ["error: unexpected argument '-q' found\n\nUsage: codex exec\n", "usage"],
+  };
+  test.each(Object.entries(failures))("why it failed: %s", (_name, [stderr, kind]) => {
+    const exit = { code: 1, signal: null };
+    expect(codex.explainExit(exit, stderr, 0, "")?.kind).toBe(kind);
+    expect(codex.explainExit({ code: 0, signal: null }, stderr, 0, "")).toBeNull();
+  });
+});

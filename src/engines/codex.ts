@@ -6,7 +6,7 @@ import { dialogueCommand, isDialogue } from "./codex-dialogue.ts";
 import { sessionIn } from "./codex-server.ts";
 import { codexActivity, codexTookUp } from "./codex-live.ts";
 import { describeHeld, grammar, heldRights, setting } from "./codex-options.ts";
-import { EXITS, ID, translate } from "./codex-output.ts";
+import { explainExit, ID, textReader, translate } from "./codex-output.ts";
 import { listRollouts, locateRollout } from "./codex-store.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import {
@@ -23,7 +23,6 @@ import {
   splitForResume,
   valueOf,
 } from "./grammar.ts";
-import { kindIn, troubleOf } from "./troubles.ts";
 
 export const codex: Engine = {
   id: "codex",
@@ -51,23 +50,25 @@ export const codex: Engine = {
     return ask.message === null ? untouched(ask) : start(ask, ask.message);
   },
 
-  reader: (now, args = []) => {
-    const read = isDialogue(args) ? sessionIn : (text: string) => translate(text, now());
+  reader(now, printed = "events") {
+    if (printed === "text") return textReader();
+    const read = printed === "dialogue" ? sessionIn : (text: string) => translate(text, now());
     return { line: (stream, text) => (stream === "stdout" ? read(text) : []), end: () => [] };
   },
 
-  explainExit({ code }, stderrTail, nowMs) {
-    if (code === 0) return null;
-    if (/not inside a trusted directory/i.test(stderrTail)) {
-      const message =
-        "Codex does not trust this directory: it is no git repository. Give --trust-cwd to allow it.";
-      return { kind: "usage", message };
-    }
-    const error = stderrTail.split("\n").findLast((line) => /^(?:Error|error): /.test(line.trim()));
-    if (error !== undefined) return troubleOf(error.trim(), nowMs, { patterns: EXITS });
-    const kind = kindIn(stderrTail, EXITS);
-    return kind === null ? null : { kind, message: stderrTail.trim().slice(-500) };
+  printed({ args, interactive }) {
+    if (isDialogue(args)) return "dialogue";
+    return !interactive && isJson(parseArgs(grammar, args)) ? "events" : "text";
   },
+
+  opening(args) {
+    const { commands, words } = parseArgs(grammar, args);
+    const said = commands.at(-1) === "resume" || commands.at(-1) === "fork" ? words.slice(1) : words;
+    const [message = null, ...others] = said;
+    return message === "-" || others.length > 0 ? null : message;
+  },
+
+  explainExit,
 
   locate: (session, { home }, files) => locateRollout(session, home, files),
   sessions: listRollouts,
@@ -80,6 +81,10 @@ function opensUi({ commands, options }: Parsed): boolean {
   return !asks && ["", "resume", "fork", "agents", "cloud"].includes(commands[0] ?? "");
 }
 
+function isJson(parsed: Parsed): boolean {
+  return parsed.commands[0] === "exec" && has(parsed, "--json");
+}
+
 function untouched(ask: Ask): Command {
   const given = [...(ask.interactive ? noDaemon(parseArgs(grammar, ask.given)) : []), ...ask.given];
   const parsed = parseArgs(grammar, given);
@@ -88,7 +93,7 @@ function untouched(ask: Ask): Command {
     ...plain(given, parsed),
     headless,
     expects: resumedBy(parsed),
-    structured: parsed.commands[0] === "exec" && has(parsed, "--json"),
+    structured: isJson(parsed),
     options: { kept: describe(parsed.options), dropped: [], rewritten: [] },
   };
 }

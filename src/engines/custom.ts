@@ -8,7 +8,7 @@ import type { EngineEvent, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, hasDuplicateKeys, type JsonObject, parseObject } from "../lib/json.ts";
 import { withMessage } from "./attempt-options.ts";
-import type { Ask, Command, Engine } from "./engine.ts";
+import { type Ask, type Command, type Engine, SILENT } from "./engine.ts";
 import {
   assertNoPrompt,
   describe,
@@ -52,10 +52,12 @@ export function customEngine(id: string, config: EngineConfig): Engine | null {
     opensUi: (given) => custom.interactive !== undefined && bare(given),
     command: (ask) =>
       command(id, custom, { ...ask, givenHasNoPrompt: ask.givenHasNoPrompt || bare(ask.given) }),
-    reader: (now) => ({
-      line: (stream, text) => translate(custom, stream, text, now()),
-      end: () => [],
-    }),
+    reader: (now, printed) =>
+      printed === "text"
+        ? SILENT
+        : { line: (stream, text) => translate(custom, stream, text, now()), end: () => [] },
+    // A command line without a message of ours was passed through as it is.
+    printed: ({ interactive, message }) => (interactive || message === null ? "text" : "events"),
     explainExit(exit, stderrTail, nowMs) {
       const last = stderrTail.trim().split("\n").at(-1) ?? "";
       return exit.code === 0 || last === "" ? null : troubleOf(last, nowMs);

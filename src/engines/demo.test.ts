@@ -246,6 +246,7 @@ describe("its store", () => {
       createdAtMs: 1794709800000,
       updatedAtMs: 1000,
       title: "fix it",
+      opening: "fix it\n",
     };
     const other = {
       ...mine,
@@ -254,6 +255,7 @@ describe("its store", () => {
       path: `/h/sessions/${NEW}.jsonl`,
       updatedAtMs: 2000,
       title: null,
+      opening: null,
     };
     expect(await demo.sessions({ home: "/h", cwd: "/w" }, files)).toEqual([mine]);
     expect(await demo.sessions({ home: "/h", cwd: null }, files)).toEqual([other, mine]);

@@ -8,7 +8,15 @@ import { Fault } from "../core/faults.ts";
 import { parseObject, stringIn } from "../lib/json.ts";
 import { withMessage } from "./attempt-options.ts";
 import { DEMO_ID, demoReader } from "./demo-output.ts";
-import type { Ask, Command, Engine, FoundSession, SessionFiles } from "./engine.ts";
+import {
+  type Ask,
+  type Command,
+  type Engine,
+  type FoundSession,
+  OPENING_CHARACTERS,
+  type SessionFiles,
+  SILENT,
+} from "./engine.ts";
 import {
   assertComplete,
   assertNoPrompt,
@@ -81,7 +89,10 @@ export const demo: Engine = {
     return ask.message === null && !ask.interactive ? untouched(ask) : start(ask);
   },
 
-  reader: demoReader,
+  reader: (_now, printed) => (printed === "text" ? SILENT : demoReader()),
+  printed: ({ args, interactive }) =>
+    !interactive && valueOf(parseArgs(grammar, args), "--format") === "jsonl" ? "events" : "text",
+  opening: (args) => parseArgs(grammar, args).words.join(" ") || null,
 
   explainExit(exit, stderrTail) {
     const said = /^demo: (.*)$/m.exec(stderrTail)?.[1];
@@ -217,7 +228,7 @@ function kindOfRefusal(said: string, code: number | null): TroubleKind {
 async function headOf(
   path: string,
   files: SessionFiles,
-): Promise<Pick<FoundSession, "cwd" | "createdAtMs" | "title"> | null> {
+): Promise<Pick<FoundSession, "cwd" | "createdAtMs" | "title" | "opening"> | null> {
   const text = await files.head(path, 64 * 1024);
   const lines = (text ?? "").split("\n").map((line) => parseObject(line));
   const [first] = lines;
@@ -228,5 +239,6 @@ async function headOf(
     cwd: stringIn(first, "cwd") ?? null,
     createdAtMs: Number.isNaN(created) ? null : created,
     title: stringIn(said, "text")?.trim().slice(0, 80) ?? null,
+    opening: stringIn(said, "text")?.slice(0, OPENING_CHARACTERS) ?? null,
   };
 }

@@ -7,7 +7,7 @@
  */
 import type { Env } from "../core/deps.ts";
 import type { Activity, Decision, EngineEvent, Exit, Question, Stream, Trouble } from "../core/events.ts";
-import type { AttemptKind, ProcessIdentity } from "../core/records.ts";
+import type { AttemptKind, AttemptRecord, ProcessIdentity } from "../core/records.ts";
 import type { Grammar } from "./grammar.ts";
 
 export interface Engine {
@@ -56,12 +56,20 @@ export interface Engine {
   /** The native command for an attempt. Throws a Fault when it cannot be done exactly (I12). */
   command(ask: Ask): Command;
   /**
-   * A fresh reader for one attempt's output. `now` is for announced reset times. `args`, as recorded, where the output
-   * is read again from the tape: that of a dialogue is of another kind, and its reader need only find the session.
+   * A fresh reader for one attempt's output. `now` is for announced reset times. `printed` is `events` when absent; the
+   * reader of a dialogue need only find the session again on the tape.
    */
-  reader(now: () => number, args?: readonly string[]): OutputReader;
-  /** The last words on stderr and the exit, when no terminal event explained the end. Null: nothing to say. */
-  explainExit(exit: Exit, stderrTail: string, nowMs: number): Trouble | null;
+  reader(now: () => number, printed?: Printed): OutputReader;
+  /** What a recorded attempt printed, by its command line. */
+  printed(attempt: Pick<AttemptRecord, "args" | "interactive" | "message">): Printed;
+  /** The first message that native arguments give, as the engine stores it. Null: they do not say. */
+  opening?(args: readonly string[]): string | null;
+  /**
+   * Why the agent failed, from its exit and its last words, when no terminal event explained the end. Null: nothing to
+   * say. `stdoutTail` only where stdout is text: the engine may speak there, but the model does too, so only the very
+   * last lines of either stream count then.
+   */
+  explainExit(exit: Exit, stderrTail: string, nowMs: number, stdoutTail?: string): Trouble | null;
   /** Does the engine still have this session, and where? */
   locate(session: string, where: Where, files: SessionFiles): Promise<Located>;
   /** Sessions in the engine's store, newest first; only those of `where.cwd` unless it is null. */
@@ -95,6 +103,12 @@ export interface Engine {
     importArgs(file: string): readonly string[];
   };
 }
+
+/**
+ * What an attempt's stdout holds. events: lines that the reader understands. dialogue: those of `Command.dialogue`. text:
+ * the model's own words, among which nothing may name a session (I5).
+ */
+export type Printed = "events" | "dialogue" | "text";
 
 export interface Ask {
   readonly kind: AttemptKind;
@@ -204,6 +218,9 @@ export interface OutputReader {
   end(exit: Exit): readonly EngineEvent[];
 }
 
+/** For text: of a model's own words nothing is understood, since they may look like any line of the engine's (I5). */
+export const SILENT: OutputReader = { line: () => [], end: () => [] };
+
 export interface Where {
   readonly home: string;
   readonly cwd: string;
@@ -235,7 +252,11 @@ export interface FoundSession {
   readonly updatedAtMs: number | null;
   /** First words of the conversation, for people. Untrusted text. */
   readonly title: string | null;
+  /** The first message, cut to `OPENING_CHARACTERS`. Null or absent: the store does not say. */
+  readonly opening?: string | null;
 }
+
+export const OPENING_CHARACTERS = 4_000;
 
 export interface LiveUi extends Pick<ProcessIdentity, "pid" | "start"> {
   readonly session: string | null;

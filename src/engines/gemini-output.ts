@@ -1,18 +1,24 @@
 /** What Gemini CLI prints, translated. Recorded transcripts: gemini.fixtures/. */
 import type { EngineEvent, Exit, Tokens, Trouble, TroubleKind } from "../core/events.ts";
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import type { OutputReader } from "./engine.ts";
+import type { OutputReader, Printed } from "./engine.ts";
 import { troubleOf, type TroublePattern } from "./troubles.ts";
 
 /** What `--session-id` takes, without what `--resume` reads as something else than an id. */
 export const ID = /^(?!latest$|\d+$)[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$/;
 const MAX_OBJECT = 1_048_576;
+const MAX_TRY = 2_000;
 
 const PATTERNS: readonly TroublePattern[] = [
+  // With an API key the commonest limit reads like a bill, and says when it ends.
+  ["rate_limited", /exceeded your current quota[^]{0,2000}\bretry (?:in|after) \d/i],
   ["quota", /exhausted your daily quota|PerDay/i],
   ["rate_limited", /exhausted your capacity|RESOURCE_EXHAUSTED|resource has been exhausted|quota exceeded/i],
   ["context_full", /token count \(?\d{0,12} ?\)?.{0,20}exceeds|exceeds the maximum number of tokens/i],
-  ["auth", /API key not valid|UNAUTHENTICATED|PERMISSION_DENIED|invalid auth method|set an auth method/i],
+  [
+    "auth",
+    /API key not valid|UNAUTHENTICATED|PERMISSION_DENIED|invalid auth method|set an auth method|must specify the [A-Z_]*(?:API_KEY|GOOGLE_CLOUD)/i,
+  ],
   ["overloaded", /UNAVAILABLE|model is overloaded/i],
   ["network", /fetch failed|\bterminated\b|socket hang up|other side closed/i],
 ];
@@ -32,7 +38,7 @@ interface State {
   over: boolean;
 }
 
-export function geminiReader(now: () => number): OutputReader {
+export function geminiReader(now: () => number, printed: Printed = "events"): OutputReader {
   const state: State = {
     now,
     tools: new Map(),
@@ -43,6 +49,9 @@ export function geminiReader(now: () => number): OutputReader {
     retrying: null,
     over: false,
   };
+  // As text stdout is the answer; neither the model nor its tools write to stderr.
+  if (printed === "text")
+    return { line: (stream, text) => (stream === "stderr" ? retried(state, text) : []), end: () => [] };
   const objects = { stdout: prettyObjects(), stderr: prettyObjects() };
   return {
     line(stream, text) {
@@ -149,13 +158,17 @@ function failed(state: State, error: JsonObject | undefined): EngineEvent {
   const message = stringIn(error, "message") ?? (state.lastError || "The turn failed.");
   const code = numberIn(error, "code") ?? statusIn(message) ?? 0;
   const status = code < 400 || code > 599 ? {} : { status: code };
-  const trouble = troubleOf(message, state.now(), { ...status, patterns: PATTERNS });
+  const told = troubleOf(message, state.now(), { ...status, patterns: PATTERNS });
+  const trouble = code === NO_LOGIN ? { ...told, kind: "auth" as const } : told;
   return { type: "turn_ended", result: "failed", trouble };
 }
 
 /** `Attempt 1 failed: …`, and in the same line or the next `Retrying after 5223ms...`. */
 function retried(state: State, text: string): readonly EngineEvent[] {
   if (/^Attempt \d+ failed/.test(text)) state.failedTry = text;
+  // Google's words may have several lines, and the last of them says when.
+  else if (state.failedTry !== null && !text.includes("Retrying"))
+    state.failedTry = `${state.failedTry}\n${text}`.slice(0, MAX_TRY);
   const { failedTry } = state;
   const delay = /Retrying after (\d{1,9})ms/.exec(text)?.[1];
   if (failedTry === null || (delay === undefined && !text.includes("Retrying with backoff"))) return [];
@@ -198,8 +211,9 @@ function statusIn(message: string): number | undefined {
 }
 
 /** Gemini's own exit codes. */
+const NO_LOGIN = 41;
 const EXITS: Readonly<Record<number, readonly [kind: TroubleKind, means: string]>> = {
-  41: ["auth", "Gemini has no valid login."],
+  [NO_LOGIN]: ["auth", "Gemini has no valid login."],
   42: ["usage", "Gemini got no usable input."],
   44: ["other", "Gemini's sandbox failed."],
   52: ["other", "Gemini's settings are wrong."],
@@ -210,7 +224,12 @@ const EXITS: Readonly<Record<number, readonly [kind: TroubleKind, means: string]
 const TRUST =
   "Gemini does not trust this folder. Give --trust-cwd to allow it for this run, or trust the folder in Gemini itself.";
 
-export function explainExit({ code }: Exit, stderrTail: string, nowMs: number): Trouble | null {
+export function explainExit(
+  { code }: Exit,
+  stderrTail: string,
+  nowMs: number,
+  stdoutTail?: string,
+): Trouble | null {
   if (code === null || code === 0) return null;
   if (code === 55) return { kind: "usage", message: TRUST };
   const words = lastWords(stderrTail);
@@ -218,6 +237,11 @@ export function explainExit({ code }: Exit, stderrTail: string, nowMs: number): 
   const own = EXITS[code];
   if (own !== undefined) return { kind: own[0], message: words || own[1] };
   if (USAGE.test(stderrTail)) return { kind: "usage", message: words };
+  const refused = stdoutTail === undefined ? null : refusalIn(stderrTail);
+  if (refused !== null) {
+    const { message, ...status } = refused;
+    return troubleOf(message, nowMs, { ...status, patterns: PATTERNS });
+  }
   // An HTTP status modulo 256: 173 is 429.
   const status = code + 256 >= 400 ? { status: code + 256 } : {};
   if (words === "" && code + 256 < 400) return null;
@@ -227,9 +251,23 @@ export function explainExit({ code }: Exit, stderrTail: string, nowMs: number): 
   });
 }
 
+/**
+ * `Error when talking to Gemini API Full report available at: <path> <Name>Error: <message>`, whose message may have
+ * several lines, then a stack trace and the fields of the error. With `-o text` there is nothing else (exit 1).
+ */
+const REFUSED =
+  /^Error when talking to Gemini API(?:[^\n]{0,2000}\.json)? (?:\w{1,40}: )?([^]{1,3000}?)(?=\n {4}at |\n\}|$(?![^]))/gm;
+
+function refusalIn(stderrTail: string): { readonly message: string; readonly status?: number } | null {
+  const last = [...stderrTail.matchAll(REFUSED)].at(-1);
+  if (last === undefined) return null;
+  const status = /^ {2}status: ([45]\d{2})\b/m.exec(stderrTail.slice(last.index))?.[1];
+  return { message: (last[1] ?? "").trim(), ...(status === undefined ? {} : { status: Number(status) }) };
+}
+
 const USAGE = /^(?:Unknown argument|Not enough arguments|Invalid values|Cannot use both|Usage: gemini)/m;
 const NOISE =
-  /^\s*$|^\s+at |^Warning: |^Ripgrep is not|^YOLO mode|^Usage: |^\s|^[{}]|^Options:|^Commands:|^Positionals:/;
+  /^\s*$|^\s+at |^Warning: |^Ripgrep is not|^\[STARTUP\]|^YOLO mode|^Usage: |^\s|^[{}]|^Options:|^Commands:|^Positionals:/;
 
 /** The first line that is neither noise nor part of a stack trace or the help. */
 function lastWords(stderrTail: string): string {

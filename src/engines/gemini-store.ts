@@ -4,7 +4,14 @@
  */
 import { join, relative } from "node:path";
 import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import type { FileEntry, FoundSession, Located, SessionFiles, Where } from "./engine.ts";
+import {
+  type FileEntry,
+  type FoundSession,
+  type Located,
+  OPENING_CHARACTERS,
+  type SessionFiles,
+  type Where,
+} from "./engine.ts";
 
 const MAX_READ = 1_048_576;
 const MAX_LISTED = 500;
@@ -43,8 +50,8 @@ export async function geminiSessions(
       const path = join(directory, file.name);
       const chat = await readChat(path, file, files);
       if (chat === null || !chat.began || found.has(chat.id)) continue;
-      const { id, createdAtMs, updatedAtMs, title } = chat;
-      found.set(id, { id, cwd, path, createdAtMs, updatedAtMs, title });
+      const { id, createdAtMs, updatedAtMs, title, opening } = chat;
+      found.set(id, { id, cwd, path, createdAtMs, updatedAtMs, title, opening });
     }
   }
   return [...found.values()].toSorted((a, b) => (b.updatedAtMs ?? 0) - (a.updatedAtMs ?? 0));
@@ -93,6 +100,8 @@ interface Chat {
   readonly updatedAtMs: number;
   /** First words of the user's. Null: none in what was read. */
   readonly title: string | null;
+  /** The first message, without the files that it names, which Gemini appends. */
+  readonly opening: string | null;
   /** Gemini continues only a session that holds at least one message of somebody's. */
   readonly began: boolean;
 }
@@ -110,6 +119,7 @@ async function readChat(path: string, file: FileEntry, files: SessionFiles): Pro
     createdAtMs: Number.isNaN(created) ? null : created,
     updatedAtMs: file.mtimeMs,
     title: opening === undefined ? null : wordsOf(opening).trim().replaceAll(/\s+/g, " ").slice(0, 120),
+    opening: opening === undefined ? null : firstWords(opening).slice(0, OPENING_CHARACTERS),
     // A file too long to be read here is no empty conversation.
     began: file.size > MAX_READ || messages.some(isContent),
   };
@@ -143,6 +153,11 @@ function isContent(message: JsonObject): boolean {
   const type = stringIn(message, "type");
   if (type === "user") return words !== "" && !/^(?:[/?]|<session_context>|<hook_context>)/.test(words);
   return type === "gemini" && (words !== "" || arrayIn(message, "toolCalls").length > 0);
+}
+
+function firstWords(message: JsonObject): string {
+  const content = fieldIn(message, "content");
+  return typeof content === "string" ? content : (stringIn(arrayIn(message, "content")[0], "text") ?? "");
 }
 
 function wordsOf(message: JsonObject): string {

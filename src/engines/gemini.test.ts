@@ -503,6 +503,7 @@ describe("the store", () => {
         createdAtMs: Date.parse("2026-11-15T05:05:41.821Z"),
         updatedAtMs: 6000,
         title: "fix the test",
+        opening: "fix  the\ntest",
       },
     ]);
     const all = await gemini.sessions({ home: HOME, cwd: null }, fakeFiles(tree));

@@ -114,6 +114,9 @@ export const gemini: Engine = {
   opensUi,
   command,
   reader: geminiReader,
+  printed: ({ args, interactive }) =>
+    !interactive && isJson(parseArgs(grammar, args).options) ? "events" : "text",
+  opening,
   explainExit,
   locate: locateGemini,
   sessions: geminiSessions,
@@ -152,7 +155,7 @@ function command(ask: Ask): Command {
     stdin: headless ? ask.message : null,
     env: environment(ask),
     headless,
-    structured: headless && format !== "text",
+    structured: headless && (format === null || isJson(options)),
     expects: session.expects,
     options: report,
     ...(sweepable(ask) ? { warnings: [SWEEP_WARNING] } : {}),
@@ -168,7 +171,7 @@ function untouched(ask: Ask): Command {
     stdin: null,
     env: environment(ask),
     headless,
-    structured: headless && (formatIn(parsed.options) ?? "").endsWith("json"),
+    structured: headless && isJson(parsed.options),
     expects: idIn(parsed),
     options: { kept: [...ask.given], dropped: [], rewritten: [] },
   };
@@ -203,6 +206,16 @@ function idIn(parsed: Parsed): string | null {
 
 function formatIn(options: readonly Given[]): string | null {
   return options.findLast((option) => option.spec?.bears === "output")?.values.at(-1) ?? null;
+}
+
+function isJson(options: readonly Given[]): boolean {
+  return (formatIn(options) ?? "").endsWith("json");
+}
+
+function opening(args: readonly string[]): string | null {
+  const { options, words } = parseArgs(grammar, args);
+  const said = options.findLast((option) => option.spec?.bears === "prompt")?.values.at(-1);
+  return said ?? (words.length === 0 ? null : words.join(" "));
 }
 
 function environment(ask: Ask): Readonly<Record<string, string>> {

@@ -195,3 +195,11 @@ test("what a legacy engine cannot do", async () => {
   expect(iflow.home({})).toBeNull();
   expect(iflow.version("iflow 0.5.19\n")).toBe("0.5.19");
 });
+
+test("an answer about a fetch that failed is an answer", () => {
+  const reader = iflow.reader(() => 0);
+  reader.line("stdout", "The fetch failed because of a typo, which I fixed.");
+  for (const line of ["<Execution Info>", `{"session-id": "${ID}"}`, "</Execution Info>"])
+    reader.line("stderr", line);
+  expect(reader.end({ code: 0, signal: null })).toContainEqual({ type: "turn_ended", result: "completed" });
+});

@@ -100,7 +100,9 @@ export const iflow: Engine = {
   version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
   opensUi: (args) => opensUi(parseArgs(grammar, args)),
   command,
-  reader: iflowReader,
+  // Its stdout is text, whatever the command line says.
+  reader: (now) => iflowReader(now),
+  printed: ({ interactive }) => (interactive ? "text" : "events"),
   explainExit({ code }, stderrTail, nowMs) {
     if (code === null || code === 0) return null;
     const words = stderrTail.split("\n").find((line) => API_ERROR.test(line)) ?? "";
@@ -174,15 +176,18 @@ function promptArgs(message: string, headless: boolean): (text: string) => reado
 }
 
 const API_ERROR = /^\W{0,20}(?:Error when talking to iFlow API|Generate data error|.{0,400}fetch failed)/i;
+/** On stdout the model speaks too: an answer may be about a fetch that failed. */
+const SAID_ERROR = /^\W{0,20}(?:Error when talking to iFlow API|Generate data error)/i;
 const MAX_BLOCK = 65_536;
 
 interface State {
-  session: string | null;
+  /** iFlow's own last words were seen: the turn was carried out. */
+  info: boolean;
   said: boolean;
   error: string | null;
   /** The last complete block on stderr. */
   stderrBlock: string | null;
-  /** The last block on stdout, as long as nothing but blank lines follows it: there it may be the model's own text. */
+  /** The last block on stdout, as long as nothing but blank lines follows it. The model may have written it: it names no session. */
   stdoutBlock: string | null;
 }
 
@@ -190,10 +195,11 @@ interface State {
  * `<Execution Info>`, a JSON object, `</Execution Info>`: on stderr as measured with 0.5.19, elsewhere on stdout.
  *
  * Tools write to the same stderr, so a block there may be anybody's; iFlow's own is its last words. An id therefore
- * counts only at the end, and the last block decides: what came before was not yet seen to be iFlow's (I2, I5).
+ * counts only at the end, and the last block decides: what came before was not yet seen to be iFlow's (I2, I5). iFlow
+ * has no machine-readable output, so a block on stdout tells that the turn is over and what it cost, and never names one.
  */
 function iflowReader(now: () => number): OutputReader {
-  const state: State = { session: null, said: false, error: null, stderrBlock: null, stdoutBlock: null };
+  const state: State = { info: false, said: false, error: null, stderrBlock: null, stdoutBlock: null };
   const blocks = { stdout: blockCollector(), stderr: blockCollector() };
   return {
     line(stream, text) {
@@ -210,8 +216,11 @@ function iflowReader(now: () => number): OutputReader {
       return before;
     },
     end(exit) {
-      const last = blocks.stderr.rest() ?? state.stderrBlock ?? blocks.stdout.rest() ?? state.stdoutBlock;
-      return [...(last === null ? [] : named(state, last)), ...ended(state, exit, now())];
+      const own = blocks.stderr.rest() ?? state.stderrBlock;
+      const told = own ?? blocks.stdout.rest() ?? state.stdoutBlock;
+      const last = told === null ? [] : infoIn(state, told);
+      const trusted = last.filter(({ type }) => own !== null || type !== "session");
+      return [...trusted, ...ended(state, exit, now())];
     },
   };
 }
@@ -225,7 +234,7 @@ function unblocked(state: State): readonly EngineEvent[] {
 
 function answered(state: State, text: string): readonly EngineEvent[] {
   if (text.trim() === "") return state.said && state.stdoutBlock === null ? [{ type: "text", text }] : [];
-  if (!state.said && API_ERROR.test(text)) {
+  if (!state.said && SAID_ERROR.test(text)) {
     state.error ??= text.trim();
     return [{ type: "notice", message: text.trim() }];
   }
@@ -233,21 +242,23 @@ function answered(state: State, text: string): readonly EngineEvent[] {
   return [...unblocked(state), { type: "text", text }];
 }
 
-function named(state: State, block: string): readonly EngineEvent[] {
+function infoIn(state: State, block: string): readonly EngineEvent[] {
   const info = parseObject(block);
   const session = stringIn(info, "session-id") ?? "";
   if (!ID.test(session) || hasDuplicateKeys(block)) return [{ type: "unknown" }];
   const usage = objectIn(info, "tokenUsage");
   const tokens = { input: numberIn(usage, "input") ?? 0, output: numberIn(usage, "output") ?? 0 };
-  state.session = session;
+  state.info = true;
   return [{ type: "session", session }, ...(usage === undefined ? [] : [{ type: "usage", tokens } as const])];
 }
 
-function ended(state: State, { code }: Exit, nowMs: number): readonly EngineEvent[] {
+/** An end that nobody saw is judged by what was printed. */
+function ended(state: State, { code: seen, signal }: Exit, nowMs: number): readonly EngineEvent[] {
+  const code = seen === null && signal === null ? 0 : seen;
   if (state.error !== null) {
     return [{ type: "turn_ended", result: "failed", trouble: troubleOf(state.error, nowMs) }];
   }
-  if (code !== 0 || state.session === null) return [];
+  if (code !== 0 || !state.info) return [];
   if (state.said) return [{ type: "turn_ended", result: "completed" }];
   const trouble = { kind: "other", message: "The model returned an empty answer." } as const;
   return [{ type: "turn_ended", result: "failed", trouble }];

@@ -9,7 +9,7 @@ import {
   parseObject,
   stringIn,
 } from "../lib/json.ts";
-import type { OutputReader } from "./engine.ts";
+import type { OutputReader, Printed } from "./engine.ts";
 import { troubleOf, type TroublePattern } from "./troubles.ts";
 
 export const ID = /^ses_[0-9A-Za-z]{16,40}$/;
@@ -44,7 +44,8 @@ interface State {
   output: number;
 }
 
-export function opencodeReader(now: () => number): OutputReader {
+export function opencodeReader(now: () => number, printed: Printed = "events"): OutputReader {
+  if (printed === "text") return textReader();
   const state: State = {
     now,
     session: null,
@@ -61,12 +62,32 @@ export function opencodeReader(now: () => number): OutputReader {
     output: 0,
   };
   return {
-    line: (stream, text) => (stream === "stderr" ? logged(state, text) : printed(state, text)),
+    line: (stream, text) => (stream === "stderr" ? logged(state, text) : heard(state, text)),
     end: (exit) => ended(state, exit),
   };
 }
 
-function printed(state: State, text: string): readonly EngineEvent[] {
+/**
+ * With the default format stdout is the answer, and stderr shows what tools printed. The log of `--print-logs` names a new
+ * session before all that: until the first line that is not of the log, every line is OpenCode's.
+ */
+function textReader(): OutputReader {
+  let atTop = true;
+  return {
+    line(stream, text) {
+      if (stream === "stdout" || !atTop) return [];
+      const [, level, message, rest = ""] = LOG.exec(text) ?? [];
+      atTop = level !== undefined;
+      const session = message === "created" ? (CREATED.exec(rest)?.[1] ?? "") : "";
+      if (!ID.test(session)) return [];
+      atTop = false;
+      return [{ type: "session", session }];
+    },
+    end: () => [],
+  };
+}
+
+function heard(state: State, text: string): readonly EngineEvent[] {
   const line = parseObject(text);
   if (line === undefined) return text.trim() === "" ? [] : [{ type: "unknown" }];
   const event = translate(state, line);
@@ -233,13 +254,14 @@ function saidToPeople(state: State, text: string): readonly EngineEvent[] {
   ];
 }
 
-/** OpenCode has no terminal event: the turn is over when the process is. */
-function ended(state: State, { code }: Exit): readonly EngineEvent[] {
+/** OpenCode has no terminal event: the turn is over when the process is. An end that nobody saw is judged by the events. */
+function ended(state: State, { code: seen, signal }: Exit): readonly EngineEvent[] {
+  const code = seen === null && signal === null ? 0 : seen;
   const failed = (trouble: Trouble): readonly EngineEvent[] => [
     { type: "turn_ended", result: "failed", trouble },
   ];
   if (state.error !== null) return failed(state.error);
-  if (code !== 0 && state.retrying !== null) {
+  if (seen !== 0 && state.retrying !== null) {
     return [{ type: "turn_ended", result: "interrupted", trouble: state.retrying }];
   }
   if (code !== 0 || state.finish === null) return [];
@@ -251,13 +273,27 @@ function ended(state: State, { code }: Exit): readonly EngineEvent[] {
   return [{ type: "turn_ended", result: "interrupted" }];
 }
 
-export function explainExit({ code }: Exit, stderrTail: string, nowMs: number): Trouble | null {
+export function explainExit(
+  { code }: Exit,
+  stderrTail: string,
+  nowMs: number,
+  stdoutTail?: string,
+): Trouble | null {
   if (code === null || code === 0) return null;
-  const lines = stderrTail.split("\n").map((line) => withoutColour(line).trim());
+  const all = stderrTail.split("\n").map((line) => withoutColour(line).trim());
+  // As text, stderr shows what tools printed too: only OpenCode's last word counts.
+  const lines = stdoutTail === undefined ? all : lastLines(all);
   const error = lines.findLast((line) => line.startsWith("Error: "));
   if (error !== undefined) return troubleOf(error.slice(7), nowMs, { patterns: PATTERNS });
   const usage = lines.some((line) => line.startsWith("opencode run [message..]"));
   return usage ? { kind: "usage", message: "OpenCode does not understand these arguments." } : null;
+}
+
+/** Behind the last blank line. The log of `--print-logs` may go on behind an error. */
+function lastLines(lines: readonly string[]): readonly string[] {
+  const said = lines.filter((line) => !LOG.test(line));
+  const end = said.findLastIndex((line) => line !== "");
+  return said.slice(said.lastIndexOf("", end) + 1, end + 1);
 }
 
 function withoutColour(text: string): string {

@@ -434,13 +434,50 @@ describe("the store", () => {
 
   test("sessions of a directory and of all", async () => {
     const files = database([row, { id: 7 }, { id: "msg_1" }]);
-    const found = [{ id: ID, cwd: CWD, path: null, createdAtMs: 1, updatedAtMs: 2, title: "t" }];
+    const times = { createdAtMs: 1, updatedAtMs: 2 };
+    const found = [{ id: ID, cwd: CWD, path: null, ...times, title: "t", opening: null }];
     expect(await opencode.sessions({ home: "/h/opencode", cwd: CWD }, files)).toEqual(found);
     expect(await opencode.sessions({ home: "/h/opencode", cwd: null }, files)).toEqual(found);
     expect(files.asked).toEqual([
       ["/h/opencode/opencode.db", [CWD]],
+      // First messages, of that directory alone.
+      ["/h/opencode/opencode.db", [CWD]],
       ["/h/opencode/opencode.db", []],
     ]);
     expect(await opencode.sessions({ home: "/h/opencode", cwd: null }, database(null))).toEqual([]);
+  });
+});
+
+describe("without --format json", () => {
+  const OTHER = "ses_0badc0de0badFORGEDforged00";
+  const created = (id: string) =>
+    `timestamp=2026-11-15T03:29:27.950Z level=INFO run=7858d410 message=created id=${id} slug=a-b version=1.18.33 projectID=global directory=/w path="" workspaceID=undefined parentID=undefined title=t`;
+  const log = "timestamp=2026-11-15T03:29:27.950Z level=INFO run=7858d410 message=init";
+  const cases: Record<string, [lines: readonly string[], ids: readonly string[]]> = {
+    "the log above all else": [[log, created(ID), log, "> build"], [ID]],
+    "a tool that prints a log": [[log, created(ID), "> build", created(OTHER)], [ID]],
+    "a conversation that goes on": [[log, "> build · m1", created(OTHER)], []],
+    "no log": [["> build · m1", created(OTHER)], []],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [lines, ids]) => {
+    for (const [stream, then] of [
+      ["stderr", ids],
+      ["stdout", []],
+    ] as const) {
+      const reader = opencode.reader(() => 0, "text");
+      const events = lines.flatMap((line) => reader.line(stream, line));
+      expect(events).toEqual(then.map((session) => ({ type: "session", session })));
+    }
+  });
+
+  test.each([
+    [["run", "hello"], "hello"],
+    [["run", 'say "hi" now', "-m", "a/b"], String.raw`"say \"hi\" now"`],
+    [["run", "two", "words"], "two words"],
+    [["run", "--command", "review", "x"], null],
+    [["--prompt=go"], "go"],
+    [["run"], null],
+  ])("the first message of %j", (args, message) => {
+    expect(opencode.opening?.(args)).toBe(message);
   });
 });

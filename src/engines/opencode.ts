@@ -4,8 +4,18 @@
  */
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
+import { parseObject, stringIn } from "../lib/json.ts";
 import { type AttemptOptions, attemptOptions, rewrite, withMessage } from "./attempt-options.ts";
-import type { Ask, Command, Engine, FoundSession, Located, Row } from "./engine.ts";
+import {
+  type Ask,
+  type Command,
+  type Engine,
+  type FoundSession,
+  type Located,
+  OPENING_CHARACTERS,
+  type Row,
+  type SessionFiles,
+} from "./engine.ts";
 import {
   type Given,
   type Grammar,
@@ -99,6 +109,8 @@ export const opencode: Engine = {
   opensUi: (args) => opensUi(parseArgs(grammar, args)),
   command,
   reader: opencodeReader,
+  printed: ({ args, interactive }) => (!interactive && isJson(parseArgs(grammar, args)) ? "events" : "text"),
+  opening,
   explainExit,
   async locate(session, { home }, files): Promise<Located> {
     const database = join(home, "opencode.db");
@@ -124,13 +136,29 @@ export const opencode: Engine = {
        WHERE parent_id IS NULL AND time_archived IS NULL${here} ORDER BY time_updated DESC LIMIT 500`,
       cwd === null ? [] : [cwd],
     );
-    return (rows ?? []).flatMap(foundIn);
+    const openings = cwd === null ? new Map<string, string>() : await openingsIn(home, cwd, files);
+    return (rows ?? []).flatMap((row) => foundIn(row, openings));
   },
   transfer: {
     exportArgs: (session) => ["export", session],
     importArgs: (file) => ["import", file],
   },
 };
+
+function isJson(parsed: Parsed): boolean {
+  return parsed.commands[0] === "run" && valueOf(parsed, "--format") === "json";
+}
+
+/** OpenCode puts quotes around an argument that holds a space. */
+function opening(args: readonly string[]): string | null {
+  const parsed = parseArgs(grammar, args);
+  if (has(parsed, "--command")) return null;
+  if (parsed.commands[0] !== "run") return valueOf(parsed, "--prompt") ?? null;
+  const words = parsed.words.map((word) =>
+    word.includes(" ") ? `"${word.replaceAll('"', String.raw`\"`)}"` : word,
+  );
+  return words.length === 0 ? null : words.join(" ");
+}
 
 function opensUi(parsed: Parsed): boolean {
   if (has(parsed, "--help") || has(parsed, "--version")) return false;
@@ -161,7 +189,7 @@ function untouched({ given }: Ask): Command {
     stdin: null,
     env: {},
     headless: !opensUi(parsed),
-    structured: parsed.commands[0] === "run" && valueOf(parsed, "--format") === "json",
+    structured: isJson(parsed),
     expects: continues ? session : null,
     options: { kept: [...given], dropped: [], rewritten: [] },
   };
@@ -228,11 +256,36 @@ function ownSession(now: Parsed): string | null {
   return session !== null && ID.test(session) && !has(now, "--fork") ? session : null;
 }
 
-function foundIn(row: Row): readonly FoundSession[] {
+/** First messages of the newest sessions of a directory, by session. */
+async function openingsIn(
+  home: string,
+  cwd: string,
+  files: SessionFiles,
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await files.rows(
+    join(home, "opencode.db"),
+    `SELECT message.session_id AS id, part.data AS data FROM message JOIN part ON part.message_id = message.id
+     WHERE message.id IN (
+       SELECT (SELECT m.id FROM message m WHERE m.session_id = session.id ORDER BY m.time_created, m.id LIMIT 1)
+       FROM session WHERE parent_id IS NULL AND directory = ? ORDER BY time_created DESC LIMIT 20)
+     ORDER BY part.id`,
+    [cwd],
+  );
+  const found = new Map<string, string>();
+  for (const row of rows ?? []) {
+    const [id, part] = [textIn(row, "id"), parseObject(textIn(row, "data") ?? "")];
+    const text = stringIn(part, "type") === "text" ? stringIn(part, "text") : undefined;
+    if (id !== null && text !== undefined && !found.has(id)) found.set(id, text.slice(0, OPENING_CHARACTERS));
+  }
+  return found;
+}
+
+function foundIn(row: Row, openings: ReadonlyMap<string, string>): readonly FoundSession[] {
   const id = textIn(row, "id");
   if (id === null || !ID.test(id)) return [];
   const times = { createdAtMs: timeIn(row, "time_created"), updatedAtMs: timeIn(row, "time_updated") };
-  return [{ id, cwd: textIn(row, "directory"), path: null, ...times, title: textIn(row, "title") }];
+  const said = { title: textIn(row, "title"), opening: openings.get(id) ?? null };
+  return [{ id, cwd: textIn(row, "directory"), path: null, ...times, ...said }];
 }
 
 function textIn(row: Row, column: string): string | null {

@@ -14,7 +14,10 @@ const MAX_MESSAGE = 500;
 /** Say more than a status does. */
 const SPECIFIC: readonly TroublePattern[] = [
   ["context_full", /context[ _](?:window|length)|prompt is too long|ran out of room/i],
-  ["rate_limited", /usage limit|(?:hit|reached) your [\w -]{0,24}limit|limit reached/i],
+  [
+    "rate_limited",
+    /usage limit|(?:hit|reached) your [\w -]{0,24}limit|limit reached|\brefresh(?:es)? in \d/i,
+  ],
   ["quota", /insufficient[_ ]quota|quota exceeded|credit balance|billing|payment required/i],
 ];
 

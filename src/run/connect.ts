@@ -31,7 +31,7 @@ export function connect(
     ...(size === undefined ? {} : { size }),
     marker,
     child: { ...child, stdin: command.stdin },
-    reader: engine.reader(now),
+    reader: engine.reader(now, command.structured ? "events" : "text"),
     hooks,
   });
 }

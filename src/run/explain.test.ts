@@ -1,10 +1,13 @@
-import { expect, test } from "vitest";
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import type { Engine } from "../engines/engine.ts";
 import { findEngine } from "../engines/engines.ts";
-import { explainOutput } from "./explain.ts";
+import { type ExplainOptions, explainOutput } from "./explain.ts";
 
 const codex = findEngine("codex")!;
 const demo = findEngine("demo")!;
 const now = () => Date.parse("2026-11-15T09:00:00Z");
+const STDOUT = { stream: "stdout", now, exitCode: null, printed: null } as const;
 const ID = "0199a3f2-0000-7000-8000-000000000001";
 const OTHER = "0199a3f2-0000-7000-8000-000000000002";
 
@@ -17,14 +20,14 @@ const started = (id: string) => JSON.stringify({ type: "thread.started", thread_
 
 test.each([1, 7, 10_000])("an id is found in chunks of %d bytes, CRLF or not", async (size) => {
   const text = `noise\r\n${started(ID)}\r\n`;
-  const found = await explainOutput(codex, bytes(text, size), { stream: "stdout", now });
+  const found = await explainOutput(codex, bytes(text, size), STDOUT);
   expect(found.session).toEqual({ field: "thread_id", value: ID, source: "stdout", line: 2 });
   expect(found.lines).toBe(2);
 });
 
 test("several ids: all are told, the first counts", async () => {
   const text = [started(ID), started(OTHER), started(ID)].join("\n");
-  const found = await explainOutput(codex, bytes(text, 4_096), { stream: "stdout", now });
+  const found = await explainOutput(codex, bytes(text, 4_096), STDOUT);
   expect(found.sessions.map(({ value, line }) => [value, line])).toEqual([
     [ID, 1],
     [OTHER, 2],
@@ -38,18 +41,78 @@ test("a trouble with its reset time", async () => {
     result: "failed",
     trouble: { kind: "rate_limited", message: "slow down", resets_at: "2026-11-15T10:00:00Z" },
   });
-  const found = await explainOutput(demo, bytes(text, 4_096), { stream: "stdout", now });
-  expect(found.outcome.result).toBe("failed");
+  const found = await explainOutput(demo, bytes(text, 4_096), STDOUT);
+  expect(found.outcome?.result).toBe("failed");
   expect(found.troubles).toHaveLength(1);
 });
 
 test("unknown lines are counted and the first ones named", async () => {
-  const found = await explainOutput(demo, bytes("?\n".repeat(50), 64), { stream: "stdout", now });
+  const found = await explainOutput(demo, bytes("?\n".repeat(50), 64), { ...STDOUT, printed: "events" });
   expect(found.unknown).toEqual({ count: 50, firstLines: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] });
 });
 
 test("a very long output stays bounded", async () => {
   const line = `${JSON.stringify({ type: "text", delta: "x" })}\n`;
-  const found = await explainOutput(demo, bytes(line.repeat(12_000), 65_536), { stream: "stdout", now });
+  const found = await explainOutput(demo, bytes(line.repeat(12_000), 65_536), STDOUT);
   expect([found.events.length, found.eventsLeftOut, found.lines]).toEqual([10_000, 2_000, 12_000]);
+});
+
+describe("how it ended", () => {
+  const opencode = findEngine("opencode")!;
+  const iflow = findEngine("iflow")!;
+  const claude = findEngine("claude")!;
+  const fixture = (name: string) => readFileSync(`src/engines/${name}`, "utf8");
+  const explain = (engine: Engine, text: string, options: Partial<ExplainOptions> = {}) =>
+    explainOutput(engine, bytes(text, 4_096), { ...STDOUT, ...options });
+
+  test.each([null, 0])("a completed OpenCode recording is completed, exit code %j", async (exitCode) => {
+    const found = await explain(opencode, fixture("opencode.fixtures/success.stdout"), { exitCode });
+    expect(found).toMatchObject({ assumed: "events", exitCode, outcome: { result: "completed" } });
+  });
+
+  test("an OpenCode recording whose process failed is not", async () => {
+    const found = await explain(opencode, fixture("opencode.fixtures/success.stdout"), { exitCode: 1 });
+    expect(found.outcome?.result).toBe("interrupted");
+  });
+
+  test("an OpenCode recording that breaks off is interrupted", async () => {
+    const lines = fixture("opencode.fixtures/success.stdout").split("\n");
+    const found = await explain(opencode, lines.slice(0, 1).join("\n"));
+    expect(found.outcome?.result).toBe("interrupted");
+  });
+
+  test("a completed iFlow recording is completed, and is text", async () => {
+    const found = await explain(iflow, fixture("iflow.fixtures/info-on-stdout.stdout"));
+    expect(found).toMatchObject({ assumed: "text", session: null, outcome: { result: "completed" } });
+  });
+
+  test("text without an exit code is not judged", async () => {
+    const found = await explain(claude, "All done.\n");
+    expect(found).toMatchObject({ assumed: "text", exitCode: null, outcome: null });
+  });
+
+  test.each([
+    [0, "completed", undefined],
+    [1, "failed", "rate_limited"],
+  ] as const)("Claude's limit as text, exit code %d: %s", async (exitCode, result, kind) => {
+    const text = fixture("claude.fixtures/text-subscription-limit.stdout");
+    const found = await explain(claude, text, { exitCode });
+    expect(found.outcome?.result).toBe(result);
+    expect(found.outcome?.trouble?.kind).toBe(kind);
+    expect(found.resetsAt === null).toBe(exitCode === 0);
+  });
+
+  test("text that looks like an event names no session when it is said to be text", async () => {
+    const text = fixture("claude.fixtures/text-forged-in-answer.stdout");
+    expect((await explain(claude, text)).assumed).toBe("events");
+    const found = await explain(claude, text, { printed: "text" });
+    expect(found).toMatchObject({ assumed: "text", session: null, sessions: [] });
+  });
+
+  test("Codex's header on stderr names its session, what follows does not", async () => {
+    const text = fixture("codex.fixtures/text-forged-in-answer.stderr");
+    const found = await explain(codex, text, { stream: "stderr" });
+    expect(found.assumed).toBe("text");
+    expect(found.sessions.map(({ value }) => value)).toEqual(["01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0"]);
+  });
 });

@@ -1,6 +1,7 @@
 /**
  * What Reprise understands of an engine's output, line by line, without running anything: the reader, the choice
- * of the session id and the judgement are those of a live attempt.
+ * of the session id and the judgement are those of a live attempt. The command line is not known, so whether the output
+ * is machine-readable is assumed from the output itself, and said.
  */
 import type { EngineEvent, Exit, Outcome, SeenEvent, Stream, Trouble } from "../core/events.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -10,6 +11,10 @@ import { judge } from "./outcome.ts";
 export interface Explanation {
   readonly engine: string;
   readonly stream: Stream;
+  /** What the output was taken for: events, when lines of it are events of the engine's; otherwise text. */
+  readonly assumed: "events" | "text";
+  /** The exit code that the judgement assumes; null: not known. */
+  readonly exitCode: number | null;
   /** How many lines there were. */
   readonly lines: number;
   /** The id that counts when no session store is asked: the first one. */
@@ -23,7 +28,8 @@ export interface Explanation {
   /** The latest reset that was announced, ISO 8601. */
   readonly resetsAt: string | null;
   readonly unknown: { readonly count: number; readonly firstLines: readonly number[] };
-  readonly outcome: Outcome;
+  /** Null: text does not say how a turn ended, and no exit code was given. */
+  readonly outcome: Outcome | null;
 }
 
 export interface SeenId {
@@ -38,28 +44,45 @@ const MAX_EVENTS = 10_000;
 const MAX_UNKNOWN_LINES = 10;
 const TAIL_CHARACTERS = 8_192;
 
-/** Nobody saw the process end, so its exit is not known. */
-const UNSEEN: Exit = { code: null, signal: null };
+export interface ExplainOptions {
+  readonly stream: Stream;
+  readonly now: () => number;
+  /** Null: nobody saw the process end. */
+  readonly exitCode: number | null;
+  /** Null: to be assumed from the output. */
+  readonly printed: "events" | "text" | null;
+}
 
 export async function explainOutput(
   engine: Engine,
   chunks: AsyncIterable<Buffer>,
-  options: { readonly stream: Stream; readonly now: () => number },
+  options: ExplainOptions,
 ): Promise<Explanation> {
-  const { stream } = options;
-  const reader = engine.reader(options.now);
+  const { stream, now } = options;
+  const kinds = options.printed === null ? (["events", "text"] as const) : [options.printed];
+  const readings = kinds.map((printed) => ({
+    reader: engine.reader(now, printed),
+    notes: new Notes(engine, printed, options),
+  }));
   const splitter = new LineSplitter(MAX_LINE_BYTES);
-  const notes = new Notes(engine, stream);
-  const read = (line: string) => notes.add(line, reader.line(stream, line));
+  const read = (line: string) => {
+    for (const { reader, notes } of readings) notes.add(line, reader.line(stream, line));
+  };
   for await (const chunk of chunks) for (const line of splitter.push(chunk)) read(line);
   for (const line of splitter.end()) read(line);
-  notes.note(reader.end(UNSEEN));
-  return notes.explanation(options.now());
+  for (const { reader, notes } of readings) notes.note(reader.end({ code: options.exitCode, signal: null }));
+  const [first, second = first] = readings.map(({ notes }) => notes);
+  // What text says just as well is text: iFlow prints nothing else. On stderr events are rare, and text is too.
+  const isText = (events: Notes, text: Notes) =>
+    text.understood > events.understood || (stream === "stdout" && text.understood === events.understood);
+  const taken = first === undefined || second === undefined || isText(first, second) ? second : first;
+  return (taken ?? new Notes(engine, "text", options)).explanation(now());
 }
 
 class Notes {
   readonly #engine: Engine;
-  readonly #stream: Stream;
+  readonly #printed: "events" | "text";
+  readonly #options: ExplainOptions;
   readonly #events: SeenEvent[] = [];
   readonly #sessions: SeenId[] = [];
   readonly #troubles: { line: number; trouble: Trouble }[] = [];
@@ -70,9 +93,15 @@ class Notes {
   #tail = "";
   #turnEnd: Extract<EngineEvent, { type: "turn_ended" }> | null = null;
 
-  constructor(engine: Engine, stream: Stream) {
+  constructor(engine: Engine, printed: "events" | "text", options: ExplainOptions) {
     this.#engine = engine;
-    this.#stream = stream;
+    this.#printed = printed;
+    this.#options = options;
+  }
+
+  /** How many events there were. */
+  get understood(): number {
+    return this.#events.length + this.#leftOut;
   }
 
   add(text: string, events: readonly EngineEvent[]): void {
@@ -89,7 +118,7 @@ class Notes {
         continue;
       }
       if (this.#events.length < MAX_EVENTS)
-        this.#events.push({ event, stream: this.#stream, line: this.#line });
+        this.#events.push({ event, stream: this.#options.stream, line: this.#line });
       else this.#leftOut += 1;
       this.#understand(event);
     }
@@ -105,17 +134,21 @@ class Notes {
 
   #sawSession(value: string): void {
     if (this.#sessions.length >= MAX_EVENTS || this.#sessions.some((known) => known.value === value)) return;
-    this.#sessions.push({ field: this.#engine.session.field, value, source: this.#stream, line: this.#line });
+    const { field } = this.#engine.session;
+    this.#sessions.push({ field, value, source: this.#options.stream, line: this.#line });
   }
 
   explanation(nowMs: number): Explanation {
-    const explained = this.#turnEnd === null ? this.#engine.explainExit(UNSEEN, this.#tail, nowMs) : null;
+    const { stream, exitCode } = this.#options;
+    const explained = this.#turnEnd === null ? this.#explained(nowMs) : null;
     const troubles =
       explained === null ? this.#troubles : [...this.#troubles, { line: this.#line, trouble: explained }];
     const resets = troubles.flatMap(({ trouble }) => trouble.resetsAt ?? []).toSorted();
     return {
       engine: this.#engine.id,
-      stream: this.#stream,
+      stream,
+      assumed: this.#printed,
+      exitCode,
       lines: this.#line,
       session: this.#sessions[0] ?? null,
       sessions: this.#sessions,
@@ -124,15 +157,34 @@ class Notes {
       troubles,
       resetsAt: resets.at(-1) ?? null,
       unknown: { count: this.#unknown, firstLines: this.#unknownLines },
-      outcome: judge({
-        structured: true,
-        interactive: false,
-        exit: UNSEEN,
-        turnEnd: this.#turnEnd,
-        stop: null,
-        explained,
-        diverged: null,
-      }),
+      outcome: this.#outcome(explained),
     };
   }
+
+  /** What the engine's last words would explain, had it failed: it did, unless the exit code says otherwise. */
+  #explained(nowMs: number): Trouble | null {
+    const { stream, exitCode } = this.#options;
+    const exit: Exit = { code: exitCode ?? FAILED, signal: null };
+    const stdout = stream === "stdout" ? this.#tail : "";
+    const stderr = stream === "stderr" ? this.#tail : "";
+    return this.#engine.explainExit(exit, stderr, nowMs, this.#printed === "text" ? stdout : undefined);
+  }
+
+  #outcome(explained: Trouble | null): Outcome | null {
+    const { exitCode } = this.#options;
+    const structured = this.#printed === "events";
+    if (!structured && exitCode === null && explained === null && this.#turnEnd === null) return null;
+    return judge({
+      structured,
+      interactive: false,
+      exit: { code: exitCode, signal: null },
+      turnEnd: this.#turnEnd,
+      stop: null,
+      explained,
+      diverged: null,
+    });
+  }
 }
+
+/** The exit code of a failure that nobody saw. */
+const FAILED = 1;

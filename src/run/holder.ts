@@ -145,12 +145,12 @@ class Holder {
     );
     this.#recording(() => this.#watch.recorded?.(this.#ledger.run, this.#ledger.attempt));
     // A stop that was asked for before there was an agent: there is none to be stopped, and none is started.
-    if (this.#stop !== null) return this.#finish(NO_EXIT, "");
+    if (this.#stop !== null) return this.#finish(NO_EXIT);
     const agent = await this.#spawn();
     this.#agent = agent;
     const every = this.#job.engine.liveSession === undefined ? 2_000 : 500;
     const ticking = setInterval(() => this.#tick(), 1_000);
-    const finding = this.#job.interactive ? setInterval(() => void this.#findSession(false), every) : null;
+    const finding = this.#looks() ? setInterval(() => void this.#findSession(false), every) : null;
     try {
       this.#recording(() => this.#ledger.save({ attempt: { state: "running", agent: agent.identity } }));
       if (this.#stop !== null) this.#end(this.#stop, "terminate");
@@ -165,12 +165,20 @@ class Holder {
       this.#observer?.begin(agent.identity);
       const exit = await agent.ended;
       await this.#ending;
-      return await this.#finish(exit, agent.stderrTail());
+      return await this.#finish(exit);
     } finally {
       this.#observer?.end();
       clearInterval(ticking);
       if (finding !== null) clearInterval(finding);
     }
+  }
+
+  /** Does only the engine's registry tell, while the agent lives, which session it is in? */
+  #looks(): boolean {
+    const { interactive, command, engine } = this.#job;
+    return (
+      interactive || (!command.structured && command.expects === null && engine.liveSession !== undefined)
+    );
   }
 
   async #spawn(): Promise<LiveAgent> {
@@ -333,7 +341,7 @@ class Holder {
     this.#end({ by: "deadline", what: what[over.what] }, this.#stop === null ? "interrupt" : "terminate");
   }
 
-  async #finish(exit: Exit, stderrTail: string): Promise<Held> {
+  async #finish(exit: Exit): Promise<Held> {
     const { command, interactive } = this.#job;
     if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
@@ -344,7 +352,7 @@ class Holder {
       exit,
       turnEnd: this.#turnEnd,
       stop: this.#stop,
-      explained: this.#turnEnd === null ? this.#explain(exit, stderrTail) : null,
+      explained: this.#turnEnd === null ? this.#explain(exit) : null,
       diverged: verdict.diverged,
     });
     // An agent that died left its tools behind; one that finished may have started a server on purpose.
@@ -381,8 +389,12 @@ class Holder {
     };
   }
 
-  #explain(exit: Exit, stderrTail: string): Trouble | null {
-    return this.#job.engine.explainExit(exit, stderrTail, this.#deps.clock.now()) ?? this.#retrying;
+  #explain(exit: Exit): Trouble | null {
+    const { engine, command, interactive } = this.#job;
+    const isText = !command.structured && !interactive;
+    const stderr = this.#agent?.stderrTail() ?? "";
+    const stdout = isText ? this.#agent?.stdoutTail() : undefined;
+    return engine.explainExit(exit, stderr, this.#deps.clock.now(), stdout) ?? this.#retrying;
   }
 
   #resumable(fault: Fault): Fault {

@@ -145,10 +145,12 @@ export function assertNothingRedacted(run: RunRecord): void {
 }
 
 /** The first words of a message, for `list` and `show`. */
+export const EXCERPT_CHARACTERS = 200;
+
 export function excerpt(message: string | null, redact: Redact): string | null {
   if (message === null) return null;
   // Cut after redaction: half a secret is still a secret.
-  return redact(message.slice(0, 4_096)).slice(0, 200);
+  return redact(message.slice(0, 4_096)).slice(0, EXCERPT_CHARACTERS);
 }
 
 function hide(arg: string, redact: Redact): string {

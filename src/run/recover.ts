@@ -6,11 +6,12 @@ import type { Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord, SeenSession } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
-import type { Engine } from "../engines/engine.ts";
+import { type Engine, OPENING_CHARACTERS } from "../engines/engine.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import { observe, sessionOf, settle } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { findEngine } from "./engine-setup.ts";
+import { EXCERPT_CHARACTERS } from "./launch.ts";
 
 /** Ids stand at the beginning of a tape; nobody waits for gigabytes to be read again. */
 const SCAN_BYTES = 8 * 1024 * 1024;
@@ -59,7 +60,7 @@ async function fromTape(
   run: RunRecord,
   attempt: AttemptRecord,
 ): Promise<SeenSession | null> {
-  const reader = engine.reader(() => deps.clock.now(), attempt.args);
+  const reader = engine.reader(() => deps.clock.now(), engine.printed(attempt));
   for (const stream of ["stdout", "stderr"] as const satisfies readonly Stream[]) {
     const lines = new LineSplitter(LINE_BYTES);
     let bytes = 0;
@@ -88,37 +89,85 @@ async function fromStore(
 ): Promise<SeenSession | null> {
   const { engineHome: home, cwd } = run;
   if (attempt.asked === null || home === null || !engine.can.readStore) {
-    const found = await newSession(deps, engine, run, Date.parse(attempt.startedAt));
-    return found === null ? null : seenNow(deps, attempt, found, "store");
+    const { only } = await newSession(deps, engine, run, {
+      sinceMs: Date.parse(attempt.startedAt),
+      interactive: attempt.interactive,
+      message: openingOf(engine, attempt),
+    });
+    return only === null ? null : seenNow(deps, attempt, only, "store");
   }
   const { state } = await engine.locate(attempt.asked, { home, cwd }, sessionFiles());
   return state === "present" ? seenNow(deps, attempt, attempt.asked, "store") : null;
 }
 
+/** What the agent was told first, as far as it is known; records keep an excerpt. */
+export function openingOf(
+  engine: Engine,
+  { message, args }: Pick<AttemptRecord, "message" | "args">,
+): string | null {
+  return message ?? engine.opening?.(args) ?? null;
+}
+
+export interface Begun {
+  readonly sinceMs: number;
+  /** In a UI a person may say anything first. */
+  readonly interactive: boolean;
+  /** The first message, or its beginning; null: not known. */
+  readonly message: string | null;
+}
+
+export interface NewSessions {
+  /** The one session that can only be this attempt's. */
+  readonly only: string | null;
+  /** All that may be. */
+  readonly candidates: readonly string[];
+}
+
 /**
- * The one session that was begun in the run's directory since then and belongs to no run yet. Null: there is
- * none, there are several, or the index cannot tell whose they are.
+ * The one session that was begun in the run's directory since then, with the message that was sent, and belongs to no
+ * run yet. None counts when there are several, when what was said first is not known, or when the index cannot tell
+ * whose they are.
  */
 export async function newSession(
   deps: Deps,
   engine: Engine,
   run: RunRecord,
-  sinceMs: number,
-): Promise<string | null> {
+  begun: Begun,
+): Promise<NewSessions> {
   const { engineHome: home, cwd } = run;
-  if (home === null || !engine.can.readStore) return null;
+  if (home === null || !engine.can.readStore) return NOTHING;
   const found = await engine.sessions({ home, cwd }, sessionFiles());
-  const recent = found.filter((one) => (one.createdAtMs ?? 0) >= sinceMs - 1_000);
-  if (recent.length === 0) return null;
+  const recent = found.filter(
+    (one) => (one.createdAtMs ?? 0) >= begun.sinceMs && beginsWith(one.opening ?? null, begun),
+  );
+  if (recent.length === 0) return NOTHING;
   try {
     const runs = await deps.store.listRuns({ cwd, engine: run.agentName, limit: 100 });
     const taken = new Set([run, ...runs].flatMap((one) => one.sessions.map(({ value }) => value)));
-    const [only, ...others] = recent.filter((one) => !taken.has(one.id));
-    return only !== undefined && others.length === 0 ? only.id : null;
+    const candidates = recent.map(({ id }) => id).filter((id) => !taken.has(id));
+    return { only: candidates.length === 1 ? (candidates[0] ?? null) : null, candidates };
   } catch (error) {
-    if (error instanceof Fault) return null;
+    if (error instanceof Fault) return NOTHING;
     throw error;
   }
+}
+
+const NOTHING: NewSessions = { only: null, candidates: [] };
+
+/** Stores and records cut long messages and differ in white space. */
+function beginsWith(opening: string | null, { message, interactive }: Begun): boolean {
+  if (interactive) return true;
+  if (message === null || opening === null) return false;
+  const [said, sent] = [opening, message].map((text) => text.replaceAll(/\s+/g, " ").trim()) as [
+    string,
+    string,
+  ];
+  if (said === sent) return true;
+  const isCut = (text: string, at: number) => text.length >= at;
+  return (
+    (isCut(message, EXCERPT_CHARACTERS) && said.startsWith(sent)) ||
+    (isCut(opening, OPENING_CHARACTERS) && sent.startsWith(said))
+  );
 }
 
 function seenNow(

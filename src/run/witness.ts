@@ -17,7 +17,7 @@ import { disown, observe, sessionOf, settle } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import type { Held, Job } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
-import { newSession } from "./recover.ts";
+import { type Begun, newSession, openingOf } from "./recover.ts";
 
 export interface Verdict {
   /** The id that counts for this attempt; null: none was seen. */
@@ -34,6 +34,8 @@ export class Witness {
   readonly #startedAtMs: number;
   /** A session that began meanwhile in the same directory and may be anybody's. */
   #stranger: string | null = null;
+  /** Sessions that may be this attempt's. */
+  #candidates: readonly string[] = [];
 
   constructor(deps: Deps, job: Job, ledger: Ledger) {
     this.#deps = deps;
@@ -80,11 +82,20 @@ export class Witness {
     if (live !== null && live !== undefined) return live;
     const mayHaveChanged = afterwards && this.#job.interactive && engine.liveSession === undefined;
     if ((reported.length > 0 || asked !== null) && !mayHaveChanged) return null;
-    const found = await newSession(this.#deps, engine, this.#ledger.run, this.#startedAtMs);
-    if (found === null || asked === null || !(await this.#written(asked))) return found;
+    // Before the end another process may be about to begin one that looks the same.
+    if (!afterwards && !this.#job.interactive) return null;
+    const { only, candidates } = await newSession(this.#deps, engine, this.#ledger.run, this.#begun());
+    this.#candidates = candidates;
+    if (only === null || asked === null || !(await this.#written(asked))) return only;
     // The conversation that was asked for went on, so the new one need not be this UI's.
-    this.#stranger = found;
+    this.#stranger = only;
     return null;
+  }
+
+  #begun(): Begun {
+    const { engine, interactive, message, command } = this.#job;
+    const opening = openingOf(engine, { message, args: command.args });
+    return { sinceMs: this.#startedAtMs, interactive, message: opening };
   }
 
   /** Null: the engine cannot tell. */
@@ -188,9 +199,13 @@ export class Witness {
   #whyNone(structured: boolean): string {
     const { command, engine } = this.#job;
     if (command.ephemeral !== undefined) return command.ephemeral;
+    if (this.#candidates.length > 1) {
+      const ids = this.#candidates.join(", ");
+      return `several sessions began here with this message: ${ids}; \`reprise adopt\` takes over the right one`;
+    }
     return structured
       ? `${engine.title} ended before it named its session`
-      : "the output is not machine-readable and the engine's store shows no new session";
+      : "the output is not machine-readable, and the engine's store shows no new session in this directory with this message";
   }
 }
 
