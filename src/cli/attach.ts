@@ -8,7 +8,7 @@ import { attachInTmux, attachTerminal, findTmux, type HolderLink, openHolder } f
 import { harmlessLine } from "../lib/harmless.ts";
 import { parseObject } from "../lib/json.ts";
 import { LineSplitter } from "../lib/lines.ts";
-import { type Deps, exitCodeFor, inspectRun, selectRun } from "../run/run.ts";
+import { type Deps, exitCodeFor, inspectRun, selectRun, whyNotResumableNow } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 import { openView } from "./live.ts";
@@ -120,7 +120,8 @@ async function howItEnded(context: Context, deps: Deps, found: RunRecord): Promi
     context.log.info(`${handle} is ${found.status}. Look at it: reprise show ${handle}`);
     return 1;
   }
-  const again = found.session.value === null ? `reprise show ${handle}` : `reprise resume ${handle} "…"`;
+  const again =
+    whyNotResumableNow(found) === null ? `reprise resume ${handle} "…"` : `reprise show ${handle}`;
   context.log.info(
     `${handle} has ended: ${outcome.result}, ${harmlessLine(outcome.reason, 300)}. Next: ${again}`,
   );

@@ -13,6 +13,8 @@ import { type Context, paint } from "./context.ts";
 export interface View extends Watch {
   /** Everything the assistant said, for `--json`; cut at 1 MiB. */
   text(): string;
+  /** What the agent wrote to stderr was shown as it came. */
+  readonly showsStderr: boolean;
   /** Gives the terminal back. May be called twice. */
   close(): void;
 }
@@ -67,6 +69,10 @@ class LiveView implements View {
     this.#raw = options.raw === true;
     this.#watching = options.watching === true;
     this.#listen();
+  }
+
+  get showsStderr(): boolean {
+    return this.#look === "native";
   }
 
   raw(stream: Stream, chunk: Buffer): Promise<void> | undefined {
