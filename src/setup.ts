@@ -42,6 +42,7 @@ const LADDER = { interruptMs: 5_000, terminateMs: 5_000 };
 export async function openDeps(options: WorldOptions): Promise<Deps> {
   const { env } = process;
   assertPlace(env);
+  if (env["REPRISE_CHECK_RECORDS"] === "1") (await import("./check-records.ts")).checkRecords();
   const { state, store } = await openIndex(await openState(stateDirectory(env), options.log), options);
   const deps: Deps = {
     state,

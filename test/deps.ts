@@ -2,6 +2,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { openState } from "../src/audit/audit.ts";
+import { checkRecords } from "../src/check-records.ts";
 import { mergeConfig } from "../src/core/config.ts";
 import * as processes from "../src/process/process.ts";
 import type { Deps } from "../src/run/run.ts";
@@ -15,6 +16,7 @@ const LADDER = { interruptMs: 200, terminateMs: 500 };
 
 export async function testDeps(root: string, more: Partial<Deps> = {}): Promise<TestDeps> {
   const warnings: string[] = [];
+  checkRecords();
   return {
     state: await openState(join(root, "state")),
     store: memoryStore(),

@@ -6,6 +6,7 @@
  */
 export {
   checkOwnDirectory,
+  checkWrites,
   makeDirectory,
   readOwnText,
   readRecord,

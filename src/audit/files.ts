@@ -28,6 +28,14 @@ const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | const
 
 export const MAX_RECORD_BYTES = 8 * 1024 * 1024;
 
+type WriteCheck = (path: string, data: string | Buffer) => void;
+let checkWritten: WriteCheck | null = null;
+
+/** Tests have every file of ours read back by its own reader as soon as it is there (`REPRISE_CHECK_RECORDS`). */
+export function checkWrites(check: WriteCheck): void {
+  checkWritten = check;
+}
+
 /** Replaces the file: whoever reads it, also after a crash or a power cut, finds the old or the new content whole. */
 export function writeAtomic(path: string, data: string | Buffer): void {
   const temporary = temporaryPath(dirname(path));
@@ -45,6 +53,7 @@ export function writeAtomic(path: string, data: string | Buffer): void {
     removeQuietly(temporary);
     throw storageFault(error, "write", path);
   }
+  checkWritten?.(path, data);
 }
 
 /** The same for a writer that others must not wait for. */
@@ -58,6 +67,7 @@ export async function writeAtomicAsync(path: string, data: string): Promise<void
     removeQuietly(temporary);
     throw storageFault(error, "write", path);
   }
+  checkWritten?.(path, data);
 }
 
 async function synced(path: string, flags: number, data: string | null): Promise<void> {

@@ -218,6 +218,7 @@ const FREE_TEXT = new Set([
   "rewritten",
   "prompt",
   "run",
+  "lastWords",
 ]);
 
 /** The record as it may be stored, in the index as in its file. */
@@ -273,7 +274,11 @@ function namesIn(directory: string): string[] {
 }
 
 function missing(path: string): Fault {
-  return new Fault("run_dir_missing", `The run directory ${path} is gone.`, { facts: { path } });
+  const handle = basename(path).slice(-8);
+  const next = isRunId(basename(path))
+    ? ` Put it back, or remove what is left of the run: reprise rm ${handle}`
+    : "";
+  return new Fault("run_dir_missing", `The run directory ${path} is gone.${next}`, { facts: { path } });
 }
 
 function outside(path: string, state: StateDir): Fault {

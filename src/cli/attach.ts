@@ -4,7 +4,7 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { attachInTmux, attachTerminal, findTmux, type HolderLink, openHolder } from "../holders/holders.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps, exitCodeFor, inspectRun, selectRun } from "../run/run.ts";
+import { type Deps, exitCodeFor, inspectRun, selectRun, whyNotResumableNow } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 import { eventFrom } from "./events-text.ts";
@@ -119,7 +119,8 @@ async function howItEnded(context: Context, deps: Deps, found: RunRecord): Promi
     context.log.info(`${handle} is ${found.status}. Look at it: reprise show ${handle}`);
     return 1;
   }
-  const again = found.session.value === null ? `reprise show ${handle}` : `reprise resume ${handle} "…"`;
+  const again =
+    whyNotResumableNow(found) === null ? `reprise resume ${handle} "…"` : `reprise show ${handle}`;
   context.log.info(
     `${handle} has ended: ${outcome.result}, ${harmlessLine(outcome.reason, 300)}. Next: ${again}`,
   );

@@ -60,14 +60,22 @@ export function paint(terminal: Terminal, how: Paint, text: string): string {
 
 export function readTerminal(env: Env): Terminal {
   const plain = (env["NO_COLOR"] ?? "") !== "" || env["TERM"] === "dumb";
+  const stdin = isTerminal(process.stdin);
+  const stdout = isTerminal(process.stdout);
+  const stderr = isTerminal(process.stderr);
   return {
-    stdin: process.stdin.isTTY,
-    stdout: process.stdout.isTTY,
-    stderr: process.stderr.isTTY,
+    stdin,
+    stdout,
+    stderr,
     columns: positive(process.stdout.columns) ?? positive(Number(env["COLUMNS"])) ?? 80,
     rows: positive(process.stdout.rows) ?? 24,
-    color: process.stdout.isTTY && process.stderr.isTTY && !plain,
+    color: stdout && stderr && !plain,
   };
+}
+
+/** Node's types say boolean, but `isTTY` is undefined on a file, a pipe and /dev/null. */
+function isTerminal(stream: { readonly isTTY?: boolean }): boolean {
+  return stream.isTTY === true;
 }
 
 /** Warnings and notes, to stderr, one line each. A warning is worth saying once. */

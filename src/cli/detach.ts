@@ -12,10 +12,13 @@ export async function detach(
   const { launchHolder } = await import("../holders/holders.ts");
   // The terminal is not lent: whoever attaches brings one.
   const launched = await launchHolder(deps, withoutTerminal(wish));
-  const { handle, runId, attempt } = launched;
-  if (options.json === true) context.printJson({ ok: true, handle, runId, attempt, detached: true });
+  const { handle, runId, attempt, warnings, parent = null } = launched;
+  if (options.json === true)
+    context.printJson({ ok: true, handle, runId, attempt, parent, detached: true, warnings });
   else {
     context.print(handle);
+    if (parent !== null && options.quiet === undefined)
+      context.log.info(`It is a fork. Run ${parent} keeps its conversation: reprise resume ${parent} "…"`);
     if (options.quiet === undefined)
       context.log.info(
         `It works by itself. Look at it: reprise attach ${handle}   Stop it: reprise stop ${handle}`,

@@ -18,6 +18,8 @@ import { EventText } from "./events-text.ts";
 export interface View extends Watch {
   /** Everything the assistant said, for `--json`; cut at 1 MiB. */
   text(): string;
+  /** What the agent wrote to stderr was shown as it came. */
+  readonly showsStderr: boolean;
   /** Gives the terminal back. May be called twice. */
   close(): void;
 }
@@ -81,6 +83,10 @@ class LiveView implements View {
     this.#watching = options.watching === true;
     this.#progress = options.progress === "stderr" ? process.stderr : process.stdout;
     this.#listen();
+  }
+
+  get showsStderr(): boolean {
+    return this.#look === "native";
   }
 
   raw(stream: Stream, chunk: Buffer): Promise<void> | undefined {

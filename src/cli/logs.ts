@@ -15,7 +15,7 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
-import { type Deps, inspectRun, recognize, selectRun } from "../run/run.ts";
+import { type Deps, inspectRun, recognize, selectRun, whyNotResumable } from "../run/run.ts";
 import { count, makeCommand, once as option, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 import { plainText, renderScreen, writeOut } from "./plain.ts";
@@ -238,13 +238,10 @@ interface Which {
 function attemptOf(found: RunRecord, wanted: number | undefined): number {
   const { handle, attempts } = found;
   if (attempts === 0) {
-    throw new Fault(
-      "attempt_unknown",
-      `Run ${handle} has no attempt yet, so nothing was recorded. Continue it: reprise resume ${handle} "…"`,
-      {
-        facts: { handle },
-      },
-    );
+    const next = whyNotResumable(found) === null ? ` Continue it: reprise resume ${handle} "…"` : "";
+    throw new Fault("attempt_unknown", `Run ${handle} has no attempt yet, so nothing was recorded.${next}`, {
+      facts: { handle },
+    });
   }
   if (wanted !== undefined && wanted > attempts) {
     throw new Fault(

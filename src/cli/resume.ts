@@ -1,6 +1,7 @@
-/** `reprise resume <handle> [message…]`: options precede the message, a message that begins with a dash stands after `--`. */
-import type { Command } from "commander";
+/** `reprise resume <handle> [message…]`: options stand before or after the message; one that begins with a dash stands after `--`. */
+import type { Command, Option } from "commander";
 import { Fault } from "../core/faults.ts";
+import { HANDLE } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import { type Deps, dryRun, resumeRun, selectLatest, selectRun, type Watch } from "../run/run.ts";
 import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
@@ -30,7 +31,7 @@ const command = () =>
       name: "resume",
       summary: "Continue the same conversation, as the next attempt of the same run.",
       examples: [
-        'reprise resume 1a2b3c4d "go on, and add a test"',
+        'reprise resume 1a2b3c4d "go on, and add a test" --timeout 2h',
         'reprise resume --last "what is left to do?"',
         'reprise resume 1a2b3c4d --native -m --native gpt-5 -- "- a message that begins with a dash"',
         "reprise resume 1a2b3c4d --dry-run",
@@ -38,13 +39,13 @@ const command = () =>
     })
       .usage("[options] <handle> [message…]")
       .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-      .argument("[message...]", "the next message; options precede it")
+      .argument("[message...]", "the next message; one that begins with a dash stands after `--`")
       .option("--last", "the newest run of this directory, instead of a handle")
       .addOption(list("--native <arg>", "a native option for this attempt (repeatable, one word each)"))
       .option("--keep", "keep --native for all later attempts too")
       .option("--dry-run", "print the native command and what would be proved, run nothing")
       .option("--detach", "let it work by itself and print its handle; `reprise attach` shows it")
-      .option("--fork", "continue a copy of the conversation, where the engine can")
+      .option("--fork", "continue a copy of the conversation as a new run, where the engine can")
       .option("--restore-copy", "put the run's copy back in place of a session that is damaged")
       .option("--ignore-copy", "go on with a session that is shorter than the run's copy")
       .option("--force-fresh", "start a new conversation in the same run"),
@@ -96,7 +97,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     native: options.native ?? [],
     keep: options.keep === true,
     env: readEnv(options),
-    hasTerminal: context.terminal.stdin && context.terminal.stdout && options.json === undefined,
+    // A detached UI gets its terminal from whoever attaches.
+    hasTerminal:
+      options.detach === true ||
+      (context.terminal.stdin && context.terminal.stdout && options.json === undefined),
     trustCwd: options.trustCwd === true,
   };
   if (options.dryRun === true) return printDryRun(context, options, await dryRun(deps, found, request));
@@ -120,17 +124,15 @@ async function followReview(
 }
 
 /**
- * Everything after the handle that is not an option of ours is the message, from its first word on. Commander
- * alone would read options inside the message.
+ * The message begins with the first word that is no option of ours and, but for `--last`, no handle. Options stand before
+ * it or after it; what stands in the middle of it is part of it. Commander alone would read options inside the message.
  */
 export function splitMessage(
   parser: Command,
   args: readonly string[],
 ): { own: readonly string[]; words: string | null } {
-  const takesValue = new Set(
-    parser.options.filter((option) => option.required).flatMap((option) => [option.long, option.short]),
-  );
-  const wanted = args.includes("--last") && !args.slice(0, args.indexOf("--last")).includes("--") ? 0 : 1;
+  const isLast = args.includes("--last") && !args.slice(0, args.indexOf("--last")).includes("--");
+  const wanted = isLast ? 0 : 1;
   let operands = 0;
   for (let at = 0; at < args.length; at += 1) {
     const arg = args[at] ?? "";
@@ -142,29 +144,60 @@ export function splitMessage(
       }
       return { own: args.slice(0, at), words: join(rest) ?? "" };
     }
-    if (arg.length > 1 && arg.startsWith("-")) {
-      if (takesValue.has(arg)) at += 1;
+    if (looksLikeOption(arg)) {
+      if (takesNext(parser, arg)) at += 1;
       continue;
     }
     if (operands === wanted) {
-      assertNoOptionAtEnd(parser, args.slice(at));
-      return { own: args.slice(0, at), words: join(args.slice(at)) };
+      const rest = args.slice(at);
+      const end = endOfMessage(parser, rest);
+      if (isLast) assertNoHandle(arg);
+      return { own: [...args.slice(0, at), ...rest.slice(end)], words: join(rest.slice(0, end)) };
     }
     operands += 1;
   }
   return { own: args, words: null };
 }
 
-/** `resume H "go on" --dry-run` would send the option to the agent, and start it. */
-function assertNoOptionAtEnd(parser: Command, words: readonly string[]): void {
-  const [last = "", before = ""] = words.toReversed();
-  const option = parser.options.find((one) => one.long === last || (one.required && one.long === before));
-  if (option === undefined || words.length === 1) return;
+/** Where the options begin that stand after the message: from there on, nothing else follows. */
+function endOfMessage(parser: Command, words: readonly string[]): number {
+  for (let from = 1; from < words.length; from += 1) {
+    let at = from;
+    while (at < words.length && isOwnOption(parser, words[at] ?? ""))
+      at += takesNext(parser, words[at] ?? "") ? 2 : 1;
+    // Beyond the end: the value of the last option is missing, which commander says.
+    if (at > from && at >= words.length) return from;
+  }
+  // A mistyped option must not be told to the agent instead.
+  const last = words.at(-1) ?? "";
+  if (words.length === 1 || !/^--[a-z][a-z-]*(?:=|$)/.test(last)) return words.length;
   throw new Fault(
     "usage",
-    `${option.long ?? ""} stands after the message. Options precede it; a message that ends like this stands after \`--\`.`,
-    { facts: { option: option.long ?? "" } },
+    `There is no option ${last.slice(0, 80)}, and it stands at the end of the message. A message that ends like this stands after \`--\`. Type \`reprise resume --help\`.`,
+    { facts: { option: last.slice(0, 80) } },
   );
+}
+
+function looksLikeOption(arg: string): boolean {
+  return arg.length > 1 && arg.startsWith("-");
+}
+
+function optionOf(parser: Command, arg: string): Option | undefined {
+  const name = arg.startsWith("--") ? arg.split("=", 1)[0] : arg;
+  return parser.options.find(({ long, short }) => long === name || short === name);
+}
+
+function isOwnOption(parser: Command, arg: string): boolean {
+  return looksLikeOption(arg) && (["-h", "--help"].includes(arg) || optionOf(parser, arg) !== undefined);
+}
+
+function takesNext(parser: Command, arg: string): boolean {
+  return optionOf(parser, arg)?.required === true && !arg.includes("=");
+}
+
+function assertNoHandle(word: string): void {
+  if (!HANDLE.test(word)) return;
+  throw new Fault("usage", `Give the handle ${word} or --last, not both.`, { facts: { handle: word } });
 }
 
 function join(words: readonly string[]): string | null {

@@ -4,9 +4,16 @@ import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { type InspectedAttempt, type Inspection, inspectRun } from "../run/run.ts";
+import {
+  type InspectedAttempt,
+  type Inspection,
+  inspectRun,
+  whyNotResumable,
+  whyNotResumableNow,
+} from "../run/run.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
+import { lastWordsOf } from "./summary.ts";
 import { age, hanging, resetText, STATUS_COLORS } from "./words.ts";
 
 interface ShowOptions {
@@ -45,6 +52,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       ok: true,
       ...found.run,
       live: found.live,
+      resumable: whyNotResumableNow(found.run) === null,
       escrowState: found.escrow,
       history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
       warnings: found.warnings,
@@ -94,6 +102,7 @@ function printRun(context: Context, found: Inspection, nowMs: number): void {
   line("message", record.launch.message === null ? null : harmlessLine(record.launch.message, 200));
   line("cwd", harmlessLine(record.cwd));
   line("session", sessionText(record));
+  line("fork of", parentText(record));
   line("launch", launchText(found));
   line("home", record.engineHome === null ? null : harmlessLine(record.engineHome));
   line("directory", harmlessLine(record.runDirectory));
@@ -103,7 +112,8 @@ function printRun(context: Context, found: Inspection, nowMs: number): void {
 /** As it was executed first; the record of the launch has the engine's own arguments alone. */
 function launchText({ run: { launch }, attempts }: Inspection): string | null {
   if (launch.args.length === 0) return null;
-  const first = attempts.find(({ n, record }) => n === 1 && record?.kind === "start")?.record ?? launch;
+  const begins = (kind: string | undefined) => kind === "start" || kind === "fork";
+  const first = attempts.find(({ n, record }) => n === 1 && begins(record?.kind))?.record ?? launch;
   return harmlessLine([first.program, ...first.args].join(" "), 1_000);
 }
 
@@ -111,6 +121,10 @@ function sessionText({ session }: RunRecord): string {
   if (session.value === null) return "none found";
   const proof = session.verifiedAt === null ? "not verified yet" : `verified ${session.verifiedAt}`;
   return `${session.field ?? "session"} ${harmlessLine(session.value, 200)} (${session.source ?? "unknown"}, ${proof})`;
+}
+
+function parentText({ parent }: RunRecord): string | null {
+  return parent === undefined ? null : `${parent.handle}  session ${harmlessLine(parent.session, 200)}`;
 }
 
 function escrowText(found: Inspection, nowMs: number): string {
@@ -146,6 +160,7 @@ function printAttempt(context: Context, { n, record, receipt }: InspectedAttempt
   if (trouble !== undefined) {
     indent(`${trouble.kind}${resetText(trouble.resetsAt, nowMs)}: ${harmlessLine(trouble.message, 1_000)}`);
   }
+  for (const text of lastWordsOf(record)) indent(`stderr: ${text}`);
   for (const diagnostic of record.diagnostics) indent(harmlessLine(diagnostic, 400));
   if (receipt !== null) for (const text of proofOf(receipt)) indent(text);
 }
@@ -197,12 +212,18 @@ function verdict(receipt: Receipt, asked: string, reported: string | null): stri
   }
 }
 
-function next(found: Inspection): string {
-  const { handle, session } = found.run;
-  if (found.live !== null) return `reprise logs ${handle} -f    or    reprise stop ${handle}`;
-  if (session.value === null)
-    return `reprise resume ${handle} --force-fresh "…"    (there is no conversation to continue)`;
-  return `reprise resume ${handle} "…"    or    reprise logs ${handle}`;
+function next({ run: record, live }: Inspection): string {
+  const { handle, parent } = record;
+  if (live !== null) return `reprise logs ${handle} -f    or    reprise stop ${handle}`;
+  const why = whyNotResumableNow(record);
+  if (why === null) return `reprise resume ${handle} "…"    or    reprise logs ${handle}`;
+  const because = `    (it cannot be resumed: ${harmlessLine(why, 300)})`;
+  // Without a directory there is nothing to look at, and an empty conversation has nothing to show.
+  if (whyNotResumable(record) === null || record.empty === true) return `reprise rm ${handle}${because}`;
+  if (record.launch.redacted.length > 0 || record.launch.unresumable !== undefined)
+    return `reprise logs ${handle}${because}`;
+  if (parent !== undefined) return `reprise resume ${parent.handle} --fork "…"${because}`;
+  return `reprise resume ${handle} --force-fresh "…"    (there is no conversation to continue)`;
 }
 
 function ago(iso: string, nowMs: number): string {

@@ -1,6 +1,7 @@
 /** `reprise stop <handle>` */
 import { Fault } from "../core/faults.ts";
-import { type Stopped, stopRun } from "../run/run.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { type Stopped, stopRun, whyNotResumableNow } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 
@@ -38,10 +39,15 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return 0;
 }
 
-function say({ run: { handle, status }, how, strays }: Stopped): string {
+function say({ run: record, how, strays }: Stopped): string {
+  const { handle, status } = record;
   const were = strays === 1 ? "was still there and has" : "were still there and have";
   const left = strays === 0 ? "" : ` ${strays} of its processes ${were} been ended.`;
-  const again = `Continue it: reprise resume ${handle} "…"`;
+  const why = whyNotResumableNow(record);
+  const again =
+    why === null
+      ? `Continue it: reprise resume ${handle} "…"`
+      : `It cannot be resumed: ${harmlessLine(why, 300)}.`;
   switch (how) {
     case "not_running":
       return `Run ${handle} is not running (${status}).`;

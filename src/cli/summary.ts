@@ -2,10 +2,11 @@
  * What is said after an attempt: three lines on stderr for people, or one JSON object on stdout.
  */
 import type { Trouble } from "../core/events.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { shellLine, shellWord } from "../lib/shell.ts";
-import type { AttemptResult, DryRun } from "../run/run.ts";
+import { type AttemptResult, type DryRun, whyNotResumable } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
 import { resetText } from "./words.ts";
@@ -17,7 +18,7 @@ export async function finishAttempt(
   view: View,
 ): Promise<number> {
   if (options.json === true) context.printJson(toJson(result, view.text()));
-  else if (options.quiet === undefined) say(context, result);
+  else if (options.quiet === undefined) say(context, result, view);
   for (const diagnostic of result.attempt.diagnostics) context.log.warn(diagnostic);
   await result.finish();
   return result.exitCode;
@@ -55,6 +56,8 @@ function toJson(result: AttemptResult, text: string) {
     runDirectory: run.runDirectory,
     agentName: run.agentName,
     session: run.session,
+    parent: run.parent ?? null,
+    resumable: whyNotResumable(run) === null,
     attempt: attempt.n,
     kind: attempt.kind,
     outcome: attempt.outcome,
@@ -63,11 +66,12 @@ function toJson(result: AttemptResult, text: string) {
     tokens: attempt.tokens,
     text,
     receipt: result.receipt,
+    lastWords: attempt.lastWords ?? [],
     diagnostics: attempt.diagnostics,
   };
 }
 
-function say(context: Context, result: AttemptResult): void {
+function say(context: Context, result: AttemptResult, view: View): void {
   const { terminal } = context;
   const { run, attempt, receipt } = result;
   const lines: string[] = [];
@@ -78,6 +82,8 @@ function say(context: Context, result: AttemptResult): void {
     );
     if (attempt.outcome.trouble !== undefined)
       lines.push(describeTrouble(attempt.outcome.trouble, Date.parse(attempt.endedAt ?? "")));
+    const words = view.showsStderr ? [] : lastWordsOf(attempt);
+    lines.push(...words.map((text, at) => `${(at === 0 ? "stderr" : "").padEnd(8)} ${text}`));
   }
   if (attempt.tokens !== null) {
     lines.push(
@@ -92,14 +98,28 @@ function say(context: Context, result: AttemptResult): void {
     receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt.verified)})`;
   const session =
     run.session.value === null
-      ? "none found; it cannot be resumed"
+      ? "none found"
       : `${run.session.field ?? "session"} ${harmlessLine(run.session.value, 200)}${proved}`;
   lines.push(
-    `handle   ${paint(terminal, "bold", run.handle)}   (reprise resume ${run.handle} "…")`,
+    `handle   ${paint(terminal, "bold", run.handle)}   (${nextOf(run)})`,
+    ...(run.parent === undefined
+      ? []
+      : [`fork of  ${run.parent.handle}   (reprise resume ${run.parent.handle} "…" goes on there)`]),
     `run      ${harmlessLine(run.runDirectory, 1_000)}`,
     `session  ${session}`,
   );
   process.stderr.write(`${lines.join("\n")}\n`);
+}
+
+function nextOf(run: RunRecord): string {
+  const why = whyNotResumable(run);
+  return why === null ? `reprise resume ${run.handle} "…"` : `cannot be resumed: ${harmlessLine(why, 300)}`;
+}
+
+/** What the reason says already is not said again. */
+export function lastWordsOf({ lastWords = [], outcome }: AttemptRecord): readonly string[] {
+  const said = `${outcome?.reason ?? ""}\n${outcome?.trouble?.message ?? ""}`;
+  return lastWords.map((text) => harmlessLine(text, 300)).filter((text) => !said.includes(text));
 }
 
 function describeTrouble(trouble: Trouble, nowMs: number): string {

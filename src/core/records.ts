@@ -71,6 +71,16 @@ export interface Launch {
   readonly version: string | null;
   /** The first 200 characters of the message, redacted. */
   readonly message: string | null;
+  /** Why no resume is possible with these options (`--ephemeral`, say). Absent: they stand in nobody's way. */
+  readonly unresumable?: string;
+}
+
+/** Where a fork comes from. The parent keeps its own conversation and attempts. */
+export interface Parent {
+  readonly runId: string;
+  readonly handle: string;
+  /** The session that was copied. */
+  readonly session: string;
 }
 
 /** A copy of the engine's own session, kept in the run's `escrow/`. */
@@ -111,6 +121,10 @@ export interface RunRecord {
   readonly subject: string | null;
   readonly name: string | null;
   readonly escrow: Escrow | null;
+  /** Absent: the run is not a fork. */
+  readonly parent?: Parent;
+  /** Its UI was closed before anything was said, so the engine has no conversation. */
+  readonly empty?: true;
   readonly createdAt: string;
   readonly updatedAt: string;
 }

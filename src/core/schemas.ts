@@ -65,6 +65,13 @@ const launch = z.object({
   program: z.string(),
   version: z.string().nullable(),
   message: z.string().nullable(),
+  unresumable: z.exactOptional(z.string()),
+});
+
+const parent = z.object({
+  runId: z.string().refine(isRunId),
+  handle: z.string().regex(HANDLE),
+  session: z.string().min(1),
 });
 
 export const runSchema = z.object({
@@ -88,6 +95,8 @@ export const runSchema = z.object({
   subject: z.string().nullable(),
   name: z.string().nullable(),
   escrow: escrow.nullable(),
+  parent: z.exactOptional(parent),
+  empty: z.exactOptional(z.literal(true)),
   createdAt: time,
   updatedAt: time,
 });

@@ -25,14 +25,14 @@ export interface LiveAgent {
   interrupt(): void;
   /** First as `interrupt` does, then SIGTERM, then SIGKILL, from `from` on, to the whole tree. */
   end(from?: Rung): Promise<{ readonly survivors: readonly number[] }>;
-  /** The last 8 KiB of stderr, without control sequences. */
+  /** The last `TAIL_BYTES` of stderr, without control sequences. */
   stderrTail(): string;
   /** The same of stdout; empty where it is not text that people read. */
   stdoutTail(): string;
 }
 
 export const LADDER: Ladder = { interruptMs: 5000, terminateMs: 5000 };
-const TAIL_BYTES = 8192;
+export const TAIL_BYTES = 8192;
 
 /** Events to be reported together. A flood of lines that nobody understands costs one event, not millions. */
 export class EventBatch {

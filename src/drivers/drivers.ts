@@ -18,7 +18,7 @@ import {
 } from "../process/process.ts";
 import { type AgentHooks, EventBatch, LADDER, type LiveAgent, Tail } from "./agent.ts";
 
-export type { LiveAgent } from "./agent.ts";
+export { type LiveAgent, TAIL_BYTES } from "./agent.ts";
 export { type DialogueHooks, openDialogue } from "./app-server.ts";
 export { restoreFile, sessionFiles, setAside } from "./session-files.ts";
 

@@ -9,7 +9,7 @@ import { opencode } from "./opencode.ts";
 
 export { customEngine } from "./custom.ts";
 export { DEMO_PROGRAM } from "./demo.ts";
-export { keepNative, parseArgs } from "./grammar.ts";
+export { keepNative, parseArgs, refusedOption } from "./grammar.ts";
 
 export const ENGINES: readonly Engine[] = [codex, claude, gemini, iflow, opencode, demo];
 

@@ -171,6 +171,16 @@ export function keepNative(
   ];
 }
 
+/** The first option with which no resume is possible, and why. Null: there is none. */
+export function refusedOption(
+  { grammar }: { readonly grammar: Grammar },
+  given: readonly string[],
+  noPrompt: boolean,
+): string | null {
+  const found = parseArgs(grammar, given, noPrompt).options.find(({ spec }) => spec?.refuse !== undefined);
+  return found === undefined ? null : `${found.name} cannot be kept: ${found.spec?.refuse ?? ""}`;
+}
+
 export function render(options: readonly Given[]): string[] {
   return options.flatMap((given) => given.raw);
 }

@@ -39,6 +39,8 @@ export interface Launched {
   readonly handle: string;
   readonly runId: string;
   readonly attempt: number;
+  /** The handle of the run that this one is a fork of. Absent: it is none. */
+  readonly parent?: string;
 }
 
 /** A UI that nobody watches is as large as this. */
@@ -123,7 +125,8 @@ class Holding implements Watch {
 
   recorded(run: RunRecord, record: AttemptRecord): void {
     this.#directory = attemptDir(run.runDirectory, record.n);
-    this.#launched = { handle: run.handle, runId: run.runId, attempt: record.n };
+    const parent = run.parent === undefined ? {} : { parent: run.parent.handle };
+    this.#launched = { handle: run.handle, runId: run.runId, attempt: record.n, ...parent };
     this.#channel = this.#open(record.interactive);
     // Waited for when the agent lives.
     this.#channel.catch(() => {});

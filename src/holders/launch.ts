@@ -24,6 +24,11 @@ export interface Errand {
   readonly nodeOptions: string | null;
 }
 
+export interface Heard {
+  /** What the holder warned of before its agent was spawned. */
+  readonly warnings: readonly string[];
+}
+
 /** The descriptor over which a holder gets its errand and answers. */
 export const ERRAND_FD = 3;
 
@@ -32,7 +37,11 @@ const LOG_BYTES = 1024 * 1024;
 const NODE_FLAGS = ["--max-semi-space-size=1", "--no-opt"];
 
 /** Resolves when the agent was spawned and the holder can be reached; a Fault of the holder is thrown here. */
-export async function launchHolder(deps: Deps, request: HoldRequest, env: Env = deps.env): Promise<Launched> {
+export async function launchHolder(
+  deps: Deps,
+  request: HoldRequest,
+  env: Env = deps.env,
+): Promise<Launched & Heard> {
   const errand: Errand = { wish: request, nodeOptions: env["NODE_OPTIONS"] ?? null };
   const bytes = encode({ ...errand });
   const log = openHolderLog(join(runtimeDir(deps.state, env), "holders.log"));
@@ -87,9 +96,10 @@ function answerOf(pipe: Socket): Promise<JsonObject | null> {
   });
 }
 
-function understood(deps: Deps, answer: JsonObject | null): Launched {
+function understood(deps: Deps, answer: JsonObject | null): Launched & Heard {
   if (answer === null) throw notStarted(deps, "it ended without a word");
-  for (const note of arrayIn(answer, "warnings")) deps.log.warn(String(note));
+  const warnings = arrayIn(answer, "warnings").map(String);
+  for (const note of warnings) deps.log.warn(note);
   for (const note of arrayIn(answer, "notes")) deps.log.info(String(note));
   const error = fieldIn(answer, "error");
   if (error !== undefined) throw decodeFault(error) ?? notStarted(deps, "a bug in Reprise");
@@ -97,7 +107,8 @@ function understood(deps: Deps, answer: JsonObject | null): Launched {
   const attempt = numberIn(answer, "attempt");
   if (handle === undefined || runId === undefined || attempt === undefined)
     throw notStarted(deps, "it gave no answer that makes sense");
-  return { handle, runId, attempt };
+  const parent = stringIn(answer, "parent");
+  return { handle, runId, attempt, warnings, ...(parent === undefined ? {} : { parent }) };
 }
 
 function notStarted(deps: Deps, why: string, cause?: unknown): Fault {

@@ -27,7 +27,7 @@ const approval = z.looseObject({
 export type KeptApproval = z.infer<typeof approval>;
 
 /** Fields that a later version added are kept. */
-const Sidecar = z.looseObject({
+export const Sidecar = z.looseObject({
   status: z.enum(["running", "completed", "interrupted", "failed", "cancelled"]),
   /** A file name in the sidecar's own directory. */
   transcript_path: z.string().min(1),

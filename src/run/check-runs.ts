@@ -18,6 +18,7 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
+import { whyNotResumable } from "./resumable.ts";
 
 export interface Finding {
   /** attention: somebody should do something. note: good to know. */
@@ -103,7 +104,9 @@ async function checkRun(deps: Places, directory: string, row: RunRecord | null):
     if (file === null && isUnbegun(row)) return { findings: [unbegun(row)], index: "agrees" };
     const what = `run ${row.handle}: ${why}; the index has its record, and the next attempt writes it again`;
     const copy = await checkCopy(directory, row);
-    const todo = copy[0]?.todo ?? `reprise resume ${row.handle} "…"`;
+    const next =
+      whyNotResumable(row) === null ? `reprise resume ${row.handle} "…"` : `reprise show ${row.handle}`;
+    const todo = copy[0]?.todo ?? next;
     return { findings: [attention(what, todo), ...copy], index: "agrees" };
   }
   const attempts = await checkAttempts(deps, directory, file);

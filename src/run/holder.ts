@@ -18,7 +18,7 @@ import {
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, SeenSession } from "../core/records.ts";
-import type { LiveAgent } from "../drivers/drivers.ts";
+import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { connect, Questions } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
@@ -31,10 +31,12 @@ import {
   type StopRequest,
   type Watch,
 } from "./job.ts";
+import { lastWords } from "./last-words.ts";
 import { Ledger } from "./ledger.ts";
 import { delayed, expired, firstPulse, type Pulse, sawEvents, sawOutput } from "./liveness.ts";
 import { Observer } from "./observer.ts";
 import { judge, type StopReason } from "./outcome.ts";
+import { whyNotResumable } from "./resumable.ts";
 import { NO_EXIT, Witness } from "./witness.ts";
 
 /** A version is worth knowing, and not worth waiting for. */
@@ -56,7 +58,8 @@ export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<H
     );
   }
   await placeFor(deps, job, attempt);
-  const run = { ...job.run, attempts: attempt.n };
+  const { empty: _before, ...before } = job.run;
+  const run = { ...before, attempts: attempt.n };
   const { fence, redact, leaseLost } = job;
   const ledger = new Ledger(deps, { run, attempt, fence, redact, onLeaseLost: leaseLost });
   ledger.save({ run: { status: "running", ...chosenSession(deps, job, attempt.n) } });
@@ -346,6 +349,7 @@ class Holder {
     if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     const verdict = await this.#witness.verdict();
+    const isEmpty = await this.#witness.isEmpty();
     const outcome = judge({
       structured: command.structured,
       interactive,
@@ -359,6 +363,9 @@ class Holder {
     if (outcome.result !== "completed") await this.#agent?.end("terminate");
     const version = await Promise.race([this.#job.version, sleep(VERSION_PATIENCE_MS, null, { ref: false })]);
     const { attempt, run } = this.#ledger;
+    const failed = outcome.result === "failed" || outcome.result === "interrupted";
+    const isWhole = bytes.stderr <= TAIL_BYTES;
+    const words = failed ? lastWords(this.#agent?.stderrTail() ?? "", isWhole, this.#job.redact) : [];
     const end = {
       attempt: {
         state: "ended",
@@ -369,11 +376,13 @@ class Holder {
         bytes,
         engineVersion: version,
         diagnostics: [...attempt.diagnostics, ...verdict.diagnostics, ...this.#questions.diagnostics()],
+        ...(words.length === 0 ? {} : { lastWords: words }),
       },
       run: {
         status: outcome.result,
         launch: { ...run.launch, version: run.launch.version ?? version },
         ...verdict.run,
+        ...(isEmpty ? { empty: true as const } : {}),
       },
     } as const;
     // How a turn ended is worth the last blocks of the disk.
@@ -399,7 +408,9 @@ class Holder {
 
   #resumable(fault: Fault): Fault {
     const { handle } = this.#ledger.run;
-    return new Fault(fault.code, `${fault.message} Then: reprise resume ${handle}`, {
+    const why = whyNotResumable(this.#ledger.run);
+    const next = why === null ? `Then: reprise resume ${handle}` : `It cannot be resumed: ${why}.`;
+    return new Fault(fault.code, `${fault.message} ${next}`, {
       facts: { ...fault.facts, handle },
       cause: fault.cause,
     });

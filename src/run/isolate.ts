@@ -1,8 +1,9 @@
 /** A place of its own for an agent: a fresh directory or a git worktree inside the run directory. */
-import { join, relative } from "node:path";
+import { dirname, join, relative, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
+import { isRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { openGit } from "./git.ts";
@@ -46,10 +47,15 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
   };
 }
 
-/** A link in its place would have the agent work somewhere else. Its mode is the user's, as what the agent makes is. */
+/**
+ * A link in its place would have the agent work somewhere else. Its mode is the user's, as what the agent makes is. A fork
+ * works in its parent's place.
+ */
 export function assertOwnWorkplace(run: RunRecord): void {
-  if (run.launch.isolate === null || !isDirectory(run.cwd)) return;
-  const place = join(resolveDirectory(run.runDirectory), run.launch.isolate === "dir" ? "work" : "worktree");
+  const runsRoot = dirname(run.runDirectory);
+  const [owner = "", kind = ""] = relative(runsRoot, run.cwd).split(sep);
+  if (!isRunId(owner) || !isDirectory(run.cwd)) return;
+  const place = join(resolveDirectory(join(runsRoot, owner)), kind);
   if (resolveDirectory(place) === place) return;
   throw new Fault(
     "denied",

@@ -46,8 +46,19 @@ export class RunHold implements AsyncDisposable {
     const answer = await this.#deps.store.acquireLease(key, owner(this.#deps), (other) =>
       ownerLives(this.#deps, other),
     );
-    if (!answer.held) throw busy(this.#deps, run, answer.by, `session ${session}`);
+    if (!answer.held) {
+      const { handle } = (await workedOnBy(this.#deps, run.agentName, answer.by)) ?? run;
+      throw busy(this.#deps, handle, answer.by, `session ${session}`);
+    }
     this.#held.push({ key, fence: answer.lease.fence });
+  }
+
+  /** Lets go of one session while the attempt goes on. */
+  async releaseSession(run: RunRecord, session: string): Promise<void> {
+    const key = sessionKey(run.agentName, session);
+    const at = this.#held.findIndex((held) => held.key === key);
+    const [held] = at === -1 ? [] : this.#held.splice(at, 1);
+    if (held !== undefined) await this.#deps.store.releaseLease(held.key, held.fence);
   }
 
   /** Another process believes that we are dead: whoever works under this lease must stop (I6). */
@@ -106,7 +117,7 @@ export async function holdRun(deps: Deps, run: RunRecord): Promise<RunHold> {
     ownerLives(deps, other),
   );
   if (answer.held) return new RunHold(deps, answer.lease);
-  throw busy(deps, run, answer.by, `run ${run.handle}`);
+  throw busy(deps, run.handle, answer.by, `run ${run.handle}`);
 }
 
 /** Takes the run if nobody alive has it. */
@@ -154,12 +165,21 @@ function owner(deps: Deps): LeaseOwner {
   return { ...deps.processes.self(), machine: deps.machine, renewedAtMs: deps.clock.now() };
 }
 
-function busy(deps: Deps, run: RunRecord, by: Lease, what: string): Fault {
+/** The run for which this owner holds a session: a fork, say, of the run that was asked for. */
+async function workedOnBy(deps: Deps, engine: string, { owner: by }: Lease): Promise<RunRecord | null> {
+  for (const run of await deps.store.listRuns({ engine, status: "running", limit: 100 })) {
+    const holder = (await deps.store.getLease(runKey(run.runId)))?.owner;
+    if (holder?.pid === by.pid && holder.start === by.start && holder.boot === by.boot) return run;
+  }
+  return null;
+}
+
+function busy(deps: Deps, handle: string, by: Lease, what: string): Fault {
   const since = formatDuration(Math.max(0, deps.clock.now() - by.owner.renewedAtMs));
   return new Fault(
     "session_busy",
     `Another process is working on ${what}: pid ${by.owner.pid}, last seen ${since} ago. ` +
-      `Wait for it, or end it with \`reprise stop ${run.handle}\`.`,
-    { facts: { handle: run.handle, pid: by.owner.pid } },
+      `Wait for it, or end it with \`reprise stop ${handle}\`.`,
+    { facts: { handle, pid: by.owner.pid } },
   );
 }

@@ -30,7 +30,7 @@ export interface ResumeWish {
   readonly want: "resume" | "fork" | "fresh";
   /** What to do about a session that is damaged, or shorter than our copy. */
   readonly damage: "refuse" | "restore" | "ignore";
-  /** Null: the UI again if the run was interactive and there is a terminal, else `DEFAULT_MESSAGE`. */
+  /** Null: the UI again if the run was interactive, which needs a terminal; else `DEFAULT_MESSAGE`. */
   readonly message: string | null;
   readonly native: readonly string[];
   /** Makes `native` the run's own from now on. */
@@ -42,6 +42,8 @@ export interface ResumeWish {
   readonly trustCwd: boolean;
   /** Talks with the agent while it works. Absent: it works alone. */
   readonly dialogue?: Ask["dialogue"];
+  /** The id of the run that a fork becomes. Absent: nobody runs it (`--dry-run`). */
+  readonly forkAs?: string;
 }
 
 export interface Prepared {
@@ -79,8 +81,9 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     damage: wish.damage,
   });
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
-  const interactive =
-    wish.ui === true || (wish.message === null && run.launch.interactive && wish.hasTerminal);
+  const wantsUi = wish.message === null && run.launch.interactive;
+  if (wantsUi && wish.ui === undefined && !wish.hasTerminal) throw noTerminal(engine, run);
+  const interactive = wish.ui === true || wantsUi;
   if (interactive && !engine.can.interactive)
     throw new Fault("engine_cannot", `${engine.title} has no interactive UI.`);
   const message = interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE);
@@ -95,7 +98,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     givenHasNoPrompt: run.launch.message !== null,
     native: wish.native,
     cwd: run.cwd,
-    tag: `reprise-${run.handle}-${run.attempts + 1}`,
+    tag: tagOf(run, wish),
     ...(plan.do === "fresh" ? {} : rightsOf(run, found, plan)),
     trustCwd: run.launch.trustCwd || wish.trustCwd,
     ...(wish.ui === true ? { watched: true } : {}),
@@ -112,8 +115,22 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     kind,
     interactive,
     message,
-    notes: notesFor(engine, run, plan),
+    notes: notesFor(engine, run, plan, kind),
   };
+}
+
+function tagOf(run: RunRecord, { forkAs }: ResumeWish): string {
+  return forkAs === undefined ? `reprise-${run.handle}-${run.attempts + 1}` : `reprise-${forkAs.slice(-8)}-1`;
+}
+
+/** A person's conversation is not told to go on by itself because a terminal is missing. */
+function noTerminal(engine: Engine, { handle }: RunRecord): Fault {
+  return new Fault(
+    "usage",
+    `Run ${handle} took place in the UI of ${engine.title}, which needs a terminal (and no --json). ` +
+      `To go on without the UI, give a message: reprise resume ${handle} "…"`,
+    { facts: { handle } },
+  );
 }
 
 /** The run's options with those of this attempt, which stay from now on. */
@@ -239,7 +256,7 @@ async function assertNotOpenElsewhere(
   );
 }
 
-function notesFor(engine: Engine, run: RunRecord, plan: Plan): readonly string[] {
+function notesFor(engine: Engine, run: RunRecord, plan: Plan, kind: AttemptKind): readonly string[] {
   if (plan.do === "fresh") {
     return run.session.value === null
       ? [`starting a new conversation in run ${run.handle}`]
@@ -252,6 +269,10 @@ function notesFor(engine: Engine, run: RunRecord, plan: Plan): readonly string[]
   if (plan.restore)
     notes.push(
       `${engine.title} has lost session ${plan.session}; putting back the copy from the run directory`,
+    );
+  if (kind === "fork")
+    notes.push(
+      `the fork becomes a new run in the same directory, ${run.cwd}; run ${run.handle} stays as it is`,
     );
   return notes;
 }

@@ -39,7 +39,8 @@ export async function recoverSession(deps: Deps, run: RunRecord, attempt: Attemp
     const reported = observe(attempt.reported, seen);
     const { session } = settle(reported, new Set());
     // A resume that died keeps the conversation it was asked to continue, whatever was printed (I4).
-    const foreign = attempt.kind === "resume" && seen.value !== attempt.asked;
+    const foreign =
+      (attempt.kind === "resume" && seen.value !== attempt.asked) || seen.value === run.parent?.session;
     return {
       run: {
         sessions: observe(run.sessions, foreign ? { ...seen, foreign } : seen),

@@ -4,9 +4,8 @@
  * Follow a run here: `startRun` records it, `resumeRun` plans it, both hand a job to the holder and prove what came back.
  */
 import { join } from "node:path";
-import { createRunDir, saveReceipt, saveRunFile, storable, sweepTemp } from "../audit/audit.ts";
+import { saveReceipt, saveRunFile, storable, sweepTemp } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
-import { makeRunId } from "../core/ids.ts";
 import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
@@ -15,20 +14,13 @@ import { restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
-import {
-  assertHiddenMessage,
-  excerpt,
-  hiddenNames,
-  recordedEnv,
-  redactorFor,
-  rightsVariables,
-  storableArgs,
-  storableEnv,
-} from "./launch.ts";
+import { assertHiddenMessage, hiddenNames, recordedEnv, redactorFor } from "./launch.ts";
 import { clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
+import { forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { prepareResume, type ResumeWish } from "./prepare.ts";
+import { assertRunDirectory } from "./resumable.ts";
 import { recordEnd, selectRun, selectRunDir } from "./select.ts";
 import { receiptFor } from "./witness.ts";
 
@@ -46,6 +38,7 @@ export { planWorkplace } from "./isolate.ts";
 export { redactorFor } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
+export { whyNotResumable, whyNotResumableNow } from "./resumable.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
 export { type Stopped, stopRun } from "./stop.ts";
 
@@ -105,7 +98,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const engine = findEngine(deps, request.engine);
   if (request.runDir !== null) return startInRun(deps, engine, { ...request, runDir: request.runDir }, watch);
   const setup = setUpEngine(deps, engine, request.env);
-  const runId = request.runId ?? makeRunId(deps.clock.now(), engine.id, await freeHandle(deps));
+  const runId = request.runId ?? (await newRunId(deps, engine.id));
   const workplace = await planWorkplace(deps, join(deps.state.runsRoot, runId), request);
   const given = [...setup.defaultArgs, ...request.native];
   const interactive = assertStartable(engine, request, given);
@@ -127,7 +120,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   });
   assertHiddenMessage(command, request.message, redactorFor(setup.env, request.env));
   const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
-  warnOfRedacted(deps, wanted);
+  warnOfUnresumable(deps, wanted);
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await holdRun(deps, wanted);
   return hold.untilFinished(async () => {
@@ -176,13 +169,11 @@ async function startInRun(
 
 export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch): Promise<AttemptResult> {
   const found = await selectRun(deps, request.selector);
+  if (request.want === "fork") return forkRun(deps, found, request, watch);
   const hold = await holdRun(deps, found);
   return hold.untilFinished(async () => {
-    // Its owner may have died after it was looked up and before it was held.
-    const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
+    const current = await readyForNext(deps, found, hold);
     assertNext(current, request.asAttempt);
-    await endStrays(deps, current);
-    await clearAfterDead(deps, current);
     const prepared = await prepareResume(deps, current, request);
     const { run, setup, plan } = prepared;
     if (plan.do === "continue") await hold.holdSession(run, plan.session);
@@ -197,6 +188,54 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
       continues: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
     });
   });
+}
+
+/**
+ * A fork is a run of its own. The parent is held while its session is looked at and put back, its session until the
+ * engine names the copy; nothing of the parent's record changes. A crash leaves a parent as it was, and at most a run
+ * that never began.
+ */
+async function forkRun(
+  deps: Deps,
+  found: RunRecord,
+  request: ResumeRequest,
+  watch: Watch,
+): Promise<AttemptResult> {
+  await using parentHold = await holdRun(deps, found);
+  const parent = await readyForNext(deps, found, parentHold);
+  const runId = await newRunId(deps, parent.agentName);
+  const prepared = await prepareResume(deps, parent, { ...request, forkAs: runId });
+  const { setup, plan } = prepared;
+  if (plan.do === "fresh") throw new Error("a fork continues a session");
+  const env = recordedEnv(parent, deps.env, request.env);
+  const fork = forkedRun(deps, prepared, { runId, session: plan.session, env });
+  const hold = await holdRun(deps, fork);
+  return await hold.untilFinished(async () => {
+    await hold.holdSession(parent, plan.session);
+    for (const note of prepared.notes) deps.log.info(note);
+    if (plan.restore) await restoreEscrow(deps, setup, parent);
+    const run = await recordRun(deps, fork);
+    await parentHold.release();
+    return attempt(deps, watch, {
+      ...prepared,
+      run,
+      hold,
+      request,
+      native: request.native,
+      env,
+      continues: { session: plan.session, restored: plan.restore },
+    });
+  });
+}
+
+/** The run as it is now, with nothing left of an attempt that died. The caller holds it. */
+async function readyForNext(deps: Deps, found: RunRecord, hold: RunHold): Promise<RunRecord> {
+  // Its owner may have died after it was looked up and before it was held.
+  const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
+  assertRunDirectory(current);
+  await endStrays(deps, current);
+  await clearAfterDead(deps, current);
+  return current;
 }
 
 interface AttemptPlan {
@@ -242,7 +281,12 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       version,
       diagnostics: command.warnings ?? [],
       continues: plan.continues?.session ?? null,
-      onSession: (session) => hold.holdSession(run, session),
+      onSession: async (session) => {
+        await hold.holdSession(run, session);
+        // The engine has read the conversation that it copies, which may go on now.
+        if (run.parent !== undefined && session !== run.parent.session)
+          await hold.releaseSession(run, run.parent.session);
+      },
       onLeaseLost: (listener) => hold.onLost(listener),
       leaseLost: () => hold.lost(),
     },
@@ -314,65 +358,6 @@ function assertStartable(engine: Engine, request: StartRequest, given: readonly 
   );
 }
 
-interface NewRun {
-  readonly request: StartRequest;
-  readonly setup: EngineSetup;
-  readonly command: Command;
-  readonly runId: string;
-  readonly cwd: string;
-  readonly given: readonly string[];
-  readonly interactive: boolean;
-}
-
-function newRun(deps: Deps, parts: NewRun): RunRecord {
-  const { request, setup, command, runId } = parts;
-  const redact = redactorFor(setup.env, request.env);
-  const given = storableArgs(parts.given, redact);
-  const at = isoNow(deps);
-  return {
-    v: 1,
-    handle: runId.slice(-8),
-    runId,
-    runDirectory: join(deps.state.runsRoot, runId),
-    agentName: setup.engine.id,
-    session: { field: null, value: null, source: null, verifiedAt: null },
-    sessions: [],
-    launch: {
-      args: storableArgs(command.storedArgs ?? command.args, redact).args,
-      given: given.args,
-      redacted: given.redacted,
-      env: storableEnv(request.env, redact),
-      rights: rightsVariables(setup.engine, setup.env),
-      mode: parts.interactive ? "pty" : request.mode === "auto" ? "pipe" : request.mode,
-      interactive: parts.interactive,
-      isolate: request.isolate,
-      escrow: request.escrow,
-      trustCwd: request.trustCwd,
-      program: setup.program[0],
-      version: null,
-      message: excerpt(request.message, redact),
-    },
-    cwd: parts.cwd,
-    engineHome: setup.home,
-    status: "running",
-    attempts: 0,
-    subject: request.subject,
-    name: excerpt(request.name, redact),
-    escrow: null,
-    createdAt: at,
-    updatedAt: at,
-  };
-}
-
-/** Said while it can still be started another way. */
-function warnOfRedacted({ log }: Deps, { launch }: RunRecord): void {
-  const [option] = launch.redacted;
-  if (option === undefined) return;
-  log.warn(
-    `${option} holds a secret. Secrets are not stored, so this run cannot be resumed. Pass them in the environment (--env NAME=value) instead.`,
-  );
-}
-
 /** Another process may have finished an attempt between the look-up and the lease. */
 async function asItIsNow(deps: Deps, run: RunRecord): Promise<RunRecord> {
   const now = (await deps.store.getRun(run.runId)) ?? run;
@@ -390,26 +375,6 @@ function assertNext(run: RunRecord, wanted: number | undefined): void {
     `Attempt ${wanted} of run ${run.handle} was asked for, and the next one is ${next}: another process was faster.`,
     { facts: { handle: run.handle, attempt: wanted, next } },
   );
-}
-
-/** The index decides over the handle; the run directory follows. */
-async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> {
-  if ((await deps.store.createRun(run)) === "handle_taken") {
-    // One handle in four thousand million: the user may simply start again.
-    throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Start again.`, {
-      facts: { handle: run.handle },
-    });
-  }
-  createRunDir(deps.state, run.runId);
-  saveRunFile(run);
-  return run;
-}
-
-async function freeHandle(deps: Deps): Promise<string> {
-  for (;;) {
-    const handle = deps.newHandle();
-    if ((await deps.store.findByHandle(handle)).length === 0) return handle;
-  }
 }
 
 /** A run whose place could not be made never had an attempt, and says so. */

@@ -56,15 +56,21 @@ async function rowOf(deps: Deps, runId: string): Promise<RunRecord | null> {
   }
 }
 
-/** The newest run that works in this directory. */
+/** The newest run that works in this directory. One whose UI was closed before anything was said is meant by nobody. */
 export async function selectLatest(deps: Deps, cwd: string): Promise<RunRecord> {
-  const [run] = await deps.store.listRuns({ cwd, limit: 1 });
-  if (run !== undefined) return correctStatus(deps, run);
-  throw new Fault(
-    "handle_unknown",
-    `No run was started in ${cwd}. \`reprise list\` shows the runs there are.`,
-    { facts: { cwd } },
-  );
+  for (let limit = 1; ; limit *= 8) {
+    const runs = await deps.store.listRuns({ cwd, limit });
+    const found = runs.find(({ empty }) => empty === undefined);
+    if (found !== undefined) return correctStatus(deps, found);
+    if (runs.length === limit) continue;
+    const what =
+      runs.length === 0
+        ? `No run was started in ${cwd}.`
+        : `Every run of ${cwd} is a UI that was closed before anything was said.`;
+    throw new Fault("handle_unknown", `${what} \`reprise list\` shows the runs there are.`, {
+      facts: { cwd },
+    });
+  }
 }
 
 /** `--run-dir`: a path, a full run id or a handle, bound to this engine. */

@@ -21,6 +21,11 @@ import { type Git, openGit } from "./git.ts";
 
 /** Why removing the run would destroy work; null when it would not. */
 export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
+  if (run.launch.isolate !== null) {
+    const there = await deps.store.listRuns({ cwd: run.cwd, limit: Number.POSITIVE_INFINITY });
+    const fork = there.find(({ runId }) => runId !== run.runId);
+    if (fork !== undefined) return `run ${fork.handle} works in the same directory, ${run.cwd}`;
+  }
   if (run.launch.isolate === "dir") {
     const directory = join(run.runDirectory, "work");
     return isEmptyDirectory(directory) ? null : `there are files in ${directory}`;

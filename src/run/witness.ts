@@ -132,6 +132,21 @@ export class Witness {
     };
   }
 
+  /** A UI that was closed before anything was said. False also where the engine's store cannot tell. */
+  async isEmpty(): Promise<boolean> {
+    const { engine, engineHome: home, interactive, continues } = this.#job;
+    const { run, attempt } = this.#ledger;
+    if (!interactive || continues !== null || home === null || !engine.can.readStore) return false;
+    if (run.sessions.some((one) => one.attempt !== attempt.n)) return false;
+    const where = { home, cwd: attempt.cwd };
+    for (const { value } of run.sessions) {
+      if ((await engine.locate(value, where, sessionFiles())).state !== "absent") return false;
+    }
+    if (run.sessions.length > 0) return true;
+    const found = await engine.sessions(where, sessionFiles());
+    return found.every(({ createdAtMs }) => createdAtMs !== null && createdAtMs < this.#startedAtMs - 1_000);
+  }
+
   #isForeign(value: string): boolean {
     const { kind, interactive, continues, command } = this.#job;
     if (interactive) return false;

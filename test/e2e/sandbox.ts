@@ -66,6 +66,8 @@ export class Sandbox implements Disposable {
       HOME: this.home,
       REPRISE_HOME: this.state,
       REPRISE_DEMO_LOG: this.journal,
+      // Every record is read back as it is written; one that its own reader rejects ends the program (exit 70).
+      REPRISE_CHECK_RECORDS: "1",
       TERM: "xterm-256color",
       LANG: "C.UTF-8",
       ...extra,

@@ -128,18 +128,6 @@ test("a state directory that was moved goes on where it is", async () => {
   expect(resumed["runDirectory"]).toContain(moved);
 });
 
-describe("options after the message", () => {
-  test("are refused at its end, where they would start the agent", async () => {
-    const { handle } = await box.json(["start", "demo", "hello"]);
-    const before = box.journalEntries().length;
-    for (const tail of [["--dry-run"], ["--timeout", "1s"]]) {
-      const result = await box.run(["resume", handle, "go on", ...tail]);
-      expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining("stands after the message") });
-    }
-    expect(box.journalEntries()).toHaveLength(before);
-  });
-});
-
 describe("signals and silence", () => {
   async function started(args: readonly string[], text: string) {
     const known = new Set(box.runDirectories());

@@ -1,0 +1,48 @@
+/**
+ * No writer may produce a record that its own reader rejects. On in tests (`REPRISE_CHECK_RECORDS=1`): every record is
+ * given to its reader when it is written, and one that is rejected is our bug (exit 70).
+ */
+import { basename } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import type { z } from "zod";
+import { checkWrites } from "./audit/audit.ts";
+import { agentSchema, attemptSchema, receiptSchema, runSchema } from "./core/schemas.ts";
+import { readBatch } from "./issues/metadata.ts";
+import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "./lib/json.ts";
+import { Sidecar } from "./reviews/sidecar.ts";
+
+/** By what the name of a file ends with. */
+const SCHEMAS: Readonly<Record<string, z.ZodType>> = {
+  "run.json": runSchema,
+  "meta.json": attemptSchema,
+  "receipt.json": receiptSchema,
+  "agent.json": agentSchema,
+  ".session.json": Sidecar,
+};
+const BATCH = /^\d{8}T\d{6}Z_[0-9a-f]{8}\.json$/;
+
+export function checkRecords(): void {
+  checkWrites((path, data) => {
+    const wrong = wrongWith(basename(path), String(data));
+    if (wrong !== null) throw new Error(`${path} was written, and its own reader rejects it: ${wrong}`);
+  });
+}
+
+/** Why the reader of a file of this name would reject the text. Null: it would not, or the file is no record. */
+export function wrongWith(name: string, text: string): string | null {
+  if (!/\.(?:json|owner)$/.test(name)) return null;
+  const value = parseJson(text);
+  if (!isObject(value)) return "it is not a JSON object";
+  if (hasDuplicateKeys(text)) return "it names a key twice";
+  if (BATCH.test(name)) return lostInBatch(value);
+  const [, schema] = Object.entries(SCHEMAS).find(([end]) => name.endsWith(end)) ?? [];
+  const checked = schema?.safeParse(value);
+  return checked === undefined || checked.success ? null : checked.error.message;
+}
+
+/** The reader of a batch takes what it understands, which must be all of it. */
+function lostInBatch(written: JsonObject): string | null {
+  const read = { ...readBatch(written) } as JsonObject;
+  const lost = Object.keys(written).find((key) => !isDeepStrictEqual(written[key], read[key]));
+  return lost === undefined ? null : `its ${lost} is read as something else`;
+}

@@ -1,0 +1,150 @@
+/** The record with which a run begins, of a start and of a fork, and how it reaches index and run directory. */
+import { join } from "node:path";
+import { createRunDir, saveRunFile } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { makeRunId } from "../core/ids.ts";
+import type { Launch, Mode, RunRecord } from "../core/records.ts";
+import type { Command } from "../engines/engine.ts";
+import { refusedOption } from "../engines/engines.ts";
+import { type Deps, isoNow } from "./deps.ts";
+import type { EngineSetup } from "./engine-setup.ts";
+import { excerpt, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
+import type { Prepared } from "./prepare.ts";
+
+export interface NewRun {
+  readonly request: {
+    readonly message: string | null;
+    readonly env: readonly (readonly [string, string])[];
+    readonly mode: Mode | "auto";
+    readonly isolate: "dir" | "worktree" | null;
+    readonly escrow: boolean;
+    readonly trustCwd: boolean;
+    readonly subject: string | null;
+    readonly name: string | null;
+  };
+  readonly setup: EngineSetup;
+  readonly command: Command;
+  readonly runId: string;
+  readonly cwd: string;
+  readonly given: readonly string[];
+  readonly interactive: boolean;
+}
+
+export function newRun(deps: Deps, parts: NewRun): RunRecord {
+  const { request, setup, command, runId } = parts;
+  const redact = redactorFor(setup.env, request.env);
+  const given = storableArgs(parts.given, redact);
+  return {
+    ...emptyRun(deps, runId),
+    agentName: setup.engine.id,
+    launch: {
+      args: storableArgs(command.storedArgs ?? command.args, redact).args,
+      given: given.args,
+      redacted: given.redacted,
+      env: storableEnv(request.env, redact),
+      rights: rightsVariables(setup.engine, setup.env),
+      mode: parts.interactive ? "pty" : request.mode === "auto" ? "pipe" : request.mode,
+      interactive: parts.interactive,
+      isolate: request.isolate,
+      escrow: request.escrow,
+      trustCwd: request.trustCwd,
+      program: setup.program[0],
+      version: null,
+      message: excerpt(request.message, redact),
+      ...unresumable(parts),
+    },
+    cwd: parts.cwd,
+    engineHome: setup.home,
+    subject: request.subject,
+    name: excerpt(request.name, redact),
+  };
+}
+
+function unresumable({ request, setup, command, given }: NewRun): Pick<Launch, "unresumable"> {
+  const why = command.ephemeral ?? refusedOption(setup.engine, given, request.message !== null);
+  return why === null ? {} : { unresumable: why };
+}
+
+export interface ForkRequest {
+  readonly runId: string;
+  readonly session: string;
+  readonly env: readonly (readonly [string, string])[];
+}
+
+/**
+ * The run of a fork: the parent's place, options and rights (I12), and a conversation of its own. The parent's session
+ * is not among its sessions, so no later resume can go back to it.
+ */
+export function forkedRun(deps: Deps, prepared: Prepared, { runId, session, env }: ForkRequest): RunRecord {
+  const { run: parent, setup, command, interactive, message } = prepared;
+  const redact = redactorFor(setup.env, env);
+  return {
+    ...emptyRun(deps, runId),
+    agentName: parent.agentName,
+    launch: {
+      ...parent.launch,
+      args: storableArgs(command.storedArgs ?? command.args, redact).args,
+      interactive,
+      mode: interactive ? "pty" : parent.launch.interactive ? "pipe" : parent.launch.mode,
+      // An isolated place is the parent's and goes with the parent.
+      isolate: null,
+      program: setup.program[0],
+      version: null,
+      // Null says that words among the options are a prompt, as they are in the parent's.
+      message: parent.launch.message === null ? null : excerpt(message, redact),
+    },
+    cwd: parent.cwd,
+    engineHome: parent.engineHome,
+    subject: parent.subject,
+    name: null,
+    parent: { runId: parent.runId, handle: parent.handle, session },
+  };
+}
+
+function emptyRun(deps: Deps, runId: string) {
+  const at = isoNow(deps);
+  return {
+    v: 1,
+    handle: runId.slice(-8),
+    runId,
+    runDirectory: join(deps.state.runsRoot, runId),
+    session: { field: null, value: null, source: null, verifiedAt: null },
+    sessions: [],
+    status: "running",
+    attempts: 0,
+    escrow: null,
+    createdAt: at,
+    updatedAt: at,
+  } as const;
+}
+
+/** Said while it can still be started another way. */
+export function warnOfUnresumable({ log }: Deps, { launch }: RunRecord): void {
+  const [option] = launch.redacted;
+  if (option !== undefined)
+    log.warn(
+      `${option} holds a secret. Secrets are not stored, so this run cannot be resumed. Pass them in the environment (--env NAME=value) instead.`,
+    );
+  if (launch.unresumable !== undefined) log.warn(`This run cannot be resumed: ${launch.unresumable}.`);
+}
+
+/** The index decides over the handle; the run directory follows. */
+export async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> {
+  if ((await deps.store.createRun(run)) === "handle_taken") {
+    // One handle in four thousand million: the user may simply start again.
+    throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Start again.`, {
+      facts: { handle: run.handle },
+    });
+  }
+  createRunDir(deps.state, run.runId);
+  saveRunFile(run);
+  return run;
+}
+
+export async function newRunId(deps: Deps, engine: string): Promise<string> {
+  for (;;) {
+    const handle = deps.newHandle();
+    if ((await deps.store.findByHandle(handle)).length === 0)
+      return makeRunId(deps.clock.now(), engine, handle);
+  }
+}

@@ -1,0 +1,36 @@
+/** Whether a run can be resumed: every hint asks here before it offers `reprise resume`. */
+import { checkOwnDirectory, isDirectory } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+
+/** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
+export function whyNotResumable(run: RunRecord): string | null {
+  const { launch, sessions, session } = run;
+  const [option] = launch.redacted;
+  if (option !== undefined) return `it was started with a secret in ${option}, which is not stored`;
+  if (launch.unresumable !== undefined) return launch.unresumable;
+  if (run.empty === true) return "its UI was closed before anything was said";
+  const hasSession = session.value !== null || sessions.some(({ foreign }) => foreign === undefined);
+  return hasSession || run.status === "running" ? null : "no session id is known";
+}
+
+/** The same for a run that was not worked on just now: its directory may be gone. */
+export function whyNotResumableNow(run: RunRecord): string | null {
+  return isDirectory(run.runDirectory) ? whyNotResumable(run) : "its run directory is gone";
+}
+
+/** Without its directory an attempt could not be recorded, so none is begun. */
+export function assertRunDirectory(run: RunRecord): void {
+  const { handle, runDirectory, agentName, session } = run;
+  if (checkOwnDirectory(runDirectory)) return;
+  const adopt =
+    session.value === null
+      ? ""
+      : ` Then \`reprise adopt ${agentName} ${session.value}\` makes a new run of the conversation, if the engine still has it.`;
+  throw new Fault(
+    "run_dir_missing",
+    `The directory of run ${handle} is gone: ${runDirectory}. Nothing was started. ` +
+      `Put the directory back, or remove what is left of the run: reprise rm ${handle}.${adopt}`,
+    { facts: { handle, path: runDirectory } },
+  );
+}
