@@ -2,7 +2,7 @@
  * An engine's own session store, as files: read with care, because others write there, and never changed but
  * for putting back a copy that the engine has lost.
  */
-import { constants } from "node:fs";
+import { constants, type FSWatcher, watch } from "node:fs";
 import {
   copyFile,
   link,
@@ -48,6 +48,24 @@ export async function restoreFile(from: string, to: string): Promise<void> {
   } catch (cause) {
     throw restoreFault(cause, to);
   }
+}
+
+/**
+ * Tells of names that come, go or change in a folder, not below it. Null: there is no such folder, or the system watches
+ * nothing more; callers look for themselves now and then, as events may be lost.
+ */
+export function watchFolder(
+  folder: string,
+  listener: (kind: "rename" | "change", name: string | null) => void,
+): { close(): void } | null {
+  let watcher: FSWatcher;
+  try {
+    watcher = watch(folder, { persistent: false }, listener);
+  } catch {
+    return null;
+  }
+  watcher.on("error", () => watcher.close());
+  return watcher;
 }
 
 async function list(directory: string): Promise<readonly FileEntry[]> {

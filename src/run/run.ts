@@ -11,7 +11,7 @@ import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../co
 import type { Command, Engine } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
-import { restoreEscrow, takeEscrow } from "./escrow.ts";
+import { recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
@@ -183,7 +183,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
     assertNext(current, request.asAttempt);
     await endStrays(deps, current);
     await clearAfterDead(deps, current);
-    const prepared = await prepareResume(deps, current, request);
+    const prepared = await prepareResume(deps, await recoverEscrow(deps, current, hold.fence), request);
     const { run, setup, plan } = prepared;
     if (plan.do === "continue") await hold.holdSession(run, plan.session);
     for (const note of prepared.notes) deps.log.info(note);
@@ -195,6 +195,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
       native: request.native,
       env: recordedEnv(run, deps.env, request.env),
       continues: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
+      ignoresCopy: request.damage === "ignore",
     });
   });
 }
@@ -211,6 +212,7 @@ interface AttemptPlan {
   readonly env: readonly (readonly [string, string])[];
   readonly request: AttemptOptions;
   readonly continues: { readonly session: string; readonly restored: boolean } | null;
+  readonly ignoresCopy?: boolean;
 }
 
 async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<AttemptResult> {
@@ -242,6 +244,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       version,
       diagnostics: command.warnings ?? [],
       continues: plan.continues?.session ?? null,
+      ignoresCopy: plan.ignoresCopy ?? false,
       onSession: (session) => hold.holdSession(run, session),
       onLeaseLost: (listener) => hold.onLost(listener),
       leaseLost: () => hold.lost(),
@@ -261,7 +264,9 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     receipt,
     exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
     finish: async () => {
-      await takeEscrow(deps, setup, held.run, hold.fence);
+      await held.copied;
+      const { ignoresCopy = false } = plan;
+      await takeEscrow(deps, setup, { run: held.run, fence: hold.fence, ignoresCopy });
       await orWarn(deps, "the lease was not given back; it ends with this process", () => hold.release());
       // Nobody has to wait for it.
       if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");
