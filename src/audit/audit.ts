@@ -16,7 +16,14 @@ export {
   writeFully,
 } from "./files.ts";
 export { type BundleEntry, writeBundle } from "./bundle.ts";
-export { fileSize, fileStamp, isDirectory, isEmptyDirectory, resolveDirectory } from "./places.ts";
+export {
+  fileSize,
+  fileStamp,
+  isDirectory,
+  isEmptyDirectory,
+  isRootOnly,
+  resolveDirectory,
+} from "./places.ts";
 export { removeHolderFiles, runtimeDir } from "./runtime.ts";
 export {
   openState,

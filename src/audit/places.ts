@@ -1,6 +1,6 @@
 /** Directories and programs of the user's that a run refers to: looked at, never written. */
-import { accessSync, constants, readdirSync, realpathSync, statSync } from "node:fs";
-import { resolve } from "node:path";
+import { accessSync, constants, lstatSync, readdirSync, realpathSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { isErrno } from "./files.ts";
 
@@ -42,4 +42,19 @@ export function fileSize(path: string): number | null {
 export function fileStamp(path: string): string {
   const stat = statSync(path, { throwIfNoEntry: false });
   return stat === undefined ? "missing" : `${stat.ino}-${stat.size}-${stat.mtimeMs}`;
+}
+
+/** It exists, belongs to root like all directories above it, and nobody else may change any of them. */
+export function isRootOnly(path: string): boolean {
+  try {
+    if (realpathSync(path) !== path) return false;
+    for (let at = path; ; at = dirname(at)) {
+      const { uid, mode } = lstatSync(at);
+      if (uid !== 0 || (mode & 0o022) !== 0) return false;
+      if (dirname(at) === at) return true;
+    }
+  } catch (error) {
+    if (isErrno(error)) return false;
+    throw error;
+  }
 }

@@ -5,7 +5,7 @@
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { attemptOptions, withMessage } from "./attempt-options.ts";
-import type { Ask, Command, Engine } from "./engine.ts";
+import type { Ask, Command, Engine, SettingsFile } from "./engine.ts";
 import { explainExit, geminiReader, ID } from "./gemini-output.ts";
 import { geminiSessions, locateGemini } from "./gemini-store.ts";
 import {
@@ -151,6 +151,7 @@ function command(ask: Ask): Command {
     ),
     stdin: headless ? ask.message : null,
     env: environment(ask),
+    settings: [NO_CLEAN_UP],
     headless,
     structured: headless && format !== "text",
     expects: session.expects,
@@ -167,6 +168,7 @@ function untouched(ask: Ask): Command {
     args: ask.given,
     stdin: null,
     env: environment(ask),
+    settings: [NO_CLEAN_UP],
     headless,
     structured: headless && (formatIn(parsed.options) ?? "").endsWith("json"),
     expects: idIn(parsed),
@@ -209,6 +211,23 @@ function environment(ask: Ask): Readonly<Record<string, string>> {
   // Without relaunch there is one process, and it obeys signals.
   return { GEMINI_CLI_NO_RELAUNCH: "1", ...(ask.trustCwd ? { GEMINI_CLI_TRUST_WORKSPACE: "true" } : {}) };
 }
+
+/**
+ * Every start of Gemini 0.61 deletes files in the project's folder that hold no message yet: those of its siblings, too,
+ * which have just begun. Defaults of the system have the lowest rank, so what the user's settings say still counts.
+ */
+const NO_CLEAN_UP: SettingsFile = {
+  purpose: "Gemini's clean-up of sessions",
+  variable: "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
+  name: "gemini-defaults.json",
+  content: '{"general":{"sessionRetention":{"enabled":false}}}\n',
+  rootOnly: true,
+  hides(env) {
+    const own = env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"];
+    const folders = own ? [dirname(own)] : ["/etc/gemini-cli", "/Library/Application Support/GeminiCli"];
+    return folders.map((folder) => join(folder, "system-defaults.json"));
+  },
+};
 
 /**
  * Gemini 0.61 leaves an empty twin of a resumed session, and its next start in that project deletes every file

@@ -222,6 +222,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
   // Whatever goes wrong while asking for it, a version stops nothing.
   const version = versionOf(deps, setup.engine, setup.program).catch(() => null);
   const redact = redactorFor(setup.env, plan.env);
+  const settings = settingsEnv(deps, command, setup.env);
   const held = await holdAttempt(
     deps,
     {
@@ -234,7 +235,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       program: setup.program,
       native: plan.native,
       message: plan.message,
-      env: { ...setup.env, ...command.env, ...settingsEnv(deps, setup.engine, command, setup.env) },
+      env: { ...setup.env, ...command.env, ...settings.env },
       engineHome: setup.home,
       limits: request.limits,
       fence: hold.fence,
@@ -242,7 +243,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       hidden: hiddenNames(setup.env, plan.env),
       ...sizeFor(plan),
       version,
-      diagnostics: command.warnings ?? [],
+      diagnostics: [...(command.warnings ?? []), ...settings.notes],
       continues: plan.continues?.session ?? null,
       ignoresCopy: plan.ignoresCopy ?? false,
       onSession: (session) => hold.holdSession(run, session),
