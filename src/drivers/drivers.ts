@@ -20,7 +20,7 @@ import { type AgentHooks, EventBatch, LADDER, type LiveAgent, StderrTail } from 
 
 export type { LiveAgent } from "./agent.ts";
 export { type DialogueHooks, openDialogue } from "./app-server.ts";
-export { restoreFile, sessionFiles, setAside, watchFolder } from "./session-files.ts";
+export { restoreFile, sessionFiles, sessionFilesWith, setAside, watchFolder } from "./session-files.ts";
 
 export interface AgentOptions {
   readonly mode: Mode;

@@ -24,6 +24,33 @@ export function sessionFiles(): SessionFiles {
   return { list, stat, head, tail, lines, rows };
 }
 
+/** The same store as if the file at `path` were still there, with the content of another one. */
+export function sessionFilesWith(path: string, content: string): SessionFiles {
+  const at = (asked: string) => (asked === path ? content : asked);
+  const standIn = async (asked: string): Promise<FileEntry | null> => {
+    const entry = await stat(content);
+    return entry === null ? null : { ...entry, name: basename(asked), directory: asked !== path };
+  };
+  const leadsTo = (asked: string) => asked === path || path.startsWith(`${asked}/`);
+  return {
+    list: async (directory) => {
+      const entries = await list(directory);
+      const [name] = path.startsWith(`${directory}/`) ? path.slice(directory.length + 1).split("/") : [];
+      if (name === undefined || entries.some((entry) => entry.name === name)) return entries;
+      const missing = await standIn(join(directory, name));
+      return missing === null ? entries : [...entries, missing];
+    },
+    stat: async (asked) => {
+      const found = asked === path ? null : await stat(asked);
+      return found ?? (leadsTo(asked) ? standIn(asked) : null);
+    },
+    head: (asked, bytes) => head(at(asked), bytes),
+    tail: (asked, bytes) => tail(at(asked), bytes),
+    lines: (asked, from, bytes) => lines(at(asked), from, bytes),
+    rows,
+  };
+}
+
 /**
  * Puts a copy back where the engine keeps its sessions, whole or not at all. A file that is there already is
  * never replaced: it is a Fault.

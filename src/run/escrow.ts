@@ -25,7 +25,7 @@ import {
 } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
-import { restoreFile, sessionFiles, setAside } from "../drivers/drivers.ts";
+import { restoreFile, sessionFiles, sessionFilesWith, setAside } from "../drivers/drivers.ts";
 import type { Engine } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine } from "./engine-setup.ts";
@@ -109,13 +109,19 @@ export async function recoverEscrow(deps: Deps, run: RunRecord, fence: number): 
 export async function expectedEscrow(deps: Deps, run: RunRecord): Promise<RunRecord> {
   const live = liveSession(run.runDirectory);
   if (live === null || run.engineHome === null || !keepsEscrow(deps, run)) return run;
-  const piece = livePieces(run.runDirectory).at(-1);
-  const before = run.escrow?.session === live.session ? run.escrow.files[0] : undefined;
-  if (piece === undefined || piece.size > deps.config.escrowLimitBytes) return run;
-  if (before !== undefined && !(await continuesCopy(piece.path, before))) return run;
-  const { escrow } = run;
-  const file = await describeCopy(piece.path, live.restoreTo);
-  return { ...run, escrow: { ...escrow, session: live.session, files: [file], takenAt: isoNow(deps) } };
+  const { session } = live;
+  const engine = findEngine(deps, run.agentName);
+  const sources = await sourcesOf({ engine, home: run.engineHome, run, session });
+  const [own] = sources?.files ?? [];
+  const piece = livePieces(run.runDirectory).find(({ path }) => path === own?.path);
+  if (sources === null || piece === undefined || own?.before?.length !== 0) return run;
+  if (piece.size > deps.config.escrowLimitBytes) return run;
+  const before = run.escrow?.session === session ? run.escrow : null;
+  if (before?.files[0] !== undefined && !(await continuesCopy(piece.path, before.files[0]))) return run;
+  const rights = sources.rights ?? before?.rights;
+  const files = [await describeCopy(piece.path, live.restoreTo)];
+  const escrow = { session, files, takenAt: isoNow(deps), ...(rights === undefined ? {} : { rights }) };
+  return { ...run, escrow };
 }
 
 interface Copying {
@@ -166,23 +172,31 @@ async function sourcesOf({ engine, home, run, session }: Copying): Promise<Sourc
   if (!engine.can.readStore) return null;
   const located = await engine.locate(session, { home, cwd: run.cwd }, sessionFiles());
   const present = located.state === "present" && located.files.length > 0 ? located : null;
-  const rights = present?.rights === undefined ? {} : { rights: present.rights };
+  const rights = present === null ? {} : rightsIn(present);
   const live = liveSession(run.runDirectory);
   const pieces = livePieces(run.runDirectory);
   const own = live === null ? null : join(home, live.restoreTo);
   const elsewhere = present !== null && present.files[0]?.path !== own;
   if (live === null || own === null || live.session !== session || pieces.length === 0 || elsewhere)
     return present === null ? null : { files: present.files, ...rights, anew: true };
-  // A conversation that the engine itself does not take for one is not worth a copy.
   if (located.state === "unknown" || (located.state === "unusable" && !located.damaged)) return null;
   const there = fileAt(own);
   const unseen = there !== null && !pieces.some((piece) => isSameFile(piece, there));
   const isPart = engine.session.appendOnly === true || located.state === "unusable";
   const whole = wholeOf(unseen ? [...pieces, there] : pieces, isPart);
   const source = sourceOf(whole, live.restoreTo);
-  if (source === null) return null;
-  const anew = whole[0] !== undefined && pieces[0] !== undefined && !isSameFile(whole[0], pieces[0]);
-  return { files: [source, ...(present?.files.slice(1) ?? [])], ...rights, anew };
+  const [first] = whole;
+  if (source === null || first === undefined) return null;
+  const anew = pieces[0] !== undefined && !isSameFile(first, pieces[0]);
+  if (present !== null) return { files: [source, ...present.files.slice(1)], ...rights, anew };
+  const was = await engine.locate(session, { home, cwd: run.cwd }, sessionFilesWith(own, first.path));
+  // What the engine itself would not take for a conversation is not worth a copy.
+  if (was.state === "unusable" && !was.damaged) return null;
+  return { files: [source], ...(was.state === "present" ? rightsIn(was) : {}), anew };
+}
+
+function rightsIn({ rights }: { readonly rights?: readonly string[] }): Pick<Sources, "rights"> {
+  return rights === undefined ? {} : { rights };
 }
 
 function isSameFile(one: LivePiece, other: LivePiece): boolean {
