@@ -1,6 +1,7 @@
 /**
  * Keeps the conversation of a live attempt from its first line on: a hard link as soon as the engine's file appears, a
- * copy whenever it has rested for a second. A file that is deleted under a working agent is put back at once.
+ * copy whenever the file has rested for a second (an export after five, where the engine keeps no files). A file that is
+ * deleted under a working agent is put back at once.
  *
  * Nobody waits for it: the end of an attempt takes the last copy itself, after the summary (`takeEscrow`), and after a
  * crash the next resume does (`recoverEscrow`).
@@ -19,7 +20,7 @@ import { Fault } from "../core/faults.ts";
 import { sessionFiles, watchFolder } from "../drivers/drivers.ts";
 import type { Located } from "../engines/engine.ts";
 import type { Deps } from "./deps.ts";
-import { copyFiles, keepsEscrow } from "./escrow.ts";
+import { copyFiles, exportSession, keepsEscrow } from "./escrow.ts";
 import type { Job } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -31,6 +32,8 @@ const CHECK_MS = 2_000;
 /** A copy is taken when the file has not changed for so long, or has changed all the time for so long. */
 const REST_MS = 1_000;
 const RESTLESS_MS = 10_000;
+/** An export is another start of the engine's program. */
+const EXPORT_REST_MS = 5_000;
 /** Copying takes at most this part of the time. */
 const SHARE = 20;
 
@@ -47,7 +50,9 @@ export class EscrowKeeper {
   #looking: Promise<void> | null = null;
   #again = false;
   #stopped = false;
-  #size = -1;
+  readonly #ended = new AbortController();
+  /** Changes with the conversation: the size of its file, or the time that the engine's database names. */
+  #mark = -1;
   #changedAt: number | null = null;
   #restless = 0;
   #nextCopyAt = 0;
@@ -62,8 +67,8 @@ export class EscrowKeeper {
   /** The conversation that the agent is in, as soon as it has a name. */
   follow(session: string | null): void {
     const { engine, engineHome, command } = this.#job;
-    const able = engine.can.readStore && engine.transfer === undefined && engineHome !== null;
-    if (session === null || session === this.#session || !able || command.ephemeral !== undefined) return;
+    const able = engine.can.readStore && engineHome !== null && command.ephemeral === undefined;
+    if (session === null || session === this.#session || !able) return;
     if (this.#stopped || !keepsEscrow(this.#deps, this.#ledger.run)) return;
     this.#session = session;
     this.#file = null;
@@ -74,6 +79,7 @@ export class EscrowKeeper {
   /** At once. What is under way is given up at its next step; `settled` says when. */
   stop(): void {
     this.#stopped = true;
+    this.#ended.abort();
     this.#unwatch();
     if (this.#timer !== null) clearTimeout(this.#timer);
   }
@@ -99,7 +105,7 @@ export class EscrowKeeper {
       this.#again = false;
       try {
         if (this.#file === null) await this.#search();
-        else await this.#keep(this.#file);
+        else await this.#keepFile(this.#file);
       } catch (error) {
         if (!(error instanceof Fault)) throw error;
         this.#deps.log.warn(`no copy of the session is kept while the agent works: ${error.message}`);
@@ -116,6 +122,8 @@ export class EscrowKeeper {
     const located = await engine.locate(session, { home: engineHome, cwd }, sessionFiles());
     if (this.#stopped || session !== this.#session) return;
     const path = ownFile(located);
+    const { updatedAtMs } = located.state === "present" ? located : { updatedAtMs: null };
+    if (engine.transfer !== undefined && updatedAtMs !== null) return this.#keep(updatedAtMs, EXPORT_REST_MS);
     if (path === null) {
       if (located.state === "absent") this.#watchFor(located.searched, engineHome);
       this.#wakeIn(this.#patience);
@@ -145,20 +153,28 @@ export class EscrowKeeper {
     const last = pieces.at(-1);
     // With another name it was moved, not deleted.
     if (last === undefined || last.names > 1) return;
-    if (putBackLive(runDirectory, wholeOf(pieces, true), path)) this.#putBack += 1;
+    const whole = wholeOf(pieces, true);
+    // What was cut short before it was deleted would stand in the way of the copy, which has more.
+    const { escrow } = this.#ledger.run;
+    const copied = escrow?.session === this.#session ? (escrow.files[0]?.size ?? 0) : 0;
+    if (whole.reduce((sum, { size }) => sum + size, 0) < copied) return;
+    if (putBackLive(runDirectory, whole, path)) this.#putBack += 1;
   }
 
-  async #keep(path: string): Promise<void> {
+  #keepFile(path: string): Promise<void> {
     this.#mend(path);
-    const size = fileAt(path)?.size ?? -1;
+    return this.#keep(fileAt(path)?.size ?? -1, REST_MS);
+  }
+
+  async #keep(mark: number, restMs: number): Promise<void> {
     const now = this.#deps.clock.mono();
-    if (size !== this.#size) {
-      this.#size = size;
+    if (mark !== this.#mark) {
+      this.#mark = mark;
       this.#restless ||= now;
       this.#changedAt = now;
     }
     if (this.#changedAt === null) return this.#wakeIn(CHECK_MS);
-    const due = Math.max(Math.min(this.#changedAt + REST_MS, this.#restless + RESTLESS_MS), this.#nextCopyAt);
+    const due = Math.max(Math.min(this.#changedAt + restMs, this.#restless + RESTLESS_MS), this.#nextCopyAt);
     if (now < due) return this.#wakeIn(Math.min(CHECK_MS, due - now));
     this.#changedAt = null;
     this.#restless = 0;
@@ -172,7 +188,10 @@ export class EscrowKeeper {
     const [session, ledger] = [this.#session, this.#ledger];
     if (engineHome === null || session === null) return;
     const { run } = ledger;
-    const taken = await copyFiles(this.#deps, { engine, home: engineHome, run, session });
+    const taken =
+      engine.transfer === undefined
+        ? await copyFiles(this.#deps, { engine, home: engineHome, run, session })
+        : await exportSession(this.#deps, this.#job, { run, session, signal: this.#ended.signal });
     if (!("escrow" in taken) || this.#stopped || session !== this.#session) return;
     // The longer copy is the better one; what the user has given up before is not compared.
     if (taken.lacks && !(ignoresCopy === true && run.escrow?.takenAt === this.#job.run.escrow?.takenAt)) {

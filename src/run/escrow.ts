@@ -50,7 +50,7 @@ export async function takeEscrow(
     const taken =
       transfer === undefined
         ? await copyFiles(deps, { engine: setup.engine, home: setup.home, run, session })
-        : await exported(deps, setup, run, session);
+        : await exportSession(deps, setup, { run, session });
     if (!("escrow" in taken)) return withoutCopy(deps, run, taken);
     if (taken.lacks) {
       const where = join(run.runDirectory, "escrow");
@@ -246,12 +246,18 @@ async function putBack(from: string, to: string, mayExist: boolean): Promise<voi
   }
 }
 
+interface Exporting {
+  readonly run: RunRecord;
+  readonly session: string;
+  /** Gives up. */
+  readonly signal?: AbortSignal;
+}
+
 /** By the engine's own command, which tells nothing of how one copy continues another. */
-async function exported(
+export async function exportSession(
   deps: Deps,
-  setup: EngineSetup,
-  run: RunRecord,
-  session: string,
+  setup: Pick<EngineSetup, "engine" | "program" | "env">,
+  { run, session, signal }: Exporting,
 ): Promise<Taken | NotTaken> {
   const [file, ...first] = setup.program;
   const args = setup.engine.transfer?.exportArgs(session) ?? [];
@@ -260,6 +266,7 @@ async function exported(
     env: { ...setup.env, PWD: run.cwd },
     timeoutMs: 60_000,
     maxBytes: deps.config.escrowLimitBytes,
+    ...(signal === undefined ? {} : { signal }),
   });
   if (result.code !== 0 || result.timedOut) return { skipped: null };
   const { clock } = deps;

@@ -165,7 +165,7 @@ class Holder {
         tookUp: (message, typedAtMs) => this.#witness.tookUp(agent.identity, message, typedAtMs),
       });
       this.#observer?.begin(agent.identity);
-      this.#keeper.follow(this.#job.continues ?? this.#job.command.expects);
+      this.#keeper.follow(this.#job.kind === "resume" ? this.#job.continues : this.#job.command.expects);
       const exit = await agent.ended;
       await this.#ending;
       return await this.#finish(exit, agent.stderrTail());
