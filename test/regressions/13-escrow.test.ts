@@ -218,3 +218,8 @@ describe("nothing is kept that the user did not want", () => {
     expect(statSync(join(escrowOf(runDirectory), names[0] ?? "")).nlink).toBe(1);
   });
 });
+
+test("the package ships the defaults that switch Gemini's clean-up off", () => {
+  const shipped = readFileSync("dist/settings/gemini-defaults.json", "utf8");
+  expect(JSON.parse(shipped)).toEqual({ general: { sessionRetention: { enabled: false } } });
+});
