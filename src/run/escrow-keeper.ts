@@ -6,7 +6,7 @@
  * Nobody waits for it: the end of an attempt takes the last copy itself, after the summary (`takeEscrow`), and after a
  * crash the next resume does (`recoverEscrow`).
  */
-import { basename, dirname, join, relative } from "node:path";
+import { basename, dirname, relative } from "node:path";
 import {
   beginLive,
   dropOldEscrow,

@@ -60,12 +60,7 @@ export async function takeEscrow(
       dropNewer(run);
       return run;
     }
-    const kept = { ...run, escrow: taken.escrow };
-    saveRunFile(kept);
-    await deps.store.saveRun(kept, fence);
-    if (!taken.lacks) dropOldEscrow(run.runDirectory, taken.escrow);
-    endLive(run.runDirectory);
-    return kept;
+    return await recordCopy(deps, { run, fence }, taken);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     deps.log.warn(`no copy of the session was kept: ${error.message}`);
@@ -97,10 +92,15 @@ export async function recoverEscrow(deps: Deps, run: RunRecord, fence: number): 
     dropNewer(run);
     return run;
   }
+  return recordCopy(deps, { run, fence }, taken);
+}
+
+/** The record names the copy before an older one and the links go. */
+async function recordCopy(deps: Deps, { run, fence }: Taking, taken: Taken): Promise<RunRecord> {
   const kept = { ...run, escrow: taken.escrow };
   saveRunFile(kept);
   await deps.store.saveRun(kept, fence);
-  dropOldEscrow(run.runDirectory, taken.escrow);
+  if (!taken.lacks) dropOldEscrow(run.runDirectory, taken.escrow);
   endLive(run.runDirectory);
   return kept;
 }
