@@ -12,6 +12,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { AgentBox } from "../e2e/agent-box.ts";
 import { HolderBox, isAlive } from "../e2e/holder-box.ts";
 import { collect, until } from "../e2e/sandbox.ts";
 
@@ -112,6 +113,31 @@ describe("a session that was deleted in its first turn", () => {
     expect(again).toMatchObject({ ok: true, receipt: { restoredFromEscrow: false } });
     expect(again["text"]).toContain("4711");
   });
+
+  test("is put back under the UI of a supervised agent, which goes on in it", async () => {
+    await using agents = new AgentBox();
+    agents.runbook(`
+[agent.ui]
+run = "claude"
+prompt = "remember 4711 @@wait:600000"
+idle_after = "1s"
+on_dead = { action = "resume", message = "go on", append = true }
+on_idle = "done"
+`);
+    const id = await agents.start("ui");
+    const pid = await agents.told();
+    const [runDirectory = ""] = agents.runDirectories();
+    await linked(runDirectory);
+    const { restoreTo } = JSON.parse(readFileSync(join(escrowOf(runDirectory), "live.json"), "utf8"));
+    const file = join(agents.home, ".claude", restoreTo as string);
+    rmSync(file);
+    await until("the file is back", () => existsSync(file));
+    process.kill(pid, "SIGKILL");
+    await agents.shown(id, "done", ({ view }) => view.phase === "done");
+    const [first, second, ...more] = agents.events("session");
+    expect([first?.["session"], second?.["how"], more]).toEqual([second?.["session"], "resume", []]);
+    expect(readFileSync(file, "utf8")).toContain("4711");
+  }, 60_000);
 
   test("stays where the user moved it", async () => {
     const { ended, runDirectory, file, handle } = await begin("demo");
