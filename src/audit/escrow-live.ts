@@ -47,7 +47,8 @@ export interface LivePiece {
 export function beginLive(runDirectory: string, live: LiveSession): void {
   const before = liveSession(runDirectory);
   if (before?.session === live.session && before.restoreTo === live.restoreTo) return;
-  endLive(runDirectory);
+  // Links without a record are those of the file that has just appeared.
+  if (before !== null) endLive(runDirectory);
   const directory = escrowDirectory(runDirectory);
   const temporary = temporaryPath(directory);
   try {

@@ -64,6 +64,8 @@ export interface Engine {
   explainExit(exit: Exit, stderrTail: string, nowMs: number): Trouble | null;
   /** Does the engine still have this session, and where? */
   locate(session: string, where: Where, files: SessionFiles): Promise<Located>;
+  /** Is a new file of this name, where `locate` searched, this session's? Absent: only `locate` can tell. */
+  namesFile?(session: string, name: string): boolean;
   /** Sessions in the engine's store, newest first; only those of `where.cwd` unless it is null. */
   sessions(
     where: { home: string; cwd: string | null },

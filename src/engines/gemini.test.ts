@@ -346,6 +346,13 @@ describe("session ids", () => {
     }
   });
 
+  test("a file is known by its name as that of a session", () => {
+    const is = (name: string) => gemini.namesFile?.(CHOSEN, name);
+    expect(is(`session-2026-01-02T03-04-${CHOSEN.slice(0, 8)}.jsonl`)).toBe(true);
+    expect(is("session-2026-01-02T03-04-aaaaaaa_.jsonl")).toBe(false);
+    expect(is(`${CHOSEN.slice(0, 8)}.jsonl`)).toBe(false);
+  });
+
   test("a resume of one that can be swept away warns", () => {
     expect(gemini.command(ask([], { kind: "resume", session: UUID })).warnings?.[0]).toContain(
       "sessionRetention",

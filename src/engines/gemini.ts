@@ -7,7 +7,7 @@ import { Fault } from "../core/faults.ts";
 import { attemptOptions, withMessage } from "./attempt-options.ts";
 import type { Ask, Command, Engine, SettingsFile } from "./engine.ts";
 import { explainExit, geminiReader, ID } from "./gemini-output.ts";
-import { geminiSessions, locateGemini } from "./gemini-store.ts";
+import { geminiSessions, locateGemini, namesChat } from "./gemini-store.ts";
 import {
   type Given,
   type Grammar,
@@ -116,6 +116,7 @@ export const gemini: Engine = {
   reader: geminiReader,
   explainExit,
   locate: locateGemini,
+  namesFile: namesChat,
   sessions: geminiSessions,
 };
 

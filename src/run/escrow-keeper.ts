@@ -6,13 +6,15 @@
  * Nobody waits for it: the end of an attempt takes the last copy itself, after the summary (`takeEscrow`), and after a
  * crash the next resume does (`recoverEscrow`).
  */
-import { basename, dirname, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import {
   beginLive,
   dropOldEscrow,
+  endLive,
   fileAt,
   linkPiece,
   livePieces,
+  liveSession,
   putBackLive,
   wholeOf,
 } from "../audit/audit.ts";
@@ -46,6 +48,7 @@ export class EscrowKeeper {
   #file: string | null = null;
   #watched: { readonly folder: string; close(): void } | null = null;
   #timer: NodeJS.Timeout | null = null;
+  #searched: string | null = null;
   #patience = FIRST_LOOK_MS;
   #looking: Promise<void> | null = null;
   #again = false;
@@ -72,6 +75,8 @@ export class EscrowKeeper {
     if (this.#stopped || !keepsEscrow(this.#deps, this.#ledger.run)) return;
     this.#session = session;
     this.#file = null;
+    if (liveSession(this.#ledger.run.runDirectory)?.session !== session)
+      endLive(this.#ledger.run.runDirectory);
     this.#patience = FIRST_LOOK_MS;
     this.#look();
   }
@@ -126,6 +131,7 @@ export class EscrowKeeper {
     if (engine.transfer !== undefined && updatedAtMs !== null) return this.#keep(updatedAtMs, EXPORT_REST_MS);
     if (path === null) {
       if (located.state === "absent") this.#watchFor(located.searched, engineHome);
+      if (this.#file !== null || this.#again) return;
       this.#wakeIn(this.#patience);
       this.#patience = Math.min(LAST_LOOK_MS, this.#patience * 2);
       return;
@@ -204,6 +210,7 @@ export class EscrowKeeper {
 
   /** The nearest folder that exists: what is made in it is seen, and leads to the next one. */
   #watchFor(searched: string, home: string): void {
+    this.#searched = searched;
     for (let folder = searched; folder.startsWith(home); folder = dirname(folder)) {
       if (this.#watch(folder)) return;
     }
@@ -215,20 +222,38 @@ export class EscrowKeeper {
     if (watcher === null) return false;
     this.#unwatch();
     this.#watched = { folder, close: () => watcher.close() };
+    // What was made there before it was watched.
+    this.#again = true;
     return true;
   }
 
   #saw(kind: "rename" | "change", name: string | null): void {
     const path = this.#file;
     if (this.#stopped || (path !== null && name !== null && name !== basename(path))) return;
+    if (path === null && kind === "rename" && !this.#mayBeOurs(name)) return;
     if (path !== null && kind === "rename") this.#mendNow(path);
     // While the file is awaited, others that grow are none of our business.
     if (path === null ? kind === "rename" : this.#changedAt === null) this.#look();
   }
 
-  #mendNow(path: string): void {
+  /** A file that says by its name whose it is gets its link now: others may delete it in the next moment. */
+  #mayBeOurs(name: string | null): boolean {
+    const { engine, engineHome } = this.#job;
+    const [folder, session] = [this.#watched?.folder, this.#session];
+    const tells = folder !== undefined && folder === this.#searched && engine.namesFile !== undefined;
+    if (!tells || name === null || session === null || engineHome === null) return true;
+    if (engine.namesFile?.(session, name) !== true) return false;
+    this.#mendNow(join(folder, name), relative(engineHome, join(folder, name)));
+    return true;
+  }
+
+  /** `restoreTo`: of a file that has just appeared. */
+  #mendNow(path: string, restoreTo?: string): void {
     try {
       this.#mend(path);
+      if (restoreTo === undefined || this.#session === null) return;
+      beginLive(this.#ledger.run.runDirectory, { session: this.#session, restoreTo });
+      this.#file = path;
     } catch (error) {
       // The next look says so.
       if (!(error instanceof Fault)) throw error;

@@ -191,7 +191,7 @@ async function sourcesOf({ engine, home, run, session }: Copying): Promise<Sourc
   if (present !== null) return { files: [source, ...present.files.slice(1)], ...rights, anew };
   const was = await engine.locate(session, { home, cwd: run.cwd }, sessionFilesWith(own, first.path));
   // What the engine itself would not take for a conversation is not worth a copy.
-  if (was.state === "unusable" && !was.damaged) return null;
+  if (was.state === "unusable") return null;
   return { files: [source], ...(was.state === "present" ? rightsIn(was) : {}), anew };
 }
 
