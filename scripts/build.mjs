@@ -50,6 +50,12 @@ writeFileSync(
   `${aside}/cases/certify.json`,
   JSON.stringify(written.flat().filter(({ certify }) => certify !== undefined)),
 );
+// For engines that believe only files of root: a system-wide installation has them (`SettingsFile`).
+mkdirSync(`${aside}/settings`);
+writeFileSync(
+  `${aside}/settings/gemini-defaults.json`,
+  '{"general":{"sessionRetention":{"enabled":false}}}\n',
+);
 // What is inside the bundle is distributed with it, so its licences are too.
 const inputs = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
 const packages = new Set(inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []));

@@ -23,6 +23,7 @@ export {
   fileStamp,
   isDirectory,
   isEmptyDirectory,
+  isRootOnly,
   modifiedAtMs,
   readSmallText,
   realPath,
@@ -60,6 +61,27 @@ export {
   storableAgent,
 } from "./runs.ts";
 export { type LogName, openLog, openTape, type Tape } from "./tape.ts";
-export { checkEscrow, continuesCopy, dropOldEscrow, keepEscrow, keepEscrowText } from "./escrow.ts";
+export {
+  checkEscrow,
+  continuesCopy,
+  describeCopy,
+  dropOldEscrow,
+  endsCopy,
+  type EscrowSource,
+  keepEscrow,
+  keepEscrowText,
+} from "./escrow.ts";
+export {
+  beginLive,
+  endLive,
+  fileAt,
+  linkPiece,
+  type LivePiece,
+  livePieces,
+  liveSession,
+  putBackLive,
+  sourceOf,
+  wholeOf,
+} from "./escrow-live.ts";
 export { followStream, readStream } from "./logs.ts";
 export { indexIdentity, replaceIndex, stateFacts } from "./upkeep.ts";

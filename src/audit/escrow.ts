@@ -5,15 +5,7 @@
  * record is saved in between, then the old copy goes. Nothing here writes outside the run directory.
  */
 import { createHash } from "node:crypto";
-import {
-  closeSync,
-  createReadStream,
-  fstatSync,
-  lstatSync,
-  readdirSync,
-  renameSync,
-  utimesSync,
-} from "node:fs";
+import { closeSync, createReadStream, fstatSync, lstatSync, readdirSync, renameSync } from "node:fs";
 import { open } from "node:fs/promises";
 import { basename, isAbsolute, join, normalize } from "node:path";
 import type { Clock } from "../core/deps.ts";
@@ -33,10 +25,18 @@ import {
 
 export interface EscrowAsk {
   readonly session: string;
-  /** Absolute paths of the engine's files, the session's own first. */
-  readonly files: readonly { readonly path: string; readonly restoreTo: string }[];
+  /** The engine's files, the session's own first. */
+  readonly files: readonly EscrowSource[];
   readonly limitBytes: number;
   readonly clock: Clock;
+}
+
+export interface EscrowSource {
+  /** Absolute. */
+  readonly path: string;
+  readonly restoreTo: string;
+  /** Files that hold what came before, oldest first: the copy is all of them in one. */
+  readonly before?: readonly string[];
 }
 
 /** Never throws for what the engine's files or the disk are like: a run without a copy is still a run. */
@@ -44,15 +44,19 @@ export async function keepEscrow(
   runDirectory: string,
   ask: EscrowAsk,
 ): Promise<Escrow | { readonly skipped: string }> {
-  const sources: { path: string; restoreTo: string; fd: number; size: number }[] = [];
+  const sources: (Source & { restoreTo: string })[] = [];
   try {
     const directory = escrowDirectory(runDirectory);
-    for (const { path, restoreTo } of ask.files) {
-      const fd = openOwn(path);
-      if (fd === null) return { skipped: `${path} is gone` };
-      sources.push({ path, restoreTo, fd, size: fstatSync(fd).size });
+    for (const { path, restoreTo, before = [] } of ask.files) {
+      const parts: Part[] = [];
+      sources.push({ restoreTo, parts });
+      for (const one of [...before, path]) {
+        const fd = openOwn(one);
+        if (fd === null) return { skipped: `${one} is gone` };
+        parts.push({ fd, size: fstatSync(fd).size });
+      }
     }
-    const total = sources.reduce((sum, { size }) => sum + size, 0);
+    const total = sources.reduce((sum, source) => sum + sizeOf(source), 0);
     if (total > ask.limitBytes) {
       return { skipped: `the session has ${total} bytes, more than the limit of ${ask.limitBytes}` };
     }
@@ -68,7 +72,7 @@ export async function keepEscrow(
     if (fault instanceof Fault) return { skipped: fault.message };
     throw fault;
   } finally {
-    for (const { fd } of sources) closeSync(fd);
+    for (const { parts } of sources) for (const { fd } of parts) closeSync(fd);
   }
 }
 
@@ -112,6 +116,32 @@ export async function continuesCopy(path: string, copy: EscrowFile): Promise<boo
   }
 }
 
+/** What is known of a file of `escrow/`, as if it were a copy. */
+export async function describeCopy(path: string, restoreTo: string): Promise<EscrowFile> {
+  const fd = openOwn(path);
+  if (fd === null) throw damaged(path, "the copy is gone");
+  try {
+    const { size } = fstatSync(fd);
+    return { file: basename(path), restoreTo, size, sha256: await pump(fd, size, async () => {}) };
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** Is this file of the engine's the end of the copy and nothing else? Then putting the copy back loses nothing. */
+export async function endsCopy(runDirectory: string, copy: EscrowFile, path: string): Promise<boolean> {
+  const [ours, theirs] = [openOwn(join(runDirectory, "escrow", basename(copy.file))), openOwn(path)];
+  try {
+    if (ours === null || theirs === null) return false;
+    const { size } = fstatSync(theirs);
+    const from = fstatSync(ours).size - size;
+    if (size === 0 || from <= 0 || size > COMPARE_BYTES) return false;
+    return (await pump(theirs, size, async () => {})) === (await pump(ours, size, async () => {}, from));
+  } finally {
+    for (const fd of [ours, theirs]) if (fd !== null) closeSync(fd);
+  }
+}
+
 export interface CheckedCopy {
   readonly path: string;
   /** Relative to the engine home, inside it. Null: given back by the engine's own import command. */
@@ -141,7 +171,7 @@ export async function checkEscrow(runDirectory: string, escrow: Escrow): Promise
   return checked;
 }
 
-function escrowDirectory(runDirectory: string): string {
+export function escrowDirectory(runDirectory: string): string {
   const directory = join(runDirectory, "escrow");
   checkOwnDirectory(runDirectory);
   makeDirectory(directory);
@@ -150,20 +180,30 @@ function escrowDirectory(runDirectory: string): string {
 
 type Copy = Omit<EscrowFile, "restoreTo">;
 interface Source {
-  readonly path: string;
+  readonly restoreTo: string;
+  /** In order; the last one is the file that the engine writes to. */
+  readonly parts: readonly Part[];
+}
+interface Part {
   readonly fd: number;
   readonly size: number;
 }
 
+function sizeOf({ parts }: Source): number {
+  return parts.reduce((sum, { size }) => sum + size, 0);
+}
+
 /** A copy carries the time of its original, so that an idle session is not copied again. */
 function unchanged(directory: string, source: Source): Copy | null {
-  const suffix = `-${copyName(source.path)}`;
-  const { mtimeMs } = fstatSync(source.fd);
+  const [only, ...more] = source.parts;
+  if (only === undefined || more.length > 0) return null;
+  const suffix = `-${copyName(source.restoreTo)}`;
+  const { mtimeMs } = fstatSync(only.fd);
   for (const file of readdirSync(directory)) {
     if (!/^[0-9a-f]{64}-/.test(file) || file.slice(64) !== suffix) continue;
     const stats = lstatSync(join(directory, file));
-    if (stats.isFile() && stats.size === source.size && Math.abs(stats.mtimeMs - mtimeMs) < 2) {
-      return { file, size: source.size, sha256: file.slice(0, 64) };
+    if (stats.isFile() && stats.size === only.size && Math.abs(stats.mtimeMs - mtimeMs) < 2) {
+      return { file, size: only.size, sha256: file.slice(0, 64) };
     }
   }
   return null;
@@ -172,38 +212,47 @@ function unchanged(directory: string, source: Source): Copy | null {
 /** Only as many bytes as there were at the beginning: the engine may be appending. */
 async function copyInto(directory: string, source: Source): Promise<Copy> {
   const temporary = temporaryPath(directory);
-  const { atimeMs, mtimeMs } = fstatSync(source.fd);
+  const hash = createHash("sha256");
   try {
     const target = await open(temporary, "wx", 0o600);
-    let sha256: string;
     try {
-      sha256 = await pump(source.fd, source.size, async (chunk) => {
-        await target.writeFile(chunk);
-      });
+      for (const { fd, size } of source.parts) {
+        await pump(fd, size, async (chunk) => {
+          hash.update(chunk);
+          await target.writeFile(chunk);
+        });
+        const { atimeMs, mtimeMs } = fstatSync(fd);
+        await target.utimes(atimeMs / 1000, mtimeMs / 1000);
+      }
       await target.datasync();
     } finally {
       await target.close();
     }
-    utimesSync(temporary, atimeMs / 1000, mtimeMs / 1000);
-    const file = `${sha256}-${copyName(source.path)}`;
+    const sha256 = hash.digest("hex");
+    const file = `${sha256}-${copyName(source.restoreTo)}`;
     renameSync(temporary, join(directory, file));
-    return { file, size: source.size, sha256 };
+    return { file, size: sizeOf(source), sha256 };
   } catch (error) {
     removeQuietly(temporary);
     throw error;
   }
 }
 
-/** Hands out the first `size` bytes of a descriptor and returns their SHA-256. */
-async function pump(fd: number, size: number, take: (chunk: Buffer) => Promise<void>): Promise<string> {
+/** Hands out `size` bytes of a descriptor, the first ones unless told otherwise, and returns their SHA-256. */
+async function pump(
+  fd: number,
+  size: number,
+  take: (chunk: Buffer) => Promise<void>,
+  start = 0,
+): Promise<string> {
   const hash = createHash("sha256");
   let seen = 0;
   if (size > 0) {
     const chunks: AsyncIterable<Buffer> = createReadStream("", {
       fd,
       autoClose: false,
-      start: 0,
-      end: size - 1,
+      start,
+      end: start + size - 1,
       highWaterMark: 256 * 1024,
     });
     for await (const chunk of chunks) {
@@ -217,8 +266,8 @@ async function pump(fd: number, size: number, take: (chunk: Buffer) => Promise<v
   return hash.digest("hex");
 }
 
-function copyName(path: string): string {
-  return basename(path)
+function copyName(restoreTo: string): string {
+  return basename(restoreTo)
     .replaceAll(/[^\w.-]/g, "_")
     .slice(-100);
 }

@@ -5,13 +5,14 @@ import {
   constants,
   type Dirent,
   fstatSync,
+  lstatSync,
   openSync,
   readdirSync,
   readSync,
   realpathSync,
   statSync,
 } from "node:fs";
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { isErrno } from "./files.ts";
 
@@ -97,6 +98,21 @@ export function entriesOf(path: string): readonly Dirent[] {
     return readdirSync(path, { withFileTypes: true });
   } catch (error) {
     if (isErrno(error)) return [];
+    throw error;
+  }
+}
+
+/** It exists, belongs to root like all directories above it, and nobody else may change any of them. */
+export function isRootOnly(path: string): boolean {
+  try {
+    if (realpathSync(path) !== path) return false;
+    for (let at = path; ; at = dirname(at)) {
+      const { uid, mode } = lstatSync(at);
+      if (uid !== 0 || (mode & 0o022) !== 0) return false;
+      if (dirname(at) === at) return true;
+    }
+  } catch (error) {
+    if (isErrno(error)) return false;
     throw error;
   }
 }

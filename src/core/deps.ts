@@ -47,6 +47,8 @@ export interface ToolOptions {
   readonly maxBytes?: number;
   /** Written to its stdin, which is then closed. Absent: stdin is empty. */
   readonly stdin?: string;
+  /** Ends it with all its children. */
+  readonly signal?: AbortSignal;
 }
 
 export interface ToolResult {

@@ -20,7 +20,7 @@ import { type AgentHooks, EventBatch, LADDER, type LiveAgent, Tail } from "./age
 
 export { type LiveAgent, TAIL_BYTES } from "./agent.ts";
 export { type DialogueHooks, openDialogue } from "./app-server.ts";
-export { restoreFile, sessionFiles, setAside } from "./session-files.ts";
+export { restoreFile, sessionFiles, sessionFilesWith, setAside, watchFolder } from "./session-files.ts";
 
 export interface AgentOptions {
   readonly mode: Mode;

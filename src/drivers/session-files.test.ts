@@ -17,7 +17,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
-import { restoreFile, sessionFiles } from "./drivers.ts";
+import { restoreFile, sessionFiles, sessionFilesWith, watchFolder } from "./drivers.ts";
 
 const home = mkdtempSync(join(tmpdir(), "reprise-sessions-"));
 const at = (name: string) => join(home, name);
@@ -186,4 +186,33 @@ describe("restoreFile", () => {
       facts: { code: "ENOENT" },
     });
   });
+});
+
+test("a store is seen as if a file that is gone were still there", async () => {
+  const gone = at("2026/01/gone.jsonl");
+  const seen = sessionFilesWith(gone, at("session.jsonl"));
+  expect(await seen.stat(gone)).toMatchObject({ name: "gone.jsonl", directory: false, size: 12 });
+  expect(await seen.head(gone, 3)).toBe("012");
+  expect((await seen.list(home)).find(({ name }) => name === "2026")).toMatchObject({ directory: true });
+  expect(await seen.list(at("2026/01"))).toMatchObject([{ name: "gone.jsonl", directory: false }]);
+  expect(await seen.stat(at("2026"))).toMatchObject({ directory: true });
+  expect(await seen.stat(at("2025"))).toBeNull();
+  expect(await seen.head(at("session.jsonl"), 3)).toBe("012");
+});
+
+test("a folder that is not there is not watched; in one that is, a new name is told", async () => {
+  expect(watchFolder(at("missing"), () => {})).toBeNull();
+  const folder = mkdtempSync(at("watched-"));
+  const told = new Promise<string | null>((tell) => {
+    const watcher = watchFolder(folder, (kind, name) => {
+      if (kind !== "rename") return;
+      watcher?.close();
+      tell(name);
+    });
+  });
+  writeFileSync(join(folder, "new"), "");
+  // The watcher alone does not keep a process alive.
+  const alive = setInterval(() => {}, 1000);
+  expect(await told).toBe("new");
+  clearInterval(alive);
 });

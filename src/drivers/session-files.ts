@@ -2,7 +2,7 @@
  * An engine's own session store, as files: read with care, because others write there, and never changed but
  * for putting back a copy that the engine has lost.
  */
-import { constants } from "node:fs";
+import { constants, type FSWatcher, watch } from "node:fs";
 import {
   copyFile,
   link,
@@ -22,6 +22,33 @@ import type { FileEntry, NewLines, Row, SessionFiles } from "../engines/engine.t
 
 export function sessionFiles(): SessionFiles {
   return { list, stat, head, tail, lines, rows };
+}
+
+/** The same store as if the file at `path` were still there, with the content of another one. */
+export function sessionFilesWith(path: string, content: string): SessionFiles {
+  const at = (asked: string) => (asked === path ? content : asked);
+  const standIn = async (asked: string): Promise<FileEntry | null> => {
+    const entry = await stat(content);
+    return entry === null ? null : { ...entry, name: basename(asked), directory: asked !== path };
+  };
+  const leadsTo = (asked: string) => asked === path || path.startsWith(`${asked}/`);
+  return {
+    list: async (directory) => {
+      const entries = await list(directory);
+      const [name] = path.startsWith(`${directory}/`) ? path.slice(directory.length + 1).split("/") : [];
+      if (name === undefined || entries.some((entry) => entry.name === name)) return entries;
+      const missing = await standIn(join(directory, name));
+      return missing === null ? entries : [...entries, missing];
+    },
+    stat: async (asked) => {
+      const found = asked === path ? null : await stat(asked);
+      return found ?? (leadsTo(asked) ? standIn(asked) : null);
+    },
+    head: (asked, bytes) => head(at(asked), bytes),
+    tail: (asked, bytes) => tail(at(asked), bytes),
+    lines: (asked, from, bytes) => lines(at(asked), from, bytes),
+    rows,
+  };
 }
 
 /**
@@ -48,6 +75,24 @@ export async function restoreFile(from: string, to: string): Promise<void> {
   } catch (cause) {
     throw restoreFault(cause, to);
   }
+}
+
+/**
+ * Tells of names that come, go or change in a folder, not below it. Null: there is no such folder, or the system watches
+ * nothing more; callers look for themselves now and then, as events may be lost.
+ */
+export function watchFolder(
+  folder: string,
+  listener: (kind: "rename" | "change", name: string | null) => void,
+): { close(): void } | null {
+  let watcher: FSWatcher;
+  try {
+    watcher = watch(folder, { persistent: false }, listener);
+  } catch {
+    return null;
+  }
+  watcher.on("error", () => watcher.close());
+  return watcher;
 }
 
 async function list(directory: string): Promise<readonly FileEntry[]> {

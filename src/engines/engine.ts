@@ -72,6 +72,8 @@ export interface Engine {
   explainExit(exit: Exit, stderrTail: string, nowMs: number, stdoutTail?: string): Trouble | null;
   /** Does the engine still have this session, and where? */
   locate(session: string, where: Where, files: SessionFiles): Promise<Located>;
+  /** Is a new file of this name, where `locate` searched, this session's? Absent: only `locate` can tell. */
+  namesFile?(session: string, name: string): boolean;
   /** Sessions in the engine's store, newest first; only those of `where.cwd` unless it is null. */
   sessions(
     where: { home: string; cwd: string | null },
@@ -151,12 +153,8 @@ export interface Command {
   /** Written to stdin, which is then closed. Null: stdin is closed (headless) or the terminal (interactive). */
   readonly stdin: string | null;
   readonly env: Readonly<Record<string, string>>;
-  /** Settings files to be written into the state directory; the variable gets the path unless the user set it. */
-  readonly settings?: readonly {
-    readonly variable: string;
-    readonly name: string;
-    readonly content: string;
-  }[];
+  /** Settings files; the variable gets the path unless the user set it. */
+  readonly settings?: readonly SettingsFile[];
   /** The variable that must name a file to which hooks of the command append one JSON object a line. */
   readonly hooks?: string;
   readonly headless: boolean;
@@ -172,6 +170,19 @@ export interface Command {
   readonly warnings?: readonly string[];
   /** The agent is talked to over stdin and stdout, which stay open; the message is said in there. `stdin` is null. */
   readonly dialogue?: (now: () => number) => Dialogue;
+}
+
+export interface SettingsFile {
+  /** What it changes, for people. */
+  readonly purpose: string;
+  readonly variable: string;
+  /** Of the file: in the package where it is shipped with it, else in the state directory. */
+  readonly name: string;
+  readonly content: string;
+  /** The engine believes only a file that belongs to root, below directories that only root can change. */
+  readonly rootOnly?: true;
+  /** Files that the engine would read without the variable. Where one exists, the variable is not set. */
+  hides?(env: Env): readonly string[];
 }
 
 /**

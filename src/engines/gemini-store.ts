@@ -20,8 +20,7 @@ export async function locateGemini(session: string, where: Where, files: Session
   const slug = await slugOf(where.home, where.cwd, files);
   if (slug === null) return { state: "absent", searched: join(where.home, "tmp") };
   const directory = join(where.home, "tmp", slug, "chats");
-  const ending = `-${session.slice(0, 8)}.jsonl`;
-  const candidates = (await chatFiles(directory, files)).filter((file) => file.name.endsWith(ending));
+  const candidates = (await chatFiles(directory, files)).filter(({ name }) => namesChat(session, name));
   let unusable: Located | null = null;
   for (const file of candidates) {
     const path = join(directory, file.name);
@@ -37,6 +36,10 @@ export async function locateGemini(session: string, where: Where, files: Session
     }
   }
   return unusable ?? { state: "absent", searched: directory };
+}
+
+export function namesChat(session: string, name: string): boolean {
+  return name.startsWith("session-") && name.endsWith(`-${session.slice(0, 8)}.jsonl`);
 }
 
 export async function geminiSessions(

@@ -239,6 +239,7 @@ test("a headless resume, whole", () => {
   const given = ["-p", "hi", "-o", "json", "-m", "x", "two", "words"];
   expect(gemini.command(ask(given, { kind: "resume", message: "-x\ny", trustCwd: true }))).toEqual({
     args: [...RESUME, "-m", "x"],
+    settings: [expect.objectContaining({ variable: "GEMINI_CLI_SYSTEM_DEFAULTS_PATH" })],
     stdin: "-x\ny",
     env: { GEMINI_CLI_NO_RELAUNCH: "1", GEMINI_CLI_TRUST_WORKSPACE: "true" },
     headless: true,
@@ -252,6 +253,7 @@ test("native arguments without a message are untouched", () => {
   const given = ["-p", "hi", "--resume", UUID, "-m", "x", "-o", "json"];
   expect(gemini.command(ask(given, { message: null }))).toEqual({
     args: given,
+    settings: [expect.objectContaining({ variable: "GEMINI_CLI_SYSTEM_DEFAULTS_PATH" })],
     stdin: null,
     env: { GEMINI_CLI_NO_RELAUNCH: "1" },
     headless: true,
@@ -321,6 +323,34 @@ describe("session ids", () => {
     expect(gemini.command(ask([])).expects).toBe(CHOSEN);
     expect(CHOSEN).toMatch(gemini.session.format);
     expect(gemini.command(ask([], { session: CHOSEN })).expects).toBe(CHOSEN);
+  });
+
+  test("every attempt switches the clean-up of sessions off by a default of the lowest rank", () => {
+    const asks = [
+      ask([]),
+      ask([], { interactive: true, message: null }),
+      ask(["-p", "hello"], { message: null }),
+      ask([], { kind: "resume" }),
+      ask([], { kind: "fresh" }),
+    ];
+    for (const one of asks) {
+      const [setting, ...more] = gemini.command(one).settings ?? [];
+      expect(more).toEqual([]);
+      expect(setting).toMatchObject({ variable: "GEMINI_CLI_SYSTEM_DEFAULTS_PATH", rootOnly: true });
+      expect(JSON.parse(setting?.content ?? "")).toEqual({
+        general: { sessionRetention: { enabled: false } },
+      });
+      expect(setting?.hides?.({})).toContain("/etc/gemini-cli/system-defaults.json");
+      const own = { GEMINI_CLI_SYSTEM_SETTINGS_PATH: "/opt/x/settings.json" };
+      expect(setting?.hides?.(own)).toEqual(["/opt/x/system-defaults.json"]);
+    }
+  });
+
+  test("a file is known by its name as that of a session", () => {
+    const is = (name: string) => gemini.namesFile?.(CHOSEN, name);
+    expect(is(`session-2026-01-02T03-04-${CHOSEN.slice(0, 8)}.jsonl`)).toBe(true);
+    expect(is("session-2026-01-02T03-04-aaaaaaa_.jsonl")).toBe(false);
+    expect(is(`${CHOSEN.slice(0, 8)}.jsonl`)).toBe(false);
   });
 
   test("a resume of one that can be swept away warns", () => {

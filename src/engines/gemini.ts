@@ -5,9 +5,9 @@
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { attemptOptions, withMessage } from "./attempt-options.ts";
-import type { Ask, Command, Engine } from "./engine.ts";
+import type { Ask, Command, Engine, SettingsFile } from "./engine.ts";
 import { explainExit, geminiReader, ID } from "./gemini-output.ts";
-import { geminiSessions, locateGemini } from "./gemini-store.ts";
+import { geminiSessions, locateGemini, namesChat } from "./gemini-store.ts";
 import {
   type Given,
   type Grammar,
@@ -119,6 +119,7 @@ export const gemini: Engine = {
   opening,
   explainExit,
   locate: locateGemini,
+  namesFile: namesChat,
   sessions: geminiSessions,
 };
 
@@ -154,6 +155,7 @@ function command(ask: Ask): Command {
     ),
     stdin: headless ? ask.message : null,
     env: environment(ask),
+    settings: [NO_CLEAN_UP],
     headless,
     structured: headless && (format === null || isJson(options)),
     expects: session.expects,
@@ -170,6 +172,7 @@ function untouched(ask: Ask): Command {
     args: ask.given,
     stdin: null,
     env: environment(ask),
+    settings: [NO_CLEAN_UP],
     headless,
     structured: headless && isJson(parsed.options),
     expects: idIn(parsed),
@@ -222,6 +225,23 @@ function environment(ask: Ask): Readonly<Record<string, string>> {
   // Without relaunch there is one process, and it obeys signals.
   return { GEMINI_CLI_NO_RELAUNCH: "1", ...(ask.trustCwd ? { GEMINI_CLI_TRUST_WORKSPACE: "true" } : {}) };
 }
+
+/**
+ * Every start of Gemini 0.61 deletes files in the project's folder that hold no message yet: those of its siblings, too,
+ * which have just begun. Defaults of the system have the lowest rank, so what the user's settings say still counts.
+ */
+const NO_CLEAN_UP: SettingsFile = {
+  purpose: "Gemini's clean-up of sessions",
+  variable: "GEMINI_CLI_SYSTEM_DEFAULTS_PATH",
+  name: "gemini-defaults.json",
+  content: '{"general":{"sessionRetention":{"enabled":false}}}\n',
+  rootOnly: true,
+  hides(env) {
+    const own = env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"];
+    const folders = own ? [dirname(own)] : ["/etc/gemini-cli", "/Library/Application Support/GeminiCli"];
+    return folders.map((folder) => join(folder, "system-defaults.json"));
+  },
+};
 
 /**
  * Gemini 0.61 leaves an empty twin of a resumed session, and its next start in that project deletes every file

@@ -32,8 +32,11 @@ export async function runTool(
     timedOut = true;
     stop();
   }, timeoutMs);
+  options.signal?.addEventListener("abort", stop, { once: true });
+  if (options.signal?.aborted === true) stop();
   const exit = await child.ended;
   clearTimeout(timer);
+  options.signal?.removeEventListener("abort", stop);
   await stopping;
   const { code, signal } = stopping === undefined ? exit : { code: null, signal: "SIGKILL" };
   const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString("utf8");

@@ -90,7 +90,7 @@ export async function adoptSession(deps: Deps, request: AdoptRequest): Promise<A
   saveRunFile(run);
   const program = findProgram(deps, engine) ?? [engine.program];
   return {
-    run: await takeEscrow(deps, { ...environmentOf(deps, engine, []), program }, run, hold.fence),
+    run: await takeEscrow(deps, { ...environmentOf(deps, engine, []), program }, { run, fence: hold.fence }),
     isNew: true,
   };
 }

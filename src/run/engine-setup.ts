@@ -2,11 +2,20 @@
  * Everything about an engine that depends on this machine: its program, version, home and environment.
  */
 import { dirname, join } from "node:path";
-import { checkOwnDirectory, fileStamp, readRecord, saveSettings, writeAtomic } from "../audit/audit.ts";
+import { fileURLToPath } from "node:url";
+import {
+  checkOwnDirectory,
+  fileSize,
+  fileStamp,
+  isRootOnly,
+  readRecord,
+  saveSettings,
+  writeAtomic,
+} from "../audit/audit.ts";
 import type { EngineConfig } from "../core/config.ts";
 import { Fault } from "../core/faults.ts";
 import { customEngine, DEMO_PROGRAM, ENGINES } from "../engines/engines.ts";
-import type { Command, Engine } from "../engines/engine.ts";
+import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import type { Deps } from "./deps.ts";
 
@@ -74,19 +83,37 @@ export function findProgram(deps: Deps, engine: Engine): readonly [string, ...st
   return file === null ? null : [file, ...(engine.programArgs ?? [])];
 }
 
-/** The settings files that a command needs, written into the state directory; a variable the user set stays. */
-export function settingsEnv(
-  deps: Deps,
-  engine: Engine,
-  command: Command,
-  env: Readonly<Record<string, string>>,
-) {
+interface Settled {
+  readonly env: Readonly<Record<string, string>>;
+  /** What was not set, and why. */
+  readonly notes: readonly string[];
+}
+
+/** The settings files that a command needs, and the variables that name them. A variable that the user set stays. */
+export function settingsEnv(deps: Deps, command: Command, env: Readonly<Record<string, string>>): Settled {
   const added: Record<string, string> = {};
+  const notes: string[] = [];
   for (const setting of command.settings ?? []) {
-    if (env[setting.variable] !== undefined) continue;
-    added[setting.variable] = saveSettings(deps.state, `${engine.id}-${setting.name}`, setting.content);
+    const { variable, purpose } = setting;
+    const hidden = setting.hides?.(env).find((path) => fileSize(path) !== null);
+    const path = hidden === undefined ? placeOf(deps, setting) : null;
+    // An agent that starts Reprise hands our own file on.
+    if (env[variable] !== undefined && env[variable] !== path)
+      notes.push(`${purpose} was left as it is: ${variable} is set`);
+    else if (path !== null) added[variable] = path;
+    else if (hidden !== undefined) notes.push(`${purpose} was left as it is: ${hidden} exists`);
   }
-  return added;
+  return { env: added, notes };
+}
+
+/** Null: no place that the engine would believe. */
+function placeOf(deps: Deps, setting: SettingsFile): string | null {
+  const save = () => saveSettings(deps.state, setting.name, setting.content);
+  if (setting.rootOnly === undefined) return save();
+  // A system-wide installation belongs to root, whoever runs it.
+  const shipped = fileURLToPath(new URL(`./settings/${setting.name}`, import.meta.url));
+  if (isRootOnly(shipped)) return shipped;
+  return isRootOnly(deps.state.root) ? save() : null;
 }
 
 /**

@@ -22,6 +22,7 @@ import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { connect, Questions } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
+import { EscrowKeeper } from "./escrow-keeper.ts";
 import {
   chosenSession,
   type Held,
@@ -106,6 +107,7 @@ class Holder {
   readonly #ledger: Ledger;
   readonly #tape: Tape;
   readonly #witness: Witness;
+  readonly #keeper: EscrowKeeper;
   readonly #questions: Questions;
   /** Null: nobody wants to know. */
   readonly #observer: Observer | null;
@@ -129,6 +131,7 @@ class Holder {
     this.#ledger = records.ledger;
     this.#tape = records.tape;
     this.#witness = new Witness(deps, job, records.ledger);
+    this.#keeper = new EscrowKeeper(deps, job, records.ledger);
     this.#questions = new Questions(watch, {
       answer: (id, decision) => this.#agent?.answer(id, decision),
       fault: (fault) => void this.#recording(() => raise(fault)),
@@ -166,10 +169,12 @@ class Holder {
         tookUp: (message, typedAtMs) => this.#witness.tookUp(agent.identity, message, typedAtMs),
       });
       this.#observer?.begin(agent.identity);
+      this.#keeper.follow(this.#job.kind === "resume" ? this.#job.continues : this.#job.command.expects);
       const exit = await agent.ended;
       await this.#ending;
       return await this.#finish(exit);
     } finally {
+      this.#keeper.stop();
       this.#observer?.end();
       clearInterval(ticking);
       if (finding !== null) clearInterval(finding);
@@ -250,7 +255,9 @@ class Holder {
   }
 
   #saw(session: string, source: SeenSession["source"]): void {
-    if (this.#witness.saw(session, source)) void this.#lock(session);
+    if (!this.#witness.saw(session, source)) return;
+    void this.#lock(session);
+    this.#keeper.follow(this.#ledger.run.session.value);
   }
 
   /** One live attempt a session (I6): an engine that opens a conversation which another attempt is in must stop. */
@@ -346,6 +353,7 @@ class Holder {
 
   async #finish(exit: Exit): Promise<Held> {
     const { command, interactive } = this.#job;
+    this.#keeper.stop();
     if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     const verdict = await this.#witness.verdict();
@@ -375,7 +383,12 @@ class Holder {
         tokens: this.#tokens,
         bytes,
         engineVersion: version,
-        diagnostics: [...attempt.diagnostics, ...verdict.diagnostics, ...this.#questions.diagnostics()],
+        diagnostics: [
+          ...attempt.diagnostics,
+          ...verdict.diagnostics,
+          ...this.#questions.diagnostics(),
+          ...this.#keeper.diagnostics(),
+        ],
         ...(words.length === 0 ? {} : { lastWords: words }),
       },
       run: {
@@ -395,6 +408,7 @@ class Holder {
       attempt: this.#ledger.attempt,
       stop: this.#stop,
       reported: verdict.reported,
+      copied: this.#keeper.settled(),
     };
   }
 

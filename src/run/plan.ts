@@ -107,7 +107,9 @@ function lost(facts: ResumeFacts): Fault {
   const copy =
     facts.escrow === null
       ? "there is no copy in the run directory"
-      : `the copy is of another session, ${facts.escrow}`;
+      : facts.escrow === newest?.id
+        ? "the copy in the run directory holds no more of it"
+        : `the copy is of another session, ${facts.escrow}`;
   const fresh = `\`reprise resume ${run.handle} --force-fresh "…"\` starts anew in the same run.`;
   return new Fault(
     "session_lost",

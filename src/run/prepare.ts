@@ -3,7 +3,7 @@
  * so that `--dry-run` and a real resume are the same up to here.
  */
 import { relative } from "node:path";
-import { checkEscrow, continuesCopy, isDirectory } from "../audit/audit.ts";
+import { checkEscrow, continuesCopy, endsCopy, isDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
@@ -12,6 +12,7 @@ import { keepNative } from "../engines/engines.ts";
 import { candidates } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
+import { expectedEscrow } from "./escrow.ts";
 import { assertOwnWorkplace } from "./isolate.ts";
 import {
   assertHiddenMessage,
@@ -217,9 +218,15 @@ async function isTorn(
       : located.state === "unusable"
         ? located.path
         : undefined;
-  if (copy === undefined || path === undefined || engine.session.appendOnly === undefined) return null;
+  if (copy === undefined || path === undefined) return null;
   const isSame = run.engineHome !== null && relative(run.engineHome, path) === copy.restoreTo;
-  return !isSame || (await continuesCopy(path, copy)) ? null : { id, state: "torn", note: path };
+  if (!isSame || (await continuesCopy(path, copy))) return null;
+  // The file was deleted while the agent worked and began again in the middle: nothing is in it that the copy lacks.
+  if (await endsCopy(run.runDirectory, copy, path))
+    return { id, state: "absent", note: `only its end is left in ${path}` };
+  // An engine that also rewrites its files may have made this one shorter, if it can read it.
+  const torn = engine.session.appendOnly === true || located.state === "unusable";
+  return torn ? { id, state: "torn", note: path } : null;
 }
 
 function describeLocated(id: string, located: Located, engineHome: string): KnownSession {
@@ -298,7 +305,8 @@ export interface DryRun {
 }
 
 export async function dryRun(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<DryRun> {
-  const { command, kind, message, notes, plan, setup } = await prepareResume(deps, run, wish);
+  const expected = await expectedEscrow(deps, run);
+  const { command, kind, message, notes, plan, setup } = await prepareResume(deps, expected, wish);
   const [program, ...first] = setup.program;
   return {
     handle: run.handle,

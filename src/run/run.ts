@@ -10,7 +10,7 @@ import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../co
 import type { Command, Engine } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
-import { restoreEscrow, takeEscrow } from "./escrow.ts";
+import { recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
@@ -186,6 +186,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
       native: request.native,
       env: recordedEnv(run, deps.env, request.env),
       continues: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
+      ignoresCopy: request.damage === "ignore",
     });
   });
 }
@@ -235,7 +236,7 @@ async function readyForNext(deps: Deps, found: RunRecord, hold: RunHold): Promis
   assertRunDirectory(current);
   await endStrays(deps, current);
   await clearAfterDead(deps, current);
-  return current;
+  return recoverEscrow(deps, current, hold.fence);
 }
 
 interface AttemptPlan {
@@ -250,6 +251,7 @@ interface AttemptPlan {
   readonly env: readonly (readonly [string, string])[];
   readonly request: AttemptOptions;
   readonly continues: { readonly session: string; readonly restored: boolean } | null;
+  readonly ignoresCopy?: boolean;
 }
 
 async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<AttemptResult> {
@@ -259,6 +261,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
   // Whatever goes wrong while asking for it, a version stops nothing.
   const version = versionOf(deps, setup.engine, setup.program).catch(() => null);
   const redact = redactorFor(setup.env, plan.env);
+  const settings = settingsEnv(deps, command, setup.env);
   const held = await holdAttempt(
     deps,
     {
@@ -271,7 +274,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       program: setup.program,
       native: plan.native,
       message: plan.message,
-      env: { ...setup.env, ...command.env, ...settingsEnv(deps, setup.engine, command, setup.env) },
+      env: { ...setup.env, ...command.env, ...settings.env },
       engineHome: setup.home,
       limits: request.limits,
       fence: hold.fence,
@@ -279,8 +282,9 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       hidden: hiddenNames(setup.env, plan.env),
       ...sizeFor(plan),
       version,
-      diagnostics: command.warnings ?? [],
+      diagnostics: [...(command.warnings ?? []), ...settings.notes],
       continues: plan.continues?.session ?? null,
+      ignoresCopy: plan.ignoresCopy ?? false,
       onSession: async (session) => {
         await hold.holdSession(run, session);
         // The engine has read the conversation that it copies, which may go on now.
@@ -305,7 +309,9 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     receipt,
     exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
     finish: async () => {
-      await takeEscrow(deps, setup, held.run, hold.fence);
+      await held.copied;
+      const { ignoresCopy = false } = plan;
+      await takeEscrow(deps, setup, { run: held.run, fence: hold.fence, ignoresCopy });
       await orWarn(deps, "the lease was not given back; it ends with this process", () => hold.release());
       // Nobody has to wait for it.
       if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");

@@ -1,0 +1,168 @@
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import {
+  beginLive,
+  endLive,
+  fileAt,
+  linkPiece,
+  livePieces,
+  liveSession,
+  putBackLive,
+  sourceOf,
+  wholeOf,
+} from "./escrow-live.ts";
+import { endsCopy, keepEscrow } from "./escrow.ts";
+
+const LIVE = { session: "s-1", restoreTo: "sessions/s.jsonl" };
+const clock = { now: () => 0, mono: () => 0 };
+
+let dir: string;
+let run: string;
+let file: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "reprise-live-"));
+  run = join(dir, "run");
+  file = join(dir, "s.jsonl");
+  mkdirSync(run, { mode: 0o700 });
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+function link(text: string): void {
+  writeFileSync(file, text, { mode: 0o644 });
+  beginLive(run, LIVE);
+  expect(linkPiece(run, file)).toBe(true);
+}
+
+/** The file is replaced by another one, as by an engine that begins it anew. */
+function replace(text: string): void {
+  writeFileSync(`${file}.new`, text);
+  renameSync(`${file}.new`, file);
+  expect(linkPiece(run, file)).toBe(true);
+}
+
+const textOf = (isPart: boolean) =>
+  wholeOf(livePieces(run), isPart).map(({ path }) => readFileSync(path, "utf8"));
+
+test("a link grows with the session, outlives it, and leaves its mode alone", () => {
+  link("head\n");
+  appendFileSync(file, "one\n");
+  expect(livePieces(run)).toMatchObject([{ size: 9, names: 2 }]);
+  expect(statSync(file).mode & 0o777).toBe(0o644);
+  rmSync(file);
+  expect(livePieces(run)).toMatchObject([{ size: 9, names: 1 }]);
+  expect(liveSession(run)).toEqual(LIVE);
+  endLive(run);
+  expect(readdirSync(join(run, "escrow"))).toEqual([]);
+  expect(liveSession(run)).toBeNull();
+});
+
+test("links of another conversation go when a new one begins", () => {
+  link("head\n");
+  beginLive(run, { ...LIVE, session: "s-2" });
+  expect(livePieces(run)).toEqual([]);
+  expect(liveSession(run)?.session).toBe("s-2");
+});
+
+test("only a regular file is linked", () => {
+  writeFileSync(join(dir, "real"), "x");
+  symlinkSync(join(dir, "real"), file);
+  beginLive(run, LIVE);
+  expect(linkPiece(run, file)).toBe(false);
+  expect(linkPiece(run, join(dir, "missing"))).toBe(false);
+  expect(linkPiece(run, dir)).toBe(false);
+  expect(livePieces(run)).toEqual([]);
+});
+
+describe("what several files at one place are together", () => {
+  test("a file that begins as the old one did replaces it", () => {
+    link("head\none\n");
+    replace("head\none\ntwo\n");
+    expect(textOf(true)).toEqual(["head\none\ntwo\n"]);
+  });
+
+  test("a file that begins otherwise is the rest of it", () => {
+    link("head\none\n");
+    replace("two\n");
+    replace("three\n");
+    expect(textOf(true)).toEqual(["head\none\n", "two\n", "three\n"]);
+  });
+
+  test("a file that the engine can read alone replaces it", () => {
+    link("head\none\n");
+    replace("another head\n");
+    expect(textOf(false)).toEqual(["another head\n"]);
+  });
+});
+
+describe("putting back", () => {
+  test("the engine's own file comes back, and goes on growing", () => {
+    link("head\n");
+    rmSync(file);
+    expect(putBackLive(run, wholeOf(livePieces(run), true), file)).toBe(true);
+    appendFileSync(file, "one\n");
+    expect(textOf(true)).toEqual(["head\none\n"]);
+  });
+
+  test("parts come back as one file", () => {
+    link("head\none\n");
+    replace("two\n");
+    rmSync(file);
+    expect(putBackLive(run, wholeOf(livePieces(run), true), file)).toBe(true);
+    expect(readFileSync(file, "utf8")).toBe("head\none\ntwo\n");
+    appendFileSync(file, "three\n");
+    expect(textOf(true)).toEqual(["head\none\ntwo\nthree\n"]);
+  });
+
+  test("what stands there is left alone", () => {
+    link("head\n");
+    rmSync(file);
+    writeFileSync(file, "mine\n");
+    expect(putBackLive(run, wholeOf(livePieces(run), true), file)).toBe(false);
+    expect(readFileSync(file, "utf8")).toBe("mine\n");
+  });
+});
+
+test("parts are copied as one, and the rest alone is known as the end of that copy", async () => {
+  link("head\none\n");
+  replace("two\n");
+  const source = sourceOf(wholeOf(livePieces(run), true), LIVE.restoreTo);
+  const ask = { session: "s-1", files: source === null ? [] : [source], limitBytes: 1000, clock };
+  const kept = await keepEscrow(run, ask);
+  if ("skipped" in kept) throw new Error(kept.skipped);
+  const [copy] = kept.files;
+  if (copy === undefined) throw new Error("no copy");
+  expect(copy).toMatchObject({ restoreTo: LIVE.restoreTo, size: 13 });
+  expect(readFileSync(join(run, "escrow", copy.file), "utf8")).toBe("head\none\ntwo\n");
+  expect(statSync(join(run, "escrow", copy.file)).mode & 0o777).toBe(0o600);
+  expect(await endsCopy(run, copy, file)).toBe(true);
+  appendFileSync(file, "three\n");
+  expect(await endsCopy(run, copy, file)).toBe(false);
+  // The whole, its beginning and nothing at all are no ends of it.
+  for (const text of ["head\none\ntwo\n", "head\n", ""]) {
+    writeFileSync(file, text);
+    expect([text, await endsCopy(run, copy, file)]).toEqual([text, false]);
+  }
+});
+
+test("a damaged record is no conversation, and nothing there is no file", () => {
+  link("head\n");
+  writeFileSync(join(run, "escrow", "live.json"), "{");
+  expect(liveSession(run)).toBeNull();
+  expect(fileAt(join(dir, "missing"))).toBeNull();
+  expect(fileAt(dir)).toBeNull();
+  expect(existsSync(join(run, "escrow", "live-1"))).toBe(true);
+});

@@ -1,0 +1,190 @@
+/**
+ * Second names for the file of a conversation that is going on, in the run's `escrow/`: hard links `live-1`, `live-2`, …
+ *
+ * A link costs nothing and holds what the engine appends; the file outlives its deletion. A file that is cut short in
+ * place is cut short in its link as well, so links never stand in for copies: they fill in what the last copy lacks.
+ */
+import {
+  closeSync,
+  fstatSync,
+  linkSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../core/faults.ts";
+import { stringIn } from "../lib/json.ts";
+import { escrowDirectory, type EscrowSource } from "./escrow.ts";
+import { isErrno, lstat, openOwn, readRecord, removeQuietly, storageFault, temporaryPath } from "./files.ts";
+
+const RECORD = "live.json";
+const PIECE = /^live-(\d{1,6})$/;
+/** As much of two files is compared to see whether they begin alike. */
+const BEGINNING = 4096;
+/** More is not put together while an agent works. */
+const MAX_ASSEMBLED = 32 * 1024 * 1024;
+
+export interface LiveSession {
+  readonly session: string;
+  /** Relative to the engine home. */
+  readonly restoreTo: string;
+}
+
+export interface LivePiece {
+  readonly path: string;
+  readonly ino: number;
+  readonly dev: number;
+  readonly size: number;
+  /** 1: our link is the only name that is left. */
+  readonly names: number;
+}
+
+/** Says whose links follow. Links of another conversation go. */
+export function beginLive(runDirectory: string, live: LiveSession): void {
+  const before = liveSession(runDirectory);
+  if (before?.session === live.session && before.restoreTo === live.restoreTo) return;
+  // Links without a record are those of the file that has just appeared.
+  if (before !== null) endLive(runDirectory);
+  const directory = escrowDirectory(runDirectory);
+  const temporary = temporaryPath(directory);
+  try {
+    // Without a sync, as links have none: after a power cut the last copy is what counts.
+    writeFileSync(temporary, JSON.stringify({ v: 1, ...live }), { mode: 0o600, flag: "wx" });
+    renameSync(temporary, join(directory, RECORD));
+  } catch (error) {
+    removeQuietly(temporary);
+    throw storageFault(error, "write", join(directory, RECORD));
+  }
+}
+
+/** Null: no conversation was going on when the last attempt ended or died. */
+export function liveSession(runDirectory: string): LiveSession | null {
+  try {
+    const record = readRecord(join(runDirectory, "escrow", RECORD));
+    const session = stringIn(record ?? undefined, "session");
+    const restoreTo = stringIn(record ?? undefined, "restoreTo");
+    return session === undefined || restoreTo === undefined ? null : { session, restoreTo };
+  } catch (error) {
+    if (error instanceof Fault) return null;
+    throw error;
+  }
+}
+
+/** False: there is nothing to link, it is not a file of ours, or the file system has no such links. */
+export function linkPiece(runDirectory: string, from: string): boolean {
+  const to = join(escrowDirectory(runDirectory), `live-${(numbers(runDirectory).at(-1) ?? 0) + 1}`);
+  try {
+    const fd = openOwn(from);
+    if (fd === null) return false;
+    closeSync(fd);
+    linkSync(from, to);
+    if (lstatSync(to).isFile()) return true;
+    removeQuietly(to);
+    return false;
+  } catch (error) {
+    if (error instanceof Fault || isErrno(error)) return false;
+    throw error;
+  }
+}
+
+/** Oldest first. */
+export function livePieces(runDirectory: string): readonly LivePiece[] {
+  return numbers(runDirectory).flatMap((n) => {
+    const found = fileAt(join(runDirectory, "escrow", `live-${n}`));
+    return found === null ? [] : [found];
+  });
+}
+
+export function fileAt(path: string): LivePiece | null {
+  const stats = lstat(path);
+  if (stats?.isFile() !== true) return null;
+  const { ino, dev, size, nlink } = stats;
+  return { path, ino, dev, size, names: nlink };
+}
+
+/**
+ * The parts of the conversation, in order: the last file that began it anew, then what the engine wrote after somebody
+ * had deleted the file under it. `isPart`: may a file that begins in another way be such a rest?
+ */
+export function wholeOf(pieces: readonly LivePiece[], isPart: boolean): readonly LivePiece[] {
+  let whole: readonly LivePiece[] = [];
+  for (const piece of pieces) {
+    const [first] = whole;
+    if (piece.size === 0) continue;
+    if (first === undefined || !isPart || beginAlike(first.path, piece.path)) whole = [piece];
+    else whole = [...whole, piece];
+  }
+  return whole;
+}
+
+/** Puts the conversation back where the engine lost it. False: something is there, or it cannot be done. */
+export function putBackLive(runDirectory: string, whole: readonly LivePiece[], to: string): boolean {
+  const [only] = whole;
+  if (only === undefined) return false;
+  try {
+    linkSync(whole.length === 1 ? only.path : assembled(runDirectory, whole), to);
+    return true;
+  } catch (error) {
+    if (error instanceof Fault || isErrno(error)) return false;
+    throw error;
+  }
+}
+
+/** The parts as one file, which is the newest piece from now on. */
+function assembled(runDirectory: string, whole: readonly LivePiece[]): string {
+  if (whole.reduce((sum, { size }) => sum + size, 0) > MAX_ASSEMBLED)
+    throw new Fault("storage_failed", "The session is too long to be put together.");
+  const path = join(runDirectory, "escrow", `live-${(numbers(runDirectory).at(-1) ?? 0) + 1}`);
+  writeFileSync(path, Buffer.concat(whole.map((piece) => readFileSync(piece.path))), {
+    mode: 0o600,
+    flag: "wx",
+  });
+  return path;
+}
+
+/** As a source of the next copy. */
+export function sourceOf(whole: readonly LivePiece[], restoreTo: string): EscrowSource | null {
+  const paths = whole.map(({ path }) => path);
+  const path = paths.pop();
+  return path === undefined ? null : { path, restoreTo, before: paths };
+}
+
+/** The conversation is copied, or given up: its links go, the record last. */
+export function endLive(runDirectory: string): void {
+  const directory = join(runDirectory, "escrow");
+  for (const n of numbers(runDirectory)) removeQuietly(join(directory, `live-${n}`));
+  if (lstat(join(directory, RECORD)) !== null) removeQuietly(join(directory, RECORD));
+}
+
+function numbers(runDirectory: string): readonly number[] {
+  try {
+    return readdirSync(join(runDirectory, "escrow"))
+      .flatMap((name) => PIECE.exec(name)?.[1] ?? [])
+      .map(Number)
+      .toSorted((a, b) => a - b);
+  } catch (error) {
+    if (isErrno(error)) return [];
+    throw error;
+  }
+}
+
+function beginAlike(one: string, other: string): boolean {
+  const [a, b] = [beginning(one), beginning(other)];
+  const length = Math.min(a.length, b.length);
+  return a.subarray(0, length).equals(b.subarray(0, length));
+}
+
+function beginning(path: string): Buffer {
+  const fd = openOwn(path);
+  if (fd === null) return Buffer.alloc(0);
+  try {
+    const bytes = Buffer.alloc(Math.min(BEGINNING, fstatSync(fd).size));
+    return bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0));
+  } finally {
+    closeSync(fd);
+  }
+}

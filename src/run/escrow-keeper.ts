@@ -1,0 +1,280 @@
+/**
+ * Keeps the conversation of a live attempt from its first line on: a hard link as soon as the engine's file appears, a
+ * copy whenever the file has rested for a second (an export after five, where the engine keeps no files). A file that is
+ * deleted under a working agent is put back at once.
+ *
+ * Nobody waits for it: the end of an attempt takes the last copy itself, after the summary (`takeEscrow`), and after a
+ * crash the next resume does (`recoverEscrow`).
+ */
+import { basename, dirname, join, relative } from "node:path";
+import {
+  beginLive,
+  dropOldEscrow,
+  endLive,
+  fileAt,
+  linkPiece,
+  livePieces,
+  liveSession,
+  putBackLive,
+  wholeOf,
+} from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import { sessionFiles, watchFolder } from "../drivers/drivers.ts";
+import type { Located } from "../engines/engine.ts";
+import type { Deps } from "./deps.ts";
+import { copyFiles, exportSession, keepsEscrow } from "./escrow.ts";
+import type { Job } from "./job.ts";
+import type { Ledger } from "./ledger.ts";
+
+/** How long until the next look for a file that is not there yet: it doubles from the first to the last. */
+const FIRST_LOOK_MS = 100;
+const LAST_LOOK_MS = 5_000;
+/** A file that is there is looked at this often, in case its folder cannot be watched. */
+const CHECK_MS = 2_000;
+/** A copy is taken when the file has not changed for so long, or has changed all the time for so long. */
+const REST_MS = 1_000;
+const RESTLESS_MS = 10_000;
+/** An export is another start of the engine's program. */
+const EXPORT_REST_MS = 5_000;
+/** Copying takes at most this part of the time. */
+const SHARE = 20;
+
+export class EscrowKeeper {
+  readonly #deps: Deps;
+  readonly #job: Job;
+  readonly #ledger: Ledger;
+  #session: string | null = null;
+  /** The session's own file; null: it has not appeared yet. */
+  #file: string | null = null;
+  #watched: { readonly folder: string; close(): void } | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #searched: string | null = null;
+  #patience = FIRST_LOOK_MS;
+  #looking: Promise<void> | null = null;
+  #again = false;
+  #stopped = false;
+  readonly #ended = new AbortController();
+  /** Changes with the conversation: the size of its file, or the time that the engine's database names. */
+  #mark = -1;
+  #changedAt: number | null = null;
+  #restless = 0;
+  #nextCopyAt = 0;
+  #putBack = 0;
+
+  constructor(deps: Deps, job: Job, ledger: Ledger) {
+    this.#deps = deps;
+    this.#job = job;
+    this.#ledger = ledger;
+  }
+
+  /** The conversation that the agent is in, as soon as it has a name. */
+  follow(session: string | null): void {
+    const { engine, engineHome, command } = this.#job;
+    const able = engine.can.readStore && engineHome !== null && command.ephemeral === undefined;
+    if (session === null || session === this.#session || !able) return;
+    if (this.#stopped || !keepsEscrow(this.#deps, this.#ledger.run)) return;
+    this.#session = session;
+    this.#file = null;
+    if (liveSession(this.#ledger.run.runDirectory)?.session !== session)
+      endLive(this.#ledger.run.runDirectory);
+    this.#patience = FIRST_LOOK_MS;
+    this.#look();
+  }
+
+  /** At once. What is under way is given up at its next step; `settled` says when. */
+  stop(): void {
+    this.#stopped = true;
+    this.#ended.abort();
+    this.#unwatch();
+    if (this.#timer !== null) clearTimeout(this.#timer);
+  }
+
+  async settled(): Promise<void> {
+    await this.#looking;
+  }
+
+  /** What should be known about this attempt. */
+  diagnostics(): readonly string[] {
+    if (this.#putBack === 0) return [];
+    return [`the engine's session file was deleted while the agent worked; Reprise put it back`];
+  }
+
+  /** One look after the other; what happens during one leads to another one. */
+  #look(): void {
+    this.#again = true;
+    this.#looking ??= this.#lookAgain().finally(() => (this.#looking = null));
+  }
+
+  async #lookAgain(): Promise<void> {
+    while (this.#again && !this.#stopped) {
+      this.#again = false;
+      try {
+        if (this.#file === null) await this.#search();
+        else await this.#keepFile(this.#file);
+      } catch (error) {
+        if (!(error instanceof Fault)) throw error;
+        this.#deps.log.warn(`no copy of the session is kept while the agent works: ${error.message}`);
+        this.stop();
+      }
+    }
+  }
+
+  async #search(): Promise<void> {
+    const { engine, engineHome } = this.#job;
+    const session = this.#session;
+    const { cwd } = this.#ledger.attempt;
+    if (engineHome === null || session === null) return;
+    const located = await engine.locate(session, { home: engineHome, cwd }, sessionFiles());
+    if (this.#stopped || session !== this.#session) return;
+    const path = ownFile(located);
+    const { updatedAtMs } = located.state === "present" ? located : { updatedAtMs: null };
+    if (engine.transfer !== undefined && updatedAtMs !== null) return this.#keep(updatedAtMs, EXPORT_REST_MS);
+    if (path === null) {
+      if (located.state === "absent") this.#watchFor(located.searched, engineHome);
+      if (this.#file !== null || this.#again) return;
+      this.#wakeIn(this.#patience);
+      this.#patience = Math.min(LAST_LOOK_MS, this.#patience * 2);
+      return;
+    }
+    beginLive(this.#ledger.run.runDirectory, { session, restoreTo: relative(engineHome, path) });
+    this.#file = path;
+    this.#mend(path);
+    this.#watch(dirname(path));
+    // It may have been deleted before anybody watched.
+    this.#mend(path);
+    this.#again = true;
+  }
+
+  /** Whatever is the session's file now gets a link; where there is none any more, it comes back. */
+  #mend(path: string): void {
+    const { runDirectory } = this.#ledger.run;
+    const pieces = livePieces(runDirectory);
+    const now = fileAt(path);
+    if (now !== null) {
+      if (now.size > this.#deps.config.escrowLimitBytes) return;
+      if (pieces.some(({ ino, dev }) => ino === now.ino && dev === now.dev)) return;
+      linkPiece(runDirectory, path);
+      return;
+    }
+    const last = pieces.at(-1);
+    // With another name it was moved, not deleted.
+    if (last === undefined || last.names > 1) return;
+    const whole = wholeOf(pieces, true);
+    // What was cut short before it was deleted would stand in the way of the copy, which has more.
+    const { escrow } = this.#ledger.run;
+    const copied = escrow?.session === this.#session ? (escrow.files[0]?.size ?? 0) : 0;
+    if (whole.reduce((sum, { size }) => sum + size, 0) < copied) return;
+    if (putBackLive(runDirectory, whole, path)) this.#putBack += 1;
+  }
+
+  #keepFile(path: string): Promise<void> {
+    this.#mend(path);
+    return this.#keep(fileAt(path)?.size ?? -1, REST_MS);
+  }
+
+  async #keep(mark: number, restMs: number): Promise<void> {
+    const now = this.#deps.clock.mono();
+    if (mark !== this.#mark) {
+      this.#mark = mark;
+      this.#restless ||= now;
+      this.#changedAt = now;
+    }
+    if (this.#changedAt === null) return this.#wakeIn(CHECK_MS);
+    const due = Math.max(Math.min(this.#changedAt + restMs, this.#restless + RESTLESS_MS), this.#nextCopyAt);
+    if (now < due) return this.#wakeIn(Math.min(CHECK_MS, due - now));
+    this.#changedAt = null;
+    this.#restless = 0;
+    await this.#copy();
+    this.#nextCopyAt = this.#deps.clock.mono() + SHARE * (this.#deps.clock.mono() - now);
+    this.#wakeIn(CHECK_MS);
+  }
+
+  async #copy(): Promise<void> {
+    const { engine, engineHome, ignoresCopy } = this.#job;
+    const [session, ledger] = [this.#session, this.#ledger];
+    if (engineHome === null || session === null) return;
+    const { run } = ledger;
+    const taken =
+      engine.transfer === undefined
+        ? await copyFiles(this.#deps, { engine, home: engineHome, run, session })
+        : await exportSession(this.#deps, this.#job, { run, session, signal: this.#ended.signal });
+    if (!("escrow" in taken) || this.#stopped || session !== this.#session) return;
+    // The longer copy is the better one; what the user has given up before is not compared.
+    if (taken.lacks && !(ignoresCopy === true && run.escrow?.takenAt === this.#job.run.escrow?.takenAt)) {
+      if (ledger.run.escrow !== null) dropOldEscrow(run.runDirectory, ledger.run.escrow);
+      return;
+    }
+    ledger.save({ run: { escrow: taken.escrow } });
+    if (!taken.lacks) dropOldEscrow(run.runDirectory, taken.escrow);
+  }
+
+  /** The nearest folder that exists: what is made in it is seen, and leads to the next one. */
+  #watchFor(searched: string, home: string): void {
+    this.#searched = searched;
+    for (let folder = searched; folder.startsWith(home); folder = dirname(folder)) {
+      if (this.#watch(folder)) return;
+    }
+  }
+
+  #watch(folder: string): boolean {
+    if (this.#watched?.folder === folder) return true;
+    const watcher = watchFolder(folder, (kind, name) => this.#saw(kind, name));
+    if (watcher === null) return false;
+    this.#unwatch();
+    this.#watched = { folder, close: () => watcher.close() };
+    // What was made there before it was watched.
+    this.#again = true;
+    return true;
+  }
+
+  #saw(kind: "rename" | "change", name: string | null): void {
+    const path = this.#file;
+    if (this.#stopped || (path !== null && name !== null && name !== basename(path))) return;
+    if (path === null && kind === "rename" && !this.#mayBeOurs(name)) return;
+    if (path !== null && kind === "rename") this.#mendNow(path);
+    // While the file is awaited, others that grow are none of our business.
+    if (path === null ? kind === "rename" : this.#changedAt === null) this.#look();
+  }
+
+  /** A file that says by its name whose it is gets its link now: others may delete it in the next moment. */
+  #mayBeOurs(name: string | null): boolean {
+    const { engine, engineHome } = this.#job;
+    const [folder, session] = [this.#watched?.folder, this.#session];
+    const tells = folder !== undefined && folder === this.#searched && engine.namesFile !== undefined;
+    if (!tells || name === null || session === null || engineHome === null) return true;
+    if (engine.namesFile?.(session, name) !== true) return false;
+    this.#mendNow(join(folder, name), relative(engineHome, join(folder, name)));
+    return true;
+  }
+
+  /** `restoreTo`: of a file that has just appeared. */
+  #mendNow(path: string, restoreTo?: string): void {
+    try {
+      this.#mend(path);
+      if (restoreTo === undefined || this.#session === null) return;
+      beginLive(this.#ledger.run.runDirectory, { session: this.#session, restoreTo });
+      this.#file = path;
+    } catch (error) {
+      // The next look says so.
+      if (!(error instanceof Fault)) throw error;
+    }
+  }
+
+  #unwatch(): void {
+    this.#watched?.close();
+    this.#watched = null;
+  }
+
+  #wakeIn(ms: number): void {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    if (this.#stopped) return;
+    this.#timer = setTimeout(() => this.#look(), ms);
+    this.#timer.unref();
+  }
+}
+
+/** Also of a conversation in which nothing was said yet: it may be deleted as well. */
+function ownFile(located: Located): string | null {
+  if (located.state === "present") return located.files[0]?.path ?? null;
+  return located.state === "unusable" ? located.path : null;
+}
