@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { afterDashes, withMessage } from "./attempt-options.ts";
 import { dialogueCommand, isDialogue } from "./codex-dialogue.ts";
+import { codexDenied } from "./codex-denied.ts";
 import { sessionIn } from "./codex-server.ts";
 import { codexActivity, codexTookUp } from "./codex-live.ts";
 import { describeHeld, grammar, heldRights, setting } from "./codex-options.ts";
@@ -33,6 +34,12 @@ export const codex: Engine = {
   session: { field: "thread_id", format: ID, appendOnly: true },
   can: { chooseSession: false, fork: true, interactive: true, readStore: true, boundToCwd: false },
   grammar,
+  access: {
+    read: ["--sandbox", "read-only"],
+    edit: ["--sandbox", "workspace-write"],
+    full: ["--sandbox", "danger-full-access"],
+    unless: ["--profile"],
+  },
   // Where commands run, and the sandbox of another Codex around this one.
   rightsEnv: ["CODEX_EXEC_SERVER_URL", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"],
 
@@ -71,6 +78,7 @@ export const codex: Engine = {
 
   locate: (session, { home }, files) => locateRollout(session, home, files),
   sessions: listRollouts,
+  denied: codexDenied,
   activity: codexActivity,
   tookUp: codexTookUp,
 };

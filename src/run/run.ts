@@ -36,6 +36,8 @@ export type { Deps } from "./deps.ts";
 export type { LiveControls, LiveStatus, StopRequest, Watch } from "./job.ts";
 export type { Limits } from "./liveness.ts";
 export { type DryRun, dryRun } from "./prepare.ts";
+export { heldAccess, storedDenials } from "./access.ts";
+export type { HeldAccess } from "../engines/engines.ts";
 export { adoptSession, type Conversation, findConversations } from "./adopt.ts";
 export { finishRemovals, type Pruned, pruneRuns, removeRun } from "./clean.ts";
 export { allEngines, findEngine, setUpEngine } from "./engine-setup.ts";
