@@ -19,6 +19,8 @@ const told = (issue: Partial<Issue> = {}, more: Partial<Told> = {}): Told => ({
   issue: { ...ISSUE, ...issue },
   gate: [],
   findings: [],
+  news: null,
+  reopened: false,
   ...more,
 });
 
