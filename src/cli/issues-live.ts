@@ -46,6 +46,7 @@ export class BatchScreen implements BatchView, Disposable {
   readonly #live: boolean;
   readonly #lines = new Map<string, Line>();
   readonly #timer: NodeJS.Timeout | null;
+  readonly #warned = new Set<string>();
   #drawn = 0;
   /** Never in the middle of the live lines. */
   readonly log: Log;
@@ -57,7 +58,12 @@ export class BatchScreen implements BatchView, Disposable {
     this.#live = context.terminal.stderr && !options.quiet;
     this.#timer = this.#live ? setInterval(() => this.#draw(), REDRAW_MS) : null;
     this.log = {
-      warn: (message) => this.#between(() => context.log.warn(message)),
+      // What is said of every agent is said once.
+      warn: (message) => {
+        if (this.#warned.has(message)) return;
+        this.#warned.add(message);
+        this.#between(() => context.log.warn(message));
+      },
       info: (message) => this.#between(() => context.log.info(message)),
     };
   }

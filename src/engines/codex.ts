@@ -235,7 +235,7 @@ function trust({ trustCwd }: Ask, parsed: Parsed): string[] {
 }
 
 /** `-s`, `-c sandbox_mode=…`, `--yolo` and `--approve-for-me` all make 0.166 write its trust into config.toml. */
-function warn({ trustCwd, cwd }: Ask, parsed: Parsed): { warnings?: readonly string[] } {
+function warn({ trustCwd }: Ask, parsed: Parsed): { warnings?: readonly string[] } {
   const mode = /sandbox_mode\s*=\s*["']?(workspace-write|danger-full-access)/;
   const writes =
     ["workspace-write", "danger-full-access"].includes(valueOf(parsed, "--sandbox") ?? "") ||
@@ -245,7 +245,7 @@ function warn({ trustCwd, cwd }: Ask, parsed: Parsed): { warnings?: readonly str
   if (trustCwd || !writes) return {};
   return {
     warnings: [
-      `With a writable sandbox Codex itself records ${cwd} as trusted in its config.toml, so later runs there may write by default. --trust-cwd says that this is wanted.`,
+      "With a writable sandbox Codex itself records this folder, or the repository that it is a worktree of, as trusted in its config.toml, so later runs there may write by default. --trust-cwd says that this is wanted.",
     ],
   };
 }

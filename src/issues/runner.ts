@@ -133,6 +133,7 @@ export async function runBatch(
       branches,
       view,
       limitedUntilMs: 0,
+      trees: new Map(),
       merging: Promise.resolve(),
     };
     const crew = new Crew(shop, options, view);

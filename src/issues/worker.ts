@@ -112,9 +112,14 @@ export class IssueWork {
     const { deps, root, options } = this.#shop;
     const { baseline, reopened } = this.#desk;
     if (options.isolate === "none") return workIn(deps, root, false);
-    if (!reopened) return baseline === null ? null : treeOf(deps, root, baseline);
-    const handle = decision.do === "resume" ? decision.handle : "";
-    const run = (await deps.store.findByHandle(handle))[0];
+    if (!reopened && baseline !== null) {
+      const { trees } = this.#shop;
+      const tree = trees.get(baseline) ?? treeOf(deps, root, baseline);
+      trees.set(baseline, tree);
+      return tree;
+    }
+    if (decision.do !== "resume") return null;
+    const [run] = await deps.store.findByHandle(decision.handle);
     return run === undefined ? null : workIn(deps, run.cwd, true);
   }
 

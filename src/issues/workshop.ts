@@ -52,6 +52,8 @@ export interface Workshop {
   readonly view: WorkView;
   /** No agent starts before: the engine's limit ends then. */
   limitedUntilMs: number;
+  /** What the files are in each commit that issues begin from. */
+  readonly trees: Map<string, Promise<string | null>>;
   /** One merge after the other. */
   merging: Promise<void>;
 }
@@ -124,8 +126,7 @@ export class Desk {
     const { source } = this.shop;
     const { issue } = this;
     if (source.comments === undefined || issue.comments !== undefined) return;
-    const { comments } = source;
-    await this.#renew(async () => ({ ...issue, comments: await comments(issue.id) }));
+    await this.#renew(async () => ({ ...issue, comments: (await source.comments?.(issue.id)) ?? [] }));
   }
 
   /** The issue as it is by now. Only where a look is cheap: other people's servers are asked once a batch. */
