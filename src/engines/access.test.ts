@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { accessOptions } from "./access.ts";
-import { deniedIn } from "./codex-denied.ts";
+import { accessOptions } from "./attempt-options.ts";
+import { deniedIn } from "./codex-store.ts";
 import { ENGINES, findEngine } from "./engines.ts";
 import { parseArgs } from "./grammar.ts";
 

@@ -11,9 +11,8 @@ import {
   parseJson,
   stringIn,
 } from "../lib/json.ts";
-import { notPermitted } from "./denied.ts";
 import type { OutputReader } from "./engine.ts";
-import { troubleOf, type TroublePattern } from "./troubles.ts";
+import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
 
 export const PATTERNS: readonly TroublePattern[] = [
   ["session_lost", /^no conversation found/i],

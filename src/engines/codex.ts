@@ -3,12 +3,11 @@ import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { afterDashes, withMessage } from "./attempt-options.ts";
 import { dialogueCommand, isDialogue } from "./codex-dialogue.ts";
-import { codexDenied } from "./codex-denied.ts";
 import { sessionIn } from "./codex-server.ts";
 import { codexActivity, codexTookUp } from "./codex-live.ts";
 import { describeHeld, grammar, heldRights, setting } from "./codex-options.ts";
 import { EXITS, ID, translate } from "./codex-output.ts";
-import { listRollouts, locateRollout } from "./codex-store.ts";
+import { codexDenied, listRollouts, locateRollout } from "./codex-store.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import {
   assertComplete,

@@ -2,8 +2,8 @@
 import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
 import { moment } from "../core/reset-time.ts";
 import { fieldIn, hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { notPermitted } from "./denied.ts";
 import type { OutputReader } from "./engine.ts";
+import { notPermitted } from "./troubles.ts";
 
 export const DEMO_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 

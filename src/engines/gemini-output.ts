@@ -1,9 +1,8 @@
 /** What Gemini CLI prints, translated. Recorded transcripts: gemini.fixtures/. */
 import type { EngineEvent, Exit, Tokens, Trouble, TroubleKind } from "../core/events.ts";
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { notPermitted } from "./denied.ts";
 import type { OutputReader } from "./engine.ts";
-import { troubleOf, type TroublePattern } from "./troubles.ts";
+import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
 
 /** What `--session-id` takes, without what `--resume` reads as something else than an id. */
 export const ID = /^(?!latest$|\d+$)[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$/;

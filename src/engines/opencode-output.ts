@@ -9,9 +9,8 @@ import {
   parseObject,
   stringIn,
 } from "../lib/json.ts";
-import { notPermitted } from "./denied.ts";
 import type { OutputReader } from "./engine.ts";
-import { troubleOf, type TroublePattern } from "./troubles.ts";
+import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
 
 export const ID = /^ses_[0-9A-Za-z]{16,40}$/;
 

@@ -9,7 +9,7 @@ import { checkOwnDirectory, makeDirectory, type StateDir, writeAtomicAsync } fro
 import type { Tokens } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { redactValue, type Redact } from "../lib/secrets.ts";
-import { readSent, type Sent } from "./news.ts";
+import { readSent, type Sent } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
 
 /**

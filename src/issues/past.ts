@@ -4,7 +4,7 @@ import { Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { type Deps, dryRun, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
-import { newsIn } from "./news.ts";
+import { newsIn } from "./prompt.ts";
 import { type PriorEntry, priorRuns } from "./prior.ts";
 import type { Issue } from "./source.ts";
 

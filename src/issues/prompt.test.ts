@@ -1,8 +1,7 @@
 import { execFileSync } from "node:child_process";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { newsIn, sentOf } from "./news.ts";
-import { findingsPrompt, firstPrompt, nextPrompt, type Told } from "./prompt.ts";
+import { findingsPrompt, firstPrompt, newsIn, nextPrompt, sentOf, type Told } from "./prompt.ts";
 import type { Issue } from "./source.ts";
 import { branchFor } from "./work.ts";
 
@@ -88,7 +87,7 @@ test("an issue that was opened again is said whole, and that it is not done", ()
 test("comments of five megabytes are cut with a mark", () => {
   const comments = [
     { author: null, text: "x" },
-    ...Array(90).fill({ author: null, text: "y".repeat(60_000) }),
+    ...Array.from({ length: 90 }, () => ({ author: null, text: "y".repeat(60_000) })),
   ];
   const text = firstPrompt(told({ comments }), null);
   expect(text.length).toBeLessThan(70_000);

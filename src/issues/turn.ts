@@ -5,8 +5,7 @@
 import type { DeniedCall, Outcome } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import { type AttemptResult, resumeRun, startRun, type Watch } from "../run/run.ts";
-import { sentOf } from "./news.ts";
-import { firstPrompt } from "./prompt.ts";
+import { firstPrompt, sentOf } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
 import type { Desk } from "./workshop.ts";
 

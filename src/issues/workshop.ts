@@ -12,9 +12,8 @@ import type { Deps, HeldAccess, Limits } from "../run/run.ts";
 import type { Brake } from "./brake.ts";
 import type { Isolate } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
-import { newsIn, type Sent } from "./news.ts";
 import type { KnownPast } from "./past.ts";
-import type { Told } from "./prompt.ts";
+import { newsIn, type Sent, type Told } from "./prompt.ts";
 import type { Issue, Source } from "./source.ts";
 import { branchFor } from "./work.ts";
 
