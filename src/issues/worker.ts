@@ -77,7 +77,7 @@ export class IssueWork {
     desk.reopened = decision.do === "resume" && decision.reopened === true;
     // Kept for the next batch, should this one not get to say it.
     if (desk.reopened) desk.findings = ["It was closed as done and has been opened again: it is not done."];
-    if (desk.tree === null || desk.reopened) desk.tree = await this.#begins(decision);
+    if (desk.tree === null || desk.wasDone) desk.tree = await this.#begins(decision);
     await desk.save({
       status: decision.do === "close" ? "passed" : decision.do === "gate" ? "checking" : "running",
       session_id: decision.do === "fresh" ? null : decision.session,
@@ -110,17 +110,20 @@ export class IssueWork {
   /** What the files are before this work. Of work that was begun earlier, what they were at its first start. */
   async #begins(decision: Decision): Promise<string | null> {
     const { deps, root, options } = this.#shop;
-    const { baseline, reopened } = this.#desk;
+    const { baseline, wasDone, branch } = this.#desk;
     if (options.isolate === "none") return workIn(deps, root, false);
-    if (!reopened && baseline !== null) {
-      const { trees } = this.#shop;
-      const tree = trees.get(baseline) ?? treeOf(deps, root, baseline);
-      trees.set(baseline, tree);
-      return tree;
+    if (wasDone) {
+      const handle = "handle" in decision ? decision.handle : null;
+      const [run] = handle === null ? [] : await deps.store.findByHandle(handle);
+      if (run !== undefined) return workIn(deps, run.cwd, true);
+      const kept = branch === null ? null : await treeOf(deps, root, branch);
+      if (kept !== null) return kept;
     }
-    if (decision.do !== "resume") return null;
-    const [run] = await deps.store.findByHandle(decision.handle);
-    return run === undefined ? null : workIn(deps, run.cwd, true);
+    if (baseline === null) return null;
+    const { trees } = this.#shop;
+    const tree = trees.get(baseline) ?? treeOf(deps, root, baseline);
+    trees.set(baseline, tree);
+    return tree;
   }
 
   /** A new conversation: where the work is, if there is such a place. */

@@ -103,6 +103,8 @@ export class Desk {
   /** What the agent knows of the issue. */
   sent: Sent | null;
   reopened = false;
+  /** It was completed before, so that what is there is no work on what is wanted now. */
+  readonly wasDone: boolean;
   /** The run began in this batch, with the options of this batch. */
   begunNow = false;
   run: RunRecord | null = null;
@@ -116,6 +118,7 @@ export class Desk {
     this.branch = entry?.branch ?? null;
     this.baseline = entry?.baseline_commit ?? null;
     this.findings = entry?.findings ?? [];
+    this.wasDone = entry?.status === "completed";
     this.tree = entry?.tree ?? null;
     this.sent = entry?.sent ?? null;
   }

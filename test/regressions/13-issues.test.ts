@@ -1,5 +1,5 @@
 /** A batch never claims more than happened: what it calls done, what agents may do, what they are told, what people see. */
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { startGitHub } from "../github-server.ts";
@@ -252,6 +252,27 @@ describe("what an agent is told", () => {
     expect(await box.batch()).toMatchObject({ code: 10 });
     expect(box.batches().at(-1)?.issues["a"]).toMatchObject({ status: "no_change" });
     expect(box.statuses()).toEqual({ a: "in_progress" });
+  });
+
+  test("an issue that was opened again and begins a new conversation needs a change of its own, too", async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt");
+    box.commit();
+    expect(await box.batch()).toMatchObject({ code: 0 });
+    const [directory = ""] = box.runDirectories();
+    for (const change of ["a new conversation where the work is", "a new run on what was committed"]) {
+      edit(box, "a", (text) =>
+        text.replace(/status: \w+/, "status: in_progress").replace("@@write:a.txt", "More."),
+      );
+      if (change.startsWith("a new run")) {
+        // As if the first batch were the last: completed, and its run is gone.
+        for (const name of readdirSync(box.metadataDirectory()).toSorted().slice(1))
+          if (name.endsWith(".json")) rmSync(join(box.metadataDirectory(), name));
+        rmSync(directory, { recursive: true });
+      }
+      expect([change, (await box.batch("--resume", "--fresh")).code]).toEqual([change, 10]);
+      expect([change, box.batches().at(-1)?.issues["a"]?.status]).toEqual([change, "no_change"]);
+    }
   });
 
   test("what changed in an issue since it was last sent reaches the resumed agent once, marked as new, without our own notes", async () => {
