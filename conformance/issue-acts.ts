@@ -15,6 +15,7 @@ import { must } from "./review.ts";
 const DEADLINE_MS = 120_000;
 const BEGUN = ["a", "b", "c"];
 const READY = ["d", "e", "f"];
+const FIVE = ["a", "b", "c", "d", "e"];
 const AT_ONCE = ["--max-agents", String(BEGUN.length)];
 
 interface BatchFile {
@@ -22,7 +23,12 @@ interface BatchFile {
   readonly issues: Readonly<
     Record<
       string,
-      { readonly status: string; readonly session_id: string | null; readonly error: string | null }
+      {
+        readonly status: string;
+        readonly session_id: string | null;
+        readonly error: string | null;
+        readonly branch: string | null;
+      }
     >
   >;
 }
@@ -41,6 +47,7 @@ export const ISSUE_ACTS: Readonly<Record<string, (world: World, words: readonly 
           first.includes(`# ${id}: `) && next.includes(`worked on issue ${id} (`),
           `${id} did not go on in its conversation`,
         );
+        must(next.includes("What follows is new:"), `${id} was not told that its text is new`);
         must(
           newest(world)?.issues[id]?.session_id === before.issues[id]?.session_id,
           `${id} has another session now`,
@@ -70,24 +77,91 @@ export const ISSUE_ACTS: Readonly<Record<string, (world: World, words: readonly 
         must(statusOf(world, id) === "closed", `${id} is ${statusOf(world, id)}`);
       onceEach(world);
     },
+
+    /** No gate, no permission option: five issues, and each leaves its change on its branch. */
+    "issues-unattended": async (world) => {
+      repository(world, FIVE, (id) => `@@tool:echo done > ${id}.txt`);
+      const { code, stdout, stderr } = await batch(world, ...AT_ONCE).ended;
+      must(code === 0, `the batch ended with ${code}: ${stdout} ${stderr}`);
+      for (const id of FIVE) {
+        must(statusOf(world, id) === "closed", `${id} is ${statusOf(world, id)}`);
+        const branch = newest(world)?.issues[id]?.branch ?? "";
+        const { stdout: files } = git(world, "diff", "--name-only", "HEAD", branch);
+        must(files.trim() === `${id}.txt`, `${branch} changes ${JSON.stringify(files)}`);
+      }
+      onceEach(world);
+    },
+
+    /** Every tool is denied: no issue is closed, and each denied call is named. A resume does not widen, and says why. */
+    "issues-denied": async (world) => {
+      repository(world, FIVE, (id) => `@@tool:echo done > ${id}.txt`);
+      const { code, stdout } = await batch(world, "--access", "read", ...AT_ONCE).ended;
+      must(code === 10, `the batch ended with ${code}: ${stdout}`);
+      const denied = (id: string) => {
+        const { status, error } = newest(world)?.issues[id] ?? { status: "", error: "" };
+        must(statusOf(world, id) === "in_progress", `${id} is ${statusOf(world, id)}`);
+        must(status === "no_change", `${id} ended as ${status}: ${error ?? ""}`);
+        must(
+          /1 tool call was denied: \w+ echo done > \w\.txt$/.test(error ?? ""),
+          `${id} does not name what was denied: ${error ?? ""}`,
+        );
+      };
+      for (const id of FIVE) denied(id);
+      const wider = await batch(world, "--resume", "--access", "full").ended;
+      must(wider.code === 10, `the wider batch ended with ${wider.code}`);
+      must(wider.stdout.includes("never gets more rights"), `nothing is said of rights: ${wider.stdout}`);
+      for (const id of FIVE)
+        must(statusOf(world, id) === "in_progress", `after that ${id} is ${statusOf(world, id)}`);
+      onceEach(world);
+    },
+
+    /** Done, opened again with other words: the same conversation hears them, and its branch gets the second change. */
+    "issues-reopened": async (world) => {
+      repository(world, ["a"], () => "@@tool:echo one > one.txt");
+      const first = await batch(world).ended;
+      must(first.code === 0, `the batch ended with ${first.code}: ${first.stdout} ${first.stderr}`);
+      const before = newest(world)?.issues["a"];
+      issue(world, "a", 0, "It lacks a second file. @@tool:echo two > two.txt");
+      const { code, stdout, stderr } = await batch(world).ended;
+      must(code === 0, `the second batch ended with ${code}: ${stdout} ${stderr}`);
+      must(statusOf(world, "a") === "closed", `a is ${statusOf(world, "a")}`);
+      must(newest(world)?.issues["a"]?.session_id === before?.session_id, "a has another session now");
+      const users = turnsAbout(world, "a").at(-1)?.users ?? [];
+      must(
+        users.some((text) => text.includes("has been opened again") && text.includes("a second file")),
+        "the agent was not told what is new",
+      );
+      const { stdout: files } = git(world, "diff", "--name-only", "HEAD", before?.branch ?? "");
+      must(files.trim() === "one.txt\ntwo.txt", `the branch changes ${JSON.stringify(files)}`);
+      onceEach(world);
+    },
   };
 
-async function killedBatch(world: World): Promise<BatchFile> {
+/** A repository with these issues, committed, and settings for the engine. */
+function repository(world: World, ids: readonly string[], directive: (id: string) => string): void {
   const { place, lab, server } = world;
   settle(place, lab, server.url);
   mkdirSync(join(place.project, "issues"), { recursive: true });
-  for (const id of BEGUN) issue(world, id, 0, "@@stall");
-  for (const id of READY) issue(world, id, 3, "");
+  for (const id of ids) issue(world, id, BEGUN.includes(id) ? 0 : 3, directive(id));
   writeFileSync(join(place.project, "reprise.toml"), 'escrow = "off"\n');
   const who = ["-c", "user.name=Lab", "-c", "user.email=lab@localhost"];
   for (const args of [
     ["init", "-q"],
     ["add", "-A"],
-    [...who, "commit", "-qm", "six issues"],
+    [...who, "commit", "-qm", "issues"],
   ]) {
-    const { status, stderr } = spawnSync("git", args, { cwd: place.project, encoding: "utf8" });
+    const { status, stderr } = git(world, ...args);
     must(status === 0, `git ${args.join(" ")}: ${stderr}`);
   }
+}
+
+function git({ place }: World, ...args: string[]) {
+  return spawnSync("git", args, { cwd: place.project, encoding: "utf8" });
+}
+
+async function killedBatch(world: World): Promise<BatchFile> {
+  const all = [...BEGUN, ...READY];
+  repository(world, all, (id) => (BEGUN.includes(id) ? "@@stall" : `@@tool:echo done > ${id}.txt`));
   const running = batch(world, ...AT_ONCE);
   await until(
     "three conversations are kept",
@@ -105,6 +179,11 @@ async function killedBatch(world: World): Promise<BatchFile> {
   );
   signal(running.pid, "SIGKILL");
   await running.ended;
+  // Somebody edits them meanwhile; only so does the model go on with something to do.
+  for (const id of BEGUN) {
+    const file = join(world.place.project, "issues", `${id}.md`);
+    writeFileSync(file, readFileSync(file, "utf8").replace("@@stall", `@@tool:echo done > ${id}.txt`));
+  }
   const found = newest(world);
   if (found === null) throw new Error("the batch left no record");
   return found;
@@ -116,7 +195,7 @@ function issue({ place }: World, id: string, priority: number, directive: string
 }
 
 function batch({ bench, place, lab, server, log }: World, ...args: string[]) {
-  const all = [bench.cli, "issues", "run", "--engine", lab.engine, "--trust-cwd", ...args];
+  const all = [bench.cli, "issues", "run", "--engine", lab.engine, ...args];
   log.push(`$ reprise ${all.slice(1).join(" ")}`);
   const running = run(process.execPath, all, {
     cwd: place.project,

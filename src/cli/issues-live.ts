@@ -4,7 +4,16 @@ import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { wrapTable } from "../lib/table.ts";
-import type { BatchEnd, BatchView, Issue, IssueEnd, PlannedBatch, Progress } from "../issues/issues.ts";
+import { untilText } from "../lib/until.ts";
+import {
+  type BatchEnd,
+  type BatchView,
+  type Issue,
+  type IssueEnd,
+  type PlannedBatch,
+  type Progress,
+  RESET,
+} from "../issues/issues.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 
 interface Line {
@@ -14,7 +23,13 @@ interface Line {
 }
 
 const REDRAW_MS = 500;
-const END_PAINT = { completed: "green", failed: "red", interrupted: "yellow", left: "dim" } as const;
+const END_PAINT = {
+  completed: "green",
+  failed: "red",
+  interrupted: "yellow",
+  no_change: "red",
+  left: "dim",
+} as const;
 const DECISION_WORDS = {
   resume: "resume",
   fresh: "fresh",
@@ -31,6 +46,7 @@ export class BatchScreen implements BatchView, Disposable {
   readonly #live: boolean;
   readonly #lines = new Map<string, Line>();
   readonly #timer: NodeJS.Timeout | null;
+  readonly #warned = new Set<string>();
   #drawn = 0;
   /** Never in the middle of the live lines. */
   readonly log: Log;
@@ -42,15 +58,21 @@ export class BatchScreen implements BatchView, Disposable {
     this.#live = context.terminal.stderr && !options.quiet;
     this.#timer = this.#live ? setInterval(() => this.#draw(), REDRAW_MS) : null;
     this.log = {
-      warn: (message) => this.#between(() => context.log.warn(message)),
+      // What is said of every agent is said once.
+      warn: (message) => {
+        if (this.#warned.has(message)) return;
+        this.#warned.add(message);
+        this.#between(() => context.log.warn(message));
+      },
       info: (message) => this.#between(() => context.log.info(message)),
     };
   }
 
-  planned({ take, skip }: PlannedBatch): void {
+  planned({ take, skip, access }: PlannedBatch): void {
     if (this.#quiet) return;
     const left = skip.length === 0 ? "" : `, ${skip.length} left out`;
-    this.log.info(`${plural(take.length, "issue")}${left}`);
+    const may = take.length === 0 ? "" : ` · ${accessWords(access)}`;
+    this.log.info(`${plural(take.length, "issue")}${left}${may}`);
     if (this.#verbose) for (const { id, why } of skip) this.log.info(`${id} is left out: ${why}`);
   }
 
@@ -73,13 +95,15 @@ export class BatchScreen implements BatchView, Disposable {
     const before = line.progress?.state;
     line.progress = progress;
     const news = before !== progress.state && ["running", "checking", "waiting"].includes(progress.state);
-    if (!this.#live && !this.#quiet && news) this.log.info(`${id}: ${progress.state}`);
+    const until = progress.state === "waiting" ? ` ${progress.detail}` : "";
+    if (!this.#live && !this.#quiet && news) this.log.info(`${id}: ${progress.state}${until}`);
   }
 
   ended(end: IssueEnd): void {
     this.#lines.delete(end.id);
     if (this.#quiet) return;
-    const where = end.state === "completed" && end.branch !== null ? `branch ${end.branch}` : end.why;
+    const branch = end.state === "completed" && end.branch !== null ? [`branch ${end.branch}`] : [];
+    const where = [...branch, reasonText(end.why, Date.now())].filter((part) => part !== "").join(" · ");
     const words = `${end.id}: ${end.state}${where === "" ? "" : ` · ${harmlessLine(where, 300)}`}`;
     this.#between(() =>
       process.stderr.write(`${paint(this.#context.terminal, END_PAINT[end.state], harmless(words))}\n`),
@@ -129,7 +153,10 @@ function lineOf(id: string, { title, sinceMs, progress }: Line, width: number): 
 }
 
 /** Each issue: how it begins, from which session, and why. */
-export function planLines({ take, skip }: PlannedBatch, columns: number | undefined): readonly string[] {
+export function planLines(
+  { take, skip, access }: PlannedBatch,
+  columns: number | undefined,
+): readonly string[] {
   if (take.length === 0 && skip.length === 0) return ["There is nothing to do."];
   const rows = take.map(({ issue, decision }) => [
     issue.id,
@@ -138,7 +165,52 @@ export function planLines({ take, skip }: PlannedBatch, columns: number | undefi
     harmlessLine(`${decision.why}: ${issue.title}`, 300),
   ]);
   const left = skip.map(({ id, why }) => [id, "-", "-", why]);
-  return wrapTable([["ISSUE", "PLAN", "SESSION", "WHY"], ...rows, ...left], columns);
+  const lines = wrapTable([["ISSUE", "PLAN", "SESSION", "WHY"], ...rows, ...left], columns);
+  const isNew = ({ decision }: PlannedBatch["take"][number]) =>
+    decision.do === "fresh" && decision.handle === null;
+  const goesOn = take.find((one) => !isNew(one) && one.options.length > 0);
+  return [
+    ...lines,
+    ...(take.length === 0 ? [] : ["", `New runs: ${accessWords(access)}.`]),
+    ...(take.every(isNew)
+      ? []
+      : [
+          `Runs that go on keep the options that they began with${
+            goesOn === undefined ? "" : `, and get for now: ${harmlessLine(goesOn.options.join(" "), 300)}`
+          }.`,
+        ]),
+  ];
+}
+
+function accessWords({ level, options, by }: PlannedBatch["access"]): string {
+  if (by !== null) return `access as given: ${harmlessLine(by, 100)}`;
+  return `access ${level}${options.length === 0 ? ", which is the engine's own default" : ` (${options.join(" ")})`}`;
+}
+
+/** A reason with the end of its limit as people say it. Stored, it is a time; shown, it is a wait. */
+export function reasonText(why: string, nowMs: number): string {
+  return why.replace(RESET, (_all, at: string) => `, ${untilText(Date.parse(at), nowMs)}`);
+}
+
+const GATE_LINES = 20;
+
+/** Under a table: for each gate that failed, why, and the end of what it printed. */
+export function gateLines(
+  failed: readonly { readonly id: string; readonly gate: string | null }[],
+): readonly string[] {
+  return failed.flatMap(({ id, gate }) => {
+    if (gate === null || gate === "") return [];
+    const [why = "", ...output] = gate.split("\n");
+    const shown = output.slice(-GATE_LINES);
+    const left = output.length - shown.length;
+    const cut = left > 0 ? [`  … ${plural(left, "line")} before`] : [];
+    return [
+      "",
+      harmlessLine(`${id}: ${why}`, 300),
+      ...cut,
+      ...shown.map((line) => `  ${harmlessLine(line, 300)}`),
+    ];
+  });
 }
 
 export function summaryLines(terminal: Terminal, { issues }: BatchEnd): readonly string[] {
@@ -148,12 +220,12 @@ export function summaryLines(terminal: Terminal, { issues }: BatchEnd): readonly
     state,
     handle ?? "-",
     branch ?? "-",
-    harmlessLine(why, 200),
+    harmlessLine(reasonText(why, Date.now()), 200),
   ]);
   const [header = "", ...lines] = wrapTable(
     [["ISSUE", "STATE", "HANDLE", "BRANCH", "WHY"], ...rows],
     terminal.stdout ? terminal.columns : undefined,
   );
   const painted = lines.map((line, at) => paint(terminal, END_PAINT[issues[at]?.state ?? "left"], line));
-  return ["", paint(terminal, "dim", header), ...painted];
+  return ["", paint(terminal, "dim", header), ...painted, ...gateLines(issues)];
 }

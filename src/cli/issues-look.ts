@@ -23,6 +23,7 @@ import { count, duration, makeCommand, once, oneOf, parse, text } from "./comman
 import { type Context, paint } from "./context.ts";
 import type { LogsOptions } from "./logs.ts";
 import { workingDirectory } from "./start.ts";
+import { gateLines, reasonText } from "./issues-live.ts";
 import { onlyArgument } from "./verbs.ts";
 import { age } from "./words.ts";
 
@@ -168,6 +169,7 @@ export async function show(args: readonly string[], context: Context): Promise<n
   context.print(paint(context.terminal, "dim", facts.join(" · ")));
   context.print(`\n${harmless(issue.body.slice(0, 20_000))}`);
   if (history.length > 0) printHistory(context, history, deps.clock.now());
+  printGates(context, history);
   return 0;
 }
 
@@ -189,7 +191,7 @@ function historyOf(deps: Deps, root: string): readonly Past[] {
 
 /** A batch that was killed could not write down that nobody works on its issues any more. */
 function seen(record: IssueRecord, isLive: boolean): IssueRecord {
-  const ended = isLive || ["completed", "failed", "interrupted"].includes(record.status);
+  const ended = isLive || ["completed", "failed", "interrupted", "no_change"].includes(record.status);
   return ended ? record : { ...record, status: "interrupted" };
 }
 
@@ -200,6 +202,7 @@ const STATE_PAINT = {
   completed: "green",
   failed: "red",
   interrupted: "yellow",
+  no_change: "red",
 } as const;
 
 function printHistory(context: Context, history: readonly Past[], nowMs: number): void {
@@ -210,7 +213,7 @@ function printHistory(context: Context, history: readonly Past[], nowMs: number)
     past.handle ?? "-",
     harmlessLine(past.session_id ?? "-", 40),
     age(past.started_at, nowMs),
-    harmlessLine(past.error ?? past.branch ?? "", 120),
+    harmlessLine(reasonText(past.error ?? past.branch ?? "", nowMs), 120),
   ]);
   const [header = "", ...lines] = wrapTable(
     [["ISSUE", "STATE", "ENGINE", "HANDLE", "SESSION", "AGE", "BRANCH OR REASON"], ...rows],
@@ -219,6 +222,16 @@ function printHistory(context: Context, history: readonly Past[], nowMs: number)
   context.print(paint(context.terminal, "dim", `\n${header}`));
   for (const [at, line] of lines.entries())
     context.print(paint(context.terminal, STATE_PAINT[history[at]?.status ?? "interrupted"], line));
+}
+
+/** Of each issue what its gate said last, if that was no. */
+function printGates(context: Context, history: readonly Past[]): void {
+  const newest = [...new Map(history.toReversed().map((past) => [past.issue, past])).values()];
+  const failed = newest.map(({ issue, gate }) => ({
+    id: issue,
+    gate: gate === null || gate.passed ? null : gate.detail,
+  }));
+  for (const line of gateLines(failed)) context.print(line);
 }
 
 const DEFAULT_LIMIT = 50;
@@ -275,6 +288,7 @@ export async function status(args: readonly string[], context: Context): Promise
   context.print(`${harmlessLine(last.run_id, 40)}  ${live ? "under way" : howLong(last)}`);
   const past = issues.map(([issue, record]) => ({ issue, batch: last.run_id, ...record }));
   printHistory(context, past, deps.clock.now());
+  printGates(context, past);
   return 0;
 }
 

@@ -1,5 +1,6 @@
 /** `reprise issues run [repo]`: agents work on issues, their work is checked, what passes is closed. */
 import type { Command } from "commander";
+import { type Access, ACCESS_LEVELS, DEFAULT_ACCESS } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import { plural } from "../lib/plural.ts";
 import {
@@ -13,7 +14,7 @@ import {
   repositoryRoot,
   runBatch,
 } from "../issues/issues.ts";
-import { type Deps, findEngine } from "../run/run.ts";
+import { type Deps, heldAccess } from "../run/run.ts";
 import { attemptOptions, type SharedOptions } from "./attempt-options.ts";
 import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import type { Context } from "./context.ts";
@@ -31,6 +32,7 @@ interface RunOptions
   readonly maxIssues?: number;
   readonly includeAll?: true;
   readonly engine?: string;
+  readonly access?: Access;
   readonly maxAgents?: number;
   readonly isolate?: "worktree" | "none";
   readonly merge?: true;
@@ -67,6 +69,13 @@ function addWorkOptions(command: Command): Command {
   return command
     .optionsGroup(`${WORK}:`)
     .addOption(once("--engine <engine>", `who does it (default ${DEFAULT_ENGINE})`, text))
+    .addOption(
+      once(
+        "--access <level>",
+        `what agents may do: read, edit (default: change files in their worktree) or full; native options override it`,
+        oneOf(...ACCESS_LEVELS),
+      ),
+    )
     .addOption(once("--max-agents <n>", "so many at a time (default 1)", count(1, 64)))
     .addOption(once("--timeout <time>", "end a turn after this long, e.g. 2h", duration))
     .addOption(
@@ -148,7 +157,6 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const root = await repositoryRoot(opened, cwd);
   const deps = root === cwd ? opened : await context.configure(opened, { cwd: root, ...trust });
   const batch: BatchOptions = { ...batchOptions(deps, context, options, native), scope };
-  findEngine(deps, batch.engine);
   const source = await openSource(deps, root, sourceOptions(options));
   if (options.dryRun === true)
     return showPlan(context, options, await planBatch(deps, { root, source }, batch));
@@ -175,6 +183,9 @@ function batchOptions(
   options: RunOptions,
   native: readonly string[],
 ): Omit<BatchOptions, "scope"> {
+  const engine = options.engine ?? DEFAULT_ENGINE;
+  const level = options.access ?? deps.config.issues?.access ?? DEFAULT_ACCESS;
+  const access = heldAccess(deps, engine, level, native);
   return {
     order: options.order ?? "priority",
     resume: options.resume === true,
@@ -182,8 +193,11 @@ function batchOptions(
     fresh: options.fresh === true,
     maxIssues: options.maxIssues ?? null,
     includeStrangers: options.includeAll === true,
-    engine: options.engine ?? DEFAULT_ENGINE,
+    engine,
+    access,
     native,
+    // What a run began with stays, unless this command line itself says otherwise.
+    over: [...(options.access === undefined ? [] : access.options), ...native],
     maxAgents: options.maxAgents ?? 1,
     limits: attemptOptions(options, deps, context).limits,
     isolate: options.isolate ?? "worktree",
@@ -198,12 +212,13 @@ function batchOptions(
 
 function showPlan(context: Context, options: RunOptions, planned: PlannedBatch): number {
   if (options.json === true) {
-    const issues = planned.take.map(({ issue, decision }) => ({
+    const issues = planned.take.map(({ issue, decision, options: native }) => ({
       id: issue.id,
       title: issue.title,
       ...decision,
+      options: native,
     }));
-    context.printJson({ ok: true, issues, skipped: planned.skip });
+    context.printJson({ ok: true, access: planned.access, issues, skipped: planned.skip });
   } else {
     const columns = context.terminal.stdout ? context.terminal.columns : undefined;
     for (const line of planLines(planned, columns)) context.print(line);
@@ -256,7 +271,7 @@ function report(context: Context, options: RunOptions, end: BatchEnd, batch: Bat
     context.print(`\nMerge ${branches.length === 1 ? "it" : "them"} when you like:`);
     for (const { branch } of branches) context.print(`  git merge ${branch ?? ""}`);
   }
-  const begun = issues.filter(({ state }) => state === "failed" || state === "interrupted").length;
+  const begun = issues.filter(({ state }) => ["failed", "interrupted", "no_change"].includes(state)).length;
   if (begun > 0)
     context.log.info(`${plural(begun, "issue")} stayed in progress: reprise issues run --resume`);
 }

@@ -1,9 +1,15 @@
-/** `[issues.gate]` of a config file: the project's own commands that say whether an agent's work is good. */
+/** `[issues]` of a config file: what agents of a batch may do, and the project's own commands that check their work. */
 import { parseDuration } from "../lib/duration.ts";
 import { bad, checkKeys, isTable, isText, type Place } from "./config-engine.ts";
 
+/** What an agent of a batch may do without asking: look, change the files of its worktree, anything. */
+export const ACCESS_LEVELS = ["read", "edit", "full"] as const;
+export type Access = (typeof ACCESS_LEVELS)[number];
+export const DEFAULT_ACCESS: Access = "edit";
+
 export interface IssuesConfig {
   readonly gate?: GateConfig;
+  readonly access?: Access;
 }
 
 export interface GateConfig {
@@ -23,13 +29,26 @@ const DEFAULT_ATTEMPTS = 3;
 const EXAMPLE = `commands = [["npm", "test"], { run = ["npm", "run", "lint"], timeout = "2m" }]`;
 
 export function issuesIn(value: unknown, at: Place): IssuesConfig {
-  if (!isTable(value)) return bad(at, "issues", `is a table: [issues.gate]`);
+  if (!isTable(value)) return bad(at, "issues", `is a table: [issues] or [issues.gate]`);
   const here: Place = { file: at.file, path: ["issues"] };
-  checkKeys(value, here, ["gate"]);
+  checkKeys(value, here, ["gate", "access"]);
   const { gate } = value;
-  if (gate === undefined) return {};
+  const access = accessIn(value["access"], here);
+  return {
+    ...(access === undefined ? {} : { access }),
+    ...(gate === undefined ? {} : { gate: gateIn(gate, here) }),
+  };
+}
+
+function accessIn(value: unknown, at: Place): Access | undefined {
+  if (value === undefined) return undefined;
+  const level = ACCESS_LEVELS.find((known) => known === value);
+  return level ?? bad(at, "access", `is one of ${ACCESS_LEVELS.map((known) => `"${known}"`).join(", ")}`);
+}
+
+function gateIn(gate: unknown, here: Place): GateConfig {
   if (!isTable(gate)) return bad(here, "gate", `is a table: [issues.gate] with ${EXAMPLE}`);
-  const inside: Place = { file: at.file, path: ["issues", "gate"] };
+  const inside: Place = { file: here.file, path: ["issues", "gate"] };
   checkKeys(gate, inside, ["commands", "timeout", "attempts"]);
   const timeoutMs = timeoutIn(gate["timeout"], inside) ?? DEFAULT_TIMEOUT_MS;
   const { commands, attempts = DEFAULT_ATTEMPTS } = gate;
@@ -37,10 +56,8 @@ export function issuesIn(value: unknown, at: Place): IssuesConfig {
   if (typeof attempts !== "number" || !Number.isInteger(attempts) || attempts < 1 || attempts > 100)
     return bad(inside, "attempts", "is a whole number from 1 to 100");
   return {
-    gate: {
-      commands: commands.map((command: unknown) => commandIn(command, inside, timeoutMs)),
-      attempts,
-    },
+    commands: commands.map((command: unknown) => commandIn(command, inside, timeoutMs)),
+    attempts,
   };
 }
 

@@ -32,6 +32,7 @@ const good: Record<string, [text: string, then: ConfigFile]> = {
     '[notify]\ncommand = ["tell-me", "--now"]\nwebhook = "https://hooks.example/T0/x"',
     { notify: { command: ["tell-me", "--now"], webhook: "https://hooks.example/T0/x" } },
   ],
+  "what agents of a batch may do": ['[issues]\naccess = "read"', { issues: { access: "read" } }],
   "a gate for issues": [
     '[issues.gate]\ncommands = [["npm", "test"], { run = ["make"], timeout = "90s" }]\ntimeout = "5m"\nattempts = 4',
     {
@@ -128,6 +129,10 @@ const refused: Record<string, [text: string, message: string]> = {
   "a date for a duration": [
     "timeout = 1979-05-27",
     'c.toml: timeout is a duration in quotes, such as "15m" or "1h30m"; "0" means never.',
+  ],
+  "a level of access that there is not": [
+    '[issues]\naccess = "all"',
+    'c.toml: issues.access is one of "read", "edit", "full".',
   ],
   "a gate that is a text": [
     '[issues.gate]\ncommands = ["npm test"]',

@@ -122,18 +122,26 @@ export function mergeConfig(user: ConfigFile, project: ConfigFile): Config {
       ...(ours?.env === undefined ? {} : { env: { ...ours.env, ...theirs.env } }),
     };
   }
-  return { escrowLimitBytes: DEFAULT_ESCROW, ...user, ...project, engines };
+  const issues = { ...user.issues, ...project.issues };
+  return {
+    escrowLimitBytes: DEFAULT_ESCROW,
+    ...user,
+    ...project,
+    engines,
+    ...(Object.keys(issues).length === 0 ? {} : { issues }),
+  };
 }
 
 /** The keys by which a file decides what is executed and with what: those that need the user's trust. */
 export function projectPowers(config: ConfigFile): string[] {
   const gate = (config.issues?.gate?.commands ?? []).length > 0 ? ["issues.gate"] : [];
+  const access = ["edit", "full"].includes(config.issues?.access ?? "") ? ["issues.access"] : [];
   const engines = Object.entries(config.engines ?? {}).flatMap(([id, engine]) => {
     if (engine.custom !== undefined) return [`engines.${id}`];
     const powers = (["program", "args", "env", "home"] as const).filter((key) => engine[key] !== undefined);
     return powers.map((key) => `engines.${id}.${key}`);
   });
-  return [...engines, ...gate];
+  return [...engines, ...gate, ...access];
 }
 
 function parseToml(text: string, file: string): Readonly<Record<string, unknown>> {

@@ -34,6 +34,13 @@ export interface Tokens {
   readonly output: number;
 }
 
+/** A tool call that the engine refused to run. Both texts are untrusted. */
+export interface DeniedCall {
+  readonly name: string;
+  /** The command, the file. */
+  readonly detail?: string;
+}
+
 export type EngineEvent =
   /** The engine names its session in a structured line of its own at top level (I5). */
   | { readonly type: "session"; readonly session: string }
@@ -52,7 +59,8 @@ export type EngineEvent =
     }
   /** The engine tries again by itself. `delayMs` is what it announced; absent means it named no end. */
   | { readonly type: "retry"; readonly trouble: Trouble; readonly delayMs?: number }
-  | { readonly type: "notice"; readonly message: string }
+  /** `denied`: it is about a tool call that the engine did not let run. */
+  | { readonly type: "notice"; readonly message: string; readonly denied?: DeniedCall }
   | { readonly type: "usage"; readonly tokens: Tokens }
   /** The engine's terminal event. Without one, the attempt is interrupted whatever the exit code says. */
   | {

@@ -164,6 +164,7 @@ function jsonVoice(id: string, out: Output): Voice {
     },
     toolStarted: (tool, name, detail) => out.json({ type: "tool.started", id: tool, name, detail }),
     toolEnded: (tool) => out.json({ type: "tool.ended", ...tool, ok: true }),
+    toolDenied: (tool) => out.json({ type: "tool.ended", ...tool, ok: false, denied: true }),
     retry: (trouble, attempt, delayMs) =>
       out.json({ type: "retry", attempt, delay_ms: delayMs, error: errorFor(trouble) }),
     completed() {

@@ -81,6 +81,8 @@ export interface Voice {
   text(piece: string): void;
   toolStarted(id: string, name: string, detail: string): void;
   toolEnded(tool: { readonly id: string; readonly name: string; readonly output: string }): void;
+  /** Says that it was not let. Absent: as of a tool that ended. */
+  toolDenied?(tool: { readonly id: string; readonly name: string; readonly detail: string }): void;
   /** Asks whether it may. Absent: nobody can be asked. */
   ask?(asked: {
     readonly id: string;

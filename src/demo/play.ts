@@ -78,6 +78,13 @@ const HANDLERS: Readonly<Record<Step["step"], Handler>> = {
   stderr: now(({ step, turn }) => turn.out.err(step.text ?? "")),
   text: now(({ step, turn, state }) => say(step.text ?? "", turn, state)),
   tool,
+  deny: now(({ step, turn, state }) => {
+    state.tools += 1;
+    const [id, name, detail] = [`tool-${state.tools}`, step.name ?? "write", step.text ?? "demo.txt"];
+    turn.voice.toolStarted(id, name, detail);
+    if (turn.voice.toolDenied === undefined) turn.voice.toolEnded({ id, name, output: "not permitted" });
+    else turn.voice.toolDenied({ id, name, detail });
+  }),
   ask,
   "open-tool": now(({ turn }) => turn.voice.toolStarted("tool-open", "shell", "pretend shell")),
   async retry({ step, turn }) {

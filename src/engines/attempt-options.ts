@@ -1,9 +1,11 @@
 /**
  * The native arguments of one attempt, as far as engines share them: the options the user first gave, as far as this
  * attempt carries them, with the attempt's own laid over them and a report of what became of each; and the message
- * where it is an argument. Knows no engine.
+ * where it is an argument; and the options that hold an agent to a level of access. Knows no engine.
  */
-import type { Ask, Command, OptionReport } from "./engine.ts";
+import type { Access } from "../core/config-issues.ts";
+import { Fault } from "../core/faults.ts";
+import type { Ask, Command, Engine, OptionReport } from "./engine.ts";
 import {
   assertComplete,
   assertNoPrompt,
@@ -13,6 +15,7 @@ import {
   override,
   type Parsed,
   parseArgs,
+  scaleOf,
   splitForResume,
 } from "./grammar.ts";
 
@@ -62,4 +65,40 @@ export function afterDashes(message: string | null): readonly string[] {
 
 function reportOf(kept: readonly Given[], dropped: readonly string[]): OptionReport {
   return { kept: describe(kept), dropped, rewritten: [] };
+}
+
+export interface HeldAccess {
+  readonly level: Access;
+  /** To be put in front of what the user gives. */
+  readonly options: readonly string[];
+  /** The user's own option that decides instead; null: none does. */
+  readonly by: string | null;
+}
+
+/** `given`: native arguments of the config and of the user, which come first. Throws where the engine has no such level. */
+export function accessOptions(engine: Engine, level: Access, given: readonly string[]): HeldAccess {
+  const modes = engine.access ?? { edit: [] };
+  const own = ownMode(engine, given);
+  if (own !== null) return { level, options: [], by: describe([own]).join(" ") };
+  const options = modes[level];
+  if (options !== undefined) return { level, options, by: null };
+  const known = (["read", "edit", "full"] as const).filter((one) => modes[one] !== undefined);
+  throw new Fault(
+    "engine_cannot",
+    `${engine.title} cannot be held to access "${level}" by an option that Reprise knows. It has: ${known.join(", ")}. ` +
+      "Give its own options after --, or choose another level.",
+    { facts: { engine: engine.id, access: level, known } },
+  );
+}
+
+/** The first option given that sets what a level would set. */
+function ownMode(engine: Engine, given: readonly string[]): Given | null {
+  const { unless = [], ...levels } = engine.access ?? {};
+  const ours = Object.values(levels).flatMap((words) => parseArgs(engine.grammar, words, true).options);
+  const scales = new Set(ours.map(scaleOf).filter((scale) => scale !== null));
+  const sets = (option: Given) =>
+    scales.has(scaleOf(option) ?? "") ||
+    ours.some(({ spec }) => spec !== null && spec === option.spec) ||
+    unless.some((name) => option.spec?.names.includes(name) === true);
+  return parseArgs(engine.grammar, given, true).options.find(sets) ?? null;
 }

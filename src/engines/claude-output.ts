@@ -12,7 +12,7 @@ import {
   stringIn,
 } from "../lib/json.ts";
 import type { OutputReader } from "./engine.ts";
-import { troubleOf, type TroublePattern } from "./troubles.ts";
+import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
 
 export const PATTERNS: readonly TroublePattern[] = [
   ["session_lost", /^no conversation found/i],
@@ -39,7 +39,7 @@ export function failureIn(stdoutTail: string, nowMs: number): Trouble | null {
   return troubleOf(words.join("\n"), nowMs, { patterns: PATTERNS });
 }
 
-/** Known, and nothing to tell: the same is said by `assistant`, `user` and `result`. */
+/** Known, and nothing to tell: the same is said by `assistant`, `user` and `result`, which 2.1.197 has too. */
 const SILENT = new Set(["system/status", "system/permission_denied"]);
 
 export function claudeReader(id: RegExp, now: () => number): OutputReader {
@@ -195,10 +195,9 @@ function limitEnd(info: JsonObject | undefined): number | null {
 }
 
 function ended(line: JsonObject, nowMs: number, limitEndsMs: number | null): readonly EngineEvent[] {
-  const denied: EngineEvent[] = arrayIn(line, "permission_denials").map((denial) => ({
-    type: "notice",
-    message: `Not permitted: ${[stringIn(denial, "tool_name"), detailOf(objectIn(denial, "tool_input"))].filter(Boolean).join(" ")}`,
-  }));
+  const denied = arrayIn(line, "permission_denials").map((denial) =>
+    notPermitted(stringIn(denial, "tool_name") ?? "tool", detailOf(objectIn(denial, "tool_input"))),
+  );
   const usage = objectIn(line, "usage");
   const count = (key: string) => numberIn(usage, key) ?? 0;
   const input =

@@ -208,6 +208,12 @@ export const claude: Engine = {
   session: { field: "session_id", format: ID, appendOnly: true },
   can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: true },
   grammar,
+  access: {
+    read: ["--permission-mode", "plan"],
+    edit: ["--permission-mode", "acceptEdits"],
+    full: ["--permission-mode", "bypassPermissions"],
+    unless: ["--settings", "--permission-prompt-tool"],
+  },
   rightsEnv: RIGHTS_ENV,
 
   home(env) {

@@ -7,7 +7,7 @@ import { sessionIn } from "./codex-server.ts";
 import { codexActivity, codexTookUp } from "./codex-live.ts";
 import { describeHeld, grammar, heldRights, setting } from "./codex-options.ts";
 import { explainExit, ID, textReader, translate } from "./codex-output.ts";
-import { listRollouts, locateRollout } from "./codex-store.ts";
+import { codexDenied, listRollouts, locateRollout } from "./codex-store.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import {
   assertComplete,
@@ -32,6 +32,12 @@ export const codex: Engine = {
   session: { field: "thread_id", format: ID, appendOnly: true },
   can: { chooseSession: false, fork: true, interactive: true, readStore: true, boundToCwd: false },
   grammar,
+  access: {
+    read: ["--sandbox", "read-only"],
+    edit: ["--sandbox", "workspace-write"],
+    full: ["--sandbox", "danger-full-access"],
+    unless: ["--profile"],
+  },
   // Where commands run, and the sandbox of another Codex around this one.
   rightsEnv: ["CODEX_EXEC_SERVER_URL", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"],
 
@@ -72,6 +78,7 @@ export const codex: Engine = {
 
   locate: (session, { home }, files) => locateRollout(session, home, files),
   sessions: listRollouts,
+  denied: codexDenied,
   activity: codexActivity,
   tookUp: codexTookUp,
 };
@@ -232,7 +239,7 @@ function trust({ trustCwd }: Ask, parsed: Parsed): string[] {
 }
 
 /** `-s`, `-c sandbox_mode=…`, `--yolo` and `--approve-for-me` all make 0.166 write its trust into config.toml. */
-function warn({ trustCwd, cwd }: Ask, parsed: Parsed): { warnings?: readonly string[] } {
+function warn({ trustCwd }: Ask, parsed: Parsed): { warnings?: readonly string[] } {
   const mode = /sandbox_mode\s*=\s*["']?(workspace-write|danger-full-access)/;
   const writes =
     ["workspace-write", "danger-full-access"].includes(valueOf(parsed, "--sandbox") ?? "") ||
@@ -242,7 +249,7 @@ function warn({ trustCwd, cwd }: Ask, parsed: Parsed): { warnings?: readonly str
   if (trustCwd || !writes) return {};
   return {
     warnings: [
-      `With a writable sandbox Codex itself records ${cwd} as trusted in its config.toml, so later runs there may write by default. --trust-cwd says that this is wanted.`,
+      "With a writable sandbox Codex itself records this folder, or the repository that it is a worktree of, as trusted in its config.toml, so later runs there may write by default. --trust-cwd says that this is wanted.",
     ],
   };
 }

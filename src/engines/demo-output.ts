@@ -3,6 +3,7 @@ import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
 import { moment } from "../core/reset-time.ts";
 import { fieldIn, hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { OutputReader } from "./engine.ts";
+import { notPermitted } from "./troubles.ts";
 
 export const DEMO_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
@@ -15,7 +16,9 @@ export function demoReader(): OutputReader {
       const continues = inText;
       inText = event.type === "text";
       // The first piece after anything else begins a text of its own.
-      return event.type === "text" && continues ? [{ ...event, delta: true }] : [event];
+      if (event.type === "text" && continues) return [{ ...event, delta: true }];
+      const denied = event.type === "tool" && fieldIn(parseObject(text), "denied") === true;
+      return denied ? [event, notPermitted(event.name, event.detail)] : [event];
     },
     end: () => [],
   };

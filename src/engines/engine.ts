@@ -5,8 +5,18 @@
  * the talking and reads session files on its behalf; `run/` does the remembering and asks for capabilities,
  * never for an engine's name.
  */
+import type { Access } from "../core/config-issues.ts";
 import type { Env } from "../core/deps.ts";
-import type { Activity, Decision, EngineEvent, Exit, Question, Stream, Trouble } from "../core/events.ts";
+import type {
+  Activity,
+  Decision,
+  DeniedCall,
+  EngineEvent,
+  Exit,
+  Question,
+  Stream,
+  Trouble,
+} from "../core/events.ts";
 import type { AttemptKind, AttemptRecord, ProcessIdentity } from "../core/records.ts";
 import type { Grammar } from "./grammar.ts";
 
@@ -42,6 +52,8 @@ export interface Engine {
     readonly boundToCwd: boolean;
   };
   readonly grammar: Grammar;
+  /** How agents without a UI are held to a level of access. Absent: the engine has no such modes. */
+  readonly access?: AccessModes;
   /** Variables by which this engine gets or loses rights: a resume sees them as the start did (I12). */
   readonly rightsEnv?: readonly string[];
 
@@ -92,6 +104,8 @@ export interface Engine {
    * engine never says, and only its output and its end can be watched.
    */
   activity?(agent: LiveUi, where: Where, files: SessionFiles): Promise<UiState | null>;
+  /** Tool calls that were refused in the last turn, for engines whose output does not tell. */
+  denied?(session: string, where: Where, files: SessionFiles): Promise<readonly DeniedCall[]>;
   /** Did the conversation take up this message, after it was typed? */
   tookUp?(
     message: string,
@@ -111,6 +125,12 @@ export interface Engine {
  * the model's own words, among which nothing may name a session (I5).
  */
 export type Printed = "events" | "dialogue" | "text";
+
+/** Native options for each level; none: the engine does that unasked. Absent: it cannot be held to that level. */
+export interface AccessModes extends Partial<Readonly<Record<Access, readonly string[]>>> {
+  /** Options that may set the mode themselves, so that none is added beside them. */
+  readonly unless?: readonly string[];
+}
 
 export interface Ask {
   readonly kind: AttemptKind;

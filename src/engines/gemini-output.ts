@@ -2,7 +2,7 @@
 import type { EngineEvent, Exit, Tokens, Trouble, TroubleKind } from "../core/events.ts";
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { OutputReader, Printed } from "./engine.ts";
-import { troubleOf, type TroublePattern } from "./troubles.ts";
+import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
 
 /** What `--session-id` takes, without what `--resume` reads as something else than an id. */
 export const ID = /^(?!latest$|\d+$)[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$/;
@@ -23,10 +23,15 @@ const PATTERNS: readonly TroublePattern[] = [
   ["network", /fetch failed|\bterminated\b|socket hang up|other side closed/i],
 ];
 
+interface OpenTool {
+  readonly name: string;
+  readonly detail?: string;
+}
+
 interface State {
   readonly now: () => number;
-  /** Names of open tools by id: the end does not repeat them. */
-  readonly tools: Map<string, string>;
+  /** Names and details of open tools by id: the end does not repeat them. */
+  readonly tools: Map<string, OpenTool>;
   session: string | null;
   inText: boolean;
   lastError: string;
@@ -178,22 +183,35 @@ function retried(state: State, text: string): readonly EngineEvent[] {
   return [{ type: "retry", trouble, ...(delay === undefined ? {} : { delayMs: Number(delay) }) }];
 }
 
-function toolStarted(line: JsonObject, tools: Map<string, string>): readonly EngineEvent[] {
+function toolStarted(line: JsonObject, tools: Map<string, OpenTool>): readonly EngineEvent[] {
   const name = stringIn(line, "tool_name");
   if (name === undefined) return [{ type: "unknown" }];
   const id = stringIn(line, "tool_id") ?? name;
-  tools.set(id, name);
   const given = objectIn(line, "parameters");
   const detail = stringIn(given, "command") ?? stringIn(given, "file_path") ?? stringIn(given, "pattern");
-  return [{ type: "tool", state: "started", id, name, ...(detail === undefined ? {} : { detail }) }];
+  const tool = { name, ...(detail === undefined ? {} : { detail }) };
+  tools.set(id, tool);
+  return [{ type: "tool", state: "started", id, ...tool }];
 }
 
-function toolEnded(line: JsonObject, tools: Map<string, string>): readonly EngineEvent[] {
+/**
+ * How a call ends that the approval mode does not allow (0.61): without a UI, a tool that would have to ask is not even
+ * registered. A word that the model made up for a tool ends the same way; only the names of Gemini's own are denials.
+ */
+const DENIED = new Set(["tool_not_registered", "policy_violation"]);
+const ASKS = new Set(["run_shell_command", "write_file", "replace", "web_fetch", "save_memory"]);
+
+function toolEnded(line: JsonObject, tools: Map<string, OpenTool>): readonly EngineEvent[] {
   const id = stringIn(line, "tool_id");
   if (id === undefined) return [{ type: "unknown" }];
-  const name = tools.get(id) ?? "tool";
+  const { name, detail } = tools.get(id) ?? { name: "tool" };
   tools.delete(id);
-  return [{ type: "tool", state: "ended", id, name, ok: stringIn(line, "status") === "success" }];
+  const why = stringIn(objectIn(line, "error"), "type") ?? "";
+  const denied = DENIED.has(why) && (why === "policy_violation" || ASKS.has(name));
+  return [
+    { type: "tool", state: "ended", id, name, ok: stringIn(line, "status") === "success" },
+    ...(denied ? [notPermitted(name, detail)] : []),
+  ];
 }
 
 function tokensOf(object: JsonObject): Tokens | null {

@@ -103,6 +103,11 @@ export const gemini: Engine = {
   session: { field: "session_id", format: ID },
   can: { chooseSession: true, fork: false, interactive: true, readStore: true, boundToCwd: true },
   grammar,
+  access: {
+    read: ["--approval-mode", "plan"],
+    edit: ["--approval-mode", "auto_edit"],
+    full: ["--approval-mode", "yolo"],
+  },
   rightsEnv: RIGHTS_ENV,
   home(env) {
     const root = env["GEMINI_CLI_HOME"] || env["HOME"];

@@ -94,6 +94,7 @@ export const iflow: Engine = {
   session: { field: "session-id", format: ID },
   can: { chooseSession: false, fork: false, interactive: true, readStore: false, boundToCwd: true },
   grammar,
+  access: { read: ["--plan"], edit: ["--auto-edit"], full: ["--yolo"] },
   rightsEnv: RIGHTS_ENV,
   home: (env) => (env["HOME"] ? join(env["HOME"], ".iflow") : null),
   homeEnv: (home) => ({ HOME: basename(home) === ".iflow" ? dirname(home) : home }),

@@ -10,7 +10,7 @@ import {
   stringIn,
 } from "../lib/json.ts";
 import type { OutputReader, Printed } from "./engine.ts";
-import { troubleOf, type TroublePattern } from "./troubles.ts";
+import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
 
 export const ID = /^ses_[0-9A-Za-z]{16,40}$/;
 
@@ -142,12 +142,15 @@ function toolUsed(state: State, part: JsonObject | undefined): readonly EngineEv
   const detail = stringIn(input, "command") ?? stringIn(input, "filePath") ?? stringIn(input, "description");
   const known = { name, ...(detail === undefined ? {} : { detail }) };
   const ok = stringIn(call, "status") === "completed";
-  if (!ok && /rejected permission/i.test(stringIn(call, "error") ?? "")) state.rejected = true;
+  const why = ok ? "" : (stringIn(call, "error") ?? "");
+  const rejected = /rejected permission/i.test(why);
+  if (rejected) state.rejected = true;
+  const denied = rejected || /specified a rule which prevents/i.test(why) ? [notPermitted(name, detail)] : [];
   const id = state.announced ? UNDER_WAY : (stringIn(part, "callID") ?? name);
   const begun = state.announced ? [] : [{ type: "tool", state: "started", id, ...known } as const];
   state.announced = false;
   state.underWay = null;
-  return [...begun, { type: "tool", state: "ended", id, ...known, ok }];
+  return [...begun, { type: "tool", state: "ended", id, ...known, ok }, ...denied];
 }
 
 function stepFinished(state: State, part: JsonObject | undefined): readonly EngineEvent[] {

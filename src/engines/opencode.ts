@@ -98,6 +98,8 @@ export const opencode: Engine = {
   session: { field: "sessionID", format: ID },
   can: { chooseSession: false, fork: true, interactive: true, readStore: true, boundToCwd: true },
   grammar,
+  // It edits in its folder unasked. Its plan agent edits nothing, but runs commands that do (1.18.33).
+  access: { edit: [], full: ["--auto"] },
   rightsEnv: RIGHTS_ENV,
   home(env) {
     const data = env["XDG_DATA_HOME"] || (env["HOME"] ? join(env["HOME"], ".local", "share") : "");

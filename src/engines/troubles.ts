@@ -4,7 +4,7 @@
  * Most CLIs have no error codes on the surfaces that Reprise reads, so the wording is all there is. Each pattern
  * has a fixture. An engine may put patterns of its own in front.
  */
-import type { Trouble, TroubleKind } from "../core/events.ts";
+import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
 import { resetTime } from "../core/reset-time.ts";
 
 export type TroublePattern = readonly [kind: TroubleKind, pattern: RegExp];
@@ -67,4 +67,13 @@ function kindOfStatus(status: number): TroubleKind | null {
 function statusIn(message: string): number | undefined {
   const match = /\b(?:status:? |API Error: |HTTP |rejected \()([45]\d{2})\b/i.exec(message);
   return match === null ? undefined : Number(match[1]);
+}
+
+/** A tool call that the engine refused to run, in the same words for every engine. */
+export function notPermitted(name: string, detail?: string): EngineEvent {
+  return {
+    type: "notice",
+    message: `Not permitted: ${[name, detail].filter(Boolean).join(" ")}`,
+    denied: { name, ...(detail === undefined ? {} : { detail }) },
+  };
 }

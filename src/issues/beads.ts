@@ -4,6 +4,7 @@
  *
  * Without `bd` the file is changed line by line: order, unknown fields and unknown lines stay byte for byte.
  */
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock, Env, Log, Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
@@ -12,9 +13,11 @@ import { arrayIn, isObject, type JsonObject, parseObject, stringIn } from "../li
 import { readText, replaceText } from "./files.ts";
 import { withFields } from "./json-line.ts";
 import {
+  type Comment,
   DEFAULT_PRIORITY,
   invalid,
   isIssueId,
+  isOurNote,
   type Issue,
   type IssueStatus,
   listed,
@@ -98,7 +101,11 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
 
 type Bd = (...args: string[]) => Promise<string>;
 
-/** Null: it is not installed, or has no database here. */
+/** How often, and how long after the last try, `bd export` is asked before it counts as broken. */
+const BD_WAITS_MS = [300, 1_000];
+const NO_DATABASE = /no beads database|database not (?:found|initialized)|not initialized/i;
+
+/** Null: it is not installed, or says that it has no database here. */
 async function findBd(world: BeadsWorld, root: string): Promise<Bd | null> {
   const program = world.processes.resolveProgram("bd", world.env);
   if (program === null) return null;
@@ -112,23 +119,51 @@ async function findBd(world: BeadsWorld, root: string): Promise<Bd | null> {
       timeoutMs: BD_TIMEOUT_MS,
       maxBytes: MAX_BYTES,
     });
-  const probe = await run(["export"]);
+  // Its database may be locked for a moment. The file beside it is not read instead: it may be old.
+  const exported = async () => {
+    for (const waitMs of BD_WAITS_MS) {
+      const done = await run(["export"]);
+      if (done.code === 0 || NO_DATABASE.test(done.stderr)) return done;
+      await new Promise((wake) => setTimeout(wake, waitMs));
+    }
+    return run(["export"]);
+  };
+  const probe = await exported();
   if (probe.code !== 0) {
-    const why = harmlessLine(probe.stderr, 200);
-    world.log.warn(`bd cannot be used here (${why}); ${BEADS_FILE} itself is read and written.`);
+    const why = harmlessLine(probe.stderr.trim(), 200) || `exit code ${probe.code ?? "unknown"}`;
+    if (!NO_DATABASE.test(probe.stderr) || hasDatabase(root)) throw exportFault(root, program, why);
+    world.log.warn(`bd has no database here (${why}); ${BEADS_FILE} itself is read and written.`);
     return null;
   }
   return async (...args) => {
     const [, id] = args;
     // An id that is none would be an option to bd.
     if (id !== undefined && !isIssueId(id)) throw unknownIssue(id, "bd");
-    const { code, stdout, stderr } = await run(args);
+    const { code, stdout, stderr } = await (args[0] === "export" ? exported() : run(args));
     if (code === 0) return stdout;
     if (id !== undefined && /no issue|not found/i.test(stderr)) throw unknownIssue(id, "bd");
     throw new Fault("storage_failed", `bd ${args[0] ?? ""} failed: ${harmlessLine(stderr, 400)}`, {
       facts: { program, code },
     });
   };
+}
+
+/** As far as the folder tells: SQLite, or Dolt in newer versions. */
+function hasDatabase(root: string): boolean {
+  try {
+    return readdirSync(join(root, ".beads")).some((name) => /\.db$|dolt$/.test(name));
+  } catch {
+    return false;
+  }
+}
+
+function exportFault(root: string, program: string, why: string): Fault {
+  return new Fault(
+    "storage_failed",
+    `bd export failed ${BD_WAITS_MS.length + 1} times in ${root}: ${why}. Nothing was read or written: ${BEADS_FILE} may be older than ` +
+      "what Beads keeps. Run `bd export` there, repair what it names, then try again.",
+    { facts: { program, repository: root } },
+  );
 }
 
 function placedIn(text: string, file: string): readonly Placed[] {
@@ -175,7 +210,18 @@ function toIssue(value: JsonObject, at: string): Issue {
     dependencies: [...new Set(to(["blocks", "conditional-blocks", "waits-for"]))],
     parent: to(["parent-child"])[0] ?? null,
     epic: value["issue_type"] === "epic",
+    ...commentsIn(value),
   };
+}
+
+function commentsIn(value: JsonObject): { readonly comments?: readonly Comment[] } {
+  const comments = arrayIn(value, "comments").flatMap((comment) => {
+    const text = stringIn(comment, "text") ?? "";
+    return text.trim() === "" || isOurNote(text)
+      ? []
+      : [{ author: stringIn(comment, "author") ?? null, text }];
+  });
+  return comments.length === 0 ? {} : { comments };
 }
 
 /** Whatever Beads holds back (deferred, pinned, hooked, …) is not to be worked on. */

@@ -3,6 +3,7 @@ import type { Outcome, TroubleKind } from "../core/events.ts";
 import {
   decide,
   decideAfter,
+  deniedWords,
   type Decision,
   type Next,
   type Past,
@@ -51,6 +52,36 @@ const cases: Record<string, Case> = {
     ALIVE,
     { ...RESUME, resume: false },
     { do: "leave", why: "it is in progress; --resume takes it up" },
+  ],
+  "an issue that was completed and is open again goes on in its conversation, also without --resume": [
+    "open",
+    { ...ALIVE, reopened: true },
+    { ...RESUME, resume: false },
+    {
+      do: "resume",
+      session: "s1",
+      handle: "11111111",
+      why: "it was opened again, and its conversation goes on",
+      reopened: true,
+    },
+  ],
+  "an issue that was completed and is in progress again waits for --resume": [
+    "in_progress",
+    { ...ALIVE, reopened: true },
+    { ...RESUME, resume: false },
+    { do: "leave", why: "it is in progress; --resume takes it up" },
+  ],
+  "an issue that was opened again and whose conversation is gone begins anew where its work is": [
+    "open",
+    { ...STALE, reopened: true },
+    { ...RESUME, resume: false },
+    { do: "fresh", handle: "11111111", why: "the engine does not have session s1", warn: true },
+  ],
+  "options that would widen a run are refused, also for a new conversation in it": [
+    "in_progress",
+    { ...ALIVE, state: "trouble", why: "--x would add a right" },
+    { ...RESUME, fresh: true },
+    { do: "leave", why: "--x would add a right" },
   ],
   "a session that lives goes on": [
     "in_progress",
@@ -267,4 +298,22 @@ describe("decideAfter", () => {
   test.each(Object.entries(after))("%s", (_name, [given, policy, then]) => {
     expect(decideAfter({ ...TURN, ...given }, policy)).toEqual(then);
   });
+});
+
+test.each([
+  [[], ""],
+  [[{ name: "Bash", detail: "npm test" }], "1 tool call was denied: Bash npm test"],
+  [
+    [
+      { name: "Write", detail: "a.ts" },
+      { name: "Bash", detail: "npm test" },
+    ],
+    "2 tool calls were denied: Write a.ts, Bash npm test",
+  ],
+  [
+    Array.from({ length: 7 }, () => ({ name: "Edit\u001b[2J" })),
+    `7 tool calls were denied: ${Array(5).fill("Edit\\x1b[2J").join(", ")}, and 2 more`,
+  ],
+])("%j", (denied, words) => {
+  expect(deniedWords(denied)).toBe(words);
 });

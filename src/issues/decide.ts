@@ -2,7 +2,8 @@
  * What happens to an issue: before it starts (resume, start fresh, fail, leave alone) and after each turn. Facts in, one
  * decision out. Pure: nothing has been claimed, started or told when this decides.
  */
-import type { Outcome, TroubleKind } from "../core/events.ts";
+import type { DeniedCall, Outcome, TroubleKind } from "../core/events.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import type { IssueStatus } from "./source.ts";
 
 export interface Policy {
@@ -30,10 +31,19 @@ export interface Past {
   readonly isolate: Isolate;
   /** What its last turn left to be done. */
   readonly next: "agent" | "gate" | "close";
+  /** It was completed, and is not closed any more. */
+  readonly reopened?: true;
 }
 
 export type Decision =
-  | { readonly do: "resume"; readonly session: string; readonly handle: string; readonly why: string }
+  /** `reopened`: the conversation had come to its end. */
+  | {
+      readonly do: "resume";
+      readonly session: string;
+      readonly handle: string;
+      readonly why: string;
+      readonly reopened?: true;
+    }
   /** `handle`: in that run, where the work is. `warn`: the user expected a conversation to go on. */
   | {
       readonly do: "fresh";
@@ -60,20 +70,29 @@ const ELSEWHERE = {
 } as const;
 
 export function decide(issue: { readonly status: IssueStatus }, past: Past, policy: Policy): Decision {
-  if (issue.status !== "in_progress") return { do: "fresh", handle: null, why: "it is ready", warn: false };
-  if (!policy.resume) return { do: "leave", why: "it is in progress; --resume takes it up" };
+  const reopened = past.reopened === true;
+  if (issue.status !== "in_progress" && !reopened)
+    return { do: "fresh", handle: null, why: "it is ready", warn: false };
+  if (issue.status === "in_progress" && !policy.resume)
+    return { do: "leave", why: "it is in progress; --resume takes it up" };
   const { session, handle } = past;
   // What a worktree is owed (a commit of everything in it) would be done to the user's checkout, or left undone.
   if (handle !== null && past.isolate !== policy.isolate)
     return { do: "leave", why: ELSEWHERE[past.isolate] };
   if (handle !== null && past.next === "close")
     return { do: "close", handle, session, why: "its work has passed the gate" };
-  if (policy.fresh) return { do: "fresh", handle, why: "a new conversation was asked for", warn: false };
   if (past.state === "trouble") return { do: "leave", why: past.why };
+  if (policy.fresh) return { do: "fresh", handle, why: "a new conversation was asked for", warn: false };
   if (past.state === "alive" && session !== null && handle !== null) {
     return past.next === "gate"
       ? { do: "gate", handle, session, why: "its last turn was completed, and the gate has not run since" }
-      : { do: "resume", session, handle, why: "its conversation goes on" };
+      : {
+          do: "resume",
+          session,
+          handle,
+          why: reopened ? "it was opened again, and its conversation goes on" : "its conversation goes on",
+          ...(reopened ? { reopened } : {}),
+        };
   }
   if (policy.strict) return { do: "fail", why: `${RESUMPTION_FAILED}${past.why}` };
   return { do: "fresh", handle, why: past.why, warn: true };
@@ -154,6 +173,19 @@ function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: 
   }
 }
 
+const MAX_NAMED = 5;
+
+/** `2 tool calls were denied: Write a.ts, Bash npm test`; empty: none was. */
+export function deniedWords(denied: readonly DeniedCall[]): string {
+  if (denied.length === 0) return "";
+  const named = denied
+    .slice(0, MAX_NAMED)
+    .map(({ name, detail = "" }) => harmlessLine(`${name} ${detail}`.trim(), 80));
+  const more = denied.length > MAX_NAMED ? `, and ${denied.length - MAX_NAMED} more` : "";
+  const were = denied.length === 1 ? "was" : "were";
+  return `${counted(denied.length, "tool call")} ${were} denied: ${named.join(", ")}${more}`;
+}
+
 /** The reset that the engine named counts, with a moment for clocks that differ. */
 function limitEnd({ outcome, nowMs, troubles }: TurnFacts): number {
   const named = Date.parse(outcome.trouble?.resetsAt ?? "");
@@ -169,6 +201,9 @@ function backoff(troubles: number): number {
 function counted(n: number, what: string): string {
   return `${n} ${what}${n === 1 ? "" : "s"}`;
 }
+
+/** How a reason names the end of a limit. */
+export const RESET = / \(until (\d{4}-\d\d-\d\dT[\d:.]+Z)\)/;
 
 function whyOf({ reason, trouble }: Outcome): string {
   if (trouble === undefined) return reason;

@@ -4,9 +4,11 @@
  */
 import type { Client, HttpOptions, Repository } from "../github/github.ts";
 import { connect } from "../github/github.ts";
-import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
+import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import {
+  type Comment,
   DEFAULT_PRIORITY,
+  isOurNote,
   type Issue,
   type IssueStatus,
   listed,
@@ -52,7 +54,25 @@ export async function openGitHubIssues(repository: Repository, options: HttpOpti
     async note(id, text) {
       await client.ask(`POST ${ISSUE}/comments`, { ...at(id), body: text });
     },
+    comments: (id) => commentsOn(client, at(id)),
   };
+}
+
+async function commentsOn(client: Client, issue: Parameters<Client["ask"]>[1]): Promise<readonly Comment[]> {
+  const found: Comment[] = [];
+  for await (const page of client.pages(`GET ${ISSUE}/comments`, { ...issue, per_page: PAGE })) {
+    for (const item of Array.isArray(page) ? (page as readonly unknown[]) : []) {
+      const text = stringIn(item, "body") ?? "";
+      const association = stringIn(item, "author_association");
+      if (text.trim() === "" || isOurNote(text)) continue;
+      found.push({
+        author: stringIn(objectIn(item, "user"), "login") ?? null,
+        text,
+        ...(association !== undefined && !TRUSTED.has(association) ? { stranger: true } : {}),
+      });
+    }
+  }
+  return found;
 }
 
 async function isSaid(client: Client, issue: Parameters<Client["ask"]>[1], text: string): Promise<boolean> {
@@ -110,6 +130,7 @@ function toIssue(value: JsonObject): Issue | null {
     parent: parentOf(value, body),
     epic: labels.includes("epic"),
     ...(association !== undefined && !TRUSTED.has(association) ? { stranger: true } : {}),
+    ...(numberIn(value, "comments") === 0 ? { comments: [] } : {}),
   };
 }
 

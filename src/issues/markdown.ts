@@ -180,7 +180,7 @@ function toFile(text: string, { name, fields, bodyAt, endOfFields }: Head): Mark
     const words = BLOCK.test(value) ? items.join(" ").trim() : plainValue(value);
     return words === "" ? null : words;
   };
-  const body = text.slice(bodyAt);
+  const body = withoutNotes(text.slice(bodyAt));
   const statusField = fields.get("status");
   const word = (text1("status") ?? "open").toLowerCase();
   const status = STATUSES.find((known) => known === word) ?? ALIASES[word];
@@ -233,6 +233,11 @@ function withStatus(text: string, { status }: MarkdownFile, value: IssueStatus):
   const gap = !line && text[status.from - 1] === ":" ? " " : "";
   const comment = !line && text[status.to] === "#" ? " " : "";
   return text.slice(0, status.from) + gap + written + comment + text.slice(status.to);
+}
+
+/** Our own notes are for people. */
+function withoutNotes(body: string): string {
+  return body.replace(/^> \*\*reprise\*\* \d{4}-\d\d-\d\dT[\d:.]+Z: [^\n]*(?:\n>[^\n]*)*\n?/gm, "");
 }
 
 /** As a quotation at the end: it cannot be taken for a heading or for front matter. */

@@ -9,13 +9,22 @@ import { checkOwnDirectory, makeDirectory, type StateDir, writeAtomicAsync } fro
 import type { Tokens } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { redactValue, type Redact } from "../lib/secrets.ts";
+import { readSent, type Sent } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
 
 /**
  * running: an agent works on it, or is about to. checking: its gate runs. passed: only the closing is left. The others
- * are ends; `interrupted` and `failed` are taken up by `--resume`.
+ * are ends; `interrupted`, `failed` and `no_change` (the agent was done and no file differs) are taken up by `--resume`.
  */
-export const ISSUE_STATES = ["running", "checking", "passed", "completed", "failed", "interrupted"] as const;
+export const ISSUE_STATES = [
+  "running",
+  "checking",
+  "passed",
+  "completed",
+  "failed",
+  "interrupted",
+  "no_change",
+] as const;
 export type IssueState = (typeof ISSUE_STATES)[number];
 
 /** What is known of one issue in one batch. The names are public. */
@@ -36,6 +45,10 @@ export interface IssueRecord {
   /** What the next turn must begin with. */
   readonly findings: readonly string[];
   readonly error: string | null;
+  /** What the files were when the work began, or began anew; null: git cannot tell. */
+  readonly tree: string | null;
+  /** What the agent was told of the issue; null: nothing yet. */
+  readonly sent: Sent | null;
   readonly tokens: Tokens | null;
   readonly started_at: string;
   readonly finished_at: string | null;
@@ -156,6 +169,8 @@ const NEW_ISSUE: IssueRecord = {
   gate: null,
   findings: [],
   error: null,
+  tree: null,
+  sent: null,
   tokens: null,
   started_at: "",
   finished_at: null,
@@ -199,6 +214,8 @@ export function readIssue(entry: JsonObject): IssueRecord {
         : { passed: fieldIn(gate, "passed") === true, detail: stringIn(gate, "detail") ?? "" },
     findings: arrayIn(entry, "findings").filter((finding) => typeof finding === "string"),
     error: textOrNull(entry, "error"),
+    tree: textOrNull(entry, "tree"),
+    sent: readSent(entry),
     tokens:
       tokens === undefined
         ? null

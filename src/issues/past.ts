@@ -4,7 +4,9 @@ import { Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { type Deps, dryRun, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
+import { newsIn } from "./prompt.ts";
 import { type PriorEntry, priorRuns } from "./prior.ts";
+import type { Issue } from "./source.ts";
 
 export interface KnownPast extends Past {
   /** What was carried over from; null: nothing. */
@@ -22,11 +24,27 @@ const STALE: readonly FaultCode[] = [
   "cwd_missing",
 ];
 
-export async function pastOf(deps: Deps, root: string, issueId: string, engine: string): Promise<KnownPast> {
-  let newest: KnownPast | null = null;
+/** What the next turn would be asked with. */
+export interface PastWish {
+  readonly engine: string;
+  readonly fresh: boolean;
+  /** Native options for conversations that began in an earlier batch, within I12. */
+  readonly over: readonly string[];
+}
+
+/** Whether the newest batch that worked on it has completed it. */
+export function wasCompleted(deps: Deps, root: string, issueId: string, engine: string): boolean {
   for (const entry of priorRuns(deps, root).entries(issueId, engine)) {
+    if (entry.handle !== null) return entry.status === "completed";
+  }
+  return false;
+}
+
+export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastWish): Promise<KnownPast> {
+  let newest: KnownPast | null = null;
+  for (const entry of priorRuns(deps, root).entries(issue.id, wish.engine)) {
     if (entry.handle === null && entry.session_id === null) continue;
-    const found = await look(deps, entry);
+    const found = await look(deps, entry, issue, wish);
     newest ??= found;
     if (found.session !== null) return found;
   }
@@ -41,7 +59,7 @@ export async function pastOf(deps: Deps, root: string, issueId: string, engine: 
   return newest ?? { ...none, entry: null };
 }
 
-async function look(deps: Deps, entry: PriorEntry): Promise<KnownPast> {
+async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish): Promise<KnownPast> {
   const run = await runOf(deps, entry.handle);
   if (run === null) {
     const gone = `its run ${entry.handle ?? ""} is gone`;
@@ -52,28 +70,49 @@ async function look(deps: Deps, entry: PriorEntry): Promise<KnownPast> {
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
   const session = run.session.value ?? entry.session_id;
   const isolate = run.launch.isolate === "worktree" ? "worktree" : "none";
-  const next = nextOf(entry, run);
+  const next = nextOf(entry, run, issue);
+  const reopened = entry.status === "completed" ? { reopened: true as const } : {};
+  const known = { session, handle, isolate, next, entry, ...reopened } as const;
+  const fault = await faultOf(deps, run, wish.fresh ? "fresh" : "resume", wish.over);
+  if (fault === null) return { ...known, state: "alive", why: "" };
+  const why = fault.message.replace(/\.$/, "");
+  if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why };
+  // A new conversation where the work is has the run's options too.
+  const other = handle === null ? null : await faultOf(deps, run, "fresh", wish.over);
+  if (other !== null && !STALE.includes(other.code))
+    return { ...known, state: "trouble", why: other.message.replace(/\.$/, "") };
+  return { ...known, state: session === null ? "none" : "stale", why };
+}
+
+/** Null: such a turn could begin now. */
+async function faultOf(
+  deps: Deps,
+  run: RunRecord,
+  want: "resume" | "fresh",
+  native: readonly string[],
+): Promise<Fault | null> {
   try {
     await dryRun(deps, run, {
-      want: "resume",
+      want,
       damage: "refuse",
       message: "",
-      native: [],
+      native,
       keep: false,
       env: [],
       hasTerminal: false,
       trustCwd: run.launch.trustCwd,
     });
-    return { session, state: "alive", why: "", handle, isolate, next, entry };
+    return null;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    const state = STALE.includes(error.code) ? (session === null ? "none" : "stale") : "trouble";
-    return { session, state, why: error.message.replace(/\.$/, ""), handle, isolate, next, entry };
+    return error;
   }
 }
 
-/** A turn that was completed need not be repeated because of a crash of ours after it. */
-function nextOf(entry: PriorEntry, run: RunRecord): Past["next"] {
+/** A turn that was completed need not be repeated because of a crash of ours after it, unless more is wanted by now. */
+function nextOf(entry: PriorEntry, run: RunRecord, issue: Issue): Past["next"] {
+  if (entry.status === "completed" || entry.status === "no_change") return "agent";
+  if (newsIn(issue, entry.sent) !== null) return "agent";
   // The gate is forgotten when a new turn begins, so what it said is about the work as it is.
   if (entry.gate?.passed === true) return "close";
   return run.status === "completed" && entry.gate === null ? "gate" : "agent";

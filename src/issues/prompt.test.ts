@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { findingsPrompt, firstPrompt, nextPrompt, type Told } from "./prompt.ts";
+import { findingsPrompt, firstPrompt, newsIn, nextPrompt, sentOf, type Told } from "./prompt.ts";
 import type { Issue } from "./source.ts";
 import { branchFor } from "./work.ts";
 
@@ -19,6 +19,8 @@ const told = (issue: Partial<Issue> = {}, more: Partial<Told> = {}): Told => ({
   issue: { ...ISSUE, ...issue },
   gate: [],
   findings: [],
+  news: null,
+  reopened: false,
   ...more,
 });
 
@@ -50,6 +52,46 @@ it creaks
   expect(nextPrompt(told())).not.toContain("found");
   expect(findingsPrompt(found)).toContain("it creaks");
   expect(firstPrompt(found, "abc123")).toContain("look at what changed since commit abc123");
+});
+
+test("what is new is marked as new, and only that is said", () => {
+  const issue = { ...ISSUE, comments: [{ author: "ann", text: "Oil it." }] };
+  const sent = sentOf(issue);
+  const next = (now: Issue) => nextPrompt({ ...told(now), news: newsIn(now, sent) });
+  expect(newsIn(issue, sent)).toBeNull();
+  expect(newsIn({ ...issue, body: "It creaks.\r\n" }, sent)).toBeNull();
+  expect(newsIn(issue, null)).toBeNull();
+  const spoken = { author: "bob", text: "Or<!-- hidden --> grease it." };
+  expect(next({ ...issue, comments: [...issue.comments, spoken] })).toBe(
+    `You were interrupted while you worked on issue a-1 (Mend the door). Go on where you left off.
+
+The issue was changed since you last read it. What follows is new:
+
+New comments:
+
+bob: Or grease it.
+(1 hidden part(s) of the text were left out.)
+`,
+  );
+  const other = next({ ...issue, title: "Mend the gate", body: "It sticks." });
+  expect(other).toContain("Its title is now: Mend the gate\n\nIts text is now:\n\nIt sticks.\n");
+  expect(other).not.toContain("Oil it.");
+});
+
+test("an issue that was opened again is said whole, and that it is not done", () => {
+  const reopened = nextPrompt({ ...told({}, { reopened: true }), news: null });
+  expect(reopened).toContain("has been opened again: it is not done");
+  expect(reopened).toContain("# a-1: Mend the door\n\nIt reads:\n\nIt creaks.\n");
+});
+
+test("comments of five megabytes are cut with a mark", () => {
+  const comments = [
+    { author: null, text: "x" },
+    ...Array.from({ length: 90 }, () => ({ author: null, text: "y".repeat(60_000) })),
+  ];
+  const text = firstPrompt(told({ comments }), null);
+  expect(text.length).toBeLessThan(70_000);
+  expect(text).toContain("The comments go on for");
 });
 
 test("what nobody sees is left out and counted, and a body of 5 MB is cut with a mark", () => {

@@ -1,7 +1,12 @@
-/** What an agent is told about an issue. The issue's words are untrusted: bounded, and without what nobody sees. */
+/**
+ * What an agent is told about an issue, and what of it is new since then. The issue's words are untrusted: bounded, and
+ * without what nobody sees.
+ */
+import { createHash } from "node:crypto";
 import { formatDuration } from "../lib/duration.ts";
+import { arrayIn, objectIn, stringIn } from "../lib/json.ts";
 import type { GateCommand } from "../core/config-issues.ts";
-import type { Issue } from "./source.ts";
+import type { Comment, Issue } from "./source.ts";
 
 const MAX_BODY = 64 * 1024;
 const MAX_TITLE = 300;
@@ -18,6 +23,10 @@ export interface Told {
   readonly gate: readonly GateCommand[];
   /** What the last gate found, and what is therefore to be done first. */
   readonly findings: readonly string[];
+  /** What of the issue the agent has not seen yet; null: nothing. */
+  readonly news: News | null;
+  /** It was done, and somebody wants more of it. */
+  readonly reopened: boolean;
 }
 
 /** The first words of a conversation. `baseline`: work of an earlier conversation lies there, since that commit. */
@@ -28,6 +37,7 @@ export function firstPrompt({ issue, gate, findings }: Told, baseline: string | 
     `# ${issue.id}: ${titleOf(issue)}`,
     text,
     note,
+    said("Comments on the issue:", issue.comments ?? []),
     baseline === null
       ? ""
       : `Work on it has begun already, in a conversation that was lost: look at what changed since commit ${baseline} before you go on.`,
@@ -37,19 +47,65 @@ export function firstPrompt({ issue, gate, findings }: Told, baseline: string | 
 }
 
 /** The conversation goes on; what was said in it is not said again. */
-export function nextPrompt({ issue, findings }: Told): string {
+export function nextPrompt(told: Told): string {
+  const { issue, findings, reopened } = told;
+  if (reopened) return reopenedPrompt(told);
   return paragraphs([
     `You were interrupted while you worked on issue ${issue.id} (${titleOf(issue)}). Go on where you left off.`,
+    ...changed(told),
     found(findings),
   ]);
 }
 
+/** It was closed as done, and is open again: what it says now counts, whether or not that is new. */
+function reopenedPrompt({ issue, gate, news }: Told): string {
+  const { text, note } = visible(issue.body);
+  const body = news?.body === true ? "Its text is new. It reads now:" : "It reads:";
+  return paragraphs([
+    `Issue ${issue.id} was closed as done after your last turn, and has been opened again: it is not done. Work on it until it is. Do not push, and do not merge.`,
+    news?.title === true ? "Its title is new:" : "",
+    `# ${issue.id}: ${titleOf(issue)}`,
+    text === "" ? "" : body,
+    text,
+    note,
+    said("Comments that are new:", news?.comments ?? []),
+    checks(gate),
+  ]);
+}
+
 /** After a gate that failed. */
-export function findingsPrompt({ issue, findings }: Told): string {
+export function findingsPrompt(told: Told): string {
+  const { issue, findings } = told;
   return paragraphs([
     `The work on issue ${issue.id} is not done: the project's own checks do not pass. Put that right.`,
+    ...changed(told),
     found(findings),
   ]);
+}
+
+/** What is new since the agent was last told of the issue, and marked as such. */
+function changed({ issue, news }: Told): readonly string[] {
+  if (news === null) return [];
+  const { text, note } = visible(issue.body);
+  return [
+    "The issue was changed since you last read it. What follows is new:",
+    news.title ? `Its title is now: ${titleOf(issue)}` : "",
+    ...(news.body ? ["Its text is now:", text === "" ? "(empty)" : text, note] : []),
+    said("New comments:", news.comments),
+  ];
+}
+
+function said(heading: string, comments: readonly Comment[]): string {
+  if (comments.length === 0) return "";
+  const all = comments.map(({ author, text }) => {
+    const { text: words, note } = visible(text);
+    const who =
+      author === null ? "" : `${author.replace(INVISIBLE, "").replace(/\s+/g, " ").slice(0, 100)}: `;
+    return [`${who}${words}`, note].filter((part) => part !== "").join("\n");
+  });
+  const joined = [heading, ...all].join("\n\n");
+  if (joined.length <= MAX_BODY) return joined;
+  return `${joined.slice(0, MAX_BODY)}\n\n(The comments go on for ${joined.length - MAX_BODY} more characters, which are left out.)`;
 }
 
 function found(findings: readonly string[]): string {
@@ -92,4 +148,49 @@ function visible(body: string): { readonly text: string; readonly note: string }
 
 function paragraphs(parts: readonly string[]): string {
   return `${parts.filter((part) => part !== "").join("\n\n")}\n`;
+}
+
+/** Digests of what was sent. The words themselves are in the conversation. */
+export interface Sent {
+  readonly title: string;
+  readonly body: string;
+  readonly comments: readonly string[];
+}
+
+export interface News {
+  /** It has another title now. */
+  readonly title: boolean;
+  /** Its text, acceptance criteria included, is another one now. */
+  readonly body: boolean;
+  readonly comments: readonly Comment[];
+}
+
+export function sentOf({ title, body, comments = [] }: Issue): Sent {
+  return { title: digest(title), body: digest(body), comments: comments.map(commentDigest) };
+}
+
+/** Null: nothing, or it is unknown what was sent. */
+export function newsIn(issue: Issue, sent: Sent | null): News | null {
+  if (sent === null) return null;
+  const { title, body } = sentOf(issue);
+  const known = new Set(sent.comments);
+  const comments = (issue.comments ?? []).filter((comment) => !known.has(commentDigest(comment)));
+  const news = { title: title !== sent.title, body: body !== sent.body, comments };
+  return news.title || news.body || comments.length > 0 ? news : null;
+}
+
+export function readSent(entry: unknown): Sent | null {
+  const sent = objectIn(entry, "sent");
+  const [title, body] = [stringIn(sent, "title"), stringIn(sent, "body")];
+  if (title === undefined || body === undefined) return null;
+  return { title, body, comments: arrayIn(sent, "comments").filter((one) => typeof one === "string") };
+}
+
+function commentDigest({ author, text }: Comment): string {
+  return digest(JSON.stringify([author, text]));
+}
+
+/** Line ends and the space around are no change. */
+function digest(text: string): string {
+  return createHash("sha256").update(text.replaceAll("\r\n", "\n").trim()).digest("hex").slice(0, 16);
 }

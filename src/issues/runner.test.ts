@@ -31,6 +31,8 @@ const OPTIONS: BatchOptions = {
   includeStrangers: false,
   engine: "demo",
   native: [],
+  access: { level: "edit", options: [], by: null },
+  over: [],
   maxAgents: 1,
   limits: { idleMs: null, toolMs: null, totalMs: null },
   isolate: "none",

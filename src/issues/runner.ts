@@ -12,7 +12,7 @@ import { type FileLock, lockFile } from "../store/store.ts";
 import type { Brake } from "./brake.ts";
 import { type Decision, decide, type Policy } from "./decide.ts";
 import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
-import { type KnownPast, pastOf } from "./past.ts";
+import { type KnownPast, pastOf, wasCompleted } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
 import type { Issue, Source } from "./source.ts";
 import { IssueWork } from "./worker.ts";
@@ -30,9 +30,13 @@ export interface PlannedIssue {
   readonly issue: Issue;
   readonly decision: Decision;
   readonly past: KnownPast;
+  /** Native options of this batch that its agent gets; a conversation that goes on has those it began with besides. */
+  readonly options: readonly string[];
 }
 
 export interface PlannedBatch {
+  /** Of runs that begin with this batch. */
+  readonly access: WorkOptions["access"];
   readonly take: readonly PlannedIssue[];
   readonly skip: readonly { readonly id: string; readonly why: string }[];
 }
@@ -76,11 +80,18 @@ export async function planBatch(
   const { take, skip } = plan(issues, options);
   const planned: PlannedIssue[] = [];
   for (const issue of take) {
-    const past =
-      issue.status === "in_progress" ? await pastOf(deps, root, issue.id, options.engine) : NO_PAST;
-    planned.push({ issue, past, decision: decide(issue, past, options) });
+    const begun = issue.status === "in_progress" || wasCompleted(deps, root, issue.id, options.engine);
+    const past = begun ? await pastOf(deps, root, issue, options) : NO_PAST;
+    const decision = decide(issue, past, options);
+    planned.push({ issue, past, decision, options: optionsFor(decision, options) });
   }
-  return { take: planned, skip };
+  return { take: planned, skip, access: options.access };
+}
+
+function optionsFor(decision: Decision, { access, native, over }: BatchOptions): readonly string[] {
+  if (decision.do === "resume" || decision.do === "gate") return over;
+  if (decision.do !== "fresh") return [];
+  return decision.handle === null ? [...access.options, ...native] : over;
 }
 
 export async function runBatch(
@@ -122,6 +133,7 @@ export async function runBatch(
       branches,
       view,
       limitedUntilMs: 0,
+      trees: new Map(),
       merging: Promise.resolve(),
     };
     const crew = new Crew(shop, options, view);
@@ -254,6 +266,7 @@ class Crew {
       why,
       handle: null,
       branch: null,
+      gate: null,
     };
     this.ends.push(end);
     this.#view.ended(end);
@@ -317,6 +330,7 @@ function ownerIn(about: string): string {
 function configOf(options: BatchOptions) {
   const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
     options;
+  const { level, by } = options.access;
   const commands = (gate?.commands ?? []).map(({ run }) => run.join(" "));
   return {
     engine,
@@ -331,5 +345,7 @@ function configOf(options: BatchOptions) {
     merge,
     scope,
     gate: commands,
+    access: by ?? level,
+    native: [...options.native],
   };
 }

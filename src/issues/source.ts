@@ -22,6 +22,17 @@ export interface Issue {
   readonly epic: boolean;
   /** Written by somebody who has no say in the repository. Absent: by somebody who has. */
   readonly stranger?: true;
+  /** Oldest first, without our own notes. Absent: there are none, or `Source.comments` has to be asked. */
+  readonly comments?: readonly Comment[];
+}
+
+/** Said under an issue by somebody else than us. */
+export interface Comment {
+  /** Null: the source does not say. */
+  readonly author: string | null;
+  readonly text: string;
+  /** As of an issue. */
+  readonly stranger?: true;
 }
 
 export interface Source {
@@ -36,6 +47,23 @@ export interface Source {
   close(id: string, reason: string): Promise<void>;
   /** For whoever looks at the issue next. */
   note(id: string, text: string): Promise<void>;
+  /** As `Issue.comments`. Absent: a listed issue has them all. */
+  comments?(id: string): Promise<readonly Comment[]>;
+}
+
+/** What we say under an issue. It is for people, and never becomes part of a prompt. */
+export function doneNote(engine: string, handle: string | null, where: string): string {
+  return `Done by ${engine} (reprise run ${handle ?? "?"})${where}.`;
+}
+
+export function openNote(state: string, why: string): string {
+  return `${state}: ${why} (reprise issues run --resume takes it up)`;
+}
+
+export function isOurNote(text: string): boolean {
+  return /^Done by \S+ \(reprise run [0-9a-f?]{1,8}\)|\(reprise issues run --resume takes it up\)$/.test(
+    text.trim(),
+  );
 }
 
 export interface Listed {

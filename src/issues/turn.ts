@@ -2,21 +2,23 @@
  * One turn of the conversation about an issue: started, resumed or begun afresh where the work is. What is seen of it
  * goes to the issue's desk at once; what it means for the issue is not decided here.
  */
-import type { Outcome } from "../core/events.ts";
+import type { DeniedCall, Outcome } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import { type AttemptResult, resumeRun, startRun, type Watch } from "../run/run.ts";
-import { firstPrompt } from "./prompt.ts";
+import { firstPrompt, sentOf } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
 import type { Desk } from "./workshop.ts";
 
 export type Ask =
   | { readonly do: "start" }
-  | { readonly do: "resume" | "fresh"; readonly handle: string; readonly message: string };
+  | { readonly do: "resume" | "fresh"; readonly handle: string; readonly message: () => string };
 
 export interface Turn {
   readonly outcome: Outcome;
   /** Tools that the agent began to use. */
   readonly toolCalls: number;
+  /** Those that the engine refused, as far as its output tells. */
+  readonly denied: readonly DeniedCall[];
 }
 
 /** Faults that say of the conversation what an engine would say. */
@@ -33,21 +35,28 @@ const BUSY: readonly FaultCode[] = ["session_busy", "run_busy"];
 /** A conversation that is not there any more is an outcome of the turn. */
 export async function takeTurn(desk: Desk, ask: Ask): Promise<Turn> {
   const seen = new Sight(desk);
+  const sent = sentOf(desk.issue);
   try {
     const result = await (ask.do === "start" ? start(desk, seen.watch) : again(desk, ask, seen.watch));
     desk.run = result.run;
     desk.attempt = result.attempt.n;
     await result.finish();
-    desk.note({ status: "running", session_id: result.run.session.value, tokens: result.attempt.tokens });
     const none = { result: "interrupted", reason: "the attempt has no outcome" } as const;
-    return { outcome: result.attempt.outcome ?? none, toolCalls: seen.toolCalls };
+    const outcome = result.attempt.outcome ?? none;
+    // A message whose turn never got anywhere may not be in the conversation: it is said again.
+    if (outcome.result === "completed" || seen.toolCalls > 0) {
+      desk.sent = sent;
+      desk.reopened = false;
+    }
+    desk.note({ status: "running", session_id: result.run.session.value, tokens: result.attempt.tokens });
+    return { outcome, toolCalls: seen.toolCalls, denied: seen.denied };
   } catch (error) {
     const outcome = error instanceof Fault && ask.do !== "start" ? outcomeOf(error) : null;
     if (outcome === null) throw error;
     const { code } = error as Fault;
     // The place of the work is gone with the run.
     if (LOST.includes(code) && code !== "session_lost") desk.handle = null;
-    return { outcome, toolCalls: seen.toolCalls };
+    return { outcome, toolCalls: seen.toolCalls, denied: seen.denied };
   } finally {
     seen.forget();
   }
@@ -66,6 +75,9 @@ async function start(desk: Desk, watch: Watch): Promise<AttemptResult> {
   const runId = desk.runId ?? desk.nameRun();
   // Another start of the same issue is another run.
   desk.runId = null;
+  desk.begunNow = true;
+  // A conversation that there is has this message.
+  desk.sent = sentOf(desk.issue);
   if (desk.shop.batch.issue(desk.issue.id)?.agent_id !== runId)
     await desk.save({ status: "running", agent_id: runId, gate: null });
   return startRun(
@@ -74,7 +86,7 @@ async function start(desk: Desk, watch: Watch): Promise<AttemptResult> {
       ...attemptOptions(desk),
       engine: options.engine,
       message: firstPrompt(desk.told(), desk.before === null ? null : desk.baseline),
-      native: options.native,
+      native: [...options.access.options, ...options.native],
       env: [],
       cwd: root,
       cwdGiven: true,
@@ -98,6 +110,8 @@ async function again(
   watch: Watch,
 ): Promise<AttemptResult> {
   // What the gate said is about the work as it was.
+  const words = message();
+  if (want === "fresh") desk.sent = sentOf(desk.issue);
   await desk.save({ status: "running", gate: null });
   return resumeRun(
     desk.shop.deps,
@@ -106,8 +120,9 @@ async function again(
       selector: handle,
       want,
       damage: "refuse",
-      message,
-      native: [],
+      message: words,
+      // What it began with is the run's own.
+      native: desk.begunNow ? [] : desk.shop.options.over,
       keep: false,
       env: [],
       hasTerminal: false,
@@ -124,6 +139,7 @@ function attemptOptions({ shop }: Desk) {
 /** What is seen of a live attempt. Session ids go to the metadata when they are first seen. */
 class Sight {
   toolCalls = 0;
+  readonly denied: DeniedCall[] = [];
   readonly watch: Watch;
   readonly #desk: Desk;
   #session: string | null = null;
@@ -137,6 +153,7 @@ class Sight {
         for (const { event } of events) {
           if (event.type === "session") this.#saw(event.session);
           else if (event.type === "tool" && event.state === "started") this.toolCalls += 1;
+          else if (event.type === "notice" && event.denied !== undefined) this.denied.push(event.denied);
           else if (event.type === "usage") desk.tokens = event.tokens;
         }
       },

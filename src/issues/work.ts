@@ -116,12 +116,31 @@ async function unlocked(
   }
 }
 
+/**
+ * What the work amounts to, in one word that changes with it; null: git cannot tell. Issues themselves are no part of it:
+ * what becomes of them is written there.
+ */
+export async function workIn(deps: Deps, cwd: string, isolated: boolean): Promise<string | null> {
+  if (isolated) return gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", "HEAD^{tree}"]);
+  const tree = await fingerprint(deps, cwd, [":(exclude)issues", ":(exclude).beads"]);
+  return tree === null ? null : `${(await headCommit(deps, cwd)) ?? "unborn"} ${tree}`;
+}
+
+/** Of a commit, as `workIn` says it of a worktree. */
+export function treeOf(deps: Deps, root: string, commit: string): Promise<string | null> {
+  return gitText(deps, root, ["rev-parse", "--verify", "--quiet", `${commit}^{tree}`]);
+}
+
 /** Equal for equal files, whether they are committed or not; null: git cannot tell. */
-export async function fingerprint(deps: Deps, cwd: string): Promise<string | null> {
+export async function fingerprint(
+  deps: Deps,
+  cwd: string,
+  except: readonly string[] = [],
+): Promise<string | null> {
   const index = join(deps.state.root, `.tmp-${process.pid}-${randomBytes(6).toString("hex")}`);
   const env = { GIT_INDEX_FILE: index };
   try {
-    const added = await git(deps, cwd, ["add", "-A", "."], env);
+    const added = await git(deps, cwd, ["add", "-A", ".", ...except], env);
     if (added?.code !== 0) return null;
     const tree = await git(deps, cwd, ["write-tree"], env);
     return tree?.code === 0 ? tree.stdout.trim() : null;

@@ -5,14 +5,17 @@
  * knows the conversation, the place of the work and what was left to be done.
  */
 import type { GateCommand } from "../core/config-issues.ts";
+import type { DeniedCall } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
+import { untilText } from "../lib/until.ts";
 import { plainEnv, runGate } from "../process/process.ts";
-import { type Decision, decideAfter, type Next } from "./decide.ts";
+import { storedDenials } from "../run/run.ts";
+import { type Decision, decideAfter, deniedWords, type Next, RESET } from "./decide.ts";
 import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, nextPrompt } from "./prompt.ts";
-import type { Issue } from "./source.ts";
+import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
-import { commitWork, fingerprint, headCommit, mergeWork } from "./work.ts";
+import { commitWork, fingerprint, headCommit, mergeWork, treeOf, workIn } from "./work.ts";
 import { Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
 /** No other issue would fare better. */
@@ -38,6 +41,9 @@ export class IssueWork {
   #gateTries = 0;
   #print: string | null = null;
   #same = 0;
+  /** Of all turns in this batch. */
+  #toolCalls = 0;
+  readonly #denied: DeniedCall[] = [];
 
   constructor(shop: Workshop, issue: Issue, past: KnownPast) {
     this.#shop = shop;
@@ -68,6 +74,10 @@ export class IssueWork {
     desk.baseline ??= await headCommit(deps, root);
     if (decision.do === "fresh") desk.handle = decision.handle;
     const isNew = decision.do === "fresh" && decision.handle === null;
+    desk.reopened = decision.do === "resume" && decision.reopened === true;
+    // Kept for the next batch, should this one not get to say it.
+    if (desk.reopened) desk.findings = ["It was closed as done and has been opened again: it is not done."];
+    if (desk.tree === null || desk.wasDone) desk.tree = await this.#begins(decision);
     await desk.save({
       status: decision.do === "close" ? "passed" : decision.do === "gate" ? "checking" : "running",
       session_id: decision.do === "fresh" ? null : decision.session,
@@ -88,17 +98,38 @@ export class IssueWork {
         return this.#judge();
       case "resume":
         view.verbose(`Resuming session ${decision.session} for ${id}`);
-        return this.#turns({ do: "resume", handle: decision.handle, message: nextPrompt(desk.told()) });
+        await desk.readComments();
+        return this.#turns({ do: "resume", handle: decision.handle, message: () => nextPrompt(desk.told()) });
       case "fresh":
         if (decision.warn) deps.log.warn(`${id} starts a new conversation: ${decision.why}.`);
+        await desk.readComments();
         return this.#turns(this.#fresh(decision.handle));
     }
+  }
+
+  /** What the files are before this work. Of work that was begun earlier, what they were at its first start. */
+  async #begins(decision: Decision): Promise<string | null> {
+    const { deps, root, options } = this.#shop;
+    const { baseline, wasDone, branch } = this.#desk;
+    if (options.isolate === "none") return workIn(deps, root, false);
+    if (wasDone) {
+      const handle = "handle" in decision ? decision.handle : null;
+      const [run] = handle === null ? [] : await deps.store.findByHandle(handle);
+      if (run !== undefined) return workIn(deps, run.cwd, true);
+      const kept = branch === null ? null : await treeOf(deps, root, branch);
+      if (kept !== null) return kept;
+    }
+    if (baseline === null) return null;
+    const { trees } = this.#shop;
+    const tree = trees.get(baseline) ?? treeOf(deps, root, baseline);
+    trees.set(baseline, tree);
+    return tree;
   }
 
   /** A new conversation: where the work is, if there is such a place. */
   #fresh(handle: string | null): Ask {
     if (handle === null) return { do: "start" };
-    return { do: "fresh", handle, message: firstPrompt(this.#desk.told(), this.#desk.baseline) };
+    return { do: "fresh", handle, message: () => firstPrompt(this.#desk.told(), this.#desk.baseline) };
   }
 
   async #turns(first: Ask): Promise<IssueEnd> {
@@ -107,6 +138,8 @@ export class IssueWork {
       if (!(await this.#waitForLimit()))
         return this.#give("interrupted", "the batch was stopped while it waited");
       const turn = await takeTurn(this.#desk, ask);
+      this.#denied.push(...turn.denied);
+      this.#toolCalls += turn.toolCalls;
       const facts = { ...turn, resumed: ask.do === "resume", stopping: brake.force >= 2 };
       const counts = { troubles: this.#troubles, crashes: this.#crashes, nowMs: deps.clock.now() };
       const next = decideAfter({ ...facts, ...counts }, options);
@@ -127,11 +160,12 @@ export class IssueWork {
         if (next.limit) {
           this.#troubles += 1;
           this.#shop.limitedUntilMs = Math.max(this.#shop.limitedUntilMs, next.notBeforeMs);
-          this.#shop.deps.log.info(`${this.#issue.id} waits: ${next.why}`);
+          const until = untilText(this.#shop.limitedUntilMs, this.#shop.deps.clock.now());
+          this.#shop.deps.log.info(`${this.#issue.id} waits ${until}: ${next.why.replace(RESET, "")}`);
         } else this.#crashes += 1;
         return handle === null || run?.session.value === null
           ? this.#fresh(handle)
-          : { do: "resume", handle, message: nextPrompt(this.#desk.told()) };
+          : { do: "resume", handle, message: () => nextPrompt(this.#desk.told()) };
       case "fresh":
         this.#shop.deps.log.warn(`${this.#issue.id} starts a new conversation: ${next.why}.`);
         return this.#fresh(handle);
@@ -148,8 +182,10 @@ export class IssueWork {
     const { brake, deps, limitedUntilMs } = this.#shop;
     const now = () => deps.clock.now();
     if (now() >= limitedUntilMs) return true;
-    this.#desk.show("waiting", `until ${new Date(limitedUntilMs).toISOString()}`);
-    return brake.waitUntil(limitedUntilMs, now);
+    this.#desk.show("waiting", untilText(limitedUntilMs, now()));
+    if (!(await brake.waitUntil(limitedUntilMs, now))) return false;
+    await this.#desk.reread();
+    return true;
   }
 
   /** The agent says that it is done. */
@@ -164,12 +200,15 @@ export class IssueWork {
       const message = `${id}: ${title.replace(/\s+/g, " ").slice(0, 200)}`;
       await commitWork(deps, { worktree: cwd, branch: desk.branch, message });
     }
-    if (gate === null) return this.#passed("no gate is configured");
+    await this.#lookForDenials();
+    const changed = await this.#hasChanged(cwd);
+    if (gate === null) return changed ? this.#passed("no gate is configured") : this.#nothing();
     if (brake.force >= 2)
       return this.#give("interrupted", "the batch was stopped before its work was checked");
     desk.note({ status: "checking" });
     const finding = await this.#check(gate.commands, cwd);
-    if (finding === null) return this.#passed("");
+    // A gate that passes without any work says nothing about an agent that was not let work.
+    if (finding === null) return changed || this.#denied.length === 0 ? this.#passed("") : this.#nothing();
     if (brake.force >= 2)
       return this.#give("interrupted", "the batch was stopped while its work was checked");
     desk.findings = [finding];
@@ -182,7 +221,31 @@ export class IssueWork {
       return this.#give("failed", `the gate failed ${this.#gateTries} times: ${first}`);
     if (desk.handle === null)
       return this.#give("failed", `the gate failed, and there is no conversation to say it in: ${first}`);
-    return this.#turns({ do: "resume", handle: desk.handle, message: findingsPrompt(desk.told()) });
+    await desk.reread();
+    return this.#turns({ do: "resume", handle: desk.handle, message: () => findingsPrompt(desk.told()) });
+  }
+
+  /** Where the output does not tell what was refused, the engine's own store may. */
+  async #lookForDenials(): Promise<void> {
+    const { run } = this.#desk;
+    const stored = run === null ? null : await storedDenials(this.#shop.deps, run);
+    if (stored !== null) this.#denied.push(...stored);
+  }
+
+  /** Without git, a tool that was let work is all that can be known. */
+  async #hasChanged(cwd: string): Promise<boolean> {
+    const { deps, options } = this.#shop;
+    const now = await workIn(deps, cwd, options.isolate === "worktree");
+    const { tree } = this.#desk;
+    if (now === null || tree === null) return this.#toolCalls > this.#denied.length;
+    return now !== tree;
+  }
+
+  /** The agent says that it is done, and nothing is there that could be called done. */
+  async #nothing(): Promise<IssueEnd> {
+    const denied = deniedWords(this.#denied);
+    this.#desk.findings = [`Your last turn ended, but no file has changed. ${denied}`.trim()];
+    return this.#give("no_change", ["the agent changed nothing", denied].filter(Boolean).join("; "));
   }
 
   /** One command after the other until one fails: why, and the end of its output. Null: all passed. */
@@ -235,20 +298,20 @@ export class IssueWork {
       await turn;
     }
     const where = branch === null ? "" : options.merge ? `, merged from ${branch}` : ` on branch ${branch}`;
-    const note = `Done by ${options.engine} (reprise run ${desk.handle ?? "?"})${where}.`;
-    await source.close(this.#issue.id, note);
-    desk.note({ status: "completed", error: null, finished_at: desk.now() });
-    return desk.end("completed", "");
+    await source.close(this.#issue.id, doneNote(options.engine, desk.handle, where));
+    // On disk before anything else: closed and opened again is another thing than not closed yet.
+    await desk.save({ status: "completed", error: null, finished_at: desk.now() });
+    return desk.end("completed", deniedWords(this.#denied));
   }
 
   /** It stays in progress, with a note; what was known stays known. */
-  async #give(state: "failed" | "interrupted", why: string, stop?: number): Promise<IssueEnd> {
+  async #give(state: "failed" | "interrupted" | "no_change", why: string, stop?: number): Promise<IssueEnd> {
     const { deps, source, redact } = this.#shop;
     const { id } = this.#issue;
     this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
     try {
       const words = redact(why).slice(0, 2_000);
-      await source.note(id, `${state}: ${words} (reprise issues run --resume takes it up)`);
+      await source.note(id, openNote(state, words));
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       deps.log.warn(`${id} got no note: ${error.message}`);

@@ -4,21 +4,29 @@
  */
 import type { GateConfig } from "../core/config-issues.ts";
 import type { Tokens } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
-import type { Deps, Limits } from "../run/run.ts";
+import type { Deps, HeldAccess, Limits } from "../run/run.ts";
 import type { Brake } from "./brake.ts";
 import type { Isolate } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
-import type { Told } from "./prompt.ts";
+import { newsIn, type Sent, type Told } from "./prompt.ts";
 import type { Issue, Source } from "./source.ts";
 import { branchFor } from "./work.ts";
 
 export interface WorkOptions {
   readonly engine: string;
+  /** By which new runs are held to what they may do. */
+  readonly access: HeldAccess;
+  /** For new runs, behind those of `access`. */
   readonly native: readonly string[];
+  /** For runs of earlier batches: what the user gave now, within I12. */
+  readonly over: readonly string[];
+  /** What people say who have no say in the repository reaches agents too. */
+  readonly includeStrangers: boolean;
   readonly limits: Limits;
   readonly isolate: Isolate;
   readonly strict: boolean;
@@ -43,6 +51,8 @@ export interface Workshop {
   readonly view: WorkView;
   /** No agent starts before: the engine's limit ends then. */
   limitedUntilMs: number;
+  /** What the files are in each commit that issues begin from. */
+  readonly trees: Map<string, Promise<string | null>>;
   /** One merge after the other. */
   merging: Promise<void>;
 }
@@ -63,11 +73,13 @@ export interface Progress {
 export interface IssueEnd {
   readonly id: string;
   readonly title: string;
-  /** left: nothing was done about it. */
-  readonly state: "completed" | "failed" | "interrupted" | "left";
+  /** no_change: the agent was done and no file differs. left: nothing was done about it. */
+  readonly state: "completed" | "failed" | "interrupted" | "no_change" | "left";
   readonly why: string;
   readonly handle: string | null;
   readonly branch: string | null;
+  /** What the gate said that failed last: why, and the end of its output. Null: none failed. */
+  readonly gate: string | null;
   /** The whole batch ends with it. */
   readonly stop?: number;
 }
@@ -76,7 +88,8 @@ type Change = Partial<IssueRecord> & Pick<IssueRecord, "status">;
 
 export class Desk {
   readonly shop: Workshop;
-  readonly issue: Issue;
+  /** As it was read last. */
+  issue: Issue;
   /** Of the run; null: there is none, or it is gone. */
   handle: string | null;
   runId: string | null = null;
@@ -85,6 +98,15 @@ export class Desk {
   before: string | null = null;
   baseline: string | null;
   findings: readonly string[];
+  /** What the files were when the work began; null: not known yet, or git cannot tell. */
+  tree: string | null;
+  /** What the agent knows of the issue. */
+  sent: Sent | null;
+  reopened = false;
+  /** It was completed before, so that what is there is no work on what is wanted now. */
+  readonly wasDone: boolean;
+  /** The run began in this batch, with the options of this batch. */
+  begunNow = false;
   run: RunRecord | null = null;
   attempt = 0;
   tokens: Tokens | null = null;
@@ -96,6 +118,41 @@ export class Desk {
     this.branch = entry?.branch ?? null;
     this.baseline = entry?.baseline_commit ?? null;
     this.findings = entry?.findings ?? [];
+    this.wasDone = entry?.status === "completed";
+    this.tree = entry?.tree ?? null;
+    this.sent = entry?.sent ?? null;
+  }
+
+  /** What was said under the issue, where the list did not have it. */
+  async readComments(): Promise<void> {
+    const { source } = this.shop;
+    const { issue } = this;
+    if (source.comments === undefined || issue.comments !== undefined) return;
+    await this.#renew(async () => ({ ...issue, comments: (await source.comments?.(issue.id)) ?? [] }));
+  }
+
+  /** The issue as it is by now. Only where a look is cheap: other people's servers are asked once a batch. */
+  async reread(): Promise<void> {
+    const { source } = this.shop;
+    if (source.comments !== undefined) return;
+    await this.#renew(async () => (await source.list()).issues.find(({ id }) => id === this.issue.id));
+  }
+
+  /** What cannot be read stays as it was. */
+  async #renew(read: () => Promise<Issue | undefined>): Promise<void> {
+    const { deps, options } = this.shop;
+    const { id } = this.issue;
+    try {
+      const found = await read();
+      if (found === undefined) return;
+      const comments = found.comments?.filter(
+        ({ stranger }) => stranger === undefined || options.includeStrangers,
+      );
+      this.issue = { ...found, status: this.issue.status, ...(comments === undefined ? {} : { comments }) };
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      deps.log.warn(`${id} cannot be read again, so what is new in it is not passed on: ${error.message}`);
+    }
   }
 
   /** Names a run that is about to be started, and the branch for its work. */
@@ -122,6 +179,8 @@ export class Desk {
       branch: this.branch,
       baseline_commit: this.baseline,
       findings: this.findings,
+      tree: this.tree,
+      sent: this.sent,
       ...change,
     });
   }
@@ -136,12 +195,16 @@ export class Desk {
   }
 
   told(): Told {
-    return { issue: this.issue, gate: this.shop.options.gate?.commands ?? [], findings: this.findings };
+    const { issue, findings, reopened } = this;
+    const gate = this.shop.options.gate?.commands ?? [];
+    return { issue, gate, findings, reopened, news: newsIn(issue, this.sent) };
   }
 
   end(state: IssueEnd["state"], why: string, stop?: number): IssueEnd {
     const { id, title } = this.issue;
-    const end = { id, title, state, why, handle: this.handle, branch: this.branch };
+    const { gate } = this.shop.batch.issue(id) ?? { gate: null };
+    const failed = gate === null || gate.passed ? null : gate.detail;
+    const end = { id, title, state, why, handle: this.handle, branch: this.branch, gate: failed };
     return stop === undefined ? end : { ...end, stop };
   }
 

@@ -12,9 +12,13 @@ import {
   saveSettings,
   writeAtomic,
 } from "../audit/audit.ts";
+import type { Access } from "../core/config-issues.ts";
 import type { EngineConfig } from "../core/config.ts";
+import type { DeniedCall } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import { customEngine, DEMO_PROGRAM, ENGINES } from "../engines/engines.ts";
+import type { RunRecord } from "../core/records.ts";
+import { sessionFiles } from "../drivers/drivers.ts";
+import { accessOptions, customEngine, DEMO_PROGRAM, ENGINES, type HeldAccess } from "../engines/engines.ts";
 import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import type { Deps } from "./deps.ts";
@@ -171,4 +175,23 @@ function missing(deps: Deps, engine: Engine): Fault {
       `Install it, or name it in the config: [engines.${engine.id}] program = "/path/to/${engine.program}". \`reprise doctor\` lists what is found.`,
     { facts: { engine: engine.id, program: name } },
   );
+}
+
+/** The native options by which a start of this engine is held to the level; the user's own come before it. */
+export function heldAccess(
+  deps: Deps,
+  engineId: string,
+  level: Access,
+  native: readonly string[],
+): HeldAccess {
+  const engine = findEngine(deps, engineId);
+  return accessOptions(engine, level, [...environmentOf(deps, engine, []).defaultArgs, ...native]);
+}
+
+/** Tool calls of the last turn that the engine refused, from its own store; null: only its output tells. */
+export async function storedDenials(deps: Deps, run: RunRecord): Promise<readonly DeniedCall[] | null> {
+  const engine = findEngine(deps, run.agentName);
+  const session = run.session.value;
+  if (engine.denied === undefined || session === null || run.engineHome === null) return null;
+  return engine.denied(session, { home: run.engineHome, cwd: run.cwd }, sessionFiles());
 }

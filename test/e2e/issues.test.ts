@@ -59,7 +59,7 @@ test("a batch: a branch each, checked, closed; dependencies wait; the checkout s
 describe("--resume", () => {
   test("test_resume_session_id_applied: issues in progress continue their own conversations, the rest starts fresh", async () => {
     using box = new IssueBox();
-    for (const id of ["a", "b", "c"]) box.issue(id, `@@wait:60000 @@write:${id}.txt`);
+    for (const id of ["a", "b", "c"]) box.issue(id, `@@write:${id}.txt @@wait:60000`);
     box.issue("later", "@@write:later.txt", "depends_on: [a]\n");
     box.commit();
     await interrupted(box, ["a", "b", "c"]);
@@ -96,7 +96,7 @@ describe("--resume", () => {
 
   test("which session is resumed is said with --verbose alone", async () => {
     using box = new IssueBox();
-    box.issue("a", "@@wait:60000");
+    box.issue("a", "@@write:w.txt @@wait:60000");
     box.commit();
     await interrupted(box, ["a"]);
     const result = await box.batch("--resume");
@@ -106,7 +106,7 @@ describe("--resume", () => {
 
   test("test_resume_session_id_none_skipped: without prior runs, lenient starts fresh and says so", async () => {
     using box = new IssueBox();
-    box.issue("a", "go", "status: in_progress\n");
+    box.issue("a", "go @@write:go.txt", "status: in_progress\n");
     box.commit();
     const result = await box.batch("--resume");
     expect(result).toMatchObject({ code: 0 });
@@ -116,7 +116,7 @@ describe("--resume", () => {
 
   test("another engine's id is not offered", async () => {
     using box = new IssueBox();
-    box.issue("a", "@@wait:60000");
+    box.issue("a", "@@write:w.txt @@wait:60000");
     box.commit();
     await interrupted(box, ["a"]);
     const other = await box.run(["issues", "run", "--engine", "codex", "--resume", "--dry-run"]);
@@ -129,7 +129,7 @@ describe("--resume", () => {
     box.commit();
     await interrupted(box, ["a"]);
     const [first] = box.batches();
-    box.issue("a", "go", "status: in_progress\n");
+    box.issue("a", "go @@write:go.txt", "status: in_progress\n");
     const result = await box.batch("--resume", "--fresh");
     expect(result).toMatchObject({ code: 0 });
     const entry = box.batches().at(-1)?.issues["a"];
@@ -143,8 +143,8 @@ describe("--resume", () => {
 describe("--strict", () => {
   test("strict=True fails issue when lookup returns None: that issue alone, before anything is claimed or started", async () => {
     using box = new IssueBox();
-    box.issue("a", "go", "status: in_progress\n");
-    box.issue("b", "go");
+    box.issue("a", "go @@write:go.txt", "status: in_progress\n");
+    box.issue("b", "go @@write:go.txt");
     box.commit();
     const before = box.text("a");
     const result = await box.batch("--resume", "--strict");
@@ -160,14 +160,14 @@ describe("--strict", () => {
     ["a stale session in lenient mode triggers fallback, not failure, where the work is", [], 0, "closed"],
   ] as const)("%s", async (_name, flags, code, status) => {
     using box = new IssueBox();
-    for (const id of ["a", "b"]) box.issue(id, "@@wait:60000");
+    for (const id of ["a", "b"]) box.issue(id, "@@write:w.txt @@wait:60000");
     writeFileSync(join(box.cwd, "reprise.toml"), 'escrow = "off"\n');
     box.commit();
     await interrupted(box, ["a", "b"]);
     const [first] = box.batches();
     const lost = first?.issues["a"]?.session_id ?? "";
     rmSync(box.sessionFile(lost));
-    box.issue("a", "go", "status: in_progress\n");
+    box.issue("a", "go @@write:go.txt", "status: in_progress\n");
     const dry = await box.json(["issues", "run", "--engine", "demo", "--resume", ...flags, "--dry-run"]);
     const result = await box.batch("--resume", ...flags);
     expect(result).toMatchObject({ code });
@@ -198,11 +198,11 @@ describe("--strict", () => {
     const file = join(box.cwd, "issues", "a.md");
     const write = (body: string, head: string) =>
       writeFileSync(file, `---\ntitle: Door @@lost:${place} quietly\n${head}---\n${body}\n`);
-    write("@@wait:60000", "");
+    write("@@write:w.txt @@wait:60000", "");
     box.commit();
     await interrupted(box, ["a"]);
     const then = box.batches()[0]?.issues["a"];
-    write("go", "status: in_progress\n");
+    write(place === "in-tool" ? "go" : "go @@write:go.txt", "status: in_progress\n");
     const result = await box.batch("--resume", ...flags);
     expect(result).toMatchObject({ code: status === "closed" ? 0 : 10 });
     expect(box.statuses()).toEqual({ a: status });
@@ -306,7 +306,7 @@ describe("gates", () => {
 
   test("a gate of a project that is not trusted is not run", async () => {
     using box = new IssueBox();
-    box.issue("a", "go");
+    box.issue("a", "go @@write:go.txt");
     box.gate("true");
     box.commit();
     const result = await box.run(["issues", "run", "--engine", "demo"]);
@@ -319,12 +319,12 @@ describe("gates", () => {
 describe("limits and stops", () => {
   test("--on-limit stop ends the batch with 75; the session is kept and goes on", async () => {
     using box = new IssueBox();
-    box.issue("a", "@@429:reset=2099-01-01T00:00:00Z");
-    box.issue("b", "go");
+    box.issue("a", "@@write:a.txt @@429:reset=2099-01-01T00:00:00Z");
+    box.issue("b", "go @@write:go.txt");
     box.commit();
     const stopped = await box.batch("--on-limit", "stop");
     expect(stopped).toMatchObject({ code: 75 });
-    expect(stopped.stdout).toContain("2099-01-01T00:00:00");
+    expect(stopped.stdout).toContain(", until 2099-01-01 ");
     expect(box.statuses()).toEqual({ a: "in_progress", b: "open" });
     const [first] = box.batches();
     expect(await box.batch("--resume", "--strict")).toMatchObject({ code: 0 });
@@ -333,7 +333,7 @@ describe("limits and stops", () => {
 
   test("a limit that ends soon is waited for", async () => {
     using box = new IssueBox();
-    box.issue("a", `@@429:reset=${new Date(Date.now() + 1_000).toISOString()}`);
+    box.issue("a", `@@write:a.txt @@429:reset=${new Date(Date.now() + 1_000).toISOString()}`);
     box.commit();
     expect(await box.batch()).toMatchObject({ code: 0 });
     expect(box.batches()[0]?.issues["a"]).toMatchObject({ attempts: 2, status: "completed" });
@@ -342,7 +342,7 @@ describe("limits and stops", () => {
   test("a login that is wanted ends the batch with 8", async () => {
     using box = new IssueBox();
     box.issue("a", "@@401");
-    box.issue("b", "go");
+    box.issue("b", "go @@write:go.txt");
     box.commit();
     expect(await box.batch()).toMatchObject({ code: 8 });
     expect(box.statuses()).toEqual({ a: "in_progress", b: "open" });
@@ -350,7 +350,7 @@ describe("limits and stops", () => {
 
   test("an agent that dies goes on in its conversation", async () => {
     using box = new IssueBox();
-    box.issue("a", "@@die");
+    box.issue("a", "@@write:a.txt @@die");
     box.commit();
     expect(await box.batch()).toMatchObject({ code: 0 });
     expect(new Set(box.told().map(({ session }) => session)).size).toBe(1);
@@ -358,9 +358,9 @@ describe("limits and stops", () => {
 
   test("Ctrl-C drains, and interrupts the second time; --resume takes it up", async () => {
     using box = new IssueBox();
-    box.issue("a", "@@wait:1500");
-    box.issue("b", "@@wait:60000");
-    box.issue("c", "go");
+    box.issue("a", "@@write:w.txt @@wait:1500");
+    box.issue("b", "@@write:w.txt @@wait:60000");
+    box.issue("c", "go @@write:go.txt");
     box.commit();
     const child = box.spawn(box.batchArgs("--max-agents", "2"));
     const done = collect(child);
@@ -381,7 +381,7 @@ describe("limits and stops", () => {
 
   test("the second of two batches is refused and names the first", async () => {
     using box = new IssueBox();
-    box.issue("a", "@@wait:60000");
+    box.issue("a", "@@write:w.txt @@wait:60000");
     box.commit();
     const child = box.spawn(box.batchArgs());
     const done = collect(child);
@@ -464,8 +464,8 @@ exec ${git} "$@"`,
 
   test("an engine that vanishes between issues ends the batch and leaves the rest open", async () => {
     using box = new IssueBox();
-    box.issue("a", "go");
-    box.issue("b", "go");
+    box.issue("a", "go @@write:go.txt");
+    box.issue("b", "go @@write:go.txt");
     box.gate(`rm -f ${join(box.bin, "gemini")}`);
     box.commit();
     const result = await box.run(["issues", "run", "--engine", "gemini", "--trust-cwd"]);
@@ -477,13 +477,13 @@ exec ${git} "$@"`,
 
 test("--dry-run and what then happens agree", async () => {
   using box = new IssueBox();
-  for (const id of ["a", "b"]) box.issue(id, "@@wait:60000");
+  for (const id of ["a", "b"]) box.issue(id, "@@write:w.txt @@wait:60000");
   box.commit();
   await interrupted(box, ["a", "b"]);
-  box.issue("c", "go", "priority: 0\n");
-  box.issue("d", "go", "status: in_progress\n");
-  box.issue("e", "go", "status: blocked\n");
-  box.issue("f", "go", "depends_on: [e]\n");
+  box.issue("c", "go @@write:go.txt", "priority: 0\n");
+  box.issue("d", "go @@write:go.txt", "status: in_progress\n");
+  box.issue("e", "go @@write:go.txt", "status: blocked\n");
+  box.issue("f", "go @@write:go.txt", "depends_on: [e]\n");
   const [first] = box.batches();
   const before = box.statuses();
   const dry = await box.json(["issues", "run", "--engine", "demo", "--resume", "--dry-run"]);
@@ -514,7 +514,7 @@ test("--dry-run and what then happens agree", async () => {
 test("the commands that look", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt");
-  box.issue("b", "go", "depends_on: [a]\nstatus: blocked\n");
+  box.issue("b", "go @@write:go.txt", "depends_on: [a]\nstatus: blocked\n");
   box.commit();
   expect((await box.run(["issues", "list"])).stdout).toMatch(
     /^a +open +P2 +Issue a\nb +blocked +P2 +Issue b {2}\(waits for a\)$/m,
@@ -575,12 +575,12 @@ test("GitHub: claimed by a label, closed with a comment, a failed one noted; str
 
 test("--watch takes what comes later, until it is stopped", async () => {
   using box = new IssueBox();
-  box.issue("a", "go");
+  box.issue("a", "go @@write:go.txt");
   box.commit();
   const child = box.spawn(box.batchArgs("--watch"));
   const done = collect(child);
   await until("a is done", () => box.statuses()["a"] === "closed");
-  box.issue("b", "go");
+  box.issue("b", "go @@write:go.txt");
   await until("b is done", () => box.statuses()["b"] === "closed", 50_000);
   child.kill("SIGTERM");
   expect(await done).toMatchObject({ code: 143 });

@@ -112,7 +112,7 @@ test("no hook of the repository runs; a gate has one mark; what was committed in
 
 test("`issues logs --redacted` hides secrets also as JSON", async () => {
   using box = new IssueBox();
-  box.issue("a", "@@stderr:sk-abcdefghijklmnopqrstuvwxyz");
+  box.issue("a", "@@write:a.txt @@stderr:sk-abcdefghijklmnopqrstuvwxyz");
   box.commit();
   expect(await box.batch()).toMatchObject({ code: 0 });
   const { text } = await box.json(["issues", "logs", "a", "--redacted", "--json"]);

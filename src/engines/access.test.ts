@@ -1,0 +1,101 @@
+import { expect, test } from "vitest";
+import { accessOptions } from "./attempt-options.ts";
+import { deniedIn } from "./codex-store.ts";
+import { ENGINES, findEngine } from "./engines.ts";
+import { parseArgs } from "./grammar.ts";
+
+function optionsOf(id: string, level: "read" | "edit" | "full", ...given: string[]) {
+  const engine = findEngine(id);
+  if (engine === undefined) throw new Error(id);
+  const { options, by } = accessOptions(engine, level, given);
+  return by === null ? options.join(" ") : `as given: ${by}`;
+}
+
+test.each([
+  ["claude", "edit", [], "--permission-mode acceptEdits"],
+  ["claude", "full", [], "--permission-mode bypassPermissions"],
+  ["claude", "edit", ["--permission-mode", "plan"], "as given: --permission-mode plan"],
+  ["claude", "edit", ["--dangerously-skip-permissions"], "as given: --dangerously-skip-permissions"],
+  ["claude", "edit", ["--settings", "{}"], "as given: --settings {}"],
+  ["claude", "edit", ["--model", "opus"], "--permission-mode acceptEdits"],
+  ["claude", "edit", ["--allowedTools", "Bash"], "--permission-mode acceptEdits"],
+  ["codex", "edit", [], "--sandbox workspace-write"],
+  ["codex", "read", [], "--sandbox read-only"],
+  ["codex", "edit", ["-s", "read-only"], "as given: -s read-only"],
+  ["codex", "edit", ["-c", 'sandbox_mode="read-only"'], 'as given: -c sandbox_mode="read-only"'],
+  ["codex", "edit", ["-c", "model=x"], "--sandbox workspace-write"],
+  ["codex", "edit", ["--yolo"], "as given: --yolo"],
+  ["codex", "edit", ["-p", "ci"], "as given: -p ci"],
+  ["gemini", "edit", [], "--approval-mode auto_edit"],
+  ["gemini", "edit", ["-y"], "as given: -y"],
+  ["opencode", "edit", [], ""],
+  ["opencode", "full", [], "--auto"],
+  ["opencode", "full", ["--auto"], "as given: --auto"],
+  ["iflow", "edit", [], "--auto-edit"],
+  ["iflow", "edit", ["--yolo"], "as given: --yolo"],
+  ["demo", "edit", [], "--access write"],
+] as const)("%s at %s with %j", (engine, level, given, wanted) => {
+  expect(optionsOf(engine, level, ...given)).toBe(wanted);
+});
+
+test("every engine of ours knows edit, and each option of a level is one that its grammar knows", () => {
+  for (const engine of ENGINES) {
+    expect([engine.id, engine.access?.edit !== undefined]).toEqual([engine.id, true]);
+    const { unless = [], ...levels } = engine.access ?? {};
+    for (const words of Object.values(levels)) {
+      const { options, words: rest } = parseArgs(engine.grammar, words, true);
+      expect([engine.id, rest, options.every(({ spec }) => spec !== null)]).toEqual([engine.id, [], true]);
+    }
+    for (const name of unless)
+      expect([name, engine.grammar.options.some(({ names }) => names.includes(name))]).toEqual([name, true]);
+  }
+});
+
+test("a level that an engine has no option for is refused", () => {
+  expect(() => optionsOf("opencode", "read")).toThrow('OpenCode cannot be held to access "read"');
+});
+
+/** Lines as 0.166.0 wrote them in its read-only sandbox, shortened. */
+const call = (id: string, args: object) =>
+  JSON.stringify({
+    type: "response_item",
+    payload: { type: "function_call", name: "exec_command", arguments: JSON.stringify(args), call_id: id },
+  });
+const output = (id: string, text: string) =>
+  JSON.stringify({
+    type: "response_item",
+    payload: { type: "function_call_output", call_id: id, output: text },
+  });
+const started = JSON.stringify({ type: "event_msg", payload: { type: "task_started", turn_id: "t" } });
+const patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: p.txt\n+patched\n*** End Patch\nEOF";
+const exited = (code: number, text: string) =>
+  `Chunk ID: 20a69e\nWall time: 0.0000 seconds\nProcess exited with code ${code}\nOriginal token count: 12\nOutput:\n${text}`;
+
+test("Codex's denied calls of the last turn are read from its rollout", () => {
+  const lines = [
+    started,
+    call("c0", { cmd: "touch earlier" }),
+    output("c0", exited(1, "touch: cannot touch 'earlier': Read-only file system\n")),
+    started,
+    call("c1", { cmd: "echo hi > a.txt" }),
+    output("c1", exited(1, "/bin/bash: line 1: a.txt: Read-only file system\n")),
+    call("c2", { cmd: patch }),
+    output(
+      "c2",
+      "patch rejected: writing is blocked by read-only sandbox; rejected by user approval settings",
+    ),
+    call("c3", { cmd: "touch b", sandbox_permissions: "require_escalated" }),
+    output("c3", "approval policy is Never; reject command — you cannot ask for escalated permissions"),
+    // Failed by itself, and a file that only talks about it.
+    call("c4", { cmd: "npm test" }),
+    output("c4", exited(1, "1 test failed\n")),
+    call("c5", { cmd: "cat notes" }),
+    output("c5", exited(0, "Read-only file system\n")),
+    "{ torn",
+  ];
+  expect(deniedIn(lines)).toEqual([
+    { name: "exec_command", detail: "echo hi > a.txt" },
+    { name: "apply_patch", detail: "p.txt" },
+    { name: "exec_command", detail: "touch b" },
+  ]);
+});
