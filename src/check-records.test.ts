@@ -19,6 +19,8 @@ const ISSUE = {
     findings: [],
     error: null,
     tokens: null,
+    tree: null,
+    sent: null,
   },
   ...{ started_at: "", finished_at: null },
 };

@@ -116,10 +116,12 @@ const CASES: Record<string, Case> = {
           take: [
             {
               issue: { id: "a-very-long-issue-id-4711", title: "a title 文字文字" },
-              decision: { do: "fresh", why: REASON },
+              decision: { do: "fresh", why: REASON, handle: null },
+              options: [],
             },
           ],
           skip: [{ id: "b-1", why: REASON }],
+          access: { level: "edit", options: ["--permission-mode", "acceptEdits"], by: null },
         } as unknown as Parameters<typeof planLines>[0],
         columns,
       ),
@@ -130,7 +132,14 @@ const CASES: Record<string, Case> = {
     render: ({ columns }) =>
       summaryLines({ stdin: false, stdout: true, stderr: true, columns, rows: 24, color: false }, {
         issues: [
-          { id: "a-12", state: "failed", handle: "1a2b3c4d", branch: "reprise/a-12-1a2b3c4d", why: REASON },
+          {
+            id: "a-12",
+            state: "failed",
+            handle: "1a2b3c4d",
+            branch: "reprise/a-12-1a2b3c4d",
+            why: REASON,
+            gate: null,
+          },
         ],
       } as unknown as Parameters<typeof summaryLines>[1]),
     typed: ["a-12", "1a2b3c4d", "reprise/a-12-1a2b3c4d"],

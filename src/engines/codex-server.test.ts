@@ -861,12 +861,8 @@ describe("the command", () => {
         params: Record<string, string>;
       }[];
       const { sandbox, model, cwd, config } = request?.params ?? {};
-      const fields = [
-        sandbox,
-        model,
-        cwd === CWD ? undefined : `in ${cwd}`,
-        config && JSON.stringify(config),
-      ];
+      const place = cwd === CWD ? undefined : `in ${cwd}`;
+      const fields = [sandbox, model, place, config && JSON.stringify(config)];
       return `${args.join(" ")} | ${fields.filter((field) => field !== undefined).join(" ")}`;
     } catch (error) {
       return error instanceof Fault ? error.code : String(error);

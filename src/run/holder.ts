@@ -4,7 +4,6 @@
  * Order is what survives a crash: attempt row, then spawn (I1); raw bytes, then parsing (I7); a session id goes
  * to disk when it is first seen (I2); the end is written before anything is said about it.
  */
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   attemptDir,
@@ -13,13 +12,11 @@ import {
   removeQuietly,
   saveAttemptFile,
   type Tape,
-  writeAtomic,
 } from "../audit/audit.ts";
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, SeenSession } from "../core/records.ts";
 import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
-import { formatDuration } from "../lib/duration.ts";
 import { connect, Questions } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { EscrowKeeper } from "./escrow-keeper.ts";
@@ -31,10 +28,19 @@ import {
   markerOf,
   type StopRequest,
   type Watch,
+  withHooks,
 } from "./job.ts";
 import { lastWords } from "./last-words.ts";
 import { Ledger } from "./ledger.ts";
-import { delayed, expired, firstPulse, type Pulse, sawEvents, sawOutput } from "./liveness.ts";
+import {
+  delayed,
+  describeExpired,
+  expired,
+  firstPulse,
+  type Pulse,
+  sawEvents,
+  sawOutput,
+} from "./liveness.ts";
 import { Observer } from "./observer.ts";
 import { judge, type StopReason } from "./outcome.ts";
 import { whyNotResumable } from "./resumable.ts";
@@ -72,15 +78,6 @@ export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<H
     // What hooks say is on the tape, without secrets, as far as it was shown.
     if (watched.hooksFile !== undefined) removeQuietly(watched.hooksFile);
   }
-}
-
-/** The file exists before the hooks do, so that nobody else may read it. */
-function withHooks(job: Job, n: number): Job {
-  const { hooks } = job.command;
-  if (hooks === undefined) return job;
-  const hooksFile = join(attemptDir(job.run.runDirectory, n), "hooks.jsonl");
-  writeAtomic(hooksFile, "");
-  return { ...job, hooksFile, env: { ...job.env, [hooks]: hooksFile } };
 }
 
 /** An attempt that cannot have its directory is over: its row must not stand for a live one. */
@@ -342,13 +339,8 @@ class Holder {
     // Between a person's keystrokes a UI is silent by right.
     const over = expired(this.#pulse, interactive ? { ...limits, idleMs: null, toolMs: null } : limits, now);
     if (over === null || this.#ending !== null) return;
-    const limit = formatDuration(over.limitMs);
-    const what = {
-      idle: `no sign of life for ${limit}`,
-      tool: `the tool ${over.tool ?? ""} ran for more than ${limit}`,
-      total: `the time limit of ${limit} was reached`,
-    };
-    this.#end({ by: "deadline", what: what[over.what] }, this.#stop === null ? "interrupt" : "terminate");
+    const what = describeExpired(over);
+    this.#end({ by: "deadline", what }, this.#stop === null ? "interrupt" : "terminate");
   }
 
   async #finish(exit: Exit): Promise<Held> {

@@ -1,6 +1,8 @@
 /**
  * What the holder is given, what it shows its caller, and the records with which an attempt begins.
  */
+import { join } from "node:path";
+import { attemptDir, writeAtomic } from "../audit/audit.ts";
 import type { Decision, Observed, Question, SeenEvent, Stream } from "../core/events.ts";
 import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
@@ -158,4 +160,13 @@ export function chosenSession(deps: Deps, job: Job, n: number): Partial<RunRecor
     sessions: observe(job.run.sessions, chosen),
     session: { field: job.engine.session.field, value: expects, source: "chosen", verifiedAt: null },
   };
+}
+
+/** The file exists before the hooks do, so that nobody else may read it. */
+export function withHooks(job: Job, n: number): Job {
+  const { hooks } = job.command;
+  if (hooks === undefined) return job;
+  const hooksFile = join(attemptDir(job.run.runDirectory, n), "hooks.jsonl");
+  writeAtomic(hooksFile, "");
+  return { ...job, hooksFile, env: { ...job.env, [hooks]: hooksFile } };
 }

@@ -5,6 +5,7 @@
  * time. A retry without an announced end is no sign of life: an engine without network retries for ever.
  * Pure: the caller passes monotonic time.
  */
+import { formatDuration } from "../lib/duration.ts";
 import type { SeenEvent } from "../core/events.ts";
 
 export interface Limits {
@@ -67,6 +68,19 @@ export function sawEvents(pulse: Pulse, seen: readonly SeenEvent[], now: number)
     else if (event.type === "turn_ended" || event.type === "turn_started") tools.clear();
   }
   return { ...pulse, lastSign, silentUntil, tools };
+}
+
+/** What was waited for in vain, for people. */
+export function describeExpired({ what, limitMs, tool = "" }: Expired): string {
+  const limit = formatDuration(limitMs);
+  switch (what) {
+    case "idle":
+      return `no sign of life for ${limit}`;
+    case "tool":
+      return `the tool ${tool} ran for more than ${limit}`;
+    case "total":
+      return `the time limit of ${limit} was reached`;
+  }
 }
 
 export function expired(pulse: Pulse, limits: Limits, now: number): Expired | null {

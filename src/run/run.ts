@@ -14,7 +14,7 @@ import { recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
-import { assertHiddenMessage, hiddenNames, recordedEnv, redactorFor } from "./launch.ts";
+import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
 import { clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
@@ -256,47 +256,11 @@ interface AttemptPlan {
 }
 
 async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<AttemptResult> {
-  const { run, setup, command, hold, request } = plan;
+  const { run, setup, command, hold } = plan;
   for (const warning of command.warnings ?? []) deps.log.warn(warning);
   if (command.expects !== null && plan.kind !== "resume") await hold.holdSession(run, command.expects);
-  // Whatever goes wrong while asking for it, a version stops nothing.
-  const version = versionOf(deps, setup.engine, setup.program).catch(() => null);
   const redact = redactorFor(setup.env, plan.env);
-  const settings = settingsEnv(deps, command, setup.env);
-  const held = await holdAttempt(
-    deps,
-    {
-      run,
-      engine: setup.engine,
-      command,
-      kind: plan.kind,
-      mode: plan.interactive ? "pty" : headlessMode(plan),
-      interactive: plan.interactive,
-      program: setup.program,
-      native: plan.native,
-      message: plan.message,
-      env: { ...setup.env, ...command.env, ...settings.env },
-      engineHome: setup.home,
-      limits: request.limits,
-      fence: hold.fence,
-      redact,
-      hidden: hiddenNames(setup.env, plan.env),
-      ...sizeFor(plan),
-      version,
-      diagnostics: [...(command.warnings ?? []), ...settings.notes],
-      continues: plan.continues?.session ?? null,
-      ignoresCopy: plan.ignoresCopy ?? false,
-      onSession: async (session) => {
-        await hold.holdSession(run, session);
-        // The engine has read the conversation that it copies, which may go on now.
-        if (run.parent !== undefined && session !== run.parent.session)
-          await hold.releaseSession(run, run.parent.session);
-      },
-      onLeaseLost: (listener) => hold.onLost(listener),
-      leaseLost: () => hold.lost(),
-    },
-    watch,
-  );
+  const held = await holdAttempt(deps, jobOf(deps, plan, redact), watch);
   const receipt =
     plan.continues === null
       ? null
@@ -317,6 +281,43 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
       // Nobody has to wait for it.
       if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");
     },
+  };
+}
+
+/** What the holder needs to know of the attempt. */
+function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
+  const { run, setup, command, hold, request } = plan;
+  const settings = settingsEnv(deps, command, setup.env);
+  return {
+    run,
+    engine: setup.engine,
+    command,
+    kind: plan.kind,
+    mode: plan.interactive ? "pty" : headlessMode(plan),
+    interactive: plan.interactive,
+    program: setup.program,
+    native: plan.native,
+    message: plan.message,
+    env: { ...setup.env, ...command.env, ...settings.env },
+    engineHome: setup.home,
+    limits: request.limits,
+    fence: hold.fence,
+    redact,
+    hidden: hiddenNames(setup.env, plan.env),
+    ...sizeFor(plan),
+    // Whatever goes wrong while asking for it, a version stops nothing.
+    version: versionOf(deps, setup.engine, setup.program).catch(() => null),
+    diagnostics: [...(command.warnings ?? []), ...settings.notes],
+    continues: plan.continues?.session ?? null,
+    ignoresCopy: plan.ignoresCopy ?? false,
+    onSession: async (session) => {
+      await hold.holdSession(run, session);
+      // The engine has read the conversation that it copies, which may go on now.
+      if (run.parent !== undefined && session !== run.parent.session)
+        await hold.releaseSession(run, run.parent.session);
+    },
+    onLeaseLost: (listener) => hold.onLost(listener),
+    leaseLost: () => hold.lost(),
   };
 }
 

@@ -50,7 +50,7 @@ test("one that is at work is left alone, and list does not look", async () => {
 });
 
 test("rm ends an agent that outlived its killed holder and does not hear SIGTERM", async () => {
-  await using other = new HolderBox();
+  using other = new HolderBox();
   const handle = await other.detach("demo", "x @@ignore-sigterm @@hang");
   await until("the agent hangs", () => other.journalEntries().some(({ event }) => event === "hang"));
   const [agent, holder] = [other.agent(), other.pid(handle)];
