@@ -138,7 +138,7 @@ class LiveTurn implements Turn {
       isPassing(outcome) && ended.status === "failed" ? "interrupted" : this.#closing(ended, outcome);
     this.#close(closed, outcome);
     await result.finish();
-    const lastWords = this.#isUnexplained(ended, outcome) ? await lastWordsIn(result) : [];
+    const lastWords = this.#isUnexplained(ended, outcome) ? (result.attempt.lastWords ?? []) : [];
     const isOpen = closed === "interrupted" && ended.refused === null && result.run.session.value !== null;
     return {
       ...ended,
@@ -367,10 +367,6 @@ class LiveTurn implements Turn {
       this.#deps.log.warn(`the end of the session was not recorded: ${error.message}`);
     }
   }
-}
-
-async function lastWordsIn({ run, attempt }: AttemptResult): Promise<readonly string[]> {
-  return (await import("./elsewhere.ts")).lastWordsOf(run, attempt);
 }
 
 /**
