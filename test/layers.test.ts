@@ -46,8 +46,8 @@ const DOORS: Record<string, RegExp> = {
   lib: /./,
   core: /./,
   engines: /^(engine|engines)\.ts$/,
-  // Looking runs up needs no engine and no driver, and must not pay for loading them.
-  run: /^(run|select)\.ts$/,
+  // Looking runs up and asking git need no engine and no driver, and must not pay for loading them.
+  run: /^(run|select|git)\.ts$/,
 };
 
 /** Files that a folder may have, 16 where nothing is said: a command or an engine each, and the deepest module. */

@@ -11,6 +11,7 @@ import {
   type Repository,
   remotesIn,
 } from "../github/github.ts";
+import { type GitOptions, openGit } from "../run/git.ts";
 import type { Deps } from "../run/run.ts";
 import { BEADS_FILE, openBeads } from "./beads.ts";
 import { openGitHubIssues } from "./github.ts";
@@ -99,19 +100,13 @@ export async function gitText(deps: Deps, cwd: string, args: readonly string[]):
 }
 
 const GIT_TIMEOUT_MS = 120_000;
-/** Null: git is not installed. No hook of the repository runs: an agent could have written it. */
+/** Null: git is not installed. Nothing that a repository's settings name is run: an agent could have written them. */
 export async function git(
   deps: Deps,
   cwd: string,
   args: readonly string[],
-  more: Readonly<Record<string, string>> = {},
+  options: GitOptions = {},
 ): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string } | null> {
-  const program = deps.processes.resolveProgram("git", deps.env);
-  if (program === null) return null;
-  const env: Record<string, string> = { PWD: cwd, GIT_OPTIONAL_LOCKS: "0", LC_ALL: "C", ...more };
-  for (const name of ["PATH", "HOME", "XDG_CONFIG_HOME"]) {
-    if (deps.env[name] !== undefined) env[name] = deps.env[name];
-  }
-  const safe = ["-C", cwd, "-c", "core.hooksPath=/dev/null", "-c", "commit.gpgSign=false"];
-  return deps.processes.runTool(program, [...safe, ...args], { cwd, env, timeoutMs: GIT_TIMEOUT_MS });
+  if (deps.processes.resolveProgram("git", deps.env) === null) return null;
+  return (await openGit(deps, cwd))(args, { timeoutMs: GIT_TIMEOUT_MS, ...options });
 }

@@ -4,10 +4,13 @@ import { join } from "node:path";
 import { removeQuietly } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { redactor } from "../lib/secrets.ts";
 import type { Deps } from "../run/run.ts";
 import { git, gitText } from "./repository.ts";
 import type { Issue } from "./source.ts";
 
+/** Branches and commits are pushed: what looks like a secret in a title stays out of them. */
+const withoutSecrets = redactor([]);
 const MAX_SLUG = 40;
 /** A git that still lives would be done by then. */
 const LOCK_PATIENCE_MS = 300;
@@ -15,7 +18,7 @@ const MAX_LOCKS = 5;
 
 /** `reprise/<id>-<slug>`: whatever a title says, git takes it for a branch. Another number where it is taken. */
 export function branchFor({ id, title }: Pick<Issue, "id" | "title">, taken: ReadonlySet<string>): string {
-  const slug = title
+  const slug = withoutSecrets(title)
     .normalize("NFKD")
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")
@@ -82,11 +85,13 @@ async function follow(deps: Deps, worktree: string, branch: string): Promise<voi
 
 async function commitAll(deps: Deps, worktree: string, message: string): Promise<void> {
   await unlocked(deps, worktree, ["add", "-A"]);
-  const commit = ["commit", "--quiet", "-m", message];
-  const said = await unlocked(deps, worktree, commit, [NOTHING, NOBODY]);
+  // By stdin: every user of the machine can read arguments, and a title may hold a secret.
+  const commit = ["commit", "--quiet", "-F", "-"];
+  const stdin = withoutSecrets(message);
+  const said = await unlocked(deps, worktree, commit, { stdin, expected: [NOTHING, NOBODY] });
   if (!NOBODY.test(said)) return;
   const us = ["-c", "user.name=Reprise", "-c", "user.email=reprise@localhost"];
-  await unlocked(deps, worktree, [...us, ...commit], [NOTHING]);
+  await unlocked(deps, worktree, [...us, ...commit], { stdin, expected: [NOTHING] });
 }
 
 /** What it refused with, where that was `expected`; empty: it did it. A lock that a killed git left behind is removed. */
@@ -94,10 +99,10 @@ async function unlocked(
   deps: Deps,
   worktree: string,
   args: readonly string[],
-  expected: readonly RegExp[] = [],
+  { expected = [], stdin = "" }: { readonly expected?: readonly RegExp[]; readonly stdin?: string } = {},
 ): Promise<string> {
   for (let tries = 0; ; tries += 1) {
-    const done = await git(deps, worktree, args);
+    const done = await git(deps, worktree, args, { stdin });
     if (done?.code === 0) return "";
     const said = `${done?.stdout ?? ""}\n${done?.stderr ?? ""}`;
     if (expected.some((pattern) => pattern.test(said))) return said;
@@ -138,11 +143,11 @@ export async function fingerprint(
   except: readonly string[] = [],
 ): Promise<string | null> {
   const index = join(deps.state.root, `.tmp-${process.pid}-${randomBytes(6).toString("hex")}`);
-  const env = { GIT_INDEX_FILE: index };
+  const options = { env: { GIT_INDEX_FILE: index } };
   try {
-    const added = await git(deps, cwd, ["add", "-A", ".", ...except], env);
+    const added = await git(deps, cwd, ["add", "-A", ".", ...except], options);
     if (added?.code !== 0) return null;
-    const tree = await git(deps, cwd, ["write-tree"], env);
+    const tree = await git(deps, cwd, ["write-tree"], options);
     return tree?.code === 0 ? tree.stdout.trim() : null;
   } finally {
     removeQuietly(index);

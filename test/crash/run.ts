@@ -8,6 +8,7 @@ import { access } from "../hostile/access.ts";
 import { badInput } from "../hostile/bad-input.ts";
 import { install } from "../hostile/install.ts";
 import { patterns } from "../hostile/patterns.ts";
+import { repositoryPrograms } from "../hostile/repository-programs.ts";
 import { secrets } from "../hostile/secrets.ts";
 import { text } from "../hostile/text.ts";
 import { failingIo } from "./failing-io.ts";
@@ -38,6 +39,7 @@ const PROMISES: readonly Promised[] = [
   text,
   install,
   removal,
+  repositoryPrograms,
 ];
 
 const SHOWN = 20;

@@ -319,6 +319,7 @@ test.each([
         handle: null,
         resumed: false,
         exitCode: exit,
+        declined: 0,
         text: "",
       },
     ]);
