@@ -286,7 +286,11 @@ async function agreed(
 ): Promise<boolean> {
   const record = join(deps.state.root, "trusted.json");
   const known = readTrusted(record);
-  if (files.every(({ path, sha256 }) => known[path] === sha256)) return true;
+  // A worktree of ours holds what its repository holds, and the same text was agreed to there.
+  const isAgreed = ({ path, sha256 }: RunbookSource) =>
+    known[path] === sha256 ||
+    (path.startsWith(`${deps.state.runsRoot}/`) && Object.values(known).includes(sha256));
+  if (files.every(isAgreed)) return true;
   if (options.runsAgents !== true) return false;
   const yes =
     options.trustCwd === true ||

@@ -12,14 +12,13 @@ import {
   readdirSync,
   readFileSync,
   readSync,
-  renameSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { stringIn } from "../lib/json.ts";
 import { escrowDirectory, type EscrowSource } from "./escrow.ts";
-import { isErrno, lstat, openOwn, readRecord, removeQuietly, storageFault, temporaryPath } from "./files.ts";
+import { isErrno, lstat, openOwn, readRecord, removeQuietly, writeAtomic } from "./files.ts";
 
 const RECORD = "live.json";
 const PIECE = /^live-(\d{1,6})$/;
@@ -49,16 +48,7 @@ export function beginLive(runDirectory: string, live: LiveSession): void {
   if (before?.session === live.session && before.restoreTo === live.restoreTo) return;
   // Links without a record are those of the file that has just appeared.
   if (before !== null) endLive(runDirectory);
-  const directory = escrowDirectory(runDirectory);
-  const temporary = temporaryPath(directory);
-  try {
-    // Without a sync, as links have none: after a power cut the last copy is what counts.
-    writeFileSync(temporary, JSON.stringify({ v: 1, ...live }), { mode: 0o600, flag: "wx" });
-    renameSync(temporary, join(directory, RECORD));
-  } catch (error) {
-    removeQuietly(temporary);
-    throw storageFault(error, "write", join(directory, RECORD));
-  }
+  writeAtomic(join(escrowDirectory(runDirectory), RECORD), JSON.stringify({ v: 1, ...live }));
 }
 
 /** Null: no conversation was going on when the last attempt ended or died. */

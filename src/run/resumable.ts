@@ -23,6 +23,13 @@ export function whyNotResumableNow(run: RunRecord): string | null {
 export function assertRunDirectory(run: RunRecord): void {
   const { handle, runDirectory, agentName, session } = run;
   if (checkOwnDirectory(runDirectory)) return;
+  // Killed between the index and the directory: nobody was told of it, and no agent was started.
+  if (run.attempts === 0 && session.value === null)
+    throw new Fault(
+      "run_dir_missing",
+      `Run ${handle} was never begun: its start was cut off before an agent was started. Remove it: reprise rm ${handle}`,
+      { facts: { handle, path: runDirectory } },
+    );
   const adopt =
     session.value === null
       ? ""

@@ -213,7 +213,9 @@ class AttemptStorm {
       const codes = answers.map((answer) => String(answer["error"]?.code ?? answer["outcome"]?.reason));
       this.#count(`refused: ${codes[0] ?? ""}`);
       run.resumable = false;
-      const allowed = codes.every((code) => /^session_(lost|unknown|damaged|busy)$/.test(code));
+      // A start that was cut off before its directory was made has told nobody of the run.
+      const isUnborn = shown.history.length === 0 && codes.every((code) => code === "run_dir_missing");
+      const allowed = isUnborn || codes.every((code) => /^session_(lost|unknown|damaged|busy)$/.test(code));
       if (stored.length > 0 || !allowed) this.#say(run.handle, [`not resumed: ${codes.join(", ")}`]);
       if (this.#box.events("start").length > from)
         this.#say(run.handle, ["refused, and an agent was started"]);

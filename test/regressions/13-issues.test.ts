@@ -446,3 +446,13 @@ describe("what people see", () => {
     expect(box.batches()[0]?.issues["a"]?.error).toContain(`(until ${reset})`);
   });
 });
+
+test("the run of an issue is resumed by its handle without another question when the project's settings are trusted", async () => {
+  using box = new IssueBox();
+  box.issue("a", "@@write:a.txt");
+  box.gate("true");
+  box.commit();
+  expect(await box.batch()).toMatchObject({ code: 0 });
+  const handle = box.batches()[0]?.issues["a"]?.handle ?? "";
+  expect(await box.run(["resume", handle, "and now?"])).toMatchObject({ code: 0 });
+});
