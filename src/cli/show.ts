@@ -86,8 +86,9 @@ function printRun(context: Context, found: Inspection, nowMs: number): void {
   const { run: record } = found;
   const line = (label: string, value: string | null) => {
     if (value === null) return;
-    const lines = hanging(terminal, `${label.padEnd(10)} ${value}`, 11);
-    context.print(`${paint(terminal, "dim", label.padEnd(10))}${lines.slice(10)}`);
+    // The label's place, without a blank at which the line could break.
+    const lines = hanging(terminal, `${"-".repeat(11)}${value}`, 11);
+    context.print(`${paint(terminal, "dim", label.padEnd(11))}${lines.slice(11)}`);
   };
   const live = found.live === null ? "" : `, pid ${found.live.pid}`;
   const status = paint(terminal, STATUS_COLORS[record.status], record.status);

@@ -12,13 +12,13 @@ export function wrap(
   const margin = " ".repeat(indent);
   const lines: string[] = [];
   let line = "";
-  for (const word of text.split(/ +/)) {
-    const longer = line === "" ? word : `${line} ${word}`;
-    if (line === "" || line === margin || widthOf(longer) <= width)
-      line = line === margin ? `${margin}${word}` : longer;
+  // Each word with the blanks before it, which stay where the line does not break.
+  for (const word of text.match(/ *[^ ]+/g) ?? []) {
+    const longer = `${line}${word}`;
+    if (line === "" || widthOf(longer) <= width) line = longer;
     else {
       lines.push(line);
-      line = `${margin}${word}`;
+      line = `${margin}${word.trimStart()}`;
     }
   }
   return [...lines, line];

@@ -31,6 +31,8 @@ const FIXED: readonly (readonly [string, string])[] = [
   ["credential.helper", ""],
   ["commit.gpgSign", "false"],
   ["tag.gpgSign", "false"],
+  // Asking for no grafts is not worth a hint.
+  ["advice.graftFileDeprecated", "false"],
   ["gc.auto", "0"],
   ["maintenance.auto", "false"],
   ["protocol.ext.allow", "never"],

@@ -188,8 +188,12 @@ async function submoduleAtRisk(
 
 const OUTSIDE = ["--branches", "--remotes", "--tags"];
 const ID = /\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b/g;
-/** Codex keeps snapshots for its own undo as commits that nothing refers to. */
-const SNAPSHOT = "snapshot@codex.local";
+/**
+ * Commits that are no work of their own: Codex's snapshots for its undo, and what a stash leaves behind when it is given back
+ * or dropped, such as that of a merge.
+ */
+const NO_WORK =
+  /\t(?:snapshot@codex\.local\t.*|[^\t]*\t(?:\w+ \w+[^\t]*\t(?:WIP on|On) |[^\t]*\t(?:index on|untracked files on) )[^:]*: .*)$/;
 
 /** Commits that nothing but the worktree leads to. */
 async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Promise<string | null> {
@@ -226,19 +230,24 @@ async function unreachable(
   git: Git,
   ids: readonly string[],
   refs: readonly string[],
-  elsewhere: readonly string[] = [],
+  elsewhere?: readonly string[],
 ): Promise<readonly string[] | null> {
   if (ids.length === 0) return [];
-  const stdin = [...ids, ...elsewhere.map((id) => `^${id}`)].map((line) => `${line}\n`).join("");
-  const format = ["--format=%h %ce", "--no-commit-header"];
-  const found = await git(["rev-list", ...format, "--ignore-missing", "--stdin", "--not", ...refs], {
-    stdin,
-  });
+  const stdin = [...ids, ...(elsewhere ?? []).map((id) => `^${id}`)].map((line) => `${line}\n`).join("");
+  const list = [
+    "rev-list",
+    "--format=%h%x09%ce%x09%p%x09%s",
+    "--ignore-missing",
+    "--stdin",
+    "--not",
+    ...refs,
+  ];
+  const found = await git(list, { stdin });
   if (found.code !== 0) return null;
-  const lines = found.stdout
-    .split("\n")
-    .filter((line) => line !== "" && !line.startsWith("commit ") && !line.endsWith(` ${SNAPSHOT}`));
-  return lines.slice(0, SHOWN).map((line) => line.split(" ")[0] ?? "");
+  // What nothing ever referred to may be no work at all; where HEAD has been is.
+  const isWork = (line: string) => line.includes("\t") && (elsewhere === undefined || !NO_WORK.test(line));
+  const lines = found.stdout.split("\n").filter(isWork);
+  return lines.slice(0, SHOWN).map((line) => line.split("\t")[0] ?? "");
 }
 
 /** Every id in the small files of a worktree's own git directory; its submodules are looked at apart. */

@@ -59,7 +59,8 @@ interface Files {
   readonly wal?: string | null;
 }
 
-const BUSY_TIMEOUT_MS = 5000;
+/** Twenty starts at once on a busy machine wait for each other longer than one would think. */
+const BUSY_TIMEOUT_MS = 15_000;
 
 /**
  * The change to WAL may answer busy without waiting, so opening tries again until the timeout. SQLite calls a page that could not

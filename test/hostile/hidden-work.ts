@@ -191,6 +191,11 @@ const FILES: readonly Way[] = [
 
 const COMMITS: readonly Way[] = [
   { name: "a commit on no branch", hide: (ground) => commit(ground) },
+  {
+    name: "a commit on no branch that is called like a stash",
+    hide: ({ git, tree }) =>
+      git(tree, "commit", "-q", "--allow-empty", "-m", "WIP on main: 1234567 work of the agent"),
+  },
   { name: "a commit that HEAD has left", hide: (ground) => (commit(ground), leave(ground)) },
   {
     name: "a commit that HEAD has left, without reflogs",
@@ -384,6 +389,14 @@ export const SAVED: readonly Way[] = [
   {
     name: "files left out by a sparse checkout",
     hide: ({ git, tree }) => git(tree, "sparse-checkout", "set", "docs"),
+  },
+  {
+    name: "a stash that was given back in the main checkout",
+    hide({ git, repository }) {
+      writeFileSync(join(repository, FILE), "mine\n");
+      git(repository, "stash", "-q");
+      git(repository, "stash", "pop", "-q");
+    },
   },
   { name: "a file with other line ends in the checkout", hide: () => {} },
 ];
