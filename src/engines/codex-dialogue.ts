@@ -111,7 +111,7 @@ function optionsOf(ask: Ask): {
   }
   const merged = override(recorded, parseArgs(grammar, ask.native, true));
   assertComplete(merged);
-  const rights = ask.kind === "resume" ? heldRights(ask, merged) : [];
+  const rights = ask.kind === "start" ? [] : heldRights(ask, merged);
   const leftOut = (option: Given) => isMoot(option, ask.kind === "start");
   const all = [...lastWins(merged.options), ...rights];
   const options = all.filter((option) => !leftOut(option));

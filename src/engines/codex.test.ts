@@ -257,6 +257,25 @@ describe("resume", () => {
     expect(argsOf(resume("", { rights }))).toBe(`exec -s workspace-write resume --json -c ${closed} ${ID} -`);
   });
 
+  test("holds a new conversation in an old run to the rights of the run (I12)", () => {
+    const closed = "sandbox_workspace_write.network_access=false";
+    const rights = ["-s", "workspace-write", "-c", closed];
+    const fresh = { kind: "fresh", rights } as const;
+    expect(argsOf(ask(fresh))).toBe(`exec --json -s workspace-write -c ${closed} -`);
+    expect(argsOf(ask({ ...fresh, given: split("-s read-only") }))).toBe(
+      `exec --json -s read-only -c ${closed} -`,
+    );
+    expect(argsOf(ask({ ...fresh, native: split("-s read-only") }))).toBe(
+      `exec --json -s read-only -c ${closed} -`,
+    );
+    expect(argsOf(ask({ ...fresh, native: split("-s workspace-write") }))).toBe("would_widen");
+    const ui = { ...fresh, interactive: true, message: null, givenHasNoPrompt: false };
+    expect(argsOf(ask({ ...ui, given: split("resume --last") }))).toBe(
+      `--no-daemon -s workspace-write -c ${closed}`,
+    );
+    expect(argsOf(ask({ kind: "fresh" }))).toBe("exec --json -");
+  });
+
   test("refuses when the sandbox of the conversation cannot be told, unless an option says one (I12)", () => {
     const unknown = { rightsUnknown: "its file shows no turn's context" };
     expect(() => codex.command(resume("-m x", unknown))).toThrow(
@@ -274,7 +293,7 @@ describe("resume", () => {
       `exec -s read-only resume --json ${ID} -`,
     );
     expect(argsOf(resume("", { ...unknown, over: "-s workspace-write" }))).toBe("would_widen");
-    expect(argsOf(ask({ kind: "fresh", ...unknown }))).toBe("exec --json -");
+    expect(argsOf(ask({ kind: "fresh", ...unknown }))).toBe("option_unkept");
   });
 
   test("in the UI", () => {

@@ -53,6 +53,7 @@ export const codex: Engine = {
   command(ask) {
     if (ask.dialogue !== undefined) return dialogueCommand(ask, ask.dialogue.approval);
     if (ask.kind === "resume" || ask.kind === "fork") return again(ask, ask.kind);
+    if (ask.kind === "fresh") return fresh(ask);
     return ask.message === null ? untouched(ask) : start(ask, ask.message);
   },
 
@@ -119,41 +120,53 @@ function resumedBy(parsed: Parsed): string | null {
 
 function start(ask: Ask, message: string): Command {
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
-  const fresh = ask.kind === "fresh";
   const [command, second] = recorded.commands;
-  if (!fresh) {
-    if (second !== undefined || (command !== undefined && command !== "exec")) {
-      throw new Fault(
-        "usage",
-        `A message cannot be combined with \`codex ${recorded.commands.join(" ")}\`; give the native arguments alone.`,
-      );
-    }
-    assertNoPrompt(recorded);
+  if (second !== undefined || (command !== undefined && command !== "exec")) {
+    throw new Fault(
+      "usage",
+      `A message cannot be combined with \`codex ${recorded.commands.join(" ")}\`; give the native arguments alone.`,
+    );
   }
+  assertNoPrompt(recorded);
   const parsed = override(recorded, parseArgs(grammar, ask.native, true));
-  assertComplete(parsed);
-  // A fresh start in an old run leaves out what continued or printed another conversation.
-  const leftOut = (option: Given) => fresh && option.spec?.bears === "session";
-  const options = lastWins(parsed.options).filter((option) => !leftOut(option));
-  const root = options.filter((option) => option.spec?.place === "root" || stoodFirst(option, recorded));
-  const rest = options.filter((option) => !root.includes(option));
-  const report = {
-    kept: describe(options),
-    dropped: describe(parsed.options.filter(leftOut)),
+  return begin(ask, message, parsed, {
+    kept: describe(lastWins(parsed.options)),
+    dropped: [],
     rewritten: [],
-  };
+  });
+}
+
+/** A new conversation in an old run: without what continued or printed another one, and with that one's rights (I12). */
+function fresh(ask: Ask): Command {
+  const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
+  const asked = override(recorded, parseArgs(grammar, ask.native, true));
+  const leftOut = (option: Given) => option.spec?.bears === "session";
+  const own = lastWins(asked.options).filter((option) => !leftOut(option));
+  const rights = heldRights(ask, asked);
+  return begin(
+    ask,
+    ask.message,
+    { ...asked, options: [...own, ...rights] },
+    {
+      kept: describe(own),
+      dropped: describe(asked.options.filter(leftOut)),
+      rewritten: describeHeld(rights),
+    },
+  );
+}
+
+function begin(ask: Ask, message: string | null, parsed: Parsed, report: Command["options"]): Command {
+  assertComplete(parsed);
+  const options = lastWins(parsed.options);
+  const shared = { options: report, ...warn(ask, parsed) };
   if (ask.interactive) {
     const first = noDaemon(parsed);
     const args = withMessage(message, (text) => [...first, ...render(options), ...afterDashes(text)]);
-    return {
-      ...plain(args.args, parsed),
-      ...args,
-      headless: false,
-      structured: false,
-      options: report,
-      ...warn(ask, parsed),
-    };
+    return { ...plain(args.args, parsed), ...args, headless: false, structured: false, ...shared };
   }
+  if (message === null) throw new Fault("message_invalid", "Codex needs a message to begin without its UI.");
+  const root = options.filter((option) => option.spec?.place === "root" || stoodFirst(option, parsed));
+  const rest = options.filter((option) => !root.includes(option));
   const json = has(parsed, "--json") ? [] : ["--json"];
   const args = [...render(root), "exec", ...json, ...trust(ask, parsed), ...render(rest)];
   return {
@@ -161,8 +174,7 @@ function start(ask: Ask, message: string): Command {
     stdin: message,
     headless: true,
     structured: true,
-    options: report,
-    ...warn(ask, parsed),
+    ...shared,
   };
 }
 

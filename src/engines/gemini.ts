@@ -33,7 +33,7 @@ function approval(fixed?: string): Guard {
  */
 const grammar: Grammar = {
   strictValues: true,
-  flagWords: true,
+  yargs: true,
   options: [
     { names: ["--approval-mode", "--approvalMode"], takes: "value", guard: approval() },
     { names: ["--yolo", "-y"], takes: "none", guard: approval("yolo") },
@@ -58,8 +58,8 @@ const grammar: Grammar = {
       refuse: "it makes gemini speak ACP",
     },
     { names: ["--skip-trust", "--skipTrust"], takes: "none", guard: "grant" },
-    // A sandbox may be asked for, never refused: the settings may ask for one.
-    { names: ["--sandbox", "-s"], takes: "none", guard: { rank: (value) => (value === "false" ? 1 : 0) } },
+    // Off or on: on also passes over what the settings say of the sandbox's network and folders.
+    { names: ["--sandbox", "-s"], takes: "none", guard: { rank: () => null } },
     { names: ["--policy"], takes: "value", repeatable: true, guard: "grant" },
     { names: ["--admin-policy", "--adminPolicy"], takes: "value", repeatable: true, guard: "grant" },
     { names: ["--allowed-tools", "--allowedTools"], takes: "value", repeatable: true, guard: "grant" },

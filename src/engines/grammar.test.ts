@@ -125,7 +125,7 @@ describe("parseArgs", () => {
   });
 
   test("true and false belong to a flag where the engine reads them so", () => {
-    const loose: Grammar = { ...grammar, flagWords: true };
+    const loose: Grammar = { ...grammar, yargs: true };
     const flags = ({ options, words }: Parsed) => [options.map(({ raw }) => raw), words];
     expect(flags(parseArgs(loose, ["--quiet", "false", "hi"]))).toEqual([[["--quiet", "false"]], ["hi"]]);
     expect(flags(parseArgs(loose, ["--quiet", "hi"]))).toEqual([[["--quiet"]], ["hi"]]);

@@ -46,8 +46,12 @@ export interface Grammar {
   readonly commands: Readonly<Record<string, readonly string[]>>;
   /** A word that begins with a dash is never taken as an option's value. */
   readonly strictValues?: true;
-  /** `true` or `false` after an option that takes no value is its value, as yargs reads it. */
-  readonly flagWords?: true;
+  /**
+   * Options are read as yargs reads them: of a value for an option that takes none (`--flag=value`, or `true` or
+   * `false` as the next word) only `true` switches it on, `--no-flag` switches it off, and `--f` is `-f`.
+   * The values of such an option are then `["false"]` or none.
+   */
+  readonly yargs?: true;
 }
 
 /** One option as it was typed. `raw` is what is rendered; `values` what was understood. */
@@ -140,7 +144,10 @@ export function override(recorded: Parsed, native: Parsed): Parsed {
       });
     }
     assertKeepable(given);
-    assertNotWider(recorded.options, given);
+    const counted = lastWins(recorded.options);
+    assertNotWider(counted, given);
+    // Where it stands it means what it meant; at the end it could outdo an option after it.
+    if (bears === undefined && rightOf(given) !== null && isRepeated(counted, given)) continue;
     const scale = scaleOf(given);
     options = options.filter(
       (other) =>
@@ -248,7 +255,7 @@ function tokenize(
       for (const found of match(grammar, arg)) {
         const taken = found.spec === null ? [] : valuesFor(grammar, found, args.slice(at));
         at += taken.length;
-        tokens.push({ kind: "option", given: makeGiven(found, taken, depth) });
+        tokens.push({ kind: "option", given: makeGiven(grammar, found, taken, depth) });
       }
       const last = tokens.at(-1);
       const next = args[at];
@@ -277,19 +284,24 @@ function match(grammar: Grammar, arg: string): readonly Match[] {
   const equals = arg.indexOf("=");
   const name = equals === -1 ? arg : arg.slice(0, equals);
   const attached = equals === -1 ? null : arg.slice(equals + 1);
-  const exact = { spec: find(name), name, attached, text: arg };
+  const short = grammar.yargs === true && /^--[A-Za-z]$/.test(name) ? name.slice(1) : name;
+  const exact = { spec: find(name) ?? find(short), name, attached, text: arg };
+  if (grammar.yargs === true && exact.spec === null && /^--no-[^=]+$/.test(arg)) {
+    const denied = match(grammar, `--${arg.slice("--no-".length)}`)[0]?.spec ?? null;
+    if (denied?.takes === "none") return [{ spec: denied, name: arg, attached: "false", text: arg }];
+  }
   if (exact.spec !== null || arg.startsWith("--") || arg.length === 2) return [exact];
   const cluster: Match[] = [];
   for (let at = 1; at < arg.length; at += 1) {
-    const short = `-${arg[at] ?? ""}`;
-    const spec = find(short);
+    const letter = `-${arg[at] ?? ""}`;
+    const spec = find(letter);
     if (spec === null) return [exact];
     const rest = arg.slice(at + 1);
     if (spec.takes !== "none") {
-      cluster.push({ spec, name: short, attached: rest === "" ? null : rest, text: `${short}${rest}` });
+      cluster.push({ spec, name: letter, attached: rest === "" ? null : rest, text: `${letter}${rest}` });
       return cluster;
     }
-    cluster.push({ spec, name: short, attached: null, text: short });
+    cluster.push({ spec, name: letter, attached: null, text: letter });
   }
   return cluster;
 }
@@ -297,7 +309,7 @@ function match(grammar: Grammar, arg: string): readonly Match[] {
 function valuesFor(grammar: Grammar, { spec, attached }: Match, rest: readonly string[]): readonly string[] {
   if (spec === null || attached !== null) return [];
   if (spec.takes === "none") {
-    return grammar.flagWords === true && /^(?:true|false)$/.test(rest[0] ?? "") ? rest.slice(0, 1) : [];
+    return grammar.yargs === true && /^(?:true|false)$/.test(rest[0] ?? "") ? rest.slice(0, 1) : [];
   }
   // A required value is the next word whatever it looks like, unless the engine's parser is strict.
   const [first] = rest;
@@ -308,12 +320,18 @@ function valuesFor(grammar: Grammar, { spec, attached }: Match, rest: readonly s
   return spec.takes === "variadic" ? free : free.slice(0, 1);
 }
 
-function makeGiven({ spec, name, attached, text }: Match, taken: readonly string[], depth: number): Given {
-  const values = attached === null ? taken : [attached];
+function makeGiven(grammar: Grammar, found: Match, taken: readonly string[], depth: number): Given {
+  const { spec, name, attached, text } = found;
+  const written = attached === null ? taken : [attached];
+  const isSwitch = grammar.yargs === true && spec?.takes === "none" && written.length > 0;
+  const values = !isSwitch ? written : written[0] === "true" ? [] : [OFF];
   const needs = spec?.takes === "value" || spec?.takes === "variadic";
   const incomplete = needs && values.length === 0 ? { incomplete: true as const } : {};
   return { spec, name, values, raw: [text, ...taken], depth, ...incomplete };
 }
+
+/** The value of an option that takes none and was switched off. */
+const OFF = "false";
 
 /** Decides, for each word after an unknown option, whether it is that option's value. */
 function settleUnknown(tokens: readonly Token[], promptElsewhere: boolean): readonly Token[] {
@@ -385,12 +403,12 @@ function assertNotWider(recorded: readonly Given[], given: Given): void {
   if (spec === null)
     return refuse("is an option Reprise does not know, so it cannot tell whether it adds rights");
   const right = rightOf(given);
-  if (right === null) return undefined;
-  const before = recorded.filter((other) => other.spec === spec);
-  if (before.some((other) => sameValues(other, given))) return undefined;
+  if (right === null || isRepeated(recorded, given)) return undefined;
   if (right === "grant" || right === "extra") return refuse("would add a right");
   if (right === "limit") {
-    return before.length === 0 || spec.repeatable === true ? undefined : refuse("would change a limit");
+    if (spec.takes === "none" && given.values[0] === OFF) return refuse("would take a limit away");
+    const isNew = recorded.every((other) => other.spec !== spec);
+    return isNew || spec.repeatable === true ? undefined : refuse("would change a limit");
   }
   const ranks = recorded.flatMap((other) => {
     const known = rightOf(other);
@@ -401,6 +419,15 @@ function assertNotWider(recorded: readonly Given[], given: Given): void {
   if (limit === null || right.rank === null || right.rank > limit)
     return refuse("would widen the run's rights");
   return undefined;
+}
+
+/** The run has it already, and nothing else that decides the same. `recorded`: the options that count. */
+function isRepeated(recorded: readonly Given[], given: Given): boolean {
+  const scale = scaleOf(given);
+  const same = (other: Given) => sameOption(other, given) && sameValues(other, given);
+  return (
+    recorded.some(same) && (scale === null || recorded.every((one) => scaleOf(one) !== scale || same(one)))
+  );
 }
 
 type Right = "grant" | "extra" | "limit" | { readonly scale: string; readonly rank: number | null };

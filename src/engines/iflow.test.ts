@@ -116,6 +116,9 @@ describe("native options of one attempt", () => {
     "a mode where none was given": [[], ["--default"], "would_widen"],
     "one more directory": [["--add-dir=/a"], ["--add-dir=/b"], "would_widen"],
     "no sandbox": [["-s"], ["--sandbox=false"], "would_widen"],
+    "no sandbox by another word": [["-s"], ["--sandbox=no"], "would_widen"],
+    "no sandbox by nothing": [["-s"], ["-s="], "would_widen"],
+    "a mode that another one replaced": [["--yolo", "--plan"], ["--yolo"], "would_widen"],
     "a file that iFlow writes": [["-o", "a"], ["-o", "b"], "would_widen"],
     "a model": [["-m", "x"], ["-m", "y"], resumed("-m", "y")],
   };

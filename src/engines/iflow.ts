@@ -29,7 +29,7 @@ function mode(name: string): Guard {
  */
 const grammar: Grammar = {
   strictValues: true,
-  flagWords: true,
+  yargs: true,
   options: [
     { names: ["--model", "-m"], takes: "value" },
     { names: ["--prompt", "-p"], takes: "value", bears: "prompt" },
@@ -41,7 +41,7 @@ const grammar: Grammar = {
     { names: ["--default"], takes: "none", guard: mode("--default") },
     { names: ["--plan"], takes: "none", guard: mode("--plan") },
     { names: ["--auto-edit", "--autoEdit"], takes: "none", guard: mode("--auto-edit") },
-    { names: ["--sandbox", "-s"], takes: "none", guard: { rank: (value) => (value === "false" ? 1 : 0) } },
+    { names: ["--sandbox", "-s"], takes: "none", guard: { rank: () => null } },
     { names: ["--sandbox-image", "--sandboxImage"], takes: "value", guard: "grant" },
     {
       names: ["--include-directories", "--includeDirectories", "--add-dir"],

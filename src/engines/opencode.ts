@@ -37,7 +37,7 @@ const FIXED: Guard = { rank: () => null };
  */
 const grammar: Grammar = {
   strictValues: true,
-  flagWords: true,
+  yargs: true,
   options: [
     { names: ["--model", "-m"], takes: "value" },
     { names: ["--agent"], takes: "value", guard: FIXED },

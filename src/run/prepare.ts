@@ -82,14 +82,11 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     damage: wish.damage,
   });
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
-  const wantsUi = wish.message === null && run.launch.interactive;
-  if (wantsUi && wish.ui === undefined && !wish.hasTerminal) throw noTerminal(engine, run);
-  const interactive = wish.ui === true || wantsUi;
-  if (interactive && !engine.can.interactive)
-    throw new Fault("engine_cannot", `${engine.title} has no interactive UI.`);
+  const interactive = opensUi(engine, run, wish);
   const message = interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE);
   const kind: AttemptKind = plan.do === "fresh" ? "fresh" : wish.want === "fork" ? "fork" : "resume";
-  const command = engine.command({
+  const trustCwd = trusts(run, wish);
+  const ask: Ask = {
     kind,
     interactive,
     message,
@@ -100,28 +97,56 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     native: wish.native,
     cwd: run.cwd,
     tag: tagOf(run, wish),
-    ...(plan.do === "fresh" ? {} : rightsOf(run, found, plan)),
-    trustCwd: run.launch.trustCwd || wish.trustCwd,
+    ...rightsOf(run, found, plan),
+    trustCwd,
     ...(wish.ui === true ? { watched: true } : {}),
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
-  });
+  };
+  const command = engine.command(ask);
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
   const launch = wish.keep ? keptLaunch(engine, run, wish.native, redact) : run.launch;
   return {
-    run: { ...run, launch },
+    run: { ...run, launch: trustCwd === launch.trustCwd ? launch : { ...launch, trustCwd } },
     setup,
     plan,
     command,
     kind,
     interactive,
     message,
-    notes: notesFor(engine, run, plan, kind),
+    notes: [
+      ...notesFor(engine, run, plan, kind),
+      ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
+    ],
   };
+}
+
+/** Trust is a right (I12): it comes with the first attempt, which of an adopted run is yet to be made. */
+function trusts({ attempts, launch }: RunRecord, { trustCwd }: ResumeWish): boolean {
+  return launch.trustCwd || (trustCwd && attempts === 0);
+}
+
+/** Said where trust would have made a difference to the engine. */
+function distrust(engine: Engine, { handle }: RunRecord, ask: Ask, command: Command): readonly string[] {
+  const trusting = engine.command({ ...ask, trustCwd: true });
+  const started = ({ args, env }: Command) => JSON.stringify([args, env]);
+  if (started(trusting) === started(command)) return [];
+  return [
+    `run ${handle} was started without --trust-cwd, so ${engine.title} does not trust the folder now either; start a new run to let it`,
+  ];
 }
 
 function tagOf(run: RunRecord, { forkAs }: ResumeWish): string {
   return forkAs === undefined ? `reprise-${run.handle}-${run.attempts + 1}` : `reprise-${forkAs.slice(-8)}-1`;
+}
+
+function opensUi(engine: Engine, run: RunRecord, wish: ResumeWish): boolean {
+  const wantsUi = wish.message === null && run.launch.interactive;
+  if (wantsUi && wish.ui === undefined && !wish.hasTerminal) throw noTerminal(engine, run);
+  const interactive = wish.ui === true || wantsUi;
+  if (interactive && !engine.can.interactive)
+    throw new Fault("engine_cannot", `${engine.title} has no interactive UI.`);
+  return interactive;
 }
 
 /** A person's conversation is not told to go on by itself because a terminal is missing. */
@@ -160,14 +185,23 @@ async function wholeCopy(deps: Deps, run: RunRecord): Promise<string | null> {
 }
 
 /** From the engine's own session, or from our copy of it when that goes back. */
-function rightsOf(
-  run: RunRecord,
-  found: readonly LookedUp[],
-  plan: Extract<Plan, { do: "continue" }>,
-): Rights {
+function rightsOf(run: RunRecord, found: readonly LookedUp[], plan: Plan): Rights {
+  if (plan.do === "fresh") return earlierRights(run, found);
   if (!plan.restore) return found.find(({ known }) => known.id === plan.session)?.rights ?? {};
   const rights = run.escrow?.rights;
   return rights === undefined ? { rightsUnknown: "the run's copy of it does not say" } : { rights };
+}
+
+/** What a new conversation in an old run is held to: the oldest one that tells. A run that never had one begins now. */
+function earlierRights(run: RunRecord, found: readonly LookedUp[]): Rights {
+  const told =
+    found.findLast(({ rights }) => rights.rights !== undefined)?.rights.rights ?? run.escrow?.rights;
+  if (told !== undefined) return { rights: told };
+  // In a session that is there and says nothing no turn ever began.
+  const lost = found.findLast(
+    ({ known, rights }) => known.state !== "present" || rights.rightsUnknown !== undefined,
+  );
+  return lost === undefined ? {} : { rightsUnknown: lost.rights.rightsUnknown ?? lost.known.note };
 }
 
 type Rights = Pick<Ask, "rights" | "rightsUnknown">;

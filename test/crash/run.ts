@@ -21,6 +21,7 @@ import { descendants } from "./descendants.ts";
 import { kills } from "./kills.ts";
 import { removal } from "./removal.ts";
 import { tapes } from "./tapes.ts";
+import { widening } from "./widening.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
 const PROMISES: readonly Promised[] = [
@@ -39,6 +40,7 @@ const PROMISES: readonly Promised[] = [
   text,
   install,
   removal,
+  widening,
   repositoryPrograms,
 ];
 
