@@ -80,6 +80,11 @@ export const FAULTS = {
   spawn_failed: { exit: 7, retryable: true, means: "the system refused to start a process" },
   denied: { exit: 8, retryable: false, means: "the state directory or a file in it is not safely ours" },
   outside_root: { exit: 8, retryable: false, means: "a run directory lies outside the runs root" },
+  outside_repository: {
+    exit: 8,
+    retryable: false,
+    means: "issues of a repository lie outside it, behind a symbolic link",
+  },
   would_widen: {
     exit: 8,
     retryable: false,

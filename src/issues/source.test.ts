@@ -235,9 +235,14 @@ describe("bad input", () => {
     "a link": [
       () => {
         mkdirSync(join(root, "issues"));
-        symlinkSync("/etc/hostname", join(root, "issues", "a.md"));
+        writeFileSync(join(root, "a-1.md"), "---\ntitle: A\n---\n");
+        symlinkSync("../a-1.md", join(root, "issues", "a.md"));
       },
       "issues_invalid: issues/a.md: it is a symbolic link, which is not followed.",
+    ],
+    "a link to itself": [
+      () => symlinkSync("issues", join(root, "issues")),
+      "issues_invalid: issues: it is a symbolic link that leads back to itself.",
     ],
   };
   test.each(Object.entries(cases))("%s", async (_name, [make, then]) => {
