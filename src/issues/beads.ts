@@ -9,7 +9,7 @@ import type { Clock, Env, Log, Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, isObject, type JsonObject, parseObject, stringIn } from "../lib/json.ts";
-import { namesIn, placeIn, readText, replaceText } from "./files.ts";
+import { changeText, namesIn, placeIn, readText } from "./files.ts";
 import { withFields } from "./json-line.ts";
 import {
   type Comment,
@@ -54,22 +54,19 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
     return listed(placedIn(text, bd === null ? BEADS_FILE : "bd export"));
   };
   const change = (id: string, fields: (issue: JsonObject, now: string) => Record<string, string> | null) => {
-    const lines = (read() ?? "").split("\n");
-    const isIt = (line: string) => {
-      const value = objectOn(line);
-      return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
-    };
-    // A line that does not name it is not parsed, unless somebody has written the name in escapes.
-    const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(line));
-    const at = named === -1 ? lines.findIndex(isIt) : named;
-    const issue = objectOn(lines[at] ?? "");
-    if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
-    const now = new Date(world.clock.now()).toISOString();
-    const wanted = fields(issue, now);
-    if (wanted === null) return false;
-    lines[at] = withFields(lines[at] ?? "", { ...wanted, updated_at: now });
-    replaceText(root, BEADS_FILE, lines.join("\n"));
-    return true;
+    const done = changeText({
+      root,
+      shown: BEADS_FILE,
+      maxBytes: MAX_BYTES,
+      change: (text) =>
+        withIssue(text, id, (issue) => {
+          const now = new Date(world.clock.now()).toISOString();
+          const wanted = fields(issue, now);
+          return wanted === null ? null : { ...wanted, updated_at: now };
+        }),
+    });
+    if (done === null) throw unknownIssue(id, BEADS_FILE);
+    return done;
   };
   return {
     name: BEADS_FILE,
@@ -99,6 +96,27 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
         });
     },
   };
+}
+
+function withIssue(
+  text: string,
+  id: string,
+  fields: (issue: JsonObject) => Record<string, string> | null,
+): string | null {
+  const lines = text.split("\n");
+  const isIt = (line: string) => {
+    const value = objectOn(line);
+    return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
+  };
+  // A line that does not name it is not parsed, unless somebody has written the name in escapes.
+  const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(line));
+  const at = named === -1 ? lines.findIndex(isIt) : named;
+  const issue = objectOn(lines[at] ?? "");
+  if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
+  const wanted = fields(issue);
+  if (wanted === null) return null;
+  lines[at] = withFields(lines[at] ?? "", wanted);
+  return lines.join("\n");
 }
 
 type Bd = (...args: string[]) => Promise<string>;

@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { namesIn, readText, replaceText } from "./files.ts";
+import { changeText, namesIn, readText } from "./files.ts";
 import {
   DEFAULT_PRIORITY,
   invalid,
@@ -45,8 +45,7 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
       (one, other) => Number(other === `${id}.md`) - Number(one === `${id}.md`),
     )) {
       try {
-        const { text, file } = open(name) ?? { text: "", file: null };
-        if (file?.issue.id === id) return { path: `${MARKDOWN_FOLDER}/${name}`, text, file };
+        if (open(name)?.file?.issue.id === id) return name;
       } catch (error) {
         if (!(error instanceof Fault) || error.code !== "issues_invalid") throw error;
         damaged ??= error;
@@ -54,6 +53,7 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
     }
     throw damaged ?? unknownIssue(id, `${MARKDOWN_FOLDER}/`);
   };
+  const change = (id: string, edit: Edit) => changeIssue(root, { name: find(id), id }, edit);
   return {
     name: `${MARKDOWN_FOLDER}/`,
     restMs: 2_000,
@@ -66,20 +66,35 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
       );
     },
     async claim(id, from) {
-      const { path, text, file } = find(id);
-      if (file.issue.status !== from) return false;
-      replaceText(root, path, withStatus(text, file, "in_progress"));
-      return true;
+      return change(id, (text, file) =>
+        file.issue.status === from ? withStatus(text, file, "in_progress") : null,
+      );
     },
     async close(id, reason) {
-      const { path, text, file } = find(id);
-      replaceText(root, path, withNote(withStatus(text, file, "closed"), reason, clock.now()));
+      change(id, (text, file) => withNote(withStatus(text, file, "closed"), reason, clock.now()));
     },
     async note(id, words) {
-      const { path, text } = find(id);
-      replaceText(root, path, withNote(text, words, clock.now()));
+      change(id, (text) => withNote(text, words, clock.now()));
     },
   };
+}
+
+/** Null: leave the file as it is. */
+type Edit = (text: string, file: MarkdownFile) => string | null;
+
+function changeIssue(root: string, { name, id }: { name: string; id: string }, edit: Edit): boolean {
+  const done = changeText({
+    root,
+    shown: `${MARKDOWN_FOLDER}/${name}`,
+    maxBytes: MAX_BYTES,
+    change: (text) => {
+      const file = fileIn(text, name);
+      if (file?.issue.id !== id) throw unknownIssue(id, `${MARKDOWN_FOLDER}/`);
+      return edit(text, file);
+    },
+  });
+  if (done === null) throw unknownIssue(id, `${MARKDOWN_FOLDER}/`);
+  return done;
 }
 
 function issueNames(names: readonly string[]): readonly string[] {
