@@ -69,7 +69,7 @@ export const FAULTS = {
     means: "the engine's program is not installed or cannot be run",
   },
   engine_cannot: { exit: 6, retryable: false, means: "the engine has no such ability" },
-  schema_newer: { exit: 6, retryable: false, means: "the index was written by a newer Reprise" },
+  schema_newer: { exit: 6, retryable: false, means: "the index or a run was written by a newer Reprise" },
   platform_unsupported: {
     exit: 6,
     retryable: false,
