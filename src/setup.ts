@@ -286,7 +286,7 @@ async function agreed(
   { what, options }: { readonly what: string; readonly options: WorldOptions },
 ): Promise<boolean> {
   const record = join(deps.state.root, "trusted.json");
-  const known = readTrusted(record);
+  const known = options.badConfig === "report" ? trustedOrNone(record) : readTrusted(record);
   if (files.every(({ path, sha256 }) => known[path] === sha256)) return true;
   if (options.runsAgents !== true) return false;
   const yes =
@@ -305,6 +305,16 @@ async function agreed(
     writeAtomic(record, `${JSON.stringify({ ...readTrusted(record), ...added }, null, 2)}\n`);
   });
   return true;
+}
+
+/** `doctor` names a damaged record itself. */
+function trustedOrNone(record: string): Record<string, string> {
+  try {
+    return readTrusted(record);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return {};
+  }
 }
 
 function readTrusted(record: string): Record<string, string> {
