@@ -22,6 +22,7 @@ import {
   readRecord,
   type StateDir,
   stateDirectory,
+  sharedLock,
   writeAtomic,
 } from "./audit/audit.ts";
 import type { WorldOptions } from "./cli/cli.ts";
@@ -33,7 +34,7 @@ import { harmless } from "./lib/harmless.ts";
 import { plural } from "./lib/plural.ts";
 import * as processes from "./process/process.ts";
 import type { Deps } from "./run/run.ts";
-import { openStore, type Store } from "./store/store.ts";
+import { inTurn, openStore, type Store } from "./store/store.ts";
 
 const MAX_CONFIG = 1024 * 1024;
 /** How long an agent may take to obey SIGINT, and then SIGTERM. */
@@ -285,7 +286,7 @@ async function agreed(
   { what, options }: { readonly what: string; readonly options: WorldOptions },
 ): Promise<boolean> {
   const record = join(deps.state.root, "trusted.json");
-  const known = readTrusted(record);
+  const known = options.badConfig === "report" ? trustedOrNone(record) : readTrusted(record);
   // A worktree of ours holds what its repository holds, and the same text was agreed to there.
   const isAgreed = ({ path, sha256 }: RunbookSource) =>
     known[path] === sha256 ||
@@ -303,8 +304,21 @@ async function agreed(
     );
   }
   const added = Object.fromEntries(files.map(({ path, sha256 }) => [path, sha256]));
-  writeAtomic(record, `${JSON.stringify({ ...known, ...added }, null, 2)}\n`);
+  // Others may have agreed to something else since it was read.
+  await inTurn(sharedLock(deps.state), () => {
+    writeAtomic(record, `${JSON.stringify({ ...readTrusted(record), ...added }, null, 2)}\n`);
+  });
   return true;
+}
+
+/** `doctor` names a damaged record itself. */
+function trustedOrNone(record: string): Record<string, string> {
+  try {
+    return readTrusted(record);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return {};
+  }
 }
 
 function readTrusted(record: string): Record<string, string> {

@@ -33,6 +33,7 @@ export { removeHolderFiles, runtimeDir } from "./runtime.ts";
 export {
   openState,
   saveSettings,
+  sharedLock,
   type StateDir,
   stateDirectory,
   sweepRun,

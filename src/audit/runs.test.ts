@@ -192,7 +192,7 @@ describe("agent.json", () => {
   const bad: Record<string, [object, string]> = {
     "of another run": [{ runId: "20260102T030405Z-demo-00000000" }, "record_damaged"],
     "of another handle": [{ id: "00000000" }, "record_damaged"],
-    "with a phase that nobody knows": [{ phase: "asleep" }, "record_damaged"],
+    "with a phase that nobody knows": [{ phase: "asleep" }, "schema_newer"],
     "of a later version": [{ v: 2 }, "schema_newer"],
   };
   test.each(Object.entries(bad))("%s is refused", async (_name, [fields, code]) => {
@@ -272,7 +272,7 @@ describe("bad records", () => {
       { runId: "20260102T030405Z-demo-deadbeef", handle: "deadbeef" },
       "record_damaged",
     ],
-    "unknown status": [{ status: "sleeping" }, "record_damaged"],
+    "unknown status": [{ status: "sleeping" }, "schema_newer"],
     "no date": [{ updatedAt: "tomorrow" }, "record_damaged"],
     "older shape": [{ v: 0 }, "record_damaged"],
     "newer shape": [{ v: 2 }, "schema_newer"],

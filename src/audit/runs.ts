@@ -246,18 +246,34 @@ function save(path: string, record: Stored, redact: Redact): void {
 async function load<T extends Stored>(path: string, schema: keyof typeof Schemas): Promise<T | null> {
   const value = readRecord(path, MAX_RECORD_BYTES);
   if (value === null) return null;
-  if (typeof value["v"] === "number" && value["v"] > 1) {
-    throw new Fault(
-      "schema_newer",
-      `${path} was written by a newer Reprise (version ${value["v"]}). Update Reprise to use this run.`,
-      { facts: { path } },
-    );
-  }
+  if (typeof value["v"] === "number" && value["v"] > 1) throw newer(path, `it has version ${value["v"]}`);
   const schemas = await import("../core/schemas.ts");
   const checked = schemas[schema].safeParse(value);
   if (checked.success) return value as unknown as T;
-  const [issue] = checked.error.issues;
+  const { issues } = checked.error;
+  const [issue] = issues;
+  // Words are added in later versions; what is damaged is seldom another word in the place of one.
+  const words = issues.map(({ code, path: at }) => (code === "invalid_value" ? wordAt(value, at) : null));
+  if (issue !== undefined && words.every((word) => word !== null))
+    throw newer(
+      path,
+      `${issue.path.join(".")} is ${JSON.stringify(words[0])}, which this version does not know`,
+    );
   throw damaged(path, `${issue?.path.join(".") ?? ""}: ${issue?.message ?? "wrong shape"}`);
+}
+
+/** Null: no word is there. */
+function wordAt(value: unknown, path: readonly PropertyKey[]): string | null {
+  let at = value;
+  for (const key of path) at = typeof at === "object" && at !== null ? Reflect.get(at, key) : undefined;
+  return typeof at === "string" && /^\w[\w-]{0,63}$/.test(at) ? at : null;
+}
+
+function newer(path: string, because: string): Fault {
+  const why = `it needs a newer Reprise: ${because}`;
+  return new Fault("schema_newer", `${path} was left as it is: ${why}. Update Reprise to use this run.`, {
+    facts: { path, why },
+  });
 }
 
 function requireDirectory(runDirectory: string): void {

@@ -104,6 +104,11 @@ export function saveSettings(state: StateDir, name: string, content: string): st
   return path;
 }
 
+/** Held while a file that many commands add to (`trusted.json`, `versions.json`) is read, changed and replaced. */
+export function sharedLock(state: StateDir): string {
+  return join(state.root, "shared.lock");
+}
+
 const OUR_FILES = new Set(["index.db", "reserve", "versions.json", "trusted.json"]);
 
 /** A directory with content of others, a home or /tmp by mistake, is neither closed to them nor filled. */

@@ -1,6 +1,6 @@
 /** `reprise doctor`: is everything in order, and what to do where it is not. */
 import { join } from "node:path";
-import { isDirectory } from "../audit/audit.ts";
+import { isDirectory, readRecord } from "../audit/audit.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { wrapTable } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -72,7 +72,8 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 
 /** With the sidecars of reviews, which a message may have sent people here for. */
 async function checkAll(deps: Deps, progress: (text: string) => void): Promise<Health> {
-  const health = await checkHealth(deps, progress);
+  const checked = await checkHealth(deps, progress);
+  const health = { ...checked, findings: [...checked.findings, ...damagedTrust(deps)] };
   if (!isDirectory(join(deps.state.root, "reviews"))) return health;
   const { damagedSidecars } = await import("../reviews/reviews.ts");
   const findings = damagedSidecars(deps.state).map(({ path, why }) => ({
@@ -81,6 +82,20 @@ async function checkAll(deps: Deps, progress: (text: string) => void): Promise<H
     todo: `mv '${path}' '${path}.damaged'`,
   }));
   return { ...health, findings: [...health.findings, ...findings] };
+}
+
+/** Wherever doctor is asked, also where no file needs to be trusted. */
+function damagedTrust(deps: Deps): Health["findings"] {
+  const path = join(deps.state.root, "trusted.json");
+  try {
+    readRecord(path);
+    return [];
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const why = typeof error.facts["why"] === "string" ? error.facts["why"] : error.message;
+    const what = `${path}: ${why}; which project files you trust is not known until it is moved away, and then asked again`;
+    return [{ level: "attention", about: "state", what, todo: `mv '${path}' '${path}.damaged'` }];
+  }
 }
 
 /** A state directory that cannot be opened is the first thing a doctor should report. */

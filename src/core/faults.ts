@@ -69,7 +69,7 @@ export const FAULTS = {
     means: "the engine's program is not installed or cannot be run",
   },
   engine_cannot: { exit: 6, retryable: false, means: "the engine has no such ability" },
-  schema_newer: { exit: 6, retryable: false, means: "the index was written by a newer Reprise" },
+  schema_newer: { exit: 6, retryable: false, means: "the index or a run was written by a newer Reprise" },
   platform_unsupported: {
     exit: 6,
     retryable: false,
@@ -80,6 +80,11 @@ export const FAULTS = {
   spawn_failed: { exit: 7, retryable: true, means: "the system refused to start a process" },
   denied: { exit: 8, retryable: false, means: "the state directory or a file in it is not safely ours" },
   outside_root: { exit: 8, retryable: false, means: "a run directory lies outside the runs root" },
+  outside_repository: {
+    exit: 8,
+    retryable: false,
+    means: "issues of a repository lie outside it, behind a symbolic link",
+  },
   would_widen: {
     exit: 8,
     retryable: false,

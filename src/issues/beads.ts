@@ -4,13 +4,12 @@
  *
  * Without `bd` the file is changed line by line: order, unknown fields and unknown lines stay byte for byte.
  */
-import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock, Env, Log, Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, isObject, type JsonObject, parseObject, stringIn } from "../lib/json.ts";
-import { readText, replaceText } from "./files.ts";
+import { changeText, namesIn, placeIn, readText } from "./files.ts";
 import { withFields } from "./json-line.ts";
 import {
   type Comment,
@@ -35,14 +34,17 @@ export interface BeadsWorld {
   readonly processes: Processes;
 }
 
-export const BEADS_FILE = ".beads/issues.jsonl";
+const BEADS_FOLDER = ".beads";
+export const BEADS_FILE = `${BEADS_FOLDER}/issues.jsonl`;
 const MAX_BYTES = 256 * 1024 * 1024;
 const BD_TIMEOUT_MS = 60_000;
 
 /** Null: the repository has none. */
 export async function openBeads(world: BeadsWorld, root: string): Promise<Source | null> {
   const path = join(root, BEADS_FILE);
-  const read = () => readText(path, BEADS_FILE, MAX_BYTES);
+  const read = () => readText(root, BEADS_FILE, MAX_BYTES);
+  // Also bd's own files: bd would follow their links.
+  for (const name of namesIn(root, BEADS_FOLDER)) placeIn(root, join(BEADS_FOLDER, name));
   if (read() === null) return null;
   const bd = await findBd(world, root);
   const list = async (): Promise<Listed> => {
@@ -52,22 +54,19 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
     return listed(placedIn(text, bd === null ? BEADS_FILE : "bd export"));
   };
   const change = (id: string, fields: (issue: JsonObject, now: string) => Record<string, string> | null) => {
-    const lines = (read() ?? "").split("\n");
-    const isIt = (line: string) => {
-      const value = objectOn(line);
-      return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
-    };
-    // A line that does not name it is not parsed, unless somebody has written the name in escapes.
-    const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(line));
-    const at = named === -1 ? lines.findIndex(isIt) : named;
-    const issue = objectOn(lines[at] ?? "");
-    if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
-    const now = new Date(world.clock.now()).toISOString();
-    const wanted = fields(issue, now);
-    if (wanted === null) return false;
-    lines[at] = withFields(lines[at] ?? "", { ...wanted, updated_at: now });
-    replaceText(path, lines.join("\n"));
-    return true;
+    const done = changeText({
+      root,
+      shown: BEADS_FILE,
+      maxBytes: MAX_BYTES,
+      change: (text) =>
+        withIssue(text, id, (issue) => {
+          const now = new Date(world.clock.now()).toISOString();
+          const wanted = fields(issue, now);
+          return wanted === null ? null : { ...wanted, updated_at: now };
+        }),
+    });
+    if (done === null) throw unknownIssue(id, BEADS_FILE);
+    return done;
   };
   return {
     name: BEADS_FILE,
@@ -97,6 +96,27 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
         });
     },
   };
+}
+
+function withIssue(
+  text: string,
+  id: string,
+  fields: (issue: JsonObject) => Record<string, string> | null,
+): string | null {
+  const lines = text.split("\n");
+  const isIt = (line: string) => {
+    const value = objectOn(line);
+    return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
+  };
+  // A line that does not name it is not parsed, unless somebody has written the name in escapes.
+  const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(line));
+  const at = named === -1 ? lines.findIndex(isIt) : named;
+  const issue = objectOn(lines[at] ?? "");
+  if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
+  const wanted = fields(issue);
+  if (wanted === null) return null;
+  lines[at] = withFields(lines[at] ?? "", wanted);
+  return lines.join("\n");
 }
 
 type Bd = (...args: string[]) => Promise<string>;
@@ -150,11 +170,7 @@ async function findBd(world: BeadsWorld, root: string): Promise<Bd | null> {
 
 /** As far as the folder tells: SQLite, or Dolt in newer versions. */
 function hasDatabase(root: string): boolean {
-  try {
-    return readdirSync(join(root, ".beads")).some((name) => /\.db$|dolt$/.test(name));
-  } catch {
-    return false;
-  }
+  return namesIn(root, BEADS_FOLDER).some((name) => /\.db$|dolt$/.test(name));
 }
 
 function exportFault(root: string, program: string, why: string): Fault {

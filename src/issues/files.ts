@@ -1,4 +1,7 @@
-/** Reads and replaces files of the user's repository: bounded, never through a link, atomic, with their own mode. */
+/**
+ * Reads and replaces files of the user's repository: bounded, never through a link that leaves the repository, atomic,
+ * with their own mode.
+ */
 import { randomBytes } from "node:crypto";
 import {
   closeSync,
@@ -6,67 +9,247 @@ import {
   fchmodSync,
   fstatSync,
   fsyncSync,
+  lstatSync,
   openSync,
-  readFileSync,
+  readdirSync,
+  readSync,
+  realpathSync,
   renameSync,
 } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
 import { removeQuietly, storageFault, writeFully } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
 import { invalid } from "./source.ts";
 
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
+const APPEND = constants.O_WRONLY | constants.O_APPEND | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
-/** Null: there is no such file. `shown` is its name in messages. */
-export function readText(path: string, shown: string, maxBytes: number): string | null {
-  let fd: number;
+/**
+ * Where a file or folder of the repository really is, every link resolved; null: nothing is there. `shown` is its path in
+ * the repository. Whoever wrote the repository chose its links: what leaves it is refused before anything is read.
+ */
+export function placeIn(root: string, shown: string): string | null {
+  const path = join(root, shown);
+  let real: string;
+  let way: string;
   try {
-    fd = openSync(path, READ);
+    real = realpathSync(path);
+    way = relative(realpathSync(root), real);
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : null;
-    if (code === "ENOENT" || code === "ENOTDIR") return null;
-    if (code === "ELOOP") throw invalid(shown, "it is a symbolic link, which is not followed");
+    if (hasCode(error, "ENOENT", "ENOTDIR")) return null;
+    if (hasCode(error, "ELOOP")) throw invalid(shown, "it is a symbolic link that leads back to itself");
     throw storageFault(error, "read", path);
   }
+  if (way !== ".." && !way.startsWith(`..${sep}`) && !isAbsolute(way)) return real;
+  throw new Fault(
+    "outside_repository",
+    `${shown} leads out of the repository by a symbolic link, to ${real}. Nothing there was read or changed. ` +
+      `Put the files themselves into ${root}, or remove the link.`,
+    { facts: { repository: root, path: shown, target: real } },
+  );
+}
+
+/** The names in a folder of the repository; none where there is no such folder. */
+export function namesIn(root: string, shown: string): readonly string[] {
+  const folder = placeIn(root, shown);
+  if (folder === null) return [];
   try {
-    const stats = fstatSync(fd);
-    if (!stats.isFile()) throw invalid(shown, "it is not a regular file");
-    if (stats.size > maxBytes) throw invalid(shown, `it has ${stats.size} bytes, more than ${maxBytes}`);
-    const bytes = readFileSync(fd);
-    const text = bytes.toString("utf8");
-    // Whatever is not UTF-8 would be written back as something else.
-    if (!Buffer.from(text).equals(bytes)) throw invalid(shown, "it is not UTF-8 text");
-    return text;
+    return readdirSync(folder);
+  } catch (error) {
+    if (hasCode(error, "ENOENT", "ENOTDIR")) return [];
+    throw storageFault(error, "read", folder);
+  }
+}
+
+/** Null: there is no such file. `shown` is its path in the repository, also in messages. */
+export function readText(root: string, shown: string, maxBytes: number): string | null {
+  bringOver();
+  const fd = openIn(root, shown);
+  if (fd === null) return null;
+  try {
+    return textOf(readAll(fd, shown, maxBytes), shown);
   } finally {
     closeSync(fd);
   }
 }
 
-/** Whoever reads it, also after a crash, finds the old or the new text whole. */
-export function replaceText(path: string, text: string): void {
-  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
+/** How often a change is made again because somebody else rewrote the file in the meantime. */
+const TRIES = 50;
+
+export interface Changed {
+  readonly root: string;
+  readonly shown: string;
+  readonly maxBytes: number;
+  /** Null: leave the file as it is. Called again with the new text when somebody else has rewritten the file. */
+  readonly change: (text: string) => string | null;
+}
+
+/**
+ * Reads, changes and replaces the file: whoever reads it, also after a crash, finds the old or the new text whole.
+ * Other programs know no lock of ours, so what they write meanwhile is looked for: appended bytes are carried over, and
+ * after any other change the work is done again. Null: there is no such file. False: `change` wanted none.
+ */
+export function changeText(file: Changed): boolean | null {
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    const done = tryChange(file);
+    if (done !== "again") return done;
+  }
+  throw new Fault(
+    "storage_failed",
+    `${join(file.root, file.shown)} was not changed: another program rewrites it all the time. Try again when that program has ended.`,
+    { facts: { path: file.shown, repository: file.root } },
+  );
+}
+
+function tryChange({ root, shown, maxBytes, change }: Changed): boolean | null | "again" {
+  bringOver();
+  const fd = openIn(root, shown);
+  if (fd === null) return null;
+  let isKept = false;
   try {
-    const mode = modeOf(path);
-    const fd = openSync(temporary, CREATE, mode);
+    const before = readAll(fd, shown, maxBytes);
+    const text = change(textOf(before, shown));
+    if (text === null) return false;
+    const at = replace(fd, { root, shown, before, text });
+    if (at === null) return "again";
+    if (late.length === 0) process.once("exit", bringOverAtExit);
+    late.push({ root, shown, fd, at });
+    isKept = true;
+    bringOver();
+    return true;
+  } finally {
+    if (!isKept) closeSync(fd);
+  }
+}
+
+/** How much of the old file is in the new one; null: it is no longer what was read, and stays. */
+function replace(
+  fd: number,
+  { root, shown, before, text }: { root: string; shown: string; before: Buffer; text: string },
+): number | null {
+  const path = join(placeIn(root, dirname(shown)) ?? join(root, dirname(shown)), basename(shown));
+  const temporary = join(dirname(path), `.${basename(path)}.${randomBytes(6).toString("hex")}.tmp`);
+  let isDone = false;
+  try {
+    const mode = fstatSync(fd).mode & 0o777;
+    const target = openSync(temporary, CREATE, mode);
+    let known = before;
     try {
-      fchmodSync(fd, mode);
-      writeFully(fd, Buffer.from(text));
+      fchmodSync(target, mode);
+      writeFully(target, Buffer.from(text));
+      fsyncSync(target);
+      const now = readFrom(fd, 0);
+      if (!now.subarray(0, known.length).equals(known)) return null;
+      if (now.length > known.length) {
+        writeFully(target, now.subarray(known.length));
+        fsyncSync(target);
+      }
+      known = now;
+    } finally {
+      closeSync(target);
+    }
+    if (!isSameFile(fd, path)) return null;
+    renameSync(temporary, path);
+    isDone = true;
+    return known.length;
+  } catch (error) {
+    throw storageFault(error, "write", path);
+  } finally {
+    if (!isDone) removeQuietly(temporary);
+  }
+}
+
+/**
+ * Files that were replaced, and how much of them the new file has: a program that opened one before it was replaced
+ * may append to it afterwards.
+ */
+const late: { root: string; shown: string; fd: number; at: number }[] = [];
+const MAX_LATE = 16;
+
+function bringOver(): void {
+  for (const old of late) {
+    const { size, nlink } = fstatSync(old.fd);
+    // With another name the old file is somebody's copy, and nothing in it is lost.
+    if (size <= old.at || nlink > 0) continue;
+    const folder = placeIn(old.root, dirname(old.shown));
+    if (folder === null) continue;
+    const bytes = readFrom(old.fd, old.at);
+    if (append(join(folder, basename(old.shown)), bytes)) old.at += bytes.length;
+  }
+  for (const old of late.splice(0, Math.max(0, late.length - MAX_LATE))) closeSync(old.fd);
+}
+
+function bringOverAtExit(): void {
+  try {
+    bringOver();
+  } catch {
+    // The process has said how it ends; what another program wrote in its last moment cannot be saved any more.
+  }
+}
+
+/** False: the file is not there. */
+function append(path: string, bytes: Buffer): boolean {
+  try {
+    const fd = openSync(path, APPEND);
+    try {
+      writeFully(fd, bytes);
       fsyncSync(fd);
     } finally {
       closeSync(fd);
     }
-    renameSync(temporary, path);
+    return true;
   } catch (error) {
-    removeQuietly(temporary);
+    if (hasCode(error, "ENOENT", "ENOTDIR", "ELOOP")) return false;
     throw storageFault(error, "write", path);
   }
 }
 
-function modeOf(path: string): number {
-  const fd = openSync(path, READ);
+/** Null: there is no such file. */
+function openIn(root: string, shown: string): number | null {
+  const folder = placeIn(root, dirname(shown));
+  if (folder === null) return null;
+  const path = join(folder, basename(shown));
   try {
-    return fstatSync(fd).mode & 0o777;
-  } finally {
-    closeSync(fd);
+    return openSync(path, READ);
+  } catch (error) {
+    if (hasCode(error, "ENOENT", "ENOTDIR")) return null;
+    if (hasCode(error, "ELOOP")) {
+      placeIn(root, shown);
+      throw invalid(shown, "it is a symbolic link, which is not followed");
+    }
+    throw storageFault(error, "read", path);
   }
+}
+
+function readAll(fd: number, shown: string, maxBytes: number): Buffer {
+  const stats = fstatSync(fd);
+  if (!stats.isFile()) throw invalid(shown, "it is not a regular file");
+  if (stats.size > maxBytes) throw invalid(shown, `it has ${stats.size} bytes, more than ${maxBytes}`);
+  return readFrom(fd, 0);
+}
+
+function readFrom(fd: number, from: number): Buffer {
+  const bytes = Buffer.alloc(Math.max(0, fstatSync(fd).size - from));
+  let length = 0;
+  for (let read = -1; read !== 0 && length < bytes.length; length += read)
+    read = readSync(fd, bytes, length, bytes.length - length, from + length);
+  return bytes.subarray(0, length);
+}
+
+function textOf(bytes: Buffer, shown: string): string {
+  const text = bytes.toString("utf8");
+  // Whatever is not UTF-8 would be written back as something else.
+  if (!Buffer.from(text).equals(bytes)) throw invalid(shown, "it is not UTF-8 text");
+  return text;
+}
+
+/** An editor or git may have put another file in its place. */
+function isSameFile(fd: number, path: string): boolean {
+  const [mine, there] = [fstatSync(fd), lstatSync(path, { throwIfNoEntry: false })];
+  return there !== undefined && there.ino === mine.ino && there.dev === mine.dev;
+}
+
+function hasCode(error: unknown, ...codes: readonly string[]): boolean {
+  return error instanceof Error && "code" in error && codes.includes(String(error.code));
 }

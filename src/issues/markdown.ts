@@ -2,12 +2,9 @@
  * Issues as Markdown files with front matter, `issues/*.md`. Only the value of `status` and the end of a file are
  * ever changed; the rest stays byte for byte.
  */
-import { readdirSync } from "node:fs";
-import { join } from "node:path";
-import { storageFault } from "../audit/audit.ts";
 import type { Clock } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { readText, replaceText } from "./files.ts";
+import { changeText, namesIn, readText } from "./files.ts";
 import {
   DEFAULT_PRIORITY,
   invalid,
@@ -33,9 +30,9 @@ const ALIASES: Readonly<Record<string, IssueStatus>> = {
 
 /** Null: the repository has no such folder, or no Markdown file in it. */
 export function openMarkdown(clock: Clock, root: string): Source | null {
-  const folder = join(root, MARKDOWN_FOLDER);
-  if (namesIn(folder).length === 0) return null;
-  const read = (name: string) => readText(join(folder, name), `${MARKDOWN_FOLDER}/${name}`, MAX_BYTES);
+  const fileNames = () => issueNames(namesIn(root, MARKDOWN_FOLDER));
+  if (fileNames().length === 0) return null;
+  const read = (name: string) => readText(root, `${MARKDOWN_FOLDER}/${name}`, MAX_BYTES);
   const open = (name: string) => {
     const text = read(name);
     return text === null ? null : { name, text, file: fileIn(text, name) };
@@ -43,13 +40,12 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
   // Other files may be half written by then: somebody edits them while agents work.
   const find = (id: string) => {
     let damaged: Fault | null = null;
-    const names = namesIn(folder);
+    const names = fileNames();
     for (const name of names.toSorted(
       (one, other) => Number(other === `${id}.md`) - Number(one === `${id}.md`),
     )) {
       try {
-        const { text, file } = open(name) ?? { text: "", file: null };
-        if (file?.issue.id === id) return { path: join(folder, name), text, file };
+        if (open(name)?.file?.issue.id === id) return name;
       } catch (error) {
         if (!(error instanceof Fault) || error.code !== "issues_invalid") throw error;
         damaged ??= error;
@@ -57,11 +53,12 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
     }
     throw damaged ?? unknownIssue(id, `${MARKDOWN_FOLDER}/`);
   };
+  const change = (id: string, edit: Edit) => changeIssue(root, { name: find(id), id }, edit);
   return {
     name: `${MARKDOWN_FOLDER}/`,
     restMs: 2_000,
     async list() {
-      const files = namesIn(folder).flatMap((name) => open(name) ?? []);
+      const files = fileNames().flatMap((name) => open(name) ?? []);
       const strange = files.filter(({ file, name }) => file === null && !/^readme\.md$/i.test(name));
       return listed(
         files.flatMap(({ file }) => (file === null ? [] : [file])),
@@ -69,32 +66,39 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
       );
     },
     async claim(id, from) {
-      const { path, text, file } = find(id);
-      if (file.issue.status !== from) return false;
-      replaceText(path, withStatus(text, file, "in_progress"));
-      return true;
+      return change(id, (text, file) =>
+        file.issue.status === from ? withStatus(text, file, "in_progress") : null,
+      );
     },
     async close(id, reason) {
-      const { path, text, file } = find(id);
-      replaceText(path, withNote(withStatus(text, file, "closed"), reason, clock.now()));
+      change(id, (text, file) => withNote(withStatus(text, file, "closed"), reason, clock.now()));
     },
     async note(id, words) {
-      const { path, text } = find(id);
-      replaceText(path, withNote(text, words, clock.now()));
+      change(id, (text) => withNote(text, words, clock.now()));
     },
   };
 }
 
-function namesIn(folder: string): readonly string[] {
-  try {
-    return readdirSync(folder)
-      .filter((name) => name.endsWith(".md") && !name.startsWith("."))
-      .toSorted();
-  } catch (error) {
-    if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
-      return [];
-    throw storageFault(error, "read", folder);
-  }
+/** Null: leave the file as it is. */
+type Edit = (text: string, file: MarkdownFile) => string | null;
+
+function changeIssue(root: string, { name, id }: { name: string; id: string }, edit: Edit): boolean {
+  const done = changeText({
+    root,
+    shown: `${MARKDOWN_FOLDER}/${name}`,
+    maxBytes: MAX_BYTES,
+    change: (text) => {
+      const file = fileIn(text, name);
+      if (file?.issue.id !== id) throw unknownIssue(id, `${MARKDOWN_FOLDER}/`);
+      return edit(text, file);
+    },
+  });
+  if (done === null) throw unknownIssue(id, `${MARKDOWN_FOLDER}/`);
+  return done;
+}
+
+function issueNames(names: readonly string[]): readonly string[] {
+  return names.filter((name) => name.endsWith(".md") && !name.startsWith(".")).toSorted();
 }
 
 interface MarkdownFile extends Placed {

@@ -1,13 +1,18 @@
 import {
+  appendFileSync,
   chmodSync,
+  closeSync,
   mkdirSync,
   mkdtempSync,
+  openSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
+  writeSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -235,9 +240,14 @@ describe("bad input", () => {
     "a link": [
       () => {
         mkdirSync(join(root, "issues"));
-        symlinkSync("/etc/hostname", join(root, "issues", "a.md"));
+        writeFileSync(join(root, "a-1.md"), "---\ntitle: A\n---\n");
+        symlinkSync("../a-1.md", join(root, "issues", "a.md"));
       },
       "issues_invalid: issues/a.md: it is a symbolic link, which is not followed.",
+    ],
+    "a link to itself": [
+      () => symlinkSync("issues", join(root, "issues")),
+      "issues_invalid: issues: it is a symbolic link that leads back to itself.",
     ],
   };
   test.each(Object.entries(cases))("%s", async (_name, [make, then]) => {
@@ -323,6 +333,85 @@ describe("what is not understood stays", () => {
       others[1],
     ]);
     expect((await source.list()).issues.map(({ status }) => status)).toEqual(["closed"]);
+  });
+
+  /** The source asks for the time between reading a file and replacing it. */
+  const meanwhile = (act: () => void): TestDeps => {
+    let isDone = false;
+    const now = () => {
+      if (!isDone) act();
+      isDone = true;
+      return 0;
+    };
+    return { ...deps, clock: { now, mono: () => 0 } };
+  };
+
+  test("Beads: a line that is appended while an issue is changed stays", async () => {
+    writeBeads([issue("a")]);
+    const world = meanwhile(() => appendFileSync(beadsFile(), `${JSON.stringify(issue("b"))}\n`));
+    const source = await openSource(world, root, OPTIONS);
+    expect(await source.claim("a", "open")).toBe(true);
+    const found = (await source.list()).issues.map(({ id, status }) => [id, status]);
+    expect(found).toEqual([
+      ["a", "in_progress"],
+      ["b", "open"],
+    ]);
+  });
+
+  test("Beads: a line of a program that opened the file before an issue was changed stays", async () => {
+    writeBeads([issue("a")]);
+    const source = await openSource(deps, root, OPTIONS);
+    const fd = openSync(beadsFile(), "a");
+    try {
+      await source.claim("a", "open");
+      writeSync(fd, `${JSON.stringify(issue("b"))}\n`);
+      await source.note("a", "one");
+      writeSync(fd, `${JSON.stringify(issue("c"))}\n`);
+      expect((await source.list()).issues.map(({ id }) => id)).toEqual(["a", "b", "c"]);
+    } finally {
+      closeSync(fd);
+    }
+  });
+
+  test("Beads: a file that is rewritten while an issue is changed is read again, in place or under a new name", async () => {
+    const ways = [
+      writeFileSync,
+      (path: string, text: string) => {
+        writeFileSync(`${path}.new`, text);
+        renameSync(`${path}.new`, path);
+      },
+    ];
+    for (const write of ways) {
+      writeBeads([issue("a")]);
+      const both = `${JSON.stringify(issue("c"))}\n${JSON.stringify(issue("a"))}\n`;
+      const source = await openSource(
+        meanwhile(() => write(beadsFile(), both)),
+        root,
+        OPTIONS,
+      );
+      await source.claim("a", "open");
+      const found = (await source.list()).issues.map(({ id, status }) => [id, status]);
+      expect(found).toEqual([
+        ["c", "open"],
+        ["a", "in_progress"],
+      ]);
+      expect(readdirSync(join(root, ".beads"))).toEqual(["issues.jsonl"]);
+    }
+  });
+
+  test("Markdown: what is written into an issue while it is changed stays", async () => {
+    writeMarkdown("a.md", "---\ntitle: A\n---\nText.\n");
+    const path = join(root, "issues", "a.md");
+    const source = await openSource(
+      meanwhile(() => appendFileSync(path, "More.\n")),
+      root,
+      OPTIONS,
+    );
+    await source.close("a", "done");
+    const text = readFileSync(path, "utf8");
+    expect(text).toContain("status: closed");
+    expect(text).toContain("More.\n");
+    expect(text).toContain(": done\n");
   });
 
   test("any JSON object keeps all but the field that is set", () => {

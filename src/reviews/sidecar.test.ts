@@ -68,6 +68,25 @@ describe("a session's record", () => {
     expect(keys).toEqual(golden["<review>.session.json"]);
   });
 
+  test("keeps what another process added to it since it was read", () => {
+    const one = start();
+    const twin = openSession(one.path);
+    const at = new Date(NOW).toISOString();
+    twin.keepApproval({ key: "k", about: "command", what: "npm test", at });
+    twin.noteSent(["a"]);
+    twin.update({ thread_id: THREAD });
+    one.keepApproval({ key: "l", about: "command", what: "npm run lint", at });
+    one.noteSent(["b"]);
+    one.end("completed", at, null);
+    const { approvals, sent_comments, thread_id, status } = stored(one.path);
+    expect([approvals.map(({ key }) => key), sent_comments, thread_id, status]).toEqual([
+      ["k", "l"],
+      ["a", "b"],
+      THREAD,
+      "completed",
+    ]);
+  });
+
   test("begins as running, private, beside its transcript", () => {
     const session = start();
     expect(basename(session.path)).toBe("acme-shop-pr-42-20260414T140203Z.session.json");

@@ -169,22 +169,35 @@ export class SessionFile {
     this.update({ status, finished_at: at, reason, resets_at: outcome?.trouble?.resetsAt ?? null });
   }
 
-  /** On disk when it returns. A thread id is never replaced by null. */
+  /** On disk when it returns. A thread id is never replaced by null, and what other processes added stays. */
   update(change: Partial<Sidecar>): void {
+    this.#readAgain();
     const next: Sidecar = { ...this.#record, ...change };
     const record: Sidecar = { ...next, thread_id: next.thread_id ?? this.#record.thread_id };
     writeAtomic(this.path, `${JSON.stringify(record, null, 2)}\n`);
     this.#record = record;
   }
 
+  /** A file that cannot be used, or is gone, is replaced by what is known here. */
+  #readAgain(): void {
+    try {
+      const now = Sidecar.safeParse(readRecord(this.path, MAX_BYTES));
+      if (now.success) this.#record = now.data;
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+    }
+  }
+
   /** Remembers what the user approved for the session; the same thing once. */
   keepApproval(approved: KeptApproval): void {
+    this.#readAgain();
     const others = this.#record.approvals.filter(({ key }) => key !== approved.key);
     const kept = { ...approved, what: redact(approved.what).slice(0, MAX_WHAT) };
     this.update({ approvals: [...others, kept].slice(-MAX_APPROVALS) });
   }
 
   noteSent(marks: readonly string[]): void {
+    this.#readAgain();
     const all = new Set([...this.#record.sent_comments, ...marks]);
     this.update({ sent_comments: [...all].slice(-MAX_SENT) });
   }

@@ -30,6 +30,8 @@ export interface Finding {
 }
 
 export const REBUILD = "reprise doctor --rebuild-index";
+/** What cannot be read here may hold work: nobody is told to remove it. */
+const UPDATE = "update Reprise; the run was left as it is";
 const NOT_OURS = "look at it, then put the directory itself there or move it away";
 /** Nobody reads more; the rest is counted. */
 const MOST = 20;
@@ -76,7 +78,7 @@ export async function checkRuns(
     ),
   ].flat();
   for (const { path, why } of odd)
-    single.push(attention(`${path} does not belong there: ${why}`, "look at it, then remove it"));
+    single.push(attention(`${path} does not belong there: ${why}`, "look at it, then move it elsewhere"));
   const urgent = (one: Finding) => Number(one.level === "attention");
   single.sort((one, other) => urgent(other) - urgent(one));
   const [next] = single.slice(MOST);
@@ -98,6 +100,7 @@ async function checkRun(deps: Places, directory: string, row: RunRecord | null):
   const file = await reasonOr(() => loadRunFile(directory));
   if (file === null || typeof file === "string") {
     const why = file ?? "it has no run.json";
+    if (isNewer(why)) return { findings: [attention(why, UPDATE)], index: "agrees" };
     if (row === null) {
       return { findings: [unusable(directory, why)], index: "agrees" };
     }
@@ -112,12 +115,12 @@ async function checkRun(deps: Places, directory: string, row: RunRecord | null):
   const attempts = await checkAttempts(deps, directory, file);
   const findings = [...attempts.findings, ...(await checkCopy(directory, file))];
   if (row === null) return { findings, index: "lost" };
-  const isNewer = file.updatedAt > row.updatedAt || file.attempts > row.attempts;
+  const hasMore = file.updatedAt > row.updatedAt || file.attempts > row.attempts;
   if (row.updatedAt > file.updatedAt && row.session.value !== file.session.value) {
     const what = `run ${row.handle}: its run.json is older than the index and has another session`;
     findings.push(attention(what, `reprise show ${row.handle}`));
   }
-  return { findings, index: isNewer || attempts.unknown ? "behind" : "agrees" };
+  return { findings, index: hasMore || attempts.unknown ? "behind" : "agrees" };
 }
 
 /** Somebody worked on the run since its row was read: then what was found says nothing. */
@@ -165,7 +168,8 @@ async function checkAttempts(
       if (typeof found !== "string") continue;
       const path = join(attemptDir(directory, n), name);
       const kept = name === "meta.json" && indexed.has(n) ? "; the index still has this record" : "";
-      findings.push(attention(`${called}: ${found}${kept}`, `mv '${path}' '${path}.damaged'`));
+      const todo = isNewer(found) ? UPDATE : `mv '${path}' '${path}.damaged'`;
+      findings.push(attention(`${called}: ${found}${kept}`, todo));
     }
     unknown ||= record !== null && typeof record !== "string" && !indexed.has(n);
   }
@@ -183,6 +187,7 @@ async function checkAgent({ store }: Places, directory: string): Promise<readonl
   const found = await reasonOr(() => readAgentFile(directory));
   if (typeof found !== "string") return [];
   const handle = directory.slice(-8);
+  if (isNewer(found)) return [attention(`agent ${handle}: ${found}`, UPDATE)];
   const known = await reasonOr(() => store.getDocument("agent", handle));
   const kept =
     known === null || typeof known === "string"
@@ -194,11 +199,16 @@ async function checkAgent({ store }: Places, directory: string): Promise<readonl
 function unusable(directory: string, why: string): Finding {
   const what = `${directory} cannot be used, and the index does not have it: ${why}`;
   const copies = join(directory, "escrow");
-  if (isEmptyDirectory(copies)) return attention(what, `look at it, then: rm -r '${directory}'`);
+  const todo = `look at it (ls -lA '${directory}'), and move what you do not want here elsewhere`;
   return attention(
-    `${what}; the copy of its session is in ${copies}`,
-    `keep that copy if you need it, then: rm -r '${directory}'`,
+    isEmptyDirectory(copies) ? what : `${what}; the copy of its session is in ${copies}`,
+    todo,
   );
+}
+
+/** By the words of `schema_newer`. */
+function isNewer(why: string): boolean {
+  return why.includes("it needs a newer Reprise: ");
 }
 
 async function checkCopy(

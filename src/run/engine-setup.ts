@@ -10,6 +10,7 @@ import {
   isRootOnly,
   readRecord,
   saveSettings,
+  sharedLock,
   writeAtomic,
 } from "../audit/audit.ts";
 import type { Access } from "../core/config-issues.ts";
@@ -21,6 +22,7 @@ import { sessionFiles } from "../drivers/drivers.ts";
 import { accessOptions, customEngine, DEMO_PROGRAM, ENGINES, type HeldAccess } from "../engines/engines.ts";
 import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
+import { inTurn } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 
 export interface EngineSetup {
@@ -146,7 +148,9 @@ export async function versionOf(
   });
   const version = result.code === 0 ? engine.version(result.stdout) : null;
   if (version !== null && deps.state.writable) {
-    writeAtomic(cacheFile, `${JSON.stringify({ ...readCache(cacheFile), [key]: version })}\n`);
+    await inTurn(sharedLock(deps.state), () => {
+      writeAtomic(cacheFile, `${JSON.stringify({ ...readCache(cacheFile), [key]: version })}\n`);
+    });
   }
   return version;
 }

@@ -3,7 +3,7 @@
  * so that `--dry-run` and a real resume are the same up to here.
  */
 import { relative } from "node:path";
-import { checkEscrow, continuesCopy, endsCopy, isDirectory } from "../audit/audit.ts";
+import { checkEscrow, continuesCopy, endsCopy, isDirectory, loadRunFile } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
@@ -62,6 +62,7 @@ export interface Prepared {
 
 export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<Prepared> {
   const engine = findEngine(deps, run.agentName);
+  await assertKnownRecord(run);
   assertNothingRedacted(run);
   assertOwnWorkplace(run);
   const env = recordedEnv(run, deps.env, wish.env);
@@ -134,6 +135,15 @@ function distrust(engine: Engine, { handle }: RunRecord, ask: Ask, command: Comm
   return [
     `run ${handle} was started without --trust-cwd, so ${engine.title} does not trust the folder now either; start a new run to let it`,
   ];
+}
+
+/** An attempt would write over what a newer Reprise has recorded. A damaged record is written again. */
+async function assertKnownRecord({ runDirectory }: RunRecord): Promise<void> {
+  try {
+    await loadRunFile(runDirectory);
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code === "schema_newer") throw error;
+  }
 }
 
 function tagOf(run: RunRecord, { forkAs }: ResumeWish): string {

@@ -5,7 +5,7 @@
  * directory is the truth for what happened; the store is the truth for leases and decisions in flight.
  */
 import { existsSync, renameSync } from "node:fs";
-import type { Fault } from "../core/faults.ts";
+import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
 
 export { memoryStore } from "./memory.ts";
@@ -49,6 +49,34 @@ export interface FileLock {
 export async function lockFile(path: string): Promise<FileLock | null> {
   const { lockWithSqlite } = await import("./lock.ts");
   return lockWithSqlite(path);
+}
+
+const TURN_MS = 30_000;
+const LOOK_AGAIN_MS = 10;
+
+/**
+ * Does the work while no other process does its own under the same lock: reading, changing and replacing a file that
+ * several commands add to. The work is short; a process that dies in it lets go of the lock.
+ */
+export async function inTurn<T>(path: string, work: () => T): Promise<T> {
+  const deadline = performance.now() + TURN_MS;
+  for (;;) {
+    const lock = await lockFile(path);
+    if (lock !== null) {
+      try {
+        return work();
+      } finally {
+        lock.release();
+      }
+    }
+    if (performance.now() > deadline)
+      throw new Fault(
+        "no_answer",
+        `Another process of Reprise has held ${path} for ${TURN_MS / 1000} s. End that process, or try again later.`,
+        { facts: { path } },
+      );
+    await new Promise((wake) => setTimeout(wake, LOOK_AGAIN_MS));
+  }
 }
 
 export interface Store extends AsyncDisposable {

@@ -228,7 +228,7 @@ test("a run directory that neither has a record nor is in the index: no rebuild 
   const directory = join(own.state, "runs/20260101T000000Z-demo-1a2b3c4d");
   mkdirSync(join(directory, "attempts"), { recursive: true, mode: 0o700 });
   expect(await findings(own)).toEqual([
-    `attention: ${directory} cannot be used, and the index does not have it: it has no run.json → look at it, then: rm -r '${directory}'`,
+    `attention: ${directory} cannot be used, and the index does not have it: it has no run.json → look at it (ls -lA '${directory}'), and move what you do not want here elsewhere`,
   ]);
   const { stderr } = await own.run(["doctor", "--rebuild-index"]);
   expect(stderr).toBe(`reprise: warning: ${directory} was left out: it has no run.json.\n`);
@@ -285,7 +285,9 @@ test("a run directory without a good record that holds the copy of a session: th
   rmSync(join(own.state, "index.db"));
   const [found] = await findings(own);
   expect(found).toContain(`the copy of its session is in ${join(runDirectory, "escrow")}`);
-  expect(found).toContain(`→ keep that copy if you need it, then: rm -r '${runDirectory}'`);
+  expect(found).toContain(
+    `→ look at it (ls -lA '${runDirectory}'), and move what you do not want here elsewhere`,
+  );
 });
 
 test("an index that is behind the run directories is found, and rebuilt", async () => {

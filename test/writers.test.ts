@@ -1,0 +1,43 @@
+/**
+ * Who rewrites files, and why no writer loses what another one wrote. A new writer fails here until its file has a line:
+ * say under which lock it is read, changed and replaced, or why there is only one writer.
+ */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+
+const WRITES = /\b(?:writeAtomic|writeAtomicAsync|renameSync|writeFileSync|rename|changeText)\(/;
+
+const WRITERS: Readonly<Record<string, string>> = {
+  "audit/bundle.ts": "an export that the user names: written aside, put there once",
+  "audit/escrow-live.ts": "live.json of one attempt: the owner of the run's lease",
+  "audit/escrow.ts": "the copy of a session: the owner of the run's lease",
+  "audit/files.ts": "the functions themselves",
+  "audit/runs.ts":
+    "run.json, meta.json, receipt.json, agent.json: the owner of the run's lease, by its ledger",
+  "audit/state.ts": "settings, notice and reserve: every writer writes the same, and reads nothing first",
+  "audit/upkeep.ts": "index.db: put aside by the one process that rebuilds it",
+  "drivers/session-files.ts": "an engine's lost session is put back: only where no file is",
+  "github/http.ts": "one reply of GitHub per file: the newest answer is the right one",
+  "holders/body.ts": "the address of one holder: that holder",
+  "issues/beads.ts": "changeText: other programs write it, so their bytes are carried over",
+  "issues/files.ts":
+    "changeText itself; the issues of a repository are changed by the batch that has runner.lock",
+  "issues/markdown.ts": "changeText",
+  "issues/metadata.ts": "one file per batch: that batch, one write at a time",
+  "issues/runner.ts": "runner.owner: under runner.lock",
+  "reviews/sidecar.ts": "read again before each change; the turn that has the lease of the session's run",
+  "run/engine-setup.ts": "versions.json: under shared.lock",
+  "run/job.ts": "an empty file of one attempt",
+  "setup.ts": "trusted.json: under shared.lock",
+  "store/store.ts": "a damaged index: put aside by the one process that rebuilds it",
+  "supervisor/daemon-log.ts": "the log of the daemon: the one that has the daemon's lock",
+  "supervisor/daemon.ts": "the daemon's token: under the daemon's lock",
+};
+
+test("every source file that replaces files says how its writers keep out of each other's way", () => {
+  const found = readdirSync("src", { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts") && !path.endsWith(".test.ts") && !path.startsWith("demo/"))
+    .filter((path) => WRITES.test(readFileSync(join("src", path), "utf8")));
+  expect(found.toSorted()).toEqual(Object.keys(WRITERS).toSorted());
+});
