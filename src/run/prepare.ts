@@ -62,8 +62,7 @@ export interface Prepared {
 
 export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<Prepared> {
   const engine = findEngine(deps, run.agentName);
-  await assertKnownRecord(run);
-  assertNothingRedacted(run);
+  await assertUsable(run);
   assertOwnWorkplace(run);
   const env = recordedEnv(run, deps.env, wish.env);
   const setup = setUpEngine(deps, engine, env);
@@ -135,6 +134,11 @@ function distrust(engine: Engine, { handle }: RunRecord, ask: Ask, command: Comm
   return [
     `run ${handle} was started without --trust-cwd, so ${engine.title} does not trust the folder now either; start a new run to let it`,
   ];
+}
+
+async function assertUsable(run: RunRecord): Promise<void> {
+  await assertKnownRecord(run);
+  assertNothingRedacted(run);
 }
 
 /** An attempt would write over what a newer Reprise has recorded. A damaged record is written again. */
