@@ -1,6 +1,8 @@
 /** What a fresh pair of eyes found: hints that led nowhere, and words that said more than had happened. */
+import { readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { AgentBox } from "../e2e/agent-box.ts";
+import { ReviewBox } from "../e2e/review-box.ts";
 
 const ASKING = `
 [agent.ui]
@@ -42,5 +44,49 @@ describe("what is offered for a live agent works", () => {
     ]);
     expect(stderr).not.toContain("--kill");
     expect((await box.run(["agent", "resume", id])).stdout).toContain("; --kill would end it and resume it");
+  });
+});
+
+describe("the files of a review go with its run", () => {
+  const files = (box: ReviewBox) => readdirSync(box.reviews).filter((name) => name.includes("-pr-"));
+  const damages: Readonly<Record<string, (sidecar: string) => void>> = {
+    "is empty": (path) => writeFileSync(path, ""),
+    "is torn": (path) => writeFileSync(path, '{"status":"comp'),
+    "was moved as doctor says": (path) => {
+      writeFileSync(path, "no");
+      renameSync(path, `${path}.damaged`);
+    },
+    "is gone": (path) => rmSync(path),
+  };
+
+  test.each(Object.entries(damages))("also when the sidecar %s", async (_how, damage) => {
+    using box = new ReviewBox();
+    await box.fromFile();
+    await box.fromFile();
+    const [first, second] = box.sidecars();
+    const [path = ""] = box.sidecarPaths();
+    const isFirst = path.includes(String(first?.["transcript_path"]).replace(".jsonl", ".session.json"));
+    const [gone, stays] = isFirst ? [first, second] : [second, first];
+    damage(path);
+    const { code, stdout } = await box.run(["rm", String(gone?.["handle"])]);
+    expect([code, stdout]).toEqual([0, `Removed run ${gone?.["handle"]}.\n`]);
+    expect(files(box).toSorted()).toEqual(
+      [
+        String(stays?.["transcript_path"]),
+        String(stays?.["transcript_path"]).replace(".jsonl", ".session.json"),
+      ].toSorted(),
+    );
+  });
+
+  test("where nothing tells whose they are, they stay and are named", async () => {
+    using box = new ReviewBox();
+    await box.fromFile();
+    const [{ handle, transcript_path: transcript } = {}] = box.sidecars();
+    const [path = ""] = box.sidecarPaths();
+    writeFileSync(path, "");
+    writeFileSync(path.replace(".session.json", ".jsonl"), "");
+    const { stderr } = await box.run(["rm", String(handle)]);
+    expect(stderr).toContain(`${transcript} was left where it is`);
+    expect((await box.run(["doctor"])).stdout).not.toContain("its run can be resumed");
   });
 });
