@@ -62,7 +62,7 @@ export async function stop(args: readonly string[], context: Context): Promise<n
   const [given, ...rest] = parser.args;
   if (given === undefined || rest.length > 0)
     throw new Fault("usage", "Which agent? `reprise agent list` shows them.");
-  const deps = await context.open({ cwd: null });
+  const deps = await context.open({ cwd: null, ends: given });
   const { record } = await selectAgent(deps, given);
   // Without a daemon nobody else acts upon it, so it is done here.
   await using daemon = await findDaemon(deps);

@@ -1,8 +1,11 @@
 /** What a fresh pair of eyes found: hints that led nowhere, and words that said more than had happened. */
 import { readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { AgentBox } from "../e2e/agent-box.ts";
+import { HolderBox, isAlive } from "../e2e/holder-box.ts";
 import { ReviewBox } from "../e2e/review-box.ts";
+import { type Sandbox, until } from "../e2e/sandbox.ts";
 
 const ASKING = `
 [agent.ui]
@@ -88,5 +91,41 @@ describe("the files of a review go with its run", () => {
     const { stderr } = await box.run(["rm", String(handle)]);
     expect(stderr).toContain(`${transcript} was left where it is`);
     expect((await box.run(["doctor"])).stdout).not.toContain("its run can be resumed");
+  });
+});
+
+describe("a live run whose index is gone can be ended", () => {
+  const loseIndex = (box: Sandbox) => {
+    for (const name of readdirSync(box.state)) if (name.startsWith("index.db")) rmSync(join(box.state, name));
+  };
+
+  test("by the command that every other command names, also when it has no terminal", async () => {
+    using box = new HolderBox();
+    const handle = await box.detach("claude", "work @@wait:600000");
+    const pid = box.pid(handle);
+    await until("the agent to be told", () => box.journalEntries().some(({ event }) => event === "message"));
+    loseIndex(box);
+    const refused = await box.run(["list"]);
+    expect(refused.stderr).toContain(`To end it now: reprise stop ${handle} (or: kill ${pid})`);
+    expect(isAlive(pid)).toBe(true);
+    const stopped = await box.run(["stop", handle]);
+    expect([stopped.code, stopped.stderr]).toEqual([0, expect.stringContaining(`asked pid ${pid} to stop`)]);
+    expect([isAlive(pid), stopped.stdout]).toEqual([false, expect.stringContaining(`Run ${handle} `)]);
+    expect((await box.run(["list"])).stdout).toContain(handle);
+  });
+
+  test("an idle UI agent by `agent stop`, which ends its supervision too", async () => {
+    await using box = new AgentBox();
+    box.runbook(
+      ASKING.replace(" @@ask:pwd", "").replace('"escalate"', '{ action = "escalate", cooldown = "1h" }'),
+    );
+    const id = await box.start("ui");
+    const { attempts } = await box.shown(id, "idle", ({ view }) => view.state === "idle");
+    const pid = attempts.at(-1)?.owner.pid ?? 0;
+    loseIndex(box);
+    const stopped = await box.run(["agent", "stop", id]);
+    expect([stopped.code, stopped.stdout]).toEqual([0, expect.stringContaining(`Agent ${id} `)]);
+    expect(isAlive(pid)).toBe(false);
+    expect((await box.show(id)).view.phase).toBe("stopped");
   });
 });
