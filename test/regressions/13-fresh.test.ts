@@ -129,3 +129,32 @@ describe("a live run whose index is gone can be ended", () => {
     expect((await box.show(id)).view.phase).toBe("stopped");
   });
 });
+
+describe("a review without a UI says what became of an interrupted session", () => {
+  test("without comments it is not resumed, which is no success for --resume always", async () => {
+    using box = new ReviewBox();
+    await box.cued("die:end");
+    const [{ handle } = {}] = box.sidecars();
+    box.comments();
+    const says = `the interrupted session of run ${handle} was not resumed: \`reprise resume ${handle}\` goes on with it`;
+    const always = await box.fromFile(["--resume", "always"]);
+    expect([always.code, always.stderr]).toEqual([1, expect.stringContaining(says)]);
+    const auto = await box.fromFile(["--json"]);
+    expect([auto.code, JSON.parse(auto.stdout)]).toEqual([
+      0,
+      expect.objectContaining({
+        status: "nothing",
+        handle: null,
+        reason: expect.stringContaining(says) as string,
+      }),
+    ]);
+  });
+
+  test("one whose resume is refused is not said to be resumed", async () => {
+    using box = new ReviewBox();
+    await box.cued("die:end");
+    const { code, stderr } = await box.fromFile(["--sandbox", "workspace-write", "--resume", "always"]);
+    expect([code, stderr]).toEqual([1, expect.stringContaining("The session cannot be resumed")]);
+    expect(stderr).not.toContain("resuming it");
+  });
+});
