@@ -6,6 +6,7 @@ import { AgentBox } from "../e2e/agent-box.ts";
 import { HolderBox, isAlive } from "../e2e/holder-box.ts";
 import { ReviewBox } from "../e2e/review-box.ts";
 import { type Sandbox, until } from "../e2e/sandbox.ts";
+import { HAS_TMUX, Screen } from "../e2e/screen.ts";
 
 const ASKING = `
 [agent.ui]
@@ -158,3 +159,27 @@ describe("a review without a UI says what became of an interrupted session", () 
     expect(stderr).not.toContain("resuming it");
   });
 });
+
+test.skipIf(!HAS_TMUX)(
+  "an offer to resume a review that was completed elsewhere meanwhile is taken back, and Codex is told nothing",
+  async () => {
+    using box = new ReviewBox();
+    await box.cued("die:end");
+    const [{ handle } = {}] = box.sidecars();
+    using screen = new Screen(box);
+    screen.type(`reprise review acme/shop#42 --comments ${box.commentsFile}; echo "ENDED $?"`);
+    await screen.shows("Prices are floats");
+    screen.key("x");
+    await screen.shows("Resume? [y/n]");
+    expect((await box.run(["resume", String(handle), "finish it"])).code).toBe(0);
+    const told = () => box.journalEntries().filter(({ event }) => event === "message").length;
+    const before = told();
+    screen.key("y");
+    await screen.shows(/completed meanwhile[^]*Start fresh\? \[y\/n\]/);
+    expect(told()).toBe(before);
+    expect(box.sidecars()).toMatchObject([{ status: "completed", attempts: 2 }]);
+    screen.key("n");
+    screen.key("q");
+    await screen.shows(/^ENDED 0$/m);
+  },
+);
