@@ -44,7 +44,7 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
   const { env } = process;
   assertPlace(env);
   if (env["REPRISE_CHECK_RECORDS"] === "1") (await import("./check-records.ts")).checkRecords();
-  const { state, store } = await openIndex(await openState(stateDirectory(env), options.log), options);
+  const { state, store } = await openOrEnd(await openState(stateDirectory(env), options.log), options);
   const deps: Deps = {
     state,
     store,
@@ -103,6 +103,19 @@ const realProcesses: Processes = {
   // Spawning is loaded when something is spawned: looking runs up needs none of it.
   runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
 };
+
+/** A live run keeps an index that is gone from being rebuilt. The command that ends that run gets it ended, and goes on. */
+async function openOrEnd(state: StateDir, options: WorldOptions): ReturnType<typeof openIndex> {
+  try {
+    return await openIndex(state, options);
+  } catch (error) {
+    const isGone = error instanceof Fault && error.code === "index_damaged" && state.writable;
+    if (!isGone || options.ends === undefined) throw error;
+    const { endUnindexed } = await import("./run/rebuild.ts");
+    if (!(await endUnindexed(state, options.ends, options.log, realProcesses))) throw error;
+    return openIndex(state, options);
+  }
+}
 
 /**
  * On a disk without room or inodes what is there can still be looked at: the index is opened for reading alone. What makes

@@ -62,7 +62,7 @@ export async function stop(args: readonly string[], context: Context): Promise<n
   const [given, ...rest] = parser.args;
   if (given === undefined || rest.length > 0)
     throw new Fault("usage", "Which agent? `reprise agent list` shows them.");
-  const deps = await context.open({ cwd: null });
+  const deps = await context.open({ cwd: null, ends: given });
   const { record } = await selectAgent(deps, given);
   // Without a daemon nobody else acts upon it, so it is done here.
   await using daemon = await findDaemon(deps);
@@ -191,12 +191,18 @@ function lineOf(told: Told): string {
     case "told":
       return `resumed ${id}: it is alive with ${conversationOf(told)}, and was told to go on`;
     case "running":
-      return `running ${id}: ${why}, with ${conversationOf(told)}, attempt ${attempt}; --kill would end it and resume it`;
+      return `running ${id}: attempt ${attempt} with ${conversationOf(told)}; ${why}${killHint(told)}`;
     case "strict":
       return `skipped ${id}: ${why} Without --strict a new conversation begins.`;
     case "refused":
       return `skipped ${id}: ${why}`;
   }
+}
+
+/** Only what `--kill` would do is offered. */
+function killHint({ kill }: Told): string {
+  if (kill === undefined) return "";
+  return `; --kill would end it and ${kill === "resume" ? "resume it" : "begin a new conversation"}`;
 }
 
 function fitted({ terminal }: Context, line: string): string {

@@ -38,6 +38,8 @@ export interface OpenOptions {
   readonly badConfig?: "refuse" | "warn" | "report";
   /** It removes things, and so may use the room that is kept in reserve for a full disk. */
   readonly makesRoom?: boolean;
+  /** The handle of a run that it ends: also where the index is gone, which a live run keeps from being rebuilt. */
+  readonly ends?: string;
 }
 
 export interface Terminal {

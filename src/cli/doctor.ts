@@ -78,7 +78,7 @@ async function checkAll(deps: Deps, progress: (text: string) => void): Promise<H
   const { damagedSidecars } = await import("../reviews/reviews.ts");
   const findings = damagedSidecars(deps.state).map(({ path, why }) => ({
     ...({ level: "attention", about: "reviews" } as const),
-    what: `${path}: ${why}; this review is not offered again, its run can be resumed (reprise list shows it)`,
+    what: `${path}: ${why}; this review is not offered again; its run, where reprise list still has it, can be resumed`,
     todo: `mv '${path}' '${path}.damaged'`,
   }));
   return { ...health, findings: [...health.findings, ...findings] };

@@ -109,13 +109,22 @@ export class HeadlessReview implements Disposable {
         "There is no interrupted session of this pull request to resume. --resume auto starts a fresh one.",
       );
     }
-    if (comments.length === 0) return this.#nothing("There are no comments for Codex.", "completed", 0);
+    if (comments.length === 0) return this.#uncommented(session, when);
     const result = await this.#work(desk, comments, session);
     if (result.refused === null) return this.#conclude(desk, result, session !== null);
     const why = `The session cannot be resumed: ${sentence(result.refused)}`;
     if (when === "always") return this.#refuse(why, result.refusedAs);
     this.#context.log.warn(`${why} A fresh one is started.`);
     return this.#conclude(desk, await this.#work(desk, comments, null), false);
+  }
+
+  /** A session that was interrupted stays so, which is no success for who wanted it resumed. */
+  #uncommented(session: InterruptedSession | null, when: "auto" | "always" | "never"): number {
+    const none = "There are no comments for Codex";
+    if (session === null) return this.#nothing(`${none}.`, "nothing", 0);
+    const { handle } = session;
+    const reason = `${none}, so the interrupted session of run ${handle} was not resumed: \`reprise resume ${handle}\` goes on with it.`;
+    return when === "always" ? this.#refuse(reason, "message_invalid") : this.#nothing(reason, "nothing", 0);
   }
 
   async #choose(desk: Desk): Promise<readonly Comment[]> {
@@ -136,14 +145,16 @@ export class HeadlessReview implements Disposable {
     comments: readonly Comment[],
     session: InterruptedSession | null,
   ): Promise<TurnResult> {
-    if (session !== null) this.#sayResuming(session);
     this.#say(`${plural(comments.length, "comment")} for Codex`);
     let line = 0;
     this.#turn = desk.begin({ comments, resume: session }, (update) => {
       if (update.type === "event")
         this.#view.events([{ event: update.event, stream: "stdout", line: (line += 1) }]);
-      else if (update.type === "begun") this.#say(`run ${update.handle}`);
-      else if (update.type === "question") {
+      else if (update.type === "begun") {
+        // Not before: a resume may be refused.
+        if (session !== null) this.#sayResuming(session);
+        this.#say(`run ${update.handle}`);
+      } else if (update.type === "question") {
         const what = harmlessLine(update.question.what.replaceAll("\n", ", "), MAX_WANTED);
         this.#wanted.set(update.question.id, what);
         this.#say(`Codex asks for: ${what}`);
@@ -221,7 +232,7 @@ export class HeadlessReview implements Disposable {
   }
 
   /** Codex was not started. */
-  #nothing(reason: string, status: TurnResult["status"], exitCode: number): number {
+  #nothing(reason: string, status: TurnResult["status"] | "nothing", exitCode: number): number {
     if (this.#options.json === true) {
       const ok = exitCode === 0;
       const nothing = { handle: null, resumed: false, exitCode, declined: 0, text: "" };

@@ -55,11 +55,11 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 }
 
 /** The sidecar and the transcript of a review go with its run. What that takes is loaded for such a run alone. */
-export function withReview({ state }: Deps): (run: RunRecord) => Promise<void> {
+export function withReview({ state, log }: Deps): (run: RunRecord) => Promise<void> {
   let forget: ((run: RunRecord) => void) | null = null;
   return async (record) => {
     if (record.subject?.startsWith("pr:") !== true) return;
-    forget ??= (await import("../reviews/reviews.ts")).sessionRemoval(state);
+    forget ??= (await import("../reviews/reviews.ts")).sessionRemoval(state, log);
     forget(record);
   };
 }

@@ -23,7 +23,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   if (handle === undefined) {
     throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
   }
-  const deps = await context.open({ cwd: null });
+  const deps = await context.open({ cwd: null, ends: handle });
   const stopped = await stopRun(deps, handle, (text) => context.log.info(text));
   if (json === true) {
     const { run: record, how, strays } = stopped;

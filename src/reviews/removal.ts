@@ -1,40 +1,120 @@
-/** Takes the files of review sessions away with their runs. A file that is not a good sidecar belongs to no run and stays. */
-import { rmSync } from "node:fs";
+/**
+ * Takes the files of review sessions away with their runs. Where a sidecar is damaged or gone, what is left of it or the
+ * transcript tells whose they are; files that tell nothing stay, and are named.
+ */
+import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { checkOwnDirectory, type StateDir, storageFault } from "../audit/audit.ts";
+import type { Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { sidecarsIn } from "./discovery.ts";
-import { openSession, type SessionFile } from "./sidecar.ts";
+import type { RunRecord } from "../core/records.ts";
+import { nameStart, openSession, SIDECAR_END } from "./sidecar.ts";
+
+type Removed = Pick<RunRecord, "handle" | "subject" | "sessions">;
+
+/** The sidecar last: as long as it is there, it tells whose the transcript is. `doctor` names the damaged one. */
+const ENDS = [".jsonl", `${SIDECAR_END}.damaged`, SIDECAR_END] as const;
+/** Codex names the conversation at the beginning of a transcript. */
+const MAX_LOOKED = 1024 * 1024;
+
+interface Known {
+  readonly owned: ReadonlyMap<string, readonly string[]>;
+  /** Stems of files without a sidecar that can be read. */
+  readonly loose: readonly string[];
+}
 
 /** For as many runs as there are to be removed: all sidecars are read once, when the first run of a review comes. */
-export function sessionRemoval(state: StateDir): (run: { readonly handle: string }) => void {
+export function sessionRemoval(state: StateDir, log: Pick<Log, "warn">): (run: Removed) => void {
   const directory = join(state.root, "reviews");
-  let known: ReadonlyMap<string, readonly SessionFile[]> | null = null;
-  return ({ handle }) => {
-    known ??= checkOwnDirectory(directory) ? byHandle(directory) : new Map();
-    for (const session of known.get(handle) ?? []) {
-      // The sidecar last: as long as it is there, it tells whose the transcript is.
-      for (const path of [session.transcript, session.path]) {
-        try {
-          rmSync(path, { force: true });
-        } catch (error) {
-          throw storageFault(error, "remove", path);
-        }
-      }
+  let known: Known | null = null;
+  return (run) => {
+    known ??= checkOwnDirectory(directory) ? look(directory) : { owned: new Map(), loose: [] };
+    for (const stem of known.owned.get(run.handle) ?? []) remove(stem);
+    const start = startOf(run);
+    for (const stem of known.loose) {
+      if (start === null || !stem.toLowerCase().startsWith(join(directory, start).toLowerCase())) continue;
+      const owner = isOf(stem, run);
+      if (owner === true) remove(stem);
+      else if (owner === null)
+        log.warn(
+          `${stem}.jsonl was left where it is: its sidecar cannot be read, so nobody can tell whether it is of run ${run.handle}.`,
+        );
     }
   };
 }
 
-function byHandle(directory: string): ReadonlyMap<string, readonly SessionFile[]> {
-  const found = new Map<string, SessionFile[]>();
-  for (const name of sidecarsIn(directory)) {
+function remove(stem: string): void {
+  for (const end of ENDS) {
     try {
-      const session = openSession(join(directory, name));
-      const { handle } = session.record;
-      found.set(handle, [...(found.get(handle) ?? []), session]);
+      rmSync(`${stem}${end}`, { force: true });
     } catch (error) {
-      if (!(error instanceof Fault)) throw error;
+      throw storageFault(error, "remove", `${stem}${end}`);
     }
   }
-  return found;
+}
+
+function look(directory: string): Known {
+  const owned = new Map<string, string[]>();
+  const loose: string[] = [];
+  for (const stem of stemsIn(directory)) {
+    try {
+      const { handle } = openSession(`${stem}${SIDECAR_END}`).record;
+      owned.set(handle, [...(owned.get(handle) ?? []), stem]);
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      loose.push(stem);
+    }
+  }
+  return { owned, loose };
+}
+
+function stemsIn(directory: string): ReadonlySet<string> {
+  let names: readonly string[];
+  try {
+    names = readdirSync(directory);
+  } catch (error) {
+    throw storageFault(error, "read", directory);
+  }
+  const stems = names.flatMap((name) => {
+    const end = ENDS.find((one) => name.endsWith(one));
+    return end === undefined ? [] : [join(directory, name.slice(0, -end.length))];
+  });
+  return new Set(stems);
+}
+
+/** What the names of its files begin with; null: it is of no pull request. */
+function startOf({ subject }: Removed): string | null {
+  const [, owner, repository, number] = /^pr:([^/]+)\/(.+)#(\d+)$/.exec(subject ?? "") ?? [];
+  if (owner === undefined || repository === undefined) return null;
+  return nameStart({ owner, repository, number: Number(number) });
+}
+
+/** Null: nothing tells. */
+function isOf(stem: string, { handle, sessions }: Removed): boolean | null {
+  for (const end of [SIDECAR_END, `${SIDECAR_END}.damaged`]) {
+    const named = /"handle"\s*:\s*"([0-9a-f]{8})"/.exec(beginningOf(`${stem}${end}`))?.[1];
+    if (named !== undefined) return named === handle;
+  }
+  const transcript = beginningOf(`${stem}.jsonl`);
+  if (sessions.some(({ value }) => transcript.includes(`"${value}"`))) return true;
+  return /"threadId"\s*:\s*"/.test(transcript) ? false : null;
+}
+
+/** Empty: it cannot be read, or is no file. */
+function beginningOf(path: string): string {
+  let fd: number;
+  try {
+    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch {
+    return "";
+  }
+  try {
+    if (!fstatSync(fd).isFile()) return "";
+    const bytes = Buffer.alloc(MAX_LOOKED);
+    return bytes.subarray(0, readSync(fd, bytes, 0, MAX_LOOKED, 0)).toString("utf8");
+  } catch {
+    return "";
+  } finally {
+    closeSync(fd);
+  }
 }

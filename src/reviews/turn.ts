@@ -158,6 +158,7 @@ class LiveTurn implements Turn {
         import("./turn-book.ts"),
         import("./transcript.ts"),
       ]);
+    if (resume !== null) await this.#assertOpen(resume.handle);
     const { pullRequest } = this.#options;
     const { clock, state } = this.#deps;
     const book = new Opened({ directory: reviewsDirectory(state), pullRequest, clock, resume });
@@ -184,6 +185,19 @@ class LiveTurn implements Turn {
         escrow: true,
       },
       watch,
+    );
+  }
+
+  /** Since it was offered somebody else may have gone on with it, and Codex is not told of an interruption that is over. */
+  async #assertOpen(handle: string): Promise<void> {
+    const { selectRun } = await import("../run/select.ts");
+    if ((await selectRun(this.#deps, handle)).status !== "completed") return;
+    throw new Fault(
+      "session_unknown",
+      `Run ${handle} was completed meanwhile: nothing of it is interrupted.`,
+      {
+        facts: { handle },
+      },
     );
   }
 

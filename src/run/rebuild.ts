@@ -7,6 +7,7 @@
  * and documents, goes along as far as the old one can be read.
  */
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   indexIdentity,
   listAttemptDirs,
@@ -197,10 +198,7 @@ async function leasesOfLive(
   found: readonly FoundRun[],
   processes: Processes,
 ): Promise<readonly Lease[]> {
-  const live = found.filter(({ run, attempts }) => {
-    const owner = attempts.at(-1)?.owner;
-    return run.status === "running" && owner !== undefined && processes.isAlive(owner);
-  });
+  const live = liveOf(found, processes);
   const [first] = live;
   if (first === undefined) return [];
   if (indexIdentity(state) === null) throw stillLive(state, first, "gone");
@@ -221,6 +219,44 @@ async function leasesOfLive(
   return leases;
 }
 
+function liveOf(found: readonly FoundRun[], processes: Processes): readonly FoundRun[] {
+  return found.filter(({ run, attempts }) => {
+    const owner = attempts.at(-1)?.owner;
+    return run.status === "running" && owner !== undefined && processes.isAlive(owner);
+  });
+}
+
+const END_MS = 10_000;
+const POLL_MS = 50;
+
+/**
+ * A live run that is named, ended by the identity that its attempt recorded, since no index has its lease. It is asked as
+ * `stop` asks, twice. False: no live run is meant, or it goes on.
+ */
+export async function endUnindexed(
+  state: StateDir,
+  wanted: string,
+  log: Log,
+  processes: Processes,
+): Promise<boolean> {
+  const { usable } = await readRuns(state, { info() {}, warn() {} });
+  const text = wanted.toLowerCase();
+  const meant = liveOf(usable, processes).filter(
+    ({ run }) => run.runId === wanted || (text.length >= 4 && run.handle.startsWith(text)),
+  );
+  const owner = meant[0]?.attempts.at(-1)?.owner;
+  if (owner === undefined || meant.length > 1) return false;
+  for (const asked of ["asked pid", "asked again: pid"]) {
+    if (processes.signal(owner, "SIGINT")) log.info(`${asked} ${owner.pid} to stop`);
+    const deadline = Date.now() + END_MS;
+    while (Date.now() < deadline) {
+      if (!processes.isAlive(owner)) return true;
+      await sleep(POLL_MS);
+    }
+  }
+  return false;
+}
+
 function stillLive(
   state: StateDir,
   { run, attempts }: Omit<FoundRun, "agent">,
@@ -231,7 +267,7 @@ function stillLive(
   return new Fault(
     "index_damaged",
     `The index ${state.indexPath} is ${how}, and run ${run.handle} is live (pid ${pid}). It loses nothing and ends as ever; ` +
-      "the index is rebuilt by the next command after that. To end it now, press Ctrl-C where it runs.",
+      `the index is rebuilt by the next command after that. To end it now: reprise stop ${run.handle} (or: kill ${pid})`,
     { facts: { handle: run.handle, pid, path: state.indexPath }, cause },
   );
 }

@@ -36,6 +36,8 @@ export interface BroughtBack {
   readonly session: string | null;
   /** The engine has reported the conversation that was asked for, or its store confirms it. */
   readonly verified: boolean;
+  /** Of one that is running: what `--kill` would do after it ended it; absent: `--kill` would be refused. */
+  readonly kill?: "resume" | "fresh";
 }
 
 interface Place {
@@ -98,7 +100,12 @@ function running(place: Place, look: Look, { kill }: BringBackOptions): BroughtB
   if (kill || look.run?.status !== "running" || plan.do !== "refuse") return null;
   const why = stateOf(look);
   const facts = factsOf(look.run, look.attempts.at(-1));
-  return alreadyBack(place, look, why) ?? { result: "running", why, already: false, ...facts };
+  const killed = planFor(look, { message: null, append: true, kill: true }).do;
+  const then =
+    killed === "refuse"
+      ? {}
+      : { kill: killed === "kill_and_fresh" ? ("fresh" as const) : ("resume" as const) };
+  return alreadyBack(place, look, why) ?? { result: "running", why, already: false, ...facts, ...then };
 }
 
 /** This supervisor has brought it back before it was asked to; null: it has not. */
@@ -114,7 +121,9 @@ function alreadyBack({ sinceMs }: Place, look: Look, state: string): BroughtBack
 
 function stateOf(look: Look): string {
   const { state } = viewOf(look);
-  return state === "waiting" ? "it asks for permission; attach to it and answer" : `it is ${state}`;
+  return state === "waiting"
+    ? "it asks for permission; attach to it and answer, or stop it first"
+    : `it is ${state}`;
 }
 
 /** What was carried out, as it is recorded now. */

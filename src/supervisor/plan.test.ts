@@ -120,15 +120,19 @@ const rows: Record<string, [given: Partial<ResumeFacts>, then: ResumePlan]> = {
   ],
   "busy is left alone": [
     { alive: "busy" },
-    { do: "refuse", message: null, why: "it is alive and working; --kill ends it first" },
+    {
+      do: "refuse",
+      message: null,
+      why: "it is alive and working; it can be told something when its turn is over",
+    },
   ],
   "idle is left alone": [
     { alive: "idle", message: SAY, append: true },
-    { do: "refuse", message: null, why: "it is alive and idle; --kill ends it first" },
+    { do: "refuse", message: null, why: "it is alive and idle" },
   ],
   "nobody types into a headless agent": [
     { alive: "idle_after_error", mode: "headless" },
-    { do: "refuse", message: null, why: "it is alive and idle; --kill ends it first" },
+    { do: "refuse", message: null, why: "it is alive and idle" },
   ],
 };
 

@@ -44,7 +44,11 @@ export function planResume(facts: ResumeFacts): ResumePlan {
     const message = facts.message ?? CONTINUE;
     return { do: "nudge", message, why: "it is alive and has its conversation, so it is told there" };
   }
-  return refused(`it is alive and ${alive === "busy" ? "working" : "idle"}; --kill ends it first`);
+  return refused(
+    alive === "busy"
+      ? "it is alive and working; it can be told something when its turn is over"
+      : "it is alive and idle",
+  );
 }
 
 /** A new process for the agent. */

@@ -149,7 +149,7 @@ test("an agent that was never gone is running, which is no resume", async () => 
   const { code, stdout } = await box.run(["agent", "resume", id]);
   expect([code, stdout]).toEqual([
     1,
-    expect.stringMatching(new RegExp(`^running ${id}: it is working, with `)),
+    expect.stringMatching(new RegExp(`^running ${id}: attempt .*; it is working; --kill would`)),
   ]);
 });
 
