@@ -51,15 +51,18 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
       throw new Fault("issues_missing", `${path} is gone. Put it back, then try again.`, { facts: { path } });
     return listed(placedIn(text, bd === null ? BEADS_FILE : "bd export"));
   };
+  const isIt = (id: string) => (line: string) => {
+    const value = objectOn(line);
+    return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
+  };
+  // A line that does not name it is not parsed, unless somebody has written the name in escapes.
+  const lineOf = (id: string, lines: readonly string[]): number => {
+    const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(id)(line));
+    return named === -1 ? lines.findIndex(isIt(id)) : named;
+  };
   const change = (id: string, fields: (issue: JsonObject, now: string) => Record<string, string> | null) => {
     const lines = (read() ?? "").split("\n");
-    const isIt = (line: string) => {
-      const value = objectOn(line);
-      return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
-    };
-    // A line that does not name it is not parsed, unless somebody has written the name in escapes.
-    const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(line));
-    const at = named === -1 ? lines.findIndex(isIt) : named;
+    const at = lineOf(id, lines);
     const issue = objectOn(lines[at] ?? "");
     if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
     const now = new Date(world.clock.now()).toISOString();
@@ -73,6 +76,12 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
     name: BEADS_FILE,
     restMs: bd === null ? 2_000 : 15_000,
     list,
+    async one(id) {
+      const lines = (bd === null ? (read() ?? "") : await bd("export")).split("\n");
+      const issue = objectOn(lines[lineOf(id, lines)] ?? "");
+      if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
+      return toIssue(issue, BEADS_FILE);
+    },
     async claim(id, from) {
       if (bd === null)
         return change(id, (issue) =>

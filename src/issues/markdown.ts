@@ -68,6 +68,9 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
         strange.map(({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is no issue.`),
       );
     },
+    async one(id) {
+      return find(id).file.issue;
+    },
     async claim(id, from) {
       const { path, text, file } = find(id);
       if (file.issue.status !== from) return false;

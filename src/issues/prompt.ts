@@ -83,6 +83,16 @@ export function findingsPrompt(told: Told): string {
   ]);
 }
 
+/** It is done as far as the agent knows, and more is wanted by now. */
+export function newsPrompt(told: Told): string {
+  const { issue, gate } = told;
+  return paragraphs([
+    `Issue ${issue.id} (${titleOf(issue)}) was changed while you worked on it, so it is not done yet. Work on it until it is.`,
+    ...changed(told),
+    checks(gate),
+  ]);
+}
+
 /** What is new since the agent was last told of the issue, and marked as such. */
 function changed({ issue, news }: Told): readonly string[] {
   if (news === null) return [];

@@ -67,6 +67,11 @@ async function watched(
         }),
       };
     },
+    async one(id) {
+      const found = (await this.list()).issues.find((issue) => issue.id === id);
+      if (found === undefined) throw new Error(`no issue ${id}`);
+      return found;
+    },
     async claim(id) {
       statuses.set(id, "in_progress");
       return true;

@@ -42,6 +42,8 @@ export interface Source {
   readonly restMs: number;
   /** In the source's own order. */
   list(): Promise<Listed>;
+  /** As it is by now, whatever is wrong with others. Not there: `issue_unknown`, or `issues_missing`. */
+  one(id: string): Promise<Issue>;
   /** False: somebody else has claimed or closed it since it was listed as `from`; nothing was changed. */
   claim(id: string, from: IssueStatus): Promise<boolean>;
   close(id: string, reason: string): Promise<void>;

@@ -12,7 +12,7 @@ import { plainEnv, runGate } from "../process/process.ts";
 import { storedDenials } from "../run/run.ts";
 import { type Decision, decideAfter, deniedWords, type Next, RESET } from "./decide.ts";
 import type { KnownPast } from "./past.ts";
-import { findingsPrompt, firstPrompt, nextPrompt } from "./prompt.ts";
+import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
 import { commitWork, fingerprint, headCommit, mergeWork, treeOf, workIn } from "./work.ts";
@@ -30,6 +30,8 @@ const HOPELESS: readonly FaultCode[] = [
   "github_denied",
 ];
 const MAX_SAME = 2;
+/** Turns of one batch about a text that has changed: an agent may write in its issue itself. */
+const MAX_NEWS = 5;
 const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
 
 export class IssueWork {
@@ -39,6 +41,7 @@ export class IssueWork {
   #troubles = 0;
   #crashes = 0;
   #gateTries = 0;
+  #newsTurns = 0;
   #print: string | null = null;
   #same = 0;
   /** Of all turns in this batch. */
@@ -221,8 +224,14 @@ export class IssueWork {
       return this.#give("failed", `the gate failed ${this.#gateTries} times: ${first}`);
     if (desk.handle === null)
       return this.#give("failed", `the gate failed, and there is no conversation to say it in: ${first}`);
-    await desk.reread();
-    return this.#turns({ do: "resume", handle: desk.handle, message: () => findingsPrompt(desk.told()) });
+    const { handle } = desk;
+    const decided = await this.#decidedElsewhere().catch((error: unknown) => {
+      if (!(error instanceof Fault)) throw error;
+      deps.log.warn(`${id} cannot be read again, so what is new in it is not passed on: ${error.message}`);
+      return null;
+    });
+    if (decided !== null) return decided;
+    return this.#turns({ do: "resume", handle, message: () => findingsPrompt(desk.told()) });
   }
 
   /** Where the output does not tell what was refused, the engine's own store may. */
@@ -288,9 +297,25 @@ export class IssueWork {
     return this.#finish();
   }
 
+  /** Null: it is in progress, as this batch has it. Otherwise a person has decided about it, and that stands. */
+  async #decidedElsewhere(): Promise<IssueEnd | null> {
+    const desk = this.#desk;
+    const status = await desk.look();
+    if (status === "in_progress") return null;
+    const why =
+      status === null
+        ? "the issue was removed while its agent worked"
+        : `its status was set to ${status} while its agent worked, and stays so`;
+    await desk.save({ status: "interrupted", error: why, finished_at: desk.now() });
+    return desk.end("left", why);
+  }
+
   async #finish(): Promise<IssueEnd> {
     const { deps, root, options, source } = this.#shop;
     const desk = this.#desk;
+    const decided = await this.#decidedElsewhere();
+    if (decided !== null) return decided;
+    if (desk.told().news !== null) return this.#tellNews();
     const branch = options.isolate === "worktree" ? desk.branch : null;
     if (options.merge && branch !== null) {
       const turn = this.#shop.merging.then(() => mergeWork(deps, root, branch));
@@ -302,6 +327,16 @@ export class IssueWork {
     // On disk before anything else: closed and opened again is another thing than not closed yet.
     await desk.save({ status: "completed", error: null, finished_at: desk.now() });
     return desk.end("completed", deniedWords(this.#denied));
+  }
+
+  /** Somebody has changed the issue since its agent read it: it is done when the agent has heard that too. */
+  async #tellNews(): Promise<IssueEnd> {
+    const desk = this.#desk;
+    const { handle } = desk;
+    this.#newsTurns += 1;
+    if (handle === null || this.#shop.brake.force >= 2 || this.#newsTurns > MAX_NEWS)
+      return this.#give("interrupted", "the issue was changed, and its agent has not heard of it yet");
+    return this.#turns({ do: "resume", handle, message: () => newsPrompt(desk.told()) });
   }
 
   /** It stays in progress, with a note; what was known stays known. */

@@ -1,0 +1,71 @@
+/** What a batch calls done, continues and prints, as a person sees it who changes things meanwhile. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { IssueBox } from "../e2e/issue-box.ts";
+
+/** Claude's turns begin with this shell script, when what the agent is told is fixed already. */
+function meanwhile(box: IssueBox, script: string): void {
+  const agent = readFileSync(join(box.bin, "claude"), "utf8").split("\n")[1] ?? "";
+  box.program(
+    "claude",
+    `case "$PWD" in */worktree) cd ../../../../project; ${script}; cd "$OLDPWD";; esac\n${agent}`,
+  );
+}
+
+const claude = (box: IssueBox, ...args: string[]) =>
+  box.run(["issues", "run", "--engine", "claude", "--trust-cwd", ...args]);
+
+describe("an issue that a person changes while its agent works", () => {
+  test("is closed only after its agent has heard the new text, in the same conversation", async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt");
+    box.commit();
+    meanwhile(box, "grep -q wanted issues/a.md || echo 'also wanted @@write:b.txt' >> issues/a.md");
+    expect(await claude(box)).toMatchObject({ code: 0 });
+    const told = box.told();
+    expect(told).toHaveLength(2);
+    expect(told[1]?.text).toContain("also wanted");
+    expect(told[1]?.session).toBe(told[0]?.session);
+    expect(box.statuses()).toEqual({ a: "closed" });
+    expect(box.git("ls-tree", "--name-only", "reprise/a-issue-a")).toContain("b.txt");
+  });
+
+  test("is closed only after its agent has heard what changed while the gate ran", async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt");
+    box.gate(
+      `grep -q wanted '${box.cwd}/issues/a.md' || echo 'also wanted @@write:b.txt' >> '${box.cwd}/issues/a.md'`,
+    );
+    box.commit();
+    expect(await box.batch()).toMatchObject({ code: 0 });
+    expect(box.told()).toHaveLength(2);
+    expect(box.told()[1]?.text).toContain("also wanted");
+    expect(box.statuses()).toEqual({ a: "closed" });
+  });
+
+  test.each(["blocked", "open", "closed"])("keeps the status %s that a person gives it", async (status) => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt");
+    box.commit();
+    meanwhile(box, `sed -i 's/^status: .*/status: ${status}/' issues/a.md`);
+    const result = await claude(box);
+    expect(result).toMatchObject({ code: 10 });
+    expect(box.statuses()).toEqual({ a: status });
+    expect(box.text("a")).not.toContain("**reprise**");
+    expect(result.stdout).toContain(`its status was set to ${status} while its agent worked, and stays so`);
+    expect(result.stderr).not.toContain("stayed in progress");
+  });
+
+  test("is not said to stay in progress when its file was removed", async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt");
+    box.issue("b", "@@write:b.txt");
+    box.commit();
+    meanwhile(box, "rm -f issues/a.md");
+    const result = await claude(box, "--scope", "ids:a");
+    expect(result).toMatchObject({ code: 10 });
+    expect(result.stdout).toContain("the issue was removed while its agent worked");
+    expect(result.stderr).not.toContain("stayed in progress");
+  });
+});
