@@ -51,15 +51,6 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
       throw new Fault("issues_missing", `${path} is gone. Put it back, then try again.`, { facts: { path } });
     return listed(placedIn(text, bd === null ? BEADS_FILE : "bd export"));
   };
-  const isIt = (id: string) => (line: string) => {
-    const value = objectOn(line);
-    return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
-  };
-  // A line that does not name it is not parsed, unless somebody has written the name in escapes.
-  const lineOf = (id: string, lines: readonly string[]): number => {
-    const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(id)(line));
-    return named === -1 ? lines.findIndex(isIt(id)) : named;
-  };
   const change = (id: string, fields: (issue: JsonObject, now: string) => Record<string, string> | null) => {
     const lines = (read() ?? "").split("\n");
     const at = lineOf(id, lines);
@@ -194,6 +185,17 @@ function placedIn(text: string, file: string): readonly Placed[] {
 /** A file may begin with a byte order mark. */
 function objectOn(line: string): JsonObject | undefined {
   return parseObject(line.replace(/^\uFEFF/, ""));
+}
+
+/** Where that issue stands; -1: nowhere. */
+function lineOf(id: string, lines: readonly string[]): number {
+  const isIt = (line: string) => {
+    const value = objectOn(line);
+    return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
+  };
+  // A line that does not name it is not parsed, unless somebody has written the name in escapes.
+  const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(line));
+  return named === -1 ? lines.findIndex(isIt) : named;
 }
 
 /** Other kinds of records share the file; a tombstone is an issue that was deleted. */

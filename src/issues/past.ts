@@ -11,6 +11,8 @@ import type { Issue } from "./source.ts";
 export interface KnownPast extends Past {
   /** What was carried over from; null: nothing. */
   readonly entry: PriorEntry | null;
+  /** The last turn about the issue came to its own end. */
+  readonly spoken: boolean;
 }
 
 /** The conversation is gone for good. Everything else may be different tomorrow. */
@@ -56,23 +58,24 @@ export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastW
     isolate: "none",
     next: "agent",
   } as const;
-  return newest ?? { ...none, entry: null };
+  return newest ?? { ...none, entry: null, spoken: false };
 }
 
 async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish): Promise<KnownPast> {
   const run = await runOf(deps, entry.handle);
   if (run === null) {
     const gone = `its run ${entry.handle ?? ""} is gone`;
-    const none = { handle: null, isolate: "none", next: "agent" } as const;
+    const none = { handle: null, isolate: "none", next: "agent", spoken: false } as const;
     return { session: entry.session_id, state: "stale", why: gone, ...none, entry };
   }
   // Before the first attempt its place may be half made.
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
   const session = run.session.value ?? entry.session_id;
   const isolate = run.launch.isolate === "worktree" ? "worktree" : "none";
-  const next = nextOf(entry, run, issue);
+  const spoken = await turnIsDone(deps, entry, run);
+  const next = nextOf(entry, spoken, issue);
   const reopened = entry.status === "completed" ? { reopened: true as const } : {};
-  const known = { session, handle, isolate, next, entry, ...reopened } as const;
+  const known = { session, handle, isolate, next, spoken, entry, ...reopened } as const;
   const fault = await faultOf(deps, run, wish.fresh ? "fresh" : "resume", wish.over);
   if (fault === null) return { ...known, state: "alive", why: "" };
   const why = fault.message.replace(/\.$/, "");
@@ -110,12 +113,19 @@ async function faultOf(
 }
 
 /** A turn that was completed need not be repeated because of a crash of ours after it, unless more is wanted by now. */
-function nextOf(entry: PriorEntry, run: RunRecord, issue: Issue): Past["next"] {
+function nextOf(entry: PriorEntry, spoken: boolean, issue: Issue): Past["next"] {
   if (entry.status === "completed" || entry.status === "no_change") return "agent";
   if (newsIn(issue, entry.sent) !== null) return "agent";
   // The gate is forgotten when a new turn begins, so what it said is about the work as it is.
   if (entry.gate?.passed === true) return "close";
-  return run.status === "completed" && entry.gate === null ? "gate" : "agent";
+  return spoken && entry.gate === null ? "gate" : "agent";
+}
+
+/** What somebody else asked in the same conversation is no turn about the issue. */
+async function turnIsDone(deps: Deps, entry: PriorEntry, run: RunRecord): Promise<boolean> {
+  if (run.status !== "completed" || entry.attempts === 0) return false;
+  const own = (await deps.store.listAttempts(run.runId)).find(({ n }) => n === entry.attempts);
+  return own?.outcome?.result === "completed";
 }
 
 async function runOf(deps: Deps, handle: string | null): Promise<RunRecord | null> {

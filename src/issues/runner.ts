@@ -67,6 +67,7 @@ const NO_PAST: KnownPast = {
   isolate: "none",
   next: "agent",
   entry: null,
+  spoken: false,
 };
 
 /** Changes nothing: a dry run and a real one are the same up to here. */

@@ -85,6 +85,8 @@ export class IssueWork {
       status: decision.do === "close" ? "passed" : decision.do === "gate" ? "checking" : "running",
       session_id: decision.do === "fresh" ? null : decision.session,
       gate: decision.do === "close" ? { passed: true, detail: "" } : null,
+      // The turn that was completed is still the last one about the issue.
+      ...(decision.do === "gate" ? { attempts: desk.attempt } : {}),
       ...(isNew ? { agent_id: desk.nameRun() } : {}),
     });
     if (status === "open" && !(await source.claim(id, "open"))) {

@@ -114,13 +114,18 @@ export class Desk {
   attempt = 0;
   tokens: Tokens | null = null;
 
-  constructor(shop: Workshop, issue: Issue, { entry, handle }: KnownPast) {
+  /** The last turn about the issue came to its own end. */
+  spoken: boolean;
+
+  constructor(shop: Workshop, issue: Issue, { entry, handle, spoken }: KnownPast) {
     this.shop = shop;
     this.issue = issue;
     this.handle = handle;
     this.branch = entry?.branch ?? null;
     this.baseline = entry?.baseline_commit ?? null;
     this.findings = entry?.findings ?? [];
+    this.attempt = entry?.attempts ?? 0;
+    this.spoken = spoken;
     this.wasDone = entry?.status === "completed";
     this.tree = entry?.tree ?? null;
     this.sent = entry?.sent ?? null;
@@ -216,9 +221,9 @@ export class Desk {
   }
 
   told(): Told {
-    const { issue, findings, reopened } = this;
+    const { issue, findings, reopened, spoken } = this;
     const gate = this.shop.options.gate?.commands ?? [];
-    return { issue, gate, findings, reopened, news: newsIn(issue, this.sent) };
+    return { issue, gate, findings, reopened, spoken, news: newsIn(issue, this.sent) };
   }
 
   end(state: IssueEnd["state"], why: string, stop?: number): IssueEnd {

@@ -1,8 +1,9 @@
 /** What a batch calls done, continues and prints, as a person sees it who changes things meanwhile. */
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { IssueBox } from "../e2e/issue-box.ts";
+import { collect, until } from "../e2e/sandbox.ts";
 
 /** Claude's turns begin with this shell script, when what the agent is told is fixed already. */
 function meanwhile(box: IssueBox, script: string): void {
@@ -11,6 +12,18 @@ function meanwhile(box: IssueBox, script: string): void {
     "claude",
     `case "$PWD" in */worktree) cd ../../../../project; ${script}; cd "$OLDPWD";; esac\n${agent}`,
   );
+}
+
+/** A batch that gets this signal as soon as the agent of the issue has kept its session and said something. */
+async function ended(box: IssueBox, id: string, signal: NodeJS.Signals, ...args: string[]) {
+  const child = box.spawn(box.batchArgs(...args));
+  const done = collect(child);
+  await until("it has a session", () => {
+    const entry = box.batches().at(-1)?.issues[id];
+    return box.kept().has(entry?.session_id ?? "") && entry?.attempts !== 0;
+  });
+  child.kill(signal);
+  return done;
 }
 
 const claude = (box: IssueBox, ...args: string[]) =>
@@ -67,5 +80,53 @@ describe("an issue that a person changes while its agent works", () => {
     expect(result).toMatchObject({ code: 10 });
     expect(result.stdout).toContain("the issue was removed while its agent worked");
     expect(result.stderr).not.toContain("stayed in progress");
+  });
+});
+
+describe("the turn of an issue", () => {
+  test("that never completed is not made up for by a question that a person asked in its conversation", async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:half.txt @@hang:after-text");
+    box.commit();
+    await ended(box, "a", "SIGKILL");
+    const { handle } = box.batches()[0]?.issues["a"] ?? {};
+    expect(await box.run(["resume", handle ?? "", "Only a question"])).toMatchObject({ code: 0 });
+    const plan = await box.batch("--resume", "--dry-run");
+    expect(plan.stdout).toMatch(/^a +resume /m);
+    const before = box.told().length;
+    await box.batch("--resume");
+    const [next] = box.told().slice(before);
+    expect(next?.text).toContain("You were interrupted while you worked on issue a");
+  });
+
+  test("that completed is checked, also when a person asked a question after it", async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt");
+    box.gate("echo x >> $HOME/gate; sleep 60");
+    box.commit();
+    const child = box.spawn(box.batchArgs());
+    const done = collect(child);
+    await until("the gate runs", () => existsSync(join(box.home, "gate")));
+    child.kill("SIGKILL");
+    await done;
+    const { handle } = box.batches()[0]?.issues["a"] ?? {};
+    await box.run(["resume", handle ?? "", "Only a question"]);
+    expect((await box.batch("--resume", "--dry-run")).stdout).toMatch(/^a +check /m);
+  });
+
+  test("that completed without a change, or before a gate that failed, is not called interrupted", async () => {
+    using box = new IssueBox();
+    box.issue("a", "just talk");
+    box.commit();
+    await box.batch();
+    await box.batch("--resume");
+    box.issue("b", "@@write:b.txt");
+    box.gate("false", "attempts = 1\n");
+    await box.batch("--scope", "ids:b");
+    await box.batch("--resume", "--scope", "ids:b");
+    const said = box.told().map(({ text }) => text.split("\n")[0]);
+    const again = (id: string) =>
+      `Your last turn ended, but issue ${id} (Issue ${id}) is not done. Go on with it until it is.`;
+    expect([said[1], said[3]]).toEqual([again("a"), again("b")]);
   });
 });
