@@ -2,6 +2,7 @@
 import { isDirectory } from "../audit/audit.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { type Deps, dryRun, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
 import { newsIn } from "./prompt.ts";
@@ -29,6 +30,8 @@ const STALE: readonly FaultCode[] = [
 /** What the next turn would be asked with. */
 export interface PastWish {
   readonly engine: string;
+  /** A person has named the engine, and so may want another one than before. */
+  readonly engineGiven: boolean;
   readonly fresh: boolean;
   /** Native options for conversations that began in an earlier batch, within I12. */
   readonly over: readonly string[];
@@ -50,15 +53,20 @@ export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastW
     newest ??= found;
     if (found.session !== null) return found;
   }
-  const none = {
-    session: null,
-    state: "none",
-    why: "there is no prior session",
-    handle: null,
-    isolate: "none",
-    next: "agent",
-  } as const;
-  return newest ?? { ...none, entry: null, spoken: false };
+  if (newest !== null) return newest;
+  const other = otherEngine(deps, root, issue, wish.engine);
+  const none = { session: null, handle: null, isolate: "none", next: "agent", entry: null } as const;
+  if (other === null) return { ...none, spoken: false, state: "none", why: "there is no prior session" };
+  const why = `its session is one of ${other}, and --engine ${other} goes on with it`;
+  return { ...none, spoken: false, state: wish.engineGiven ? "none" : "trouble", why };
+}
+
+/** Whose conversation about the issue there is instead; null: nobody's. */
+function otherEngine(deps: Deps, root: string, issue: Issue, engine: string): string | null {
+  for (const entry of priorRuns(deps, root).entries(issue.id, null)) {
+    if (entry.engine !== engine && entry.session_id !== null) return harmlessLine(entry.engine, 60);
+  }
+  return null;
 }
 
 async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish): Promise<KnownPast> {

@@ -41,6 +41,8 @@ const OPTIONS: BatchOptions = {
   trustCwd: false,
   gate: null,
   watch: true,
+  again: "reprise issues run --resume",
+  engineGiven: true,
   version: "0",
 };
 

@@ -21,6 +21,7 @@ import { headCommit, ourBranches } from "./work.ts";
 
 export interface BatchOptions extends PlanOptions, Policy, WorkOptions {
   readonly maxAgents: number;
+  readonly engineGiven: boolean;
   /** Goes on looking for issues when all are done. */
   readonly watch: boolean;
   readonly version: string;

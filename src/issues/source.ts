@@ -58,12 +58,13 @@ export function doneNote(engine: string, handle: string | null, where: string): 
   return `Done by ${engine} (reprise run ${handle ?? "?"})${where}.`;
 }
 
-export function openNote(state: string, why: string): string {
-  return `${state}: ${why} (reprise issues run --resume takes it up)`;
+/** `command`: what goes on with it, from `reprise issues run --resume` on. */
+export function openNote(state: string, why: string, command: string): string {
+  return `${state}: ${why} (${command} takes it up)`;
 }
 
 export function isOurNote(text: string): boolean {
-  return /^Done by \S+ \(reprise run [0-9a-f?]{1,8}\)|\(reprise issues run --resume takes it up\)$/.test(
+  return /^Done by \S+ \(reprise run [0-9a-f?]{1,8}\)|\(reprise issues run --resume(?: .*)? takes it up\)$/.test(
     text.trim(),
   );
 }

@@ -343,12 +343,12 @@ export class IssueWork {
 
   /** It stays in progress, with a note; what was known stays known. */
   async #give(state: "failed" | "interrupted" | "no_change", why: string, stop?: number): Promise<IssueEnd> {
-    const { deps, source, redact } = this.#shop;
+    const { deps, source, redact, options } = this.#shop;
     const { id } = this.#issue;
     this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
     try {
       const words = redact(why).slice(0, 2_000);
-      await source.note(id, openNote(state, words));
+      await source.note(id, openNote(state, words, options.again));
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       deps.log.warn(`${id} got no note: ${error.message}`);

@@ -32,6 +32,8 @@ export interface WorkOptions {
   readonly strict: boolean;
   readonly onLimit: "wait" | "stop";
   readonly merge: boolean;
+  /** The command that goes on with what stays in progress, with the same engine in the same place. */
+  readonly again: string;
   readonly trustCwd: boolean;
   /** Null: the work is not checked. */
   readonly gate: GateConfig | null;

@@ -130,3 +130,21 @@ describe("the turn of an issue", () => {
     expect([said[1], said[3]]).toEqual([again("a"), again("b")]);
   });
 });
+
+describe("the printed way out", () => {
+  test("goes on with the same engine in the same place, and plain --resume begins nothing with another engine", async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt @@hang:after-text");
+    box.commit();
+    const stopped = await ended(box, "a", "SIGTERM", "--isolate", "none");
+    const command = "reprise issues run --resume --engine demo --isolate none";
+    expect(stopped.stderr).toContain(`1 issue stayed in progress: ${command}\n`);
+    expect(box.text("a")).toContain(`(${command} takes it up)`);
+    const plain = await box.run(["issues", "run", "--resume"]);
+    expect(plain).toMatchObject({ code: 10 });
+    expect(plain.stderr).toContain("its session is one of demo, and --engine demo goes on with it");
+    expect(box.statuses()).toEqual({ a: "in_progress" });
+    const plan = await box.run([...command.split(" ").slice(1), "--dry-run"]);
+    expect(plan.stdout).toMatch(/^a +resume /m);
+  });
+});
