@@ -57,7 +57,7 @@ export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastW
   const other = otherEngine(deps, root, issue, wish.engine);
   const none = { session: null, handle: null, isolate: "none", next: "agent", entry: null } as const;
   if (other === null) return { ...none, spoken: false, state: "none", why: "there is no prior session" };
-  const why = `its session is one of ${other}, and --engine ${other} goes on with it`;
+  const why = `there is no prior session of ${wish.engine}: its session is one of ${other}, and --engine ${other} goes on with it`;
   return { ...none, spoken: false, state: wish.engineGiven ? "none" : "trouble", why };
 }
 

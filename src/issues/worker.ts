@@ -34,6 +34,8 @@ const MAX_SAME = 2;
 const MAX_NEWS = 5;
 const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
 
+const times = (n: number) => (n === 1 ? "once" : `${n} times`);
+
 export class IssueWork {
   readonly #shop: Workshop;
   readonly #issue: Issue;
@@ -42,6 +44,8 @@ export class IssueWork {
   #crashes = 0;
   #gateTries = 0;
   #newsTurns = 0;
+  /** What the engine said before the wait. */
+  #waitsFor = "";
   #print: string | null = null;
   #same = 0;
   /** Of all turns in this batch. */
@@ -141,7 +145,7 @@ export class IssueWork {
     const { deps, brake, options } = this.#shop;
     for (let ask = first; ;) {
       if (!(await this.#waitForLimit()))
-        return this.#give("interrupted", "the batch was stopped while it waited");
+        return this.#give("interrupted", `the batch was stopped while it waited${this.#waitsFor}`);
       const turn = await takeTurn(this.#desk, ask);
       this.#denied.push(...turn.denied);
       this.#toolCalls += turn.toolCalls;
@@ -164,6 +168,7 @@ export class IssueWork {
       case "again":
         if (next.limit) {
           this.#troubles += 1;
+          this.#waitsFor = `: ${next.why}`;
           this.#shop.limitedUntilMs = Math.max(this.#shop.limitedUntilMs, next.notBeforeMs);
           const until = untilText(this.#shop.limitedUntilMs, this.#shop.deps.clock.now());
           this.#shop.deps.log.info(`${this.#issue.id} waits ${until}: ${next.why.replace(RESET, "")}`);
@@ -223,7 +228,7 @@ export class IssueWork {
     const first = finding.split("\n")[0] ?? "";
     if (stuck) return this.#give("failed", `the gate fails and nothing changes any more: ${first}`);
     if (this.#gateTries >= gate.attempts)
-      return this.#give("failed", `the gate failed ${this.#gateTries} times: ${first}`);
+      return this.#give("failed", `the gate failed ${times(this.#gateTries)}: ${first}`);
     if (desk.handle === null)
       return this.#give("failed", `the gate failed, and there is no conversation to say it in: ${first}`);
     const { handle } = desk;
@@ -343,8 +348,10 @@ export class IssueWork {
 
   /** It stays in progress, with a note; what was known stays known. */
   async #give(state: "failed" | "interrupted" | "no_change", why: string, stop?: number): Promise<IssueEnd> {
-    const { deps, source, redact, options } = this.#shop;
+    const { deps, source, redact, options, root } = this.#shop;
     const { id } = this.#issue;
+    // In the checkout others work too: what changes there from now on is not this agent's work.
+    if (options.isolate === "none" && !(await this.#hasChanged(root))) this.#desk.tree = null;
     this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
     try {
       const words = redact(why).slice(0, 2_000);

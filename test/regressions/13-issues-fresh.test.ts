@@ -1,5 +1,5 @@
 /** What a batch calls done, continues and prints, as a person sees it who changes things meanwhile. */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { IssueBox } from "../e2e/issue-box.ts";
@@ -124,6 +124,7 @@ describe("the turn of an issue", () => {
     box.gate("false", "attempts = 1\n");
     await box.batch("--scope", "ids:b");
     await box.batch("--resume", "--scope", "ids:b");
+    expect(box.batches().at(-1)?.issues["b"]?.error).toMatch(/^the gate failed once: /);
     const said = box.told().map(({ text }) => text.split("\n")[0]);
     const again = (id: string) =>
       `Your last turn ended, but issue ${id} (Issue ${id}) is not done. Go on with it until it is.`;
@@ -147,4 +148,30 @@ describe("the printed way out", () => {
     const plan = await box.run([...command.split(" ").slice(1), "--dry-run"]);
     expect(plan.stdout).toMatch(/^a +resume /m);
   });
+});
+
+test("in the checkout itself, an agent that changed nothing is not completed by what others changed meanwhile", async () => {
+  using box = new IssueBox();
+  box.issue("lazy", "just talk");
+  box.commit();
+  expect(await box.batch("--isolate", "none")).toMatchObject({ code: 10 });
+  writeFileSync(join(box.cwd, "mine.txt"), "a person's own");
+  expect(await box.batch("--isolate", "none", "--resume")).toMatchObject({ code: 10 });
+  expect(box.statuses()).toEqual({ lazy: "in_progress" });
+});
+
+test("a batch that is stopped while it waits for the engine says what the engine had said", async () => {
+  using box = new IssueBox();
+  box.issue("a", "@@503");
+  box.commit();
+  const child = box.spawn(box.batchArgs());
+  let said = "";
+  child.stderr?.on("data", (chunk) => (said += String(chunk)));
+  const done = collect(child);
+  await until("it waits", () => said.includes("a: waiting"));
+  child.kill("SIGTERM");
+  await done;
+  expect((await box.run(["issues", "status"])).stdout).toMatch(
+    /the batch was stopped while it waited: overloaded/,
+  );
 });
