@@ -175,3 +175,19 @@ test("a batch that is stopped while it waits for the engine says what the engine
     /the batch was stopped while it waited: overloaded/,
   );
 });
+
+test("reprise stop of one issue's run says before that the whole batch stops", async () => {
+  using box = new IssueBox();
+  box.issue("a", "@@hang:after-text");
+  box.commit();
+  const child = box.spawn(box.batchArgs());
+  const done = collect(child);
+  const entry = () => box.batches().at(-1)?.issues["a"];
+  await until("it runs", () => box.kept().has(entry()?.session_id ?? ""));
+  const stopped = await box.run(["stop", entry()?.handle ?? ""]);
+  await done;
+  expect(stopped).toMatchObject({ code: 0 });
+  const warning = stopped.stderr.indexOf("which stops as a whole");
+  expect(warning).toBeGreaterThan(-1);
+  expect(warning).toBeLessThan(stopped.stderr.indexOf("asked pid"));
+});
