@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { type Access, ACCESS_LEVELS, DEFAULT_ACCESS } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import { plural } from "../lib/plural.ts";
+import { shellLine } from "../lib/shell.ts";
 import {
   type BatchEnd,
   type BatchOptions,
@@ -194,6 +195,7 @@ function batchOptions(
     maxIssues: options.maxIssues ?? null,
     includeStrangers: options.includeAll === true,
     engine,
+    engineGiven: options.engine !== undefined,
     access,
     native,
     // What a run began with stays, unless this command line itself says otherwise.
@@ -203,11 +205,27 @@ function batchOptions(
     isolate: options.isolate ?? "worktree",
     merge: options.merge === true,
     onLimit: options.onLimit ?? "wait",
+    again: resumeCommand(options),
     trustCwd: options.trustCwd === true,
     gate: deps.config.issues?.gate ?? null,
     watch: options.watch === true,
     version: context.version,
   };
+}
+
+/** For people and for notes in issues: without what may hold secrets or is of no use to others. */
+function resumeCommand(options: RunOptions): string {
+  const { engine, access, isolate, merge, source, repo } = options;
+  const given = Object.entries({ engine, source, repo, access, isolate });
+  const words = given.flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
+  return shellLine([
+    "reprise",
+    "issues",
+    "run",
+    "--resume",
+    ...words,
+    ...(merge === true ? ["--merge"] : []),
+  ]);
 }
 
 function showPlan(context: Context, options: RunOptions, planned: PlannedBatch): number {
@@ -272,6 +290,5 @@ function report(context: Context, options: RunOptions, end: BatchEnd, batch: Bat
     for (const { branch } of branches) context.print(`  git merge ${branch ?? ""}`);
   }
   const begun = issues.filter(({ state }) => ["failed", "interrupted", "no_change"].includes(state)).length;
-  if (begun > 0)
-    context.log.info(`${plural(begun, "issue")} stayed in progress: reprise issues run --resume`);
+  if (begun > 0) context.log.info(`${plural(begun, "issue")} stayed in progress: ${batch.again}`);
 }

@@ -1,7 +1,7 @@
 /** `reprise stop <handle>` */
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Stopped, stopRun, whyNotResumableNow } from "../run/run.ts";
+import { type Deps, liveOwner, selectRun, type Stopped, stopRun, whyNotResumableNow } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 
@@ -24,6 +24,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
   }
   const deps = await context.open({ cwd: null, ends: handle });
+  await sayBatch(context, deps, handle);
   const stopped = await stopRun(deps, handle, (text) => context.log.info(text));
   if (json === true) {
     const { run: record, how, strays } = stopped;
@@ -37,6 +38,18 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     });
   } else context.print(say(stopped));
   return 0;
+}
+
+/** A batch works on issues in one process: what stops one of them stops all, and that is said before. */
+async function sayBatch(context: Context, deps: Deps, handle: string): Promise<void> {
+  const { subject, runId, handle: whole } = await selectRun(deps, handle);
+  if (subject?.startsWith("issue:") !== true) return;
+  const { batchOfSubject } = await import("../issues/issues.ts");
+  const batch = batchOfSubject(deps, subject);
+  if (batch === null || (await liveOwner(deps, runId))?.pid !== batch.pid) return;
+  context.log.warn(
+    `Run ${whole} is part of batch ${batch.batch} (pid ${batch.pid}), which stops as a whole: no new issue is begun, and its other agents are interrupted too.`,
+  );
 }
 
 function say({ run: record, how, strays }: Stopped): string {

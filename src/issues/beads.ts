@@ -72,6 +72,12 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
     name: BEADS_FILE,
     restMs: bd === null ? 2_000 : 15_000,
     list,
+    async one(id) {
+      const lines = (bd === null ? (read() ?? "") : await bd("export")).split("\n");
+      const issue = objectOn(lines[lineOf(id, lines)] ?? "");
+      if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
+      return toIssue(issue, BEADS_FILE);
+    },
     async claim(id, from) {
       if (bd === null)
         return change(id, (issue) =>
@@ -201,6 +207,17 @@ function placedIn(text: string, file: string): readonly Placed[] {
 /** A file may begin with a byte order mark. */
 function objectOn(line: string): JsonObject | undefined {
   return parseObject(line.replace(/^\uFEFF/, ""));
+}
+
+/** Where that issue stands; -1: nowhere. */
+function lineOf(id: string, lines: readonly string[]): number {
+  const isIt = (line: string) => {
+    const value = objectOn(line);
+    return value !== undefined && isIssue(value) && stringIn(value, "id") === id;
+  };
+  // A line that does not name it is not parsed, unless somebody has written the name in escapes.
+  const named = lines.findIndex((line) => line.includes(`"${id}"`) && isIt(line));
+  return named === -1 ? lines.findIndex(isIt) : named;
 }
 
 /** Other kinds of records share the file; a tombstone is an issue that was deleted. */

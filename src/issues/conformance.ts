@@ -52,6 +52,12 @@ export const SOURCE_CASES: readonly SourceCase[] = Object.entries({
     assert.equal(await source.claim("4", "open"), false);
     assert.deepEqual(await statuses(source), { ...sampleStatuses, 2: "in_progress" });
   },
+  "one issue is as the list has it": async (source, again) => {
+    await source.claim("2", "open");
+    const { issues } = await (await again()).list();
+    for (const issue of issues) assert.deepEqual(await source.one(issue.id), issue);
+    await refused("issue_unknown", () => source.one("77"));
+  },
   "a closed issue stays closed and the others as they were": async (source, again) => {
     await source.claim("3", "open");
     await source.close("3", "done on branch reprise/3-then-this");

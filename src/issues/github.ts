@@ -39,6 +39,12 @@ export async function openGitHubIssues(repository: Repository, options: HttpOpti
       const { placed, warnings } = await listIssues(client, repository);
       return listed(placed, warnings);
     },
+    async one(id) {
+      const value = await client.ask(`GET ${ISSUE}`, at(id));
+      const issue = isObject(value) ? toIssue(value) : null;
+      if (issue === null) throw unknownIssue(id, name);
+      return issue;
+    },
     async claim(id, from) {
       const issue = await client.ask(`GET ${ISSUE}`, at(id));
       if (!isObject(issue) || toIssue(issue)?.status !== from) return false;

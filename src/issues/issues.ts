@@ -13,6 +13,7 @@ export {
   type BatchEnd,
   type BatchOptions,
   type BatchView,
+  batchOfSubject,
   liveBatch,
   planBatch,
   type PlannedBatch,

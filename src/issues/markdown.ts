@@ -65,6 +65,11 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
         strange.map(({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is no issue.`),
       );
     },
+    async one(id) {
+      const issue = open(find(id))?.file?.issue;
+      if (issue?.id !== id) throw unknownIssue(id, `${MARKDOWN_FOLDER}/`);
+      return issue;
+    },
     async claim(id, from) {
       return change(id, (text, file) =>
         file.issue.status === from ? withStatus(text, file, "in_progress") : null,

@@ -2,6 +2,7 @@
 import { isDirectory } from "../audit/audit.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { type Deps, dryRun, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
 import { newsIn } from "./prompt.ts";
@@ -11,6 +12,8 @@ import type { Issue } from "./source.ts";
 export interface KnownPast extends Past {
   /** What was carried over from; null: nothing. */
   readonly entry: PriorEntry | null;
+  /** The last turn about the issue came to its own end. */
+  readonly spoken: boolean;
 }
 
 /** The conversation is gone for good. Everything else may be different tomorrow. */
@@ -27,6 +30,8 @@ const STALE: readonly FaultCode[] = [
 /** What the next turn would be asked with. */
 export interface PastWish {
   readonly engine: string;
+  /** A person has named the engine, and so may want another one than before. */
+  readonly engineGiven: boolean;
   readonly fresh: boolean;
   /** Native options for conversations that began in an earlier batch, within I12. */
   readonly over: readonly string[];
@@ -48,31 +53,37 @@ export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastW
     newest ??= found;
     if (found.session !== null) return found;
   }
-  const none = {
-    session: null,
-    state: "none",
-    why: "there is no prior session",
-    handle: null,
-    isolate: "none",
-    next: "agent",
-  } as const;
-  return newest ?? { ...none, entry: null };
+  if (newest !== null) return newest;
+  const other = otherEngine(deps, root, issue, wish.engine);
+  const none = { session: null, handle: null, isolate: "none", next: "agent", entry: null } as const;
+  if (other === null) return { ...none, spoken: false, state: "none", why: "there is no prior session" };
+  const why = `there is no prior session of ${wish.engine}: its session is one of ${other}, and --engine ${other} goes on with it`;
+  return { ...none, spoken: false, state: wish.engineGiven ? "none" : "trouble", why };
+}
+
+/** Whose conversation about the issue there is instead; null: nobody's. */
+function otherEngine(deps: Deps, root: string, issue: Issue, engine: string): string | null {
+  for (const entry of priorRuns(deps, root).entries(issue.id, null)) {
+    if (entry.engine !== engine && entry.session_id !== null) return harmlessLine(entry.engine, 60);
+  }
+  return null;
 }
 
 async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish): Promise<KnownPast> {
   const run = await runOf(deps, entry.handle);
   if (run === null) {
     const gone = `its run ${entry.handle ?? ""} is gone`;
-    const none = { handle: null, isolate: "none", next: "agent" } as const;
+    const none = { handle: null, isolate: "none", next: "agent", spoken: false } as const;
     return { session: entry.session_id, state: "stale", why: gone, ...none, entry };
   }
   // Before the first attempt its place may be half made.
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
   const session = run.session.value ?? entry.session_id;
   const isolate = run.launch.isolate === "worktree" ? "worktree" : "none";
-  const next = nextOf(entry, run, issue);
+  const spoken = await turnIsDone(deps, entry, run);
+  const next = nextOf(entry, spoken, issue);
   const reopened = entry.status === "completed" ? { reopened: true as const } : {};
-  const known = { session, handle, isolate, next, entry, ...reopened } as const;
+  const known = { session, handle, isolate, next, spoken, entry, ...reopened } as const;
   const fault = await faultOf(deps, run, wish.fresh ? "fresh" : "resume", wish.over);
   if (fault === null) return { ...known, state: "alive", why: "" };
   const why = fault.message.replace(/\.$/, "");
@@ -110,12 +121,19 @@ async function faultOf(
 }
 
 /** A turn that was completed need not be repeated because of a crash of ours after it, unless more is wanted by now. */
-function nextOf(entry: PriorEntry, run: RunRecord, issue: Issue): Past["next"] {
+function nextOf(entry: PriorEntry, spoken: boolean, issue: Issue): Past["next"] {
   if (entry.status === "completed" || entry.status === "no_change") return "agent";
   if (newsIn(issue, entry.sent) !== null) return "agent";
   // The gate is forgotten when a new turn begins, so what it said is about the work as it is.
   if (entry.gate?.passed === true) return "close";
-  return run.status === "completed" && entry.gate === null ? "gate" : "agent";
+  return spoken && entry.gate === null ? "gate" : "agent";
+}
+
+/** What somebody else asked in the same conversation is no turn about the issue. */
+async function turnIsDone(deps: Deps, entry: PriorEntry, run: RunRecord): Promise<boolean> {
+  if (run.status !== "completed" || entry.attempts === 0) return false;
+  const own = (await deps.store.listAttempts(run.runId)).find(({ n }) => n === entry.attempts);
+  return own?.outcome?.result === "completed";
 }
 
 async function runOf(deps: Deps, handle: string | null): Promise<RunRecord | null> {

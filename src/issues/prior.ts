@@ -113,13 +113,14 @@ class PriorRuns {
     this.#log = log;
   }
 
-  /** What each batch knows of the issue with this engine, newest first. */
-  *entries(issueId: string, engine: string): Generator<PriorEntry, void> {
+  /** What each batch knows of the issue with this engine (null: any that is written down), newest first. */
+  *entries(issueId: string, engine: string | null): Generator<PriorEntry, void> {
     this.#look();
     for (const file of this.#naming(issueId).toSorted(newestFirst)) {
       const entry = objectIn(objectIn(this.#parse(file), "issues"), issueId);
       // Whose conversation it is must be written down: another engine's id is not a prior session.
-      if (entry === undefined || stringIn(entry, "engine") !== engine) continue;
+      const whose = stringIn(entry, "engine");
+      if (entry === undefined || whose === undefined || whose !== (engine ?? whose)) continue;
       yield { ...readIssue(entry), file: file.name, batch_started_at: file.stamp };
     }
   }

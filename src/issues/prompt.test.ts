@@ -21,6 +21,7 @@ const told = (issue: Partial<Issue> = {}, more: Partial<Told> = {}): Told => ({
   findings: [],
   news: null,
   reopened: false,
+  spoken: false,
   ...more,
 });
 

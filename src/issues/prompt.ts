@@ -27,6 +27,8 @@ export interface Told {
   readonly news: News | null;
   /** It was done, and somebody wants more of it. */
   readonly reopened: boolean;
+  /** The agent's last turn came to its own end: it was not interrupted. */
+  readonly spoken: boolean;
 }
 
 /** The first words of a conversation. `baseline`: work of an earlier conversation lies there, since that commit. */
@@ -48,10 +50,13 @@ export function firstPrompt({ issue, gate, findings }: Told, baseline: string | 
 
 /** The conversation goes on; what was said in it is not said again. */
 export function nextPrompt(told: Told): string {
-  const { issue, findings, reopened } = told;
+  const { issue, findings, reopened, spoken } = told;
   if (reopened) return reopenedPrompt(told);
+  const which = `issue ${issue.id} (${titleOf(issue)})`;
   return paragraphs([
-    `You were interrupted while you worked on issue ${issue.id} (${titleOf(issue)}). Go on where you left off.`,
+    spoken
+      ? `Your last turn ended, but ${which} is not done. Go on with it until it is.`
+      : `You were interrupted while you worked on ${which}. Go on where you left off.`,
     ...changed(told),
     found(findings),
   ]);
@@ -80,6 +85,16 @@ export function findingsPrompt(told: Told): string {
     `The work on issue ${issue.id} is not done: the project's own checks do not pass. Put that right.`,
     ...changed(told),
     found(findings),
+  ]);
+}
+
+/** It is done as far as the agent knows, and more is wanted by now. */
+export function newsPrompt(told: Told): string {
+  const { issue, gate } = told;
+  return paragraphs([
+    `Issue ${issue.id} (${titleOf(issue)}) was changed while you worked on it, so it is not done yet. Work on it until it is.`,
+    ...changed(told),
+    checks(gate),
   ]);
 }
 

@@ -41,6 +41,8 @@ const OPTIONS: BatchOptions = {
   trustCwd: false,
   gate: null,
   watch: true,
+  again: "reprise issues run --resume",
+  engineGiven: true,
   version: "0",
 };
 
@@ -66,6 +68,11 @@ async function watched(
           return { ...plain, ...one, id, status: statuses.get(id) ?? "open" };
         }),
       };
+    },
+    async one(id) {
+      const found = (await this.list()).issues.find((issue) => issue.id === id);
+      if (found === undefined) throw new Error(`no issue ${id}`);
+      return found;
     },
     async claim(id) {
       statuses.set(id, "in_progress");

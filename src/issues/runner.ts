@@ -21,6 +21,7 @@ import { headCommit, ourBranches } from "./work.ts";
 
 export interface BatchOptions extends PlanOptions, Policy, WorkOptions {
   readonly maxAgents: number;
+  readonly engineGiven: boolean;
   /** Goes on looking for issues when all are done. */
   readonly watch: boolean;
   readonly version: string;
@@ -67,6 +68,7 @@ const NO_PAST: KnownPast = {
   isolate: "none",
   next: "agent",
   entry: null,
+  spoken: false,
 };
 
 /** Changes nothing: a dry run and a real one are the same up to here. */
@@ -300,8 +302,23 @@ async function soleRunner(deps: Deps, directory: string, root: string, runId: st
 
 /** The id of the batch that works on the repository at the moment; null: none does. */
 export function liveBatch(deps: Deps, root: string): string | null {
+  return liveOwnerIn(deps, metadataDirectory(deps.state, root))?.batch ?? null;
+}
+
+/** The live batch of the repository that the run's subject names, with its process; null: there is none. */
+export function batchOfSubject(deps: Deps, subject: string | null): LiveBatch | null {
+  const slug = /^issue:([\w.-]+)#/.exec(subject ?? "")?.[1];
+  return slug === undefined ? null : liveOwnerIn(deps, join(deps.state.root, "issues", slug));
+}
+
+export interface LiveBatch {
+  readonly batch: string;
+  readonly pid: number;
+}
+
+function liveOwnerIn(deps: Deps, directory: string): LiveBatch | null {
   try {
-    const record = readRecord(join(metadataDirectory(deps.state, root), "runner.owner"));
+    const record = readRecord(join(directory, "runner.owner"));
     const text = (key: string) => stringIn(record, key) ?? "";
     const who = {
       pid: numberIn(record, "pid") ?? 0,
@@ -309,7 +326,7 @@ export function liveBatch(deps: Deps, root: string): string | null {
       boot: text("boot"),
       space: text("space"),
     };
-    return deps.processes.isAlive(who) ? text("run_id") : null;
+    return deps.processes.isAlive(who) ? { batch: text("run_id"), pid: who.pid } : null;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     return null;

@@ -42,6 +42,8 @@ export interface Source {
   readonly restMs: number;
   /** In the source's own order. */
   list(): Promise<Listed>;
+  /** As it is by now, whatever is wrong with others. Not there: `issue_unknown`, or `issues_missing`. */
+  one(id: string): Promise<Issue>;
   /** False: somebody else has claimed or closed it since it was listed as `from`; nothing was changed. */
   claim(id: string, from: IssueStatus): Promise<boolean>;
   close(id: string, reason: string): Promise<void>;
@@ -56,12 +58,13 @@ export function doneNote(engine: string, handle: string | null, where: string): 
   return `Done by ${engine} (reprise run ${handle ?? "?"})${where}.`;
 }
 
-export function openNote(state: string, why: string): string {
-  return `${state}: ${why} (reprise issues run --resume takes it up)`;
+/** `command`: what goes on with it, from `reprise issues run --resume` on. */
+export function openNote(state: string, why: string, command: string): string {
+  return `${state}: ${why} (${command} takes it up)`;
 }
 
 export function isOurNote(text: string): boolean {
-  return /^Done by \S+ \(reprise run [0-9a-f?]{1,8}\)|\(reprise issues run --resume takes it up\)$/.test(
+  return /^Done by \S+ \(reprise run [0-9a-f?]{1,8}\)|\(reprise issues run --resume(?: .*)? takes it up\)$/.test(
     text.trim(),
   );
 }

@@ -43,6 +43,7 @@ export async function takeTurn(desk: Desk, ask: Ask): Promise<Turn> {
     await result.finish();
     const none = { result: "interrupted", reason: "the attempt has no outcome" } as const;
     const outcome = result.attempt.outcome ?? none;
+    desk.spoken = outcome.result === "completed";
     // A message whose turn never got anywhere may not be in the conversation: it is said again.
     if (outcome.result === "completed" || seen.toolCalls > 0) {
       desk.sent = sent;

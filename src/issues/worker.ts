@@ -12,7 +12,7 @@ import { plainEnv, runGate } from "../process/process.ts";
 import { storedDenials } from "../run/run.ts";
 import { type Decision, decideAfter, deniedWords, type Next, RESET } from "./decide.ts";
 import type { KnownPast } from "./past.ts";
-import { findingsPrompt, firstPrompt, nextPrompt } from "./prompt.ts";
+import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
 import { commitWork, fingerprint, headCommit, mergeWork, treeOf, workIn } from "./work.ts";
@@ -30,7 +30,11 @@ const HOPELESS: readonly FaultCode[] = [
   "github_denied",
 ];
 const MAX_SAME = 2;
+/** Turns of one batch about a text that has changed: an agent may write in its issue itself. */
+const MAX_NEWS = 5;
 const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
+
+const times = (n: number) => (n === 1 ? "once" : `${n} times`);
 
 export class IssueWork {
   readonly #shop: Workshop;
@@ -39,6 +43,9 @@ export class IssueWork {
   #troubles = 0;
   #crashes = 0;
   #gateTries = 0;
+  #newsTurns = 0;
+  /** What the engine said before the wait. */
+  #waitsFor = "";
   #print: string | null = null;
   #same = 0;
   /** Of all turns in this batch. */
@@ -82,6 +89,8 @@ export class IssueWork {
       status: decision.do === "close" ? "passed" : decision.do === "gate" ? "checking" : "running",
       session_id: decision.do === "fresh" ? null : decision.session,
       gate: decision.do === "close" ? { passed: true, detail: "" } : null,
+      // The turn that was completed is still the last one about the issue.
+      ...(decision.do === "gate" ? { attempts: desk.attempt } : {}),
       ...(isNew ? { agent_id: desk.nameRun() } : {}),
     });
     if (status === "open" && !(await source.claim(id, "open"))) {
@@ -136,7 +145,7 @@ export class IssueWork {
     const { deps, brake, options } = this.#shop;
     for (let ask = first; ;) {
       if (!(await this.#waitForLimit()))
-        return this.#give("interrupted", "the batch was stopped while it waited");
+        return this.#give("interrupted", `the batch was stopped while it waited${this.#waitsFor}`);
       const turn = await takeTurn(this.#desk, ask);
       this.#denied.push(...turn.denied);
       this.#toolCalls += turn.toolCalls;
@@ -159,6 +168,7 @@ export class IssueWork {
       case "again":
         if (next.limit) {
           this.#troubles += 1;
+          this.#waitsFor = `: ${next.why}`;
           this.#shop.limitedUntilMs = Math.max(this.#shop.limitedUntilMs, next.notBeforeMs);
           const until = untilText(this.#shop.limitedUntilMs, this.#shop.deps.clock.now());
           this.#shop.deps.log.info(`${this.#issue.id} waits ${until}: ${next.why.replace(RESET, "")}`);
@@ -218,11 +228,17 @@ export class IssueWork {
     const first = finding.split("\n")[0] ?? "";
     if (stuck) return this.#give("failed", `the gate fails and nothing changes any more: ${first}`);
     if (this.#gateTries >= gate.attempts)
-      return this.#give("failed", `the gate failed ${this.#gateTries} times: ${first}`);
+      return this.#give("failed", `the gate failed ${times(this.#gateTries)}: ${first}`);
     if (desk.handle === null)
       return this.#give("failed", `the gate failed, and there is no conversation to say it in: ${first}`);
-    await desk.reread();
-    return this.#turns({ do: "resume", handle: desk.handle, message: () => findingsPrompt(desk.told()) });
+    const { handle } = desk;
+    const decided = await this.#decidedElsewhere().catch((error: unknown) => {
+      if (!(error instanceof Fault)) throw error;
+      deps.log.warn(`${id} cannot be read again, so what is new in it is not passed on: ${error.message}`);
+      return null;
+    });
+    if (decided !== null) return decided;
+    return this.#turns({ do: "resume", handle, message: () => findingsPrompt(desk.told()) });
   }
 
   /** Where the output does not tell what was refused, the engine's own store may. */
@@ -288,9 +304,25 @@ export class IssueWork {
     return this.#finish();
   }
 
+  /** Null: it is in progress, as this batch has it. Otherwise a person has decided about it, and that stands. */
+  async #decidedElsewhere(): Promise<IssueEnd | null> {
+    const desk = this.#desk;
+    const status = await desk.look();
+    if (status === "in_progress") return null;
+    const why =
+      status === null
+        ? "the issue was removed while its agent worked"
+        : `its status was set to ${status} while its agent worked, and stays so`;
+    await desk.save({ status: "interrupted", error: why, finished_at: desk.now() });
+    return desk.end("left", why);
+  }
+
   async #finish(): Promise<IssueEnd> {
     const { deps, root, options, source } = this.#shop;
     const desk = this.#desk;
+    const decided = await this.#decidedElsewhere();
+    if (decided !== null) return decided;
+    if (desk.told().news !== null) return this.#tellNews();
     const branch = options.isolate === "worktree" ? desk.branch : null;
     if (options.merge && branch !== null) {
       const turn = this.#shop.merging.then(() => mergeWork(deps, root, branch));
@@ -304,14 +336,26 @@ export class IssueWork {
     return desk.end("completed", deniedWords(this.#denied));
   }
 
+  /** Somebody has changed the issue since its agent read it: it is done when the agent has heard that too. */
+  async #tellNews(): Promise<IssueEnd> {
+    const desk = this.#desk;
+    const { handle } = desk;
+    this.#newsTurns += 1;
+    if (handle === null || this.#shop.brake.force >= 2 || this.#newsTurns > MAX_NEWS)
+      return this.#give("interrupted", "the issue was changed, and its agent has not heard of it yet");
+    return this.#turns({ do: "resume", handle, message: () => newsPrompt(desk.told()) });
+  }
+
   /** It stays in progress, with a note; what was known stays known. */
   async #give(state: "failed" | "interrupted" | "no_change", why: string, stop?: number): Promise<IssueEnd> {
-    const { deps, source, redact } = this.#shop;
+    const { deps, source, redact, options, root } = this.#shop;
     const { id } = this.#issue;
+    // In the checkout others work too: what changes there from now on is not this agent's work.
+    if (options.isolate === "none" && !(await this.#hasChanged(root))) this.#desk.tree = null;
     this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
     try {
       const words = redact(why).slice(0, 2_000);
-      await source.note(id, openNote(state, words));
+      await source.note(id, openNote(state, words, options.again));
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       deps.log.warn(`${id} got no note: ${error.message}`);

@@ -4,7 +4,7 @@
  */
 import type { GateConfig } from "../core/config-issues.ts";
 import type { Tokens } from "../core/events.ts";
-import { Fault } from "../core/faults.ts";
+import { Fault, type FaultCode } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
@@ -14,7 +14,7 @@ import type { Isolate } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { newsIn, type Sent, type Told } from "./prompt.ts";
-import type { Issue, Source } from "./source.ts";
+import type { Issue, IssueStatus, Source } from "./source.ts";
 import { branchFor } from "./work.ts";
 
 export interface WorkOptions {
@@ -32,6 +32,8 @@ export interface WorkOptions {
   readonly strict: boolean;
   readonly onLimit: "wait" | "stop";
   readonly merge: boolean;
+  /** The command that goes on with what stays in progress, with the same engine in the same place. */
+  readonly again: string;
   readonly trustCwd: boolean;
   /** Null: the work is not checked. */
   readonly gate: GateConfig | null;
@@ -84,6 +86,9 @@ export interface IssueEnd {
   readonly stop?: number;
 }
 
+/** What a source says of an issue that it does not have any more. */
+const GONE: readonly FaultCode[] = ["issue_unknown", "issues_missing"];
+
 type Change = Partial<IssueRecord> & Pick<IssueRecord, "status">;
 
 export class Desk {
@@ -111,13 +116,18 @@ export class Desk {
   attempt = 0;
   tokens: Tokens | null = null;
 
-  constructor(shop: Workshop, issue: Issue, { entry, handle }: KnownPast) {
+  /** The last turn about the issue came to its own end. */
+  spoken: boolean;
+
+  constructor(shop: Workshop, issue: Issue, { entry, handle, spoken }: KnownPast) {
     this.shop = shop;
     this.issue = issue;
     this.handle = handle;
     this.branch = entry?.branch ?? null;
     this.baseline = entry?.baseline_commit ?? null;
     this.findings = entry?.findings ?? [];
+    this.attempt = entry?.attempts ?? 0;
+    this.spoken = spoken;
     this.wasDone = entry?.status === "completed";
     this.tree = entry?.tree ?? null;
     this.sent = entry?.sent ?? null;
@@ -138,17 +148,35 @@ export class Desk {
     await this.#renew(async () => (await source.list()).issues.find(({ id }) => id === this.issue.id));
   }
 
+  /** The issue as it is just before it is called done. Null: it is gone. What cannot be read is a fault. */
+  async look(): Promise<IssueStatus | null> {
+    const { source } = this.shop;
+    try {
+      const found = await source.one(this.issue.id);
+      const comments = found.comments ?? (await source.comments?.(found.id));
+      this.issue = { ...found, ...this.#heard(comments), status: this.issue.status };
+      return found.status;
+    } catch (error) {
+      if (error instanceof Fault && GONE.includes(error.code)) return null;
+      throw error;
+    }
+  }
+
+  /** Comments that agents are told. */
+  #heard(comments: Issue["comments"]): Pick<Issue, "comments"> {
+    const { includeStrangers } = this.shop.options;
+    if (comments === undefined) return {};
+    return { comments: comments.filter(({ stranger }) => stranger === undefined || includeStrangers) };
+  }
+
   /** What cannot be read stays as it was. */
   async #renew(read: () => Promise<Issue | undefined>): Promise<void> {
-    const { deps, options } = this.shop;
+    const { deps } = this.shop;
     const { id } = this.issue;
     try {
       const found = await read();
       if (found === undefined) return;
-      const comments = found.comments?.filter(
-        ({ stranger }) => stranger === undefined || options.includeStrangers,
-      );
-      this.issue = { ...found, status: this.issue.status, ...(comments === undefined ? {} : { comments }) };
+      this.issue = { ...found, ...this.#heard(found.comments), status: this.issue.status };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       deps.log.warn(`${id} cannot be read again, so what is new in it is not passed on: ${error.message}`);
@@ -195,9 +223,9 @@ export class Desk {
   }
 
   told(): Told {
-    const { issue, findings, reopened } = this;
+    const { issue, findings, reopened, spoken } = this;
     const gate = this.shop.options.gate?.commands ?? [];
-    return { issue, gate, findings, reopened, news: newsIn(issue, this.sent) };
+    return { issue, gate, findings, reopened, spoken, news: newsIn(issue, this.sent) };
   }
 
   end(state: IssueEnd["state"], why: string, stop?: number): IssueEnd {

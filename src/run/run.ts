@@ -40,6 +40,7 @@ export { redactorFor } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
 export { whyNotResumable, whyNotResumableNow } from "./resumable.ts";
+export { liveOwner } from "./leases.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
 export { type Stopped, stopRun } from "./stop.ts";
 
