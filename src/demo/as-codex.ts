@@ -1,6 +1,6 @@
 /** The agent as Codex CLI 0.166: `codex exec [resume|fork]`, its JSON lines and its rollout files. */
 import { randomBytes } from "node:crypto";
-import { existsSync, readdirSync, statSync } from "node:fs";
+import { openSync, existsSync, readdirSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { arrayIn, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { type Args, type ArgTable, readArgs } from "./argv.ts";
@@ -225,8 +225,11 @@ function conversation({ home, asked, world, file, base }: Place): Conversation {
   const path = file ?? join(home, pathOf(id, at));
   const parent = base === null ? null : readLines(base);
   let ordinal = known.length;
+  let writer: number | null = null;
   const write = (type: string, payload: JsonObject): void => {
     if (!asked.ephemeral) appendLine(path, { timestamp: world.now().toISOString(), ordinal, type, payload });
+    // The real one keeps its rollout open from the first message to its end.
+    if (!asked.ephemeral) writer ??= openSync(path, "a");
     ordinal += 1;
   };
   const message = (role: string, kind: string, text: string): void =>

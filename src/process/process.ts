@@ -4,6 +4,7 @@
  * The door of the folder. It knows pids, pipes, terminals and signals, and nothing of runs or engines.
  */
 export type { Child, ChildSpec, TerminalSize } from "./child.ts";
+export { runsUnmarked, writtenBy } from "./files.ts";
 export { plainEnv, runGate } from "./gate.ts";
 export { identify, isAlive, self } from "./identity.ts";
 export { spawnPiped } from "./pipe.ts";

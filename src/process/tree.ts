@@ -93,6 +93,10 @@ export class Family {
     return { survivors: left.map((member) => member.identity.pid) };
   }
 
+  alive(): readonly ProcessIdentity[] {
+    return this.#alive().map((member) => member.identity);
+  }
+
   /** Looks for new members, then lists those alive. */
   #alive(): readonly Member[] {
     const { table, marked } = lookAround(this.#marker);

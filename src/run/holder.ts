@@ -160,7 +160,10 @@ class Holder {
       this.#watch.live({
         interactive: this.#job.interactive,
         structured: this.#job.command.structured,
-        write: (data) => agent.write(data),
+        write: (data) => {
+          if (this.#job.interactive) this.#witness.typed(data);
+          agent.write(data);
+        },
         resize: (cols, rows) => agent.resize({ cols, rows }),
         look: async () => this.#observer?.look(),
         tookUp: (message, typedAtMs) => this.#witness.tookUp(agent.identity, message, typedAtMs),
@@ -178,12 +181,10 @@ class Holder {
     }
   }
 
-  /** Does only the engine's registry tell, while the agent lives, which session it is in? */
+  /** Is it only seen from outside, while the agent lives, which session it is in? */
   #looks(): boolean {
     const { interactive, command, engine } = this.#job;
-    return (
-      interactive || (!command.structured && command.expects === null && engine.liveSession !== undefined)
-    );
+    return interactive || (!command.structured && command.expects === null && engine.can.readStore);
   }
 
   async #spawn(): Promise<LiveAgent> {

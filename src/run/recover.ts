@@ -6,7 +6,7 @@ import type { Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord, SeenSession } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
-import { type Engine, OPENING_CHARACTERS } from "../engines/engine.ts";
+import { type Engine, type FoundSession, OPENING_CHARACTERS } from "../engines/engine.ts";
 import { LineSplitter } from "../lib/lines.ts";
 import { observe, sessionOf, settle } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
@@ -122,31 +122,53 @@ export interface NewSessions {
   readonly only: string | null;
   /** All that may be. */
   readonly candidates: readonly string[];
+  /** Why the one candidate does not count. */
+  readonly doubt?: string;
+}
+
+/** What only those know who saw the agent alive. */
+export interface Sight {
+  /** Sessions whose files the agent has, or had, open for writing. */
+  held(recent: readonly FoundSession[]): ReadonlySet<string>;
+  /** In a UI: can a conversation that begins with this have been begun there? */
+  mayHaveSaid(opening: string | null): boolean;
+  /** The engine ran in this directory and no run of ours had started it. */
+  readonly outsiders: boolean;
 }
 
 /**
- * The one session that was begun in the run's directory since then, with the message that was sent, and belongs to no
- * run yet. None counts when there are several, when what was said first is not known, or when the index cannot tell
- * whose they are.
+ * The one session that was begun in the run's directory since then and is certainly this attempt's: the agent had its
+ * file open, or it is the only one with the message that was sent and nobody else can have begun it. None counts that
+ * another run has, and none when the index cannot tell whose they are.
  */
 export async function newSession(
   deps: Deps,
   engine: Engine,
   run: RunRecord,
-  begun: Begun,
+  begun: Begun & { readonly sight?: Sight },
 ): Promise<NewSessions> {
   const { engineHome: home, cwd } = run;
   if (home === null || !engine.can.readStore) return NOTHING;
   const found = await engine.sessions({ home, cwd }, sessionFiles());
-  const recent = found.filter(
-    (one) => (one.createdAtMs ?? 0) >= begun.sinceMs && beginsWith(one.opening ?? null, begun),
-  );
+  const since = found.filter((one) => (one.createdAtMs ?? 0) >= begun.sinceMs);
+  if (since.length === 0) return NOTHING;
+  const { sight } = begun;
+  const held = sight?.held(since) ?? new Set();
+  const mayBe = (opening: string | null) =>
+    beginsWith(opening, begun) && (!begun.interactive || sight?.mayHaveSaid(opening) !== false);
+  const recent = since.filter(({ id, opening }) => held.has(id) || mayBe(opening ?? null));
   if (recent.length === 0) return NOTHING;
   try {
     const runs = await deps.store.listRuns({ cwd, engine: run.agentName, limit: 100 });
     const taken = new Set([run, ...runs].flatMap((one) => one.sessions.map(({ value }) => value)));
-    const candidates = recent.map(({ id }) => id).filter((id) => !taken.has(id));
-    return { only: candidates.length === 1 ? (candidates[0] ?? null) : null, candidates };
+    const free = recent.filter(({ id }) => !taken.has(id));
+    const own = free.filter(({ id }) => held.has(id));
+    const [one, ...more] = own.length > 0 ? own : free;
+    const candidates = free.map(({ id }) => id);
+    if (one === undefined || more.length > 0) return { only: null, candidates };
+    const others = runs.filter(({ runId }) => runId !== run.runId);
+    const doubt = own.length > 0 ? null : await doubtAbout(deps, engine, one, { others, sight });
+    return doubt === null ? { only: one.id, candidates } : { only: null, candidates, doubt };
   } catch (error) {
     if (error instanceof Fault) return NOTHING;
     throw error;
@@ -155,8 +177,47 @@ export async function newSession(
 
 const NOTHING: NewSessions = { only: null, candidates: [] };
 
+/** Who else may have begun this session? Null: nobody. */
+async function doubtAbout(
+  deps: Deps,
+  engine: Engine,
+  found: FoundSession,
+  { others, sight }: { others: readonly RunRecord[]; sight: Sight | undefined },
+): Promise<string | null> {
+  for (const other of others) {
+    const isOver =
+      other.status !== "running" && Date.parse(other.updatedAt) < (found.createdAtMs ?? 0) - SLACK_MS;
+    if (isOver || other.empty === true) continue;
+    const attempts = await deps.store.listAttempts(other.runId);
+    if (attempts.some((attempt) => mayHaveBegun(engine, attempt, found)))
+      return `run ${other.handle} may have begun it`;
+  }
+  return sight?.outsiders === true ? `${engine.title} was running here outside of Reprise, too` : null;
+}
+
+/** Stores round their times. */
+const SLACK_MS = 1_000;
+
+function mayHaveBegun(
+  engine: Engine,
+  attempt: AttemptRecord,
+  { createdAtMs, opening }: FoundSession,
+): boolean {
+  const { startedAt, endedAt, interactive, asked, reported } = attempt;
+  const at = createdAtMs ?? 0;
+  if (Date.parse(startedAt) > at + SLACK_MS) return false;
+  if (endedAt !== null && Date.parse(endedAt) < at - SLACK_MS) return false;
+  // An agent without a UI is in one conversation; a UI that has ended has no more than were seen.
+  if ((reported.length > 0 || asked !== null) && (!interactive || endedAt !== null)) return false;
+  const message = openingOf(engine, attempt);
+  return message === null || beginsWith(opening ?? null, { message, interactive });
+}
+
 /** Stores and records cut long messages and differ in white space. */
-function beginsWith(opening: string | null, { message, interactive }: Begun): boolean {
+function beginsWith(
+  opening: string | null,
+  { message, interactive }: Pick<Begun, "message" | "interactive">,
+): boolean {
   if (interactive) return true;
   if (message === null || opening === null) return false;
   const [said, sent] = [opening, message].map((text) => text.replaceAll(/\s+/g, " ").trim()) as [

@@ -11,13 +11,13 @@ import type {
   SeenSession,
   Session,
 } from "../core/records.ts";
-import { sessionFiles } from "../drivers/drivers.ts";
-import type { Command } from "../engines/engine.ts";
+import { runsUnmarked, sessionFiles, Typed, writtenBy } from "../drivers/drivers.ts";
+import type { Command, FoundSession } from "../engines/engine.ts";
 import { disown, observe, sessionOf, settle } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import type { Held, Job } from "./job.ts";
+import { type Held, type Job, markerOf } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
-import { type Begun, newSession, openingOf } from "./recover.ts";
+import { newSession, openingOf, type Sight } from "./recover.ts";
 
 export interface Verdict {
   /** The id that counts for this attempt; null: none was seen. */
@@ -36,6 +36,12 @@ export class Witness {
   #stranger: string | null = null;
   /** Sessions that may be this attempt's. */
   #candidates: readonly string[] = [];
+  /** Why the one candidate does not count. */
+  #doubt: string | null = null;
+  /** Sessions that the agent was seen to write. */
+  readonly #held = new Set<string>();
+  readonly #typed = new Typed();
+  #outsiders = false;
 
   constructor(deps: Deps, job: Job, ledger: Ledger) {
     this.#deps = deps;
@@ -82,20 +88,43 @@ export class Witness {
     if (live !== null && live !== undefined) return live;
     const mayHaveChanged = afterwards && this.#job.interactive && engine.liveSession === undefined;
     if ((reported.length > 0 || asked !== null) && !mayHaveChanged) return null;
+    this.#outsiders ||= runsUnmarked(engine.program, cwd);
+    const { only, candidates, doubt } = await this.#newSession(agent);
     // Before the end another process may be about to begin one that looks the same.
-    if (!afterwards && !this.#job.interactive) return null;
-    const { only, candidates } = await newSession(this.#deps, engine, this.#ledger.run, this.#begun());
+    if (!afterwards && !this.#job.interactive && (only === null || !this.#held.has(only))) return null;
     this.#candidates = candidates;
+    this.#doubt = doubt ?? null;
     if (only === null || asked === null || !(await this.#written(asked))) return only;
     // The conversation that was asked for went on, so the new one need not be this UI's.
     this.#stranger = only;
     return null;
   }
 
-  #begun(): Begun {
-    const { engine, interactive, message, command } = this.#job;
-    const opening = openingOf(engine, { message, args: command.args });
-    return { sinceMs: this.#startedAtMs, interactive, message: opening };
+  /** Somebody types into the UI. */
+  typed(data: Buffer | string): void {
+    this.#typed.take(data);
+  }
+
+  #newSession(agent: ProcessIdentity | null): ReturnType<typeof newSession> {
+    const { engine, interactive, command } = this.#job;
+    const message = openingOf(engine, { message: this.#job.message, args: command.args });
+    const sight: Sight = {
+      held: (recent) => this.#seenOpen(agent, recent),
+      mayHaveSaid: (opening) => message !== null || this.#typed.mayHaveSaid(opening),
+      outsiders: this.#outsiders,
+    };
+    const begun = { sinceMs: this.#startedAtMs, interactive, message, sight };
+    return newSession(this.#deps, engine, this.#ledger.run, begun);
+  }
+
+  /** A file that holds one session alone, and that the agent writes, makes the session the agent's. */
+  #seenOpen(agent: ProcessIdentity | null, recent: readonly FoundSession[]): ReadonlySet<string> {
+    const paths = recent.flatMap(({ id, path }) => (path === null || this.#held.has(id) ? [] : [path]));
+    const single = paths.filter((path) => paths.indexOf(path) === paths.lastIndexOf(path));
+    const { runId, n } = this.#ledger.attempt;
+    const open = agent === null ? new Set<string>() : writtenBy(agent, markerOf(runId, n), single);
+    for (const { id, path } of recent) if (path !== null && open.has(path)) this.#held.add(id);
+    return this.#held;
   }
 
   /** Null: the engine cannot tell. */
@@ -143,6 +172,8 @@ export class Witness {
       if ((await engine.locate(value, where, sessionFiles())).state !== "absent") return false;
     }
     if (run.sessions.length > 0) return true;
+    const said = openingOf(engine, { message: this.#job.message, args: this.#job.command.args });
+    if (said === null && !this.#typed.entered) return true;
     const found = await engine.sessions(where, sessionFiles());
     return found.every(({ createdAtMs }) => createdAtMs !== null && createdAtMs < this.#startedAtMs - 1_000);
   }
@@ -218,9 +249,13 @@ export class Witness {
       const ids = this.#candidates.join(", ");
       return `several sessions began here with this message: ${ids}; \`reprise adopt\` takes over the right one`;
     }
+    if (this.#doubt !== null) {
+      const [id] = this.#candidates;
+      return `Reprise cannot be certain that the session ${id} is this agent's: ${this.#doubt}; if it is, \`reprise adopt ${this.#job.run.agentName} ${id}\` takes it over`;
+    }
     return structured
       ? `${engine.title} ended before it named its session`
-      : "the output is not machine-readable, and the engine's store shows no new session in this directory with this message";
+      : "the output is not machine-readable, and the engine's store shows no new session in this directory with this message that no other run has";
   }
 }
 

@@ -1,0 +1,53 @@
+/** What people typed into a UI, kept in memory: could a conversation have begun with it? */
+
+/** More than anybody types; what follows is not kept, and then nothing can be ruled out. */
+const MOST_CHARACTERS = 256 * 1024;
+
+export class Typed {
+  #text = "";
+  #isCut = false;
+
+  take(data: Buffer | string): void {
+    this.#text += (typeof data === "string" ? Buffer.from(data) : data).toString("latin1");
+    this.#isCut ||= this.#text.length > MOST_CHARACTERS;
+    this.#text = this.#text.slice(0, MOST_CHARACTERS);
+  }
+
+  /** False: nothing can have been said, since Enter was never pressed. */
+  get entered(): boolean {
+    return /[\r\n]|\u001b\[(?:13|57414)(?:;[\d:]*)*u/.test(this.#text);
+  }
+
+  /** Can a conversation that begins with this have been begun here? Null: its beginning is not known. */
+  mayHaveSaid(opening: string | null): boolean {
+    if (!this.entered) return false;
+    const text = Buffer.from(this.#text, "latin1").toString();
+    const words = counted(withoutSequences(text));
+    if (words.size === 0) return false;
+    // Keys and words that put other text in their place: history, completion, commands, mentions.
+    if (this.#isCut || opening === null || RECALLS.test(text)) return true;
+    return [...counted(opening)].every(([character, times]) => (words.get(character) ?? 0) >= times);
+  }
+}
+
+// oxlint-disable-next-line no-control-regex -- these are the keys
+const RECALLS = /\u001b(?:\[[\d;:]*|O)[A-D]|[\t\u000e\u0010\u0012\u0016\u0019/@!#]/;
+
+function withoutSequences(text: string): string {
+  return (
+    text
+      // oxlint-disable-next-line no-control-regex -- what terminals send that is no text
+      .replaceAll(/\u001b(?:\][^\u0007\u001b]*(?:\u0007|\u001b\\)|[P_^][^\u001b]*\u001b\\)/g, "")
+      // oxlint-disable-next-line no-control-regex -- as above
+      .replaceAll(/\u001b(?:\[[\d;:?<>=]*[ -/]*[@-~]|O.|.)/g, "")
+  );
+}
+
+/** How often each character occurs; order and white space change while people edit. */
+function counted(text: string): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  // oxlint-disable-next-line no-control-regex -- keys that are no text
+  for (const one of text.replaceAll(/[\s\u0000-\u001f\u007f]/g, ""))
+    counts.set(one, (counts.get(one) ?? 0) + 1);
+  return counts;
+}
