@@ -73,10 +73,7 @@ export async function openBeads(world: BeadsWorld, root: string): Promise<Source
     restMs: bd === null ? 2_000 : 15_000,
     list,
     async one(id) {
-      const lines = (bd === null ? (read() ?? "") : await bd("export")).split("\n");
-      const issue = objectOn(lines[lineOf(id, lines)] ?? "");
-      if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
-      return toIssue(issue, BEADS_FILE);
+      return oneIn(bd === null ? (read() ?? "") : await bd("export"), id);
     },
     async claim(id, from) {
       if (bd === null)
@@ -274,4 +271,11 @@ function bodyOf(value: JsonObject): string {
       text === undefined || text.trim() === "" ? [] : [heading === "" ? text : `## ${heading}\n\n${text}`],
     )
     .join("\n\n");
+}
+
+function oneIn(text: string, id: string): Issue {
+  const lines = text.split("\n");
+  const issue = objectOn(lines[lineOf(id, lines)] ?? "");
+  if (issue === undefined) throw unknownIssue(id, BEADS_FILE);
+  return toIssue(issue, BEADS_FILE);
 }
