@@ -1,6 +1,7 @@
 /**
- * What engines make of a command line, as far as rights go, written down from runs of the pinned programs and from their
- * parsers, and without the option tables of `src/`. Null: the engine refuses the line, so nothing has any rights.
+ * What engines make of a command line, as far as rights go, written down from runs of the pinned Gemini CLI and Codex and
+ * from the parsers of the others, without the option tables of `src/`. Null: the engine refuses the line, so nothing has
+ * any rights.
  */
 
 /** What an agent may do: on each scale a place (null: what the engine's settings say), and single rights. */
