@@ -62,7 +62,7 @@ export interface Prepared {
 
 export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<Prepared> {
   const engine = findEngine(deps, run.agentName);
-  await assertUsable(run);
+  await assertUsable(run, wish);
   assertOwnWorkplace(run);
   const env = recordedEnv(run, deps.env, wish.env);
   const setup = setUpEngine(deps, engine, env);
@@ -136,9 +136,16 @@ function distrust(engine: Engine, { handle }: RunRecord, ask: Ask, command: Comm
   ];
 }
 
-async function assertUsable(run: RunRecord): Promise<void> {
+async function assertUsable(run: RunRecord, { want }: ResumeWish): Promise<void> {
   await assertKnownRecord(run);
   assertNothingRedacted(run);
+  const { unresumable } = run.launch;
+  if (unresumable === undefined || want === "fresh") return;
+  throw new Fault(
+    "session_unknown",
+    `Run ${run.handle} cannot be resumed: ${unresumable}. Start a new run instead: reprise start ${run.agentName} "…"`,
+    { facts: { handle: run.handle } },
+  );
 }
 
 /** An attempt would write over what a newer Reprise has recorded. A damaged record is written again. */

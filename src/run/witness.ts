@@ -168,12 +168,15 @@ export class Witness {
     if (!interactive || continues !== null || home === null || !engine.can.readStore) return false;
     if (run.sessions.some((one) => one.attempt !== attempt.n)) return false;
     const where = { home, cwd: attempt.cwd };
-    for (const { value } of run.sessions) {
-      if ((await engine.locate(value, where, sessionFiles())).state !== "absent") return false;
-    }
-    if (run.sessions.length > 0) return true;
     const said = openingOf(engine, { message: this.#job.message, args: this.#job.command.args });
-    if (said === null && !this.#typed.entered) return true;
+    const isSilent = said === null && !this.#typed.entered;
+    for (const { value } of run.sessions) {
+      const found = await engine.locate(value, where, sessionFiles());
+      // Some engines make the file before anything is said.
+      const isBlank = isSilent && found.state === "unusable" && !found.damaged;
+      if (found.state !== "absent" && !isBlank) return false;
+    }
+    if (run.sessions.length > 0 || isSilent) return true;
     const found = await engine.sessions(where, sessionFiles());
     return found.every(({ createdAtMs }) => createdAtMs !== null && createdAtMs < this.#startedAtMs - 1_000);
   }

@@ -58,7 +58,9 @@ describe("a run that cannot be resumed", () => {
       expect(stdout + said).not.toContain(`reprise resume ${handle}`);
     }
     expect(await box.json(["show", handle])).toMatchObject({ resumable: false });
-    expect(await box.json(["resume", handle, "go on"])).toMatchObject({ ok: false });
+    const refused = await box.json(["resume", handle, "go on"]);
+    expect(refused).toMatchObject({ ok: false, error: { code: "session_unknown" } });
+    expect(refused["error"].message).toContain(why);
   });
 
   test("says so in JSON, in the foreground and detached", async () => {
