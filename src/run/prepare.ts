@@ -2,8 +2,16 @@
  * From a run and a wish to the exact native command of its next attempt. Changes nothing and sends nothing,
  * so that `--dry-run` and a real resume are the same up to here.
  */
-import { relative } from "node:path";
-import { checkEscrow, continuesCopy, endsCopy, isDirectory, loadRunFile } from "../audit/audit.ts";
+import { join, relative } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import {
+  checkEscrow,
+  continuesCopy,
+  endsCopy,
+  isDirectory,
+  loadRunFile,
+  readRecord,
+} from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
@@ -149,8 +157,12 @@ async function assertUsable(run: RunRecord, { want }: ResumeWish): Promise<void>
 }
 
 /** An attempt would write over what a newer Reprise has recorded. A damaged record is written again. */
-async function assertKnownRecord({ runDirectory }: RunRecord): Promise<void> {
+async function assertKnownRecord(run: RunRecord): Promise<void> {
+  const { runDirectory } = run;
   try {
+    const written = readRecord(join(runDirectory, "run.json"));
+    // What the index says as well needs no schema, which is slow to load.
+    if (isDeepStrictEqual(written, JSON.parse(JSON.stringify(run)))) return;
     await loadRunFile(runDirectory);
   } catch (error) {
     if (!(error instanceof Fault) || error.code === "schema_newer") throw error;
