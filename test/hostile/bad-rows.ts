@@ -124,7 +124,7 @@ const commandLine: readonly Row[] = [
   row("adopt of no engine", ["adopt", "nope", "x"], 2, /nope/),
 ];
 
-/** What is no handle: every command that takes one refuses it, or says that there is none. */
+/** What is no handle, or nobody's: every command that takes one refuses it. */
 const NO_HANDLES: readonly (readonly [name: string, given: string])[] = [
   ["28 a path upwards", "../../etc"],
   ["29 an absolute path", "/etc/passwd"],
@@ -166,7 +166,8 @@ const handles: readonly Row[] = [
   ...NO_HANDLES.map(([name, given], at) => {
     const taker = TAKERS[at % TAKERS.length] ?? [];
     const more = taker[0] === "resume" ? ["go on"] : [];
-    const code = taker.length === 1 ? 2 : 3;
+    // Capital letters make a handle, if one that nobody has.
+    const code = /^[0-9A-F]{8}$/.test(given) ? 3 : 2;
     return row(`${name}: ${taker.join(" ")}`, [...taker, given, ...more], code, /handle|list --all/);
   }),
   row("32 an option as a handle", ["show", "-rf"], 2, /-r/),
