@@ -234,8 +234,13 @@ const MAX_DETAIL = 200;
 /** Codex itself did not let it run. */
 const REFUSED = /^(?:patch rejected|approval policy is never)|rejected by user approval settings/i;
 /** The sandbox stopped it; a command that failed by itself says something else. */
-const STOPPED =
-  /Process exited with code [1-9][^]*(?:read-only file system|operation not permitted|landlock|seccomp)/i;
+const FAILED = /Process exited with code [1-9]/i;
+const FORBIDDEN = /read-only file system|operation not permitted|landlock|seccomp/i;
+
+function isStopped(output: string): boolean {
+  const at = output.search(FAILED);
+  return at !== -1 && FORBIDDEN.test(output.slice(at));
+}
 
 /**
  * Tool calls that Codex refused in the last turn. `codex exec --json` (0.166) prints nothing about a command that its
@@ -269,7 +274,7 @@ export function deniedIn(lines: readonly string[]): readonly DeniedCall[] {
       case "custom_tool_call_output": {
         const output = stringIn(payload, "output") ?? "";
         const call = calls.get(id);
-        if (call !== undefined && (REFUSED.test(output) || STOPPED.test(output))) denied.push(call);
+        if (call !== undefined && (REFUSED.test(output) || isStopped(output))) denied.push(call);
         break;
       }
       default:

@@ -11,7 +11,7 @@ const MAX_TRY = 2_000;
 
 const PATTERNS: readonly TroublePattern[] = [
   // With an API key the commonest limit reads like a bill, and says when it ends.
-  ["rate_limited", /exceeded your current quota[^]{0,2000}\bretry (?:in|after) \d/i],
+  ["rate_limited", /exceeded your current quota[^]{0,800}\bretry (?:in|after) \d/i],
   ["quota", /exhausted your daily quota|PerDay/i],
   ["rate_limited", /exhausted your capacity|RESOURCE_EXHAUSTED|resource has been exhausted|quota exceeded/i],
   ["context_full", /token count \(?\d{0,12} ?\)?.{0,20}exceeds|exceeds the maximum number of tokens/i],
@@ -273,14 +273,22 @@ export function explainExit(
  * `Error when talking to Gemini API Full report available at: <path> <Name>Error: <message>`, whose message may have
  * several lines, then a stack trace and the fields of the error. With `-o text` there is nothing else (exit 1).
  */
-const REFUSED =
-  /^Error when talking to Gemini API(?:[^\n]{0,2000}\.json)? (?:\w{1,40}: )?([^]{1,3000}?)(?=\n {4}at |\n\}|$(?![^]))/gm;
+const REFUSED = "Error when talking to Gemini API";
+const MAX_MESSAGE = 3_000;
 
 function refusalIn(stderrTail: string): { readonly message: string; readonly status?: number } | null {
-  const last = [...stderrTail.matchAll(REFUSED)].at(-1);
-  if (last === undefined) return null;
-  const status = /^ {2}status: ([45]\d{2})\b/m.exec(stderrTail.slice(last.index))?.[1];
-  return { message: (last[1] ?? "").trim(), ...(status === undefined ? {} : { status: Number(status) }) };
+  const at = `\n${stderrTail}`.lastIndexOf(`\n${REFUSED}`);
+  if (at === -1) return null;
+  const report = stderrTail.slice(at);
+  const [first = "", ...rest] = report.slice(REFUSED.length).split("\n");
+  const path = first.lastIndexOf(".json ");
+  const words = first.slice(path === -1 ? 0 : path + ".json ".length).trimStart();
+  const end = rest.findIndex((line) => line.startsWith("    at ") || line.startsWith("}"));
+  const lines = [words.replace(/^\w{1,40}: /, ""), ...rest.slice(0, end === -1 ? undefined : end)];
+  const message = lines.join("\n").trim().slice(0, MAX_MESSAGE);
+  if (message === "") return null;
+  const status = /^ {2}status: ([45]\d{2})\b/m.exec(report)?.[1];
+  return { message, ...(status === undefined ? {} : { status: Number(status) }) };
 }
 
 const USAGE = /^(?:Unknown argument|Not enough arguments|Invalid values|Cannot use both|Usage: gemini)/m;

@@ -64,8 +64,11 @@ export function openNote(state: string, why: string, command: string): string {
 }
 
 export function isOurNote(text: string): boolean {
-  return /^Done by \S+ \(reprise run [0-9a-f?]{1,8}\)|\(reprise issues run --resume(?: .*)? takes it up\)$/.test(
-    text.trim(),
+  const words = text.trim();
+  if (/^Done by \S+ \(reprise run [0-9a-f?]{1,8}\)/.test(words)) return true;
+  const command = words.slice(words.lastIndexOf("(reprise issues run --resume"));
+  return (
+    command.endsWith(" takes it up)") && command.startsWith("(reprise issues") && !command.includes("\n")
   );
 }
 

@@ -13,12 +13,15 @@ export function wrap(
   const lines: string[] = [];
   let line = "";
   // Each word with the blanks before it, which stay where the line does not break.
-  for (const word of text.match(/ *[^ ]+/g) ?? []) {
-    const longer = `${line}${word}`;
-    if (line === "" || widthOf(longer) <= width) line = longer;
+  let blanks = "";
+  for (const [at, part] of text.split(/( +)/).entries()) {
+    const longer = `${line}${blanks}${part}`;
+    if (at % 2 === 1) blanks = part;
+    else if (part === "") continue;
+    else if (line === "" || widthOf(longer) <= width) line = longer;
     else {
       lines.push(line);
-      line = `${margin}${word.trimStart()}`;
+      line = `${margin}${part}`;
     }
   }
   return [...lines, line];

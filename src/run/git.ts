@@ -86,7 +86,8 @@ export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = 
 }
 
 function withoutScope(listed: string): string {
-  return listed.replaceAll(/[^\0]+\0/g, (setting) => `local\0${setting}`);
+  const settings = listed.split("\0").filter((setting) => setting !== "");
+  return settings.map((setting) => `local\0${setting}\0`).join("");
 }
 
 /** Every setting of the repository that names a program gets the user's own value, or none. */

@@ -192,8 +192,11 @@ const ID = /\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b/g;
  * Commits that are no work of their own: Codex's snapshots for its undo, and what a stash leaves behind when it is given back
  * or dropped, such as that of a merge.
  */
-const NO_WORK =
-  /\t(?:snapshot@codex\.local\t.*|[^\t]*\t(?:\w+ \w+[^\t]*\t(?:WIP on|On) |[^\t]*\t(?:index on|untracked files on) )[^:]*: .*)$/;
+function isNoWork(line: string): boolean {
+  const [, email, parents = "", subject = ""] = line.split("\t");
+  if (email === "snapshot@codex.local" || /^(?:index|untracked files) on [^:]*: /.test(subject)) return true;
+  return parents.includes(" ") && /^(?:WIP on|On) [^:]*: /.test(subject);
+}
 
 /** Commits that nothing but the worktree leads to. */
 async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Promise<string | null> {
@@ -245,7 +248,7 @@ async function unreachable(
   const found = await git(list, { stdin });
   if (found.code !== 0) return null;
   // What nothing ever referred to may be no work at all; where HEAD has been is.
-  const isWork = (line: string) => line.includes("\t") && (elsewhere === undefined || !NO_WORK.test(line));
+  const isWork = (line: string) => line.includes("\t") && (elsewhere === undefined || !isNoWork(line));
   const lines = found.stdout.split("\n").filter(isWork);
   return lines.slice(0, SHOWN).map((line) => line.split("\t")[0] ?? "");
 }

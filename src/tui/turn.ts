@@ -68,7 +68,8 @@ function withApprovals(state: State, { approvals = [], keepsApprovals }: Interru
 }
 
 function oneLine(text: string): string {
-  return text.replaceAll(/\s*\n\s*/g, ", ");
+  const lines = text.split("\n").map((line) => line.trim());
+  return lines.filter((line) => line !== "").join(", ");
 }
 
 /** Interrupted sessions could not be looked for. */
