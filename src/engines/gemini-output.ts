@@ -11,7 +11,7 @@ const MAX_TRY = 2_000;
 
 const PATTERNS: readonly TroublePattern[] = [
   // With an API key the commonest limit reads like a bill, and says when it ends.
-  ["rate_limited", /exceeded your current quota[^]{0,800}\bretry (?:in|after) \d/i],
+  ["rate_limited", /^(?=[^]*exceeded your current quota)[^]*\bretry (?:in|after) \d/i],
   ["quota", /exhausted your daily quota|PerDay/i],
   ["rate_limited", /exhausted your capacity|RESOURCE_EXHAUSTED|resource has been exhausted|quota exceeded/i],
   ["context_full", /token count \(?\d{0,12} ?\)?.{0,20}exceeds|exceeds the maximum number of tokens/i],
