@@ -20,6 +20,9 @@ export const PARALLEL_ACTS: Readonly<
   /** `parallel 20 5`: twenty starts at once, each resumed; five rounds in the same folder. */
   parallel: async (world, [count = "20", rounds = "1"]) => {
     settle(world.place, world.lab, world.server.url);
+    // As on a machine where the engine was used before: OpenCode makes its database at its first start, and several that
+    // make it at once fail by themselves.
+    await reprise(world, startOf(world, "the first start"));
     for (let round = 1; round <= Number(rounds); round += 1) await oneRound(world, Number(count), round);
   },
 };
