@@ -323,7 +323,7 @@ const gemini: Lab = {
   version: "0.61.0",
   fixtures: "lab-",
   sample: "bd8c364_-65e9-4fe7-ad3f-e42079dcb246",
-  idle: "12s",
+  idle: "20s",
   program: "@google/gemini-cli/bundle/gemini.js",
   native: ["-m", "gemini-2.5-flash"],
   flags: ["--trust-cwd"],
