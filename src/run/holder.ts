@@ -55,9 +55,8 @@ export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<H
   const attempt = intendedAttempt(deps, job);
   // A place that is not safely ours is refused before anything is recorded.
   const directory = attemptDir(job.run.runDirectory, attempt.n);
-  // A crash from here on leaves a run that says it is running and whose owner is dead: it is corrected on sight.
-  if (job.run.status !== "running") await deps.store.saveRun({ ...job.run, status: "running" }, job.fence);
-  // The row is the idempotency key: whoever writes (run, n) first runs it (I1, I8).
+  // The row is the idempotency key: whoever writes (run, n) first runs it (I1, I8). A crash from here on leaves a run
+  // that says it is running and whose owner is dead: it is corrected on sight.
   if (!(await deps.store.createAttempt(attempt, job.fence))) {
     throw new Fault(
       "session_busy",

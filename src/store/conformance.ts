@@ -216,12 +216,12 @@ const LISTS: Cases = {
 };
 
 const ATTEMPTS: Cases = {
-  "an attempt comes back, and the run counts it": async (store) => {
-    const run = runLike(1);
+  "an attempt comes back, and the run counts it and says that it is running": async (store) => {
+    const run = runLike(1, { status: "interrupted" });
     await fill(store, [run]);
     assert.equal(await store.createAttempt(attemptLike(run, 1), await hold(store, run)), true);
     assert.deepEqual(await store.listAttempts(run.runId), [attemptLike(run, 1)]);
-    assert.deepEqual(await store.getRun(run.runId), { ...run, attempts: 1 });
+    assert.deepEqual(await store.getRun(run.runId), { ...run, attempts: 1, status: "running" });
     assert.deepEqual(await store.verify(), []);
   },
   "the same number again is refused and changes nothing": async (store) => {

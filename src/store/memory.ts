@@ -98,7 +98,7 @@ function attemptVerbs({
       const mine = attemptsOf(attempt.runId);
       if (mine.has(attempt.n)) return false;
       mine.set(attempt.n, copy(attempt));
-      runs.set(run.runId, { ...run, attempts: attempt.n });
+      runs.set(run.runId, { ...run, attempts: attempt.n, status: "running" });
       return true;
     },
     async saveAttempt(attempt, fence) {

@@ -66,9 +66,10 @@ const nodeArgs = (script: string, path: string, ...rest: readonly string[]) => [
 
 /** Two runs with everything that hangs on a run, the same each time. */
 async function fillSample(store: Store): Promise<void> {
-  await fill(store, [runLike(1, { subject: "agent:a", name: "it's" }), runLike(2, { status: "failed" })]);
+  await fill(store, [runLike(1, { subject: "agent:a", name: "it's" }), runLike(2)]);
   await store.createAttempt(attemptLike(runLike(1), 1), await hold(store, runLike(1)));
   await store.createAttempt(attemptLike(runLike(2), 1), await hold(store, runLike(2)));
+  await store.saveRun(runLike(2, { status: "failed", attempts: 1 }));
   await store.releaseLease(`run:${runLike(2).runId}`, 1);
   await store.appendEvent(eventLike({ key: "k" }));
   await store.appendEvent(eventLike({ runId: runLike(2).runId, attempt: null }));

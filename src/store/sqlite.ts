@@ -109,7 +109,7 @@ function attemptVerbs(connection: Connection): Pick<Store, "createAttempt" | "sa
         const run = runOf(sql, attempt.runId);
         if (run === null) throw unknownRun(attempt.runId);
         if (sql.run(`${INSERT_ATTEMPT} DO NOTHING`, rows.attemptColumns(attempt)) === 0) return false;
-        sql.run(UPDATE_RUN, rows.runColumns({ ...run, attempts: attempt.n }));
+        sql.run(UPDATE_RUN, rows.runColumns({ ...run, attempts: attempt.n, status: "running" }));
         return true;
       });
     },

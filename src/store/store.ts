@@ -95,7 +95,10 @@ export interface Store extends AsyncDisposable {
   /** Removes the run, its attempts and its lease. Events stay: the log is append-only. */
   deleteRun(runId: string): Promise<void>;
 
-  /** (runId, n) is the idempotency key: false when that attempt exists already (I8). Also sets the run's `attempts`. */
+  /**
+   * (runId, n) is the idempotency key: false when that attempt exists already (I8). In the same transaction the run
+   * counts the attempt and says `running`: nobody sees one without the other.
+   */
   createAttempt(attempt: AttemptRecord, fence: number): Promise<boolean>;
   /** Replaces the record, or adds it (rebuilding from a run directory). The run must exist. */
   saveAttempt(attempt: AttemptRecord, fence?: number): Promise<void>;
