@@ -203,6 +203,8 @@ export interface SettingsFile {
   readonly rootOnly?: true;
   /** Files that the engine would read without the variable. Where one exists, the variable is not set. */
   hides?(env: Env): readonly string[];
+  /** Where it cannot be set, starts in one folder must not overlap: the next waits until the last has its file. */
+  readonly otherwiseApart?: true;
 }
 
 /**

@@ -241,6 +241,7 @@ const NO_CLEAN_UP: SettingsFile = {
   name: "gemini-defaults.json",
   content: '{"general":{"sessionRetention":{"enabled":false}}}\n',
   rootOnly: true,
+  otherwiseApart: true,
   hides(env) {
     const own = env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"];
     const folders = own ? [dirname(own)] : ["/etc/gemini-cli", "/Library/Application Support/GeminiCli"];

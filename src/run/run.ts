@@ -301,6 +301,7 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     message: plan.message,
     env: { ...setup.env, ...command.env, ...settings.env },
     engineHome: setup.home,
+    startsApart: settings.apart,
     limits: request.limits,
     fence: hold.fence,
     redact,
