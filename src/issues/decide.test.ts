@@ -65,6 +65,29 @@ const cases: Record<string, Case> = {
       reopened: true,
     },
   ],
+  "an issue that a person stopped and opened again goes on in its conversation, also without --resume": [
+    "open",
+    { ...ALIVE, left: true },
+    { ...RESUME, resume: false },
+    {
+      do: "resume",
+      session: "s1",
+      handle: "11111111",
+      why: "it was opened again, and its conversation goes on",
+    },
+  ],
+  "an issue that a person stopped and opened again, and whose run is gone, begins anew with a warning": [
+    "open",
+    { ...STALE, handle: null, left: true, why: "its run 11111111 is gone" },
+    { ...RESUME, resume: false },
+    { do: "fresh", handle: null, why: "its run 11111111 is gone", warn: true },
+  ],
+  "an issue that a person set back from in progress to open begins anew, and the earlier run is named": [
+    "open",
+    { ...NONE, earlier: "it is open; its earlier run 11111111 is kept" },
+    RESUME,
+    { do: "fresh", handle: null, why: "it is open; its earlier run 11111111 is kept", warn: true },
+  ],
   "an issue that was completed and is in progress again waits for --resume": [
     "in_progress",
     { ...ALIVE, reopened: true },

@@ -33,6 +33,10 @@ export interface Past {
   readonly next: "agent" | "gate" | "close";
   /** It was completed, and is not closed any more. */
   readonly reopened?: true;
+  /** A person decided about it while its agent worked, and has opened it again. */
+  readonly left?: true;
+  /** Of an issue that is open: what is said of an earlier run that does not go on. */
+  readonly earlier?: string;
 }
 
 export type Decision =
@@ -71,10 +75,12 @@ const ELSEWHERE = {
 
 export function decide(issue: { readonly status: IssueStatus }, past: Past, policy: Policy): Decision {
   const reopened = past.reopened === true;
-  if (issue.status !== "in_progress" && !reopened)
-    return { do: "fresh", handle: null, why: "it is ready", warn: false };
-  if (issue.status === "in_progress" && !policy.resume)
-    return { do: "leave", why: "it is in progress; --resume takes it up" };
+  const isOpen = issue.status !== "in_progress";
+  if (isOpen && !reopened && past.left !== true) {
+    const { earlier } = past;
+    return { do: "fresh", handle: null, why: earlier ?? "it is ready", warn: earlier !== undefined };
+  }
+  if (!isOpen && !policy.resume) return { do: "leave", why: "it is in progress; --resume takes it up" };
   const { session, handle } = past;
   // What a worktree is owed (a commit of everything in it) would be done to the user's checkout, or left undone.
   if (handle !== null && past.isolate !== policy.isolate)
@@ -90,7 +96,10 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
           do: "resume",
           session,
           handle,
-          why: reopened ? "it was opened again, and its conversation goes on" : "its conversation goes on",
+          why:
+            reopened || isOpen
+              ? "it was opened again, and its conversation goes on"
+              : "its conversation goes on",
           ...(reopened ? { reopened } : {}),
         };
   }

@@ -75,6 +75,8 @@ export interface Progress {
 export interface IssueEnd {
   readonly id: string;
   readonly title: string;
+  /** In the source, as it was seen last; null: it is gone, or not known. */
+  readonly status: IssueStatus | null;
   /** no_change: the agent was done and no file differs. left: nothing was done about it. */
   readonly state: "completed" | "failed" | "interrupted" | "no_change" | "left";
   readonly why: string;
@@ -105,6 +107,10 @@ export class Desk {
   findings: readonly string[];
   /** What the files were when the work began; null: not known yet, or git cannot tell. */
   tree: string | null;
+  /** Tool calls that its agents began since then; null: not all of them are seen. */
+  tools: number | null;
+  /** What the source says of it; null: it is gone, or not known. */
+  status: IssueStatus | null;
   /** What the agent knows of the issue. */
   sent: Sent | null;
   reopened = false;
@@ -130,6 +136,8 @@ export class Desk {
     this.spoken = spoken;
     this.wasDone = entry?.status === "completed";
     this.tree = entry?.tree ?? null;
+    this.tools = entry === null ? 0 : entry.tools;
+    this.status = issue.status;
     this.sent = entry?.sent ?? null;
   }
 
@@ -141,21 +149,16 @@ export class Desk {
     await this.#renew(async () => ({ ...issue, comments: (await source.comments?.(issue.id)) ?? [] }));
   }
 
-  /** The issue as it is by now. Only where a look is cheap: other people's servers are asked once a batch. */
-  async reread(): Promise<void> {
+  /** What the source calls the status of the issue by now. Null: the issue is gone. What cannot be read is a fault. */
+  async look(): Promise<string | null> {
     const { source } = this.shop;
-    if (source.comments !== undefined) return;
-    await this.#renew(async () => (await source.list()).issues.find(({ id }) => id === this.issue.id));
-  }
-
-  /** The issue as it is just before it is called done. Null: it is gone. What cannot be read is a fault. */
-  async look(): Promise<IssueStatus | null> {
-    const { source } = this.shop;
+    this.status = null;
     try {
       const found = await source.one(this.issue.id);
       const comments = found.comments ?? (await source.comments?.(found.id));
       this.issue = { ...found, ...this.#heard(comments), status: this.issue.status };
-      return found.status;
+      this.status = found.status;
+      return found.statusWord ?? found.status;
     } catch (error) {
       if (error instanceof Fault && GONE.includes(error.code)) return null;
       throw error;
@@ -208,6 +211,7 @@ export class Desk {
       baseline_commit: this.baseline,
       findings: this.findings,
       tree: this.tree,
+      tools: this.tools,
       sent: this.sent,
       ...change,
     });
@@ -229,10 +233,11 @@ export class Desk {
   }
 
   end(state: IssueEnd["state"], why: string, stop?: number): IssueEnd {
-    const { id, title } = this.issue;
+    const { issue, status, handle, branch } = this;
+    const { id, title } = issue;
     const { gate } = this.shop.batch.issue(id) ?? { gate: null };
     const failed = gate === null || gate.passed ? null : gate.detail;
-    const end = { id, title, state, why, handle: this.handle, branch: this.branch, gate: failed };
+    const end = { id, title, status, state, why, handle, branch, gate: failed };
     return stop === undefined ? end : { ...end, stop };
   }
 
