@@ -87,15 +87,32 @@ removed) rm issues/removed.md;; limit) ${set("limit", "blocked")};; esac`,
   });
 });
 
+test("a status that a person sets while an issue waits for the end of a limit is seen before its agent is asked again", async () => {
+  using box = new IssueBox();
+  box.issue("a", `@@429:reset=${new Date(Date.now() + 5_000).toISOString()}`);
+  box.commit();
+  const child = box.spawn(box.batchArgs());
+  let said = "";
+  child.stderr?.on("data", (chunk) => {
+    const waited = said.includes("a: waiting");
+    said += String(chunk);
+    if (!waited && said.includes("a: waiting"))
+      edit(box, "a", (text) => text.replace("in_progress", "closed"));
+  });
+  const { stdout } = await collect(child);
+  expect(stdout).toMatch(/^a +left .*its status was set to closed while it waited, and stays so$/m);
+  expect(box.told()).toHaveLength(1);
+});
+
 describe("an issue that a person opens again", () => {
   test("goes on in its conversation and on its branch after it was left as blocked, closed or removed", async () => {
     using box = new IssueBox();
     const left = { a: "blocked", b: "closed", c: "removed", passed: "blocked" };
     const ids = Object.keys(left) as (keyof typeof left)[];
-    const issues = (text: string) => {
-      for (const id of ids) box.issue(id, `${text} @@write:${text}.txt`, "status: open\n");
+    const issues = (text: string, some: readonly string[]) => {
+      for (const id of some) box.issue(id, `${text} @@write:${text}.txt`, "status: open\n");
     };
-    issues("first");
+    issues("first", ids);
     box.gate(
       `cd '${box.cwd}'; test -e ../again || test $REPRISE_ISSUE != passed || ${set("passed", "blocked")}`,
     );
@@ -106,7 +123,8 @@ describe("an issue that a person opens again", () => {
     const [first] = box.batches();
     expect(ids.map((id) => first?.issues[id]?.status)).toEqual(ids.map(() => "left"));
     writeFileSync(join(box.root, "again"), "");
-    issues("second");
+    issues("second", ["a", "b", "c"]);
+    edit(box, "passed", (text) => text.replace("status: blocked", "status: open"));
     const plan = await box.run(["issues", "run", "--engine", "claude", "--dry-run"]);
     for (const id of ids)
       expect(plan.stdout).toMatch(
@@ -117,9 +135,11 @@ describe("an issue that a person opens again", () => {
     for (const id of ids) {
       const [was, is] = [first?.issues[id], second?.issues[id]];
       expect([is?.session_id, is?.handle, is?.branch]).toEqual([was?.session_id, was?.handle, was?.branch]);
-      expect(box.git("ls-tree", "--name-only", is?.branch ?? "")).toMatch(/^first\.txt\n[^]*^second\.txt$/m);
       const told = box.told().filter(({ session }) => session === was?.session_id);
+      expect(told).toHaveLength(2);
+      if (id === "passed") continue;
       expect(told[1]?.text).toContain("Its text is now:\n\nsecond");
+      expect(box.git("ls-tree", "--name-only", is?.branch ?? "")).toMatch(/^first\.txt\n[^]*^second\.txt$/m);
     }
   });
 
