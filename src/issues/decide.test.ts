@@ -10,6 +10,9 @@ import {
   type Policy,
   type TurnFacts,
   type TurnPolicy,
+  type Work,
+  type WorkFacts,
+  workOf,
 } from "./decide.ts";
 import type { IssueStatus } from "./source.ts";
 
@@ -339,4 +342,38 @@ test.each([
   ],
 ])("%j", (denied, words) => {
   expect(deniedWords(denied)).toBe(words);
+});
+
+const UNTOUCHED: WorkFacts = { tree: "t", now: "t", tools: 2, toolCalls: 2, denied: 0, isolate: "none" };
+const work: Record<string, [WorkFacts, Work]> = {
+  "files that are as they were": [UNTOUCHED, "nothing"],
+  "files that changed while the agent ran tools": [{ ...UNTOUCHED, now: "u" }, "changed"],
+  "files in the checkout that changed while the agent ran no tool": [
+    { ...UNTOUCHED, now: "u", tools: 0, toolCalls: 0 },
+    "others",
+  ],
+  "files in the checkout that changed while every tool call was denied": [
+    { ...UNTOUCHED, now: "u", denied: 2 },
+    "others",
+  ],
+  "files in the checkout that changed while tool calls may be unseen": [
+    { ...UNTOUCHED, now: "u", tools: null, toolCalls: 0 },
+    "changed",
+  ],
+  "files in a worktree that changed, whatever was seen of it": [
+    { ...UNTOUCHED, now: "u", tools: 0, toolCalls: 0, isolate: "worktree" },
+    "changed",
+  ],
+  "a tool that was let work, without git": [{ ...UNTOUCHED, tree: null, now: null, denied: 1 }, "unseen"],
+  "tools that were all denied, without git": [{ ...UNTOUCHED, tree: null, now: null, denied: 2 }, "nothing"],
+  "a tool of this batch, where earlier ones may be unseen, without git": [
+    { ...UNTOUCHED, now: null, tools: null, toolCalls: 1 },
+    "unseen",
+  ],
+};
+
+describe("workOf", () => {
+  test.each(Object.entries(work))("%s", (_, [facts, then]) => {
+    expect(workOf(facts)).toBe(then);
+  });
 });

@@ -182,6 +182,36 @@ function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: 
   }
 }
 
+/** unseen: git cannot tell, and a tool was let work. others: files changed, but no tool of the agent was let work. */
+export type Work = "changed" | "unseen" | "nothing" | "others";
+
+/** What is said of it where others work too: nobody knows whose change it is. */
+export const WORK_WORDS = {
+  changed: "files changed in the folder",
+  unseen: "its agent ran tools; without git, changes of files are not seen",
+  others: "files changed in the folder, but the agent ran no tool",
+} as const;
+
+export interface WorkFacts {
+  /** What the files were when the work began, and are; null: git cannot tell. */
+  readonly tree: string | null;
+  readonly now: string | null;
+  /** Tool calls since then; null: not all of them are seen. */
+  readonly tools: number | null;
+  /** Those of this batch that were seen, and those that were denied. */
+  readonly toolCalls: number;
+  readonly denied: number;
+  readonly isolate: Isolate;
+}
+
+/** Without git, a tool that was let work is all that can be known. In the checkout others change files too. */
+export function workOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFacts): Work {
+  if (now === null || tree === null) return (tools ?? toolCalls) > denied ? "unseen" : "nothing";
+  if (now === tree) return "nothing";
+  const ranNone = tools !== null && tools <= denied;
+  return ranNone && isolate === "none" ? "others" : "changed";
+}
+
 const MAX_NAMED = 5;
 
 /** `2 tool calls were denied: Write a.ts, Bash npm test`; empty: none was. */

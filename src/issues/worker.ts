@@ -4,13 +4,20 @@
  * What is about to happen is in the metadata before it happens, so that after a crash at any moment the next batch
  * knows the conversation, the place of the work and what was left to be done.
  */
-import type { GateCommand } from "../core/config-issues.ts";
 import type { DeniedCall } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import { untilText } from "../lib/until.ts";
-import { plainEnv, runGate } from "../process/process.ts";
 import { storedDenials } from "../run/run.ts";
-import { type Decision, decideAfter, deniedWords, type Next, RESET } from "./decide.ts";
+import {
+  type Decision,
+  decideAfter,
+  deniedWords,
+  type Next,
+  RESET,
+  type Work,
+  WORK_WORDS,
+  workOf,
+} from "./decide.ts";
 import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
@@ -32,20 +39,11 @@ const HOPELESS: readonly FaultCode[] = [
 const MAX_SAME = 2;
 /** Turns of one batch about a text that has changed: an agent may write in its issue itself. */
 const MAX_NEWS = 5;
-const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
 
 /** Of an issue in a checkout that its agent shares with people. */
 const UNTOLD =
   "the issue's text changed in the last turn too, and its agent was not told: it may have changed it itself";
 const WHILE_WORKING = "while its agent worked";
-
-/** unseen: git cannot tell, and a tool was let work. others: files changed, but no tool of the agent was let work. */
-type Work = "changed" | "unseen" | "nothing" | "others";
-/** In a folder where others work too, nobody knows whose change it is. */
-const FOLDER_WORDS = {
-  changed: "files changed in the folder",
-  unseen: "its agent ran tools; without git, changes of files are not seen",
-} as const;
 
 const times = (n: number) => (n === 1 ? "once" : `${n} times`);
 
@@ -280,13 +278,13 @@ export class IssueWork {
     if (gate === null) {
       if (!changed) return this.#nothing(work);
       // Whose change it is cannot be told where others work too.
-      if (options.isolate === "none") this.#seen = FOLDER_WORDS[work];
+      if (options.isolate === "none") this.#seen = WORK_WORDS[work];
       return this.#passed("no gate is configured");
     }
     if (brake.force >= 2)
       return this.#give("interrupted", "the batch was stopped before its work was checked");
     desk.note({ status: "checking" });
-    const finding = await this.#check(gate.commands, cwd);
+    const finding = await desk.check(gate.commands, cwd);
     // A gate that passes without any work says nothing about an agent that was not let work.
     if (finding === null)
       return changed || this.#denied.length === 0 ? this.#passed("") : this.#nothing(work);
@@ -315,54 +313,20 @@ export class IssueWork {
     if (stored !== null) this.#denied.push(...stored);
   }
 
-  /** Without git, a tool that was let work is all that can be known. In the checkout others change files too. */
   async #workIn(cwd: string): Promise<Work> {
-    const { deps, options } = this.#shop;
-    const now = await workIn(deps, cwd, options.isolate === "worktree");
+    const { isolate } = this.#shop.options;
+    const now = await workIn(this.#shop.deps, cwd, isolate === "worktree");
     const { tree, tools } = this.#desk;
-    const denied = this.#denied.length;
-    if (now === null || tree === null) return (tools ?? this.#toolCalls) > denied ? "unseen" : "nothing";
-    if (now === tree) return "nothing";
-    const ranNone = tools !== null && tools <= denied;
-    return ranNone && options.isolate === "none" ? "others" : "changed";
+    return workOf({ tree, now, tools, toolCalls: this.#toolCalls, denied: this.#denied.length, isolate });
   }
 
   /** The agent says that it is done, and nothing is there that could be called done. */
   async #nothing(work: Work): Promise<IssueEnd> {
     const denied = deniedWords(this.#denied);
-    const others = work === "others";
-    const told = others ? "you ran no tool that could have changed a file" : "no file has changed";
+    const told = work === "others" ? "you ran no tool that could change a file" : "no file has changed";
     this.#desk.findings = [`Your last turn ended, but ${told}. ${denied}`.trim()];
-    const why = others
-      ? "files changed in the folder, but the agent ran no tool"
-      : "the agent changed nothing";
+    const why = work === "others" ? WORK_WORDS.others : "the agent changed nothing";
     return this.#give("no_change", [why, denied].filter(Boolean).join("; "));
-  }
-
-  /** One command after the other until one fails: why, and the end of its output. Null: all passed. */
-  async #check(commands: readonly GateCommand[], cwd: string): Promise<string | null> {
-    const { deps, brake, batch, redact } = this.#shop;
-    const { baseline, handle } = this.#desk;
-    // The same in every batch, so that what a killed one left behind is found.
-    const marker = `${handle ?? batch.runId}/${this.#issue.id}/gate`;
-    const env = {
-      ...plainEnv(deps.env),
-      REPRISE_ISSUE: this.#issue.id,
-      ...(baseline === null ? {} : { REPRISE_BASELINE: baseline }),
-    };
-    const forget = brake.on(
-      () => void (brake.force >= 2 && deps.processes.endTree(null, marker, "terminate")),
-    );
-    try {
-      for (const { run: command, timeoutMs } of commands) {
-        const request = { command, cwd, env, timeoutMs, maxBytes: MAX_GATE_OUTPUT, redact, marker };
-        const { passed, detail } = await runGate(deps.processes, request);
-        if (!passed) return detail;
-      }
-      return null;
-    } finally {
-      forget();
-    }
   }
 
   /** The same files at several gates in a row. */
@@ -379,22 +343,26 @@ export class IssueWork {
     return this.#finish();
   }
 
-  /** As `#decidedElsewhere`, also null where the issue cannot be read. `turn`: how its last turn ended. */
+  /** Null: it is in progress, or cannot be read, which is said. `turn`: how its last turn ended. */
   async #decided(when: string, turn = "", stop?: number): Promise<IssueEnd | null> {
+    let word: string | null;
     try {
-      return await this.#decidedElsewhere(when, turn, stop);
+      word = await this.#desk.look();
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       const { id } = this.#issue;
       this.#shop.deps.log.warn(`${id} cannot be read, so its status is not known: ${error.message}`);
       return null;
     }
+    return this.#leftAs(word, { when, turn, stop });
   }
 
   /** Null: it is in progress, as this batch has it. Otherwise a person has decided about it, and that stands. */
-  async #decidedElsewhere(when: string, turn: string, stop?: number): Promise<IssueEnd | null> {
+  async #leftAs(
+    word: string | null,
+    { when, turn, stop }: { when: string; turn: string; stop?: number | undefined },
+  ): Promise<IssueEnd | null> {
     const desk = this.#desk;
-    const word = await desk.look();
     if (desk.status === "in_progress") return null;
     const what =
       word === null ? `the issue was removed ${when}` : `its status was set to ${word} ${when}, and stays so`;
@@ -417,7 +385,7 @@ export class IssueWork {
   async #finish(): Promise<IssueEnd> {
     const { deps, root, options, source } = this.#shop;
     const desk = this.#desk;
-    const decided = await this.#decidedElsewhere(WHILE_WORKING, "");
+    const decided = await this.#leftAs(await desk.look(), { when: WHILE_WORKING, turn: "" });
     if (decided !== null) return decided;
     const hasNews = desk.told().news !== null;
     // There the agent may write in its issue itself, at every turn.

@@ -2,12 +2,13 @@
  * What the issues of a batch share, and the desk of one of them: what is known of it while it is worked on, kept in the
  * metadata and shown. Whatever is decided about it is decided elsewhere.
  */
-import type { GateConfig } from "../core/config-issues.ts";
+import type { GateCommand, GateConfig } from "../core/config-issues.ts";
 import type { Tokens } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
+import { plainEnv, runGate } from "../process/process.ts";
 import type { Deps, HeldAccess, Limits } from "../run/run.ts";
 import type { Brake } from "./brake.ts";
 import type { Isolate } from "./decide.ts";
@@ -90,6 +91,8 @@ export interface IssueEnd {
 
 /** What a source says of an issue that it does not have any more. */
 const GONE: readonly FaultCode[] = ["issue_unknown", "issues_missing"];
+
+const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
 
 type Change = Partial<IssueRecord> & Pick<IssueRecord, "status">;
 
@@ -183,6 +186,32 @@ export class Desk {
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       deps.log.warn(`${id} cannot be read again, so what is new in it is not passed on: ${error.message}`);
+    }
+  }
+
+  /** One command after the other until one fails: why, and the end of its output. Null: all passed. */
+  async check(commands: readonly GateCommand[], cwd: string): Promise<string | null> {
+    const { deps, brake, batch, redact } = this.shop;
+    const { baseline, handle, issue } = this;
+    // The same in every batch, so that what a killed one left behind is found.
+    const marker = `${handle ?? batch.runId}/${issue.id}/gate`;
+    const env = {
+      ...plainEnv(deps.env),
+      REPRISE_ISSUE: issue.id,
+      ...(baseline === null ? {} : { REPRISE_BASELINE: baseline }),
+    };
+    const forget = brake.on(
+      () => void (brake.force >= 2 && deps.processes.endTree(null, marker, "terminate")),
+    );
+    try {
+      for (const { run: command, timeoutMs } of commands) {
+        const request = { command, cwd, env, timeoutMs, maxBytes: MAX_GATE_OUTPUT, redact, marker };
+        const { passed, detail } = await runGate(deps.processes, request);
+        if (!passed) return detail;
+      }
+      return null;
+    } finally {
+      forget();
     }
   }
 

@@ -65,8 +65,8 @@ removed) rm issues/removed.md;; limit) ${set("limit", "blocked")};; esac`,
       limit: "rate_limited",
     };
     for (const id of Object.keys(statuses) as (keyof typeof statuses)[]) {
-      const set = `its status was set to ${statuses[id]} while its agent worked, and stays so`;
-      expect(result.stdout).toMatch(new RegExp(`^${id} +left .*${set}; .*${reasons[id]}`, "m"));
+      const words = `its status was set to ${statuses[id]} while its agent worked, and stays so`;
+      expect(result.stdout).toMatch(new RegExp(`^${id} +left .*${words}; .*${reasons[id]}`, "m"));
       expect(box.text(id)).not.toContain("**reprise**");
     }
     expect(result.stdout).toMatch(/^removed +left .*the issue was removed while its agent worked/m);
