@@ -289,6 +289,7 @@ function report(context: Context, options: RunOptions, end: BatchEnd, batch: Bat
     context.print(`\nMerge ${branches.length === 1 ? "it" : "them"} when you like:`);
     for (const { branch } of branches) context.print(`  git merge ${branch ?? ""}`);
   }
-  const begun = issues.filter(({ state }) => ["failed", "interrupted", "no_change"].includes(state)).length;
+  const open = ["failed", "interrupted", "no_change"];
+  const begun = issues.filter(({ state, status }) => open.includes(state) && status === "in_progress").length;
   if (begun > 0) context.log.info(`${plural(begun, "issue")} stayed in progress: ${batch.again}`);
 }

@@ -103,6 +103,7 @@ export const gemini: Engine = {
   session: { field: "session_id", format: ID },
   can: { chooseSession: true, fork: false, interactive: true, readStore: true, boundToCwd: true },
   grammar,
+  tellsTools: ["stream-json"],
   access: {
     read: ["--approval-mode", "plan"],
     edit: ["--approval-mode", "auto_edit"],

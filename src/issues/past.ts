@@ -37,15 +37,46 @@ export interface PastWish {
   readonly over: readonly string[];
 }
 
-/** Whether the newest batch that worked on it has completed it. */
-export function wasCompleted(deps: Deps, root: string, issueId: string, engine: string): boolean {
-  for (const entry of priorRuns(deps, root).entries(issueId, engine)) {
-    if (entry.handle !== null) return entry.status === "completed";
-  }
-  return false;
+const NO_PAST: KnownPast = {
+  session: null,
+  state: "none",
+  why: "there is no prior session",
+  handle: null,
+  isolate: "none",
+  next: "agent",
+  entry: null,
+  spoken: false,
+};
+
+/**
+ * Of an issue that is open, what was completed or left goes on. Anything else was in progress, and a person who sets that
+ * back to open begins it anew.
+ */
+export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastWish): Promise<KnownPast> {
+  const own = issue.status === "in_progress" ? null : newestRun(deps, root, issue.id, wish.engine);
+  if (issue.status === "in_progress" || own?.status === "completed" || own?.status === "left")
+    return pastInProgress(deps, root, issue, wish);
+  const any = newestRun(deps, root, issue.id, null);
+  const run = await runOf(deps, any?.handle ?? null);
+  if (any === null || run === null || run.attempts === 0) return NO_PAST;
+  return { ...NO_PAST, earlier: earlierWords(any, wish.engine) };
 }
 
-export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastWish): Promise<KnownPast> {
+function newestRun(deps: Deps, root: string, issueId: string, engine: string | null): PriorEntry | null {
+  for (const entry of priorRuns(deps, root).entries(issueId, engine)) if (entry.handle !== null) return entry;
+  return null;
+}
+
+function earlierWords(entry: PriorEntry, engine: string): string {
+  const other = entry.engine === engine ? null : harmlessLine(entry.engine, 60);
+  const where = entry.branch === null ? "" : ` on branch ${harmlessLine(entry.branch, 200)}`;
+  const flag = other === null ? "" : ` --engine ${other}`;
+  const again = entry.status === "completed" || entry.status === "left";
+  const how = again ? `use${flag}` : `set it to in_progress and use --resume${flag}`;
+  return `it is open; its earlier run ${entry.handle ?? ""}${other === null ? "" : ` of ${other}`}${where} is kept (to go on with that, ${how})`;
+}
+
+async function pastInProgress(deps: Deps, root: string, issue: Issue, wish: PastWish): Promise<KnownPast> {
   let newest: KnownPast | null = null;
   for (const entry of priorRuns(deps, root).entries(issue.id, wish.engine)) {
     if (entry.handle === null && entry.session_id === null) continue;
@@ -55,10 +86,9 @@ export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastW
   }
   if (newest !== null) return newest;
   const other = otherEngine(deps, root, issue, wish.engine);
-  const none = { session: null, handle: null, isolate: "none", next: "agent", entry: null } as const;
-  if (other === null) return { ...none, spoken: false, state: "none", why: "there is no prior session" };
+  if (other === null) return NO_PAST;
   const why = `there is no prior session of ${wish.engine}: its session is one of ${other}, and --engine ${other} goes on with it`;
-  return { ...none, spoken: false, state: wish.engineGiven ? "none" : "trouble", why };
+  return { ...NO_PAST, state: wish.engineGiven ? "none" : "trouble", why };
 }
 
 /** Whose conversation about the issue there is instead; null: nobody's. */
@@ -71,10 +101,14 @@ function otherEngine(deps: Deps, root: string, issue: Issue, engine: string): st
 
 async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish): Promise<KnownPast> {
   const run = await runOf(deps, entry.handle);
+  const ended = {
+    ...(entry.status === "completed" ? { reopened: true as const } : {}),
+    ...(entry.status === "left" ? { left: true as const } : {}),
+  };
   if (run === null) {
     const gone = `its run ${entry.handle ?? ""} is gone`;
     const none = { handle: null, isolate: "none", next: "agent", spoken: false } as const;
-    return { session: entry.session_id, state: "stale", why: gone, ...none, entry };
+    return { session: entry.session_id, state: "stale", why: gone, ...none, entry, ...ended };
   }
   // Before the first attempt its place may be half made.
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
@@ -82,8 +116,7 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const isolate = run.launch.isolate === "worktree" ? "worktree" : "none";
   const spoken = await turnIsDone(deps, entry, run);
   const next = nextOf(entry, spoken, issue);
-  const reopened = entry.status === "completed" ? { reopened: true as const } : {};
-  const known = { session, handle, isolate, next, spoken, entry, ...reopened } as const;
+  const known = { session, handle, isolate, next, spoken, entry, ...ended } as const;
   const fault = await faultOf(deps, run, wish.fresh ? "fresh" : "resume", wish.over);
   if (fault === null) return { ...known, state: "alive", why: "" };
   const why = fault.message.replace(/\.$/, "");
@@ -122,7 +155,7 @@ async function faultOf(
 
 /** A turn that was completed need not be repeated because of a crash of ours after it, unless more is wanted by now. */
 function nextOf(entry: PriorEntry, spoken: boolean, issue: Issue): Past["next"] {
-  if (entry.status === "completed" || entry.status === "no_change") return "agent";
+  if (["completed", "no_change", "left"].includes(entry.status)) return "agent";
   if (newsIn(issue, entry.sent) !== null) return "agent";
   // The gate is forgotten when a new turn begins, so what it said is about the work as it is.
   if (entry.gate?.passed === true) return "close";

@@ -12,7 +12,7 @@ import { type FileLock, lockFile } from "../store/store.ts";
 import type { Brake } from "./brake.ts";
 import { type Decision, decide, type Policy } from "./decide.ts";
 import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
-import { type KnownPast, pastOf, wasCompleted } from "./past.ts";
+import { type KnownPast, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
 import type { Issue, Source } from "./source.ts";
 import { IssueWork } from "./worker.ts";
@@ -38,6 +38,8 @@ export interface PlannedIssue {
 export interface PlannedBatch {
   /** Of runs that begin with this batch. */
   readonly access: WorkOptions["access"];
+  /** A change of files counts as work on an issue, whichever program made it. */
+  readonly anyChange: boolean;
   readonly take: readonly PlannedIssue[];
   readonly skip: readonly { readonly id: string; readonly why: string }[];
 }
@@ -60,17 +62,6 @@ export interface BatchView extends WorkView {
   ended(end: IssueEnd): void;
 }
 
-const NO_PAST: KnownPast = {
-  session: null,
-  state: "none",
-  why: "there is no prior session",
-  handle: null,
-  isolate: "none",
-  next: "agent",
-  entry: null,
-  spoken: false,
-};
-
 /** Changes nothing: a dry run and a real one are the same up to here. */
 export async function planBatch(
   deps: Deps,
@@ -82,12 +73,12 @@ export async function planBatch(
   const { take, skip } = plan(issues, options);
   const planned: PlannedIssue[] = [];
   for (const issue of take) {
-    const begun = issue.status === "in_progress" || wasCompleted(deps, root, issue.id, options.engine);
-    const past = begun ? await pastOf(deps, root, issue, options) : NO_PAST;
+    const past = await pastOf(deps, root, issue, options);
     const decision = decide(issue, past, options);
     planned.push({ issue, past, decision, options: optionsFor(decision, options) });
   }
-  return { take: planned, skip, access: options.access };
+  const anyChange = options.isolate === "none" && options.gate === null;
+  return { take: planned, skip, access: options.access, anyChange };
 }
 
 function optionsFor(decision: Decision, { access, native, over }: BatchOptions): readonly string[] {
@@ -264,6 +255,7 @@ class Crew {
     const end: IssueEnd = {
       id: issue.id,
       title: issue.title,
+      status: issue.status,
       state: "left",
       why,
       handle: null,

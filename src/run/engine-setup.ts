@@ -196,6 +196,12 @@ export function heldAccess(
   return accessOptions(engine, level, [...environmentOf(deps, engine, []).defaultArgs, ...native]);
 }
 
+/** Whether every tool call of an attempt with these native arguments is seen in its output. */
+export function tellsTools(deps: Deps, engineId: string, args: readonly string[]): boolean {
+  const words = findEngine(deps, engineId).tellsTools;
+  return words?.every((word) => args.includes(word)) ?? false;
+}
+
 /** Tool calls of the last turn that the engine refused, from its own store; null: only its output tells. */
 export async function storedDenials(deps: Deps, run: RunRecord): Promise<readonly DeniedCall[] | null> {
   const engine = findEngine(deps, run.agentName);
