@@ -12,7 +12,7 @@ import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { fieldIn, type JsonObject, stringIn } from "../lib/json.ts";
 import { type Channel, listen, type Method } from "../holders/holders.ts";
-import { type Deps, finishRemovals } from "../run/run.ts";
+import { assertOwnState, type Deps, finishRemovals } from "../run/run.ts";
 import { lockFile } from "../store/store.ts";
 import { type Done, gateMarker } from "./act.ts";
 import { actForUser } from "./advance.ts";
@@ -46,6 +46,7 @@ const STOP_MS = 20_000;
  * begins with what is there. Faults: another one runs, or there is no place for the socket.
  */
 export async function runDaemon(deps: Deps, options: DaemonOptions): Promise<void> {
+  assertOwnState(deps);
   const places = daemonPlaces(deps);
   const lock = await lockFile(places.lock);
   if (lock === null) throw await alreadyRunning(deps);
