@@ -40,7 +40,7 @@ export {
   sweepTemp,
   sweepTrash,
 } from "./state.ts";
-export { type GenerationMark, generationMark } from "./generation.ts";
+export { generationMark } from "./generation.ts";
 export { ensureIdentity, settleState, stateOrigin } from "./identity.ts";
 export { compareTree, hashFile, type TreeEntry } from "./tree.ts";
 export {

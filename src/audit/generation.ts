@@ -13,7 +13,7 @@ const PREFIX = "generation.";
 /** Others rename at the same moment; whoever finds a larger number is done. */
 const TRIES = 20;
 
-export interface GenerationMark {
+interface GenerationMark {
   /** Whether exactly this number is noted. */
   has(n: number): boolean;
   /** The largest number that is noted; 0: none. */

@@ -106,10 +106,12 @@ async function catchUpAll(deps: Deps): Promise<string> {
   const rows = await store.listRuns({ limit: Number.POSITIVE_INFINITY });
   const known = new Map(rows.map((row) => [row.runId, row]));
   let repaired = 0;
+  let whole = true;
   for (const [at, runId] of runIds.entries()) {
     if (at > 0 && at % 1_000 === 0) deps.log.info(`read ${at} of ${runIds.length} run directories`);
-    const changed = await orWarn(deps.log, () => caughtUp(deps, runId, known.get(runId) ?? null));
-    if (changed !== undefined && changed !== null) repaired += 1;
+    const changed = await orWarn(deps.log, () => caughtUpOrHeld(deps, runId, known.get(runId) ?? null));
+    if (changed === "held") whole = false;
+    else if (changed !== undefined && changed !== null) repaired += 1;
     await orWarn(deps.log, () => catchUpAgent(deps, join(state.runsRoot, runId)));
   }
   const directories = new Set(runIds);
@@ -117,7 +119,7 @@ async function catchUpAll(deps: Deps): Promise<string> {
   for (const row of rows.filter(({ runId }) => !directories.has(runId)))
     if (await forgetRemoved(deps, row)) removed += 1;
   const open = await closeUnstarted(deps);
-  await store.raiseGeneration(generationMark(state.root).read());
+  if (whole) await store.raiseGeneration(generationMark(state.root).read());
   const runs = `${plural(repaired, "run")} brought up to date, ${plural(removed, "removed run")} left out`;
   return (
     `the index was older than the run directories, as if a backup of it had been put back; it was repaired from them: ${runs}.` +
@@ -127,17 +129,38 @@ async function catchUpAll(deps: Deps): Promise<string> {
   );
 }
 
+/** Another process repairs the same run, and may die over it: then the next command looks again. */
+async function caughtUpOrHeld(
+  deps: Deps,
+  runId: string,
+  row: RunRecord | null,
+): Promise<RunRecord | "held" | null> {
+  for (let look = 1; ; look += 1) {
+    const changed = await caughtUp(deps, runId, row);
+    // An owner that works on it keeps its rows itself.
+    if (changed === "held" && row?.status === "running") return null;
+    if (changed !== "held" || look === HELD_LOOKS) return changed;
+    await sleep(POLL_MS);
+  }
+}
+
+const HELD_LOOKS = 20;
+
 /**
- * One run, from its directory. `row` is what the index has; null: nothing. Null: the index is not behind, or the owner of the run
- * keeps it itself.
+ * One run, from its directory. `row` is what the index has; null: nothing. Null: the index is not behind. held: somebody has
+ * the run just now.
  */
-export async function caughtUp(deps: Deps, runId: string, row: RunRecord | null): Promise<RunRecord | null> {
+export async function caughtUp(
+  deps: Deps,
+  runId: string,
+  row: RunRecord | null,
+): Promise<RunRecord | "held" | null> {
   const directory = join(deps.state.runsRoot, runId);
   const found = await readRun(directory, deps.log);
   if (found === null || !isBehind(row, found.run)) return null;
   if (!deps.state.writable) return found.run;
   const hold = await tryHoldRun(deps, runId);
-  if (hold === null) return null;
+  if (hold === null) return "held";
   try {
     // Somebody may have worked on it before it was held.
     const now = await readRun(directory, deps.log);
