@@ -153,7 +153,12 @@ export async function recordEnd(deps: Deps, run: RunRecord, fence: number): Prom
   const now = await deps.store.getRun(run.runId);
   if (now?.status !== "running") return now ?? run;
   const found = await corrected(deps, now);
-  if (found.newer) return found.run;
+  if (found.newer) {
+    // With the stamp that it had, so that whoever can read the records believes them.
+    const known: RunRecord = { ...now, status: "interrupted" };
+    await deps.store.saveRun(known, fence);
+    return known;
+  }
   if (isDirectory(now.runDirectory)) {
     if (found.attempt !== null) {
       // The attempt is in the index before it has a directory.
@@ -171,7 +176,7 @@ export async function recordEnd(deps: Deps, run: RunRecord, fence: number): Prom
 interface Corrected {
   readonly run: RunRecord;
   readonly attempt: AttemptRecord | null;
-  /** A newer Reprise wrote the records: they are left as they are, in the index as in the directory (I9). */
+  /** A newer Reprise wrote the records: they are left as they are (I9). */
   readonly newer: boolean;
 }
 
