@@ -7,7 +7,7 @@
  */
 import { closeSync, existsSync, openSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
-import { isErrno, removeQuietly } from "./files.ts";
+import { isErrno, removeQuietly, storageFault } from "./files.ts";
 
 const PREFIX = "generation.";
 /** Others rename at the same moment; whoever finds a larger number is done. */
@@ -24,25 +24,42 @@ interface GenerationMark {
 
 export function generationMark(root: string): GenerationMark {
   const path = (n: number) => join(root, `${PREFIX}${n}`);
-  const read = () => numbersIn(readdirSync(root)).at(-1) ?? 0;
-  const raise = (from: number, to: number) => {
-    let present = from;
-    for (let tries = 0; tries < TRIES; tries += 1) {
+  return {
+    has: (n) => existsSync(path(n)),
+    read() {
       try {
-        if (present > 0) renameSync(path(present), path(to));
-        else closeSync(openSync(path(to), "wx", 0o600));
-        return;
+        return notedGeneration(readdirSync(root));
       } catch (error) {
-        if (!isErrno(error, "ENOENT", "EEXIST")) return;
+        throw storageFault(error, "read", root);
       }
-      const noted = numbersIn(readdirSync(root));
-      present = noted.pop() ?? 0;
-      // Left by a directory that was copied over this one.
-      for (const smaller of noted) removeQuietly(path(smaller));
-      if (present >= to) return;
-    }
+    },
+    raise(from, to) {
+      try {
+        raise(root, from, to);
+      } catch (error) {
+        if (!isErrno(error)) throw error;
+      }
+    },
   };
-  return { has: (n) => existsSync(path(n)), read, raise };
+}
+
+function raise(root: string, from: number, to: number): void {
+  const path = (n: number) => join(root, `${PREFIX}${n}`);
+  let present = from;
+  for (let tries = 0; tries < TRIES; tries += 1) {
+    try {
+      if (present > 0) renameSync(path(present), path(to));
+      else closeSync(openSync(path(to), "wx", 0o600));
+      return;
+    } catch (error) {
+      if (!isErrno(error, "ENOENT", "EEXIST")) throw error;
+    }
+    const noted = numbersIn(readdirSync(root));
+    present = noted.pop() ?? 0;
+    // Left by a directory that was copied over this one.
+    for (const smaller of noted) removeQuietly(path(smaller));
+    if (present >= to) return;
+  }
 }
 
 /** The largest number among names of the state directory; 0: none. */

@@ -7,7 +7,7 @@
 import { randomBytes } from "node:crypto";
 import { lstatSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isDirectory, writeAtomic } from "../audit/audit.ts";
+import { generationMark, isDirectory, writeAtomic } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { fieldIn, type JsonObject, stringIn } from "../lib/json.ts";
@@ -123,7 +123,9 @@ function groundOf(
     try {
       await channel.renew();
       if (fileAt(places.token) === null) writeAtomic(places.token, `${token}\n`);
-      await deps.store.getDocument("agent", "");
+      const noted = generationMark(deps.state.root).read();
+      if ((await deps.store.generation()) < noted)
+        return { end: "begin_anew", why: "the index was replaced by an older one" };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       return error.code === "index_damaged" ? { end: "begin_anew", why: error.message } : null;
