@@ -57,7 +57,12 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const progress = (text: string) => {
     if (context.terminal.stderr && options.json === undefined) context.log.info(text);
   };
-  if (options.acceptCopy === true) acceptCopy(deps);
+  if (options.acceptCopy === true)
+    context.log.info(
+      acceptCopy(deps)
+        ? `the runs of ${deps.state.root} are used here from now on; do not resume them in the original`
+        : `${deps.state.root} is not a copy; nothing was changed`,
+    );
   const rebuilt = options.rebuildIndex === true ? await renewIndex(deps) : null;
   const health = await checkAll(deps, progress);
   const needsAttention = health.findings.some(({ level }) => level === "attention");

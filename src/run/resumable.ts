@@ -65,8 +65,10 @@ export function assertOwnState({ state, machine, log }: Pick<Deps, "state" | "ma
   );
 }
 
-/** `doctor --accept-copy`. */
-export function acceptCopy({ state, machine }: Pick<Deps, "state" | "machine">): void {
+/** `doctor --accept-copy`. False: the directory is no copy. */
+export function acceptCopy({ state, machine }: Pick<Deps, "state" | "machine">): boolean {
+  if (stateOrigin(state, machine)?.is !== "copy") return false;
   if (state.refusal !== null) throw state.refusal;
-  if (stateOrigin(state, machine)?.is !== "same") settleState(state, machine, true);
+  settleState(state, machine, true);
+  return true;
 }

@@ -103,7 +103,7 @@ function olderIndex(path: string): Fault {
 const GENERATION = { kind: "generation", id: "index", open: false, data: {} } as const;
 
 const RAISE =
-  "UPDATE documents SET version = ?, sum = ? WHERE seq = 0 AND kind = 'generation' AND data = '{}'";
+  "UPDATE documents SET version = ?, sum = ? WHERE seq = 0 AND kind = 'generation' AND id = 'index' AND open = 0 AND data = '{}'";
 
 function generationOf(sql: Sql): number {
   const row = sql.one("SELECT * FROM documents WHERE seq = 0");
