@@ -5,9 +5,8 @@
  */
 import { join } from "node:path";
 import {
-  attemptDir,
-  fileSize,
   listAttemptDirs,
+  loadAttemptFile,
   saveReceipt,
   saveRunFile,
   storable,
@@ -382,11 +381,21 @@ async function asItIsNow(deps: Deps, run: RunRecord): Promise<RunRecord> {
   const now = (await deps.store.getRun(run.runId)) ?? run;
   // An attempt may have its row while the run's counter, rebuilt from an older file, is behind it.
   const last = (await deps.store.listAttempts(run.runId)).at(-1)?.n ?? 0;
-  const known = Math.max(now.attempts, last);
+  let attempts = Math.max(now.attempts, last);
   // One that only its directory knows keeps its number: an older run.json was put back, say.
-  const isRecorded = (n: number) => fileSize(join(attemptDir(run.runDirectory, n), "meta.json")) !== null;
-  const beyond = listAttemptDirs(run.runDirectory).filter((n) => n > known && isRecorded(n));
-  return { ...now, attempts: beyond.at(-1) ?? known };
+  for (const n of listAttemptDirs(run.runDirectory))
+    if (n > attempts && (await isRecorded(run, n))) attempts = n;
+  return { ...now, attempts };
+}
+
+/** Other files may lie in the directory of an attempt that was never begun. */
+async function isRecorded({ runDirectory }: RunRecord, n: number): Promise<boolean> {
+  try {
+    return (await loadAttemptFile(runDirectory, n)) !== null;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return error.code === "schema_newer";
+  }
 }
 
 /** Whoever decides upon an attempt by its number makes it at most once, however many decide (I8). */
