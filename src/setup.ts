@@ -16,6 +16,7 @@ import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import {
+  generationMark,
   indexIdentity,
   listRunDirs,
   openState,
@@ -58,7 +59,23 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
     newHandle: () => randomBytes(4).toString("hex"),
     newSessionId: () => randomUUID(),
   };
-  return configure(deps, options);
+  return configure(await inStep(deps), options);
+}
+
+/** The run directories are the truth: an index that has counted less than is noted beside it was put back, and is repaired. */
+async function inStep(deps: Deps): Promise<Deps> {
+  const { state, store, log } = deps;
+  if (state.generation <= (await store.generation())) return deps;
+  try {
+    if (state.refusal !== null) throw state.refusal;
+    const repaired = await (await import("./run/rebuild.ts")).catchUp(deps);
+    log.warn(repaired);
+    return { ...deps, repaired };
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    log.warn(`the index is older than the run directories and could not be repaired: ${error.message}`);
+    return deps;
+  }
 }
 
 /** User config, then the project's where it may be used. */
@@ -161,6 +178,7 @@ async function openOrRebuild(state: StateDir, log: Log): Promise<Store> {
     openStore(path, {
       readOnly: state.refusal ?? false,
       runDirectory: (runId) => join(state.runsRoot, runId),
+      ...(path === state.indexPath ? { mark: generationMark(state.root) } : {}),
       onDamage: (damage) =>
         log.warn(
           `the index has a damaged row: ${damage.table} ${damage.key}. \`reprise doctor --rebuild-index\` repairs it.`,

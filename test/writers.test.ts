@@ -13,6 +13,9 @@ const WRITERS: Readonly<Record<string, string>> = {
   "audit/escrow-live.ts": "live.json of one attempt: the owner of the run's lease",
   "audit/escrow.ts": "the copy of a session: the owner of the run's lease",
   "audit/files.ts": "the functions themselves",
+  "audit/generation.ts":
+    "an empty file whose name only grows: a rename from a name that is gone fails, and looks again",
+  "audit/identity.ts": "two that are first at once write the same place; a person accepts a copy",
   "audit/runs.ts":
     "run.json, meta.json, receipt.json, agent.json: the owner of the run's lease, by its ledger",
   "audit/state.ts": "settings, notice and reserve: every writer writes the same, and reads nothing first",

@@ -41,6 +41,8 @@ export {
   sweepTemp,
   sweepTrash,
 } from "./state.ts";
+export { generationMark } from "./generation.ts";
+export { ensureIdentity, settleState, stateOrigin } from "./identity.ts";
 export { compareTree, hashFile, type TreeEntry } from "./tree.ts";
 export {
   attemptDir,

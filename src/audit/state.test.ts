@@ -199,6 +199,7 @@ function dummyState() {
     runsRoot: "",
     indexPath: "",
     writable: false,
+    generation: 0,
     refusal: null,
     releaseReserve: () => false,
   };

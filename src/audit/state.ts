@@ -26,12 +26,15 @@ import {
   syncDirectory,
   writeAtomic,
 } from "./files.ts";
+import { notedGeneration } from "./generation.ts";
 
 export interface StateDir {
   readonly root: string;
   readonly runsRoot: string;
   /** The index is the store's: it must not be opened from here while the store has it open. */
   readonly indexPath: string;
+  /** How far the index had come when the directory was opened (`generation.ts`); 0: nobody has counted. */
+  readonly generation: number;
   /** False: a read-only file system, or a full one. What is there can be read. */
   readonly writable: boolean;
   /** What a write fails with where nothing can be written. */
@@ -66,7 +69,7 @@ function absolute(variable: string, path: string): string {
 /** Creates what is missing, and refuses a directory that somebody else could have prepared (S1). */
 export async function openState(root: string, log?: Log): Promise<StateDir> {
   const runsRoot = join(root, "runs");
-  refuseForeign(root);
+  const names = refuseForeign(root);
   const writable = prepare(root, ROOT_ADVICE, log) && prepare(runsRoot, RUNS_ADVICE, log);
   const reserve = join(root, "reserve");
   if (writable && !existsSync(reserve)) furnish(root, reserve);
@@ -74,6 +77,7 @@ export async function openState(root: string, log?: Log): Promise<StateDir> {
     root,
     runsRoot,
     indexPath: join(root, "index.db"),
+    generation: notedGeneration(names),
     writable,
     refusal: writable ? null : unwritable(root),
     releaseReserve() {
@@ -117,16 +121,16 @@ export function startLock(state: StateDir, place: string): string {
 
 const OUR_FILES = new Set(["index.db", "reserve", "versions.json", "trusted.json"]);
 
-/** A directory with content of others, a home or /tmp by mistake, is neither closed to them nor filled. */
-function refuseForeign(root: string): void {
+/** What is in it. A directory with content of others, a home or /tmp by mistake, is neither closed to them nor filled. */
+function refuseForeign(root: string): readonly string[] {
   const stats = lstat(root);
   // What is no directory of ours is refused by `prepare`, with its own words.
-  if (stats?.isDirectory() !== true || !isOurs(stats)) return;
+  if (stats?.isDirectory() !== true || !isOurs(stats)) return [];
   // A file system of its own begins with an empty directory of this name.
   const names = namesIn(root).filter((name) => name !== "lost+found");
-  if (names.length === 0 || names.some((name) => OUR_FILES.has(name))) return;
+  if (names.length === 0 || names.some((name) => OUR_FILES.has(name))) return names;
   const runs = names.includes("runs") ? namesIn(join(root, "runs")) : null;
-  if (runs !== null && (runs.length === 0 || runs.some(isRunId))) return;
+  if (runs !== null && (runs.length === 0 || runs.some(isRunId))) return names;
   throw notOurs(
     root,
     "there are files in it, and none of them is Reprise's",

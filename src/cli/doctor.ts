@@ -6,12 +6,13 @@ import { wrapTable } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { wrap } from "../lib/wrap.ts";
-import { checkHealth, type Deps, type Health, renewIndex } from "../run/run.ts";
+import { acceptCopy, checkHealth, type Deps, type Health, renewIndex } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 
 interface DoctorOptions {
   readonly rebuildIndex?: true;
+  readonly acceptCopy?: true;
   readonly certify?: true;
   readonly json?: true;
 }
@@ -31,6 +32,10 @@ const command = () =>
     .argument("[engine]", "with --certify: this engine alone")
     .option("--certify", "try the engines on a scripted model, away from your sessions, keys and network")
     .option("--rebuild-index", "put everything into the index that the run directories have")
+    .option(
+      "--accept-copy",
+      "use the runs of this copied state directory here, and no longer in the original",
+    )
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
@@ -52,6 +57,12 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const progress = (text: string) => {
     if (context.terminal.stderr && options.json === undefined) context.log.info(text);
   };
+  if (options.acceptCopy === true)
+    context.log.info(
+      acceptCopy(deps)
+        ? `the runs of ${deps.state.root} are used here from now on; do not resume them in the original`
+        : `${deps.state.root} is not a copy; nothing was changed`,
+    );
   const rebuilt = options.rebuildIndex === true ? await renewIndex(deps) : null;
   const health = await checkAll(deps, progress);
   const needsAttention = health.findings.some(({ level }) => level === "attention");

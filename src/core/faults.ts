@@ -101,6 +101,11 @@ export const FAULTS = {
     retryable: false,
     means: "secrets that the agent had are not known here, so they could not be hidden",
   },
+  state_copied: {
+    exit: 8,
+    retryable: false,
+    means: "the state directory is a copy, and the original may be at work on the same sessions",
+  },
   work_unsaved: { exit: 8, retryable: false, means: "cleaning would destroy uncommitted or unmerged work" },
   comments_invalid: { exit: 2, retryable: false, means: "a file of review comments cannot be used" },
   issues_invalid: {

@@ -2,7 +2,7 @@
  * Conversations that were started outside Reprise: finding them in the engines' own stores, and making a run of
  * one so that it has a handle. Nothing is written to the engine's store.
  */
-import { createRunDir, saveRunFile } from "../audit/audit.ts";
+import { createRunDir, ensureIdentity, saveRunFile } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -81,6 +81,7 @@ export async function adoptSession(deps: Deps, request: AdoptRequest): Promise<A
   await hold.holdSession(run, found.id);
   const first = (await runsBySession(deps, engine.id)).get(found.id);
   if (first !== undefined) return { run: first, isNew: false };
+  ensureIdentity(deps.state, deps.machine);
   if ((await deps.store.createRun(run)) === "handle_taken") {
     throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Adopt it again.`, {
       facts: { handle: run.handle },

@@ -10,6 +10,7 @@ import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { leaveWorktree } from "./isolate.ts";
 import { holdRun, isDead, liveOwner } from "./leases.ts";
+import { assertOwnState } from "./resumable.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
 import { workAtRisk } from "./unsaved.ts";
@@ -23,6 +24,7 @@ export interface CleanOptions {
 
 /** Throws `run_busy` for a live run and `work_unsaved` for work that would be lost. */
 export async function removeRun(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
+  assertOwnState(deps);
   await assertNotLive(deps, run);
   await using _held = await holdWithReserve(deps, run);
   // An agent that outlived its owner would work on in a directory that is gone, and nothing would name it. Only what a
@@ -96,7 +98,10 @@ export async function pruneRuns(
   options: PruneOptions,
   onProgress: (done: number, of: number) => void,
 ): Promise<Pruned> {
-  if (!options.dryRun) await finishRemovals(deps);
+  if (!options.dryRun) {
+    assertOwnState(deps);
+    await finishRemovals(deps);
+  }
   const updatedBefore = new Date(deps.clock.now() - options.olderThanMs).toISOString();
   const found = await listRuns(deps, {
     updatedBefore,

@@ -2,6 +2,7 @@
 import type { StateDir } from "../audit/audit.ts";
 import type { Config } from "../core/config.ts";
 import type { Clock, Env, Log, Processes } from "../core/deps.ts";
+import type { RunRecord } from "../core/records.ts";
 import type { Store } from "../store/store.ts";
 
 export interface Deps {
@@ -12,6 +13,8 @@ export interface Deps {
   readonly env: Env;
   readonly log: Log;
   readonly processes: Processes;
+  /** What was repaired in an index that was older than the run directories. Absent: it was not. */
+  readonly repaired?: string;
   /** Names the machine whose session files a run depends on. */
   readonly machine: string;
   /** The command that runs the built-in demo agent. */
@@ -24,4 +27,10 @@ export interface Deps {
 
 export function isoNow(deps: Deps): string {
   return new Date(deps.clock.now()).toISOString();
+}
+
+/** When a run changes. Never before its last change, whatever the clock says: the later record of a run is the newer one. */
+export function changedNow(deps: Deps, { updatedAt }: RunRecord): string {
+  const now = isoNow(deps);
+  return now < updatedAt ? updatedAt : now;
 }

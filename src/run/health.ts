@@ -2,7 +2,7 @@
  * Is everything in order? Facts about engines, state directory, index and leftovers, and findings that say what
  * to do. Changes nothing but what crashed writers left behind.
  */
-import { stateFacts, sweepTemp } from "../audit/audit.ts";
+import { stateFacts, stateOrigin, sweepTemp } from "../audit/audit.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
 import { plural } from "../lib/plural.ts";
@@ -71,7 +71,8 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   }
   const { readOnly, ...facts } = stateFacts(deps.state);
   const state = { path: deps.state.root, writable: deps.state.writable, ...facts };
-  findings.push(...stateFindings(state, readOnly));
+  findings.push(...stateFindings(state, readOnly), ...copyFindings(deps));
+  if (deps.repaired !== undefined) findings.push(note("index", deps.repaired, null));
   onProgress("reading the index");
   const rows = await listRuns(deps, { limit: Number.POSITIVE_INFINITY });
   const index = await indexHealth(deps, rows, findings);
@@ -167,6 +168,13 @@ export function stateFindings(state: Health["state"], readOnly: boolean): readon
     );
   }
   return findings;
+}
+
+function copyFindings({ state, machine }: Deps): readonly Finding[] {
+  const origin = stateOrigin(state, machine);
+  if (origin?.is !== "copy") return [];
+  const what = `${state.root} is a copy of ${origin.original.path}, which may be at work on the same sessions; runs of the copy are not resumed, stopped or removed`;
+  return [attention("state", what, "reprise doctor --accept-copy")];
 }
 
 async function indexHealth(

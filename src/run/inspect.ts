@@ -42,9 +42,8 @@ export function recognize(deps: Deps, { run, attempts }: Inspection): Recognitio
 
 export async function inspectRun(deps: Deps, selector: string): Promise<Inspection> {
   const warnings: string[] = [];
-  const row = await selectRun(deps, selector);
-  const mirror = await orWarn(warnings, () => loadRunFile(row.runDirectory));
-  const run = await newer(deps, row, mirror ?? null);
+  const run = await selectRun(deps, selector);
+  const mirror = await orWarn(warnings, () => loadRunFile(run.runDirectory));
   const owner = await liveOwner(deps, run.runId);
   const attempts =
     mirror === undefined ? await fromIndex(deps, run, warnings) : await attemptsOf(deps, run, warnings);
@@ -55,14 +54,6 @@ export async function inspectRun(deps: Deps, selector: string): Promise<Inspecti
     escrow: await escrowOf(run, warnings),
     warnings,
   };
-}
-
-/** The directory is written first, so a newer record there means that the index missed something. */
-async function newer(deps: Deps, row: RunRecord, mirror: RunRecord | null): Promise<RunRecord> {
-  if (mirror === null || mirror.updatedAt <= row.updatedAt || row.status === "running") return row;
-  if (mirror.status === "running") return row;
-  if (deps.state.writable) await deps.store.saveRun(mirror);
-  return mirror;
 }
 
 async function attemptsOf(

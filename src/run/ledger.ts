@@ -7,7 +7,7 @@
 import { saveAttemptFile, saveRunFile, storable } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
-import { type Deps, isoNow } from "./deps.ts";
+import { changedNow, type Deps } from "./deps.ts";
 import type { Redact } from "./launch.ts";
 
 export interface LedgerStart {
@@ -43,7 +43,10 @@ export class Ledger {
       saveAttemptFile(this.run.runDirectory, this.attempt);
     }
     if (change.run !== undefined) {
-      this.run = storable({ ...this.run, ...change.run, updatedAt: isoNow(this.#deps) }, this.#redact);
+      this.run = storable(
+        { ...this.run, ...change.run, updatedAt: changedNow(this.#deps, this.run) },
+        this.#redact,
+      );
       saveRunFile(this.run);
     }
     this.#index(

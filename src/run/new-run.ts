@@ -1,6 +1,6 @@
 /** The record with which a run begins, of a start and of a fork, and how it reaches index and run directory. */
 import { join } from "node:path";
-import { createRunDir, saveRunFile } from "../audit/audit.ts";
+import { createRunDir, ensureIdentity, fileSize, saveRunFile } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { Launch, Mode, RunRecord } from "../core/records.ts";
@@ -130,13 +130,20 @@ export function warnOfUnresumable({ log }: Deps, { launch }: RunRecord): void {
 
 /** The index decides over the handle; the run directory follows. */
 export async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> {
+  ensureIdentity(deps.state, deps.machine);
   if ((await deps.store.createRun(run)) === "handle_taken") {
     // One handle in four thousand million: the user may simply start again.
     throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Start again.`, {
       facts: { handle: run.handle },
     });
   }
-  createRunDir(deps.state, run.runId);
+  if (createRunDir(deps.state, run.runId) === null && fileSize(join(run.runDirectory, "run.json")) !== null) {
+    // The index does not know the run, since an older one was put back, but what was recorded is not written over.
+    await deps.store.deleteRun(run.runId);
+    throw new Fault("run_busy", `Run ${run.handle} was started before: ${run.runDirectory} is there.`, {
+      facts: { handle: run.handle, path: run.runDirectory },
+    });
+  }
   saveRunFile(run);
   return run;
 }

@@ -157,7 +157,7 @@ async function assertUsable(run: RunRecord, { want }: ResumeWish): Promise<void>
 }
 
 /** An attempt would write over what a newer Reprise has recorded. A damaged record is written again. */
-async function assertKnownRecord(run: RunRecord): Promise<void> {
+export async function assertKnownRecord(run: RunRecord): Promise<void> {
   const { runDirectory } = run;
   try {
     const written = readRecord(join(runDirectory, "run.json"));

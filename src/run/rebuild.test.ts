@@ -16,6 +16,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import {
   createAttemptDir,
   createRunDir,
+  generationMark,
   openState,
   saveAgentFile,
   saveAttemptFile,
@@ -25,9 +26,10 @@ import {
 import type { Processes } from "../core/deps.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
 import type { AgentRecord } from "../core/supervision.ts";
-import { openStore } from "../store/store.ts";
+import { openStore, type Store } from "../store/store.ts";
 import { runKey, sessionKey } from "./leases.ts";
-import { rebuildIndex } from "./rebuild.ts";
+import type { Deps } from "./deps.ts";
+import { catchUp, isBehind, rebuildIndex } from "./rebuild.ts";
 
 const owner: ProcessIdentity = { pid: 4_000_000, start: "1", boot: "b", space: "s" };
 const at = "2026-11-15T05:00:00.000Z";
@@ -350,4 +352,175 @@ test("decisions, pipelines and the log go along, and the run directory wins for 
   expect(await store.listEvents(torn.runId)).toEqual([]);
   expect(warnings.join("\n")).toContain("event 3 of run");
   expect(await store.verify()).toEqual([]);
+});
+
+let processIds = 0;
+
+/** Each is another process: a store as `setup.ts` opens it, and what a repair asks of the world. */
+function depsWith(store: Store, alive = false): Deps {
+  processIds += 1;
+  const self = { pid: process.pid, start: String(processIds), boot: "b", space: "s" };
+  const clock = { now: () => Date.parse(at) + 60_000, mono: () => 0 };
+  const part = {
+    state,
+    store,
+    log,
+    processes: { ...processes(alive), self: () => self },
+    clock,
+    env: {},
+    machine: "m",
+  };
+  return part as unknown as Deps;
+}
+
+const openIndex = () => openStore(state.indexPath, { mark: generationMark(state.root) });
+
+/** An index as it was before `since` happened, with the generation of after it. */
+async function putBack(before: (store: Store) => Promise<void>, since: () => void): Promise<void> {
+  {
+    await using store = await openIndex();
+    await before(store);
+  }
+  since();
+  const mark = generationMark(state.root);
+  mark.raise(mark.read(), mark.read() + 5);
+}
+
+test("an older index takes over what the directories have, forgets what was removed, and counts again only then", async () => {
+  const old = makeRun("0000000a", "completed", 1);
+  const gone = makeRun("0000000b", "completed", 1);
+  await putBack(
+    async (store) => {
+      for (const run of [old, gone]) await store.createRun(run);
+      for (const run of [old, gone]) await store.saveAttempt(makeAttempt(run.runId, 1));
+    },
+    () => {
+      rmSync(gone.runDirectory, { recursive: true });
+      const later = { ...old, attempts: 2, name: "later", updatedAt: "2026-11-15T06:00:00.000Z" };
+      saveRunFile(later);
+      createAttemptDir(old.runDirectory, 2);
+      saveAttemptFile(old.runDirectory, makeAttempt(old.runId, 2));
+      makeRun("0000000c", "failed", 0);
+    },
+  );
+  await using store = await openIndex();
+  expect(await catchUp(depsWith(store))).toMatch(/2 runs brought up to date, 1 removed run left out\.$/);
+  const runs = await store.listRuns({});
+  expect(runs.map(({ handle, attempts, name }) => [handle, attempts, name])).toEqual([
+    ["0000000c", 0, null],
+    ["0000000a", 2, "later"],
+  ]);
+  expect((await store.listAttempts(old.runId)).map(({ n }) => n)).toEqual([1, 2]);
+  expect(await store.generation()).toBe(generationMark(state.root).read());
+  expect(await catchUp(depsWith(store))).toContain("0 runs brought up to date, 0 removed runs");
+});
+
+test("a repair that is cut off anywhere is begun again by the next command, which ends with the same", async () => {
+  await putBack(
+    async () => {},
+    () => {
+      for (const handle of ["0000000a", "0000000b", "0000000c"]) makeRun(handle, "completed", 2);
+    },
+  );
+  const noted = generationMark(state.root).read();
+  for (let writes = 0; ; writes += 1) {
+    await using store = await openIndex();
+    let left = writes;
+    const dies = new Proxy(store, {
+      get(target, name: keyof Store) {
+        const verb = target[name];
+        if (!["createRun", "saveAttempt", "acquireLease", "releaseLease"].includes(String(name))) return verb;
+        return (...args: unknown[]) => {
+          left -= 1;
+          if (left < 0) throw new Error("killed");
+          return (verb as (...all: unknown[]) => unknown)(...args);
+        };
+      },
+    });
+    try {
+      await catchUp(depsWith(dies));
+      break;
+    } catch (error) {
+      if (!(error instanceof Error) || error.message !== "killed") throw error;
+      expect(await store.generation()).toBeLessThan(noted);
+    }
+  }
+  await using store = await openIndex();
+  expect((await store.listRuns({})).map(({ attempts }) => attempts)).toEqual([2, 2, 2]);
+});
+
+test("two processes that repair one index at once leave what one would", async () => {
+  await putBack(
+    async () => {},
+    () => {
+      for (const handle of ["0000000a", "0000000b", "0000000c"]) makeRun(handle, "completed", 2);
+    },
+  );
+  await using one = await openIndex();
+  await using other = await openIndex();
+  await Promise.all([catchUp(depsWith(one)), catchUp(depsWith(other))]);
+  expect((await one.listRuns({})).map(({ attempts }) => attempts)).toEqual([2, 2, 2]);
+  expect(await one.generation()).toBe(generationMark(state.root).read());
+});
+
+test("an older index knows again who works on a run, so that nobody else begins", async () => {
+  const run = makeRun("0000000a", "running", 1);
+  saveAttemptFile(run.runDirectory, { ...makeAttempt(run.runId, 1), state: "running", owner });
+  await putBack(
+    async () => {},
+    () => {},
+  );
+  const mark = generationMark(state.root);
+  mark.raise(0, 5);
+  await using store = await openIndex();
+  await catchUp(depsWith(store, true));
+  expect((await store.getLease(runKey(run.runId)))?.owner).toMatchObject(owner);
+  expect((await store.getLease(sessionKey("demo", "s-1")))?.owner).toMatchObject(owner);
+});
+
+test("an older index counts again while a run that it knows is worked on, whose owner keeps it up to date", async () => {
+  const run = makeRun("0000000a", "running", 1);
+  await putBack(
+    async (store) => {
+      await store.createRun({ ...run, updatedAt: "2026-11-15T04:00:00.000Z" });
+      await store.acquireLease(runKey(run.runId), { ...owner, machine: "m", renewedAtMs: 0 }, () => true);
+    },
+    () => {},
+  );
+  await using store = await openIndex();
+  expect(await catchUp(depsWith(store, true))).toContain("0 runs brought up to date");
+  expect(await store.generation()).toBe(generationMark(state.root).read());
+});
+
+test("an agent is as its own file says, one whose run is nowhere is not started again, and what cannot be known is said", async () => {
+  const done = makeRun("0000000a", "completed", 1);
+  const active = makeAgent(done, "active");
+  const nowhere = { ...active, id: "0000000b", runId: "20261115T050000Z-demo-0000000b" };
+  await putBack(
+    async (store) => {
+      await store.createRun(done);
+      for (const agent of [active, nowhere])
+        await store.saveDocument({ kind: "agent", id: agent.id, open: true, data: { ...agent } }, null);
+    },
+    () => void makeAgent(done, "done"),
+  );
+  await using store = await openIndex();
+  expect(await catchUp(depsWith(store))).toContain("as the older index has them");
+  expect(await store.listDocuments("agent", { open: true })).toEqual([]);
+  expect((await store.getDocument("agent", "0000000a"))?.data).toMatchObject({ phase: "done" });
+  expect((await store.getDocument("agent", "0000000b"))?.data).toMatchObject({ phase: "failed" });
+});
+
+test.each<[what: string, row: Partial<RunRecord> | null, file: Partial<RunRecord>, behind: boolean]>([
+  ["lacks the run", null, {}, true],
+  ["agrees", {}, {}, false],
+  ["agrees but for where the directory is", { runDirectory: "/moved" }, {}, false],
+  ["lacks an attempt", { attempts: 1 }, { attempts: 2 }, true],
+  ["has an attempt that has no directory yet", { attempts: 3, status: "running" }, { attempts: 2 }, false],
+  ["is older", { updatedAt: "2026-11-15T04:00:00.000Z", name: "x" }, {}, true],
+  ["differs at the same stamp: the file is written first", { name: "x" }, {}, true],
+  ["is newer than a file that was put back", { updatedAt: "2026-11-15T06:00:00.000Z" }, {}, false],
+])("an index that %s", (_what, row, file, behind) => {
+  const run = makeRun("0000000a", "completed", 2);
+  expect(isBehind(row === null ? null : { ...run, ...row }, { ...run, ...file })).toBe(behind);
 });

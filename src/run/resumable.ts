@@ -1,7 +1,8 @@
 /** Whether a run can be resumed: every hint asks here before it offers `reprise resume`. */
-import { checkOwnDirectory, isDirectory } from "../audit/audit.ts";
+import { checkOwnDirectory, ensureIdentity, isDirectory, settleState, stateOrigin } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
+import type { Deps } from "./deps.ts";
 
 /** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
 export function whyNotResumable(run: RunRecord): string | null {
@@ -40,4 +41,34 @@ export function assertRunDirectory(run: RunRecord): void {
       `Put the directory back, or remove what is left of the run: reprise rm ${handle}.${adopt}`,
     { facts: { handle, path: runDirectory } },
   );
+}
+
+/**
+ * The runs of a copied state directory are the original's as well, whose agents may be at work on the same sessions. They are
+ * resumed, stopped and removed only after the user says that the copy is to be used. A directory that was moved goes on.
+ */
+export function assertOwnState({ state, machine, log }: Pick<Deps, "state" | "machine" | "log">): void {
+  const origin = stateOrigin(state, machine);
+  if (origin === null && state.writable) ensureIdentity(state, machine);
+  if (origin?.is === "moved" && state.writable) {
+    log.info(`the state directory was moved here from ${origin.original.path}`);
+    settleState(state, machine);
+  }
+  if (origin?.is !== "copy") return;
+  const { path, machine: on } = origin.original;
+  const where = `${path}${on === machine ? "" : ` on ${on}`}`;
+  throw new Fault(
+    "state_copied",
+    `The state directory ${state.root} is a copy. The original, ${where}, may be at work on the same sessions, so its runs are left alone here; ` +
+      "new runs can be started. To use them here from now on, and no longer there: reprise doctor --accept-copy",
+    { facts: { path: state.root, original: path, machine: on } },
+  );
+}
+
+/** `doctor --accept-copy`. False: the directory is no copy. */
+export function acceptCopy({ state, machine }: Pick<Deps, "state" | "machine">): boolean {
+  if (stateOrigin(state, machine)?.is !== "copy") return false;
+  if (state.refusal !== null) throw state.refusal;
+  settleState(state, machine, true);
+  return true;
 }

@@ -4,11 +4,18 @@
  * Follow a run here: `startRun` records it, `resumeRun` plans it, both hand a job to the holder and prove what came back.
  */
 import { join } from "node:path";
-import { saveReceipt, saveRunFile, storable, sweepTemp } from "../audit/audit.ts";
+import {
+  listAttemptDirs,
+  loadAttemptFile,
+  saveReceipt,
+  saveRunFile,
+  storable,
+  sweepTemp,
+} from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
-import { type Deps, isoNow } from "./deps.ts";
+import { changedNow, type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
 import { recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
@@ -19,8 +26,8 @@ import { clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
-import { prepareResume, type ResumeWish } from "./prepare.ts";
-import { assertRunDirectory } from "./resumable.ts";
+import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
+import { assertOwnState, assertRunDirectory } from "./resumable.ts";
 import { recordEnd, selectRun, selectRunDir } from "./select.ts";
 import { receiptFor } from "./witness.ts";
 
@@ -46,7 +53,7 @@ export { planWorkplace } from "./isolate.ts";
 export { redactorFor } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
-export { whyNotResumable, whyNotResumableNow } from "./resumable.ts";
+export { acceptCopy, assertOwnState, whyNotResumable, whyNotResumableNow } from "./resumable.ts";
 export { liveOwner } from "./leases.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
 export { type Stopped, stopRun } from "./stop.ts";
@@ -177,6 +184,7 @@ async function startInRun(
 }
 
 export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch): Promise<AttemptResult> {
+  assertOwnState(deps);
   const found = await selectRun(deps, request.selector);
   if (request.want === "fork") return forkRun(deps, found, request, watch);
   const hold = await holdRun(deps, found);
@@ -243,6 +251,7 @@ async function readyForNext(deps: Deps, found: RunRecord, hold: RunHold): Promis
   // Its owner may have died after it was looked up and before it was held.
   const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
   assertRunDirectory(current);
+  await assertKnownRecord(current);
   await endStrays(deps, current);
   await clearAfterDead(deps, current);
   return recoverEscrow(deps, current, hold.fence);
@@ -380,7 +389,21 @@ async function asItIsNow(deps: Deps, run: RunRecord): Promise<RunRecord> {
   const now = (await deps.store.getRun(run.runId)) ?? run;
   // An attempt may have its row while the run's counter, rebuilt from an older file, is behind it.
   const last = (await deps.store.listAttempts(run.runId)).at(-1)?.n ?? 0;
-  return { ...now, attempts: Math.max(now.attempts, last) };
+  let attempts = Math.max(now.attempts, last);
+  // One that only its directory knows keeps its number: an older run.json was put back, say.
+  for (const n of listAttemptDirs(run.runDirectory))
+    if (n > attempts && (await isRecorded(run, n))) attempts = n;
+  return { ...now, attempts };
+}
+
+/** Other files may lie in the directory of an attempt that was never begun. */
+async function isRecorded({ runDirectory }: RunRecord, n: number): Promise<boolean> {
+  try {
+    return (await loadAttemptFile(runDirectory, n)) !== null;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return error.code === "schema_newer";
+  }
 }
 
 /** Whoever decides upon an attempt by its number makes it at most once, however many decide (I8). */
@@ -399,7 +422,7 @@ async function makeOrFail(deps: Deps, run: RunRecord, workplace: Workplace, fenc
   try {
     await workplace.make();
   } catch (error) {
-    const failed: RunRecord = { ...run, status: "failed", updatedAt: isoNow(deps) };
+    const failed: RunRecord = { ...run, status: "failed", updatedAt: changedNow(deps, run) };
     saveRunFile(failed);
     await deps.store.saveRun(failed, fence);
     throw error;

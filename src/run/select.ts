@@ -6,16 +6,18 @@ import {
   isDirectory,
   loadAttemptFile,
   loadRunFile,
+  readRecord,
   runDirAt,
   saveAttemptFile,
   saveRunFile,
 } from "../audit/audit.ts";
-import { basename } from "node:path";
+import { basename, join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { Fault } from "../core/faults.ts";
 import { isRunId, parseSelector } from "../core/ids.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { RunFilter } from "../store/store.ts";
-import { type Deps, isoNow } from "./deps.ts";
+import { changedNow, type Deps, isoNow } from "./deps.ts";
 import { clearAfterDead, liveOwner, tryHoldRun } from "./leases.ts";
 
 /** A handle, a unique prefix or a full run id; the record is true for now. */
@@ -26,7 +28,7 @@ export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
       (await rowOf(deps, selector.runId)) ??
       (await (await import("./rebuild.ts")).recallRun(deps, selector.runId));
     if (run === null) throw unknown(text);
-    return correctStatus(deps, run);
+    return correctStatus(deps, await asRecorded(deps, run));
   }
   const found = await deps.store.findByHandle(selector.by === "handle" ? selector.handle : selector.prefix);
   const only =
@@ -43,7 +45,27 @@ export async function selectRun(deps: Deps, text: string): Promise<RunRecord> {
       },
     );
   }
-  return correctStatus(deps, only);
+  return correctStatus(deps, await asRecorded(deps, only));
+}
+
+/** The run directory is the truth: an index that is older, since it was put back, takes the run from there. */
+async function asRecorded(deps: Deps, row: RunRecord): Promise<RunRecord> {
+  try {
+    const file = readRecord(join(row.runDirectory, "run.json"));
+    if (file === null) return row;
+    // The directory may have been moved since.
+    const { runDirectory } = row;
+    if (isDeepStrictEqual({ ...file, runDirectory }, JSON.parse(JSON.stringify(row)))) return row;
+    if (row.status === "running" && (await liveOwner(deps, row.runId)) !== null) return row;
+    const found = await (await import("./rebuild.ts")).caughtUp(deps, row.runId, row);
+    if (found === null || found === "held") return (await deps.store.getRun(row.runId)) ?? row;
+    deps.log.warn(`the index was older than the directory of run ${row.handle}, which was taken instead.`);
+    return found;
+  } catch (error) {
+    // What a newer Reprise wrote, or what is damaged, is told by whoever needs it.
+    if (error instanceof Fault && !error.code.startsWith("index_")) return row;
+    throw error;
+  }
 }
 
 /** Null: there is no such row, or it is damaged. */
@@ -61,7 +83,7 @@ export async function selectLatest(deps: Deps, cwd: string): Promise<RunRecord> 
   for (let limit = 1; ; limit *= 8) {
     const runs = await deps.store.listRuns({ cwd, limit });
     const found = runs.find(({ empty }) => empty === undefined);
-    if (found !== undefined) return correctStatus(deps, found);
+    if (found !== undefined) return correctStatus(deps, await asRecorded(deps, found));
     if (runs.length === limit) continue;
     const what =
       runs.length === 0
@@ -131,6 +153,12 @@ export async function recordEnd(deps: Deps, run: RunRecord, fence: number): Prom
   const now = await deps.store.getRun(run.runId);
   if (now?.status !== "running") return now ?? run;
   const found = await corrected(deps, now);
+  if (found.newer) {
+    // With the stamp that it had, so that whoever can read the records believes them.
+    const known: RunRecord = { ...now, status: "interrupted" };
+    await deps.store.saveRun(known, fence);
+    return known;
+  }
   if (isDirectory(now.runDirectory)) {
     if (found.attempt !== null) {
       // The attempt is in the index before it has a directory.
@@ -148,15 +176,23 @@ export async function recordEnd(deps: Deps, run: RunRecord, fence: number): Prom
 interface Corrected {
   readonly run: RunRecord;
   readonly attempt: AttemptRecord | null;
+  /** A newer Reprise wrote the records: they are left as they are (I9). */
+  readonly newer: boolean;
 }
 
 async function corrected(deps: Deps, run: RunRecord): Promise<Corrected> {
-  const known = await mirrored(deps, run);
-  const attempt = await lastAttempt(deps, known);
-  return attempt === null ? { run: interrupted(deps, known), attempt } : ended(deps, known, attempt);
+  const mirror = await readOrWarn(deps, () => loadRunFile(run.runDirectory));
+  // `run.json` may be newer than the index row: it is written first.
+  const file = mirror.value;
+  const known = file !== null && file.updatedAt >= run.updatedAt ? file : run;
+  const last = await lastAttempt(deps, known);
+  const newer = mirror.newer || last.newer;
+  const attempt = last.value;
+  if (attempt === null) return { run: interrupted(deps, known), attempt, newer };
+  return { ...(await ended(deps, known, attempt)), newer };
 }
 
-async function ended(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<Corrected> {
+async function ended(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promise<Omit<Corrected, "newer">> {
   if (attempt.state === "ended" && attempt.outcome !== null) {
     return {
       run: { ...run, status: attempt.outcome.result, attempts: Math.max(run.attempts, attempt.n) },
@@ -179,7 +215,7 @@ async function ended(deps: Deps, run: RunRecord, attempt: AttemptRecord): Promis
 }
 
 function interrupted(deps: Deps, run: RunRecord): RunRecord {
-  return { ...run, status: "interrupted", updatedAt: isoNow(deps) };
+  return { ...run, status: "interrupted", updatedAt: changedNow(deps, run) };
 }
 
 function whyDead(deps: Deps, attempt: AttemptRecord): string {
@@ -187,27 +223,27 @@ function whyDead(deps: Deps, attempt: AttemptRecord): string {
   return rebooted ? "the machine was restarted" : `Reprise (pid ${attempt.owner.pid}) died`;
 }
 
-/** `run.json` may be newer than the index row: it is written first. */
-async function mirrored(deps: Deps, run: RunRecord): Promise<RunRecord> {
-  try {
-    const file = await loadRunFile(run.runDirectory);
-    return file !== null && file.updatedAt >= run.updatedAt ? file : run;
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    deps.log.warn(error.message);
-    return run;
-  }
+/** The index has an attempt first, its directory knows it best; an index that is behind does not have the last one. */
+async function lastAttempt(deps: Deps, run: RunRecord): Promise<Read<AttemptRecord>> {
+  const row = (await deps.store.listAttempts(run.runId)).at(-1) ?? null;
+  const n = Math.max(row?.n ?? 0, run.attempts);
+  const { value, newer } = await readOrWarn(deps, () => loadAttemptFile(run.runDirectory, n));
+  return { value: value ?? row, newer };
 }
 
-/** The index has an attempt first, its directory knows it best. */
-async function lastAttempt(deps: Deps, run: RunRecord): Promise<AttemptRecord | null> {
-  const row = (await deps.store.listAttempts(run.runId)).at(-1) ?? null;
+interface Read<T> {
+  readonly value: T | null;
+  readonly newer: boolean;
+}
+
+/** Null: there is none, or the warning says why it cannot be had. */
+async function readOrWarn<T>(deps: Deps, read: () => Promise<T | null>): Promise<Read<T>> {
   try {
-    return (await loadAttemptFile(run.runDirectory, row?.n ?? run.attempts)) ?? row;
+    return { value: await read(), newer: false };
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     deps.log.warn(error.message);
-    return row;
+    return { value: null, newer: error.code === "schema_newer" };
   }
 }
 

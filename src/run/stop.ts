@@ -9,6 +9,7 @@ import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import { markerOf } from "./job.ts";
 import { liveOwner } from "./leases.ts";
+import { assertOwnState } from "./resumable.ts";
 import { correctStatus, selectRun } from "./select.ts";
 
 export interface Stopped {
@@ -32,6 +33,7 @@ export async function stopRun(
   onProgress: (text: string) => void,
   signal: "SIGINT" | "SIGTERM" = "SIGINT",
 ): Promise<Stopped> {
+  assertOwnState(deps);
   const run = await selectRun(deps, selector);
   const owner = await liveOwner(deps, run.runId);
   if (owner === null) {

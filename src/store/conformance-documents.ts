@@ -92,6 +92,33 @@ export const DOCUMENTS: Cases = {
     await store.deleteRun(runLike(1).runId);
     assert.deepEqual(await ids(store, "agent"), [runLike(1).handle]);
   },
+  "every change of which runs, attempts, events and documents there are counts one generation, and nothing else does":
+    async (store, again) => {
+      const run = runLike(1);
+      const seen: number[] = [await store.generation()];
+      const after = async (work: () => Promise<unknown>) => {
+        await work();
+        seen.push(await store.generation());
+      };
+      await after(() => store.createRun(run));
+      await after(() => store.createRun(run));
+      await after(() => store.saveDocument(documentLike(), null));
+      await after(() => store.saveDocument(documentLike(), null));
+      await after(() => store.saveRun(run));
+      await after(() => store.deleteDocument("agent", "00000001"));
+      await after(() => store.deleteDocument("agent", "00000001"));
+      await after(() => store.deleteRun(run.runId));
+      assert.deepEqual(seen, [0, 1, 1, 2, 2, 2, 3, 3, 4]);
+      await using other = await again();
+      assert.equal(await other.generation(), 4);
+    },
+  "a generation is raised, never lowered": async (store) => {
+    await store.raiseGeneration(7);
+    await store.raiseGeneration(3);
+    assert.equal(await store.generation(), 7);
+    await store.createRun(runLike(1));
+    assert.equal(await store.generation(), 8);
+  },
   "two stores that race to make or change one have one winner": async (store, again) => {
     await using other = await again();
     for (let version = 0; version < 10; version += 1) {

@@ -10,6 +10,7 @@ interface Memory {
   readonly leases: Map<string, LeaseState>;
   readonly events: StoredEvent[];
   readonly documents: Document[];
+  generation: number;
 }
 
 /** Keeps everything in this process and forgets it with the process. */
@@ -20,6 +21,7 @@ export function memoryStore(): Store {
     leases: new Map(),
     events: [],
     documents: [],
+    generation: 0,
   };
   return {
     ...runVerbs(memory),
@@ -27,6 +29,13 @@ export function memoryStore(): Store {
     ...leaseVerbs(memory),
     ...eventVerbs(memory),
     ...documentVerbs(memory),
+    async generation() {
+      return memory.generation;
+    },
+    async raiseGeneration(to) {
+      memory.generation = Math.max(memory.generation, to);
+    },
+    repairing: (work) => work(),
     async verify() {
       return [];
     },
@@ -39,7 +48,8 @@ export function memoryStore(): Store {
 
 type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "saveRun" | "deleteRun";
 
-function runVerbs({ runs, attempts, leases }: Memory): Pick<Store, RunVerb> {
+function runVerbs(memory: Memory): Pick<Store, RunVerb> {
+  const { runs, attempts, leases } = memory;
   const newestFirst = () =>
     [...runs.values()].sort((a, b) => compare(b.createdAt, a.createdAt) || compare(b.runId, a.runId));
   return {
@@ -48,6 +58,7 @@ function runVerbs({ runs, attempts, leases }: Memory): Pick<Store, RunVerb> {
         return "handle_taken";
       }
       runs.set(run.runId, copy(run));
+      memory.generation += 1;
       return "created";
     },
     async getRun(runId) {
@@ -76,15 +87,13 @@ function runVerbs({ runs, attempts, leases }: Memory): Pick<Store, RunVerb> {
       runs.delete(runId);
       attempts.delete(runId);
       leases.delete(runLeaseKey(runId));
+      memory.generation += 1;
     },
   };
 }
 
-function attemptVerbs({
-  runs,
-  attempts,
-  leases,
-}: Memory): Pick<Store, "createAttempt" | "saveAttempt" | "listAttempts"> {
+function attemptVerbs(memory: Memory): Pick<Store, "createAttempt" | "saveAttempt" | "listAttempts"> {
+  const { runs, attempts, leases } = memory;
   function attemptsOf(runId: string): Map<number, AttemptRecord> {
     const found = attempts.get(runId) ?? new Map<number, AttemptRecord>();
     attempts.set(runId, found);
@@ -99,6 +108,7 @@ function attemptVerbs({
       if (mine.has(attempt.n)) return false;
       mine.set(attempt.n, copy(attempt));
       runs.set(run.runId, { ...run, attempts: attempt.n, status: "running" });
+      memory.generation += 1;
       return true;
     },
     async saveAttempt(attempt, fence) {
@@ -139,11 +149,13 @@ function leaseVerbs({ leases }: Memory): Pick<Store, LeaseVerb> {
   };
 }
 
-function eventVerbs({ events }: Memory): Pick<Store, "appendEvent" | "listEvents"> {
+function eventVerbs(memory: Memory): Pick<Store, "appendEvent" | "listEvents"> {
+  const { events } = memory;
   return {
     async appendEvent(event) {
       if (event.key !== null && events.some(({ key }) => key === event.key)) return null;
       events.push({ ...copy(event), seq: events.length + 1 });
+      memory.generation += 1;
       return events.length;
     },
     async listEvents(runId, afterSeq = 0) {
@@ -154,7 +166,8 @@ function eventVerbs({ events }: Memory): Pick<Store, "appendEvent" | "listEvents
 
 type DocumentVerb = "saveDocument" | "getDocument" | "deleteDocument" | "listDocuments";
 
-function documentVerbs({ documents }: Memory): Pick<Store, DocumentVerb> {
+function documentVerbs(memory: Memory): Pick<Store, DocumentVerb> {
+  const { documents } = memory;
   const placeOf = (kind: string, id: string) =>
     documents.findIndex((document) => document.kind === kind && document.id === id);
   return {
@@ -163,6 +176,7 @@ function documentVerbs({ documents }: Memory): Pick<Store, DocumentVerb> {
       if ((documents[at]?.version ?? null) !== expected) return null;
       const version = (expected ?? 0) + 1;
       documents[at === -1 ? documents.length : at] = copy({ kind, id, open, data, version });
+      memory.generation += 1;
       return version;
     },
     async getDocument(kind, id) {
@@ -170,7 +184,9 @@ function documentVerbs({ documents }: Memory): Pick<Store, DocumentVerb> {
     },
     async deleteDocument(kind, id) {
       const at = placeOf(kind, id);
-      if (at !== -1) documents.splice(at, 1);
+      if (at === -1) return;
+      documents.splice(at, 1);
+      memory.generation += 1;
     },
     async listDocuments(kind, { open } = {}) {
       const fitting = documents.filter(

@@ -208,6 +208,8 @@ describe("the schema", () => {
     }
     for (const table of ["runs", "attempts", "leases", "events", "documents"]) {
       for (const row of all(`SELECT * FROM ${table} ORDER BY 1`)) {
+        // How far an index has come is no part of the schema.
+        if (row["kind"] === "generation") continue;
         lines.push(`INSERT INTO ${table} VALUES (${Object.values(row).map(literal).join(", ")});`);
       }
     }

@@ -15,12 +15,25 @@ import type { Damage, OpenOptions, Store } from "./store.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
   const connection = await connect(loadSqlite(), path, options);
+  const counting = withCount(connection, path, options);
   return {
-    ...runVerbs(connection, options),
-    ...attemptVerbs(connection),
+    ...runVerbs(counting, options),
+    ...attemptVerbs(counting),
     ...leaseVerbs(connection),
-    ...eventVerbs(connection),
-    ...documentVerbs(connection, options),
+    ...eventVerbs(counting),
+    ...documentVerbs(counting, options),
+    async generation() {
+      return connection.facts.schema < DOCUMENTS_SINCE ? 0 : connection.read(generationOf);
+    },
+    async raiseGeneration(to) {
+      const before = connection.write((sql) => {
+        const present = generationOf(sql);
+        if (present < to) saveGeneration(sql, to);
+        return present;
+      });
+      if (before < to) options.mark?.raise(before, to);
+    },
+    repairing: (work) => counting.repairing(work),
     async verify() {
       return connection.read((sql) => verifyAll(sql, connection.facts.schema));
     },
@@ -33,11 +46,82 @@ export async function openSqliteStore(path: string, options: OpenOptions): Promi
   };
 }
 
+/** A connection whose writes may count. */
+interface Counting extends Connection {
+  /**
+   * A change of which runs, attempts, events and documents there are. The index counts it first, and then it is noted outside: a
+   * crash in between leaves an index that is ahead, which is always right. `changed` says whether anything was.
+   */
+  count<T>(work: (sql: Sql) => T, changed: (result: T) => boolean): T;
+  repairing<T>(work: () => Promise<T>): Promise<T>;
+}
+
+function withCount(connection: Connection, path: string, { mark }: OpenOptions): Counting {
+  let repairs = 0;
+  const isOlder = (present: number) => mark !== undefined && !mark.has(present) && mark.read() > present;
+  return {
+    async repairing(work) {
+      repairs += 1;
+      try {
+        return await work();
+      } finally {
+        repairs -= 1;
+      }
+    },
+    get facts() {
+      return connection.facts;
+    },
+    read: (work) => connection.read(work),
+    write: (work) => connection.write(work),
+    close: () => connection.close(),
+    count(work, changed) {
+      let before: number | null = null;
+      const result = connection.write((sql) => {
+        const present = generationOf(sql);
+        const older = isOlder(present);
+        if (older && repairs === 0) throw olderIndex(path);
+        const answer = work(sql);
+        if (!older && changed(answer)) saveGeneration(sql, (before = present) + 1);
+        return answer;
+      });
+      if (before !== null) mark?.raise(before, before + 1);
+      return result;
+    },
+  };
+}
+
+/** Found by whoever has it open; every command that opens it repairs it. */
+function olderIndex(path: string): Fault {
+  return new Fault(
+    "index_damaged",
+    `${path} was replaced by an older one while it was in use. Start this command again.`,
+    { facts: { path } },
+  );
+}
+
+/** A document before all others. */
+const GENERATION = { kind: "generation", id: "index", open: false, data: {} } as const;
+
+const RAISE =
+  "UPDATE documents SET version = ?, sum = ? WHERE seq = 0 AND kind = 'generation' AND id = 'index' AND open = 0 AND data = '{}'";
+
+function generationOf(sql: Sql): number {
+  const row = sql.one("SELECT * FROM documents WHERE seq = 0");
+  const read = row === undefined ? undefined : rows.readDocument(row);
+  return read?.wrong === undefined ? (read?.value.version ?? 0) : 0;
+}
+
+function saveGeneration(sql: Sql, version: number): void {
+  const columns = rows.documentColumns({ ...GENERATION, version }, 0);
+  // A row that is there keeps its place in the indexes: one page is written, not three.
+  if (sql.run(RAISE, [version, columns["sum"] ?? null]) === 0) sql.run(SAVE_DOCUMENT, columns);
+}
+
 const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 
 type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "saveRun" | "deleteRun";
 
-function runVerbs(connection: Connection, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunVerb> {
+function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunVerb> {
   const placed = (run: RunRecord): RunRecord =>
     runDirectory === undefined ? run : { ...run, runDirectory: runDirectory(run.runId) };
   /** Lists leave a damaged row out and tell of it: one bad row must not hide the others. */
@@ -51,7 +135,10 @@ function runVerbs(connection: Connection, { onDamage, runDirectory }: OpenOption
 
   return {
     async createRun(run) {
-      const added = connection.write((sql) => sql.run(INSERT_RUN, rows.runColumns(run)));
+      const added = connection.count(
+        (sql) => sql.run(INSERT_RUN, rows.runColumns(run)),
+        (count) => count === 1,
+      );
       return added === 1 ? "created" : "handle_taken";
     },
     async getRun(runId) {
@@ -86,14 +173,17 @@ function runVerbs(connection: Connection, { onDamage, runDirectory }: OpenOption
       });
     },
     async deleteRun(runId) {
-      connection.write((sql) => {
+      connection.count((sql) => {
         // The attempts go with it (ON DELETE CASCADE).
         sql.run("DELETE FROM runs WHERE run_id = ?", [rows.toColumn(runId)]);
         sql.run("DELETE FROM leases WHERE key = ?", [rows.toColumn(runLeaseKey(runId))]);
-      });
+      }, always);
     },
   };
 }
+
+const always = () => true;
+const notNull = (answer: unknown) => answer !== null;
 
 const INSERT_RUN = `INSERT INTO runs VALUES (:run_id, :handle, :engine, :status, :cwd, :subject, :name, :created_at,
   :updated_at, :record, :sum) ON CONFLICT DO NOTHING`;
@@ -101,17 +191,17 @@ const UPDATE_RUN = `UPDATE runs SET handle = :handle, engine = :engine, status =
   subject = :subject, name = :name, created_at = :created_at, updated_at = :updated_at, record = :record, sum = :sum
   WHERE run_id = :run_id`;
 
-function attemptVerbs(connection: Connection): Pick<Store, "createAttempt" | "saveAttempt" | "listAttempts"> {
+function attemptVerbs(connection: Counting): Pick<Store, "createAttempt" | "saveAttempt" | "listAttempts"> {
   return {
     async createAttempt(attempt, fence) {
-      return connection.write((sql) => {
+      return connection.count((sql) => {
         checkFence(leaseOf(sql, runLeaseKey(attempt.runId)), attempt.runId, fence);
         const run = runOf(sql, attempt.runId);
         if (run === null) throw unknownRun(attempt.runId);
         if (sql.run(`${INSERT_ATTEMPT} DO NOTHING`, rows.attemptColumns(attempt)) === 0) return false;
         sql.run(UPDATE_RUN, rows.runColumns({ ...run, attempts: attempt.n, status: "running" }));
         return true;
-      });
+      }, Boolean);
     },
     async saveAttempt(attempt, fence) {
       connection.write((sql) => {
@@ -177,17 +267,17 @@ function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
   };
 }
 
-function eventVerbs(connection: Connection): Pick<Store, "appendEvent" | "listEvents"> {
+function eventVerbs(connection: Counting): Pick<Store, "appendEvent" | "listEvents"> {
   return {
     async appendEvent(event) {
-      return connection.write((sql) => {
+      return connection.count((sql) => {
         const key = event.key === null ? null : rows.toColumn(event.key);
         if (key !== null && sql.one("SELECT 1 FROM events WHERE key = ?", [key]) !== undefined) return null;
         const last = sql.one("SELECT hash FROM events ORDER BY seq DESC LIMIT 1");
         const seq = lastSeq(sql) + 1;
         sql.run(INSERT_EVENT, rows.eventColumns(event, seq, String(last?.["hash"] ?? rows.CHAIN_START)));
         return seq;
-      });
+      }, notNull);
     },
     async listEvents(runId, afterSeq = 0) {
       const text = "SELECT * FROM events WHERE run_id = ? AND seq > ? ORDER BY seq";
@@ -204,12 +294,12 @@ const INSERT_EVENT =
 
 type DocumentVerb = "saveDocument" | "getDocument" | "deleteDocument" | "listDocuments";
 
-function documentVerbs(connection: Connection, { onDamage }: OpenOptions): Pick<Store, DocumentVerb> {
+function documentVerbs(connection: Counting, { onDamage }: OpenOptions): Pick<Store, DocumentVerb> {
   const hasNone = () => connection.facts.schema < DOCUMENTS_SINCE;
   return {
     async saveDocument(document, expected) {
       if (hasNone()) throw new Fault("storage_failed", "The index is open read only.");
-      return connection.write((sql) => {
+      return connection.count((sql) => {
         const [kind, id] = [rows.toColumn(document.kind), rows.toColumn(document.id)];
         const row = sql.one("SELECT seq, version FROM documents WHERE kind = ? AND id = ?", [kind, id]);
         if ((row?.["version"] ?? null) !== expected) return null;
@@ -218,7 +308,7 @@ function documentVerbs(connection: Connection, { onDamage }: OpenOptions): Pick<
         const version = (expected ?? 0) + 1;
         sql.run(SAVE_DOCUMENT, rows.documentColumns({ ...document, version }, Number(seq)));
         return version;
-      });
+      }, notNull);
     },
     async getDocument(kind, id) {
       if (hasNone()) return null;
@@ -231,7 +321,7 @@ function documentVerbs(connection: Connection, { onDamage }: OpenOptions): Pick<
     async deleteDocument(kind, id) {
       if (hasNone()) return;
       const bound = [rows.toColumn(kind), rows.toColumn(id)];
-      connection.write((sql) => sql.run("DELETE FROM documents WHERE kind = ? AND id = ?", bound));
+      connection.count((sql) => sql.run("DELETE FROM documents WHERE kind = ? AND id = ?", bound), Boolean);
     },
     async listDocuments(kind, { open } = {}) {
       if (hasNone()) return [];

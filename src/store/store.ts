@@ -17,8 +17,18 @@ export interface OpenOptions {
   readonly busyTimeoutMs?: number;
   /** Told of every row that `listRuns` and `findByHandle` leave out, and of an index that was replaced while open. */
   readonly onDamage?: (damage: Damage) => void;
+  /** Where the index's generation is noted outside it. Absent: nowhere, and an older index is not noticed. */
+  readonly mark?: Mark;
   /** Where a run's directory is now: the state directory may have been moved since the row was written. */
   readonly runDirectory?: (runId: string) => string;
+}
+
+/** The largest generation that the index ever had, as it is noted beside it. */
+export interface Mark {
+  has(generation: number): boolean;
+  /** 0: none is noted. */
+  read(): number;
+  raise(from: number, to: number): void;
 }
 
 /** The embedded store: one SQLite file, created when it is not there. The directory must exist. */
@@ -131,6 +141,16 @@ export interface Store extends AsyncDisposable {
   deleteDocument(kind: string, id: string): Promise<void>;
   /** Oldest first. */
   listDocuments(kind: string, filter?: { readonly open?: boolean }): Promise<readonly Document[]>;
+
+  /**
+   * How many changes this index has seen of which runs, attempts, events and documents there are; 0: it was made before they
+   * were counted. Less than what is noted outside: an older index was put back.
+   */
+  generation(): Promise<number>;
+  /** Says that the index has come so far. A smaller number changes nothing. */
+  raiseGeneration(to: number): Promise<void>;
+  /** An older index refuses changes that count. Those of its repair do not, so that one that is cut off is begun again. */
+  repairing<T>(work: () => Promise<T>): Promise<T>;
 
   /** Reads everything once: rows whose checksum or shape is wrong, by table and key. */
   verify(): Promise<readonly Damage[]>;

@@ -92,6 +92,7 @@ export async function ensureDaemon(
     const found = await tryToFind(deps, end);
     if (found?.version === version) return found;
     if (found === null) {
+      (await import("../run/run.ts")).assertOwnState(deps);
       starting("starting the supervisor");
       return launchDaemon(deps, version, end);
     }

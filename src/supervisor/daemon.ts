@@ -7,12 +7,12 @@
 import { randomBytes } from "node:crypto";
 import { lstatSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isDirectory, writeAtomic } from "../audit/audit.ts";
+import { generationMark, isDirectory, writeAtomic } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { fieldIn, type JsonObject, stringIn } from "../lib/json.ts";
 import { type Channel, listen, type Method } from "../holders/holders.ts";
-import { type Deps, finishRemovals } from "../run/run.ts";
+import { assertOwnState, type Deps, finishRemovals } from "../run/run.ts";
 import { lockFile } from "../store/store.ts";
 import { type Done, gateMarker } from "./act.ts";
 import { actForUser } from "./advance.ts";
@@ -46,6 +46,7 @@ const STOP_MS = 20_000;
  * begins with what is there. Faults: another one runs, or there is no place for the socket.
  */
 export async function runDaemon(deps: Deps, options: DaemonOptions): Promise<void> {
+  assertOwnState(deps);
   const places = daemonPlaces(deps);
   const lock = await lockFile(places.lock);
   if (lock === null) throw await alreadyRunning(deps);
@@ -122,7 +123,9 @@ function groundOf(
     try {
       await channel.renew();
       if (fileAt(places.token) === null) writeAtomic(places.token, `${token}\n`);
-      await deps.store.getDocument("agent", "");
+      const noted = generationMark(deps.state.root).read();
+      if ((await deps.store.generation()) < noted)
+        return { end: "begin_anew", why: "the index was replaced by an older one" };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       return error.code === "index_damaged" ? { end: "begin_anew", why: error.message } : null;

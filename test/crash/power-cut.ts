@@ -98,6 +98,8 @@ async function cutOften(io: FaultyIo, { scenario, cuts, seed }: Series, tell: Te
         spared: (path) => !isOurs(box, path),
       };
       writeTree(box.root, afterCut(before, ops, cut), except);
+      // Ours is written anew for each cut, which only a copied directory is.
+      rmSync(join(box.state, "identity.json"), { force: true });
       const what = `seed ${seed}, cut ${n} (${cut.model}) after call ${cut.at} of ${ops.length}`;
       tell(what, await judge(box, scenario, acknowledgedAt(said, ops, cut.at)));
     }

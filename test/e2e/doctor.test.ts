@@ -16,12 +16,13 @@ import { collect, Sandbox, until } from "./sandbox.ts";
 
 const indexFiles = (box: Sandbox) => readdirSync(box.state).filter((name) => name.startsWith("index.db"));
 
-/** The index as it was before the work, as if it were put back from a copy. */
+/** The index as it was before the work, and nothing that says how far it had come: then doctor has to find out. */
 async function withIndexOfBefore(box: Sandbox, work: () => Promise<void>): Promise<void> {
   const copy = join(box.root, "index-of-before");
   copyFileSync(join(box.state, "index.db"), copy);
   await work();
-  for (const name of indexFiles(box)) rmSync(join(box.state, name));
+  const noted = readdirSync(box.state).filter((name) => name.startsWith("generation."));
+  for (const name of [...indexFiles(box), ...noted]) rmSync(join(box.state, name));
   renameSync(copy, join(box.state, "index.db"));
 }
 

@@ -2,7 +2,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { Sandbox } from "../e2e/sandbox.ts";
+import { collect, Sandbox, until } from "../e2e/sandbox.ts";
 
 const NEWER: Record<string, (record: any) => void> = {
   "version 2": (record) => void (record.v = 2),
@@ -54,3 +54,38 @@ test.each(Object.entries(NEWER))(
   },
   60_000,
 );
+
+test.each(["run.json", "attempts/1/meta.json"])(
+  "the %s of a newer Reprise whose process died stays as it is when the run is listed, shown and resumed",
+  async (name) => {
+    using box = new Sandbox();
+    const child = box.spawn(["start", "demo", "hello @@hang"]);
+    const done = collect(child);
+    const session = () => box.runDirectories().some((path) => recordAt(path, "run.json")["session"]?.value);
+    await until("the run has its session", session);
+    child.kill("SIGKILL");
+    await done;
+    const [directory = ""] = box.runDirectories();
+    const file = join(directory, name);
+    const newer = JSON.stringify({ ...recordAt(directory, name), v: 2, status: "hibernating" }, null, 2);
+    writeFileSync(file, newer);
+    const handle = directory.slice(-8);
+    for (const args of [["list"], ["show", handle], ["list", "--status", "interrupted"], ["doctor"]]) {
+      const { stdout } = await box.run(args);
+      if (args[0] !== "doctor") expect(stdout).toMatch(new RegExp(`${handle}[^]*interrupted`));
+      expect(readFileSync(file, "utf8"), args.join(" ")).toBe(newer);
+    }
+    const resumed = await box.run(["resume", handle, "go on"]);
+    if (name === "run.json") expect(resumed).toMatchObject({ code: 6 });
+    expect(readFileSync(file, "utf8")).toBe(newer);
+  },
+  60_000,
+);
+
+function recordAt(directory: string, name: string): Record<string, any> {
+  try {
+    return JSON.parse(readFileSync(join(directory, name), "utf8")) as Record<string, any>;
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,55 @@
+import { chmodSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { generationMark } from "./generation.ts";
+import { openState } from "./state.ts";
+
+let root: string;
+beforeEach(() => {
+  root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-generation-")));
+});
+afterEach(() => {
+  chmodSync(root, 0o700);
+  rmSync(root, { recursive: true });
+});
+
+const there = (...numbers: number[]) => {
+  for (const n of numbers) writeFileSync(join(root, `generation.${n}`), "");
+};
+
+describe("the noted generation", () => {
+  test.each<[what: string, before: number[], raise: [number, number], after: string[]]>([
+    ["begins with the first one", [], [0, 1], ["generation.1"]],
+    ["begins where an index that counts already is", [], [7, 8], ["generation.8"]],
+    ["takes the next name", [7], [7, 8], ["generation.8"]],
+    ["makes up for one that a crash left out", [6], [7, 8], ["generation.8"]],
+    ["stays where another process was faster", [9], [7, 8], ["generation.9"]],
+    [
+      "is the larger of two that a copied directory left, and the smaller one goes",
+      [3, 7],
+      [5, 6],
+      ["generation.7"],
+    ],
+  ])("%s", (_what, before, [from, to], after) => {
+    there(...before);
+    const mark = generationMark(root);
+    mark.raise(from, to);
+    expect(readdirSync(root)).toEqual(after);
+    expect(mark.has(mark.read())).toBe(true);
+  });
+
+  test("is what the state directory is opened with, and nothing else is taken for it", async () => {
+    there(9, 12);
+    for (const name of ["generation.", "generation.x", "generation.013", "generation.99.tmp", "reserve"])
+      writeFileSync(join(root, name), "");
+    expect((await openState(root)).generation).toBe(12);
+  });
+
+  test("stays as it is where nothing can be written", () => {
+    there(7);
+    const mark = generationMark(join(root, "generation.7"));
+    expect(() => mark.raise(7, 8)).not.toThrow();
+    expect(readdirSync(root)).toEqual(["generation.7"]);
+  });
+});

@@ -1,0 +1,146 @@
+/** The run directory is the truth: an older index is repaired from it, and a copied state directory asks before it resumes. */
+import { cpSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { Sandbox } from "../e2e/sandbox.ts";
+
+type Run = { handle: string; attempts: number; status: string; session: { value: string } };
+
+const BEHIND = /the index was older than the run directories/g;
+
+/** A run whose second attempt began a new conversation, a run that is new and one that was removed, none of it in the index. */
+let box: Sandbox;
+let kept: string;
+let old: string;
+let newer: string;
+let removed: string;
+
+beforeAll(async () => {
+  box = new Sandbox();
+  [old, removed] = [await start(box, "one"), await start(box, "two")];
+  kept = join(box.root, "index.kept");
+  cpSync(join(box.state, "index.db"), kept);
+  await box.run(["resume", old, "--force-fresh", "again"]);
+  newer = await start(box, "three");
+  await box.run(["rm", removed]);
+}, 60_000);
+
+afterAll(() => box[Symbol.dispose]());
+
+beforeEach(() => {
+  for (const end of ["-wal", "-shm"]) rmSync(join(box.state, `index.db${end}`), { force: true });
+  cpSync(kept, join(box.state, "index.db"));
+});
+
+async function start(at: Sandbox, text: string, engine = "demo"): Promise<string> {
+  const { handle } = await at.json<{ handle: string }>(["start", engine, text]);
+  return handle;
+}
+
+function directoryOf(handle: string): string {
+  return box.runDirectories().find((path) => path.endsWith(handle)) ?? "";
+}
+
+function recorded(handle: string): Run {
+  return JSON.parse(readFileSync(join(directoryOf(handle), "run.json"), "utf8")) as Run;
+}
+
+test("list shows what the run directories have when an older index was put back, and says so once", async () => {
+  const first = await box.run(["list", "--json"]);
+  const { runs } = JSON.parse(first.stdout) as { runs: Run[] };
+  expect(runs.map(({ handle }) => handle)).toEqual([newer, old]);
+  expect(runs.at(-1)).toMatchObject(recorded(old));
+  expect(first.stderr.match(BEHIND)).toHaveLength(1);
+  expect(first.stderr.trim().split("\n")).toHaveLength(1);
+  const second = await box.run(["list", "--json"]);
+  expect({ ...second, stdout: JSON.parse(second.stdout) as unknown }).toMatchObject({
+    stdout: { runs },
+    stderr: "",
+  });
+  expect(await box.run(["show", removed])).toMatchObject({ code: 3 });
+}, 60_000);
+
+test("doctor names an older index that it found, and has nothing more to say of it afterwards", async () => {
+  const { findings } = await box.json<{ findings: { about: string; what: string }[] }>(["doctor"]);
+  const about = findings.filter(({ about: what }) => what === "index" || what === "runs");
+  expect(about.map(({ what }) => what)).toEqual([expect.stringMatching(BEHIND)]);
+  expect((await box.run(["doctor"])).stdout).not.toMatch(BEHIND);
+}, 60_000);
+
+test.each([
+  ["with", true],
+  ["without", false],
+])(
+  "resume continues the newest session under a new attempt number after an older index was put back, %s the stamp",
+  async (_name, stamped) => {
+    if (!stamped)
+      for (const name of readdirSync(box.state))
+        if (name.startsWith("generation.")) rmSync(join(box.state, name));
+    const { session, attempts } = recorded(old);
+    const meta = join(directoryOf(old), "attempts", String(attempts), "meta.json");
+    const before = readFileSync(meta, "utf8");
+    const result = await box.json(["resume", old, "go on"]);
+    expect(result).toMatchObject({
+      attempt: attempts + 1,
+      receipt: { asked: session.value, reported: session.value },
+    });
+    expect(readdirSync(join(directoryOf(old), "attempts"))).toHaveLength(attempts + 1);
+    expect(readFileSync(meta, "utf8")).toBe(before);
+  },
+  60_000,
+);
+
+const COPY = /state directory .* is a copy/;
+
+test("a copied state directory starts new runs, but touches the original's runs only after its user says so", async () => {
+  using own = new Sandbox();
+  // Not demo, whose sessions are in the state directory.
+  const handle = await start(own, "one", "codex");
+  const copy = join(own.root, "copy");
+  cpSync(own.state, copy, { recursive: true, preserveTimestamps: true });
+  const there = { env: { REPRISE_HOME: copy } };
+  expect(await own.run(["start", "codex", "new"], there)).toMatchObject({ code: 0 });
+  expect(await own.run(["list"], there)).toMatchObject({ code: 0, stderr: "" });
+  const told = own.journalEntries().length;
+  for (const args of [
+    ["resume", handle, "go on"],
+    ["resume", handle, "--fork", "go on"],
+    ["start", "codex", "--run-dir", handle, "go on"],
+    ["daemon", "start"],
+    ["stop", handle],
+    ["rm", handle],
+    ["prune", "--older-than", "1m"],
+  ]) {
+    const result = await own.run(args, there);
+    expect(result, args.join(" ")).toMatchObject({ code: 8 });
+    expect(result.stderr).toMatch(COPY);
+    expect(result.stderr).toContain(`The original, ${own.state},`);
+    expect(result.stderr).toContain("reprise doctor --accept-copy");
+  }
+  expect(own.journalEntries()).toHaveLength(told);
+  expect((await own.run(["doctor"], there)).stdout).toContain("reprise doctor --accept-copy");
+  expect(await own.run(["resume", handle, "in the original"])).toMatchObject({ code: 0 });
+  expect((await own.run(["doctor", "--accept-copy"], there)).stdout).not.toContain("is a copy");
+  expect(await own.run(["resume", handle, "in the copy"], there)).toMatchObject({ code: 0 });
+}, 60_000);
+
+test("a state directory that was moved goes on by itself, and one that was put in the place of a renamed one asks", async () => {
+  using own = new Sandbox();
+  const handle = await start(own, "one", "codex");
+  const [moved, away] = [join(own.root, "moved"), join(own.root, "away")];
+  const resume = (state: string) => own.run(["resume", handle, "go on"], { env: { REPRISE_HOME: state } });
+  renameSync(own.state, moved);
+  expect(await resume(moved)).toMatchObject({ code: 0 });
+  // Between file systems a move is a copy whose original goes.
+  cpSync(moved, away, { recursive: true });
+  rmSync(moved, { recursive: true });
+  const first = await resume(away);
+  expect(first).toMatchObject({ code: 0 });
+  expect(first.stderr).toContain("was moved here from");
+  expect((await resume(away)).stderr).not.toContain("was moved");
+  renameSync(away, moved);
+  cpSync(moved, away, { recursive: true });
+  const refused = await resume(away);
+  expect(refused).toMatchObject({ code: 8 });
+  expect(refused.stderr).toMatch(COPY);
+}, 60_000);
