@@ -6,21 +6,25 @@ import { Fault } from "../core/faults.ts";
 import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../drivers/drivers.ts";
 import type { Deps } from "./deps.ts";
 import type { Job, Watch } from "./job.ts";
+import { prepareLock } from "./leases.ts";
 
 export interface Place {
   readonly cwd: string;
   readonly marker: string;
+  /** Locked by the agent as long as it lives. */
+  readonly lock: string;
 }
 
 export function connect(
   deps: Deps,
   job: Job,
-  { cwd, marker }: Place,
+  { cwd, marker, lock }: Place,
   hooks: DialogueHooks,
 ): Promise<LiveAgent> {
   const { command, engine, env, mode, interactive, size } = job;
   const [file, ...first] = job.program;
-  const child = { file, args: [...first, ...command.args], cwd, env };
+  prepareLock(deps, lock);
+  const child = { file, args: [...first, ...command.args], cwd, env, lock };
   const now = () => deps.clock.now();
   if (command.dialogue !== undefined) {
     return openDialogue({ child, marker, dialogue: command.dialogue(now), hooks });

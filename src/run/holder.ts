@@ -31,6 +31,7 @@ import {
   withHooks,
 } from "./job.ts";
 import { lastWords } from "./last-words.ts";
+import { agentLock } from "./leases.ts";
 import { Ledger } from "./ledger.ts";
 import {
   delayed,
@@ -193,7 +194,7 @@ class Holder {
       return await connect(
         this.#deps,
         this.#job,
-        { cwd, marker: markerOf(run.runId, n) },
+        { cwd, marker: markerOf(run.runId, n), lock: agentLock(run, n) },
         {
           raw: (stream, chunk) => this.#raw(stream, chunk),
           events: (seen) => this.#events(seen),
@@ -346,6 +347,8 @@ class Holder {
   async #finish(exit: Exit): Promise<Held> {
     const { command, interactive } = this.#job;
     this.#keeper.stop();
+    // Whoever comes later need not ask whether the agent lives: it was seen to end.
+    removeQuietly(agentLock(this.#job.run, this.#ledger.attempt.n));
     if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     const verdict = await this.#witness.verdict();

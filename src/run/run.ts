@@ -15,7 +15,7 @@ import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
 import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
-import { clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
+import { assertAgentGone, clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
@@ -237,6 +237,7 @@ async function readyForNext(deps: Deps, found: RunRecord, hold: RunHold): Promis
   const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
   assertRunDirectory(current);
   await endStrays(deps, current);
+  await assertAgentGone(deps, current);
   await clearAfterDead(deps, current);
   return recoverEscrow(deps, current, hold.fence);
 }
