@@ -120,6 +120,8 @@ class Holder {
   /** What the engine was still trying to get over, when nothing came after it. */
   #retrying: Trouble | null = null;
   #ending: Promise<unknown> | null = null;
+  /** An agent may be faster than the lock of its session. */
+  readonly #locks: Promise<void>[] = [];
 
   constructor(deps: Deps, job: Job, watch: Watch, records: { ledger: Ledger; tape: Tape }) {
     this.#deps = deps;
@@ -254,7 +256,7 @@ class Holder {
 
   #saw(session: string, source: SeenSession["source"]): void {
     if (!this.#witness.saw(session, source)) return;
-    void this.#lock(session);
+    this.#locks.push(this.#lock(session));
     this.#keeper.follow(this.#ledger.run.session.value);
   }
 
@@ -351,6 +353,7 @@ class Holder {
     removeQuietly(agentLock(this.#job.run, this.#ledger.attempt.n));
     if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
+    await Promise.all(this.#locks);
     const verdict = await this.#witness.verdict();
     const isEmpty = await this.#witness.isEmpty();
     const outcome = judge({

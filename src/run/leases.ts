@@ -32,7 +32,7 @@ const PATIENT_LOOKS = 3;
 /** An owner whose attempt has ended only puts the copy of the session away. */
 const FINISHING_LOOKS = 300;
 /** An agent that was asked to end by its owner's death may take as long as one that is asked by us. */
-const END_MS = 10_000;
+const END_MS = 5_000;
 const FLOCK_MS = 5_000;
 
 export const runKey = (runId: string): string => `run:${runId}`;

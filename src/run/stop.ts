@@ -39,8 +39,8 @@ export async function stopRun(
   onProgress: (text: string) => void,
   { signal = "SIGINT", ownerGone = false }: StopOptions = {},
 ): Promise<Stopped> {
+  if (ownerGone) await assertForsaken(deps, await selectRun(deps, selector));
   const run = await selectRun(deps, selector);
-  if (ownerGone) await assertForsaken(deps, run);
   const owner = await liveOwner(deps, run.runId);
   if (owner === null) {
     const strays = await endStrays(deps, run);

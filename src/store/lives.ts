@@ -63,7 +63,7 @@ function begin(directory: string, boot: string, shared: boolean): Own {
     const { DatabaseSync } = loadSqlite();
     const lock = new DatabaseSync(path, { timeout: 0, defensive: true });
     // Nothing is written, so nothing needs a journal beside it.
-    lock.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF; BEGIN EXCLUSIVE");
+    lock.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
     process.once("exit", () => end(directory));
     return { file, inode: statSync(path).ino, shared, path, lock, leases: new Set() };
   } catch (error) {
