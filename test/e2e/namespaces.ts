@@ -31,16 +31,22 @@ export interface There {
   /** By how much the wall clock is ahead there, as after a suspend or a correction. */
   readonly aheadMs?: number;
   readonly env?: Record<string, string>;
+  /** The place stays when the command has ended: its first process is another one. */
+  readonly stays?: true;
 }
 
 /** The CLI in another place. Killing the child ends everything in its namespace, where it has one of pids. */
-export function spawnThere(
-  box: Sandbox,
-  { place, aheadMs = 0, env = {} }: There,
-  args: readonly string[],
-): ChildProcess {
-  const words = [...(PLACES[place].length === 0 ? [] : ["unshare", ...PLACES[place]]), process.execPath];
-  const [file = "", ...rest] = [...words, ...jump(box, aheadMs), CLI, ...args];
+export function spawnThere(box: Sandbox, there: There, args: readonly string[]): ChildProcess {
+  const { place, aheadMs = 0, env = {}, stays } = there;
+  const words = [
+    ...(PLACES[place].length === 0 ? [] : ["unshare", ...PLACES[place]]),
+    ...(stays === undefined ? [] : ["sh", "-c", '"$@"; exec sleep 1000', "sh"]),
+    process.execPath,
+    ...jump(box, aheadMs),
+    CLI,
+    ...args,
+  ];
+  const [file = "", ...rest] = words;
   return spawn(file, rest, { cwd: box.cwd, env: box.env(env), stdio: "pipe" });
 }
 
