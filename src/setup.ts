@@ -93,15 +93,15 @@ function warnOf([first, ...more]: readonly string[], log: Log): void {
   );
 }
 
-/** Owners are judged by what the kernel knows of their lives, wherever they are. */
+/** Owners are judged by what the kernel knows of their lives, wherever they are. Nothing is looked up before somebody asks. */
 async function processesOf(state: StateDir): Promise<Processes> {
-  const self = processes.self();
-  const lives = await openLives(join(state.root, "lives"), self.boot);
-  const sight = { self, machine: hostname(), isListed: processes.isAlive, lives };
-  const examine: Processes["examine"] = (owner) => judgeOwner(owner, sight);
+  const { self, isAlive: isListed } = processes;
+  const lives = await openLives(join(state.root, "lives"), () => self().boot);
+  const examine: Processes["examine"] = (owner) =>
+    judgeOwner(owner, { self: self(), machine: hostname(), isListed, lives });
   return {
     ...realProcesses,
-    owner: () => ({ ...self, life: lives.own() }),
+    owner: () => ({ ...self(), life: lives.own() }),
     examine,
     isAlive: (identity) => examine(identity) !== "gone",
   };

@@ -25,8 +25,8 @@ import { troubleOf } from "./troubles.ts";
 function grammarOf(custom: Custom): Grammar {
   const names = new Set(
     templatesOf(custom).flatMap((words) =>
-      words.flatMap((word, at) => {
-        const before = word === "{session}" ? words[at - 1] : /^(-[^=]*)=\{session\}$/.exec(word)?.[1];
+      words.flatMap((word, index) => {
+        const before = word === "{session}" ? words[index - 1] : /^(-[^=]*)=\{session\}$/.exec(word)?.[1];
         return before?.startsWith("-") === true && before !== "--" ? [before] : [];
       }),
     ),
@@ -48,11 +48,11 @@ function givenSession(custom: Custom, grammar: Grammar, given: readonly string[]
   const value = named?.values.at(-1);
   if (isId(value)) return value;
   const leads = templatesOf(custom).flatMap((words) => {
-    const at = words.indexOf("{session}");
-    const lead = words[at - 1];
-    return at < 1 || lead?.startsWith("-") === true ? [] : [lead];
+    const index = words.indexOf("{session}");
+    const lead = words[index - 1];
+    return index < 1 || lead?.startsWith("-") === true ? [] : [lead];
   });
-  return given.find((word, at) => at > 0 && leads.includes(given[at - 1]) && isId(word)) ?? null;
+  return given.find((word, index) => index > 0 && leads.includes(given[index - 1]) && isId(word)) ?? null;
 }
 
 function templatesOf({ start, resume, interactive }: Custom): readonly (readonly string[])[] {

@@ -25,13 +25,11 @@ import {
   type Held,
   intendedAttempt,
   type Job,
-  markerOf,
   type StopRequest,
   type Watch,
   withHooks,
 } from "./job.ts";
 import { lastWords } from "./last-words.ts";
-import { agentLock } from "./leases.ts";
 import { Ledger } from "./ledger.ts";
 import {
   delayed,
@@ -196,7 +194,7 @@ class Holder {
       return await connect(
         this.#deps,
         this.#job,
-        { cwd, marker: markerOf(run.runId, n), lock: agentLock(run, n) },
+        { cwd, n },
         {
           raw: (stream, chunk) => this.#raw(stream, chunk),
           events: (seen) => this.#events(seen),
@@ -349,8 +347,6 @@ class Holder {
   async #finish(exit: Exit): Promise<Held> {
     const { command, interactive } = this.#job;
     this.#keeper.stop();
-    // Whoever comes later need not ask whether the agent lives: it was seen to end.
-    removeQuietly(agentLock(this.#job.run, this.#ledger.attempt.n));
     if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     await Promise.all(this.#locks);

@@ -246,16 +246,16 @@ export function prepareLock(deps: Deps, path: string): void {
 export async function assertAgentGone(deps: Deps, run: RunRecord): Promise<void> {
   const { boot, space } = deps.processes.self();
   const attempts = await deps.store.listAttempts(run.runId);
-  for (const { n, owner } of attempts.slice(-2)) {
+  for (const { n, owner: by } of attempts.slice(-2)) {
     const path = agentLock(run, n);
-    if (owner.boot !== boot || owner.space === space || !existsSync(path)) continue;
+    if (by.boot !== boot || by.space === space || !existsSync(path)) continue;
     const found = await untilFree(deps, path);
     if (found === "free") continue;
     const what =
       found === "held"
-        ? `The agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${owner.pid}) in another container or namespace. End it there: reprise stop ${run.handle}`
-        : `Nothing shows whether the agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${owner.pid}) in another container or namespace: that needs flock, there and here. Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`;
-    throw new Fault("session_busy", what, { facts: { handle: run.handle, pid: owner.pid } });
+        ? `The agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${by.pid}) in another container or namespace. End it there: reprise stop ${run.handle}`
+        : `Nothing shows whether the agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${by.pid}) in another container or namespace: that needs flock, there and here. Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`;
+    throw new Fault("session_busy", what, { facts: { handle: run.handle, pid: by.pid } });
   }
 }
 
@@ -264,7 +264,7 @@ export async function forsakeAgent(deps: Deps, run: RunRecord): Promise<boolean>
   for (const { n } of (await deps.store.listAttempts(run.runId)).slice(-2)) {
     const path = agentLock(run, n);
     if (!existsSync(path)) continue;
-    if ((await look(deps, path)) === "held") return false;
+    if ((await lookAt(deps, path)) === "held") return false;
     removeQuietly(path);
   }
   return true;
@@ -275,13 +275,13 @@ type Seen = "held" | "free" | "unknown";
 async function untilFree(deps: Deps, path: string): Promise<Seen> {
   const deadline = deps.clock.mono() + END_MS;
   for (;;) {
-    const seen = await look(deps, path);
+    const seen = await lookAt(deps, path);
     if (seen !== "held" || deps.clock.mono() >= deadline) return seen;
     await sleep(LOOK_MS);
   }
 }
 
-async function look(deps: Deps, path: string): Promise<Seen> {
+async function lookAt(deps: Deps, path: string): Promise<Seen> {
   const flock = flockOf(deps);
   if (flock === null || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return "unknown";
   const options = { cwd: "/", env: { PATH: deps.env["PATH"] ?? "" }, timeoutMs: FLOCK_MS };

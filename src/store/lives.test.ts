@@ -87,14 +87,14 @@ test.each<[string, ProcessIdentity & { machine?: string }, Sight, string]>([
 });
 
 test("a process has one life, which it sees itself", async () => {
-  const lives = await openLives(join(root, "own"), BOOT);
+  const lives = await openLives(join(root, "own"), () => BOOT);
   const life = lives.own();
   expect([lives.own(), lives.look(life), lives.shared]).toEqual([life, "held", false]);
   expect(readdirSync(join(root, "own"))).toEqual([life.file]);
 });
 
 test("a file that nobody has locked is free; one that is gone, copied or named by a stranger says nothing", async () => {
-  const lives = await openLives(join(root, "others"), BOOT);
+  const lives = await openLives(join(root, "others"), () => BOOT);
   const { file } = lives.own();
   const path = join(root, "others", LIFE.file);
   writeFileSync(path, "");
@@ -117,7 +117,7 @@ test("what earlier boots left is removed by the next owner, and nothing else", a
   mkdirSync(directory);
   for (const name of ["00000001-0123456789abcdef", LIFE.file, "README"])
     writeFileSync(join(directory, name), "");
-  (await openLives(directory, BOOT)).own();
+  (await openLives(directory, () => BOOT)).own();
   const left = ["00000001-0123456789abcdef", LIFE.file, "README"].map((name) =>
     existsSync(join(directory, name)),
   );

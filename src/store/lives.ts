@@ -28,12 +28,12 @@ interface Own extends Life {
 /** One for each state directory. */
 const own = new Map<string, Own>();
 
-export function livesIn(directory: string, boot: string): Lives {
+export function livesIn(directory: string, boot: () => string): Lives {
   let shared: boolean | null = null;
   const isShared = () => (shared ??= fileSystemOf(directory) !== null);
   return {
     own() {
-      const found = own.get(directory) ?? begin(directory, boot, isShared());
+      const found = own.get(directory) ?? begin(directory, boot(), isShared());
       own.set(directory, found);
       return { file: found.file, inode: found.inode, shared: found.shared };
     },

@@ -62,7 +62,7 @@ export interface Lives {
   readonly shared: boolean;
 }
 
-export async function openLives(directory: string, boot: string): Promise<Lives> {
+export async function openLives(directory: string, boot: () => string): Promise<Lives> {
   const { livesIn } = await import("./lives.ts");
   return livesIn(directory, boot);
 }
