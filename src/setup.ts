@@ -95,7 +95,7 @@ function warnOf([first, ...more]: readonly string[], log: Log): void {
 
 /** Owners are judged by what the kernel knows of their lives, wherever they are. Nothing is looked up before somebody asks. */
 async function processesOf(state: StateDir): Promise<Processes> {
-  const { self, isAlive: isListed } = processes;
+  const { self, isAlive: isListed } = realProcesses;
   const lives = await openLives(join(state.root, "lives"), () => self().boot);
   const examine: Processes["examine"] = (owner) =>
     judgeOwner(owner, { self: self(), machine: hostname(), isListed, lives });
@@ -107,8 +107,12 @@ async function processesOf(state: StateDir): Promise<Processes> {
   };
 }
 
-const realProcesses: Omit<Processes, "owner" | "examine" | "isAlive"> = {
+/** As far as the process table tells. */
+const realProcesses: Processes = {
   self: processes.self,
+  owner: processes.owner,
+  isAlive: processes.isAlive,
+  examine: processes.examine,
   identify: processes.identify,
   signal: processes.signal,
   findMarked: processes.findMarked,
