@@ -3,7 +3,7 @@
  *
  * The owner is a process that can be told from any other; a lease whose owner is dead is taken over with a
  * higher fencing number. Only the kernel says that an owner is dead, never a clock: one that cannot be looked at and
- * whose lock tells nothing keeps its lease until the user says that it is gone (docs/adr/0006-owners.md).
+ * whose lock tells nothing keeps its lease until the user says that it is gone (docs/adr/0007-owners.md).
  *
  * An agent may outlive its owner, and in another pid namespace no process table shows it. So the agent keeps a file of its
  * attempt locked as long as it lives, by `flock`, whose lock is inherited where that of a process is not. The file goes
