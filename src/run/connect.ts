@@ -18,10 +18,15 @@ export interface Place {
 export async function connect(deps: Deps, job: Job, place: Place, hooks: DialogueHooks): Promise<LiveAgent> {
   const lock = agentLock(job.run, place.n);
   prepareLock(deps, lock);
-  const agent = await open(deps, job, { ...place, lock }, hooks);
-  // Whoever comes later need not ask whether the agent lives: it was seen to end.
-  void agent.ended.then(() => removeQuietly(lock));
-  return agent;
+  try {
+    const agent = await open(deps, job, { ...place, lock }, hooks);
+    // Whoever comes later need not ask whether the agent lives: it was seen to end.
+    void agent.ended.then(() => removeQuietly(lock));
+    return agent;
+  } catch (error) {
+    removeQuietly(lock);
+    throw error;
+  }
 }
 
 function open(
