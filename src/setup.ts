@@ -95,13 +95,12 @@ function warnOf([first, ...more]: readonly string[], log: Log): void {
 
 /** Owners are judged by what the kernel knows of their lives, wherever they are. Nothing is looked up before somebody asks. */
 async function processesOf(state: StateDir): Promise<Processes> {
-  const { self, isAlive: isListed } = realProcesses;
-  const lives = await openLives(join(state.root, "lives"), () => self().boot);
-  const examine: Processes["examine"] = (owner) =>
-    judgeOwner(owner, { self: self(), machine: hostname(), isListed, lives });
+  const lives = await openLives(join(state.root, "lives"), () => processes.self().boot);
+  const sight = { machine: hostname(), isListed: processes.isAlive, lives };
+  const examine: Processes["examine"] = (owner) => judgeOwner(owner, { ...sight, self: processes.self() });
   return {
     ...realProcesses,
-    owner: () => ({ ...self(), life: lives.own() }),
+    owner: () => ({ ...processes.self(), life: lives.own() }),
     examine,
     isAlive: (identity) => examine(identity) !== "gone",
   };
