@@ -35,7 +35,7 @@ import { harmless } from "./lib/harmless.ts";
 import { plural } from "./lib/plural.ts";
 import * as processes from "./process/process.ts";
 import type { Deps } from "./run/run.ts";
-import { inTurn, openStore, type Store } from "./store/store.ts";
+import { inTurn, judgeOwner, openLives, openStore, type Store } from "./store/store.ts";
 
 const MAX_CONFIG = 1024 * 1024;
 /** How long an agent may take to obey SIGINT, and then SIGTERM. */
@@ -45,7 +45,9 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
   const { env } = process;
   assertPlace(env);
   if (env["REPRISE_CHECK_RECORDS"] === "1") (await import("./check-records.ts")).checkRecords();
-  const { state, store } = await openOrEnd(await openState(stateDirectory(env), options.log), options);
+  const found = await openState(stateDirectory(env), options.log);
+  const known = await processesOf(found);
+  const { state, store } = await openOrEnd(found, { ...options, processes: known });
   const deps: Deps = {
     state,
     store,
@@ -53,7 +55,7 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
     clock: { now: () => Date.now(), mono: () => performance.now() },
     env,
     log: options.log,
-    processes: realProcesses,
+    processes: known,
     machine: hostname(),
     demo: [process.execPath, fileURLToPath(new URL("demo-agent.js", import.meta.url))],
     newHandle: () => randomBytes(4).toString("hex"),
@@ -108,9 +110,25 @@ function warnOf([first, ...more]: readonly string[], log: Log): void {
   );
 }
 
+/** Owners are judged by what the kernel knows of their lives, wherever they are. Nothing is looked up before somebody asks. */
+async function processesOf(state: StateDir): Promise<Processes> {
+  const lives = await openLives(join(state.root, "lives"), () => processes.self().boot);
+  const sight = { machine: hostname(), isListed: processes.isAlive, lives };
+  const examine: Processes["examine"] = (owner) => judgeOwner(owner, { ...sight, self: processes.self() });
+  return {
+    ...realProcesses,
+    owner: () => ({ ...processes.self(), life: lives.own() }),
+    examine,
+    isAlive: (identity) => examine(identity) !== "gone",
+  };
+}
+
+/** As far as the process table tells. */
 const realProcesses: Processes = {
   self: processes.self,
+  owner: processes.owner,
   isAlive: processes.isAlive,
+  examine: processes.examine,
   identify: processes.identify,
   signal: processes.signal,
   findMarked: processes.findMarked,
@@ -121,15 +139,17 @@ const realProcesses: Processes = {
   runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
 };
 
+type IndexOptions = Pick<WorldOptions, "log" | "makesRoom" | "ends"> & { readonly processes: Processes };
+
 /** A live run keeps an index that is gone from being rebuilt. The command that ends that run gets it ended, and goes on. */
-async function openOrEnd(state: StateDir, options: WorldOptions): ReturnType<typeof openIndex> {
+async function openOrEnd(state: StateDir, options: IndexOptions): ReturnType<typeof openIndex> {
   try {
     return await openIndex(state, options);
   } catch (error) {
     const isGone = error instanceof Fault && error.code === "index_damaged" && state.writable;
     if (!isGone || options.ends === undefined) throw error;
     const { endUnindexed } = await import("./run/rebuild.ts");
-    if (!(await endUnindexed(state, options.ends, options.log, realProcesses))) throw error;
+    if (!(await endUnindexed(state, options.ends, options.log, options.processes))) throw error;
     return openIndex(state, options);
   }
 }
@@ -138,21 +158,19 @@ async function openOrEnd(state: StateDir, options: WorldOptions): ReturnType<typ
  * On a disk without room or inodes what is there can still be looked at: the index is opened for reading alone. What makes
  * room may use the reserve for it.
  */
-async function openIndex(
-  state: StateDir,
-  options: Pick<WorldOptions, "log" | "makesRoom">,
-): Promise<{ state: StateDir; store: Store }> {
-  const { log } = options;
+async function openIndex(state: StateDir, options: IndexOptions): Promise<{ state: StateDir; store: Store }> {
+  const { log, processes: known } = options;
   try {
-    return { state, store: await openOrRebuild(state, log) };
+    return { state, store: await openOrRebuild(state, log, known) };
   } catch (error) {
     const refused = error instanceof Fault && ["storage_full", "storage_failed"].includes(error.code);
     if (!refused || !state.writable) throw error;
-    if (options.makesRoom === true && state.releaseReserve()) return openIndex(state, { log });
+    if (options.makesRoom === true && state.releaseReserve())
+      return openIndex(state, { log, processes: known });
     const refusal = fullness(state) ?? error;
     const reading = { ...state, writable: false, refusal };
     // An index that is not there yet cannot be looked at either: the full disk is what is to be said.
-    const store = await openOrRebuild(reading, log).catch(() => {
+    const store = await openOrRebuild(reading, log, known).catch(() => {
       throw refusal;
     });
     log.warn(refusal.message);
@@ -173,7 +191,7 @@ function fullness({ root, indexPath }: StateDir): Fault | null {
 }
 
 /** The index is disposable: a damaged one is set aside, and it is rebuilt from the run directories with a warning. */
-async function openOrRebuild(state: StateDir, log: Log): Promise<Store> {
+async function openOrRebuild(state: StateDir, log: Log, known: Processes): Promise<Store> {
   const open = (path: string) =>
     openStore(path, {
       readOnly: state.refusal ?? false,
@@ -185,9 +203,7 @@ async function openOrRebuild(state: StateDir, log: Log): Promise<Store> {
         ),
     });
   const renewed = async (what: (setAside: string | null) => string) => {
-    const { runs, setAside } = await (
-      await import("./run/rebuild.ts")
-    ).rebuildIndex(state, open, log, realProcesses);
+    const { runs, setAside } = await (await import("./run/rebuild.ts")).rebuildIndex(state, open, log, known);
     log.warn(
       `${what(setAside)} rebuilt with ${runs} ${runs === 1 ? "run" : "runs"} from the run directories.`,
     );

@@ -13,19 +13,20 @@ const command = () =>
   })
     .usage("[options] <handle>")
     .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
+    .option("--owner-gone", "its process is in another container or on another machine, and certainly gone")
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = command();
   parse(parser, args);
-  const { json }: { json?: true } = parser.opts();
+  const { json, ownerGone = false }: { json?: true; ownerGone?: boolean } = parser.opts();
   const [handle] = parser.args;
   if (handle === undefined) {
     throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
   }
   const deps = await context.open({ cwd: null, ends: handle });
   await sayBatch(context, deps, handle);
-  const stopped = await stopRun(deps, handle, (text) => context.log.info(text));
+  const stopped = await stopRun(deps, handle, (text) => context.log.info(text), { ownerGone });
   if (json === true) {
     const { run: record, how, strays } = stopped;
     context.printJson({

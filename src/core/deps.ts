@@ -18,11 +18,18 @@ export interface Log {
   info(message: string): void;
 }
 
+/** doubt: it is in another pid namespace or on another machine, and nothing proves that it is gone. */
+export type Standing = "lives" | "gone" | "doubt";
+
 /** The operating system's processes, as far as a run needs to know them. */
 export interface Processes {
   self(): ProcessIdentity;
-  /** False for a zombie, a reused pid, another boot. */
+  /** This process as an owner, with a life that others can look at; made on first use. */
+  owner(): ProcessIdentity;
+  /** False: it is certainly gone. True also where that cannot be told (`examine`). */
   isAlive(identity: ProcessIdentity): boolean;
+  /** The same, with the doubt told apart. */
+  examine(identity: ProcessIdentity & { readonly machine?: string }): Standing;
   identify(pid: number): ProcessIdentity | null;
   /** False when the process is not that one any more; then nothing was signalled. */
   signal(identity: ProcessIdentity, signal: "SIGINT" | "SIGTERM" | "SIGKILL"): boolean;

@@ -17,8 +17,19 @@ export interface ProcessIdentity {
   /** Start time in clock ticks since boot (`/proc/PID/stat`), or the `ps` start time where there is no /proc. */
   readonly start: string;
   readonly boot: string;
-  /** The pid namespace: a pid means nothing outside it. */
+  /** The pid namespace, and the time namespace unless it is the system's own: pid and start mean nothing outside them. */
   readonly space: string;
+  /** Of a process that owns runs: what shows that it lives to those who cannot look at it. */
+  readonly life?: Life;
+}
+
+/** A file in `lives/` of the state directory that a process has locked for as long as it lives. */
+export interface Life {
+  readonly file: string;
+  /** A copy of the state directory has the same name in it, and another inode. */
+  readonly inode: number;
+  /** On a file system that several machines may have, where the lock of another one need not be seen. */
+  readonly shared: boolean;
 }
 
 export interface Session {

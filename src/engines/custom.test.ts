@@ -111,7 +111,38 @@ describe("commands", () => {
     expect(expects(ARGUMENT, { kind: "resume", session: "s-1" })).toBe("s-1");
   });
 
+  const OTHER = "22222222-2222-4222-8222-222222222222";
+  const POSITION = ARGUMENT.replace('["-r", "{session}"', '["continue", "{session}"');
+  test.each<[string, string, Partial<Ask>, string | null]>([
+    ["an option of the template for a resume", STDIN, { given: ["--continue", OTHER] }, OTHER],
+    ["the same with an equals sign", STDIN, { given: [`--continue=${OTHER}`] }, OTHER],
+    ["the option of the template for a start", STDIN, { given: [`--id=${OTHER}`] }, OTHER],
+    ["a short option", ARGUMENT, { session: null, given: ["-r", "s-7"] }, "s-7"],
+    [
+      "arguments that are passed through",
+      ARGUMENT,
+      { message: null, given: ["-r", "s-7", "-p", "x"] },
+      "s-7",
+    ],
+    ["a word after the template's own", POSITION, { message: null, given: ["continue", "s-7"] }, "s-7"],
+    ["what is no id", ARGUMENT, { session: null, given: ["-r", "last"] }, null],
+    ["an option of another name", ARGUMENT, { session: null, given: ["--project", "s-7"] }, null],
+    ["a new conversation in that run", STDIN, { kind: "fresh", given: ["--continue", OTHER] }, ID],
+    ["a resume of that run", STDIN, { kind: "resume", given: ["--continue", OTHER] }, ID],
+  ])("a session that the user names by %s is known before the start", (_name, text, part, session) => {
+    expect(engineOf(text).command(ask(part)).expects).toBe(session);
+  });
+
+  test("the user's own session reaches the agent once, and no later attempt", () => {
+    const args = (part: Partial<Ask>) => engineOf(STDIN).command(ask(part)).args;
+    expect(args({ given: [`--id=${OTHER}`] })).toEqual(["run", "--json", `--id=${OTHER}`]);
+    const given = ["--continue", OTHER, "--fast"];
+    expect(args({ kind: "resume", given })).toEqual(["run", "--json", "--fast", "--continue", ID]);
+    expect(args({ kind: "fresh", given })).toEqual(["run", "--json", `--id=${ID}`, "--fast"]);
+  });
+
   test.each<[string, string, Partial<Ask>, string]>([
+    ["another session by --native", STDIN, { kind: "resume", native: ["--continue", OTHER] }, "usage"],
     ["a fork", STDIN, { kind: "fork" }, "engine_cannot"],
     ["a UI it has not", ARGUMENT, { interactive: true }, "engine_cannot"],
     ["a UI that takes no message", STDIN, { interactive: true }, "engine_cannot"],

@@ -13,6 +13,7 @@ import {
   assertNoPrompt,
   describe,
   type Grammar,
+  type OptionSpec,
   override,
   parseArgs,
   render,
@@ -20,13 +21,50 @@ import {
 } from "./grammar.ts";
 import { troubleOf } from "./troubles.ts";
 
-const grammar: Grammar = { commands: {}, options: [] };
+/** Of an engine that is described by templates only the options are known that name a session in them. */
+function grammarOf(custom: Custom): Grammar {
+  const names = new Set(
+    templatesOf(custom).flatMap((words) =>
+      words.flatMap((word, index) => {
+        const before = word === "{session}" ? words[index - 1] : /^(-[^=]*)=\{session\}$/.exec(word)?.[1];
+        return before?.startsWith("-") === true && before !== "--" ? [before] : [];
+      }),
+    ),
+  );
+  const options = [...names].map(
+    (name) => ({ names: [name], takes: "value", bears: "session" }) satisfies OptionSpec,
+  );
+  return { commands: {}, options };
+}
+
+/**
+ * The session that the user's own words name: as the value of an option that names one in a template, or where a template
+ * has it after a word (`resume {session}`). Null: none.
+ */
+function givenSession(custom: Custom, grammar: Grammar, given: readonly string[]): string | null {
+  const isId = (text: string | undefined): text is string =>
+    text !== undefined && text.length <= 200 && custom.session.format.test(text);
+  const named = parseArgs(grammar, given, true).options.findLast(({ spec }) => spec?.bears === "session");
+  const value = named?.values.at(-1);
+  if (isId(value)) return value;
+  const leads = templatesOf(custom).flatMap((words) => {
+    const index = words.indexOf("{session}");
+    const lead = words[index - 1];
+    return index < 1 || lead?.startsWith("-") === true ? [] : [lead];
+  });
+  return given.find((word, index) => index > 0 && leads.includes(given[index - 1]) && isId(word)) ?? null;
+}
+
+function templatesOf({ start, resume, interactive }: Custom): readonly (readonly string[])[] {
+  return [start, resume, ...(interactive === undefined ? [] : [interactive.start, interactive.resume])];
+}
 
 /** Null: the config says nothing that makes an engine. */
 export function customEngine(id: string, config: EngineConfig): Engine | null {
   const { custom, program, args: defaults = [] } = config;
   if (custom === undefined || program === undefined) return null;
   const { field, format, choose } = custom.session;
+  const grammar = grammarOf(custom);
   // The config's own arguments are options: none of their words is a prompt.
   const bare = (given: readonly string[]) =>
     given.length === defaults.length && given.every((arg, index) => arg === defaults[index]);
@@ -51,7 +89,7 @@ export function customEngine(id: string, config: EngineConfig): Engine | null {
     // Nothing is known of a command line that is passed through: it gets no terminal.
     opensUi: (given) => custom.interactive !== undefined && bare(given),
     command: (ask) =>
-      command(id, custom, { ...ask, givenHasNoPrompt: ask.givenHasNoPrompt || bare(ask.given) }),
+      command({ id, custom, grammar }, { ...ask, givenHasNoPrompt: ask.givenHasNoPrompt || bare(ask.given) }),
     reader: (now, printed) =>
       printed === "text"
         ? SILENT
@@ -67,18 +105,28 @@ export function customEngine(id: string, config: EngineConfig): Engine | null {
   };
 }
 
-function command(id: string, custom: Custom, ask: Ask): Command {
+interface Described {
+  readonly id: string;
+  readonly custom: Custom;
+  readonly grammar: Grammar;
+}
+
+function command({ id, custom, grammar }: Described, ask: Ask): Command {
   if (ask.kind === "fork")
     throw new Fault("engine_cannot", `${id} has no way to fork that Reprise knows of.`);
   const again = ask.kind === "resume";
   if (again && ask.session === null) throw new Fault("session_unknown", "There is no session to continue.");
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
-  if (ask.message === null && !ask.interactive) return untouched(ask.given);
+  // A new conversation in an old run does not go back to the one that was named when the run began.
+  const named = ask.kind === "start" ? givenSession(custom, grammar, ask.given) : null;
+  if (ask.message === null && !ask.interactive) return untouched(ask.given, named);
   if (ask.kind === "start") assertNoPrompt(recorded);
-  const { after } = splitForResume(override(recorded, parseArgs(grammar, ask.native, true)));
+  const { after, dropped } = splitForResume(override(recorded, parseArgs(grammar, ask.native, true)));
   const template = templateFor(id, custom, ask.interactive)[again ? "resume" : "start"];
   const byArgument = template.some((word) => word.includes("{message}"));
-  const options = render(after);
+  // The user's own choice of a session stands; elsewhere Reprise sets the session itself.
+  const isSet = (name: string) => template.some((word) => word === name || word.startsWith(`${name}=`));
+  const kept = ask.kind === "start" ? [...after, ...dropped.filter(({ name }) => !isSet(name))] : after;
   if (ask.interactive && ask.message !== null && !byArgument) {
     throw new Fault(
       "engine_cannot",
@@ -87,30 +135,33 @@ function command(id: string, custom: Custom, ask: Ask): Command {
   }
   return {
     ...withMessage(byArgument ? ask.message : null, (message) =>
-      fill(template, { session: ask.session, message, options }),
+      fill(template, { session: named ?? ask.session, message, options: render(kept) }),
     ),
     stdin: !ask.interactive && custom.message === "stdin" ? ask.message : null,
     env: {},
     headless: !ask.interactive,
     structured: !ask.interactive,
-    expects: again || custom.session.choose ? ask.session : null,
+    expects: again || custom.session.choose ? (named ?? ask.session) : named,
     options: {
-      kept: describe(after),
-      dropped: recorded.words.map((word) => JSON.stringify(word)),
+      kept: describe(kept),
+      dropped: [
+        ...(ask.kind === "start" ? [] : describe(dropped)),
+        ...recorded.words.map((word) => JSON.stringify(word)),
+      ],
       rewritten: [],
     },
   };
 }
 
 /** Whether such a command prints the lines that the rules match is unknown, so its end is told by the exit. */
-function untouched(given: readonly string[]): Command {
+function untouched(given: readonly string[], named: string | null): Command {
   return {
     args: given,
     stdin: null,
     env: {},
     headless: true,
     structured: false,
-    expects: null,
+    expects: named,
     options: { kept: [...given], dropped: [], rewritten: [] },
   };
 }

@@ -184,7 +184,7 @@ class Holding implements Watch {
 
   async #open(interactive: boolean): Promise<Channel> {
     const token = randomBytes(32).toString("hex");
-    const identity = this.#deps.processes.self();
+    const identity = this.#deps.processes.owner();
     const { handle = "", attempt: n = 0 } = this.#launched ?? {};
     const hello = { pid: identity.pid, handle, attempt: n, interactive, version: VERSION };
     const channel = await listen(this.#place("sock"), token, this.#methods(), {

@@ -3,9 +3,10 @@ import { join } from "node:path";
 import { readRecord, runtimeDir } from "../audit/audit.ts";
 import type { Observed } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { ProcessIdentity, RunRecord } from "../core/records.ts";
+import type { RunRecord } from "../core/records.ts";
 import { fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import type { Deps, StopRequest } from "../run/run.ts";
+import { identityIn } from "../store/store.ts";
 import { type Connection, connect } from "./connect.ts";
 import type { Sent } from "./typist.ts";
 
@@ -61,7 +62,7 @@ const SEND_MS = 120_000;
 export async function openHolder(deps: Deps, run: RunRecord): Promise<HolderLink | null> {
   const place = join(runtimeDir(deps.state, deps.env), `h-${run.handle}`);
   const record = readRecord(`${place}.json`);
-  const identity = identityIn(record);
+  const identity = identityIn(objectIn(record, "identity"));
   const token = stringIn(record, "token");
   if (identity === null || token === undefined || !deps.processes.isAlive(identity)) return null;
   const connection = await reach(`${place}.sock`, token, { run, pid: identity.pid });
@@ -187,12 +188,4 @@ function isObserved(value: unknown): value is Observed {
     numberIn(value, "turns") !== undefined &&
     typeof fieldIn(value, "certain") === "boolean"
   );
-}
-
-function identityIn(record: unknown): ProcessIdentity | null {
-  const identity = objectIn(record, "identity");
-  const pid = numberIn(identity, "pid");
-  const [start, boot, space] = ["start", "boot", "space"].map((key) => stringIn(identity, key));
-  if (pid === undefined || start === undefined || boot === undefined || space === undefined) return null;
-  return { pid, start, boot, space };
 }

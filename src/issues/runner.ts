@@ -8,7 +8,7 @@ import { Fault } from "../core/faults.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
 import { redactValue } from "../lib/secrets.ts";
 import { type Deps, findEngine, redactorFor, setUpEngine } from "../run/run.ts";
-import { type FileLock, lockFile } from "../store/store.ts";
+import { type FileLock, identityIn, lockFile } from "../store/store.ts";
 import type { Brake } from "./brake.ts";
 import { type Decision, decide, type Policy } from "./decide.ts";
 import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
@@ -281,7 +281,7 @@ async function soleRunner(deps: Deps, directory: string, root: string, runId: st
   const lock = await lockFile(join(directory, "runner.lock"));
   const about = join(directory, "runner.owner");
   if (lock !== null) {
-    writeAtomic(about, `${JSON.stringify({ ...deps.processes.self(), run_id: runId })}\n`);
+    writeAtomic(about, `${JSON.stringify({ ...deps.processes.owner(), run_id: runId })}\n`);
     return lock;
   }
   const owner = ownerIn(about);
@@ -311,14 +311,9 @@ export interface LiveBatch {
 function liveOwnerIn(deps: Deps, directory: string): LiveBatch | null {
   try {
     const record = readRecord(join(directory, "runner.owner"));
-    const text = (key: string) => stringIn(record, key) ?? "";
-    const who = {
-      pid: numberIn(record, "pid") ?? 0,
-      start: text("start"),
-      boot: text("boot"),
-      space: text("space"),
-    };
-    return deps.processes.isAlive(who) ? { batch: text("run_id"), pid: who.pid } : null;
+    const who = identityIn(record);
+    if (who === null || !deps.processes.isAlive(who)) return null;
+    return { batch: stringIn(record, "run_id") ?? "", pid: who.pid };
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     return null;

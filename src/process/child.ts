@@ -9,7 +9,7 @@ import type { Exit, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { identityOfChild } from "./identity.ts";
-import { deathSignalPrefix, requireProgram } from "./program.ts";
+import { deathSignalPrefix, lockProgram, requireProgram } from "./program.ts";
 import { MARKER_VARIABLE } from "./tree.ts";
 import { asUser } from "./umask.ts";
 
@@ -25,6 +25,8 @@ export interface ChildSpec {
   readonly keepInput?: true;
   /** Put into the environment, where `findMarked` and `endTree` look for it. Absent: not marked. */
   readonly marker?: string;
+  /** A file that is there and that the program, with all who inherit it, keeps locked as long as it lives (`lockProgram`). */
+  readonly lock?: string;
 }
 
 export interface TerminalSize {
@@ -199,6 +201,18 @@ function refusal(error: unknown, program: string): unknown {
         cause: error,
       });
   }
+}
+
+/**
+ * Words of a shell that is about to become the program: it takes the lock, and the program inherits it. Shared, so that
+ * those who belong together do not shut each other out; whoever looks tries to have it alone. `$2`: what locks, or
+ * nothing; `$3`: the file.
+ */
+export const TAKE_LOCK = `[ -z "$2" ] || { exec 7<"$3"; "$2" -s 7; }`;
+
+export function lockWords({ lock }: ChildSpec): readonly [program: string, file: string] {
+  const program = lock === undefined ? null : lockProgram();
+  return [program ?? "", lock ?? ""];
 }
 
 /** Variables whose names no shell accepts (exported functions, for one): `env` puts them back after the shell. */

@@ -1,5 +1,6 @@
 /** Who a pid is: a pid alone is never authority, because pids are used again (I6). */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import type { Standing } from "../core/deps.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import * as ps from "./ps.ts";
 
@@ -30,6 +31,12 @@ export function isAlive(id: ProcessIdentity): boolean {
   if (id.boot !== boot() || id.space !== space()) return false;
   const entry = entryOf(id.pid);
   return entry !== null && !entry.zombie && entry.start === id.start;
+}
+
+/** As far as the process table tells. */
+export function examine(id: ProcessIdentity): Standing {
+  if (isAlive(id)) return "lives";
+  return id.boot === boot() && id.space !== space() ? "doubt" : "gone";
 }
 
 /** The identity of a child that may have ended already. One that cannot be read counts as ended from now on. */
@@ -125,6 +132,20 @@ function boot(): string {
 let spaceId: string | undefined;
 
 function space(): string {
-  spaceId ??= hasProc ? readlinkSync("/proc/self/ns/pid") : "all";
+  spaceId ??= hasProc ? `${readlinkSync("/proc/self/ns/pid")}${timeSpace()}` : "all";
   return spaceId;
+}
+
+/** The time namespace of the system itself, by a number that the kernel never changes. */
+const SYSTEM_TIME = "time:[4026531834]";
+
+/** In a time namespace of its own a process reads other start times, of others as of itself. */
+function timeSpace(): string {
+  try {
+    const found = readlinkSync("/proc/self/ns/time");
+    return found === SYSTEM_TIME ? "" : ` ${found}`;
+  } catch {
+    // A kernel without time namespaces.
+    return "";
+  }
 }

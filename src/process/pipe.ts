@@ -3,7 +3,9 @@ import type { Writable } from "node:stream";
 import type { Exit } from "../core/events.ts";
 import {
   launch,
+  lockWords,
   settle,
+  TAKE_LOCK,
   type Child,
   type ChildSpec,
   type Flow,
@@ -18,7 +20,7 @@ import { deathSignalPrefix } from "./program.ts";
  * process can forge a line of the agent.
  */
 export async function spawnPiped(spec: ChildSpec, onOutput: OnOutput): Promise<Child> {
-  const launched = await launch(spec, { prefix: await guard(spec.env), output: "pipe" });
+  const launched = await launch(spec, { prefix: await guard(spec), output: "pipe" });
   const { stdout, stderr } = launched.process;
   if (stdout === null || stderr === null) throw new Error("a pipe was not made");
   const flow: Flow = { paused: false, chunks: 0 };
@@ -62,13 +64,15 @@ export async function spawnPiped(spec: ChildSpec, onOutput: OnOutput): Promise<C
  */
 const GUARD = `
 [ "$PPID" = "$1" ] || exit 143
-shift
+${TAKE_LOCK}
+shift 3
 exec "$@"
 `;
 
-async function guard(env: ChildSpec["env"]): Promise<readonly string[]> {
-  if ((await deathSignalPrefix()).length === 0) return [];
-  return ["/bin/sh", "-c", GUARD, "sh", String(process.pid), ...unspeakable(env)];
+async function guard(spec: ChildSpec): Promise<readonly string[]> {
+  const lock = lockWords(spec);
+  if ((await deathSignalPrefix()).length === 0 && lock[0] === "") return [];
+  return ["/bin/sh", "-c", GUARD, "sh", String(process.pid), ...lock, ...unspeakable(spec.env)];
 }
 
 /** What may wait for a program that does not read. */

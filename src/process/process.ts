@@ -6,7 +6,7 @@
 export type { Child, ChildSpec, TerminalSize } from "./child.ts";
 export { runsUnmarked, writtenBy } from "./files.ts";
 export { plainEnv, runGate } from "./gate.ts";
-export { identify, isAlive, self } from "./identity.ts";
+export { examine, identify, isAlive, self, self as owner } from "./identity.ts";
 export { spawnPiped } from "./pipe.ts";
 export { resolveProgram } from "./program.ts";
 export { spawnPty } from "./pty.ts";

@@ -35,6 +35,11 @@ export function requireProgram(name: string, env: Env): string {
   return program;
 }
 
+/** The program that locks a file for those who inherit it (`flock`); null: there is none here. */
+export function lockProgram(): string | null {
+  return process.platform === "linux" ? resolveProgram("flock", process.env) : null;
+}
+
 let prefix: Promise<readonly string[]> | undefined;
 
 /**

@@ -12,8 +12,10 @@ import type { Exit, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import {
   launch,
+  lockWords,
   privateDescriptors,
   settle,
+  TAKE_LOCK,
   type Child,
   type ChildSpec,
   type Flow,
@@ -36,9 +38,10 @@ export interface PtySpec extends ChildSpec {
  */
 const SCRIPT = `
 [ "$PPID" = "$1" ] || exit 143
-exec 1<>"$2" 2<>"$3"
-[ "$4" = pipe ] || exec 0<&1
-shift 4
+${TAKE_LOCK}
+exec 1<>"$4" 2<>"$5"
+[ "$6" = pipe ] || exec 0<&1
+shift 6
 exec "$@"
 `;
 
@@ -55,7 +58,7 @@ export async function spawnPty(spec: PtySpec, onOutput: OnOutput): Promise<Child
       terminals.push(new Terminal(native, spec.size, deliver(stream)));
     }
     const [out = "", err = ""] = terminals.map((terminal) => terminal.path);
-    const shell = ["/bin/sh", "-c", SCRIPT, "sh", String(process.pid), out, err];
+    const shell = ["/bin/sh", "-c", SCRIPT, "sh", String(process.pid), ...lockWords(spec), out, err];
     const launched = await launch(
       { ...spec, env: { TERM: "xterm-256color", ...spec.env } },
       {

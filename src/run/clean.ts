@@ -9,7 +9,7 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { leaveWorktree } from "./isolate.ts";
-import { holdRun, isDead, liveOwner } from "./leases.ts";
+import { assertAgentGone, holdRun, isDead, liveOwner } from "./leases.ts";
 import { assertOwnState } from "./resumable.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
@@ -29,7 +29,10 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   await using _held = await holdWithReserve(deps, run);
   // An agent that outlived its owner would work on in a directory that is gone, and nothing would name it. Only what a
   // finished turn left running in the user's own directory, a server say, is the user's.
-  if (run.status !== "completed" || run.launch.isolate !== null) await endStrays(deps, run);
+  if (run.status !== "completed" || run.launch.isolate !== null) {
+    await endStrays(deps, run);
+    await assertAgentGone(deps, run);
+  }
   await assertNoWork(deps, run, options);
   await options.alongside?.(run);
   await leaveWorktree(deps, run);

@@ -2,28 +2,45 @@
  * Opens an attempt's agent by the driver that its command asks for, when its turn has come, and puts what the agent asks
  * to the caller.
  */
-import { startLock } from "../audit/audit.ts";
+import { removeQuietly, startLock } from "../audit/audit.ts";
 import type { Decision, Question } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../drivers/drivers.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
-import type { Job, Watch } from "./job.ts";
+import { type Job, markerOf, type Watch } from "./job.ts";
+import { agentLock, prepareLock } from "./leases.ts";
 
 export interface Place {
   readonly cwd: string;
-  readonly marker: string;
+  /** The number of the attempt. */
+  readonly n: number;
 }
 
-export function connect(
+export async function connect(deps: Deps, job: Job, place: Place, hooks: DialogueHooks): Promise<LiveAgent> {
+  const lock = agentLock(job.run, place.n);
+  prepareLock(deps, lock);
+  try {
+    const agent = await open(deps, job, { ...place, lock }, hooks);
+    // Whoever comes later need not ask whether the agent lives: it was seen to end.
+    void agent.ended.then(() => removeQuietly(lock));
+    return agent;
+  } catch (error) {
+    removeQuietly(lock);
+    throw error;
+  }
+}
+
+function open(
   deps: Deps,
   job: Job,
-  { cwd, marker }: Place,
+  { cwd, n, lock }: Place & { readonly lock: string },
   hooks: DialogueHooks,
 ): Promise<LiveAgent> {
   const { command, engine, env, mode, interactive, size } = job;
   const [file, ...first] = job.program;
-  const child = { file, args: [...first, ...command.args], cwd, env };
+  const child = { file, args: [...first, ...command.args], cwd, env, lock };
+  const marker = markerOf(job.run.runId, n);
   const now = () => deps.clock.now();
   if (command.dialogue !== undefined) {
     return openDialogue({ child, marker, dialogue: command.dialogue(now), hooks });

@@ -18,7 +18,6 @@ import {
   type Held,
   intendedAttempt,
   type Job,
-  markerOf,
   placeFor,
   type StopRequest,
   type Watch,
@@ -97,6 +96,8 @@ class Holder {
   /** What the engine was still trying to get over, when nothing came after it. */
   #retrying: Trouble | null = null;
   #ending: Promise<unknown> | null = null;
+  /** An agent may be faster than the lock of its session. */
+  readonly #locks: Promise<void>[] = [];
 
   constructor(deps: Deps, job: Job, watch: Watch, records: { ledger: Ledger; tape: Tape }) {
     this.#deps = deps;
@@ -184,7 +185,7 @@ class Holder {
       return await connect(
         this.#deps,
         this.#job,
-        { cwd, marker: markerOf(run.runId, n) },
+        { cwd, n },
         {
           raw: (stream, chunk) => this.#raw(stream, chunk),
           events: (seen) => this.#events(seen),
@@ -247,7 +248,7 @@ class Holder {
 
   #saw(session: string, source: SeenSession["source"]): void {
     if (!this.#witness.saw(session, source)) return;
-    void this.#lock(session);
+    this.#locks.push(this.#lock(session));
     this.#keeper.follow(this.#ledger.run.session.value);
   }
 
@@ -342,6 +343,7 @@ class Holder {
     this.#keeper.stop();
     if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
+    await Promise.all(this.#locks);
     const verdict = await this.#witness.verdict();
     const isEmpty = await this.#witness.isEmpty();
     const outcome = judge({

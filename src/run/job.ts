@@ -132,7 +132,7 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
     native: storableArgs(job.native, job.redact).args,
     cwd: job.run.cwd,
     message: excerpt(job.message, job.redact),
-    owner: deps.processes.self(),
+    owner: deps.processes.owner(),
     agent: null,
     asked: job.command.expects,
     reported: [],

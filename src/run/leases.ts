@@ -2,11 +2,24 @@
  * One live attempt a run, one live attempt a session (I6).
  *
  * The owner is a process that can be told from any other; a lease whose owner is dead is taken over with a
- * higher fencing number. A process of another pid namespace or machine cannot be looked at, so its lease counts
- * as alive while it is renewed.
+ * higher fencing number. Only the kernel says that an owner is dead, never a clock: one that cannot be looked at and
+ * whose lock tells nothing keeps its lease until the user says that it is gone (docs/adr/0007-owners.md).
+ *
+ * An agent may outlive its owner, and in another pid namespace no process table shows it. So the agent keeps a file of its
+ * attempt locked as long as it lives, by `flock`, whose lock is inherited where that of a process is not. The file goes
+ * when the owner has seen the agent end; one that is left belongs to an owner that died.
  */
+import { closeSync, existsSync, statSync, writeSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { removeHolderFiles, runtimeDir, sweepRun } from "../audit/audit.ts";
+import {
+  attemptDir,
+  openLog,
+  removeHolderFiles,
+  removeQuietly,
+  runtimeDir,
+  sweepRun,
+} from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
@@ -18,8 +31,9 @@ const LOOK_MS = 100;
 const PATIENT_LOOKS = 3;
 /** An owner whose attempt has ended only puts the copy of the session away. */
 const FINISHING_LOOKS = 300;
-/** Three missed renewals. */
-const FOREIGN_DEAD_MS = 100_000;
+/** An agent that was asked to end by its owner's death may take as long as one that is asked by us. */
+const END_MS = 5_000;
+const FLOCK_MS = 5_000;
 
 export const runKey = (runId: string): string => `run:${runId}`;
 export const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
@@ -154,15 +168,11 @@ export async function liveOwner(deps: Deps, runId: string): Promise<LeaseOwner |
 }
 
 function ownerLives(deps: Deps, other: LeaseOwner): boolean {
-  const self = deps.processes.self();
-  // One boot and one pid namespace: the process itself can be looked at, whatever the machine calls itself now.
-  if (other.boot === self.boot && other.space === self.space) return deps.processes.isAlive(other);
-  if (other.machine === deps.machine && other.boot !== self.boot) return false;
-  return deps.clock.now() - other.renewedAtMs < FOREIGN_DEAD_MS;
+  return deps.processes.isAlive(other);
 }
 
 function owner(deps: Deps): LeaseOwner {
-  return { ...deps.processes.self(), machine: deps.machine, renewedAtMs: deps.clock.now() };
+  return { ...deps.processes.owner(), machine: deps.machine, renewedAtMs: deps.clock.now() };
 }
 
 /** The run for which this owner holds a session: a fork, say, of the run that was asked for. */
@@ -174,12 +184,111 @@ async function workedOnBy(deps: Deps, engine: string, { owner: by }: Lease): Pro
   return null;
 }
 
-function busy(deps: Deps, handle: string, by: Lease, what: string): Fault {
-  const since = formatDuration(Math.max(0, deps.clock.now() - by.owner.renewedAtMs));
+function busy(deps: Deps, handle: string, { owner: by }: Lease, what: string): Fault {
+  const since = formatDuration(Math.max(0, deps.clock.now() - by.renewedAtMs));
   return new Fault(
     "session_busy",
-    `Another process is working on ${what}: pid ${by.owner.pid}, last seen ${since} ago. ` +
-      `Wait for it, or end it with \`reprise stop ${handle}\`.`,
-    { facts: { handle, pid: by.owner.pid } },
+    `Another process is working on ${what}: pid ${by.pid}, last seen ${since} ago. ` +
+      (elsewhere(deps, by, handle) ?? `Wait for it, or end it with \`reprise stop ${handle}\`.`),
+    { facts: { handle, pid: by.pid } },
   );
+}
+
+/** What to do about an owner that no signal reaches; null: it can be signalled. */
+export function elsewhere(deps: Deps, by: LeaseOwner, handle: string): string | null {
+  const { boot, space } = deps.processes.self();
+  if (by.boot === boot && by.space === space) return null;
+  const there = `It is in another container, namespace or machine (${by.machine}). Wait for it, or stop it there.`;
+  if (deps.processes.examine(by) === "lives") return there;
+  return (
+    `${there} From here nothing shows whether it still lives. ` +
+    `Only if it is certainly gone: reprise stop ${handle} --owner-gone`
+  );
+}
+
+/**
+ * The user says that the owner is gone. False: the kernel says that it lives. What it held is free then, its sessions
+ * included.
+ */
+export async function forsake(deps: Deps, run: RunRecord): Promise<boolean> {
+  const { store, processes } = deps;
+  const lease = await store.getLease(runKey(run.runId));
+  if (lease === null) return true;
+  if (processes.examine(lease.owner) === "lives") return false;
+  const { pid, start, boot, space } = lease.owner;
+  for (const key of [...run.sessions.map(({ value }) => sessionKey(run.agentName, value)), lease.key]) {
+    const held = await store.getLease(key);
+    const by = held?.owner;
+    if (by?.pid === pid && by.start === start && by.boot === boot && by.space === space)
+      await store.releaseLease(key, held?.fence ?? 0);
+  }
+  return true;
+}
+
+export function agentLock({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
+  return join(attemptDir(runDirectory, n), "agent.lock");
+}
+
+/** Before the agent is started. What is in the file says that nobody locks it. */
+export function prepareLock(deps: Deps, path: string): void {
+  const fd = openLog(path);
+  try {
+    if (flockOf(deps) === null) writeSync(fd, "There is no flock here.\n");
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/**
+ * Throws when an agent of the last attempts lives, or may live, where its processes cannot be seen from here. Those that
+ * can be seen have been ended before.
+ */
+export async function assertAgentGone(deps: Deps, run: RunRecord): Promise<void> {
+  const { boot, space } = deps.processes.self();
+  const attempts = await deps.store.listAttempts(run.runId);
+  for (const { n, owner: by } of attempts.slice(-2)) {
+    const path = agentLock(run, n);
+    if (by.boot !== boot || by.space === space || !existsSync(path)) continue;
+    const found = await untilFree(deps, path);
+    if (found === "free") continue;
+    const what =
+      found === "held"
+        ? `The agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${by.pid}) in another container or namespace. End it there: reprise stop ${run.handle}`
+        : `Nothing shows whether the agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${by.pid}) in another container or namespace: that needs flock, there and here. Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`;
+    throw new Fault("session_busy", what, { facts: { handle: run.handle, pid: by.pid } });
+  }
+}
+
+/** The user says that the owner is gone, and with it its agent. False: the kernel says that the agent lives. */
+export async function forsakeAgent(deps: Deps, run: RunRecord): Promise<boolean> {
+  for (const { n } of (await deps.store.listAttempts(run.runId)).slice(-2)) {
+    const path = agentLock(run, n);
+    if (!existsSync(path)) continue;
+    if ((await lookAt(deps, path)) === "held") return false;
+    removeQuietly(path);
+  }
+  return true;
+}
+
+type Seen = "held" | "free" | "unknown";
+
+async function untilFree(deps: Deps, path: string): Promise<Seen> {
+  const deadline = deps.clock.mono() + END_MS;
+  for (;;) {
+    const seen = await lookAt(deps, path);
+    if (seen !== "held" || deps.clock.mono() >= deadline) return seen;
+    await sleep(LOOK_MS);
+  }
+}
+
+async function lookAt(deps: Deps, path: string): Promise<Seen> {
+  const flock = flockOf(deps);
+  if (flock === null || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return "unknown";
+  const options = { cwd: "/", env: { PATH: deps.env["PATH"] ?? "" }, timeoutMs: FLOCK_MS };
+  const { code } = await deps.processes.runTool(flock, ["-n", path, "true"], options);
+  return code === 0 ? "free" : code === 1 ? "held" : "unknown";
+}
+
+function flockOf({ processes, env }: Deps): string | null {
+  return processes.resolveProgram("flock", env);
 }

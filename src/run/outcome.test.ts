@@ -53,6 +53,14 @@ const cases: Record<string, [given: Partial<AttemptFacts>, then: Outcome]> = {
     { turnEnd: { result: "completed" }, diverged: { asked: "a", reported: "b" } },
     { result: "diverged", reason: "the engine answered in another conversation: asked for a, got b" },
   ],
+  "a second writer in a session has failed, even when its turn was completed": [
+    { turnEnd: { result: "completed" }, stop: { by: "busy", what: "another one is in it" } },
+    {
+      result: "failed",
+      reason: "another one is in it",
+      trouble: { kind: "session_busy", message: "another one is in it" },
+    },
+  ],
   "text mode goes by the exit code": [
     { structured: false, exit: { code: 0, signal: null } },
     { result: "completed", reason: "the agent ended with exit code 0" },

@@ -33,6 +33,8 @@ export interface AttemptFacts {
 
 export function judge(facts: AttemptFacts): Outcome {
   if (facts.diverged !== null) return diverged(facts.diverged);
+  // A second writer in a conversation is never well done, however its turn ended.
+  if (facts.stop?.by === "busy") return stopped(facts.stop, null);
   if (facts.turnEnd?.result === "completed") return { result: "completed", reason: "the turn was completed" };
   if (facts.stop !== null) return stopped(facts.stop, facts.turnEnd?.trouble ?? facts.explained);
   if (facts.turnEnd !== null) return ended(facts.turnEnd.result, facts.turnEnd.trouble ?? facts.explained);

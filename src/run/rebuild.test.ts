@@ -53,7 +53,9 @@ function processes(alive: boolean): Processes {
   };
   return {
     self: () => ({ pid: process.pid, start: "9", boot: "b", space: "s" }),
+    owner: refuse,
     isAlive: () => alive,
+    examine: refuse,
     identify: refuse,
     signal: refuse,
     findMarked: refuse,

@@ -378,7 +378,8 @@ async function leasesOfLive(
   const live = liveOf(found, processes);
   const [first] = live;
   if (first === undefined) return [];
-  if (indexIdentity(state) === null) throw stillLive(state, first, "gone");
+  const { space } = processes.self();
+  if (indexIdentity(state) === null) throw stillLive(state, { ...first, space }, "gone");
   const leases: Lease[] = [];
   for (const { run, attempts } of live) {
     try {
@@ -390,7 +391,7 @@ async function leasesOfLive(
       for (const key of keys) leases.push(...[(await old.getLease(key)) ?? []].flat());
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      throw stillLive(state, { run, attempts }, "damaged", error);
+      throw stillLive(state, { run, attempts, space }, "damaged", error);
     }
   }
   return leases;
@@ -436,15 +437,20 @@ export async function endUnindexed(
 
 function stillLive(
   state: StateDir,
-  { run, attempts }: Omit<FoundRun, "agent">,
+  { run, attempts, space }: Omit<FoundRun, "agent"> & { readonly space: string },
   how: string,
   cause?: unknown,
 ): Fault {
-  const pid = attempts.at(-1)?.owner.pid ?? 0;
+  const owner = attempts.at(-1)?.owner;
+  const pid = owner?.pid ?? 0;
+  const end =
+    owner?.space === space
+      ? `To end it now: reprise stop ${run.handle} (or: kill ${pid})`
+      : "It is in another container, namespace or machine: stop it there.";
   return new Fault(
     "index_damaged",
     `The index ${state.indexPath} is ${how}, and run ${run.handle} is live (pid ${pid}). It loses nothing and ends as ever; ` +
-      `the index is rebuilt by the next command after that. To end it now: reprise stop ${run.handle} (or: kill ${pid})`,
+      `the index is rebuilt by the next command after that. ${end}`,
     { facts: { handle: run.handle, pid, path: state.indexPath }, cause },
   );
 }

@@ -22,7 +22,7 @@ import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
 import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
-import { clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
+import { assertAgentGone, clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
@@ -140,6 +140,8 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await holdRun(deps, wanted);
   return hold.untilFinished(async () => {
+    // A session that another attempt is in leaves no run behind that never began.
+    if (command.expects !== null) await hold.holdSession(wanted, command.expects);
     const run = await recordRun(deps, wanted);
     await makeOrFail(deps, run, workplace, hold.fence);
     const plan = { run, setup, command, hold, interactive, request, env: request.env };
@@ -253,6 +255,7 @@ async function readyForNext(deps: Deps, found: RunRecord, hold: RunHold): Promis
   assertRunDirectory(current);
   await assertKnownRecord(current);
   await endStrays(deps, current);
+  await assertAgentGone(deps, current);
   await clearAfterDead(deps, current);
   return recoverEscrow(deps, current, hold.fence);
 }

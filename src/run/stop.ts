@@ -8,7 +8,7 @@ import type { RunRecord } from "../core/records.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import { markerOf } from "./job.ts";
-import { liveOwner } from "./leases.ts";
+import { assertAgentGone, elsewhere, forsake, forsakeAgent, liveOwner } from "./leases.ts";
 import { assertOwnState } from "./resumable.ts";
 import { correctStatus, selectRun } from "./select.ts";
 
@@ -23,6 +23,13 @@ export interface Stopped {
   readonly strays: number;
 }
 
+export interface StopOptions {
+  /** SIGINT: a person wants it to end. SIGTERM: it is interrupted. */
+  readonly signal?: "SIGINT" | "SIGTERM";
+  /** The user says that the owner, which cannot be examined from here, is gone with its agent. */
+  readonly ownerGone?: boolean;
+}
+
 const FIRST_WAIT_MS = 10_000;
 const SECOND_WAIT_MS = 15_000;
 const POLL_MS = 50;
@@ -31,13 +38,15 @@ export async function stopRun(
   deps: Deps,
   selector: string,
   onProgress: (text: string) => void,
-  signal: "SIGINT" | "SIGTERM" = "SIGINT",
+  { signal = "SIGINT", ownerGone = false }: StopOptions = {},
 ): Promise<Stopped> {
   assertOwnState(deps);
+  if (ownerGone) await assertForsaken(deps, await selectRun(deps, selector));
   const run = await selectRun(deps, selector);
   const owner = await liveOwner(deps, run.runId);
   if (owner === null) {
     const strays = await endStrays(deps, run);
+    await assertAgentGone(deps, run);
     return { run, how: strays === 0 ? "not_running" : "strays", strays };
   }
   const asked = await askTwice(deps, run, owner, { onProgress, signal });
@@ -49,6 +58,16 @@ export async function stopRun(
   const strays = await endStrays(deps, run);
   const now = await deps.store.getRun(run.runId);
   return { run: await correctStatus(deps, now ?? run), how: asked ? "asked" : "killed", strays };
+}
+
+/** Nobody's word outweighs the kernel's. */
+async function assertForsaken(deps: Deps, run: RunRecord): Promise<void> {
+  if ((await forsake(deps, run)) && (await forsakeAgent(deps, run))) return;
+  throw new Fault(
+    "run_busy",
+    `The owner of run ${run.handle}, or its agent, lives: it holds its lock. --owner-gone is for owners that are gone; stop this one where it runs.`,
+    { facts: { handle: run.handle } },
+  );
 }
 
 interface Asking {
@@ -67,11 +86,10 @@ async function askTwice(
   if (!deps.processes.signal(owner, signal)) {
     // It ended between the look-up and the signal, or it lives where signals do not reach.
     if ((await liveOwner(deps, run.runId)) === null) return true;
-    throw new Fault(
-      "run_busy",
-      `Run ${run.handle} is owned by pid ${owner.pid} on ${owner.machine}, in another container or on another machine. Stop it there.`,
-      { facts: { handle: run.handle, pid: owner.pid, machine: owner.machine } },
-    );
+    const todo = elsewhere(deps, owner, run.handle) ?? "It cannot be signalled: it runs as another user.";
+    throw new Fault("run_busy", `Run ${run.handle} is owned by pid ${owner.pid}. ${todo}`, {
+      facts: { handle: run.handle, pid: owner.pid, machine: owner.machine },
+    });
   }
   onProgress(`asked pid ${owner.pid} to stop`);
   if (await untilGone(deps, run, owner, FIRST_WAIT_MS)) return true;

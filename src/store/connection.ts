@@ -319,7 +319,8 @@ const NETWORK_FILE_SYSTEMS = new Map([
   [0x786f4256, "vboxsf"],
 ]);
 
-function fileSystemOf(path: string): string | null {
+/** The network file system that a file is on; null: none, or it cannot be told. */
+export function fileSystemOf(path: string): string | null {
   if (process.platform !== "linux") return null;
   return NETWORK_FILE_SYSTEMS.get(statfsSync(dirname(path)).type >>> 0) ?? null;
 }

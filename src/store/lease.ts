@@ -1,6 +1,9 @@
 /** The rules of a lease, the same for every backend: who may take it, and which fence may write (I6). Pure. */
+import type { Standing } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { Lease, LeaseAnswer, LeaseOwner } from "./store.ts";
+import type { Life, ProcessIdentity } from "../core/records.ts";
+import { fieldIn, numberIn, objectIn, stringIn } from "../lib/json.ts";
+import type { Lease, LeaseAnswer, LeaseOwner, Lives } from "./store.ts";
 
 /** What a backend keeps for a key. A released lease stays with its fence, so that fences only grow. */
 export interface LeaseState {
@@ -27,6 +30,54 @@ export function decideLease(present: LeaseState | undefined, request: LeaseReque
   }
   const lease: Lease = { key, fence: (present?.fence ?? 0) + 1, owner };
   return { held: true, lease };
+}
+
+/** What can be seen of an owner from here. */
+export interface Sight {
+  readonly self: ProcessIdentity;
+  readonly machine: string;
+  /** Is it in the process table, with the same start? */
+  readonly isListed: (owner: ProcessIdentity) => boolean;
+  readonly lives: Pick<Lives, "look" | "shared">;
+}
+
+/**
+ * Is the owner gone? No clock says so: only the kernel. A lock that is held proves a life, wherever it is. Where the
+ * process table shows the owner, the table decides. Of another boot nothing is left on a disk that one machine alone can
+ * have; what several machines may share stays in doubt.
+ */
+export function judgeOwner(owner: ProcessIdentity & { readonly machine?: string }, sight: Sight): Standing {
+  const { self, lives } = sight;
+  const { life } = owner;
+  const seen = life === undefined ? "unknown" : lives.look(life);
+  if (seen === "held") return "lives";
+  if (owner.boot === self.boot) {
+    if (owner.space === self.space) return sight.isListed(owner) ? "lives" : "gone";
+    return seen === "free" ? "gone" : "doubt";
+  }
+  // Without a life it is of an older version, and only the machine's name tells whether this is a restart.
+  const isOther = life?.shared ?? (owner.machine !== undefined && owner.machine !== sight.machine);
+  return isOther || lives.shared ? "doubt" : "gone";
+}
+
+/** A process's identity as somebody wrote it down; null: it is none. */
+export function identityIn(record: unknown): ProcessIdentity | null {
+  const pid = numberIn(record, "pid");
+  const [start, boot, space] = ["start", "boot", "space"].map((key) => stringIn(record, key));
+  if (pid === undefined || start === undefined || boot === undefined || space === undefined) return null;
+  const life = lifeIn(objectIn(record, "life"));
+  return { pid, start, boot, space, ...(life === null ? {} : { life }) };
+}
+
+function lifeIn(record: unknown): Life | null {
+  const [file, inode, shared] = [
+    stringIn(record, "file"),
+    numberIn(record, "inode"),
+    fieldIn(record, "shared"),
+  ];
+  return file === undefined || inode === undefined || typeof shared !== "boolean"
+    ? null
+    : { file, inode, shared };
 }
 
 /** The key of the lease that fenced writes to a run are checked against. */

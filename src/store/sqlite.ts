@@ -8,6 +8,7 @@ import type { RunRecord } from "../core/records.ts";
 import { Fault } from "../core/faults.ts";
 import { connect, type Connection, type Sql } from "./connection.ts";
 import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "./lease.ts";
+import { countLease } from "./lives.ts";
 import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
 import { loadSqlite } from "./sqlite-module.ts";
@@ -241,6 +242,8 @@ function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
     async acquireLease(key, owner, isAlive) {
       return connection.write((sql) => {
         const answer = decideLease(leaseOf(sql, key), { key, owner, isAlive });
+        // Counted before it is committed: what is counted too much keeps a file, and nobody's life is denied.
+        if (answer.held) countLease(owner.life, key, true);
         if (answer.held) save(sql, key, answer.lease);
         return answer;
       });
@@ -249,6 +252,7 @@ function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
       connection.write((sql) => {
         if (leaseOf(sql, key)?.fence === fence) save(sql, key, { fence, owner: null });
       });
+      countLease(undefined, key, false);
     },
     async renewLease(key, fence, atMs) {
       return connection.write((sql) => {

@@ -6,8 +6,9 @@
  */
 import { existsSync, renameSync } from "node:fs";
 import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
+import type { AttemptRecord, Life, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
 
+export { identityIn, judgeOwner } from "./lease.ts";
 export { memoryStore } from "./memory.ts";
 
 export interface OpenOptions {
@@ -59,6 +60,21 @@ export interface FileLock {
 export async function lockFile(path: string): Promise<FileLock | null> {
   const { lockWithSqlite } = await import("./lock.ts");
   return lockWithSqlite(path);
+}
+
+/** The lives of processes that own something, as locks on files in this directory. */
+export interface Lives {
+  /** This process's own: taken on first use, and kept until it ends. */
+  own(): Life;
+  /** held: its process lives. free: it has ended. unknown: its file is gone or another one, or cannot be locked. */
+  look(life: Life): "held" | "free" | "unknown";
+  /** Several machines may have this directory. */
+  readonly shared: boolean;
+}
+
+export async function openLives(directory: string, boot: () => string): Promise<Lives> {
+  const { livesIn } = await import("./lives.ts");
+  return livesIn(directory, boot);
 }
 
 const TURN_MS = 30_000;

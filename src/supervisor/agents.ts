@@ -299,7 +299,7 @@ export async function endRun(
 ): Promise<void> {
   if ((await deps.store.getRun(runId)) === null) return;
   const run = await selectRun(deps, runId);
-  if (run.status === "running") await stopRun(deps, runId, (text) => deps.log.info(text), signal);
+  if (run.status === "running") await stopRun(deps, runId, (text) => deps.log.info(text), { signal });
 }
 
 export async function isActive(deps: Deps, { id }: AgentRecord): Promise<boolean> {
@@ -350,7 +350,7 @@ async function holdStart(deps: Deps, id: string): Promise<AsyncDisposable> {
 
 async function tryHoldStart(deps: Deps, id: string): Promise<AsyncDisposable | null> {
   const key = `agent:${id}`;
-  const owner = { ...deps.processes.self(), machine: deps.machine, renewedAtMs: deps.clock.now() };
+  const owner = { ...deps.processes.owner(), machine: deps.machine, renewedAtMs: deps.clock.now() };
   const answer = await deps.store.acquireLease(key, owner, (other) => deps.processes.isAlive(other));
   if (!answer.held) return null;
   return { [Symbol.asyncDispose]: () => deps.store.releaseLease(key, answer.lease.fence) };

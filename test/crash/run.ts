@@ -19,6 +19,7 @@ import type { Promised, Result, Verdict } from "./promise.ts";
 import { fullDisk } from "./full-disk.ts";
 import { descendants } from "./descendants.ts";
 import { kills } from "./kills.ts";
+import { leases } from "./leases.ts";
 import { removal } from "./removal.ts";
 import { tapes } from "./tapes.ts";
 import { widening } from "./widening.ts";
@@ -40,6 +41,7 @@ const PROMISES: readonly Promised[] = [
   text,
   install,
   removal,
+  leases,
   widening,
   repositoryPrograms,
 ];

@@ -1,0 +1,125 @@
+/** Who is gone? What the kernel proves, and what stays in doubt. */
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import type { ProcessIdentity } from "../core/records.ts";
+import { judgeOwner, type Sight } from "./lease.ts";
+import { openLives } from "./store.ts";
+
+const root = mkdtempSync(join(tmpdir(), "reprise-lives-"));
+afterAll(() => rmSync(root, { recursive: true }));
+
+const BOOT = "8927715a-38b4-4d3c-9c9d-6a4e4f1c0001";
+const SELF: ProcessIdentity = { pid: 7, start: "70", boot: BOOT, space: "pid:[1]" };
+const LIFE = { file: "8927715a-0123456789abcdef", inode: 1, shared: false };
+
+const sight = (more: Partial<Sight["lives"]> & { listed?: boolean } = {}): Sight => ({
+  self: SELF,
+  machine: "here",
+  isListed: () => more.listed === true,
+  lives: { look: () => "unknown", shared: false, ...more },
+});
+
+const there = { ...SELF, space: "pid:[2]" };
+const before = { ...SELF, boot: "another" };
+test.each<[string, ProcessIdentity & { machine?: string }, Sight, string]>([
+  [
+    "a lock that is held, in another namespace",
+    { ...there, life: LIFE },
+    sight({ look: () => "held" }),
+    "lives",
+  ],
+  [
+    "a lock that is held, under another boot's name",
+    { ...before, life: LIFE },
+    sight({ look: () => "held" }),
+    "lives",
+  ],
+  [
+    "a lock that is free, in another namespace",
+    { ...there, life: LIFE },
+    sight({ look: () => "free" }),
+    "gone",
+  ],
+  ["a lock whose file is gone, in another namespace", { ...there, life: LIFE }, sight(), "doubt"],
+  ["an older version, in another namespace", there, sight(), "doubt"],
+  ["a time namespace of its own", { ...SELF, space: "pid:[1] time:[2]" }, sight({ listed: true }), "doubt"],
+  [
+    "here, listed, with a lock that was lost",
+    { ...SELF, life: LIFE },
+    sight({ listed: true, look: () => "free" }),
+    "lives",
+  ],
+  ["here, not listed", SELF, sight(), "gone"],
+  [
+    "here, not listed, with a lock that is held",
+    { ...SELF, life: LIFE },
+    sight({ look: () => "held" }),
+    "lives",
+  ],
+  [
+    "an earlier boot, on this machine's own disk",
+    { ...before, life: LIFE, machine: "renamed" },
+    sight(),
+    "gone",
+  ],
+  ["another boot that shares the disk", { ...before, life: { ...LIFE, shared: true } }, sight(), "doubt"],
+  [
+    "another boot, on a disk that is shared here",
+    { ...before, life: LIFE },
+    sight({ shared: true }),
+    "doubt",
+  ],
+  ["an older version's earlier boot, on this machine", { ...before, machine: "here" }, sight(), "gone"],
+  ["an older version on another machine", { ...before, machine: "other" }, sight(), "doubt"],
+])("%s", (_name, owner, from, standing) => {
+  expect(judgeOwner(owner, from)).toBe(standing);
+});
+
+test("a process has one life, which it sees itself", async () => {
+  const lives = await openLives(join(root, "own"), () => BOOT);
+  const life = lives.own();
+  expect([lives.own(), lives.look(life), lives.shared]).toEqual([life, "held", false]);
+  expect(readdirSync(join(root, "own"))).toEqual([life.file]);
+});
+
+test("a file that nobody has locked is free; one that is gone, copied or named by a stranger says nothing", async () => {
+  const lives = await openLives(join(root, "others"), () => BOOT);
+  const { file } = lives.own();
+  const path = join(root, "others", LIFE.file);
+  writeFileSync(path, "");
+  const inode = lives.look({ ...LIFE, inode: 0 });
+  const copy = `${path.slice(0, -1)}0`;
+  copyFileSync(path, copy);
+  const { ino } = statSync(path);
+  expect(lives.look({ ...LIFE, inode: ino })).toBe("free");
+  expect(lives.look({ ...LIFE, file: copy.slice(-25), inode: ino })).toBe("unknown");
+  expect([inode, lives.look({ ...LIFE, file: `../others/${file}`, inode: ino })]).toEqual([
+    "unknown",
+    "unknown",
+  ]);
+  rmSync(path);
+  expect(lives.look({ ...LIFE, inode: ino })).toBe("unknown");
+});
+
+test("what earlier boots left is removed by the next owner, and nothing else", async () => {
+  const directory = join(root, "boots");
+  mkdirSync(directory);
+  for (const name of ["00000001-0123456789abcdef", LIFE.file, "README"])
+    writeFileSync(join(directory, name), "");
+  (await openLives(directory, () => BOOT)).own();
+  const left = ["00000001-0123456789abcdef", LIFE.file, "README"].map((name) =>
+    existsSync(join(directory, name)),
+  );
+  expect(left).toEqual([false, true, true]);
+});

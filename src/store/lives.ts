@@ -1,0 +1,132 @@
+/**
+ * The life of a process as a lock on a file in the state directory: SQLite takes it, the kernel lets go of it when the
+ * process ends, however it ends. It is seen from every pid, network and time namespace of the machine, and needs no clock.
+ *
+ * Nothing is ever written into such a file. It must not be opened with `fs` while it is held: closing such a descriptor
+ * would drop the lock. Whoever looks shares the lock for that moment, so two that look never hinder each other.
+ */
+import { randomBytes } from "node:crypto";
+import { closeSync, mkdirSync, openSync, readdirSync, statSync, unlinkSync } from "node:fs";
+import { join } from "node:path";
+import { Fault } from "../core/faults.ts";
+import type { Life } from "../core/records.ts";
+import { fileSystemOf } from "./connection.ts";
+import { errnoOf, faultOf } from "./sqlite-faults.ts";
+import { loadSqlite } from "./sqlite-module.ts";
+import type { Lives } from "./store.ts";
+
+const NAME = /^[0-9a-f]{8}-[0-9a-f]{16}$/;
+
+interface Own extends Life {
+  readonly path: string;
+  /** Kept, so that the lock is not collected with it. */
+  readonly lock: unknown;
+  /** What this life was given for and was not given back yet. */
+  readonly leases: Set<string>;
+}
+
+/** One for each state directory. */
+const own = new Map<string, Own>();
+
+export function livesIn(directory: string, boot: () => string): Lives {
+  let shared: boolean | null = null;
+  const isShared = () => (shared ??= fileSystemOf(directory) !== null);
+  return {
+    own() {
+      const found = own.get(directory) ?? begin(directory, boot(), isShared());
+      own.set(directory, found);
+      return { file: found.file, inode: found.inode, shared: found.shared };
+    },
+    look: (life) => (own.get(directory)?.file === life.file ? "held" : look(directory, life)),
+    get shared() {
+      return isShared();
+    },
+  };
+}
+
+/** A lease that was taken with a life of this process, or given back. */
+export function countLease(life: Life | undefined, key: string, isHeld: boolean): void {
+  for (const { file, leases } of own.values()) {
+    if (isHeld && file === life?.file) leases.add(key);
+    else if (!isHeld) leases.delete(key);
+  }
+}
+
+function begin(directory: string, boot: string, shared: boolean): Own {
+  const start = bootOf(boot);
+  const file = `${start}-${randomBytes(8).toString("hex")}`;
+  const path = join(directory, file);
+  try {
+    mkdirSync(directory, { mode: 0o700, recursive: true });
+    if (!shared) sweep(directory, start);
+    closeSync(openSync(path, "wx", 0o600));
+    const { DatabaseSync } = loadSqlite();
+    const lock = new DatabaseSync(path, { timeout: 0, defensive: true });
+    // Nothing is written, so nothing needs a journal beside it.
+    lock.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
+    process.once("exit", () => end(directory));
+    return { file, inode: statSync(path).ino, shared, path, lock, leases: new Set() };
+  } catch (error) {
+    throw refusal(faultOf(error, path), directory);
+  }
+}
+
+/** A life that no lease names is of no use to anybody. One that a lease still names says that its process is gone. */
+function end(directory: string): void {
+  const found = own.get(directory);
+  if (found === undefined || found.leases.size > 0) return;
+  removeQuietly(found.path);
+}
+
+/** Before a restart of the machine everything was another boot's, and is judged by that alone. */
+function sweep(directory: string, start: string): void {
+  for (const name of readdirSync(directory))
+    if (NAME.test(name) && !name.startsWith(`${start}-`)) removeQuietly(join(directory, name));
+}
+
+function look(directory: string, { file, inode }: Life): ReturnType<Lives["look"]> {
+  if (!NAME.test(file)) return "unknown";
+  const path = join(directory, file);
+  // In a copy of the state directory the file is another one, and nobody has locked it.
+  if (statSync(path, { throwIfNoEntry: false })?.ino !== inode) return "unknown";
+  const { DatabaseSync } = loadSqlite();
+  let db: InstanceType<typeof DatabaseSync> | null = null;
+  try {
+    db = new DatabaseSync(path, { readOnly: true, timeout: 0 });
+    db.exec("SELECT count(*) FROM sqlite_master");
+    return "free";
+  } catch (error) {
+    const fault = faultOf(error, path);
+    return fault instanceof Fault && fault.code === "index_busy" ? "held" : "unknown";
+  } finally {
+    db?.close();
+  }
+}
+
+function refusal(fault: unknown, directory: string): unknown {
+  if (!(fault instanceof Fault) || !["storage_failed", "index_busy"].includes(fault.code)) return fault;
+  return new Fault(
+    "storage_failed",
+    `No file can be locked in ${directory}, so nobody could tell whether this process lives: ${fault.message} ` +
+      "Set REPRISE_HOME to a directory on a file system with locks.",
+    { facts: { path: directory }, cause: fault },
+  );
+}
+
+function removeQuietly(path: string): void {
+  try {
+    unlinkSync(path);
+  } catch (error) {
+    // Whoever was faster, or a disk that refuses: a file too many harms nobody.
+    if (errnoOf(error) === null) throw error;
+  }
+}
+
+/** The beginning of a boot's name, as a part of a file name. */
+function bootOf(boot: string): string {
+  return boot
+    .toLowerCase()
+    .replaceAll(/[^0-9a-f]/g, "")
+    .slice(0, 8)
+    .padStart(8, "0");
+}

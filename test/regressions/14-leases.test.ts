@@ -1,0 +1,176 @@
+/**
+ * One agent in a run and in a session, whoever looks from where: other pid and time namespaces, clocks that jump, an index
+ * that is gone, sessions that the user names. The agents' own journal is the judge.
+ */
+import type { ChildProcess } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { runThere, spawnThere, type There, whyNoNamespaces } from "../e2e/namespaces.ts";
+import { collect, Sandbox, until } from "../e2e/sandbox.ts";
+
+let box: Sandbox;
+const children: ChildProcess[] = [];
+beforeEach(() => {
+  box = new Sandbox();
+});
+afterEach(async () => {
+  for (const child of children.splice(0)) {
+    if (child.exitCode === null && child.signalCode === null) {
+      const over = new Promise((done) => child.once("exit", done));
+      child.kill("SIGKILL");
+      await over;
+    }
+  }
+  box[Symbol.dispose]();
+});
+
+const HOUR = 3_600_000;
+const events = (name: string) => box.journalEntries().filter(({ event }) => event === name);
+
+/** An agent that works until it is ended, in another place. */
+async function working(
+  there: There,
+  message = "remember 4711 @@hang",
+): Promise<{ owner: ChildProcess; handle: string }> {
+  const owner = spawnThere(box, there, ["start", "claude", message]);
+  children.push(owner);
+  owner.stdin?.end();
+  await until("the agent works", () => events("hang").length > 0);
+  return { owner, handle: box.runDirectories()[0]?.slice(-8) ?? "" };
+}
+
+const why = whyNoNamespaces();
+describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipped: ${why})`}`, () => {
+  test.each<[string, There, There]>([
+    [
+      "a pid namespace, from another one with a clock an hour ahead",
+      { place: "pids" },
+      { place: "pids", aheadMs: HOUR },
+    ],
+    ["this one, from a time namespace", { place: "here" }, { place: "time", aheadMs: HOUR }],
+  ])("no command ends or doubles an agent that works in %s", async (_name, there, from) => {
+    const { owner, handle } = await working(there);
+    const reading = [["list"], ["logs", handle], ["doctor"], ["status"]];
+    await Promise.all(reading.map((words) => runThere(box, from, words)));
+    const shown = await runThere(box, from, ["show", "--json", handle]);
+    expect(JSON.parse(shown.stdout)).toMatchObject({ status: "running", attempts: 1 });
+    const refused = await runThere(box, from, ["resume", handle, "a second one"]);
+    expect(refused.code).toBe(4);
+    expect(refused.stderr).toMatch(
+      /Another process is working on run .*another container, namespace or machine/,
+    );
+    // Nobody's word outweighs the lock that is held.
+    const forsaken = await runThere(box, from, ["stop", handle, "--owner-gone"]);
+    expect([forsaken.code, forsaken.stderr]).toEqual([4, expect.stringContaining("it holds its lock")]);
+    expect([owner.exitCode, events("start").length, events("signal").length]).toEqual([null, 1, 0]);
+  });
+
+  test("an owner there stays one when the index is removed", async () => {
+    const { owner, handle } = await working({ place: "pids" });
+    for (const name of readdirSync(box.state).filter((one) => one.startsWith("index.db")))
+      rmSync(join(box.state, name));
+    const listed = await runThere(box, { place: "pids", aheadMs: HOUR }, ["list"]);
+    expect([listed.code, listed.stderr]).toEqual([5, expect.stringContaining("stop it there")]);
+    const resumed = await runThere(box, { place: "pids", aheadMs: HOUR }, ["resume", handle, "a second one"]);
+    expect(resumed.code).toBe(5);
+    expect([owner.exitCode, events("start").length]).toEqual([null, 1]);
+  });
+
+  test("an owner that was killed there frees its run at once, without a look at the clock", async () => {
+    const { owner, handle } = await working({ place: "pids" });
+    const over = collect(owner);
+    owner.kill("SIGKILL");
+    await over;
+    const resumed = await runThere(box, { place: "pids", aheadMs: -HOUR }, [
+      "resume",
+      handle,
+      "what do you remember?",
+    ]);
+    expect([resumed.code, resumed.stdout]).toEqual([0, expect.stringContaining("4711")]);
+  });
+
+  test("an agent that outlives its owner there keeps others out until it has ended", async () => {
+    const { handle } = await working({ place: "here" }, "hi @@ignore-sigterm @@hang");
+    const [agent] = events("start");
+    const ownerPid = Number(agent?.["ppid"]);
+    process.kill(ownerPid, "SIGKILL");
+    await until("the owner is gone", () => children[0]?.signalCode === "SIGKILL");
+    const refused = await runThere(box, { place: "pids", aheadMs: HOUR }, ["resume", handle, "a second one"]);
+    expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining("outlived its owner")]);
+    expect(events("start")).toHaveLength(1);
+    process.kill(Number(agent?.["pid"]), "SIGKILL");
+    const resumed = await runThere(box, { place: "pids" }, ["resume", handle, "and now?"]);
+    expect(resumed.code).toBe(0);
+  });
+
+  test("an owner that nothing can be told of is let go of by the user alone", async () => {
+    const { owner, handle } = await working({ place: "pids" });
+    rmSync(join(box.state, "lives"), { recursive: true });
+    const over = collect(owner);
+    owner.kill("SIGKILL");
+    await over;
+    const refused = await runThere(box, { place: "pids", aheadMs: 48 * HOUR }, ["resume", handle, "go on"]);
+    expect([refused.code, refused.stderr]).toEqual([
+      4,
+      expect.stringContaining(`reprise stop ${handle} --owner-gone`),
+    ]);
+    const stopped = await runThere(box, { place: "pids" }, ["stop", handle, "--owner-gone"]);
+    expect([stopped.code, stopped.stdout]).toEqual([0, expect.stringContaining("interrupted")]);
+    expect((await runThere(box, { place: "pids" }, ["resume", handle, "go on"])).code).toBe(0);
+  });
+});
+
+describe("a session that the user names to an engine of their own", () => {
+  const S = "0198b5e2-7c1a-4a30-9d6e-1f2a3b4c5d6e";
+  const CONFIG = `
+[engines.mine]
+program = "mine"
+start = ["run", "{options}"]
+resume = ["run", "--continue", "{session}", "{options}"]
+session = { field = "id", format = "uuid" }
+events = { session = "type=init", done = "type=result" }
+`;
+  /** Says which session it is in and that it is done, in one breath; hangs before that when it is told to. */
+  const AGENT = `
+const fs = require("node:fs");
+const said = fs.readFileSync(0, "utf8");
+fs.appendFileSync(process.env.REPRISE_DEMO_LOG, JSON.stringify({ event: "start", said }) + "\\n");
+const init = JSON.stringify({ type: "init", id: ${JSON.stringify(S)} }) + "\\n";
+if (said.includes("hang")) { process.stdout.write(init); setInterval(() => {}, 1000); }
+else process.stdout.write(init + '{"type":"result"}\\n');`;
+
+  beforeEach(() => {
+    mkdirSync(join(box.home, ".config", "reprise"), { recursive: true });
+    writeFileSync(join(box.home, ".config", "reprise", "config.toml"), CONFIG);
+    writeFileSync(join(box.root, "agent.cjs"), AGENT);
+    box.program("mine", `exec '${process.execPath}' '${resolve(box.root, "agent.cjs")}'`);
+  });
+
+  async function first(...native: string[]): Promise<void> {
+    const child = box.spawn(["start", "mine", "hang", "--", ...native]);
+    children.push(child);
+    child.stdin?.end();
+    await until("the session is known", () => {
+      const records = box.runDirectories().map((directory) => join(directory, "run.json"));
+      return records.some((file) => existsSync(file) && readFileSync(file, "utf8").includes(S));
+    });
+    await until("the agent works", () => events("start").length === 1);
+  }
+
+  test("is locked before a second agent is told anything, and no run is left behind", async () => {
+    await first("--continue", S);
+    for (const native of [["--continue", S], [`--continue=${S}`]]) {
+      const second = await box.run(["start", "mine", "me too", "--", ...native]);
+      expect([second.code, second.stderr]).toEqual([4, expect.stringContaining(`session ${S}`)]);
+    }
+    expect([events("start").length, box.runDirectories().length]).toEqual([1, 1]);
+  });
+
+  test("and that Reprise learns only from the agent never lets a second writer end as completed", async () => {
+    await first();
+    const second = await box.json(["start", "mine", "me too"]);
+    expect(second).toMatchObject({ ok: false, outcome: { result: "failed" } });
+    expect(JSON.stringify(second)).toContain("Another process is working on session");
+  });
+});
