@@ -500,7 +500,7 @@ describe("the store", () => {
       {
         state: "unusable",
         path: `${chats}/session-2026-11-15T05-05-bbbbbbbb.jsonl`,
-        why: "the conversation never began: its first turn failed and Gemini took the message back",
+        why: "it holds no message: nothing was said, or Gemini took back the message of a first turn that failed",
         damaged: false,
       },
     ],

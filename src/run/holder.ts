@@ -43,7 +43,7 @@ import {
 } from "./liveness.ts";
 import { Observer } from "./observer.ts";
 import { judge, type StopReason } from "./outcome.ts";
-import { whyNotResumable } from "./resumable.ts";
+import { offerFor } from "./resumable.ts";
 import { NO_EXIT, Witness } from "./witness.ts";
 
 /** A version is worth knowing, and not worth waiting for. */
@@ -349,7 +349,6 @@ class Holder {
     if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     const verdict = await this.#witness.verdict();
-    const isEmpty = await this.#witness.isEmpty();
     const outcome = judge({
       structured: command.structured,
       interactive,
@@ -387,14 +386,14 @@ class Holder {
         status: outcome.result,
         launch: { ...run.launch, version: run.launch.version ?? version },
         ...verdict.run,
-        ...(isEmpty ? { empty: true as const } : {}),
+        ...(verdict.isEmpty ? { empty: true as const } : {}),
       },
     } as const;
     // How a turn ended is worth the last blocks of the disk.
     if (!this.#recording(() => this.#ledger.save(end))) this.#ledger.save(end);
     await this.#ledger.settled();
     if (this.#storageFault !== null && outcome.result !== "completed")
-      throw this.#resumable(this.#storageFault);
+      throw await this.#resumable(this.#storageFault);
     return {
       run: this.#ledger.run,
       attempt: this.#ledger.attempt,
@@ -412,9 +411,9 @@ class Holder {
     return engine.explainExit(exit, stderr, this.#deps.clock.now(), stdout) ?? this.#retrying;
   }
 
-  #resumable(fault: Fault): Fault {
+  async #resumable(fault: Fault): Promise<Fault> {
     const { handle } = this.#ledger.run;
-    const why = whyNotResumable(this.#ledger.run);
+    const { why } = await offerFor(this.#deps, this.#ledger.run);
     const next = why === null ? `Then: reprise resume ${handle}` : `It cannot be resumed: ${why}.`;
     return new Fault(fault.code, `${fault.message} ${next}`, {
       facts: { ...fault.facts, handle },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import { type KnownSession, type Plan, planResume, type ResumeFacts } from "./plan.ts";
+import { type Decision, type KnownSession, type Plan, planResume, type ResumeFacts } from "./plan.ts";
 
 const run = { handle: "1a2b3c4d", cwd: "/work/shop", engineHome: "/home/u/.codex" } as RunRecord;
 const known = (id: string, state: KnownSession["state"], damaged = false): KnownSession => ({
@@ -85,9 +85,10 @@ describe("planResume", () => {
   });
 });
 
-function outcomeOf(plan: () => Plan): Plan | FaultCode {
+function outcomeOf(plan: () => Decision): Plan | FaultCode {
   try {
-    return plan();
+    const decision = plan();
+    return decision.do === "refuse" ? decision.code : decision;
   } catch (error) {
     if (error instanceof Fault) return error.code;
     throw error;
