@@ -235,9 +235,9 @@ async function next(deps: Deps, { run: record, live }: Inspection): Promise<stri
   const logs = unbroken(`reprise logs ${handle}`);
   if (live !== null) return `${logs}${unbroken(" -f")}    or    ${unbroken(`reprise stop ${handle}`)}`;
   const offer = await offerFor(deps, record);
-  const command = unbroken(offer.next);
-  if (offer.why === null) return `${command}    or    ${logs}`;
-  return `${command}    (it cannot be resumed: ${harmlessLine(offer.why, 1_000)})`;
+  const typed = unbroken(offer.next);
+  if (offer.why === null) return `${typed}    or    ${logs}`;
+  return `${typed}    (it cannot be resumed: ${harmlessLine(offer.why, 1_000)})`;
 }
 
 function ago(iso: string, nowMs: number): string {

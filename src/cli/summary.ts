@@ -2,7 +2,7 @@
  * What is said after an attempt: three lines on stderr for people, or one JSON object on stdout.
  */
 import type { Trouble } from "../core/events.ts";
-import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import type { AttemptRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { shellLine, shellWord } from "../lib/shell.ts";

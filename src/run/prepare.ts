@@ -2,16 +2,9 @@
  * From a run and a wish to the exact native command of its next attempt. Changes nothing and sends nothing,
  * so that `--dry-run` and a real resume are the same up to here.
  */
-import { join, relative } from "node:path";
+import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import {
-  checkEscrow,
-  continuesCopy,
-  endsCopy,
-  isDirectory,
-  loadRunFile,
-  readRecord,
-} from "../audit/audit.ts";
+import { isDirectory, loadRunFile, readRecord } from "../audit/audit.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptKind, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
@@ -20,7 +13,7 @@ import { keepNative } from "../engines/engines.ts";
 import { candidates } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
-import { expectedEscrow } from "./escrow.ts";
+import { checkedCopy, expectedEscrow, isTorn } from "./escrow.ts";
 import { assertOwnWorkplace } from "./isolate.ts";
 import {
   assertHiddenMessage,
@@ -236,20 +229,6 @@ async function prospect(
   return { found, decision, ...copy };
 }
 
-/** The session that our copy is of, when size and checksum prove it whole. */
-async function checkedCopy(run: RunRecord): Promise<{ escrow: string | null; copyDamage?: string }> {
-  if (run.escrow === null) return { escrow: null };
-  try {
-    await checkEscrow(run.runDirectory, run.escrow);
-    return { escrow: run.escrow.session };
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    const { path, why } = error.facts;
-    const isTold = typeof path === "string" && typeof why === "string";
-    return { escrow: null, copyDamage: isTold ? `${path}: ${why}` : error.message.replace(/\.$/, "") };
-  }
-}
-
 export interface Obstacle extends Pick<Refusal, "code" | "why" | "ways"> {
   /** `--force-fresh` would be accepted. */
   readonly mayBeginAnew: boolean;
@@ -356,31 +335,6 @@ function rightsIn(located: Located): Rights {
   const { rights, rightsUnknown } = located;
   if (rightsUnknown !== undefined) return { rightsUnknown };
   return rights === undefined ? {} : { rights };
-}
-
-/** The engine's file lacks something that our copy of the same session holds. */
-async function isTorn(
-  engine: Engine,
-  run: RunRecord,
-  id: string,
-  located: Located,
-): Promise<KnownSession | null> {
-  const copy = run.escrow?.session === id ? run.escrow.files[0] : undefined;
-  const path =
-    located.state === "present"
-      ? located.files[0]?.path
-      : located.state === "unusable"
-        ? located.path
-        : undefined;
-  if (copy === undefined || path === undefined) return null;
-  const isSame = run.engineHome !== null && relative(run.engineHome, path) === copy.restoreTo;
-  if (!isSame || (await continuesCopy(path, copy))) return null;
-  // The file was deleted while the agent worked and began again in the middle: nothing is in it that the copy lacks.
-  if (await endsCopy(run.runDirectory, copy, path))
-    return { id, state: "absent", note: `only its end is left in ${path}` };
-  // An engine that also rewrites its files may have made this one shorter, if it can read it.
-  const torn = engine.session.appendOnly === true || located.state === "unusable";
-  return torn ? { id, state: "torn", note: path } : null;
 }
 
 function describeLocated(id: string, located: Located, engineHome: string): KnownSession {
