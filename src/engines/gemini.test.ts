@@ -554,3 +554,8 @@ describe("the store", () => {
     ]);
   });
 });
+
+test("exit code 199 is a wish to be started again, and no answer of the model", () => {
+  const trouble = gemini.explainExit({ code: 199, signal: null }, "", 0);
+  expect(trouble).toMatchObject({ kind: "other", message: expect.stringContaining("started again") });
+});

@@ -19,7 +19,7 @@ import type { AttemptRecord, SeenSession } from "../core/records.ts";
 import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
 import { connect, Questions } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { EscrowKeeper } from "./escrow-keeper.ts";
+import { EscrowKeeper, PUT_BACK } from "./escrow-keeper.ts";
 import {
   chosenSession,
   type Held,
@@ -374,12 +374,7 @@ class Holder {
         tokens: this.#tokens,
         bytes,
         engineVersion: version,
-        diagnostics: [
-          ...attempt.diagnostics,
-          ...verdict.diagnostics,
-          ...this.#questions.diagnostics(),
-          ...this.#keeper.diagnostics(),
-        ],
+        diagnostics: [...attempt.diagnostics, ...verdict.diagnostics, ...this.#questions.diagnostics()],
         ...(words.length === 0 ? {} : { lastWords: words }),
       },
       run: {
