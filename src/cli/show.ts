@@ -200,7 +200,7 @@ function factsOf(record: AttemptRecord): string {
     tokens,
     version,
   ];
-  return facts.filter((fact) => fact !== null).join(" · ");
+  return facts.flatMap((fact) => (fact === null ? [] : [unbroken(fact)])).join(" · ");
 }
 
 /** The receipt as a proof that a person can check. */

@@ -374,7 +374,12 @@ class Holder {
         tokens: this.#tokens,
         bytes,
         engineVersion: version,
-        diagnostics: [...attempt.diagnostics, ...verdict.diagnostics, ...this.#questions.diagnostics()],
+        diagnostics: [
+          // Gemini removes the file of a UI in which nothing was said when it leaves.
+          ...attempt.diagnostics.filter((one) => !verdict.isEmpty || one !== PUT_BACK),
+          ...verdict.diagnostics,
+          ...this.#questions.diagnostics(),
+        ],
         ...(words.length === 0 ? {} : { lastWords: words }),
       },
       run: {
