@@ -8,7 +8,7 @@ import type { Context } from "./context.ts";
 const command = () =>
   makeCommand({
     name: "stop",
-    summary: "Stop a live run. Its conversation can be resumed.",
+    summary: "Stop a live run. What was said stays recorded, and can be resumed where the engine keeps it.",
     examples: ["reprise stop 1a2b3c4d", "reprise stop 1a2b --json"],
   })
     .usage("[options] <handle>")
