@@ -1,7 +1,7 @@
 /**
  * What a resume does: facts in, one plan out. Nothing has been started, restored or sent when this decides.
  */
-import { Fault, type FaultCode } from "../core/faults.ts";
+import { type Facts, Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 
 export interface ResumeFacts {
@@ -51,7 +51,7 @@ export interface Refusal {
   readonly why: string;
   /** Options of `resume` with which it goes on all the same, each with what it does. */
   readonly ways: readonly { readonly option: "--restore-copy" | "--ignore-copy"; readonly does: string }[];
-  readonly sessions: readonly string[];
+  readonly facts: Facts;
 }
 
 /** A place that is gone or another one is a fault; a conversation that cannot be continued is a refusal. */
@@ -119,8 +119,8 @@ export function isUnbegun({ attempts, session }: Pick<RunRecord, "attempts" | "s
 }
 
 function noSession(run: RunRecord): Refusal {
-  const why = isUnbegun(run) ? NEVER_STARTED : "no session id is known";
-  return { do: "refuse", code: "session_unknown", why, ways: [], sessions: [] };
+  const why = isUnbegun(run) ? NEVER_STARTED : "no session id is known (session.value is null)";
+  return { do: "refuse", code: "session_unknown", why, ways: [], facts: { missing: "session.value" } };
 }
 
 function lost(facts: ResumeFacts): Refusal {
@@ -134,7 +134,13 @@ function lost(facts: ResumeFacts): Refusal {
         ? "the copy in the run directory holds no more of it"
         : `the copy is of another session, ${facts.escrow}`);
   const why = `${facts.engine.title} does not have session ${newest?.id ?? ""} (${newest?.note ?? ""}), and ${copy}`;
-  return { do: "refuse", code: "session_lost", why, ways: [], sessions: known.map(({ id }) => id) };
+  return {
+    do: "refuse",
+    code: "session_lost",
+    why,
+    ways: [],
+    facts: { sessions: known.map(({ id }) => id) },
+  };
 }
 
 function damagedCopy({ copyDamage }: ResumeFacts): string | null {
@@ -156,5 +162,5 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
   } as const;
   const ignore = { option: "--ignore-copy", does: "goes on with what is left" } as const;
   const ways = [...(hasCopy ? [restore] : []), ...(session.state === "torn" ? [ignore] : [])];
-  return { do: "refuse", code: "session_damaged", why, ways, sessions: [session.id] };
+  return { do: "refuse", code: "session_damaged", why, ways, facts: { session: session.id } };
 }

@@ -245,14 +245,14 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
   return decision.do === "refuse" ? { ...decision, mayBeginAnew: mayBeginAnew(engine, run, found) } : null;
 }
 
-function refused(run: RunRecord, { code, why, ways, sessions }: Refusal, mayBegin: boolean): Fault {
+function refused(run: RunRecord, { code, why, ways, facts }: Refusal, mayBegin: boolean): Fault {
   const { handle } = run;
   const offered = ways.map(({ option, does }) => `\`reprise resume ${handle} ${option} "…"\` ${does}`);
   const anew = mayBegin
     ? `\`reprise resume ${handle} --force-fresh "…"\` starts anew in the same run`
     : `\`reprise start ${run.agentName} "…"\` starts a new run`;
   return new Fault(code, `Run ${handle} cannot be resumed: ${why}. ${[...offered, anew].join("; ")}.`, {
-    facts: { handle, sessions: [...sessions] },
+    facts: { handle, ...facts },
   });
 }
 
