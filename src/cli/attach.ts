@@ -4,7 +4,7 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { attachInTmux, attachTerminal, findTmux, type HolderLink, openHolder } from "../holders/holders.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps, exitCodeFor, inspectRun, selectRun, whyNotResumableNow } from "../run/run.ts";
+import { type Deps, exitCodeFor, inspectRun, offerFor, selectRun } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 import { eventFrom } from "./events-text.ts";
@@ -119,8 +119,8 @@ async function howItEnded(context: Context, deps: Deps, found: RunRecord): Promi
     context.log.info(`${handle} is ${found.status}. Look at it: reprise show ${handle}`);
     return 1;
   }
-  const again =
-    whyNotResumableNow(found) === null ? `reprise resume ${handle} "…"` : `reprise show ${handle}`;
+  const { why, next } = await offerFor(deps, found);
+  const again = why === null ? next : `reprise show ${handle}`;
   context.log.info(
     `${handle} has ended: ${outcome.result}, ${harmlessLine(outcome.reason, 300)}. Next: ${again}`,
   );

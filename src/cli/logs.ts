@@ -238,8 +238,11 @@ interface Which {
 function attemptOf(found: RunRecord, wanted: number | undefined): number {
   const { handle, attempts } = found;
   if (attempts === 0) {
-    const next = whyNotResumable(found) === null ? ` Continue it: reprise resume ${handle} "…"` : "";
-    throw new Fault("attempt_unknown", `Run ${handle} has no attempt yet, so nothing was recorded.${next}`, {
+    const next =
+      whyNotResumable(found) === null
+        ? `Continue it: reprise resume ${handle} "…"`
+        : `Look at it: reprise show ${handle}`;
+    throw new Fault("attempt_unknown", `Run ${handle} has no attempt yet, so nothing was recorded. ${next}`, {
       facts: { handle },
     });
   }

@@ -46,7 +46,10 @@ const command = () =>
       .option("--dry-run", "print the native command and what would be proved, run nothing")
       .option("--detach", "let it work by itself and print its handle; `reprise attach` shows it")
       .option("--fork", "continue a copy of the conversation as a new run, where the engine can")
-      .option("--restore-copy", "put the run's copy back in place of a session that is damaged")
+      .option(
+        "--restore-copy",
+        "put the run's copy back in place of a session that is damaged or lacks a part",
+      )
       .option("--ignore-copy", "go on with a session that is shorter than the run's copy")
       .option("--force-fresh", "start a new conversation in the same run"),
   );

@@ -4,17 +4,11 @@ import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import {
-  type InspectedAttempt,
-  type Inspection,
-  inspectRun,
-  whyNotResumable,
-  whyNotResumableNow,
-} from "../run/run.ts";
+import { type Deps, type InspectedAttempt, type Inspection, inspectRun, offerFor } from "../run/run.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
 import { lastWordsOf } from "./summary.ts";
-import { age, hanging, resetText, STATUS_COLORS } from "./words.ts";
+import { age, hanging, hangingPath, resetText, STATUS_COLORS, unbroken } from "./words.ts";
 
 interface ShowOptions {
   readonly attempt?: number;
@@ -52,7 +46,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       ok: true,
       ...found.run,
       live: found.live,
-      resumable: whyNotResumableNow(found.run) === null,
+      resumable: (await offerFor(deps, found.run)).why === null,
       escrowState: found.escrow,
       history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
       warnings: found.warnings,
@@ -62,8 +56,9 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   for (const warning of found.warnings) context.log.warn(warning);
   if (options.attempt === undefined) printRun(context, found, deps.clock.now());
   for (const attempt of attempts) printAttempt(context, attempt, deps.clock.now());
-  if (options.attempt === undefined)
-    context.print(`\n${paint(context.terminal, "dim", "next")}       ${next(found)}`);
+  if (options.attempt !== undefined) return 0;
+  context.print("");
+  lineIn(context)("next", await next(deps, found));
   return 0;
 }
 
@@ -84,11 +79,11 @@ function chosen(found: Inspection, n: number | undefined): readonly InspectedAtt
 function printRun(context: Context, found: Inspection, nowMs: number): void {
   const { terminal } = context;
   const { run: record } = found;
-  const line = (label: string, value: string | null) => {
+  const line = lineIn(context);
+  const path = (label: string, value: string | null) => {
     if (value === null) return;
-    // The label's place, without a blank at which the line could break.
-    const lines = hanging(terminal, `${"-".repeat(11)}${value}`, 11);
-    context.print(`${paint(terminal, "dim", label.padEnd(11))}${lines.slice(11)}`);
+    const [first = "", ...more] = hangingPath(terminal, harmlessLine(value), LABEL).split("\n");
+    context.print([`${paint(terminal, "dim", label.padEnd(LABEL))}${first}`.trimEnd(), ...more].join("\n"));
   };
   const live = found.live === null ? "" : `, pid ${found.live.pid}`;
   const status = paint(terminal, STATUS_COLORS[record.status], record.status);
@@ -101,13 +96,34 @@ function printRun(context: Context, found: Inspection, nowMs: number): void {
   line("name", record.name === null ? null : harmlessLine(record.name, 200));
   line("subject", record.subject === null ? null : harmlessLine(record.subject, 200));
   line("message", record.launch.message === null ? null : harmlessLine(record.launch.message, 200));
-  line("cwd", harmlessLine(record.cwd));
+  path("cwd", record.cwd);
   line("session", sessionText(record));
   line("fork of", parentText(record));
   line("launch", launchText(found));
-  line("home", record.engineHome === null ? null : harmlessLine(record.engineHome));
-  line("directory", harmlessLine(record.runDirectory));
+  path("home", record.engineHome);
+  path("directory", record.runDirectory);
   line("copy", escrowText(found, nowMs));
+  if (found.attempts.length === 0 && found.live === null) line("attempts", noneText(record));
+}
+
+const LABEL = 11;
+
+function lineIn(context: Context): (label: string, value: string | null) => void {
+  const { terminal } = context;
+  return (label, value) => {
+    if (value === null) return;
+    // The label's place, without a blank at which the line could break.
+    const lines = hanging(terminal, `${"-".repeat(LABEL)}${value}`, LABEL);
+    context.print(`${paint(terminal, "dim", label.padEnd(LABEL))}${lines.slice(LABEL)}`);
+  };
+}
+
+/** A run is recorded before its agent is started. */
+function noneText({ session, status }: RunRecord): string {
+  if (session.value !== null) return "none yet";
+  return status === "failed"
+    ? "none: the directory for its agent could not be made, so no agent was started"
+    : "none: Reprise was ended before it started the agent, so nothing was said or done";
 }
 
 /** As it was executed first; the record of the launch has the engine's own arguments alone. */
@@ -118,7 +134,8 @@ function launchText({ run: { launch }, attempts }: Inspection): string | null {
   return harmlessLine([first.program, ...first.args].join(" "), 1_000);
 }
 
-function sessionText({ session }: RunRecord): string {
+function sessionText({ session, attempts, status }: RunRecord): string {
+  if (session.value === null && attempts === 0 && status !== "running") return "none";
   if (session.value === null) return "none found";
   const proof = session.verifiedAt === null ? "not verified yet" : `verified ${session.verifiedAt}`;
   return `${session.field ?? "session"} ${harmlessLine(session.value, 200)} (${session.source ?? "unknown"}, ${proof})`;
@@ -183,7 +200,7 @@ function factsOf(record: AttemptRecord): string {
     tokens,
     version,
   ];
-  return facts.filter((fact) => fact !== null).join(" · ");
+  return facts.flatMap((fact) => (fact === null ? [] : [unbroken(fact)])).join(" · ");
 }
 
 /** The receipt as a proof that a person can check. */
@@ -213,18 +230,14 @@ function verdict(receipt: Receipt, asked: string, reported: string | null): stri
   }
 }
 
-function next({ run: record, live }: Inspection): string {
-  const { handle, parent } = record;
-  if (live !== null) return `reprise logs ${handle} -f    or    reprise stop ${handle}`;
-  const why = whyNotResumableNow(record);
-  if (why === null) return `reprise resume ${handle} "…"    or    reprise logs ${handle}`;
-  const because = `    (it cannot be resumed: ${harmlessLine(why, 300)})`;
-  // Without a directory there is nothing to look at, and an empty conversation has nothing to show.
-  if (whyNotResumable(record) === null || record.empty === true) return `reprise rm ${handle}${because}`;
-  if (record.launch.redacted.length > 0 || record.launch.unresumable !== undefined)
-    return `reprise logs ${handle}${because}`;
-  if (parent !== undefined) return `reprise resume ${parent.handle} --fork "…"${because}`;
-  return `reprise resume ${handle} --force-fresh "…"    (there is no conversation to continue)`;
+async function next(deps: Deps, { run: record, live }: Inspection): Promise<string> {
+  const { handle } = record;
+  const logs = unbroken(`reprise logs ${handle}`);
+  if (live !== null) return `${logs}${unbroken(" -f")}    or    ${unbroken(`reprise stop ${handle}`)}`;
+  const offer = await offerFor(deps, record);
+  const typed = unbroken(offer.next);
+  if (offer.why === null) return `${typed}    or    ${logs}`;
+  return `${typed}    (it cannot be resumed: ${harmlessLine(offer.why, 1_000)})`;
 }
 
 function ago(iso: string, nowMs: number): string {

@@ -1,14 +1,14 @@
 /** `reprise stop <handle>` */
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps, liveOwner, selectRun, type Stopped, stopRun, whyNotResumableNow } from "../run/run.ts";
+import { type Deps, liveOwner, offerFor, selectRun, type Stopped, stopRun } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 
 const command = () =>
   makeCommand({
     name: "stop",
-    summary: "Stop a live run. Its conversation can be resumed.",
+    summary: "Stop a live run. What was said stays recorded, and can be resumed where the engine keeps it.",
     examples: ["reprise stop 1a2b3c4d", "reprise stop 1a2b --json"],
   })
     .usage("[options] <handle>")
@@ -37,7 +37,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       how,
       strays,
     });
-  } else context.print(say(stopped));
+  } else context.print(await say(deps, stopped));
   return 0;
 }
 
@@ -53,20 +53,15 @@ async function sayBatch(context: Context, deps: Deps, handle: string): Promise<v
   );
 }
 
-function say({ run: record, how, strays }: Stopped): string {
+async function say(deps: Deps, { run: record, how, strays }: Stopped): Promise<string> {
   const { handle, status } = record;
   const were = strays === 1 ? "was still there and has" : "were still there and have";
   const left = strays === 0 ? "" : ` ${strays} of its processes ${were} been ended.`;
-  const why = whyNotResumableNow(record);
-  const again =
-    why === null
-      ? `Continue it: reprise resume ${handle} "…"`
-      : `It cannot be resumed: ${harmlessLine(why, 300)}.`;
+  if (how === "not_running") return `Run ${handle} is not running (${status}).`;
+  if (how === "strays") return `Run ${handle} was not running (${status}).${left}`;
+  const { why, next } = await offerFor(deps, record);
+  const again = why === null ? `Continue it: ${next}` : `It cannot be resumed: ${harmlessLine(why, 1_000)}.`;
   switch (how) {
-    case "not_running":
-      return `Run ${handle} is not running (${status}).`;
-    case "strays":
-      return `Run ${handle} was not running (${status}).${left}`;
     case "asked":
       return `Run ${handle} has stopped (${status}).${left} ${again}`;
     case "killed":

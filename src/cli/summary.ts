@@ -2,14 +2,14 @@
  * What is said after an attempt: three lines on stderr for people, or one JSON object on stdout.
  */
 import type { Trouble } from "../core/events.ts";
-import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import type { AttemptRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { shellLine, shellWord } from "../lib/shell.ts";
-import { type AttemptResult, type DryRun, whyNotResumable } from "../run/run.ts";
+import type { AttemptResult, DryRun, Offer } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
-import { resetText } from "./words.ts";
+import { hanging, hangingPath, resetText, unbroken } from "./words.ts";
 
 export async function finishAttempt(
   context: Context,
@@ -17,8 +17,8 @@ export async function finishAttempt(
   result: AttemptResult,
   view: View,
 ): Promise<number> {
-  if (options.json === true) context.printJson(toJson(result, view.text()));
-  else if (options.quiet === undefined) say(context, result, view);
+  if (options.json === true) context.printJson(toJson(result, await result.offer(), view.text()));
+  else if (options.quiet === undefined) say(context, result, await result.offer(), view);
   for (const diagnostic of result.attempt.diagnostics) context.log.warn(diagnostic);
   await result.finish();
   return result.exitCode;
@@ -47,7 +47,7 @@ export function printDryRun(context: Context, options: ViewOptions, plan: DryRun
   return 0;
 }
 
-function toJson(result: AttemptResult, text: string) {
+function toJson(result: AttemptResult, offer: Offer, text: string) {
   const { run, attempt } = result;
   return {
     ok: attempt.outcome?.result === "completed",
@@ -57,7 +57,7 @@ function toJson(result: AttemptResult, text: string) {
     agentName: run.agentName,
     session: run.session,
     parent: run.parent ?? null,
-    resumable: whyNotResumable(run) === null,
+    resumable: offer.why === null,
     attempt: attempt.n,
     kind: attempt.kind,
     outcome: attempt.outcome,
@@ -71,8 +71,9 @@ function toJson(result: AttemptResult, text: string) {
   };
 }
 
-function say(context: Context, result: AttemptResult, view: View): void {
+function say(context: Context, result: AttemptResult, offer: Offer, view: View): void {
   const { terminal } = context;
+  const paper = { stdout: terminal.stderr, columns: terminal.columns };
   const { run, attempt, receipt } = result;
   const lines: string[] = [];
   if (attempt.outcome !== null && attempt.outcome.result !== "completed") {
@@ -101,19 +102,24 @@ function say(context: Context, result: AttemptResult, view: View): void {
       ? "none found"
       : `${run.session.field ?? "session"} ${harmlessLine(run.session.value, 200)}${proved}`;
   lines.push(
-    `handle   ${paint(terminal, "bold", run.handle)}   (${nextOf(run)})`,
+    `handle   ${paint(terminal, "bold", run.handle)}   (${nextOf(offer)})`,
     ...(run.parent === undefined
       ? []
-      : [`fork of  ${run.parent.handle}   (reprise resume ${run.parent.handle} "…" goes on there)`]),
-    `run      ${harmlessLine(run.runDirectory, 1_000)}`,
+      : [
+          `fork of  ${run.parent.handle}   (${unbroken(`reprise resume ${run.parent.handle} "…"`)} goes on there)`,
+        ]),
+    `run      ${hangingPath(paper, harmlessLine(run.runDirectory, 1_000), LABEL)}`,
     `session  ${session}`,
   );
-  process.stderr.write(`${lines.join("\n")}\n`);
+  process.stderr.write(
+    `${lines.map((line) => (line.includes("\n") ? line : hanging(paper, line, LABEL))).join("\n")}\n`,
+  );
 }
 
-function nextOf(run: RunRecord): string {
-  const why = whyNotResumable(run);
-  return why === null ? `reprise resume ${run.handle} "…"` : `cannot be resumed: ${harmlessLine(why, 300)}`;
+const LABEL = 9;
+
+function nextOf({ why, next }: Offer): string {
+  return why === null ? unbroken(next) : `cannot be resumed: ${harmlessLine(why, 1_000)}`;
 }
 
 /** What the reason says already is not said again. */

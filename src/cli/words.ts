@@ -4,7 +4,7 @@ import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { cutToColumns, widthOf } from "../lib/width.ts";
 import { untilText } from "../lib/until.ts";
-import { wrap } from "../lib/wrap.ts";
+import { wrap, wrapPath } from "../lib/wrap.ts";
 import type { Terminal } from "./context.ts";
 
 /** The greatest unit only: `3 h`, `12 d`, `now`. */
@@ -37,14 +37,30 @@ export function resetText(resetsAt: string | undefined, nowMs: number): string {
   return atMs > nowMs ? ` ${untilText(atMs, nowMs)}` : ` (over since ${new Date(atMs).toISOString()})`;
 }
 
-/** On a terminal, a text in several lines, all but the first indented. Text with our colours stays as it is. */
+/** On a terminal, a text in several lines, all but the first indented. What `unbroken` joined stays together. */
 export function hanging(
   terminal: Pick<Terminal, "stdout" | "columns">,
   text: string,
   indent: number,
 ): string {
-  if (!terminal.stdout || text.includes("\x1b")) return text;
-  return wrap(text, { width: terminal.columns, indent }).join("\n");
+  const lines = terminal.stdout ? wrap(text, { width: terminal.columns, indent }).join("\n") : text;
+  return lines.replaceAll(NO_BREAK, " ");
+}
+
+const NO_BREAK = "\u00a0";
+
+/** A command for `hanging`, which must stay on one line to be typed or copied. */
+export function unbroken(command: string): string {
+  return command.replaceAll(" ", NO_BREAK);
+}
+
+/** On a terminal, a path behind a label of so many columns. */
+export function hangingPath(
+  terminal: Pick<Terminal, "stdout" | "columns">,
+  path: string,
+  indent: number,
+): string {
+  return terminal.stdout ? wrapPath(path, { width: terminal.columns, indent }).join("\n") : path;
 }
 
 export const STATUS_COLORS = {

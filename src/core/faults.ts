@@ -47,7 +47,7 @@ export const FAULTS = {
   session_lost: {
     exit: 3,
     retryable: false,
-    means: "the engine no longer has this session and there is no copy",
+    means: "the engine no longer has this session, and the run has no copy that can be used",
   },
   cwd_missing: { exit: 3, retryable: false, means: "the run's working directory is gone" },
   engine_home_missing: {
@@ -62,7 +62,11 @@ export const FAULTS = {
   index_busy: { exit: 4, retryable: true, means: "the index is locked by another process" },
   record_damaged: { exit: 5, retryable: false, means: "a stored record cannot be read" },
   index_damaged: { exit: 5, retryable: false, means: "the index cannot be read and could not be rebuilt" },
-  session_damaged: { exit: 5, retryable: false, means: "the engine's own session file is damaged" },
+  session_damaged: {
+    exit: 5,
+    retryable: false,
+    means: "the engine's own session is damaged, or lacks a part that the run's copy has",
+  },
   engine_missing: {
     exit: 6,
     retryable: false,

@@ -20,3 +20,20 @@ test.each([
   for (const byte of Buffer.from(keys)) typed.take(Buffer.from([byte]));
   expect(typed.mayHaveSaid(opening)).toBe(expected);
 });
+
+test.each([
+  ["nothing", "", false],
+  ["words that were never sent", "hello", false],
+  ["Enter alone, as a question about trust takes it", "\r", false],
+  ["a command", "/quit\r", false],
+  ["answers of the terminal and a command", "\u001b[?62;c\u001b]11;rgb:0/0/0\u0007\r/quit\r", false],
+  ["words", "hello\r/quit\r", true],
+  ["words after a command", "/model\rhello\u001b[13u", true],
+  ["pasted words", "\u001b[200~hello\u001b[201~\r", true],
+  ["a message of the history", "\u001b[A\r", true],
+  ["more than is kept", `/${"x".repeat(300_000)}`, true],
+])("spoke in a UI by typing %s: %s", (_name, keys, expected) => {
+  const typed = new Typed();
+  typed.take(keys);
+  expect(typed.spoke).toBe(expected);
+});

@@ -15,7 +15,15 @@ export class Typed {
 
   /** False: nothing can have been said, since Enter was never pressed. */
   get entered(): boolean {
-    return /[\r\n]|\u001b\[(?:13|57414)(?:;[\d:]*)*u/.test(this.#text);
+    return ENTER.test(this.#text);
+  }
+
+  /** False: Enter was pressed only on nothing, as dialogs want it, and on commands such as `/quit`. */
+  get spoke(): boolean {
+    const lines = Buffer.from(this.#text, "latin1").toString().split(ENTER).slice(0, -1);
+    return (
+      this.#isCut || lines.some((line) => !/^\s*(?:\/|$)/.test(withoutSequences(line)) || KEYS.test(line))
+    );
   }
 
   /** Can a conversation that begins with this have been begun here? Null: its beginning is not known. */
@@ -30,6 +38,11 @@ export class Typed {
   }
 }
 
+// oxlint-disable-next-line no-control-regex -- as terminals send it
+const ENTER = /[\r\n]|\u001b\[(?:13|57414)(?:;[\d:]*)*u/;
+/** Keys that bring back what was typed before. */
+// oxlint-disable-next-line no-control-regex -- these are the keys
+const KEYS = /\u001b(?:\[[\d;:]*|O)[AB]|[\u000e\u0010\u0012\u0016\u0019]/;
 // oxlint-disable-next-line no-control-regex -- these are the keys
 const RECALLS = /\u001b(?:\[[\d;:]*|O)[A-D]|[\t\u000e\u0010\u0012\u0016\u0019/@!#]/;
 

@@ -242,6 +242,10 @@ const EXITS: Readonly<Record<number, readonly [kind: TroubleKind, means: string]
 const TRUST =
   "Gemini does not trust this folder. Give --trust-cwd to allow it for this run, or trust the folder in Gemini itself.";
 
+/** 0.61: what its launcher would answer with another start; Reprise starts it without the launcher. */
+const RELAUNCH =
+  "Gemini ended in order to be started again, as it does when you have answered whether it may trust the folder. Start it again.";
+
 export function explainExit(
   { code }: Exit,
   stderrTail: string,
@@ -250,6 +254,7 @@ export function explainExit(
 ): Trouble | null {
   if (code === null || code === 0) return null;
   if (code === 55) return { kind: "usage", message: TRUST };
+  if (code === 199) return { kind: "other", message: RELAUNCH };
   const words = lastWords(stderrTail);
   if (stderrTail.includes("Error resuming session:")) return { kind: "session_lost", message: words };
   const own = EXITS[code];

@@ -31,7 +31,8 @@ export async function locateGemini(session: string, where: Where, files: Session
       const own = { path, restoreTo: relative(where.home, path) };
       return { state: "present", files: [own], cwd: where.cwd, updatedAtMs: chat.updatedAtMs };
     } else if (chat.id === session) {
-      const why = "the conversation never began: its first turn failed and Gemini took the message back";
+      const why =
+        "it holds no message: nothing was said, or Gemini took back the message of a first turn that failed";
       unusable = { state: "unusable", path, why, damaged: false };
     }
   }

@@ -500,7 +500,7 @@ describe("the store", () => {
       {
         state: "unusable",
         path: `${chats}/session-2026-11-15T05-05-bbbbbbbb.jsonl`,
-        why: "the conversation never began: its first turn failed and Gemini took the message back",
+        why: "it holds no message: nothing was said, or Gemini took back the message of a first turn that failed",
         damaged: false,
       },
     ],
@@ -553,4 +553,9 @@ describe("the store", () => {
       ["gggggggg-1", "/home/user/gone"],
     ]);
   });
+});
+
+test("exit code 199 is a wish to be started again, and no answer of the model", () => {
+  const trouble = gemini.explainExit({ code: 199, signal: null }, "", 0);
+  expect(trouble).toMatchObject({ kind: "other", message: expect.stringContaining("started again") });
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { widthOf } from "./width.ts";
-import { wrap } from "./wrap.ts";
+import { wrap, wrapPath } from "./wrap.ts";
 
 test.each([
   ["one two three", 8, 2, ["one two", "  three"]],
@@ -8,6 +8,7 @@ test.each([
   ["日本 語語 abc", 9, 4, ["日本 語語", "    abc"]],
   ["a reprise-resume-1a2b3c4d b", 10, 2, ["a", "  reprise-resume-1a2b3c4d", "  b"]],
   ["", 10, 2, [""]],
+  ["\u001b[2mone two\u001b[0m three", 8, 2, ["\u001b[2mone two\u001b[0m", "  three"]],
 ])("%j in %d columns", (text, width, indent, then) => expect(wrap(text, { width, indent })).toEqual(then));
 
 test("no line but that of one long word is wider than it may be, and no word is lost", () => {
@@ -20,3 +21,22 @@ test("no line but that of one long word is wider than it may be, and no word is 
     }
   }
 });
+
+test.each([
+  ["beside the label", "/home/ann/shop", 40, ["/home/ann/shop"]],
+  ["whole on a line below", "/home/ann/projects/shop", 26, ["", "  /home/ann/projects/shop"]],
+  [
+    "in parts",
+    "/home/ann/projects/shop/src",
+    20,
+    ["/home/ann/", "          projects/", "          shop/src"],
+  ],
+  [
+    "a name that fits nowhere",
+    `/${"x".repeat(30)}/y`,
+    20,
+    ["/", `          ${"x".repeat(30)}/`, "          y"],
+  ],
+])("a path behind a label of ten columns: %s", (_what, path, width, then) =>
+  expect(wrapPath(path, { width, indent: 10 })).toEqual(then),
+);

@@ -18,6 +18,7 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
+import { isUnbegun } from "./plan.ts";
 import { whyNotResumable } from "./resumable.ts";
 
 export interface Finding {
@@ -131,10 +132,6 @@ async function hasMoved({ store }: Places, runId: string, row: RunRecord | undef
 }
 
 /** The row comes first, then the directory, then `run.json`: whoever dies in between has lost nothing. */
-function isUnbegun({ attempts, session }: RunRecord): boolean {
-  return attempts === 0 && session.value === null;
-}
-
 function unbegun({ handle }: RunRecord): Finding {
   return note(`run ${handle} was recorded but never begun`);
 }

@@ -39,6 +39,8 @@ const EXPORT_REST_MS = 5_000;
 /** Copying takes at most this part of the time. */
 const SHARE = 20;
 
+export const PUT_BACK = "the engine's session file was deleted while the agent worked; Reprise put it back";
+
 export class EscrowKeeper {
   readonly #deps: Deps;
   readonly #job: Job;
@@ -61,7 +63,6 @@ export class EscrowKeeper {
   #changedAt: number | null = null;
   #restless = 0;
   #nextCopyAt = 0;
-  #putBack = 0;
 
   constructor(deps: Deps, job: Job, ledger: Ledger, begun: () => void) {
     this.#deps = deps;
@@ -94,12 +95,6 @@ export class EscrowKeeper {
 
   async settled(): Promise<void> {
     await this.#looking;
-  }
-
-  /** What should be known about this attempt. */
-  diagnostics(): readonly string[] {
-    if (this.#putBack === 0) return [];
-    return [`the engine's session file was deleted while the agent worked; Reprise put it back`];
   }
 
   /** One look after the other; what happens during one leads to another one. */
@@ -173,7 +168,14 @@ export class EscrowKeeper {
     const { escrow } = this.#ledger.run;
     const copied = escrow?.session === this.#session ? (escrow.files[0]?.size ?? 0) : 0;
     if (whole.reduce((sum, { size }) => sum + size, 0) < copied) return;
-    if (putBackLive(runDirectory, whole, path)) this.#putBack += 1;
+    if (putBackLive(runDirectory, whole, path)) this.#note(PUT_BACK);
+  }
+
+  /** Recorded at once: Reprise may be killed before the attempt ends. */
+  #note(diagnostic: string): void {
+    const { diagnostics } = this.#ledger.attempt;
+    if (diagnostics.includes(diagnostic)) return;
+    this.#ledger.save({ attempt: { diagnostics: [...diagnostics, diagnostic] } });
   }
 
   #keepFile(path: string): Promise<void> {

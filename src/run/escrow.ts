@@ -5,13 +5,14 @@
  * is taken after the attempt, never delays the summary, and goes back only where the engine has nothing: an existing
  * file of the engine is never overwritten.
  */
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import {
   checkEscrow,
   continuesCopy,
   describeCopy,
   dropOldEscrow,
   endLive,
+  endsCopy,
   type EscrowSource,
   fileAt,
   keepEscrow,
@@ -26,9 +27,10 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
 import { restoreFile, sessionFiles, sessionFilesWith, setAside } from "../drivers/drivers.ts";
-import type { Engine } from "../engines/engine.ts";
+import type { Engine, Located } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine } from "./engine-setup.ts";
+import type { KnownSession } from "./plan.ts";
 
 interface Taking {
   readonly run: RunRecord;
@@ -233,6 +235,45 @@ async function lacksPart(now: {
 function dropNewer(run: RunRecord): void {
   if (run.escrow !== null) dropOldEscrow(run.runDirectory, run.escrow);
   endLive(run.runDirectory);
+}
+
+/** The session that our copy is of, when size and checksum prove it whole. */
+export async function checkedCopy(run: RunRecord): Promise<{ escrow: string | null; copyDamage?: string }> {
+  if (run.escrow === null) return { escrow: null };
+  try {
+    await checkEscrow(run.runDirectory, run.escrow);
+    return { escrow: run.escrow.session };
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const { path, why } = error.facts;
+    const isTold = typeof path === "string" && typeof why === "string";
+    return { escrow: null, copyDamage: isTold ? `${path}: ${why}` : error.message.replace(/\.$/, "") };
+  }
+}
+
+/** The engine's file lacks something that our copy of the same session holds. */
+export async function isTorn(
+  engine: Engine,
+  run: RunRecord,
+  id: string,
+  located: Located,
+): Promise<KnownSession | null> {
+  const copy = run.escrow?.session === id ? run.escrow.files[0] : undefined;
+  const path =
+    located.state === "present"
+      ? located.files[0]?.path
+      : located.state === "unusable"
+        ? located.path
+        : undefined;
+  if (copy === undefined || path === undefined) return null;
+  const isSame = run.engineHome !== null && relative(run.engineHome, path) === copy.restoreTo;
+  if (!isSame || (await continuesCopy(path, copy))) return null;
+  // The file was deleted while the agent worked and began again in the middle: nothing is in it that the copy lacks.
+  if (await endsCopy(run.runDirectory, copy, path))
+    return { id, state: "absent", note: `only its end is left in ${path}` };
+  // An engine that also rewrites its files may have made this one shorter, if it can read it.
+  const torn = engine.session.appendOnly === true || located.state === "unusable";
+  return torn ? { id, state: "torn", note: path } : null;
 }
 
 /** Puts the copy back into the engine's home. What is damaged there is kept beside it. */

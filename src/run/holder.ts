@@ -12,7 +12,7 @@ import type { SeenSession } from "../core/records.ts";
 import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
 import { connect, Questions, StartTurn } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { EscrowKeeper } from "./escrow-keeper.ts";
+import { EscrowKeeper, PUT_BACK } from "./escrow-keeper.ts";
 import {
   chosenSession,
   type Held,
@@ -36,7 +36,7 @@ import {
 } from "./liveness.ts";
 import { Observer } from "./observer.ts";
 import { judge, type StopReason } from "./outcome.ts";
-import { whyNotResumable } from "./resumable.ts";
+import { offerFor } from "./resumable.ts";
 import { NO_EXIT, Witness } from "./witness.ts";
 
 /** A version is worth knowing, and not worth waiting for. */
@@ -345,7 +345,6 @@ class Holder {
     const bytes = await this.#closeTape();
     await Promise.all(this.#locks);
     const verdict = await this.#witness.verdict();
-    const isEmpty = await this.#witness.isEmpty();
     const outcome = judge({
       structured: command.structured,
       interactive,
@@ -372,10 +371,10 @@ class Holder {
         bytes,
         engineVersion: version,
         diagnostics: [
-          ...attempt.diagnostics,
+          // Gemini removes the file of a UI in which nothing was said when it leaves.
+          ...attempt.diagnostics.filter((one) => !verdict.isEmpty || one !== PUT_BACK),
           ...verdict.diagnostics,
           ...this.#questions.diagnostics(),
-          ...this.#keeper.diagnostics(),
         ],
         ...(words.length === 0 ? {} : { lastWords: words }),
       },
@@ -383,14 +382,14 @@ class Holder {
         status: outcome.result,
         launch: { ...run.launch, version: run.launch.version ?? version },
         ...verdict.run,
-        ...(isEmpty ? { empty: true as const } : {}),
+        ...(verdict.isEmpty ? { empty: true as const } : {}),
       },
     } as const;
     // How a turn ended is worth the last blocks of the disk.
     if (!this.#recording(() => this.#ledger.save(end))) this.#ledger.save(end);
     await this.#ledger.settled();
     if (this.#storageFault !== null && outcome.result !== "completed")
-      throw this.#resumable(this.#storageFault);
+      throw await this.#resumable(this.#storageFault);
     return {
       run: this.#ledger.run,
       attempt: this.#ledger.attempt,
@@ -408,9 +407,9 @@ class Holder {
     return engine.explainExit(exit, stderr, this.#deps.clock.now(), stdout) ?? this.#retrying;
   }
 
-  #resumable(fault: Fault): Fault {
+  async #resumable(fault: Fault): Promise<Fault> {
     const { handle } = this.#ledger.run;
-    const why = whyNotResumable(this.#ledger.run);
+    const { why } = await offerFor(this.#deps, this.#ledger.run);
     const next = why === null ? `Then: reprise resume ${handle}` : `It cannot be resumed: ${why}.`;
     return new Fault(fault.code, `${fault.message} ${next}`, {
       facts: { ...fault.facts, handle },

@@ -1,15 +1,33 @@
 import { describe, expect, test } from "vitest";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import { type KnownSession, type Plan, planResume, type ResumeFacts } from "./plan.ts";
+import { type Decision, type KnownSession, type Plan, planResume, type ResumeFacts } from "./plan.ts";
 
-const run = { handle: "1a2b3c4d", cwd: "/work/shop", engineHome: "/home/u/.codex" } as RunRecord;
+const NO_SESSION = { field: null, value: null, source: null, verifiedAt: null };
+const run = {
+  handle: "1a2b3c4d",
+  cwd: "/work/shop",
+  engineHome: "/home/u/.codex",
+  attempts: 1,
+  session: NO_SESSION,
+} as unknown as RunRecord;
 const known = (id: string, state: KnownSession["state"], damaged = false): KnownSession => ({
   id,
   state,
   note: "a note",
   damaged,
 });
+
+const FACTS: ResumeFacts = {
+  run,
+  engine: { title: "Codex", canFork: true },
+  cwdExists: true,
+  home: "/home/u/.codex",
+  known: [known("a", "present")],
+  escrow: null,
+  want: "resume",
+  damage: "refuse",
+};
 
 const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode]> = {
   "a session that is there": [
@@ -68,26 +86,52 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
   ],
 };
 
+const reasons: Record<string, [given: Partial<ResumeFacts>, why: RegExp, ways: readonly string[]]> = {
+  "no copy": [{ known: [known("a", "absent")] }, /session a \(a note\), and there is no copy/, []],
+  "a copy that cannot be used": [
+    { known: [known("a", "absent")], copyDamage: "c: its checksum is wrong" },
+    /and the run's copy of the session cannot be used: c: its checksum is wrong$/,
+    [],
+  ],
+  "damaged, and so is the copy": [
+    { known: [known("a", "unusable", true)], copyDamage: "c: it is gone" },
+    /cannot read session a: a note; the run's copy of the session cannot be used: c: it is gone$/,
+    [],
+  ],
+  "cut short": [
+    { known: [known("a", "torn")], escrow: "a" },
+    /lacks a part that the run's copy has/,
+    ["--restore-copy", "--ignore-copy"],
+  ],
+  "cut short, and the copy is of another": [
+    { known: [known("a", "torn")], escrow: "b" },
+    /lacks a part/,
+    ["--ignore-copy"],
+  ],
+  "no id": [{ known: [] }, /^no session id is known \(session\.value is null\)$/, []],
+  "no attempt": [
+    { known: [], run: { ...run, attempts: 0, session: NO_SESSION } },
+    /^its agent was never started$/,
+    [],
+  ],
+};
+
+test.each(Object.entries(reasons))("says why and which options help: %s", (_name, [given, why, ways]) => {
+  const decision = planResume({ ...FACTS, ...given });
+  expect(decision).toMatchObject({ do: "refuse", why: expect.stringMatching(why) });
+  expect(decision.do === "refuse" && decision.ways.map(({ option }) => option)).toEqual(ways);
+});
+
 describe("planResume", () => {
   test.each(Object.entries(cases))("%s", (_name, [given, then]) => {
-    const facts: ResumeFacts = {
-      run,
-      engine: { title: "Codex", canFork: true },
-      cwdExists: true,
-      home: "/home/u/.codex",
-      known: [known("a", "present")],
-      escrow: null,
-      want: "resume",
-      damage: "refuse",
-      ...given,
-    };
-    expect(outcomeOf(() => planResume(facts))).toEqual(then);
+    expect(outcomeOf(() => planResume({ ...FACTS, ...given }))).toEqual(then);
   });
 });
 
-function outcomeOf(plan: () => Plan): Plan | FaultCode {
+function outcomeOf(plan: () => Decision): Plan | FaultCode {
   try {
-    return plan();
+    const decision = plan();
+    return decision.do === "refuse" ? decision.code : decision;
   } catch (error) {
     if (error instanceof Fault) return error.code;
     throw error;

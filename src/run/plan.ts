@@ -1,7 +1,7 @@
 /**
  * What a resume does: facts in, one plan out. Nothing has been started, restored or sent when this decides.
  */
-import { Fault } from "../core/faults.ts";
+import { type Facts, Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 
 export interface ResumeFacts {
@@ -12,8 +12,10 @@ export interface ResumeFacts {
   readonly home: string | null;
   /** The run's session ids, newest first, with what the engine's store says of each. */
   readonly known: readonly KnownSession[];
-  /** The copy in the run directory, if there is one and its checksum holds. */
+  /** The session of the copy in the run directory, if there is one and its checksum holds. */
   readonly escrow: string | null;
+  /** Why the copy that is recorded cannot be used. Absent: it can be, or there is none. */
+  readonly copyDamage?: string;
   readonly want: "resume" | "fork" | "fresh";
   /** What the user says about a session that is damaged, or shorter than our copy. */
   readonly damage: "refuse" | "restore" | "ignore";
@@ -39,7 +41,21 @@ export type Plan =
     }
   | { readonly do: "fresh" };
 
-export function planResume(facts: ResumeFacts): Plan {
+/** The plan, or what stands in the way of it. */
+export type Decision = Plan | Refusal;
+
+export interface Refusal {
+  readonly do: "refuse";
+  readonly code: FaultCode;
+  /** As the end of a sentence about the run. */
+  readonly why: string;
+  /** Options of `resume` with which it goes on all the same, each with what it does. */
+  readonly ways: readonly { readonly option: "--restore-copy" | "--ignore-copy"; readonly does: string }[];
+  readonly facts: Facts;
+}
+
+/** A place that is gone or another one is a fault; a conversation that cannot be continued is a refusal. */
+export function planResume(facts: ResumeFacts): Decision {
   const { run } = facts;
   assertPlace(facts);
   if (facts.want === "fresh") return { do: "fresh" };
@@ -48,7 +64,7 @@ export function planResume(facts: ResumeFacts): Plan {
       facts: { handle: run.handle },
     });
   }
-  if (facts.known.length === 0) throw noSession(run);
+  if (facts.known.length === 0) return noSession(run);
   const passedOver: string[] = [];
   for (const session of facts.known) {
     if (session.state === "present" || session.state === "unknown") {
@@ -65,11 +81,11 @@ export function planResume(facts: ResumeFacts): Plan {
       if (facts.damage === "ignore" && session.state === "torn") {
         return { do: "continue", session: session.id, restore: false, passedOver };
       }
-      throw damaged(facts, session, hasCopy);
+      return damaged(facts, session, hasCopy);
     }
     passedOver.push(session.id);
   }
-  throw lost(facts);
+  return lost(facts);
 }
 
 function assertPlace(facts: ResumeFacts): void {
@@ -92,49 +108,59 @@ function assertPlace(facts: ResumeFacts): void {
   );
 }
 
-function noSession(run: RunRecord): Fault {
-  return new Fault(
-    "session_unknown",
-    `Run ${run.handle} has no session id, so there is no conversation to continue (session.value is null). ` +
-      `\`reprise show ${run.handle}\` says why; \`reprise resume ${run.handle} --force-fresh "…"\` starts anew in the same run.`,
-    { facts: { handle: run.handle, missing: "session.value" } },
-  );
+/** Of a run whose record says that it is empty. */
+export const NOTHING_SAID = "its UI was closed before anything was said";
+
+export const NEVER_STARTED = "its agent was never started";
+
+/** An agent that was never started has no conversation. */
+export function isUnbegun({ attempts, session }: Pick<RunRecord, "attempts" | "session">): boolean {
+  return attempts === 0 && session.value === null;
 }
 
-function lost(facts: ResumeFacts): Fault {
-  const { run, known } = facts;
+function noSession(run: RunRecord): Refusal {
+  const why = isUnbegun(run) ? NEVER_STARTED : "no session id is known (session.value is null)";
+  return { do: "refuse", code: "session_unknown", why, ways: [], facts: { missing: "session.value" } };
+}
+
+function lost(facts: ResumeFacts): Refusal {
+  const { known } = facts;
   const newest = known[0];
   const copy =
-    facts.escrow === null
+    damagedCopy(facts) ??
+    (facts.escrow === null
       ? "there is no copy in the run directory"
       : facts.escrow === newest?.id
         ? "the copy in the run directory holds no more of it"
-        : `the copy is of another session, ${facts.escrow}`;
-  const fresh = `\`reprise resume ${run.handle} --force-fresh "…"\` starts anew in the same run.`;
-  return new Fault(
-    "session_lost",
-    `${facts.engine.title} does not have session ${newest?.id ?? ""} of run ${run.handle} (${newest?.note ?? ""}), and ${copy}. ${fresh}`,
-    { facts: { handle: run.handle, sessions: known.map((session) => session.id) } },
-  );
+        : `the copy is of another session, ${facts.escrow}`);
+  const why = `${facts.engine.title} does not have session ${newest?.id ?? ""} (${newest?.note ?? ""}), and ${copy}`;
+  return {
+    do: "refuse",
+    code: "session_lost",
+    why,
+    ways: [],
+    facts: { sessions: known.map(({ id }) => id) },
+  };
+}
+
+function damagedCopy({ copyDamage }: ResumeFacts): string | null {
+  return copyDamage === undefined ? null : `the run's copy of the session cannot be used: ${copyDamage}`;
 }
 
 /** Nothing is sent to a conversation that has lost a part of itself before the user has decided. */
-function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): Fault {
-  const { handle } = facts.run;
+function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): Refusal {
+  const { title } = facts.engine;
   const what =
     session.state === "torn"
-      ? `${facts.engine.title}'s session ${session.id} lacks a part that the copy of run ${handle} has (${session.note}).`
-      : `${facts.engine.title} cannot read session ${session.id}: ${session.note}.`;
-  const ways = [
-    ...(hasCopy
-      ? [
-          `\`reprise resume ${handle} --restore-copy "…"\` puts the copy back and keeps the engine's file beside it`,
-        ]
-      : []),
-    ...(session.state === "torn" ? ["`--ignore-copy` goes on with what is left"] : []),
-    "`--force-fresh` starts anew in the same run",
-  ];
-  return new Fault("session_damaged", `${what} ${ways.join("; ")}.`, {
-    facts: { handle, session: session.id },
-  });
+      ? `${title}'s session ${session.id} lacks a part that the run's copy has (${session.note})`
+      : `${title} cannot read session ${session.id}: ${session.note}`;
+  const copy = damagedCopy(facts);
+  const why = copy === null ? what : `${what}; ${copy}`;
+  const restore = {
+    option: "--restore-copy",
+    does: "puts the copy back and keeps the engine's file beside it",
+  } as const;
+  const ignore = { option: "--ignore-copy", does: "goes on with what is left" } as const;
+  const ways = [...(hasCopy ? [restore] : []), ...(session.state === "torn" ? [ignore] : [])];
+  return { do: "refuse", code: "session_damaged", why, ways, facts: { session: session.id } };
 }

@@ -2,17 +2,10 @@
  * From a run and a wish to the exact native command of its next attempt. Changes nothing and sends nothing,
  * so that `--dry-run` and a real resume are the same up to here.
  */
-import { join, relative } from "node:path";
+import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import {
-  checkEscrow,
-  continuesCopy,
-  endsCopy,
-  isDirectory,
-  loadRunFile,
-  readRecord,
-} from "../audit/audit.ts";
-import { Fault } from "../core/faults.ts";
+import { isDirectory, loadRunFile, readRecord } from "../audit/audit.ts";
+import { Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptKind, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import type { Ask, Command, Engine, Located } from "../engines/engine.ts";
@@ -20,7 +13,7 @@ import { keepNative } from "../engines/engines.ts";
 import { candidates } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
-import { expectedEscrow } from "./escrow.ts";
+import { checkedCopy, expectedEscrow, isTorn } from "./escrow.ts";
 import { assertOwnWorkplace } from "./isolate.ts";
 import {
   assertHiddenMessage,
@@ -31,7 +24,14 @@ import {
   redactorFor,
   storableArgs,
 } from "./launch.ts";
-import { type KnownSession, type Plan, planResume } from "./plan.ts";
+import {
+  type Decision,
+  type KnownSession,
+  NOTHING_SAID,
+  type Plan,
+  planResume,
+  type Refusal,
+} from "./plan.ts";
 
 export const DEFAULT_MESSAGE = "Continue where you left off.";
 
@@ -75,20 +75,13 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
   const env = recordedEnv(run, deps.env, wish.env);
   const setup = setUpEngine(deps, engine, env);
   assertSameRights(engine, run, setup.env);
-  const found = await lookUp(engine, run);
-  const known = found.map(({ known: session }) => session);
-  const plan = planResume({
-    run,
-    engine: { title: engine.title, canFork: engine.can.fork },
-    cwdExists: isDirectory(run.cwd),
-    home: setup.home,
-    known,
-    escrow: known.every(({ state }) => state === "present" || state === "unknown")
-      ? null
-      : await wholeCopy(deps, run),
-    want: wish.want,
-    damage: wish.damage,
-  });
+  const { found, decision, copyDamage } = await prospect(engine, run, { ...wish, home: setup.home });
+  if (decision.do === "refuse") throw refused(run, decision, mayBeginAnew(engine, run, found));
+  const plan = decision;
+  const { unresumable } = run.launch;
+  if (plan.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
+    throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
+  if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
   const interactive = opensUi(engine, run, wish);
   const message = interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE);
@@ -147,13 +140,15 @@ function distrust(engine: Engine, { handle }: RunRecord, ask: Ask, command: Comm
 async function assertUsable(run: RunRecord, { want }: ResumeWish): Promise<void> {
   await assertKnownRecord(run);
   assertNothingRedacted(run);
-  const { unresumable } = run.launch;
-  if (unresumable === undefined || want === "fresh") return;
-  throw new Fault(
-    "session_unknown",
-    `Run ${run.handle} cannot be resumed: ${unresumable}. Start a new run instead: reprise start ${run.agentName} "…"`,
-    { facts: { handle: run.handle } },
-  );
+  const why = run.launch.unresumable ?? (run.empty === true ? NOTHING_SAID : null);
+  if (why === null || want === "fresh") return;
+  throw startAnother("session_unknown", run, `cannot be resumed: ${why}`);
+}
+
+function startAnother(code: FaultCode, { handle, agentName }: RunRecord, what: string): Fault {
+  return new Fault(code, `Run ${handle} ${what}. Start a new run instead: reprise start ${agentName} "…"`, {
+    facts: { handle },
+  });
 }
 
 /** An attempt would write over what a newer Reprise has recorded. A damaged record is written again. */
@@ -204,16 +199,87 @@ function keptLaunch(
   return { ...run.launch, given: args, redacted };
 }
 
-/** The session that our copy is of, when size and checksum prove it whole. */
-async function wholeCopy(deps: Deps, run: RunRecord): Promise<string | null> {
-  if (run.escrow === null) return null;
+interface Prospect {
+  readonly found: readonly LookedUp[];
+  readonly decision: Decision;
+  /** Why the run's copy, which had to be looked at, cannot be used. */
+  readonly copyDamage?: string;
+}
+
+/** What the engine's store and the run's copy allow. */
+async function prospect(
+  engine: Engine,
+  run: RunRecord,
+  { want, damage, home }: Pick<ResumeWish, "want" | "damage"> & { readonly home: string | null },
+): Promise<Prospect> {
+  const found = await lookUp(engine, run);
+  const known = found.map(({ known: session }) => session);
+  const isThere = known.every(({ state }) => state === "present" || state === "unknown");
+  const copy = isThere ? { escrow: null } : await checkedCopy(run);
+  const decision = planResume({
+    run,
+    engine: { title: engine.title, canFork: engine.can.fork },
+    cwdExists: isDirectory(run.cwd),
+    home,
+    known,
+    ...copy,
+    want,
+    damage,
+  });
+  return { found, decision, ...copy };
+}
+
+export interface Obstacle extends Pick<Refusal, "code" | "why" | "ways"> {
+  /** `--force-fresh` would be accepted. */
+  readonly mayBeginAnew: boolean;
+}
+
+/** What stands in the way of a plain resume, whatever the environment of the day is. Null: nothing. */
+export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promise<Obstacle | null> {
+  assertOwnWorkplace(run);
+  const { decision, found } = await prospect(engine, run, {
+    want: "resume",
+    damage: "refuse",
+    home: run.engineHome,
+  });
+  return decision.do === "refuse" ? { ...decision, mayBeginAnew: mayBeginAnew(engine, run, found) } : null;
+}
+
+function refused(run: RunRecord, { code, why, ways, facts }: Refusal, mayBegin: boolean): Fault {
+  const { handle } = run;
+  const offered = ways.map(({ option, does }) => `\`reprise resume ${handle} ${option} "…"\` ${does}`);
+  const anew = mayBegin
+    ? `\`reprise resume ${handle} --force-fresh "…"\` starts anew in the same run`
+    : `\`reprise start ${run.agentName} "…"\` starts a new run`;
+  return new Fault(code, `Run ${handle} cannot be resumed: ${why}. ${[...offered, anew].join("; ")}.`, {
+    facts: { handle, ...facts },
+  });
+}
+
+const SOME_SESSION = "00000000-0000-4000-8000-000000000000";
+
+/** Would `--force-fresh` be accepted? Options and rights of the run may forbid it. */
+function mayBeginAnew(engine: Engine, run: RunRecord, found: readonly LookedUp[]): boolean {
+  if (run.launch.redacted.length > 0) return false;
   try {
-    await checkEscrow(run.runDirectory, run.escrow);
-    return run.escrow.session;
+    engine.command({
+      kind: "fresh",
+      interactive: false,
+      message: DEFAULT_MESSAGE,
+      session: engine.can.chooseSession ? SOME_SESSION : null,
+      forkTo: null,
+      given: run.launch.given,
+      givenHasNoPrompt: run.launch.message !== null,
+      native: [],
+      cwd: run.cwd,
+      tag: `reprise-${run.handle}`,
+      ...earlierRights(run, found),
+      trustCwd: run.launch.trustCwd,
+    });
+    return true;
   } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    deps.log.warn(`the run's copy of the session cannot be used: ${error.message}`);
-    return null;
+    if (error instanceof Fault) return false;
+    throw error;
   }
 }
 
@@ -269,31 +335,6 @@ function rightsIn(located: Located): Rights {
   const { rights, rightsUnknown } = located;
   if (rightsUnknown !== undefined) return { rightsUnknown };
   return rights === undefined ? {} : { rights };
-}
-
-/** The engine's file lacks something that our copy of the same session holds. */
-async function isTorn(
-  engine: Engine,
-  run: RunRecord,
-  id: string,
-  located: Located,
-): Promise<KnownSession | null> {
-  const copy = run.escrow?.session === id ? run.escrow.files[0] : undefined;
-  const path =
-    located.state === "present"
-      ? located.files[0]?.path
-      : located.state === "unusable"
-        ? located.path
-        : undefined;
-  if (copy === undefined || path === undefined) return null;
-  const isSame = run.engineHome !== null && relative(run.engineHome, path) === copy.restoreTo;
-  if (!isSame || (await continuesCopy(path, copy))) return null;
-  // The file was deleted while the agent worked and began again in the middle: nothing is in it that the copy lacks.
-  if (await endsCopy(run.runDirectory, copy, path))
-    return { id, state: "absent", note: `only its end is left in ${path}` };
-  // An engine that also rewrites its files may have made this one shorter, if it can read it.
-  const torn = engine.session.appendOnly === true || located.state === "unusable";
-  return torn ? { id, state: "torn", note: path } : null;
 }
 
 function describeLocated(id: string, located: Located, engineHome: string): KnownSession {

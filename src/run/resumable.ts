@@ -1,8 +1,12 @@
-/** Whether a run can be resumed: every hint asks here before it offers `reprise resume`. */
+/** Whether a run can be resumed, and what to type: every hint asks here before it offers `reprise resume`. */
 import { checkOwnDirectory, ensureIdentity, isDirectory, settleState, stateOrigin } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
+import { allEngines } from "./engine-setup.ts";
+import { expectedEscrow } from "./escrow.ts";
+import { isUnbegun, NEVER_STARTED, NOTHING_SAID } from "./plan.ts";
+import { type Obstacle, whatStandsInTheWay } from "./prepare.ts";
 
 /** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
 export function whyNotResumable(run: RunRecord): string | null {
@@ -10,14 +14,72 @@ export function whyNotResumable(run: RunRecord): string | null {
   const [option] = launch.redacted;
   if (option !== undefined) return `it was started with a secret in ${option}, which is not stored`;
   if (launch.unresumable !== undefined) return launch.unresumable;
-  if (run.empty === true) return "its UI was closed before anything was said";
+  if (run.empty === true) return NOTHING_SAID;
   const hasSession = session.value !== null || sessions.some(({ foreign }) => foreign === undefined);
-  return hasSession || run.status === "running" ? null : "no session id is known";
+  if (hasSession || run.status === "running") return null;
+  return isUnbegun(run) ? NEVER_STARTED : "no session id is known";
 }
 
-/** The same for a run that was not worked on just now: its directory may be gone. */
-export function whyNotResumableNow(run: RunRecord): string | null {
-  return isDirectory(run.runDirectory) ? whyNotResumable(run) : "its run directory is gone";
+/** What goes on from here. */
+export interface Offer {
+  /** Why `reprise resume` would be refused, as the end of a sentence. Null: nothing that can be seen stands in its way. */
+  readonly why: string | null;
+  /** What to type: to continue the conversation, else the nearest thing to it. */
+  readonly next: string;
+}
+
+/**
+ * Looks where a resume looks: at the run directory, the engine's session and the run's copy of it. What only counts at
+ * the moment of a resume, such as variables that are set then, is left to it.
+ */
+export async function offerFor(deps: Deps, run: RunRecord): Promise<Offer> {
+  const { handle, launch } = run;
+  if (!isDirectory(run.runDirectory))
+    return { why: "its run directory is gone", next: `reprise rm ${handle}` };
+  const why = whyNotResumable(run);
+  // An empty conversation has nothing to show.
+  if (run.empty === true && why !== null) return { why, next: `reprise rm ${handle}` };
+  if (launch.redacted.length > 0 || launch.unresumable !== undefined)
+    return { why, next: `reprise logs ${handle}` };
+  const resume = `reprise resume ${handle} "…"`;
+  if (run.status === "running") return { why, next: resume };
+  const obstacle = await obstacleFor(deps, run);
+  if (obstacle === null) return { why, next: why === null ? resume : `reprise logs ${handle}` };
+  return { why: obstacle.why, next: await wayAround(deps, run, obstacle) };
+}
+
+/** Null: there is none, or this command has not read the settings of the run's engine. */
+async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null> {
+  const engine = allEngines(deps).find(({ id }) => id === run.agentName);
+  if (engine === undefined) return null;
+  if (!isDirectory(run.cwd)) {
+    const why = `its working directory is gone: ${run.cwd}`;
+    return { why, code: "cwd_missing", ways: [], mayBeginAnew: false };
+  }
+  try {
+    const found = await whatStandsInTheWay(engine, run);
+    if (found?.code !== "session_lost") return found;
+    // After a crash, links may hold what no copy has.
+    const expected = await expectedEscrow(deps, run);
+    return expected === run ? found : await whatStandsInTheWay(engine, expected);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return { why: error.message.replace(/\.$/, ""), code: error.code, ways: [], mayBeginAnew: false };
+  }
+}
+
+async function wayAround(deps: Deps, run: RunRecord, obstacle: Obstacle): Promise<string> {
+  const { handle, parent } = run;
+  const [way] = obstacle.ways;
+  if (way !== undefined) return `reprise resume ${handle} ${way.option} "…"`;
+  const isGone = obstacle.code === "session_lost" || obstacle.code === "session_unknown";
+  if (!isGone) return isUnbegun(run) ? `reprise rm ${handle}` : `reprise logs ${handle}`;
+  const origin = parent === undefined ? null : await deps.store.getRun(parent.runId).catch(() => null);
+  if (origin !== null && (await offerFor(deps, origin)).why === null)
+    return `reprise resume ${origin.handle} --fork "…"`;
+  return obstacle.mayBeginAnew
+    ? `reprise resume ${handle} --force-fresh "…"`
+    : `reprise start ${run.agentName} "…"`;
 }
 
 /** Without its directory an attempt could not be recorded, so none is begun. */
@@ -25,7 +87,7 @@ export function assertRunDirectory(run: RunRecord): void {
   const { handle, runDirectory, agentName, session } = run;
   if (checkOwnDirectory(runDirectory)) return;
   // Killed between the index and the directory: nobody was told of it, and no agent was started.
-  if (run.attempts === 0 && session.value === null)
+  if (isUnbegun(run))
     throw new Fault(
       "run_dir_missing",
       `Run ${handle} was never begun: its start was cut off before an agent was started. Remove it: reprise rm ${handle}`,

@@ -27,7 +27,7 @@ import type { Limits } from "./liveness.ts";
 import { forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
-import { assertOwnState, assertRunDirectory } from "./resumable.ts";
+import { assertOwnState, assertRunDirectory, type Offer, offerFor } from "./resumable.ts";
 import { recordEnd, selectRun, selectRunDir } from "./select.ts";
 import { receiptFor } from "./witness.ts";
 
@@ -53,7 +53,7 @@ export { planWorkplace } from "./isolate.ts";
 export { redactorFor } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
-export { acceptCopy, assertOwnState, whyNotResumable, whyNotResumableNow } from "./resumable.ts";
+export { acceptCopy, assertOwnState, type Offer, offerFor, whyNotResumable } from "./resumable.ts";
 export { liveOwner } from "./leases.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
 export { type Stopped, stopRun } from "./stop.ts";
@@ -106,6 +106,8 @@ export interface AttemptResult {
   readonly attempt: AttemptRecord;
   readonly receipt: Receipt | null;
   readonly exitCode: number;
+  /** What to type next, looked up when it is asked for. */
+  offer(): Promise<Offer>;
   /** Copies the engine's session into the run and lets go of it. To be awaited after the summary was shown. */
   finish(): Promise<void>;
 }
@@ -293,6 +295,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     attempt: held.attempt,
     receipt,
     exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
+    offer: () => offerFor(deps, held.run),
     finish: async () => {
       await held.copied;
       const { ignoresCopy = false } = plan;

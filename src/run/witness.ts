@@ -25,6 +25,8 @@ export interface Verdict {
   readonly diverged: { readonly asked: string; readonly reported: string } | null;
   readonly run: Pick<RunRecord, "session" | "sessions">;
   readonly diagnostics: readonly string[];
+  /** A UI that was closed before anything was said. False also where the engine's store cannot tell. */
+  readonly isEmpty: boolean;
 }
 
 export class Witness {
@@ -143,6 +145,7 @@ export class Witness {
     const { asked, reported: seen } = this.#ledger.attempt;
     // A UI that prints no id is proved by its store: the conversation that was asked for went on there.
     if (seen.length === 0 && asked !== null && confirmed.has(asked)) this.saw(asked, "store");
+    const isEmpty = await this.#isEmpty();
     const { attempt, run } = this.#ledger;
     const settled = settle(attempt.reported, confirmed);
     const reported = settled.session?.value ?? null;
@@ -157,26 +160,27 @@ export class Witness {
       reported,
       diverged,
       run: { session, sessions: disown(run.sessions, attempt.n, foreign) },
-      diagnostics: this.#diagnostics(settled.mismatch, reported),
+      diagnostics: this.#diagnostics(settled.mismatch, reported, isEmpty),
+      isEmpty,
     };
   }
 
-  /** A UI that was closed before anything was said. False also where the engine's store cannot tell. */
-  async isEmpty(): Promise<boolean> {
+  async #isEmpty(): Promise<boolean> {
     const { engine, engineHome: home, interactive, continues } = this.#job;
     const { run, attempt } = this.#ledger;
     if (!interactive || continues !== null || home === null || !engine.can.readStore) return false;
     if (run.sessions.some((one) => one.attempt !== attempt.n)) return false;
     const where = { home, cwd: attempt.cwd };
     const said = openingOf(engine, { message: this.#job.message, args: this.#job.command.args });
-    const isSilent = said === null && !this.#typed.entered;
+    const isMute = said === null && !this.#typed.entered;
+    const isSilent = said === null && !this.#typed.spoke;
     for (const { value } of run.sessions) {
       const found = await engine.locate(value, where, sessionFiles());
       // Some engines make the file before anything is said.
       const isBlank = isSilent && found.state === "unusable" && !found.damaged;
       if (found.state !== "absent" && !isBlank) return false;
     }
-    if (run.sessions.length > 0 || isSilent) return true;
+    if (run.sessions.length > 0 || isMute) return true;
     const found = await engine.sessions(where, sessionFiles());
     return found.every(({ createdAtMs }) => createdAtMs !== null && createdAtMs < this.#startedAtMs - 1_000);
   }
@@ -222,7 +226,7 @@ export class Witness {
     return { ...session, verifiedAt: isoNow(this.#deps) };
   }
 
-  #diagnostics(mismatch: boolean, reported: string | null): string[] {
+  #diagnostics(mismatch: boolean, reported: string | null, isEmpty: boolean): string[] {
     const { command, engine, kind, interactive } = this.#job;
     const { asked } = this.#ledger.attempt;
     const lines: string[] = [];
@@ -240,13 +244,14 @@ export class Witness {
         `session_mismatch: more than one session id was seen (${ids}); ${reported ?? "none"} counts`,
       );
     }
-    if (reported === null && asked === null)
+    // Where nothing was said, no session is missed.
+    if (reported === null && asked === null && !isEmpty)
       lines.push(`no session id: ${this.#whyNone(command.structured)}`);
     return lines;
   }
 
   #whyNone(structured: boolean): string {
-    const { command, engine } = this.#job;
+    const { command, engine, interactive } = this.#job;
     if (command.ephemeral !== undefined) return command.ephemeral;
     if (this.#candidates.length > 1) {
       const ids = this.#candidates.join(", ");
@@ -256,9 +261,11 @@ export class Witness {
       const [id] = this.#candidates;
       return `Reprise cannot be certain that the session ${id} is this agent's: ${this.#doubt}; if it is, \`reprise adopt ${this.#job.run.agentName} ${id}\` takes it over`;
     }
-    return structured
-      ? `${engine.title} ended before it named its session`
-      : "the output is not machine-readable, and the engine's store shows no new session in this directory with this message that no other run has";
+    if (structured) return `${engine.title} ended before it named its session`;
+    const none = "the engine's store shows no new session in this directory";
+    return interactive
+      ? `${none} that can only be this UI's`
+      : `the output is not machine-readable, and ${none} with this message that no other run has`;
   }
 }
 

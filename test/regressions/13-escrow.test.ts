@@ -114,6 +114,20 @@ describe("a session that was deleted in its first turn", () => {
     expect(again["text"]).toContain("4711");
   });
 
+  test("was put back, and Reprise was killed after that: `show` says so", async () => {
+    const { child, ended, runDirectory, file, handle } = await begin("demo");
+    await linked(runDirectory);
+    rmSync(file);
+    const meta = join(runDirectory, "attempts/1/meta.json");
+    const isNoted = () => readFileSync(meta, "utf8").includes("Reprise put it back");
+    await until("the file is back, and that is recorded", () => existsSync(file) && isNoted(), 5_000);
+    child.kill("SIGKILL");
+    await ended;
+    const { history } = await box.json(["show", handle]);
+    expect(history[0].diagnostics).toContainEqual(expect.stringContaining("Reprise put it back"));
+    expect((await resumed(handle))["text"]).toContain("4711");
+  });
+
   test("is put back under the UI of a supervised agent, which goes on in it", async () => {
     await using agents = new AgentBox();
     agents.runbook(`
