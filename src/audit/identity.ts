@@ -5,6 +5,7 @@
 import { randomUUID } from "node:crypto";
 import { existsSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
+import type { Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { readRecord, writeAtomic } from "./files.ts";
@@ -107,4 +108,40 @@ function isIdentity(record: JsonObject): record is JsonObject & StateIdentity {
 
 function isPlace(value: unknown): boolean {
   return isObject(value) && ["path", "dev", "ino", "machine"].every((key) => typeof value[key] === "string");
+}
+
+interface Placed {
+  readonly state: StateDir;
+  /** The name of this machine. */
+  readonly machine: string;
+}
+
+/**
+ * The runs of a copied state directory are the original's as well, whose agents may be at work on the same sessions. They are
+ * resumed, stopped and removed only after the user says that the copy is to be used. A directory that was moved goes on.
+ */
+export function assertOwnState({ state, machine, log }: Placed & { readonly log: Log }): void {
+  const origin = stateOrigin(state, machine);
+  if (origin === null && state.writable) ensureIdentity(state, machine);
+  if (origin?.is === "moved" && state.writable) {
+    log.info(`the state directory was moved here from ${origin.original.path}`);
+    settleState(state, machine);
+  }
+  if (origin?.is !== "copy") return;
+  const { path, machine: on } = origin.original;
+  const where = `${path}${on === machine ? "" : ` on ${on}`}`;
+  throw new Fault(
+    "state_copied",
+    `The state directory ${state.root} is a copy. The original, ${where}, may be at work on the same sessions, so its runs are left alone here; ` +
+      "new runs can be started. To use them here from now on, and no longer there: reprise doctor --accept-copy",
+    { facts: { path: state.root, original: path, machine: on } },
+  );
+}
+
+/** `doctor --accept-copy`. False: the directory is no copy. */
+export function acceptCopy({ state, machine }: Placed): boolean {
+  if (stateOrigin(state, machine)?.is !== "copy") return false;
+  if (state.refusal !== null) throw state.refusal;
+  settleState(state, machine, true);
+  return true;
 }

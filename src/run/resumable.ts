@@ -1,5 +1,5 @@
 /** Whether a run can be resumed, and what to type: every hint asks here before it offers `reprise resume`. */
-import { checkOwnDirectory, ensureIdentity, isDirectory, settleState, stateOrigin } from "../audit/audit.ts";
+import { checkOwnDirectory, isDirectory, stateOrigin } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
@@ -34,6 +34,8 @@ export interface Offer {
  */
 export async function offerFor(deps: Deps, run: RunRecord): Promise<Offer> {
   const { handle, launch } = run;
+  if (stateOrigin(deps.state, deps.machine)?.is === "copy")
+    return { why: "its state directory is a copy", next: "reprise doctor --accept-copy" };
   if (!isDirectory(run.runDirectory))
     return { why: "its run directory is gone", next: `reprise rm ${handle}` };
   const why = whyNotResumable(run);
@@ -103,34 +105,4 @@ export function assertRunDirectory(run: RunRecord): void {
       `Put the directory back, or remove what is left of the run: reprise rm ${handle}.${adopt}`,
     { facts: { handle, path: runDirectory } },
   );
-}
-
-/**
- * The runs of a copied state directory are the original's as well, whose agents may be at work on the same sessions. They are
- * resumed, stopped and removed only after the user says that the copy is to be used. A directory that was moved goes on.
- */
-export function assertOwnState({ state, machine, log }: Pick<Deps, "state" | "machine" | "log">): void {
-  const origin = stateOrigin(state, machine);
-  if (origin === null && state.writable) ensureIdentity(state, machine);
-  if (origin?.is === "moved" && state.writable) {
-    log.info(`the state directory was moved here from ${origin.original.path}`);
-    settleState(state, machine);
-  }
-  if (origin?.is !== "copy") return;
-  const { path, machine: on } = origin.original;
-  const where = `${path}${on === machine ? "" : ` on ${on}`}`;
-  throw new Fault(
-    "state_copied",
-    `The state directory ${state.root} is a copy. The original, ${where}, may be at work on the same sessions, so its runs are left alone here; ` +
-      "new runs can be started. To use them here from now on, and no longer there: reprise doctor --accept-copy",
-    { facts: { path: state.root, original: path, machine: on } },
-  );
-}
-
-/** `doctor --accept-copy`. False: the directory is no copy. */
-export function acceptCopy({ state, machine }: Pick<Deps, "state" | "machine">): boolean {
-  if (stateOrigin(state, machine)?.is !== "copy") return false;
-  if (state.refusal !== null) throw state.refusal;
-  settleState(state, machine, true);
-  return true;
 }
