@@ -14,6 +14,7 @@ if (args[0] === "--version" || args[0] === "-V" || args[0] === "-v") process.std
 else {
   const { main } = await import("./cli/cli.ts");
   process.exitCode = await main(args, {
+    altered: async (given) => (await import("./process/raw.ts")).alteredArguments(given),
     open: async (options) => (await import("./setup.ts")).openDeps(options),
     configure: async (deps, options) => (await import("./setup.ts")).configure(deps, options),
     trust: async (deps, files, options) => (await import("./setup.ts")).trust(deps, files, options),

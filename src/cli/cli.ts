@@ -17,9 +17,17 @@ export type Run = (args: readonly string[], context: Context) => Promise<number>
 
 /** How `main.ts` gives commands the world outside. */
 export interface World {
+  /** Arguments that Node could not hand over as they were typed. */
+  altered(args: readonly string[]): Promise<readonly Altered[]>;
   open(options: WorldOptions): Promise<Deps>;
   configure(deps: Deps, options: WorldOptions): Promise<Deps>;
   trust(deps: Deps, files: readonly RunbookSource[], options: WorldOptions): Promise<void>;
+}
+
+/** An argument by its position, from 1. `bad` null: this system does not tell whether it was altered. */
+interface Altered {
+  readonly what: string;
+  readonly bad: { readonly at: number; readonly byte: string } | null;
 }
 
 export type WorldOptions = OpenOptions & { readonly log: Log; readonly terminal: Terminal };
@@ -113,6 +121,7 @@ export async function main(args: readonly string[], world: World): Promise<numbe
   };
   surviveClosedOutput();
   try {
+    if (args.some((arg) => arg.includes("\uFFFD"))) refuseAltered(await world.altered(args), log);
     if (name === "version") return version(context, json);
     if (name === undefined || name === "help" || name === "--help" || name === "-h")
       return await help(rest, context, name === undefined);
@@ -127,6 +136,24 @@ export async function main(args: readonly string[], world: World): Promise<numbe
     for (const deps of opened) await deps.store[Symbol.asyncDispose]();
     // Writes that nobody takes would keep the process for ever.
     if (abandoned) setImmediate(() => process.exit());
+  }
+}
+
+/** A text that is not UTF-8 would reach an agent, a record or a file name as another text. */
+function refuseAltered(altered: readonly Altered[], log: Log): void {
+  for (const { what, bad } of altered) {
+    if (bad === null) {
+      log.warn(
+        `argument ${what} has the character U+FFFD. If you did not type it, its bytes were not UTF-8.`,
+      );
+      continue;
+    }
+    throw new Fault(
+      "usage",
+      `Argument ${what} is not valid UTF-8 (byte ${bad.at} is ${bad.byte}), and Reprise could not pass it on unchanged. ` +
+        "Type it in UTF-8; a file or folder with such a name must be renamed.",
+      { facts: { argument: Number(what), at: bad.at, byte: bad.byte } },
+    );
   }
 }
 
