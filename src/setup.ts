@@ -28,7 +28,7 @@ import {
 import type { WorldOptions } from "./cli/cli.ts";
 import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
 import type { Env, Log, Processes } from "./core/deps.ts";
-import { Fault } from "./core/faults.ts";
+import { Fault, wantOf } from "./core/faults.ts";
 import type { RunbookSource } from "./core/runbook.ts";
 import { harmless } from "./lib/harmless.ts";
 import { plural } from "./lib/plural.ts";
@@ -272,7 +272,7 @@ function readConfig(
   try {
     text = readText(file);
   } catch (error) {
-    if (onProblem === undefined || !(error instanceof Fault)) throw error;
+    if (onProblem === undefined || !(error instanceof Fault) || error.code !== "config_invalid") throw error;
     onProblem(error);
     return { config: {}, text: null };
   }
@@ -286,6 +286,8 @@ function readText(file: string): string | null {
   } catch (error) {
     if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
       return null;
+    const want = wantOf(error);
+    if (want !== null) throw want;
     throw new Fault("config_invalid", `The config file ${file} cannot be read.`, {
       facts: { file },
       cause: error,

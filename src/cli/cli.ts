@@ -2,7 +2,7 @@
  * The list of commands, and the frame around each: help, faults, exit codes, closing what was opened.
  */
 import { writeSync } from "node:fs";
-import { Fault, FAULTS, exitCodeOf } from "../core/faults.ts";
+import { Fault, FAULTS, exitCodeOf, wantOf } from "../core/faults.ts";
 import type { Log } from "../core/deps.ts";
 import type { RunbookSource } from "../core/runbook.ts";
 import { harmless, harmlessJson } from "../lib/harmless.ts";
@@ -207,15 +207,11 @@ async function unknownCommand(args: readonly string[]): Promise<Fault> {
   });
 }
 
-/** Node throws this of its own accord wherever a relative path meets a current directory that was removed. */
-function cwdIsGone(error: unknown): Fault | null {
-  if (!(error instanceof Error && "syscall" in error && error.syscall === "uv_cwd")) return null;
-  return new Fault("cwd_invalid", "The current directory is gone. Change to another one.", { cause: error });
-}
-
 /** Says what went wrong, on stdout as JSON or on stderr as one line, and returns the exit code. */
 async function report(error: unknown, json: boolean): Promise<number> {
-  const fault = error instanceof Fault ? error : cwdIsGone(error);
+  const fault = error instanceof Fault ? error : wantOf(error);
+  // Nothing more can be loaded then, and the message quotes nothing.
+  if (fault?.code === "too_many_files") return sayWant(fault, json);
   // What is wrong is often quoted, and may be a secret that was given at the wrong place.
   const { redactor, redactValue } = await import("../lib/secrets.ts");
   const redact = redactor([]);
@@ -245,6 +241,16 @@ async function report(error: unknown, json: boolean): Promise<number> {
   if (process.env["REPRISE_DEBUG"] === "1" && error instanceof Error)
     process.stderr.write(`${harmless(error.stack ?? "")}\n`);
   return exitCodeOf(fault ?? error);
+}
+
+function sayWant({ code, message }: Fault, json: boolean): number {
+  const { exit, retryable } = FAULTS[code];
+  if (json)
+    process.stdout.write(
+      `${JSON.stringify({ ok: false, error: { code, message, facts: { retryable } } })}\n`,
+    );
+  else process.stderr.write(`reprise: ${message}\n`);
+  return exit;
 }
 
 /** The few colours of `paint` stay; everything else that a terminal would obey becomes visible text (I11). */

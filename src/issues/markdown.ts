@@ -58,11 +58,21 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
     name: `${MARKDOWN_FOLDER}/`,
     restMs: 2_000,
     async list() {
-      const files = fileNames().flatMap((name) => open(name) ?? []);
+      const names = fileNames();
+      const files = names.flatMap((name) => open(name) ?? []);
+      // Node cannot say a name that is not UTF-8, so such a file is not found by the name it was listed with.
+      const unnamed = names.filter(
+        (name) => name.includes("\uFFFD") && !files.some((one) => one.name === name),
+      );
       const strange = files.filter(({ file, name }) => file === null && !/^readme\.md$/i.test(name));
       return listed(
         files.flatMap(({ file }) => (file === null ? [] : [file])),
-        strange.map(({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is no issue.`),
+        [
+          ...strange.map(({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is no issue.`),
+          ...unnamed.map(
+            (name) => `${MARKDOWN_FOLDER}/${name} was left out: its name is not valid UTF-8. Rename it.`,
+          ),
+        ],
       );
     },
     async one(id) {

@@ -1,8 +1,9 @@
 /** What is not valid UTF-8 is refused by name before anything is started or recorded: Node would pass it on altered. */
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, symlinkSync } from "node:fs";
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { IssueBox } from "../e2e/issue-box.ts";
 import { CLI, collect, Sandbox } from "../e2e/sandbox.ts";
 
 /** A shell makes the bytes, which Node itself could not: `\351` in `words` is the byte E9. */
@@ -80,5 +81,25 @@ test.skipIf(process.platform !== "linux")(
     const linked = await box.run(["start", "demo", "--cwd", join(box.root, "link"), "hello"]);
     expect(linked).toMatchObject({ code: 2, stderr: expect.stringMatching(why) });
     expect(box.runDirectories()).toEqual([]);
+  },
+);
+
+test.skipIf(process.platform !== "linux")(
+  "an issue whose file name is not UTF-8 is left out by name",
+  async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt");
+    const bad = Buffer.concat([
+      Buffer.from(`${box.cwd}/issues/caf`),
+      Buffer.from([0xe9]),
+      Buffer.from(".md"),
+    ]);
+    writeFileSync(bad, "---\nid: b\ntitle: B\nstatus: open\n---\n@@write:b.txt\n");
+    box.commit();
+    const { code, stderr } = await box.batch("--dry-run");
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr: expect.stringContaining("was left out: its name is not valid UTF-8"),
+    });
   },
 );
