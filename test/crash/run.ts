@@ -22,6 +22,7 @@ import { kills } from "./kills.ts";
 import { removal } from "./removal.ts";
 import { tapes } from "./tapes.ts";
 import { widening } from "./widening.ts";
+import { writers } from "./writers.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
 const PROMISES: readonly Promised[] = [
@@ -42,6 +43,7 @@ const PROMISES: readonly Promised[] = [
   removal,
   widening,
   repositoryPrograms,
+  writers,
 ];
 
 const SHOWN = 20;
