@@ -10,7 +10,7 @@ import { versionOf } from "../../src/run/engine-setup.ts";
 import { trust } from "../../src/setup.ts";
 import { openStore } from "../../src/store/store.ts";
 import { testDeps } from "../deps.ts";
-import { BEADS, COUNTER, MARKDOWN, RUN_ID } from "./writers.ts";
+import { APPENDS, BEADS, COUNTER, MARKDOWN, RUN_ID } from "./writers.ts";
 
 const [root = "", writer = "", writes = "0"] = process.argv.slice(2);
 const claude = findEngine("claude");
@@ -33,9 +33,11 @@ for (let n = 0; n < Number(writes); n += 1) {
   while (!(await countOne()));
   acknowledge(COUNTER);
   for (const file of [BEADS, MARKDOWN]) {
-    if (writer === "0") changeOwn(file, n);
-    else appendFileSync(join(root, file), `${JSON.stringify({ id: key })}\n`);
-    acknowledge(file);
+    for (let again = 0; again < APPENDS; again += 1) {
+      if (writer === "0") changeOwn(file, n * APPENDS + again);
+      else appendFileSync(join(root, file), `${JSON.stringify({ id: `${key}-${again}` })}\n`);
+      writeSync(1, `${file} ${key}-${again}\n`);
+    }
   }
 }
 await store[Symbol.asyncDispose]();

@@ -19,12 +19,19 @@ export const RUN_ID = "20260101T000000Z-demo-00000000";
 export const COUNTER = "counter";
 export const BEADS = ".beads/issues.jsonl";
 export const MARKDOWN = "issues/a.md";
+/** Writing to these is quick, so it is done more often. */
+export const APPENDS = 8;
 const WRITERS = 4;
+/** Enough text that reading and replacing it takes a while. */
+const OLD = Array.from(
+  { length: 2_000 },
+  (_, n) => `${JSON.stringify({ id: `old-${n}`, title: "x".repeat(40) })}\n`,
+);
 /** Every writer writes to each of these once a round. */
 const FILES = ["trusted.json", "versions.json", "index.db", COUNTER, BEADS, MARKDOWN];
 
 async function check({ short, seed, progress }: Scale): Promise<Verdict> {
-  const [worlds, writes] = short ? [1, 12] : [5, 120];
+  const [worlds, writes] = short ? [1, 10] : [5, 60];
   const broken: string[] = [];
   let tried = 0;
   for (let world = 0; world < worlds; world += 1) {
@@ -46,14 +53,17 @@ async function tryWorld(writes: number, killAt: number) {
   try {
     for (const file of [BEADS, MARKDOWN]) {
       mkdirSync(dirname(join(root, file)));
-      writeFileSync(join(root, file), '{"id":"own","n":-1}\n');
+      writeFileSync(join(root, file), `{"id":"own","n":-1}\n${OLD.join("")}`);
     }
     const script = resolve("test/crash/writers-inside.ts");
     const all = Array.from({ length: WRITERS }, (_, writer) => {
       const words = ["--import", "tsx", script, root, String(writer), String(writes)];
       const child = spawn(process.execPath, words, { stdio: ["ignore", "pipe", "pipe"] });
       // The last one dies in the middle of its work, holding whatever it holds.
-      return listen(child, writer === WRITERS - 1 ? killAt * FILES.length + (killAt % FILES.length) : null);
+      return listen(
+        child,
+        writer === WRITERS - 1 ? killAt * (APPENDS * 2 + 4) + (killAt % FILES.length) : null,
+      );
     });
     const told = await Promise.all(all);
     const acknowledged = told.flatMap(({ lines }) => lines);
