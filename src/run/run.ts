@@ -126,6 +126,8 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await holdRun(deps, wanted);
   return hold.untilFinished(async () => {
+    // A session that the user named may be busy: then no run is left that never began.
+    if (command.expects !== null) await hold.holdSession(wanted, command.expects);
     const run = await recordRun(deps, wanted);
     await makeOrFail(deps, run, workplace, hold.fence);
     const plan = { run, setup, command, hold, interactive, request, env: request.env };
