@@ -235,25 +235,36 @@ class Holder {
   #events(seen: readonly SeenEvent[]): void {
     this.#pulse = sawEvents(this.#pulse, seen, this.#deps.clock.mono());
     this.#recording(() => {
-      for (const { event, stream } of seen) this.#understand(event, stream);
+      this.#sawSessions(seen);
+      for (const { event } of seen) this.#understand(event);
       this.#tape.events(seen);
     });
     this.#recording(() => this.#watch.events(seen));
     this.#observer?.events(seen);
   }
 
-  #understand(event: EngineEvent, stream: Stream): void {
-    if (event.type === "session") this.#saw(event.session, this.#job.mode === "pty" ? "pty-output" : stream);
-    else if (event.type === "turn_ended") this.#turnEnd = event;
+  #understand(event: EngineEvent): void {
+    if (event.type === "turn_ended") this.#turnEnd = event;
     else if (event.type === "turn_started") this.#turnEnd = null;
     else if (event.type === "usage") this.#tokens = event.tokens;
     if (event.type === "retry") this.#retrying = event.trouble;
     else if (event.type === "text" || event.type === "tool") this.#retrying = null;
   }
 
-  #saw(session: string, source: SeenSession["source"]): void {
-    if (!this.#witness.saw(session, source)) return;
-    void this.#lock(session);
+  /** All of them with one write: an agent may print any number. */
+  #sawSessions(seen: readonly SeenEvent[]): void {
+    const ids = seen.flatMap(({ event, stream }) => {
+      if (event.type !== "session") return [];
+      const source = this.#job.mode === "pty" ? ("pty-output" as const) : stream;
+      return [{ value: event.session, source }];
+    });
+    if (ids.length > 0) this.#saw(ids);
+  }
+
+  #saw(ids: readonly Pick<SeenSession, "value" | "source">[]): void {
+    const fresh = this.#witness.sawAll(ids);
+    if (fresh.length === 0) return;
+    for (const session of fresh) void this.#lock(session);
     this.#keeper.follow(this.#ledger.run.session.value);
   }
 
@@ -270,7 +281,7 @@ class Holder {
   /** Runs in a timer: a fault must end the attempt, not the process. */
   async #findSession(afterwards: boolean): Promise<void> {
     const found = await this.#witness.find(this.#agent?.identity ?? null, afterwards);
-    if (found !== null) this.#recording(() => this.#saw(found, "store"));
+    if (found !== null) this.#recording(() => this.#saw([{ value: found, source: "store" }]));
   }
 
   #stopRequested(request: StopRequest): void {

@@ -27,6 +27,9 @@ export interface Verdict {
   readonly diagnostics: readonly string[];
 }
 
+/** More ids in one message help nobody; the record has all of them. */
+const MOST_NAMED = 10;
+
 export class Witness {
   readonly #deps: Deps;
   readonly #job: Job;
@@ -52,27 +55,44 @@ export class Witness {
 
   /** On disk before the next byte is read. True: the id is new to this attempt. */
   saw(value: string, source: SeenSession["source"]): boolean {
+    return this.sawAll([{ value, source }]).length > 0;
+  }
+
+  /** Ids that came together, written together. Those that are new to this attempt, in their order. */
+  sawAll(ids: readonly Pick<SeenSession, "value" | "source">[]): readonly string[] {
     const at = isoNow(this.#deps);
     const { n, reported } = this.#ledger.attempt;
-    const seen: SeenSession = { value, source, at, attempt: n, verifiedAt: at };
-    const now = observe(reported, seen);
-    if (now === reported) return false;
+    const known = new Set(reported.map(({ value }) => value));
+    let sessions = [...this.#ledger.run.sessions];
+    const listed = new Set(sessions.flatMap((one) => (one.attempt === n ? [one.value] : [])));
+    const fresh: SeenSession[] = [];
+    for (const { value, source } of ids) {
+      if (known.has(value)) continue;
+      known.add(value);
+      const seen: SeenSession = { value, source, at, attempt: n, verifiedAt: at };
+      fresh.push(seen);
+      // Another id than the one asked for is recorded, but it does not become the run's conversation (I4).
+      const entry = this.#isForeign(value) ? { ...seen, foreign: true as const } : seen;
+      if (listed.has(value)) sessions = [...observe(sessions, entry)];
+      else sessions.push(entry);
+    }
+    const now = [...reported, ...fresh];
+    const newest = fresh.at(-1);
+    if (newest === undefined) return [];
     // In a UI the newest id is the one that the user is in; elsewhere only the end tells which of several counts.
-    const session = this.#job.interactive ? seen : settle(now, new Set()).session;
-    // Another id than the one asked for is recorded, but it does not become the run's conversation (I4).
-    const foreign = this.#isForeign(value);
+    const session = this.#job.interactive ? newest : settle(now, new Set()).session;
     const { run } = this.#ledger;
     this.#ledger.save({
       attempt: { reported: now },
       run: {
-        sessions: observe(run.sessions, foreign ? { ...seen, foreign } : seen),
+        sessions,
         session:
           session === null || this.#isForeign(session.value)
             ? run.session
             : sessionOf(this.#job.engine.session.field, session, run.session),
       },
     });
-    return true;
+    return fresh.map(({ value }) => value);
   }
 
   /**
@@ -235,9 +255,10 @@ export class Witness {
       lines.push(`session_mismatch: ${engine.title} was given the session id ${asked} and uses ${reported}`);
     }
     if (mismatch && !interactive) {
-      const ids = this.#ledger.attempt.reported.map((one) => one.value).join(", ");
+      const ids = this.#ledger.attempt.reported.map((one) => one.value);
+      const more = ids.length > MOST_NAMED ? ` and ${ids.length - MOST_NAMED} more` : "";
       lines.push(
-        `session_mismatch: more than one session id was seen (${ids}); ${reported ?? "none"} counts`,
+        `session_mismatch: more than one session id was seen (${ids.slice(0, MOST_NAMED).join(", ")}${more}); ${reported ?? "none"} counts`,
       );
     }
     if (reported === null && asked === null)
