@@ -15,7 +15,7 @@ import {
 } from "../audit/audit.ts";
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, SeenSession } from "../core/records.ts";
+import type { AttemptRecord } from "../core/records.ts";
 import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
 import { connect, Questions } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
@@ -235,7 +235,7 @@ class Holder {
   #events(seen: readonly SeenEvent[]): void {
     this.#pulse = sawEvents(this.#pulse, seen, this.#deps.clock.mono());
     this.#recording(() => {
-      this.#sawSessions(seen);
+      this.#saw(this.#witness.heard(seen));
       for (const { event } of seen) this.#understand(event);
       this.#tape.events(seen);
     });
@@ -251,21 +251,9 @@ class Holder {
     else if (event.type === "text" || event.type === "tool") this.#retrying = null;
   }
 
-  /** All of them with one write: an agent may print any number. */
-  #sawSessions(seen: readonly SeenEvent[]): void {
-    const ids = seen.flatMap(({ event, stream }) => {
-      if (event.type !== "session") return [];
-      const source = this.#job.mode === "pty" ? ("pty-output" as const) : stream;
-      return [{ value: event.session, source }];
-    });
-    if (ids.length > 0) this.#saw(ids);
-  }
-
-  #saw(ids: readonly Pick<SeenSession, "value" | "source">[]): void {
-    const fresh = this.#witness.sawAll(ids);
-    if (fresh.length === 0) return;
+  #saw(fresh: readonly string[]): void {
     for (const session of fresh) void this.#lock(session);
-    this.#keeper.follow(this.#ledger.run.session.value);
+    if (fresh.length > 0) this.#keeper.follow(this.#ledger.run.session.value);
   }
 
   /** One live attempt a session (I6): an engine that opens a conversation which another attempt is in must stop. */
@@ -281,7 +269,8 @@ class Holder {
   /** Runs in a timer: a fault must end the attempt, not the process. */
   async #findSession(afterwards: boolean): Promise<void> {
     const found = await this.#witness.find(this.#agent?.identity ?? null, afterwards);
-    if (found !== null) this.#recording(() => this.#saw([{ value: found, source: "store" }]));
+    if (found !== null)
+      this.#recording(() => this.#saw(this.#witness.sawAll([{ value: found, source: "store" }])));
   }
 
   #stopRequested(request: StopRequest): void {

@@ -2,7 +2,7 @@
  * Which conversation a live attempt is in: every id that is seen goes to disk at once (I2), and at the end the
  * engine's own store has the last word (I4, I5).
  */
-import type { Exit } from "../core/events.ts";
+import type { Exit, SeenEvent } from "../core/events.ts";
 import type {
   AttemptKind,
   ProcessIdentity,
@@ -53,12 +53,18 @@ export class Witness {
     this.#startedAtMs = deps.clock.now();
   }
 
-  /** On disk before the next byte is read. True: the id is new to this attempt. */
-  saw(value: string, source: SeenSession["source"]): boolean {
-    return this.sawAll([{ value, source }]).length > 0;
+  /** All ids in this output with one write: an agent may print any number. */
+  heard(seen: readonly SeenEvent[]): readonly string[] {
+    const isTerminal = this.#job.mode === "pty";
+    const ids = seen.flatMap(({ event, stream }) =>
+      event.type === "session"
+        ? [{ value: event.session, source: isTerminal ? ("pty-output" as const) : stream }]
+        : [],
+    );
+    return ids.length === 0 ? [] : this.sawAll(ids);
   }
 
-  /** Ids that came together, written together. Those that are new to this attempt, in their order. */
+  /** On disk before the next byte is read. Those that are new to this attempt, in their order. */
   sawAll(ids: readonly Pick<SeenSession, "value" | "source">[]): readonly string[] {
     const at = isoNow(this.#deps);
     const { n, reported } = this.#ledger.attempt;
@@ -162,7 +168,8 @@ export class Witness {
     const confirmed = await this.#confirmed();
     const { asked, reported: seen } = this.#ledger.attempt;
     // A UI that prints no id is proved by its store: the conversation that was asked for went on there.
-    if (seen.length === 0 && asked !== null && confirmed.has(asked)) this.saw(asked, "store");
+    if (seen.length === 0 && asked !== null && confirmed.has(asked))
+      this.sawAll([{ value: asked, source: "store" }]);
     const { attempt, run } = this.#ledger;
     const settled = settle(attempt.reported, confirmed);
     const reported = settled.session?.value ?? null;
