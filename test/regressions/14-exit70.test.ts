@@ -1,9 +1,9 @@
 /** What the system lacks is said as that, never as a bug of Reprise (exit 70) and never with a stack trace. */
 import { spawn } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, test } from "vitest";
-import { CLI, collect, Sandbox } from "../e2e/sandbox.ts";
+import { CLI, collect, Sandbox, until } from "../e2e/sandbox.ts";
 
 /** Node itself needs some, more or less by its version: what cannot even print its version is not tried. */
 const LIMITS = [19, 30, 39, 48];
@@ -52,4 +52,25 @@ process.stdout.write(said.join(" "));`,
   const words = ["-c", 'ulimit -n 128; exec "$@"', "sh", process.execPath, "--import", "tsx", script];
   const { stdout } = await collect(spawn("/bin/sh", words, { stdio: ["ignore", "pipe", "inherit"] }));
   expect(stdout).toBe("too_many_files too_many_files EMFILE");
+}, 60_000);
+
+test("an index that is removed while an agent works is said, and the run is found again", async () => {
+  using box = new Sandbox();
+  const go = join(box.root, "go");
+  const wait = `while [ ! -e '${go}' ]; do sleep 0.05; done\n`;
+  box.program("claude", wait + readFileSync(join(box.bin, "claude"), "utf8"));
+  const ended = collect(box.spawn(["start", "claude", "hello"]));
+  const isRecorded = () =>
+    box.runDirectories().some((path) => existsSync(join(path, "attempts", "1", "meta.json")));
+  await until("the attempt is recorded", isRecorded);
+  for (const name of ["index.db", "index.db-wal", "index.db-shm"])
+    rmSync(join(box.state, name), { force: true });
+  writeFileSync(go, "");
+  const { code, stderr } = await ended;
+  expect({ code, stderr }).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining("was removed while it was in use"),
+  });
+  expect(stderr).not.toContain("a bug");
+  expect(await box.json(["list"])).toMatchObject({ runs: [{ status: "completed" }] });
 }, 60_000);
