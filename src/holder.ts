@@ -7,7 +7,7 @@ import { keepFilesPrivate } from "./process/umask.ts";
 import { Socket } from "node:net";
 import { writeSync } from "node:fs";
 import type { WorldOptions } from "./cli/cli.ts";
-import { Fault } from "./core/faults.ts";
+import { Fault, wantOf } from "./core/faults.ts";
 import { hold } from "./holders/body.ts";
 import { type Errand, ERRAND_FD } from "./holders/launch.ts";
 import { encode, encodeFault, FrameReader } from "./holders/wire.ts";
@@ -45,7 +45,8 @@ async function carryOut({ wish }: Errand): Promise<number> {
     for (const diagnostic of result.attempt.diagnostics) log.warn(`${result.run.handle}: ${diagnostic}`);
     await deps.store[Symbol.asyncDispose]();
     return result.exitCode;
-  } catch (error) {
+  } catch (thrown) {
+    const error = wantOf(thrown) ?? thrown;
     const detail = error instanceof Error ? (error.stack ?? error.message) : String(error);
     write("error", error instanceof Fault ? error.message : detail);
     answer({ error: error instanceof Fault ? encodeFault(error) : { code: "bug", message: detail } });

@@ -11,11 +11,23 @@ keepFilesPrivate();
 const args = process.argv.slice(2);
 
 if (args[0] === "--version" || args[0] === "-V" || args[0] === "-v") process.stdout.write(`${VERSION}\n`);
-else {
-  const { main } = await import("./cli/cli.ts");
-  process.exitCode = await main(args, {
+else process.exitCode = await run();
+
+/** Where not even the first file can be opened, nothing else could say so. */
+async function run(): Promise<number> {
+  const cli = await import("./cli/cli.ts").catch(tooManyFiles);
+  if (cli === null) return 7;
+  return cli.main(args, {
+    altered: async (given) => (await import("./process/raw.ts")).alteredArguments(given),
     open: async (options) => (await import("./setup.ts")).openDeps(options),
     configure: async (deps, options) => (await import("./setup.ts")).configure(deps, options),
     trust: async (deps, files, options) => (await import("./setup.ts")).trust(deps, files, options),
   });
+}
+
+function tooManyFiles(error: unknown): null {
+  const code = error instanceof Error && "code" in error ? error.code : null;
+  if (code !== "EMFILE" && code !== "ENFILE") throw error;
+  process.stderr.write("reprise: Too many open files. Allow more with `ulimit -n 1024` and try again.\n");
+  return null;
 }

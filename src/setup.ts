@@ -29,7 +29,7 @@ import {
 import type { WorldOptions } from "./cli/cli.ts";
 import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
 import type { Env, Log, Processes } from "./core/deps.ts";
-import { Fault } from "./core/faults.ts";
+import { Fault, wantOf } from "./core/faults.ts";
 import type { RunbookSource } from "./core/runbook.ts";
 import { harmless } from "./lib/harmless.ts";
 import { plural } from "./lib/plural.ts";
@@ -42,7 +42,7 @@ const MAX_CONFIG = 1024 * 1024;
 const LADDER = { interruptMs: 5_000, terminateMs: 5_000 };
 
 export async function openDeps(options: WorldOptions): Promise<Deps> {
-  const { env } = process;
+  const env = await asExported(process.env, options);
   assertPlace(env);
   if (env["REPRISE_CHECK_RECORDS"] === "1") (await import("./check-records.ts")).checkRecords();
   const found = await openState(stateDirectory(env), options.log);
@@ -220,6 +220,41 @@ async function openOrRebuild(state: StateDir, log: Log, known: Processes): Promi
   }
 }
 
+/** Variables that say where Reprise's own files are. */
+const PLACES: readonly string[] = ["HOME", "REPRISE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
+
+/**
+ * Node alters variables that are not UTF-8, so no agent gets them: what starts agents refuses, the rest does without them.
+ */
+async function asExported(env: Env, options: WorldOptions): Promise<Env> {
+  const isSuspect = ([name, value]: [string, string | undefined]) => `${name}${value}`.includes("\uFFFD");
+  if (!Object.entries(env).some(isSuspect)) return env;
+  const { alteredVariables } = await import("./process/raw.ts");
+  const found = alteredVariables(env);
+  const untold = found.filter(({ bad }) => bad === null).map(({ what }) => what);
+  if (untold.length > 0)
+    options.log.warn(
+      `the environment has the character U+FFFD in ${untold.join(", ")}. If it is not meant, the bytes there were not UTF-8.`,
+    );
+  // `PWD` is always what the agent's directory is.
+  const names = found.flatMap(({ what, bad }) => (bad === null || what === "PWD" ? [] : [what])).toSorted();
+  if (names.length === 0) return env;
+  const [which, them] =
+    names.length === 1
+      ? [`variable ${names.join("")} is`, "it"]
+      : [`variables ${names.join(", ")} are`, "them"];
+  const fault = new Fault(
+    "usage",
+    `The environment ${which} not valid UTF-8, and Reprise could not pass ${them} on unchanged. ` +
+      `Export UTF-8, or leave ${them} out: env ${names.map((name) => `-u ${name}`).join(" ")} reprise …`,
+    { facts: { variables: names } },
+  );
+  const needed = options.runsAgents === true || options.badConfig === "refuse";
+  if (needed || names.some((name) => PLACES.includes(name))) throw fault;
+  if (options.badConfig === "report") options.log.warn(fault.message);
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !names.includes(name)));
+}
+
 function assertPlace(env: Env): void {
   if (process.platform === "win32") {
     throw new Fault("platform_unsupported", "Reprise does not run on Windows itself. It runs in WSL.");
@@ -271,7 +306,7 @@ function readConfig(
   try {
     text = readText(file);
   } catch (error) {
-    if (onProblem === undefined || !(error instanceof Fault)) throw error;
+    if (onProblem === undefined || !(error instanceof Fault) || error.code !== "config_invalid") throw error;
     onProblem(error);
     return { config: {}, text: null };
   }
@@ -285,6 +320,8 @@ function readText(file: string): string | null {
   } catch (error) {
     if (error instanceof Error && "code" in error && (error.code === "ENOENT" || error.code === "ENOTDIR"))
       return null;
+    const want = wantOf(error);
+    if (want !== null) throw want;
     throw new Fault("config_invalid", `The config file ${file} cannot be read.`, {
       facts: { file },
       cause: error,

@@ -94,6 +94,14 @@ test.each(files)("%s keeps to its layer", (file) => {
   expect(wrong).toEqual([]);
 });
 
+test("git is started in one place, where no repository can name a program", () => {
+  const starting = files.filter((file) => {
+    const text = readFileSync(join("src", file), "utf8");
+    return text.includes('resolveProgram("git"') && /\b(?:runTool|spawn\w*)\(/.test(text);
+  });
+  expect(starting).toEqual(["run/git.ts"]);
+});
+
 function mayImport(file: string, target: string): boolean {
   const [from = "", ...inside] = file.split("/");
   const [to = "", ...rest] = normalize(join(file, "..", target)).split("/");

@@ -19,7 +19,7 @@ import {
 } from "node:fs";
 import { open, rename } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { type Facts, Fault } from "../core/faults.ts";
+import { type Facts, Fault, wantOf } from "../core/faults.ts";
 import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "../lib/json.ts";
 
 /** Only the last part of a path is covered by O_NOFOLLOW; the directories above are ours alone (0700). */
@@ -237,6 +237,8 @@ export function removeQuietly(path: string): void {
 /** What the system says about a file, as a fault. Faults pass; what is no answer of the system is our bug and passes too. */
 export function storageFault(error: unknown, doing: string, path: string, facts: Facts = {}): unknown {
   if (error instanceof Fault || !isErrno(error)) return error;
+  const want = wantOf(error);
+  if (want !== null) return want;
   const errno = error.code;
   const all = { path, errno, ...facts };
   if (errno === "ENOSPC" || errno === "EDQUOT") {

@@ -1,4 +1,5 @@
 /** Directories and programs of the user's that a run refers to: looked at, never written. */
+import { isUtf8 } from "node:buffer";
 import {
   accessSync,
   closeSync,
@@ -29,11 +30,36 @@ export function resolveDirectory(path: string): string {
   } catch (error) {
     // The current directory itself is gone, whatever path was given.
     if (isErrno(error) && error.syscall === "uv_cwd") throw error;
+    const raw = isErrno(error, "ENOENT", "ENOTDIR") ? unspeakableName(path) : null;
+    if (raw !== null) throw notUtf8(raw);
     if (isErrno(error, "ENOENT", "ENOTDIR")) return refuse("does not exist");
     if (isErrno(error, "EACCES", "EPERM")) return refuse("cannot be read");
     if (isErrno(error, "ELOOP", "ENAMETOOLONG")) return refuse("is not a usable path");
     throw error;
   }
+}
+
+/** A directory is there, and Node cannot say its name: part of it is not UTF-8. Null: nothing is there. */
+function unspeakableName(path: string): string | null {
+  try {
+    // By the system's own function, which knows the current directory without a name.
+    const real = realpathSync.native(path, "buffer");
+    if (isUtf8(real)) return null;
+    return real
+      .toString("latin1")
+      .replaceAll(/[^ -~]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+  } catch (error) {
+    if (isErrno(error)) return null;
+    throw error;
+  }
+}
+
+function notUtf8(path: string): Fault {
+  return new Fault(
+    "cwd_invalid",
+    `"${path}" has a name that is not valid UTF-8, and Reprise could not record it or pass it on. Rename it, or work elsewhere.`,
+    { facts: { path } },
+  );
 }
 
 export function isDirectory(path: string): boolean {

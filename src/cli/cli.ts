@@ -2,7 +2,7 @@
  * The list of commands, and the frame around each: help, faults, exit codes, closing what was opened.
  */
 import { writeSync } from "node:fs";
-import { Fault, FAULTS, exitCodeOf } from "../core/faults.ts";
+import { Fault, FAULTS, exitCodeOf, wantOf } from "../core/faults.ts";
 import type { Log } from "../core/deps.ts";
 import type { RunbookSource } from "../core/runbook.ts";
 import { harmless, harmlessJson } from "../lib/harmless.ts";
@@ -17,9 +17,17 @@ export type Run = (args: readonly string[], context: Context) => Promise<number>
 
 /** How `main.ts` gives commands the world outside. */
 export interface World {
+  /** Arguments that Node could not hand over as they were typed. */
+  altered(args: readonly string[]): Promise<readonly Altered[]>;
   open(options: WorldOptions): Promise<Deps>;
   configure(deps: Deps, options: WorldOptions): Promise<Deps>;
   trust(deps: Deps, files: readonly RunbookSource[], options: WorldOptions): Promise<void>;
+}
+
+/** An argument by its position, from 1. `bad` null: this system does not tell whether it was altered. */
+interface Altered {
+  readonly what: string;
+  readonly bad: { readonly at: number; readonly byte: string } | null;
 }
 
 export type WorldOptions = OpenOptions & { readonly log: Log; readonly terminal: Terminal };
@@ -113,6 +121,7 @@ export async function main(args: readonly string[], world: World): Promise<numbe
   };
   surviveClosedOutput();
   try {
+    if (args.some((arg) => arg.includes("\uFFFD"))) refuseAltered(await world.altered(args), log);
     if (name === "version") return version(context, json);
     if (name === undefined || name === "help" || name === "--help" || name === "-h")
       return await help(rest, context, name === undefined);
@@ -127,6 +136,24 @@ export async function main(args: readonly string[], world: World): Promise<numbe
     for (const deps of opened) await deps.store[Symbol.asyncDispose]();
     // Writes that nobody takes would keep the process for ever.
     if (abandoned) setImmediate(() => process.exit());
+  }
+}
+
+/** A text that is not UTF-8 would reach an agent, a record or a file name as another text. */
+function refuseAltered(altered: readonly Altered[], log: Log): void {
+  for (const { what, bad } of altered) {
+    if (bad === null) {
+      log.warn(
+        `argument ${what} has the character U+FFFD. If you did not type it, its bytes were not UTF-8.`,
+      );
+      continue;
+    }
+    throw new Fault(
+      "usage",
+      `Argument ${what} is not valid UTF-8 (byte ${bad.at} is ${bad.byte}), and Reprise could not pass it on unchanged. ` +
+        "Type it in UTF-8; a file or folder with such a name must be renamed.",
+      { facts: { argument: Number(what), at: bad.at, byte: bad.byte } },
+    );
   }
 }
 
@@ -180,15 +207,11 @@ async function unknownCommand(args: readonly string[]): Promise<Fault> {
   });
 }
 
-/** Node throws this of its own accord wherever a relative path meets a current directory that was removed. */
-function cwdIsGone(error: unknown): Fault | null {
-  if (!(error instanceof Error && "syscall" in error && error.syscall === "uv_cwd")) return null;
-  return new Fault("cwd_invalid", "The current directory is gone. Change to another one.", { cause: error });
-}
-
 /** Says what went wrong, on stdout as JSON or on stderr as one line, and returns the exit code. */
 async function report(error: unknown, json: boolean): Promise<number> {
-  const fault = error instanceof Fault ? error : cwdIsGone(error);
+  const fault = error instanceof Fault ? error : wantOf(error);
+  // Nothing more can be loaded then, and the message quotes nothing.
+  if (fault?.code === "too_many_files") return sayWant(fault, json);
   // What is wrong is often quoted, and may be a secret that was given at the wrong place.
   const { redactor, redactValue } = await import("../lib/secrets.ts");
   const redact = redactor([]);
@@ -218,6 +241,16 @@ async function report(error: unknown, json: boolean): Promise<number> {
   if (process.env["REPRISE_DEBUG"] === "1" && error instanceof Error)
     process.stderr.write(`${harmless(error.stack ?? "")}\n`);
   return exitCodeOf(fault ?? error);
+}
+
+function sayWant({ code, message }: Fault, json: boolean): number {
+  const { exit, retryable } = FAULTS[code];
+  if (json)
+    process.stdout.write(
+      `${JSON.stringify({ ok: false, error: { code, message, facts: { retryable } } })}\n`,
+    );
+  else process.stderr.write(`reprise: ${message}\n`);
+  return exit;
 }
 
 /** The few colours of `paint` stay; everything else that a terminal would obey becomes visible text (I11). */

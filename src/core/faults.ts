@@ -81,6 +81,11 @@ export const FAULTS = {
   },
   storage_failed: { exit: 7, retryable: false, means: "the state directory could not be read or written" },
   storage_full: { exit: 7, retryable: true, means: "the disk or the quota is full" },
+  too_many_files: {
+    exit: 7,
+    retryable: true,
+    means: "the system allows no more open files, for this process or in all",
+  },
   spawn_failed: { exit: 7, retryable: true, means: "the system refused to start a process" },
   denied: { exit: 8, retryable: false, means: "the state directory or a file in it is not safely ours" },
   outside_root: { exit: 8, retryable: false, means: "a run directory lies outside the runs root" },
@@ -164,7 +169,33 @@ export class Fault extends Error {
   }
 }
 
-/** Anything that is not a `Fault` is our bug: exit 70 (EX_SOFTWARE). */
+/** Anything that is neither a `Fault` nor a want of the system's is our bug: exit 70 (EX_SOFTWARE). */
 export function exitCodeOf(error: unknown): number {
-  return error instanceof Fault ? FAULTS[error.code].exit : 70;
+  const fault = error instanceof Fault ? error : wantOf(error);
+  return fault === null ? 70 : FAULTS[fault.code].exit;
+}
+
+/**
+ * What may be lacking wherever a file is touched, also when Node loads our own code. Null: it is no such want. The message
+ * names no file: it must be possible to say it with nothing more loaded.
+ */
+export function wantOf(error: unknown): Fault | null {
+  if (!(error instanceof Error) || !("code" in error)) return null;
+  // Node alone says this, wherever a relative path meets a current directory that was removed.
+  if ("syscall" in error && error.syscall === "uv_cwd")
+    return new Fault("cwd_invalid", "The current directory is gone. Change to another one.", {
+      cause: error,
+    });
+  const isTooMany =
+    error.code === "EMFILE" ||
+    error.code === "ENFILE" ||
+    // A library that could not be opened has no code of the system's.
+    (error.code === "ERR_DLOPEN_FAILED" && /too many open files/i.test(error.message));
+  if (!isTooMany) return null;
+  return new Fault(
+    "too_many_files",
+    `Too many open files: the system allows ${error.code === "ENFILE" ? "no more" : "this process no more"}. ` +
+      "Allow more with `ulimit -n 1024` and try again.",
+    { cause: error },
+  );
 }

@@ -29,6 +29,13 @@ const ALIASES: Readonly<Record<string, IssueStatus>> = {
   deferred: "blocked",
 };
 
+/** Node cannot say a name that is not UTF-8, so such a file is not found by the name it was listed with. */
+function unnamed(listedNames: readonly string[], found: readonly string[]): readonly string[] {
+  return listedNames
+    .filter((name) => name.includes("\uFFFD") && !found.includes(name))
+    .map((name) => `${MARKDOWN_FOLDER}/${name} was left out: its name is not valid UTF-8. Rename it.`);
+}
+
 /** Null: the repository has no such folder, or no Markdown file in it. */
 export function openMarkdown(clock: Clock, root: string): Source | null {
   const fileNames = () => issueNames(namesIn(root, MARKDOWN_FOLDER));
@@ -59,11 +66,18 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
     name: `${MARKDOWN_FOLDER}/`,
     restMs: 2_000,
     async list() {
-      const files = fileNames().flatMap((name) => open(name) ?? []);
+      const names = fileNames();
+      const files = names.flatMap((name) => open(name) ?? []);
       const strange = files.filter(({ file, name }) => file === null && !/^readme\.md$/i.test(name));
       return listed(
         files.flatMap(({ file }) => (file === null ? [] : [file])),
-        strange.map(({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is no issue.`),
+        [
+          ...strange.map(({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is no issue.`),
+          ...unnamed(
+            names,
+            files.map(({ name }) => name),
+          ),
+        ],
       );
     },
     async one(id) {

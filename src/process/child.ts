@@ -94,7 +94,7 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launche
       child.once("exit", (code, signal) => resolve({ code, signal }));
     });
     // Read before the event loop can reap a child that has already ended.
-    const identity = child.pid === undefined ? null : identityOfChild(child.pid);
+    const identity = child.pid === undefined ? null : knownOrEnded(child, child.pid);
     await new Promise<void>((resolve, reject) => {
       child.once("spawn", resolve);
       child.on("error", reject);
@@ -109,6 +109,16 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launche
     throw refusal(error, program);
   } finally {
     closeSync(blank);
+  }
+}
+
+/** A child that cannot be looked at could not be ended later. */
+function knownOrEnded(child: ChildProcess, pid: number): ProcessIdentity {
+  try {
+    return identityOfChild(pid);
+  } catch (error) {
+    child.kill("SIGKILL");
+    throw error;
   }
 }
 

@@ -1,6 +1,7 @@
 /** Who a pid is: a pid alone is never authority, because pids are used again (I6). */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import type { Standing } from "../core/deps.ts";
+import { wantOf } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import * as ps from "./ps.ts";
 
@@ -65,7 +66,8 @@ export function hasVariable(pid: number, assignment: string): boolean {
   if (!hasProc) return ps.hasVariable(pid, assignment);
   try {
     return `\0${environmentOf(pid)}\0`.includes(`\0${assignment}\0`);
-  } catch {
+  } catch (error) {
+    assertLooked(error);
     // It has ended, or it belongs to someone else and so is not ours.
     return false;
   }
@@ -107,9 +109,16 @@ function entryOf(pid: number): ProcessEntry | null {
       start: fields[19] ?? "",
       zombie: isOver(fields),
     };
-  } catch {
+  } catch (error) {
+    assertLooked(error);
     return null;
   }
+}
+
+/** Who could not be looked at for want of descriptors may live. */
+function assertLooked(error: unknown): void {
+  const want = wantOf(error);
+  if (want !== null) throw want;
 }
 
 /** The fields after the name; the name, in parentheses, may contain anything, so they are counted from its end. */

@@ -162,6 +162,7 @@ describe("the folder", () => {
     const desk = await open({ folder: { at, force: false } });
     await desk.load(false);
     expect(asked.toSorted()).toEqual([
+      "config --list --show-scope --null",
       "remote -v",
       "rev-parse --show-toplevel",
       "rev-parse --verify --quiet HEAD^{commit}",

@@ -7,6 +7,7 @@ import { join, sep } from "node:path";
 import { resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { type Git, openGit } from "../run/git.ts";
 import type { Deps } from "../run/run.ts";
 import { type Remote, remotesIn, sameRepository } from "../github/github.ts";
 import { titleOf } from "./pull-request.ts";
@@ -38,9 +39,9 @@ export interface Folder {
 
 export async function lookAt(deps: Deps, directory: string): Promise<Folder> {
   const cwd = resolveDirectory(directory);
-  const program = deps.processes.resolveProgram("git", deps.env);
-  if (program === null) return { cwd, clone: null, silence: "absent" };
-  const ask = (...args: string[]) => git(deps, { program, cwd }, args);
+  const git = await gitIn(deps, cwd);
+  if (git === null) return { cwd, clone: null, silence: "absent" };
+  const ask = (...args: string[]) => said(git, args);
   const [top, head, branch, remotes] = await Promise.all([
     ask("rev-parse", "--show-toplevel"),
     ask("rev-parse", "--verify", "--quiet", "HEAD^{commit}"),
@@ -97,10 +98,9 @@ export function requireClone(
 
 /** Where the clone is now. */
 export async function headOf(deps: Deps, { root }: Clone): Promise<string | null> {
-  const program = deps.processes.resolveProgram("git", deps.env);
-  if (program === null) return null;
-  return (await git(deps, { program, cwd: root }, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]))
-    .text;
+  const git = await gitIn(deps, root);
+  if (git === null) return null;
+  return (await said(git, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])).text;
 }
 
 /** `context` lines before the comment's line, that line, and as many after it. Null: the clone has no such text. */
@@ -144,19 +144,17 @@ interface Said {
   readonly says: string;
 }
 
-async function git(
-  deps: Deps,
-  { program, cwd }: { readonly program: string; readonly cwd: string },
-  args: readonly string[],
-): Promise<Said> {
-  const env: Record<string, string> = { PWD: cwd, GIT_OPTIONAL_LOCKS: "0", LC_ALL: "C" };
-  for (const name of ["PATH", "HOME", "XDG_CONFIG_HOME"]) {
-    if (deps.env[name] !== undefined) env[name] = deps.env[name];
+/** Null: git is not installed. */
+async function gitIn(deps: Deps, cwd: string): Promise<Git | null> {
+  try {
+    return await openGit(deps, cwd);
+  } catch (error) {
+    if (error instanceof Fault && error.code === "platform_unsupported") return null;
+    throw error;
   }
-  const { code, stdout, stderr } = await deps.processes.runTool(program, ["-C", cwd, ...args], {
-    cwd,
-    env,
-    timeoutMs: GIT_TIMEOUT_MS,
-  });
+}
+
+async function said(git: Git, args: readonly string[]): Promise<Said> {
+  const { code, stdout, stderr } = await git(args, { timeoutMs: GIT_TIMEOUT_MS });
   return { text: code === 0 ? stdout.replace(/(?<!\n)\n+$/, "") : null, says: stderr };
 }

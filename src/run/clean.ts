@@ -4,13 +4,12 @@
  * The directory goes first, then the index row, both under the run's lease: whatever a crash leaves behind still
  * has its handle, and `rm` can finish it. The engine's own session is not ours to remove.
  */
-import { removeRunDir, sweepTrash } from "../audit/audit.ts";
+import { assertOwnState, removeRunDir, sweepTrash } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { leaveWorktree } from "./isolate.ts";
 import { assertAgentGone, holdRun, isDead, liveOwner } from "./leases.ts";
-import { assertOwnState } from "./resumable.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
 import { workAtRisk } from "./unsaved.ts";

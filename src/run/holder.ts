@@ -8,7 +8,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { attemptDir, openTape, removeQuietly, type Tape } from "../audit/audit.ts";
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { SeenSession } from "../core/records.ts";
 import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
 import { connect, Questions, StartTurn } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
@@ -227,16 +226,16 @@ class Holder {
   #events(seen: readonly SeenEvent[]): void {
     this.#pulse = sawEvents(this.#pulse, seen, this.#deps.clock.mono());
     this.#recording(() => {
-      for (const { event, stream } of seen) this.#understand(event, stream);
+      this.#saw(this.#witness.heard(seen));
+      for (const { event } of seen) this.#understand(event);
       this.#tape.events(seen);
     });
     this.#recording(() => this.#watch.events(seen));
     this.#observer?.events(seen);
   }
 
-  #understand(event: EngineEvent, stream: Stream): void {
-    if (event.type === "session") this.#saw(event.session, this.#job.mode === "pty" ? "pty-output" : stream);
-    else if (event.type === "turn_ended") this.#turnEnd = event;
+  #understand(event: EngineEvent): void {
+    if (event.type === "turn_ended") this.#turnEnd = event;
     else if (event.type === "turn_started") this.#turnEnd = null;
     else if (event.type === "usage") this.#tokens = event.tokens;
     if (event.type === "retry") this.#retrying = event.trouble;
@@ -246,10 +245,9 @@ class Holder {
     }
   }
 
-  #saw(session: string, source: SeenSession["source"]): void {
-    if (!this.#witness.saw(session, source)) return;
-    this.#locks.push(this.#lock(session));
-    this.#keeper.follow(this.#ledger.run.session.value);
+  #saw(fresh: readonly string[]): void {
+    for (const session of fresh) this.#locks.push(this.#lock(session));
+    if (fresh.length > 0) this.#keeper.follow(this.#ledger.run.session.value);
   }
 
   /** One live attempt a session (I6): an engine that opens a conversation which another attempt is in must stop. */
@@ -265,7 +263,8 @@ class Holder {
   /** Runs in a timer: a fault must end the attempt, not the process. */
   async #findSession(afterwards: boolean): Promise<void> {
     const found = await this.#witness.find(this.#agent?.identity ?? null, afterwards);
-    if (found !== null) this.#recording(() => this.#saw(found, "store"));
+    if (found !== null)
+      this.#recording(() => this.#saw(this.#witness.sawAll([{ value: found, source: "store" }])));
   }
 
   #stopRequested(request: StopRequest): void {

@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import {
+  assertOwnState,
   listAttemptDirs,
   loadAttemptFile,
   saveReceipt,
@@ -27,7 +28,7 @@ import type { Limits } from "./liveness.ts";
 import { forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
-import { assertOwnState, assertRunDirectory, type Offer, offerFor } from "./resumable.ts";
+import { assertRunDirectory, type Offer, offerFor } from "./resumable.ts";
 import { recordEnd, selectRun, selectRunDir } from "./select.ts";
 import { receiptFor } from "./witness.ts";
 
@@ -53,7 +54,8 @@ export { planWorkplace } from "./isolate.ts";
 export { redactorFor } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
-export { acceptCopy, assertOwnState, type Offer, offerFor, whyNotResumable } from "./resumable.ts";
+export { acceptCopy, assertOwnState } from "../audit/audit.ts";
+export { type Offer, offerFor, whyNotResumable } from "./resumable.ts";
 export { liveOwner } from "./leases.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
 export { type Stopped, stopRun } from "./stop.ts";

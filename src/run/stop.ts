@@ -3,13 +3,13 @@
  * records the end itself; only an owner that does not listen is killed, and then its agent is ended by its marker.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import { assertOwnState } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import { markerOf } from "./job.ts";
 import { assertAgentGone, elsewhere, forsake, forsakeAgent, liveOwner } from "./leases.ts";
-import { assertOwnState } from "./resumable.ts";
 import { correctStatus, selectRun } from "./select.ts";
 
 export interface Stopped {

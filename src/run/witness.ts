@@ -2,7 +2,7 @@
  * Which conversation a live attempt is in: every id that is seen goes to disk at once (I2), and at the end the
  * engine's own store has the last word (I4, I5).
  */
-import type { Exit } from "../core/events.ts";
+import type { Exit, SeenEvent } from "../core/events.ts";
 import type {
   AttemptKind,
   ProcessIdentity,
@@ -29,6 +29,9 @@ export interface Verdict {
   readonly isEmpty: boolean;
 }
 
+/** More ids in one message help nobody; the record has all of them. */
+const MOST_NAMED = 10;
+
 export class Witness {
   readonly #deps: Deps;
   readonly #job: Job;
@@ -52,29 +55,52 @@ export class Witness {
     this.#startedAtMs = deps.clock.now();
   }
 
-  /** On disk before the next byte is read. True: the id is new to this attempt. */
-  saw(value: string, source: SeenSession["source"]): boolean {
+  /** All ids in this output with one write: an agent may print any number. */
+  heard(seen: readonly SeenEvent[]): readonly string[] {
+    const isTerminal = this.#job.mode === "pty";
+    const ids = seen.flatMap(({ event, stream }) =>
+      event.type === "session"
+        ? [{ value: event.session, source: isTerminal ? ("pty-output" as const) : stream }]
+        : [],
+    );
+    return ids.length === 0 ? [] : this.sawAll(ids);
+  }
+
+  /** On disk before the next byte is read. Those that are new to this attempt, in their order. */
+  sawAll(ids: readonly Pick<SeenSession, "value" | "source">[]): readonly string[] {
     const at = isoNow(this.#deps);
     const { n, reported } = this.#ledger.attempt;
-    const seen: SeenSession = { value, source, at, attempt: n, verifiedAt: at };
-    const now = observe(reported, seen);
-    if (now === reported) return false;
+    const known = new Set(reported.map(({ value }) => value));
+    let sessions = [...this.#ledger.run.sessions];
+    const listed = new Set(sessions.flatMap((one) => (one.attempt === n ? [one.value] : [])));
+    const fresh: SeenSession[] = [];
+    for (const { value, source } of ids) {
+      if (known.has(value)) continue;
+      known.add(value);
+      const seen: SeenSession = { value, source, at, attempt: n, verifiedAt: at };
+      fresh.push(seen);
+      // Another id than the one asked for is recorded, but it does not become the run's conversation (I4).
+      const entry = this.#isForeign(value) ? { ...seen, foreign: true as const } : seen;
+      if (listed.has(value)) sessions = [...observe(sessions, entry)];
+      else sessions.push(entry);
+    }
+    const now = [...reported, ...fresh];
+    const newest = fresh.at(-1);
+    if (newest === undefined) return [];
     // In a UI the newest id is the one that the user is in; elsewhere only the end tells which of several counts.
-    const session = this.#job.interactive ? seen : settle(now, new Set()).session;
-    // Another id than the one asked for is recorded, but it does not become the run's conversation (I4).
-    const foreign = this.#isForeign(value);
+    const session = this.#job.interactive ? newest : settle(now, new Set()).session;
     const { run } = this.#ledger;
     this.#ledger.save({
       attempt: { reported: now },
       run: {
-        sessions: observe(run.sessions, foreign ? { ...seen, foreign } : seen),
+        sessions,
         session:
           session === null || this.#isForeign(session.value)
             ? run.session
             : sessionOf(this.#job.engine.session.field, session, run.session),
       },
     });
-    return true;
+    return fresh.map(({ value }) => value);
   }
 
   /**
@@ -144,7 +170,8 @@ export class Witness {
     const confirmed = await this.#confirmed();
     const { asked, reported: seen } = this.#ledger.attempt;
     // A UI that prints no id is proved by its store: the conversation that was asked for went on there.
-    if (seen.length === 0 && asked !== null && confirmed.has(asked)) this.saw(asked, "store");
+    if (seen.length === 0 && asked !== null && confirmed.has(asked))
+      this.sawAll([{ value: asked, source: "store" }]);
     const isEmpty = await this.#isEmpty();
     const { attempt, run } = this.#ledger;
     const settled = settle(attempt.reported, confirmed);
@@ -239,9 +266,10 @@ export class Witness {
       lines.push(`session_mismatch: ${engine.title} was given the session id ${asked} and uses ${reported}`);
     }
     if (mismatch && !interactive) {
-      const ids = this.#ledger.attempt.reported.map((one) => one.value).join(", ");
+      const ids = this.#ledger.attempt.reported.map((one) => one.value);
+      const more = ids.length > MOST_NAMED ? ` and ${ids.length - MOST_NAMED} more` : "";
       lines.push(
-        `session_mismatch: more than one session id was seen (${ids}); ${reported ?? "none"} counts`,
+        `session_mismatch: more than one session id was seen (${ids.slice(0, MOST_NAMED).join(", ")}${more}); ${reported ?? "none"} counts`,
       );
     }
     // Where nothing was said, no session is missed.

@@ -23,6 +23,7 @@ import { leases } from "./leases.ts";
 import { removal } from "./removal.ts";
 import { tapes } from "./tapes.ts";
 import { widening } from "./widening.ts";
+import { writers } from "./writers.ts";
 
 /** Each part of the harness adds its own here; the numbers are given in `docs/reliability.md`. */
 const PROMISES: readonly Promised[] = [
@@ -44,6 +45,7 @@ const PROMISES: readonly Promised[] = [
   leases,
   widening,
   repositoryPrograms,
+  writers,
 ];
 
 const SHOWN = 20;

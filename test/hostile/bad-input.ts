@@ -2,11 +2,12 @@
  * What must be refused is refused clearly: its own exit code, words that name it, no stack trace, nothing raw that a
  * terminal obeys, and nothing written into the state directory.
  */
+import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, lstatSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Promised, Scale, Verdict } from "../crash/promise.ts";
-import { type Result, Sandbox } from "../e2e/sandbox.ts";
+import { CLI, collect, type Result, Sandbox } from "../e2e/sandbox.ts";
 import { fileRows } from "./bad-files.ts";
 import { type Trial, trials } from "./bad-records.ts";
 import { type Ground, refusedRows, type Row } from "./bad-rows.ts";
@@ -68,7 +69,8 @@ async function judged(row: Row, ground: Ground): Promise<string | null> {
   const late = new Promise<null>((resolve) => {
     setTimeout(resolve, WORST_MS, null).unref();
   });
-  const result = await Promise.race([box.run(args, options), late]);
+  const ended = row.shell === undefined ? box.run(args, options) : inShell(box, row.shell, args);
+  const result = await Promise.race([ended, late]);
   if (result === null) return `does not end within ${WORST_MS / 1000} s`;
   const wrong = wrongIn(result, row);
   if (wrong !== null) return wrong;
@@ -77,6 +79,13 @@ async function judged(row: Row, ground: Ground): Promise<string | null> {
     (name) => before.get(name) !== after.get(name),
   );
   return changed.length === 0 ? null : `changed in the state directory: ${changed.join(", ")}`;
+}
+
+function inShell(box: Sandbox, script: string, args: readonly string[]): Promise<Result> {
+  const words = ["-c", script, "sh", process.execPath, CLI, ...args];
+  return collect(
+    spawn("/bin/sh", words, { cwd: box.cwd, env: box.env(), stdio: ["ignore", "pipe", "pipe"] }),
+  );
 }
 
 function wrongIn({ code, stdout, stderr }: Result, row: Row): string | null {

@@ -22,6 +22,8 @@ export interface Row {
   readonly report?: true;
   readonly stdin?: string | Buffer;
   readonly env?: (ground: Ground) => Record<string, string | undefined>;
+  /** A shell calls `"$@"`, which is the command: Node could not make these circumstances. */
+  readonly shell?: string;
 }
 
 const EVIL = "\u001b]0;owned\u0007\u202e";
@@ -272,4 +274,29 @@ const environment: readonly Row[] = [
   },
 ];
 
-export const refusedRows: readonly Row[] = [...commandLine, ...handles, ...messages, ...environment];
+function inShell(name: string, args: readonly string[], shell: string, [code, says]: [number, RegExp]): Row {
+  return { ...row(name, args, code, says), shell };
+}
+
+const BAD = "$(printf 'caf\\351')";
+const NOT_UTF8: [number, RegExp] = [2, /not valid UTF-8/];
+const FEW: [number, RegExp] = [7, /Too many open files.*ulimit/];
+
+/** What Linux tells, and what a shell can take away. */
+const circumstances: readonly Row[] = [
+  inShell("a prompt that is not UTF-8", ["start", "demo"], `exec "$@" "${BAD}"`, NOT_UTF8),
+  inShell("a native option that is not UTF-8", ["start", "demo", "x"], `exec "$@" -- "${BAD}"`, NOT_UTF8),
+  inShell("a folder that is not UTF-8", ["start", "demo", "x"], `exec "$@" --cwd "${BAD}"`, NOT_UTF8),
+  inShell("a variable that is not UTF-8", ["start", "demo", "x"], `N="${BAD}" exec "$@"`, NOT_UTF8),
+  inShell("HOME that is not UTF-8", ["list"], `HOME="/${BAD}" exec "$@"`, NOT_UTF8),
+  inShell("30 open files", ["start", "demo", "x"], 'ulimit -n 30; exec "$@"', FEW),
+  inShell("39 open files", ["start", "demo", "x"], 'ulimit -n 39; exec "$@"', FEW),
+];
+
+export const refusedRows: readonly Row[] = [
+  ...commandLine,
+  ...handles,
+  ...messages,
+  ...environment,
+  ...(process.platform === "linux" ? circumstances : []),
+];

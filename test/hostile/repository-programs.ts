@@ -10,7 +10,7 @@ export const repositoryPrograms: Promised = {
   what: "settings of a repository that name a program",
   wrong: "had it run",
   means:
-    "`start --isolate worktree`, `rm`, `prune` and `issues run` start no program that a repository's git settings, included files, attributes or hooks name",
+    "`start --isolate worktree`, `rm`, `prune`, `issues run` and `review` start no program that a repository's git settings, included files, attributes or hooks name",
   check,
 };
 
@@ -122,6 +122,11 @@ async function provoke(box: IssueBox): Promise<readonly string[]> {
   await must(0, ...box.batchArgs());
   await must(0, "issues", "status");
   await must(0, "doctor");
+  const comments = join(box.root, "comments.jsonl");
+  const comment = { id: 1, body: "Prices are floats here.", author: "alice", author_association: "MEMBER" };
+  const place = { file_path: "a.txt", line_number: 1, created_at: "2026-04-14T16:00:49Z" };
+  writeFileSync(comments, `${JSON.stringify({ ...comment, ...place })}\n`);
+  await must(0, "review", "acme/shop#42", "--comments", comments, "--run", "--force-cwd");
   return wrong;
 }
 
