@@ -1,10 +1,12 @@
 /** What can be done with an issue's last conversation: asks the metadata, the run and, through it, the engine's own store. */
+import { isDeepStrictEqual } from "node:util";
 import { isDirectory } from "../audit/audit.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps, dryRun, selectRun } from "../run/run.ts";
+import { type Deps, dryRun, heldInRun, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
+import { NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
 import { type PriorEntry, priorRuns } from "./prior.ts";
 import type { Issue } from "./source.ts";
@@ -14,7 +16,25 @@ export interface KnownPast extends Past {
   readonly entry: PriorEntry | null;
   /** The last turn about the issue came to its own end. */
   readonly spoken: boolean;
+  /** Native options that its run gets besides its own. */
+  readonly over: readonly string[];
+  /** The option that says what its run may do with these; null: the engine's own default, or there is no run. */
+  readonly held: string | null;
 }
+
+export const NO_PAST: KnownPast = {
+  session: null,
+  state: "none",
+  why: "there is no prior session",
+  handle: null,
+  isolate: "none",
+  next: "agent",
+  checked: false,
+  entry: null,
+  spoken: false,
+  over: [],
+  held: null,
+};
 
 /** The conversation is gone for good. Everything else may be different tomorrow. */
 const STALE: readonly FaultCode[] = [
@@ -35,6 +55,8 @@ export interface PastWish {
   readonly fresh: boolean;
   /** Native options for conversations that began in an earlier batch, within I12. */
   readonly over: readonly string[];
+  /** What the batch that goes on was held to. */
+  readonly bound: readonly string[];
 }
 
 /** Whether the newest batch that worked on it has completed it. */
@@ -55,10 +77,9 @@ export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastW
   }
   if (newest !== null) return newest;
   const other = otherEngine(deps, root, issue, wish.engine);
-  const none = { session: null, handle: null, isolate: "none", next: "agent", entry: null } as const;
-  if (other === null) return { ...none, spoken: false, state: "none", why: "there is no prior session" };
+  if (other === null) return NO_PAST;
   const why = `there is no prior session of ${wish.engine}: its session is one of ${other}, and --engine ${other} goes on with it`;
-  return { ...none, spoken: false, state: wish.engineGiven ? "none" : "trouble", why };
+  return { ...NO_PAST, state: wish.engineGiven ? "none" : "trouble", why };
 }
 
 /** Whose conversation about the issue there is instead; null: nobody's. */
@@ -73,8 +94,7 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const run = await runOf(deps, entry.handle);
   if (run === null) {
     const gone = `its run ${entry.handle ?? ""} is gone`;
-    const none = { handle: null, isolate: "none", next: "agent", spoken: false } as const;
-    return { session: entry.session_id, state: "stale", why: gone, ...none, entry };
+    return { ...NO_PAST, session: entry.session_id, state: "stale", why: gone, entry };
   }
   // Before the first attempt its place may be half made.
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
@@ -83,16 +103,40 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const spoken = await turnIsDone(deps, entry, run);
   const next = nextOf(entry, spoken, issue);
   const reopened = entry.status === "completed" ? { reopened: true as const } : {};
-  const known = { session, handle, isolate, next, spoken, entry, ...reopened } as const;
-  const fault = await faultOf(deps, run, wish.fresh ? "fresh" : "resume", wish.over);
+  const { over, fault } = await withinRights(deps, run, wish);
+  const held = fault === null ? heldInRun(deps, run, over) : null;
+  const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
+  const known = { session, handle, isolate, next, checked, spoken, entry, over, held, ...reopened } as const;
   if (fault === null) return { ...known, state: "alive", why: "" };
   const why = fault.message.replace(/\.$/, "");
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why };
   // A new conversation where the work is has the run's options too.
-  const other = handle === null ? null : await faultOf(deps, run, "fresh", wish.over);
+  const other = handle === null ? null : await faultOf(deps, run, "fresh", over);
   if (other !== null && !STALE.includes(other.code))
     return { ...known, state: "trouble", why: other.message.replace(/\.$/, "") };
-  return { ...known, state: session === null ? "none" : "stale", why };
+  const anew = handle === null || other !== null ? null : heldInRun(deps, run, over);
+  return { ...known, held: anew, state: session === null ? "none" : "stale", why };
+}
+
+/** What its run gets for now. A bound that is wider than the run's own rights is none. */
+async function withinRights(
+  deps: Deps,
+  run: RunRecord,
+  wish: PastWish,
+): Promise<{ readonly over: readonly string[]; readonly fault: Fault | null }> {
+  const want = wish.fresh ? "fresh" : "resume";
+  const over = endsWith(run.launch.given, wish.over) ? [] : wish.over;
+  const bound = endsWith(run.launch.given, wish.bound) ? [] : wish.bound;
+  if (bound.length > 0) {
+    const fault = await faultOf(deps, run, want, [...bound, ...over]);
+    if (fault?.code !== "would_widen") return { over: [...bound, ...over], fault };
+  }
+  return { over, fault: await faultOf(deps, run, want, over) };
+}
+
+/** The run began with them, and nothing that it began with comes behind them. */
+function endsWith(given: readonly string[], words: readonly string[]): boolean {
+  return words.length > 0 && isDeepStrictEqual(given.slice(-words.length), words);
 }
 
 /** Null: such a turn could begin now. */

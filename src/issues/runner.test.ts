@@ -33,6 +33,7 @@ const OPTIONS: BatchOptions = {
   native: [],
   access: { level: "edit", options: [], by: null },
   over: [],
+  bound: [],
   maxAgents: 1,
   limits: { idleMs: null, toolMs: null, totalMs: null },
   isolate: "none",
@@ -41,7 +42,7 @@ const OPTIONS: BatchOptions = {
   trustCwd: false,
   gate: null,
   watch: true,
-  again: "reprise issues run --resume",
+  again: { words: [], byHand: [], note: "reprise issues run --resume" },
   engineGiven: true,
   version: "0",
 };

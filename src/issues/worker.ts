@@ -4,13 +4,16 @@
  * What is about to happen is in the metadata before it happens, so that after a crash at any moment the next batch
  * knows the conversation, the place of the work and what was left to be done.
  */
+import { dirname } from "node:path";
 import type { GateCommand } from "../core/config-issues.ts";
 import type { DeniedCall } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import { untilText } from "../lib/until.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import { storedDenials } from "../run/run.ts";
+import { obeyRequests } from "./brake.ts";
 import { type Decision, decideAfter, deniedWords, type Next, RESET } from "./decide.ts";
+import { NO_GATE } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
@@ -60,6 +63,13 @@ export class IssueWork {
 
   async work(decision: Decision): Promise<IssueEnd> {
     const desk = this.#desk;
+    const { batch } = this.#shop;
+    using brake = desk.brake;
+    using _asked = obeyRequests(brake, {
+      directory: dirname(batch.path),
+      batch: batch.runId,
+      handle: () => desk.handle,
+    });
     if (decision.do === "leave") return desk.end("left", decision.why);
     if (decision.do === "fail") {
       await desk.save({ status: "failed", error: decision.why, finished_at: desk.now() });
@@ -69,8 +79,9 @@ export class IssueWork {
       return await this.#take(decision);
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      if (HOPELESS.includes(error.code)) return this.#give("interrupted", error.message, exitCodeOf(error));
-      return this.#give("failed", error.message);
+      if (HOPELESS.includes(error.code))
+        return await this.#give("interrupted", error.message, exitCodeOf(error));
+      return await this.#give("failed", error.message);
     }
   }
 
@@ -88,7 +99,7 @@ export class IssueWork {
     await desk.save({
       status: decision.do === "close" ? "passed" : decision.do === "gate" ? "checking" : "running",
       session_id: decision.do === "fresh" ? null : decision.session,
-      gate: decision.do === "close" ? { passed: true, detail: "" } : null,
+      gate: decision.do === "close" ? desk.gate : null,
       // The turn that was completed is still the last one about the issue.
       ...(decision.do === "gate" ? { attempts: desk.attempt } : {}),
       ...(isNew ? { agent_id: desk.nameRun() } : {}),
@@ -142,10 +153,11 @@ export class IssueWork {
   }
 
   async #turns(first: Ask): Promise<IssueEnd> {
-    const { deps, brake, options } = this.#shop;
+    const { deps, options } = this.#shop;
+    const { brake } = this.#desk;
     for (let ask = first; ;) {
       if (!(await this.#waitForLimit()))
-        return this.#give("interrupted", `the batch was stopped while it waited${this.#waitsFor}`);
+        return this.#give("interrupted", `${this.#whoStopped()} while it waited${this.#waitsFor}`);
       const turn = await takeTurn(this.#desk, ask);
       this.#denied.push(...turn.denied);
       this.#toolCalls += turn.toolCalls;
@@ -189,7 +201,8 @@ export class IssueWork {
   }
 
   async #waitForLimit(): Promise<boolean> {
-    const { brake, deps, limitedUntilMs } = this.#shop;
+    const { deps, limitedUntilMs } = this.#shop;
+    const { brake } = this.#desk;
     const now = () => deps.clock.now();
     if (now() >= limitedUntilMs) return true;
     this.#desk.show("waiting", untilText(limitedUntilMs, now()));
@@ -200,8 +213,9 @@ export class IssueWork {
 
   /** The agent says that it is done. */
   async #judge(): Promise<IssueEnd> {
-    const { deps, options, brake, root } = this.#shop;
+    const { deps, options, root } = this.#shop;
     const desk = this.#desk;
+    const { brake } = desk;
     const { id, title } = this.#issue;
     const { gate } = options;
     const cwd = desk.run?.cwd ?? root;
@@ -212,15 +226,15 @@ export class IssueWork {
     }
     await this.#lookForDenials();
     const changed = await this.#hasChanged(cwd);
-    if (gate === null) return changed ? this.#passed("no gate is configured") : this.#nothing();
+    if (gate === null) return changed ? this.#passed(NO_GATE) : this.#nothing();
     if (brake.force >= 2)
-      return this.#give("interrupted", "the batch was stopped before its work was checked");
+      return this.#give("interrupted", `${this.#whoStopped()} before its work was checked`);
     desk.note({ status: "checking" });
     const finding = await this.#check(gate.commands, cwd);
     // A gate that passes without any work says nothing about an agent that was not let work.
     if (finding === null) return changed || this.#denied.length === 0 ? this.#passed("") : this.#nothing();
     if (brake.force >= 2)
-      return this.#give("interrupted", "the batch was stopped while its work was checked");
+      return this.#give("interrupted", `${this.#whoStopped()} while its work was checked`);
     desk.findings = [finding];
     desk.note({ status: "running", gate: { passed: false, detail: finding } });
     this.#gateTries += 1;
@@ -266,8 +280,8 @@ export class IssueWork {
 
   /** One command after the other until one fails: why, and the end of its output. Null: all passed. */
   async #check(commands: readonly GateCommand[], cwd: string): Promise<string | null> {
-    const { deps, brake, batch, redact } = this.#shop;
-    const { baseline, handle } = this.#desk;
+    const { deps, batch, redact } = this.#shop;
+    const { baseline, handle, brake } = this.#desk;
     // The same in every batch, so that what a killed one left behind is found.
     const marker = `${handle ?? batch.runId}/${this.#issue.id}/gate`;
     const env = {
@@ -341,9 +355,13 @@ export class IssueWork {
     const desk = this.#desk;
     const { handle } = desk;
     this.#newsTurns += 1;
-    if (handle === null || this.#shop.brake.force >= 2 || this.#newsTurns > MAX_NEWS)
+    if (handle === null || desk.brake.force >= 2 || this.#newsTurns > MAX_NEWS)
       return this.#give("interrupted", "the issue was changed, and its agent has not heard of it yet");
     return this.#turns({ do: "resume", handle, message: () => newsPrompt(desk.told()) });
+  }
+
+  #whoStopped(): string {
+    return this.#desk.brake.isAlone ? "it was stopped with `reprise stop`" : "the batch was stopped";
   }
 
   /** It stays in progress, with a note; what was known stays known. */
@@ -355,7 +373,7 @@ export class IssueWork {
     this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
     try {
       const words = redact(why).slice(0, 2_000);
-      await source.note(id, openNote(state, words, options.again));
+      await source.note(id, openNote(state, words, options.again.note));
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       deps.log.warn(`${id} got no note: ${error.message}`);

@@ -9,7 +9,7 @@ import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
 import type { Deps, HeldAccess, Limits } from "../run/run.ts";
-import type { Brake } from "./brake.ts";
+import { Brake } from "./brake.ts";
 import type { Isolate } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
@@ -25,6 +25,8 @@ export interface WorkOptions {
   readonly native: readonly string[];
   /** For runs of earlier batches: what the user gave now, within I12. */
   readonly over: readonly string[];
+  /** For the same: what the batch that goes on was held to. It narrows a run; it never stands in its way. */
+  readonly bound: readonly string[];
   /** What people say who have no say in the repository reaches agents too. */
   readonly includeStrangers: boolean;
   readonly limits: Limits;
@@ -32,11 +34,20 @@ export interface WorkOptions {
   readonly strict: boolean;
   readonly onLimit: "wait" | "stop";
   readonly merge: boolean;
-  /** The command that goes on with what stays in progress, with the same engine in the same place. */
-  readonly again: string;
+  readonly again: Again;
   readonly trustCwd: boolean;
   /** Null: the work is not checked. */
   readonly gate: GateConfig | null;
+}
+
+/** How this batch is gone on with. Without secrets. */
+export interface Again {
+  /** Its options, as they are typed. */
+  readonly words: readonly string[];
+  /** Options whose secrets a person must add. */
+  readonly byHand: readonly string[];
+  /** The command for notes in issues, which others read. */
+  readonly note: string;
 }
 
 /** What all issues of a batch share. */
@@ -93,6 +104,8 @@ type Change = Partial<IssueRecord> & Pick<IssueRecord, "status">;
 
 export class Desk {
   readonly shop: Workshop;
+  /** Of this issue alone. */
+  readonly brake: Brake;
   /** As it was read last. */
   issue: Issue;
   /** Of the run; null: there is none, or it is gone. */
@@ -118,9 +131,16 @@ export class Desk {
 
   /** The last turn about the issue came to its own end. */
   spoken: boolean;
+  /** What the gate said of the work before this batch. */
+  readonly gate: IssueRecord["gate"];
+  /** Native options for a run of an earlier batch. */
+  readonly over: readonly string[];
 
-  constructor(shop: Workshop, issue: Issue, { entry, handle, spoken }: KnownPast) {
+  constructor(shop: Workshop, issue: Issue, { entry, handle, spoken, over }: KnownPast) {
+    this.over = over;
+    this.gate = entry?.gate ?? null;
     this.shop = shop;
+    this.brake = new Brake(shop.brake);
     this.issue = issue;
     this.handle = handle;
     this.branch = entry?.branch ?? null;
