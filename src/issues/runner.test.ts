@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
@@ -93,8 +93,12 @@ async function watched(
     verbose: () => {},
   };
   const end = await runBatch(deps, { root, source }, { ...OPTIONS, ...more }, { brake, view });
+  metadata = readFileSync(end.path, "utf8");
   return { started, ends: end.issues.map(({ id, state }) => `${id} ${state}`), exitCode: end.exitCode };
 }
+
+/** What was written of the last batch. */
+let metadata = "";
 
 let brake: Brake;
 beforeEach(() => {
@@ -124,4 +128,11 @@ test("--watch with --max-issues ends when it has begun so many", async () => {
     ends: ["a interrupted", "b interrupted"],
     exitCode: 10,
   });
+});
+
+test("what is written of a batch holds no secret of a native option", async () => {
+  const native = ["--api-key", "hunter2x"];
+  await watched([{ id: "a" }], [() => {}, () => void brake.press()], { native });
+  expect(metadata).toContain('"--api-key"');
+  expect(metadata).not.toContain("hunter2x");
 });

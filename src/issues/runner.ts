@@ -7,8 +7,8 @@ import { readRecord, writeAtomic } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
-import { redactValue } from "../lib/secrets.ts";
-import { type Deps, findEngine, liveOwner, redactorFor, setUpEngine } from "../run/run.ts";
+import { type Redact, redactValue } from "../lib/secrets.ts";
+import { type Deps, findEngine, liveOwner, redactorFor, setUpEngine, storableArgs } from "../run/run.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import { type Brake, requestStop } from "./brake.ts";
 import { type Decision, decide, type Policy } from "./decide.ts";
@@ -135,7 +135,7 @@ export async function runBatch(
     };
     const branches = await ourBranches(deps, root);
     if (options.isolate === "worktree" && planned.take.length > 0) await assertRoom(deps, root, branches);
-    const config = redactValue(configOf(options), redact);
+    const config = redactValue(configOf(options, redact), redact);
     const batch = await beginBatch(directory, { ...first, config }, redact);
     const shop: Workshop = {
       deps,
@@ -413,7 +413,7 @@ function ownerIn(about: string): string {
 }
 
 /** What the batch was asked to do, for people who look at it later. */
-function configOf(options: BatchOptions) {
+function configOf(options: BatchOptions, redact: Redact) {
   const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
     options;
   const { level, by } = options.access;
@@ -432,7 +432,7 @@ function configOf(options: BatchOptions) {
     scope,
     gate: commands,
     access: by ?? level,
-    native: [...options.native],
+    native: [...storableArgs(options.native, redact).args],
     options: [...options.again.words],
     by_hand: [...options.again.byHand],
   };
