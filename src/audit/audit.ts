@@ -34,6 +34,7 @@ export {
   openState,
   saveSettings,
   sharedLock,
+  startLock,
   type StateDir,
   stateDirectory,
   sweepRun,

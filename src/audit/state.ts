@@ -1,5 +1,5 @@
 /** The state directory: where it is, whether it is safely ours, and the room that is kept for a full disk. */
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import {
   accessSync,
   chmodSync,
@@ -107,6 +107,12 @@ export function saveSettings(state: StateDir, name: string, content: string): st
 /** Held while a file that many commands add to (`trusted.json`, `versions.json`) is read, changed and replaced. */
 export function sharedLock(state: StateDir): string {
   return join(state.root, "shared.lock");
+}
+
+/** Agents that must not start at the same time in one place share this lock; two places share it one time in sixteen. */
+export function startLock(state: StateDir, place: string): string {
+  const bucket = createHash("sha256").update(place).digest("hex").slice(0, 1);
+  return join(state.root, `starting-${bucket}.lock`);
 }
 
 const OUR_FILES = new Set(["index.db", "reserve", "versions.json", "trusted.json"]);

@@ -155,7 +155,7 @@ function lineOf(id: string, { title, sinceMs, progress }: Line, width: number): 
 
 /** Each issue: how it begins, from which session, and why. */
 export function planLines(
-  { take, skip, access }: PlannedBatch,
+  { take, skip, access, anyChange }: PlannedBatch,
   columns: number | undefined,
 ): readonly string[] {
   if (take.length === 0 && skip.length === 0) return ["There is nothing to do."];
@@ -179,6 +179,9 @@ export function planLines(
             given === undefined ? "" : `, and get for now: ${harmlessLine(given.options.join(" "), 300)}`
           }. Their access: ${heldWords(on, true).join("; ")}.`,
         ]),
+    ...(anyChange && take.length > 0
+      ? ["Without a gate, a change by any program in this folder counts as work on the issue."]
+      : []),
   ];
 }
 

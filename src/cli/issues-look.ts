@@ -197,7 +197,7 @@ function historyOf(deps: Deps, root: string): readonly Past[] {
 
 /** A batch that was killed could not write down that nobody works on its issues any more. */
 function seen(record: IssueRecord, isLive: boolean): IssueRecord {
-  const ended = isLive || ["completed", "failed", "interrupted", "no_change"].includes(record.status);
+  const ended = isLive || ["completed", "failed", "interrupted", "no_change", "left"].includes(record.status);
   return ended ? record : { ...record, status: "interrupted" };
 }
 
@@ -209,6 +209,7 @@ const STATE_PAINT = {
   failed: "red",
   interrupted: "yellow",
   no_change: "red",
+  left: "dim",
 } as const;
 
 function printHistory(context: Context, history: readonly Past[], nowMs: number): void {

@@ -236,7 +236,8 @@ function report(context: Context, { options, batch, named }: Work, end: BatchEnd
 
 /** What the same batch would do if it went on; null: nothing. */
 function goOnText({ issues, exitCode }: BatchEnd): string | null {
-  const begun = issues.filter(({ state }) => ["failed", "interrupted", "no_change"].includes(state)).length;
+  const open = ["failed", "interrupted", "no_change"];
+  const begun = issues.filter(({ state, status }) => open.includes(state) && status === "in_progress").length;
   if (begun > 0) return `${plural(begun, "issue")} stayed in progress`;
   const left = issues.filter(({ state }) => state === "left").length;
   // 10: it was not stopped, and what it left alone it would leave alone again.

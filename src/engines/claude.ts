@@ -208,6 +208,7 @@ export const claude: Engine = {
   session: { field: "session_id", format: ID, appendOnly: true },
   can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: true },
   grammar,
+  tellsTools: ["stream-json"],
   access: {
     read: ["--permission-mode", "plan"],
     edit: ["--permission-mode", "acceptEdits"],

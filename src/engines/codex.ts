@@ -32,6 +32,7 @@ export const codex: Engine = {
   session: { field: "thread_id", format: ID, appendOnly: true },
   can: { chooseSession: false, fork: true, interactive: true, readStore: true, boundToCwd: false },
   grammar,
+  tellsTools: ["--json"],
   access: {
     read: ["--sandbox", "read-only"],
     edit: ["--sandbox", "workspace-write"],

@@ -63,6 +63,7 @@ export const demo: Engine = {
   session: { field: "session_id", format: DEMO_ID, appendOnly: true },
   can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: false },
   grammar,
+  tellsTools: ["jsonl"],
   access: { read: ["--access", "read"], edit: ["--access", "write"], full: ["--access", "all"] },
   rightsEnv: ["REPRISE_DEMO_TRUST"],
 

@@ -54,6 +54,8 @@ export interface Engine {
   readonly grammar: Grammar;
   /** How agents without a UI are held to a level of access. Absent: the engine has no such modes. */
   readonly access?: AccessModes;
+  /** A command line with these words prints every tool call. Absent: nothing tells that no tool was called. */
+  readonly tellsTools?: readonly string[];
   /** Variables by which this engine gets or loses rights: a resume sees them as the start did (I12). */
   readonly rightsEnv?: readonly string[];
 
@@ -203,6 +205,8 @@ export interface SettingsFile {
   readonly rootOnly?: true;
   /** Files that the engine would read without the variable. Where one exists, the variable is not set. */
   hides?(env: Env): readonly string[];
+  /** Where it cannot be set, starts in one folder must not overlap: the next waits until the last has its file. */
+  readonly otherwiseApart?: true;
 }
 
 /**

@@ -103,6 +103,7 @@ export const gemini: Engine = {
   session: { field: "session_id", format: ID },
   can: { chooseSession: true, fork: false, interactive: true, readStore: true, boundToCwd: true },
   grammar,
+  tellsTools: ["stream-json"],
   access: {
     read: ["--approval-mode", "plan"],
     edit: ["--approval-mode", "auto_edit"],
@@ -241,6 +242,7 @@ const NO_CLEAN_UP: SettingsFile = {
   name: "gemini-defaults.json",
   content: '{"general":{"sessionRetention":{"enabled":false}}}\n',
   rootOnly: true,
+  otherwiseApart: true,
   hides(env) {
     const own = env["GEMINI_CLI_SYSTEM_SETTINGS_PATH"];
     const folders = own ? [dirname(own)] : ["/etc/gemini-cli", "/Library/Application Support/GeminiCli"];

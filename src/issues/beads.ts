@@ -235,7 +235,7 @@ function toIssue(value: JsonObject, at: string): Issue {
     id,
     title,
     body: bodyOf(value),
-    status: statusOf(stringIn(value, "status")),
+    ...statusIn(value),
     priority: priorityOf(value["priority"]) ?? DEFAULT_PRIORITY,
     dependencies: [...new Set(to(["blocks", "conditional-blocks", "waits-for"]))],
     parent: to(["parent-child"])[0] ?? null,
@@ -252,6 +252,12 @@ function commentsIn(value: JsonObject): { readonly comments?: readonly Comment[]
       : [{ author: stringIn(comment, "author") ?? null, text }];
   });
   return comments.length === 0 ? {} : { comments };
+}
+
+function statusIn(value: JsonObject): Pick<Issue, "status" | "statusWord"> {
+  const word = stringIn(value, "status");
+  const status = statusOf(word);
+  return word === undefined || word === status ? { status } : { status, statusWord: word };
 }
 
 /** Whatever Beads holds back (deferred, pinned, hooked, …) is not to be worked on. */

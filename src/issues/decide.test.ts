@@ -10,6 +10,9 @@ import {
   type Policy,
   type TurnFacts,
   type TurnPolicy,
+  type Work,
+  type WorkFacts,
+  workOf,
 } from "./decide.ts";
 import type { IssueStatus } from "./source.ts";
 
@@ -66,6 +69,29 @@ const cases: Record<string, Case> = {
       why: "it was opened again, and its conversation goes on",
       reopened: true,
     },
+  ],
+  "an issue that a person stopped and opened again goes on in its conversation, also without --resume": [
+    "open",
+    { ...ALIVE, left: true },
+    { ...RESUME, resume: false },
+    {
+      do: "resume",
+      session: "s1",
+      handle: "11111111",
+      why: "it was opened again, and its conversation goes on",
+    },
+  ],
+  "an issue that a person stopped and opened again, and whose run is gone, begins anew with a warning": [
+    "open",
+    { ...STALE, handle: null, left: true, why: "its run 11111111 is gone" },
+    { ...RESUME, resume: false },
+    { do: "fresh", handle: null, why: "its run 11111111 is gone", warn: true },
+  ],
+  "an issue that a person set back from in progress to open begins anew, and the earlier run is named": [
+    "open",
+    { ...NONE, earlier: "it is open; its earlier run 11111111 is kept" },
+    RESUME,
+    { do: "fresh", handle: null, why: "it is open; its earlier run 11111111 is kept", warn: true },
   ],
   "an issue that was completed and is in progress again waits for --resume": [
     "in_progress",
@@ -340,4 +366,38 @@ test.each([
   ],
 ])("%j", (denied, words) => {
   expect(deniedWords(denied)).toBe(words);
+});
+
+const UNTOUCHED: WorkFacts = { tree: "t", now: "t", tools: 2, toolCalls: 2, denied: 0, isolate: "none" };
+const work: Record<string, [WorkFacts, Work]> = {
+  "files that are as they were": [UNTOUCHED, "nothing"],
+  "files that changed while the agent ran tools": [{ ...UNTOUCHED, now: "u" }, "changed"],
+  "files in the checkout that changed while the agent ran no tool": [
+    { ...UNTOUCHED, now: "u", tools: 0, toolCalls: 0 },
+    "others",
+  ],
+  "files in the checkout that changed while every tool call was denied": [
+    { ...UNTOUCHED, now: "u", denied: 2 },
+    "others",
+  ],
+  "files in the checkout that changed while tool calls may be unseen": [
+    { ...UNTOUCHED, now: "u", tools: null, toolCalls: 0 },
+    "changed",
+  ],
+  "files in a worktree that changed, whatever was seen of it": [
+    { ...UNTOUCHED, now: "u", tools: 0, toolCalls: 0, isolate: "worktree" },
+    "changed",
+  ],
+  "a tool that was let work, without git": [{ ...UNTOUCHED, tree: null, now: null, denied: 1 }, "unseen"],
+  "tools that were all denied, without git": [{ ...UNTOUCHED, tree: null, now: null, denied: 2 }, "nothing"],
+  "a tool of this batch, where earlier ones may be unseen, without git": [
+    { ...UNTOUCHED, now: null, tools: null, toolCalls: 1 },
+    "unseen",
+  ],
+};
+
+describe("workOf", () => {
+  test.each(Object.entries(work))("%s", (_, [facts, then]) => {
+    expect(workOf(facts)).toBe(then);
+  });
 });

@@ -38,6 +38,10 @@ export interface Past {
   readonly checked: boolean;
   /** It was completed, and is not closed any more. */
   readonly reopened?: true;
+  /** A person decided about it while its agent worked, and has opened it again. */
+  readonly left?: true;
+  /** Of an issue that is open: what is said of an earlier run that does not go on. */
+  readonly earlier?: string;
 }
 
 export type Decision =
@@ -85,10 +89,12 @@ const UNJUDGED = {
 
 export function decide(issue: { readonly status: IssueStatus }, past: Past, policy: Policy): Decision {
   const reopened = past.reopened === true;
-  if (issue.status !== "in_progress" && !reopened)
-    return { do: "fresh", handle: null, why: "it is ready", warn: false };
-  if (issue.status === "in_progress" && !policy.resume)
-    return { do: "leave", why: "it is in progress; --resume takes it up" };
+  const isOpen = issue.status !== "in_progress";
+  if (isOpen && !reopened && past.left !== true) {
+    const { earlier } = past;
+    return { do: "fresh", handle: null, why: earlier ?? "it is ready", warn: earlier !== undefined };
+  }
+  if (!isOpen && !policy.resume) return { do: "leave", why: "it is in progress; --resume takes it up" };
   const { session, handle } = past;
   // What a worktree is owed (a commit of everything in it) would be done to the user's checkout, or left undone.
   if (handle !== null && past.isolate !== policy.isolate)
@@ -104,7 +110,10 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
           do: "resume",
           session,
           handle,
-          why: reopened ? "it was opened again, and its conversation goes on" : "its conversation goes on",
+          why:
+            reopened || isOpen
+              ? "it was opened again, and its conversation goes on"
+              : "its conversation goes on",
           ...(reopened ? { reopened } : {}),
         };
   }
@@ -185,6 +194,36 @@ function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: 
     case "other":
       return { do: "fail", why };
   }
+}
+
+/** unseen: git cannot tell, and a tool was let work. others: files changed, but no tool of the agent was let work. */
+export type Work = "changed" | "unseen" | "nothing" | "others";
+
+/** What is said of it where others work too: nobody knows whose change it is. */
+export const WORK_WORDS = {
+  changed: "files changed in the folder",
+  unseen: "its agent ran tools; without git, changes of files are not seen",
+  others: "files changed in the folder, but the agent ran no tool",
+} as const;
+
+export interface WorkFacts {
+  /** What the files were when the work began, and are; null: git cannot tell. */
+  readonly tree: string | null;
+  readonly now: string | null;
+  /** Tool calls since then; null: not all of them are seen. */
+  readonly tools: number | null;
+  /** Those of this batch that were seen, and those that were denied. */
+  readonly toolCalls: number;
+  readonly denied: number;
+  readonly isolate: Isolate;
+}
+
+/** Without git, a tool that was let work is all that can be known. In the checkout others change files too. */
+export function workOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFacts): Work {
+  if (now === null || tree === null) return (tools ?? toolCalls) > denied ? "unseen" : "nothing";
+  if (now === tree) return "nothing";
+  const ranNone = tools !== null && tools <= denied;
+  return ranNone && isolate === "none" ? "others" : "changed";
 }
 
 const MAX_NAMED = 5;

@@ -26,6 +26,7 @@ const ALIASES: Readonly<Record<string, IssueStatus>> = {
   "in-progress": "in_progress",
   wip: "in_progress",
   done: "closed",
+  deferred: "blocked",
 };
 
 /** Null: the repository has no such folder, or no Markdown file in it. */
@@ -207,6 +208,7 @@ function toFile(text: string, { name, fields, bodyAt, endOfFields }: Head): Mark
     title: text1("title") ?? /^#[ \t]+(.+)$/m.exec(body)?.[1]?.trim() ?? name.slice(0, -".md".length),
     body: body.trim(),
     status,
+    ...(word === status ? {} : { statusWord: word }),
     priority,
     dependencies: [...new Set(listOf(needs))],
     parent: text1("parent", "epic"),

@@ -15,6 +15,7 @@ import { repositorySlug } from "./repository.ts";
 /**
  * running: an agent works on it, or is about to. checking: its gate runs. passed: only the closing is left. The others
  * are ends; `interrupted`, `failed` and `no_change` (the agent was done and no file differs) are taken up by `--resume`.
+ * left: a person decided about it while its agent worked; it goes on when it is opened again.
  */
 export const ISSUE_STATES = [
   "running",
@@ -24,6 +25,7 @@ export const ISSUE_STATES = [
   "failed",
   "interrupted",
   "no_change",
+  "left",
 ] as const;
 export type IssueState = (typeof ISSUE_STATES)[number];
 
@@ -50,6 +52,8 @@ export interface IssueRecord {
   readonly error: string | null;
   /** What the files were when the work began, or began anew; null: git cannot tell. */
   readonly tree: string | null;
+  /** Tool calls that its agents began since then; null: not all of them are seen. */
+  readonly tools: number | null;
   /** What the agent was told of the issue; null: nothing yet. */
   readonly sent: Sent | null;
   readonly tokens: Tokens | null;
@@ -175,6 +179,7 @@ const NEW_ISSUE: IssueRecord = {
   findings: [],
   error: null,
   tree: null,
+  tools: null,
   sent: null,
   tokens: null,
   started_at: "",
@@ -221,6 +226,7 @@ export function readIssue(entry: JsonObject): IssueRecord {
     findings: arrayIn(entry, "findings").filter((finding) => typeof finding === "string"),
     error: textOrNull(entry, "error"),
     tree: textOrNull(entry, "tree"),
+    tools: numberIn(entry, "tools") ?? null,
     sent: readSent(entry),
     tokens:
       tokens === undefined

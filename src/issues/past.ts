@@ -22,7 +22,7 @@ export interface KnownPast extends Past {
   readonly held: string | null;
 }
 
-export const NO_PAST: KnownPast = {
+const NO_PAST: KnownPast = {
   session: null,
   state: "none",
   why: "there is no prior session",
@@ -59,15 +59,35 @@ export interface PastWish {
   readonly bound: readonly string[];
 }
 
-/** Whether the newest batch that worked on it has completed it. */
-export function wasCompleted(deps: Deps, root: string, issueId: string, engine: string): boolean {
-  for (const entry of priorRuns(deps, root).entries(issueId, engine)) {
-    if (entry.handle !== null) return entry.status === "completed";
-  }
-  return false;
+/**
+ * Of an issue that is open, what was completed or left goes on. Anything else was in progress, and a person who sets that
+ * back to open begins it anew.
+ */
+export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastWish): Promise<KnownPast> {
+  const own = issue.status === "in_progress" ? null : newestRun(deps, root, issue.id, wish.engine);
+  if (issue.status === "in_progress" || own?.status === "completed" || own?.status === "left")
+    return pastInProgress(deps, root, issue, wish);
+  const any = newestRun(deps, root, issue.id, null);
+  const run = await runOf(deps, any?.handle ?? null);
+  if (any === null || run === null || run.attempts === 0) return NO_PAST;
+  return { ...NO_PAST, earlier: earlierWords(any, wish.engine) };
 }
 
-export async function pastOf(deps: Deps, root: string, issue: Issue, wish: PastWish): Promise<KnownPast> {
+function newestRun(deps: Deps, root: string, issueId: string, engine: string | null): PriorEntry | null {
+  for (const entry of priorRuns(deps, root).entries(issueId, engine)) if (entry.handle !== null) return entry;
+  return null;
+}
+
+function earlierWords(entry: PriorEntry, engine: string): string {
+  const other = entry.engine === engine ? null : harmlessLine(entry.engine, 60);
+  const where = entry.branch === null ? "" : ` on branch ${harmlessLine(entry.branch, 200)}`;
+  const flag = other === null ? "" : ` --engine ${other}`;
+  const again = entry.status === "completed" || entry.status === "left";
+  const how = again ? `use${flag}` : `set it to in_progress and use --resume${flag}`;
+  return `it is open; its earlier run ${entry.handle ?? ""}${other === null ? "" : ` of ${other}`}${where} is kept (to go on with that, ${how})`;
+}
+
+async function pastInProgress(deps: Deps, root: string, issue: Issue, wish: PastWish): Promise<KnownPast> {
   let newest: KnownPast | null = null;
   for (const entry of priorRuns(deps, root).entries(issue.id, wish.engine)) {
     if (entry.handle === null && entry.session_id === null) continue;
@@ -92,9 +112,13 @@ function otherEngine(deps: Deps, root: string, issue: Issue, engine: string): st
 
 async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish): Promise<KnownPast> {
   const run = await runOf(deps, entry.handle);
+  const ended = {
+    ...(entry.status === "completed" ? { reopened: true as const } : {}),
+    ...(entry.status === "left" ? { left: true as const } : {}),
+  };
   if (run === null) {
     const gone = `its run ${entry.handle ?? ""} is gone`;
-    return { ...NO_PAST, session: entry.session_id, state: "stale", why: gone, entry };
+    return { ...NO_PAST, session: entry.session_id, state: "stale", why: gone, entry, ...ended };
   }
   // Before the first attempt its place may be half made.
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
@@ -102,11 +126,10 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const isolate = run.launch.isolate === "worktree" ? "worktree" : "none";
   const spoken = await turnIsDone(deps, entry, run);
   const next = nextOf(entry, spoken, issue);
-  const reopened = entry.status === "completed" ? { reopened: true as const } : {};
   const { over, fault } = await withinRights(deps, run, wish);
   const held = fault === null ? heldInRun(deps, run, over) : null;
   const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
-  const known = { session, handle, isolate, next, checked, spoken, entry, over, held, ...reopened } as const;
+  const known = { session, handle, isolate, next, checked, spoken, entry, over, held, ...ended } as const;
   if (fault === null) return { ...known, state: "alive", why: "" };
   const why = fault.message.replace(/\.$/, "");
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why };
@@ -166,7 +189,7 @@ async function faultOf(
 
 /** A turn that was completed need not be repeated because of a crash of ours after it, unless more is wanted by now. */
 function nextOf(entry: PriorEntry, spoken: boolean, issue: Issue): Past["next"] {
-  if (entry.status === "completed" || entry.status === "no_change") return "agent";
+  if (["completed", "no_change", "left"].includes(entry.status)) return "agent";
   if (newsIn(issue, entry.sent) !== null) return "agent";
   // The gate is forgotten when a new turn begins, so what it said is about the work as it is.
   if (entry.gate?.passed === true) return "close";

@@ -94,6 +94,7 @@ export function newsPrompt(told: Told): string {
   return paragraphs([
     `Issue ${issue.id} (${titleOf(issue)}) was changed while you worked on it, so it is not done yet. Work on it until it is.`,
     ...changed(told),
+    "If you made this change yourself, leave the issue's text as it is, and finish what is left to be done.",
     checks(gate),
   ]);
 }

@@ -1,8 +1,9 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
+import { exitCodeOf, Fault } from "../core/faults.ts";
 import { Brake } from "./brake.ts";
 import { type BatchOptions, type BatchView, runBatch } from "./runner.ts";
 import { invalid, type Issue, type IssueStatus, type Source } from "./source.ts";
@@ -47,31 +48,32 @@ const OPTIONS: BatchOptions = {
   version: "0",
 };
 
+const PLAIN = { title: "T", body: "", priority: 2, dependencies: [], parent: null, epic: false };
+
 /** What happens at each look; the last is repeated. */
 async function watched(
   issues: readonly Partial<Issue>[],
   looks: (() => void)[],
   more: Partial<BatchOptions>,
+  other: Partial<Source> = {},
 ) {
   const statuses = new Map<string, IssueStatus>();
   let look = 0;
+  const seen = () =>
+    issues.map((one) => {
+      const id = one.id ?? "";
+      return { ...PLAIN, ...one, id, status: statuses.get(id) ?? "open" };
+    });
   const source: Source = {
     name: "memory",
     restMs: 50,
     async list() {
       look += 1;
       looks[Math.min(look, looks.length) - 1]?.();
-      const plain = { title: "T", body: "", priority: 2, dependencies: [], parent: null, epic: false };
-      return {
-        warnings: [],
-        issues: issues.map((one) => {
-          const id = one.id ?? "";
-          return { ...plain, ...one, id, status: statuses.get(id) ?? "open" };
-        }),
-      };
+      return { warnings: [], issues: seen() };
     },
     async one(id) {
-      const found = (await this.list()).issues.find((issue) => issue.id === id);
+      const found = seen().find((issue) => issue.id === id);
       if (found === undefined) throw new Error(`no issue ${id}`);
       return found;
     },
@@ -83,6 +85,7 @@ async function watched(
       statuses.set(id, "closed");
     },
     async note() {},
+    ...other,
   };
   const started: string[] = [];
   const view: BatchView = {
@@ -93,12 +96,9 @@ async function watched(
     verbose: () => {},
   };
   const end = await runBatch(deps, { root, source }, { ...OPTIONS, ...more }, { brake, view });
-  metadata = readFileSync(end.path, "utf8");
-  return { started, ends: end.issues.map(({ id, state }) => `${id} ${state}`), exitCode: end.exitCode };
+  const ends = end.issues.map(({ id, state }) => `${id} ${state}`);
+  return { started, ends, exitCode: end.exitCode, last: end.issues.at(-1), path: end.path };
 }
-
-/** What was written of the last batch. */
-let metadata = "";
 
 let brake: Brake;
 beforeEach(() => {
@@ -110,7 +110,7 @@ test("--watch: what depends on a failed issue is never begun, and a source that 
     throw invalid("issues/c.md, line 1", "its front matter has no end");
   };
   const looks = [() => {}, unreadable, unreadable, () => {}, () => void brake.press()];
-  expect(await watched([{ id: "a" }, { id: "b", dependencies: ["a"] }], looks, {})).toEqual({
+  expect(await watched([{ id: "a" }, { id: "b", dependencies: ["a"] }], looks, {})).toMatchObject({
     started: ["a"],
     ends: ["a interrupted", "b left"],
     exitCode: 130,
@@ -123,16 +123,72 @@ test("--watch: what depends on a failed issue is never begun, and a source that 
 test("--watch with --max-issues ends when it has begun so many", async () => {
   const never = () => void brake.press();
   const looks = [() => {}, () => {}, () => {}, never];
-  expect(await watched([{ id: "a" }, { id: "b" }, { id: "c" }], looks, { maxIssues: 2 })).toEqual({
+  expect(await watched([{ id: "a" }, { id: "b" }, { id: "c" }], looks, { maxIssues: 2 })).toMatchObject({
     started: ["a", "b"],
     ends: ["a interrupted", "b interrupted"],
     exitCode: 10,
   });
 });
 
+describe("an issue whose agent dies", () => {
+  const once: Partial<BatchOptions> = { watch: false };
+
+  test("is not asked again, and keeps the word, when a person has deferred it", async () => {
+    const one = async () => ({ ...PLAIN, id: "a", status: "blocked", statusWord: "deferred" }) as const;
+    const { last, exitCode, path } = await watched([{ id: "a" }], [() => {}], once, { one });
+    expect(exitCode).toBe(10);
+    expect(last).toMatchObject({ state: "left", status: "blocked" });
+    expect(last?.why).toMatch(/^its status was set to deferred while its agent worked, and stays so; /);
+    expect(readFileSync(path, "utf8")).toContain('"status":"left"');
+    expect(await deps.store.listRuns({})).toMatchObject([{ attempts: 1 }]);
+  });
+
+  test("has no known status when it cannot be read any more", async () => {
+    const one = () => Promise.reject(invalid("issues/a.md, line 3", "status is one of open"));
+    const { last } = await watched([{ id: "a" }], [() => {}], once, { one });
+    expect(last).toMatchObject({ state: "interrupted", status: null });
+    expect(deps.warnings).toContain(
+      "a cannot be read, so its status is not known: issues/a.md, line 3: status is one of open.",
+    );
+  });
+});
+
+test("an issue in progress that a person blocked while others were worked on is not begun", async () => {
+  const blocked = new Set<string>();
+  const claim = async () => true;
+  const one = async (id: string) =>
+    ({ ...PLAIN, id, status: blocked.has(id) ? "blocked" : "in_progress" }) as const;
+  const list = async () => {
+    blocked.add("b");
+    return {
+      warnings: [],
+      issues: ["a", "b"].map((id) => ({ ...PLAIN, id, status: "in_progress" as const })),
+    };
+  };
+  const { ends, last } = await watched([], [], { watch: false }, { claim, one, list });
+  expect(ends).toEqual(["a interrupted", "b left"]);
+  expect(last?.why).toBe("its status was set to blocked before its agent began, and stays so");
+  expect(await deps.store.listRuns({})).toHaveLength(1);
+});
+
+test("an issue that cannot be claimed is left, not failed, and nothing is started for it", async () => {
+  const claim = () => Promise.reject(new Fault("storage_failed", "bd update failed: database is locked"));
+  const { ends, last, exitCode } = await watched(
+    [{ id: "a" }, { id: "b" }],
+    [() => {}],
+    { watch: false },
+    { claim },
+  );
+  expect(exitCode).toBe(exitCodeOf(new Fault("storage_failed", "")));
+  expect(ends).toEqual(["a left", "b left"]);
+  expect(last).toMatchObject({ status: "open" });
+  expect(await deps.store.listRuns({})).toEqual([]);
+});
+
 test("what is written of a batch holds no secret of a native option", async () => {
   const native = ["--api-key", "hunter2x"];
-  await watched([{ id: "a" }], [() => {}, () => void brake.press()], { native });
+  const { path } = await watched([{ id: "a" }], [() => {}], { native, watch: false });
+  const metadata = readFileSync(path, "utf8");
   expect(metadata).toContain('"--api-key"');
   expect(metadata).not.toContain("hunter2x");
 });

@@ -20,7 +20,7 @@ import {
   metadataDirectory,
   readBatch,
 } from "./metadata.ts";
-import { type KnownPast, NO_PAST, pastOf, wasCompleted } from "./past.ts";
+import { type KnownPast, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
 import type { Issue, Source } from "./source.ts";
 import { IssueWork } from "./worker.ts";
@@ -48,6 +48,8 @@ export interface PlannedIssue {
 export interface PlannedBatch {
   /** Of runs that begin with this batch. */
   readonly access: WorkOptions["access"];
+  /** A change of files counts as work on an issue, whichever program made it. */
+  readonly anyChange: boolean;
   readonly take: readonly PlannedIssue[];
   readonly skip: readonly { readonly id: string; readonly why: string }[];
 }
@@ -81,13 +83,13 @@ export async function planBatch(
   const { take, skip } = plan(issues, options);
   const planned: PlannedIssue[] = [];
   for (const issue of take) {
-    const begun = issue.status === "in_progress" || wasCompleted(deps, root, issue.id, options.engine);
-    const past = begun ? await pastOf(deps, root, issue, options) : NO_PAST;
+    const past = await pastOf(deps, root, issue, options);
     const decision = decide(issue, past, options);
     const native = optionsFor(decision, past, options);
     planned.push({ issue, past, decision, options: native, held: heldBy(decision, past, options) });
   }
-  return { take: planned, skip, access: options.access };
+  const anyChange = options.isolate === "none" && options.gate === null;
+  return { take: planned, skip, access: options.access, anyChange };
 }
 
 /** It works in a run that there is. */
@@ -277,6 +279,7 @@ class Crew {
     const end: IssueEnd = {
       id: issue.id,
       title: issue.title,
+      status: issue.status,
       state: "left",
       why,
       handle: null,

@@ -13,6 +13,8 @@ export interface Issue {
   readonly title: string;
   readonly body: string;
   readonly status: IssueStatus;
+  /** As the source spells it, where that is another word. */
+  readonly statusWord?: string;
   /** 0 is the most urgent, 4 the least; 2 where nothing is said. */
   readonly priority: number;
   /** Ids of issues that must be closed first. */

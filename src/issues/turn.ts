@@ -4,7 +4,7 @@
  */
 import type { DeniedCall, Outcome } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
-import { type AttemptResult, resumeRun, startRun, type Watch } from "../run/run.ts";
+import { type AttemptResult, resumeRun, startRun, tellsTools, type Watch } from "../run/run.ts";
 import { firstPrompt, sentOf } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
 import type { Desk } from "./workshop.ts";
@@ -144,6 +144,7 @@ class Sight {
   readonly watch: Watch;
   readonly #desk: Desk;
   #session: string | null = null;
+  readonly #open = new Set<string>();
   #forget = (): void => {};
 
   constructor(desk: Desk) {
@@ -153,7 +154,7 @@ class Sight {
       events: (events) => {
         for (const { event } of events) {
           if (event.type === "session") this.#saw(event.session);
-          else if (event.type === "tool" && event.state === "started") this.toolCalls += 1;
+          else if (event.type === "tool") this.#sawTool(event);
           else if (event.type === "notice" && event.denied !== undefined) this.denied.push(event.denied);
           else if (event.type === "usage") desk.tokens = event.tokens;
         }
@@ -170,6 +171,7 @@ class Sight {
       recorded: (run, attempt) => {
         desk.attempt = attempt.n;
         desk.run = run;
+        if (!tellsTools(desk.shop.deps, run.agentName, attempt.args)) desk.tools = null;
         desk.note({ status: "running", attempts: attempt.n, agent_id: run.runId });
         this.#saw(run.session.value);
       },
@@ -178,6 +180,18 @@ class Sight {
 
   forget(): void {
     this.#forget();
+  }
+
+  /** Some calls are only told when they are over. */
+  #sawTool({ state, id }: { readonly state: "started" | "ended"; readonly id: string }): void {
+    if (state === "ended" && this.#open.delete(id)) return;
+    if (state === "started") this.#open.add(id);
+    this.toolCalls += 1;
+    const desk = this.#desk;
+    if (desk.tools === null) return;
+    desk.tools += 1;
+    // That there was one must be known after a crash; how many is told with the next change.
+    if (desk.tools === 1) desk.note({ status: "running" });
   }
 
   #saw(session: string | null): void {

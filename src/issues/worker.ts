@@ -5,14 +5,21 @@
  * knows the conversation, the place of the work and what was left to be done.
  */
 import { dirname } from "node:path";
-import type { GateCommand } from "../core/config-issues.ts";
 import type { DeniedCall } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import { untilText } from "../lib/until.ts";
-import { plainEnv, runGate } from "../process/process.ts";
 import { storedDenials } from "../run/run.ts";
 import { obeyRequests } from "./brake.ts";
-import { type Decision, decideAfter, deniedWords, type Next, RESET } from "./decide.ts";
+import {
+  type Decision,
+  decideAfter,
+  deniedWords,
+  type Next,
+  RESET,
+  type Work,
+  WORK_WORDS,
+  workOf,
+} from "./decide.ts";
 import { NO_GATE } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
@@ -35,7 +42,11 @@ const HOPELESS: readonly FaultCode[] = [
 const MAX_SAME = 2;
 /** Turns of one batch about a text that has changed: an agent may write in its issue itself. */
 const MAX_NEWS = 5;
-const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
+
+/** Of an issue in a checkout that its agent shares with people. */
+const UNTOLD =
+  "the issue's text changed in the last turn too, and its agent was not told: it may have changed it itself";
+const WHILE_WORKING = "while its agent worked";
 
 const times = (n: number) => (n === 1 ? "once" : `${n} times`);
 
@@ -49,6 +60,10 @@ export class IssueWork {
   #newsTurns = 0;
   /** What the engine said before the wait. */
   #waitsFor = "";
+  /** What is known of the change that counts as the work; empty: it is on its own branch, or a gate has passed. */
+  #seen = "";
+  /** What an earlier batch wrote down about it stands until this one has claimed it. */
+  readonly #hasPast: boolean;
   #print: string | null = null;
   #same = 0;
   /** Of all turns in this batch. */
@@ -58,6 +73,7 @@ export class IssueWork {
   constructor(shop: Workshop, issue: Issue, past: KnownPast) {
     this.#shop = shop;
     this.#issue = issue;
+    this.#hasPast = past.entry !== null;
     this.#desk = new Desk(shop, issue, past);
   }
 
@@ -72,7 +88,8 @@ export class IssueWork {
     });
     if (decision.do === "leave") return desk.end("left", decision.why);
     if (decision.do === "fail") {
-      await desk.save({ status: "failed", error: decision.why, finished_at: desk.now() });
+      const isKept = this.#isUnclaimed() && this.#hasPast;
+      if (!isKept) await desk.save({ status: "failed", error: decision.why, finished_at: desk.now() });
       return desk.end("failed", decision.why);
     }
     try {
@@ -86,16 +103,25 @@ export class IssueWork {
   }
 
   async #take(decision: Exclude<Decision, { do: "leave" | "fail" }>): Promise<IssueEnd> {
-    const { deps, root, source, view } = this.#shop;
+    const { deps, root, view } = this.#shop;
     const desk = this.#desk;
-    const { id, status } = this.#issue;
+    const { id } = this.#issue;
+    // It may have waited for its turn since it was listed. What is open is looked at when it is claimed.
+    const looks = !this.#isUnclaimed() && decision.do !== "close";
+    const decided = looks ? await this.#decided("before its agent began") : null;
+    if (decided !== null) return decided;
     desk.baseline ??= await headCommit(deps, root);
     if (decision.do === "fresh") desk.handle = decision.handle;
     const isNew = decision.do === "fresh" && decision.handle === null;
     desk.reopened = decision.do === "resume" && decision.reopened === true;
     // Kept for the next batch, should this one not get to say it.
     if (desk.reopened) desk.findings = ["It was closed as done and has been opened again: it is not done."];
-    if (desk.tree === null || desk.wasDone) desk.tree = await this.#begins(decision);
+    if (this.#beginsNow()) {
+      desk.tree = await this.#begins(decision);
+      desk.tools = 0;
+    }
+    const unclaimed = this.#hasPast ? await this.#claim() : null;
+    if (unclaimed !== null) return unclaimed;
     await desk.save({
       status: decision.do === "close" ? "passed" : decision.do === "gate" ? "checking" : "running",
       session_id: decision.do === "fresh" ? null : decision.session,
@@ -104,12 +130,8 @@ export class IssueWork {
       ...(decision.do === "gate" ? { attempts: desk.attempt } : {}),
       ...(isNew ? { agent_id: desk.nameRun() } : {}),
     });
-    if (status === "open" && !(await source.claim(id, "open"))) {
-      const why = "somebody else has claimed it";
-      desk.handle = null;
-      await desk.save({ status: "interrupted", error: why, finished_at: desk.now() });
-      return desk.end("left", why);
-    }
+    const refused = await this.#claim();
+    if (refused !== null) return refused;
     switch (decision.do) {
       case "close":
         return this.#finish();
@@ -125,6 +147,41 @@ export class IssueWork {
         await desk.readComments();
         return this.#turns(this.#fresh(decision.handle));
     }
+  }
+
+  #isUnclaimed(): boolean {
+    return this.#desk.status === "open";
+  }
+
+  /** Null: it is in progress, for this batch. */
+  async #claim(): Promise<IssueEnd | null> {
+    if (!this.#isUnclaimed()) return null;
+    const desk = this.#desk;
+    let why = "somebody else has claimed it";
+    let stop: number | undefined;
+    desk.status = null;
+    try {
+      if (await this.#shop.source.claim(this.#issue.id, "open")) {
+        desk.status = "in_progress";
+        return null;
+      }
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      why = `it could not be claimed: ${error.message}`;
+      if (HOPELESS.includes(error.code)) stop = exitCodeOf(error);
+    }
+    if (!this.#hasPast) {
+      desk.handle = null;
+      desk.branch = null;
+      await desk.save({ status: "interrupted", error: why, finished_at: desk.now() });
+    }
+    return desk.end("left", why, stop);
+  }
+
+  /** Nothing that an agent did before belongs to what is wanted now. */
+  #beginsNow(): boolean {
+    const { tree, tools, wasDone } = this.#desk;
+    return tree === null || wasDone || (this.#shop.options.isolate === "none" && tools === 0);
   }
 
   /** What the files are before this work. Of work that was begun earlier, what they were at its first start. */
@@ -156,8 +213,11 @@ export class IssueWork {
     const { deps, options } = this.#shop;
     const { brake } = this.#desk;
     for (let ask = first; ;) {
-      if (!(await this.#waitForLimit()))
+      const waited = await this.#waitForLimit();
+      if (waited === "stopped")
         return this.#give("interrupted", `${this.#whoStopped()} while it waited${this.#waitsFor}`);
+      const given = waited === "waited" ? await this.#decided("while it waited") : null;
+      if (given !== null) return given;
       const turn = await takeTurn(this.#desk, ask);
       this.#denied.push(...turn.denied);
       this.#toolCalls += turn.toolCalls;
@@ -165,6 +225,11 @@ export class IssueWork {
       const counts = { troubles: this.#troubles, crashes: this.#crashes, nowMs: deps.clock.now() };
       const next = decideAfter({ ...facts, ...counts }, options);
       if (next.do === "gate") return this.#judge();
+      if (next.do === "again" && next.limit)
+        this.#shop.limitedUntilMs = Math.max(this.#shop.limitedUntilMs, next.notBeforeMs);
+      const goesOn = next.do === "again" || next.do === "fresh";
+      const decided = goesOn ? await this.#decided(WHILE_WORKING, next.why) : null;
+      if (decided !== null) return decided;
       const again = this.#askAgain(next);
       if (!("do" in again)) return this.#give(again.state, again.why, again.stop);
       ask = again;
@@ -181,7 +246,6 @@ export class IssueWork {
         if (next.limit) {
           this.#troubles += 1;
           this.#waitsFor = `: ${next.why}`;
-          this.#shop.limitedUntilMs = Math.max(this.#shop.limitedUntilMs, next.notBeforeMs);
           const until = untilText(this.#shop.limitedUntilMs, this.#shop.deps.clock.now());
           this.#shop.deps.log.info(`${this.#issue.id} waits ${until}: ${next.why.replace(RESET, "")}`);
         } else this.#crashes += 1;
@@ -200,15 +264,13 @@ export class IssueWork {
     }
   }
 
-  async #waitForLimit(): Promise<boolean> {
+  async #waitForLimit(): Promise<"at once" | "waited" | "stopped"> {
     const { deps, limitedUntilMs } = this.#shop;
     const { brake } = this.#desk;
     const now = () => deps.clock.now();
-    if (now() >= limitedUntilMs) return true;
+    if (now() >= limitedUntilMs) return "at once";
     this.#desk.show("waiting", untilText(limitedUntilMs, now()));
-    if (!(await brake.waitUntil(limitedUntilMs, now))) return false;
-    await this.#desk.reread();
-    return true;
+    return (await brake.waitUntil(limitedUntilMs, now)) ? "waited" : "stopped";
   }
 
   /** The agent says that it is done. */
@@ -225,14 +287,21 @@ export class IssueWork {
       await commitWork(deps, { worktree: cwd, branch: desk.branch, message });
     }
     await this.#lookForDenials();
-    const changed = await this.#hasChanged(cwd);
-    if (gate === null) return changed ? this.#passed(NO_GATE) : this.#nothing();
+    const work = await this.#workIn(cwd);
+    const changed = work === "changed" || work === "unseen";
+    if (gate === null) {
+      if (!changed) return this.#nothing(work);
+      // Whose change it is cannot be told where others work too.
+      if (options.isolate === "none") this.#seen = WORK_WORDS[work];
+      return this.#passed(NO_GATE);
+    }
     if (brake.force >= 2)
       return this.#give("interrupted", `${this.#whoStopped()} before its work was checked`);
     desk.note({ status: "checking" });
-    const finding = await this.#check(gate.commands, cwd);
+    const finding = await desk.check(gate.commands, cwd);
     // A gate that passes without any work says nothing about an agent that was not let work.
-    if (finding === null) return changed || this.#denied.length === 0 ? this.#passed("") : this.#nothing();
+    if (finding === null)
+      return changed || this.#denied.length === 0 ? this.#passed("") : this.#nothing(work);
     if (brake.force >= 2)
       return this.#give("interrupted", `${this.#whoStopped()} while its work was checked`);
     desk.findings = [finding];
@@ -246,11 +315,7 @@ export class IssueWork {
     if (desk.handle === null)
       return this.#give("failed", `the gate failed, and there is no conversation to say it in: ${first}`);
     const { handle } = desk;
-    const decided = await this.#decidedElsewhere().catch((error: unknown) => {
-      if (!(error instanceof Fault)) throw error;
-      deps.log.warn(`${id} cannot be read again, so what is new in it is not passed on: ${error.message}`);
-      return null;
-    });
+    const decided = await this.#decided(WHILE_WORKING);
     if (decided !== null) return decided;
     return this.#turns({ do: "resume", handle, message: () => findingsPrompt(desk.told()) });
   }
@@ -262,46 +327,20 @@ export class IssueWork {
     if (stored !== null) this.#denied.push(...stored);
   }
 
-  /** Without git, a tool that was let work is all that can be known. */
-  async #hasChanged(cwd: string): Promise<boolean> {
-    const { deps, options } = this.#shop;
-    const now = await workIn(deps, cwd, options.isolate === "worktree");
-    const { tree } = this.#desk;
-    if (now === null || tree === null) return this.#toolCalls > this.#denied.length;
-    return now !== tree;
+  async #workIn(cwd: string): Promise<Work> {
+    const { isolate } = this.#shop.options;
+    const now = await workIn(this.#shop.deps, cwd, isolate === "worktree");
+    const { tree, tools } = this.#desk;
+    return workOf({ tree, now, tools, toolCalls: this.#toolCalls, denied: this.#denied.length, isolate });
   }
 
   /** The agent says that it is done, and nothing is there that could be called done. */
-  async #nothing(): Promise<IssueEnd> {
+  async #nothing(work: Work): Promise<IssueEnd> {
     const denied = deniedWords(this.#denied);
-    this.#desk.findings = [`Your last turn ended, but no file has changed. ${denied}`.trim()];
-    return this.#give("no_change", ["the agent changed nothing", denied].filter(Boolean).join("; "));
-  }
-
-  /** One command after the other until one fails: why, and the end of its output. Null: all passed. */
-  async #check(commands: readonly GateCommand[], cwd: string): Promise<string | null> {
-    const { deps, batch, redact } = this.#shop;
-    const { baseline, handle, brake } = this.#desk;
-    // The same in every batch, so that what a killed one left behind is found.
-    const marker = `${handle ?? batch.runId}/${this.#issue.id}/gate`;
-    const env = {
-      ...plainEnv(deps.env),
-      REPRISE_ISSUE: this.#issue.id,
-      ...(baseline === null ? {} : { REPRISE_BASELINE: baseline }),
-    };
-    const forget = brake.on(
-      () => void (brake.force >= 2 && deps.processes.endTree(null, marker, "terminate")),
-    );
-    try {
-      for (const { run: command, timeoutMs } of commands) {
-        const request = { command, cwd, env, timeoutMs, maxBytes: MAX_GATE_OUTPUT, redact, marker };
-        const { passed, detail } = await runGate(deps.processes, request);
-        if (!passed) return detail;
-      }
-      return null;
-    } finally {
-      forget();
-    }
+    const told = work === "others" ? "you ran no tool that could change a file" : "no file has changed";
+    this.#desk.findings = [`Your last turn ended, but ${told}. ${denied}`.trim()];
+    const why = work === "others" ? WORK_WORDS.others : "the agent changed nothing";
+    return this.#give("no_change", [why, denied].filter(Boolean).join("; "));
   }
 
   /** The same files at several gates in a row. */
@@ -318,25 +357,54 @@ export class IssueWork {
     return this.#finish();
   }
 
+  /** Null: it is in progress, or cannot be read, which is said. `turn`: how its last turn ended. */
+  async #decided(when: string, turn = "", stop?: number): Promise<IssueEnd | null> {
+    let word: string | null;
+    try {
+      word = await this.#desk.look();
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      const { id } = this.#issue;
+      this.#shop.deps.log.warn(`${id} cannot be read, so its status is not known: ${error.message}`);
+      return null;
+    }
+    return this.#leftAs(word, { when, turn, stop });
+  }
+
   /** Null: it is in progress, as this batch has it. Otherwise a person has decided about it, and that stands. */
-  async #decidedElsewhere(): Promise<IssueEnd | null> {
+  async #leftAs(
+    word: string | null,
+    { when, turn, stop }: { when: string; turn: string; stop?: number | undefined },
+  ): Promise<IssueEnd | null> {
     const desk = this.#desk;
-    const status = await desk.look();
-    if (status === "in_progress") return null;
-    const why =
-      status === null
-        ? "the issue was removed while its agent worked"
-        : `its status was set to ${status} while its agent worked, and stays so`;
-    await desk.save({ status: "interrupted", error: why, finished_at: desk.now() });
-    return desk.end("left", why);
+    if (desk.status === "in_progress") return null;
+    const what =
+      word === null ? `the issue was removed ${when}` : `its status was set to ${word} ${when}, and stays so`;
+    const why = [what, turn].filter(Boolean).join("; ");
+    await this.#forgetOthers();
+    // Where nothing was begun, what an earlier batch wrote down stands.
+    const isBegun = this.#shop.batch.issue(this.#issue.id) !== null;
+    if (isBegun) await desk.save({ status: "left", error: why, finished_at: desk.now() });
+    return desk.end("left", why, stop);
+  }
+
+  /** In the checkout others work too: where nothing was done, what changes from now on is not this agent's work. */
+  async #forgetOthers(): Promise<void> {
+    const { options, root } = this.#shop;
+    if (options.isolate !== "none") return;
+    const work = await this.#workIn(root);
+    if (work === "nothing" || work === "others") Object.assign(this.#desk, { tree: null, tools: 0 });
   }
 
   async #finish(): Promise<IssueEnd> {
     const { deps, root, options, source } = this.#shop;
     const desk = this.#desk;
-    const decided = await this.#decidedElsewhere();
+    const decided = await this.#leftAs(await desk.look(), { when: WHILE_WORKING, turn: "" });
     if (decided !== null) return decided;
-    if (desk.told().news !== null) return this.#tellNews();
+    const hasNews = desk.told().news !== null;
+    // There the agent may write in its issue itself, at every turn.
+    const isOwn = options.isolate === "none" && this.#newsTurns > 0;
+    if (hasNews && !isOwn) return this.#tellNews();
     const branch = options.isolate === "worktree" ? desk.branch : null;
     if (options.merge && branch !== null) {
       const turn = this.#shop.merging.then(() => mergeWork(deps, root, branch));
@@ -347,7 +415,9 @@ export class IssueWork {
     await source.close(this.#issue.id, doneNote(options.engine, desk.handle, where));
     // On disk before anything else: closed and opened again is another thing than not closed yet.
     await desk.save({ status: "completed", error: null, finished_at: desk.now() });
-    return desk.end("completed", deniedWords(this.#denied));
+    desk.status = "closed";
+    const said = [this.#seen, hasNews ? UNTOLD : "", deniedWords(this.#denied)];
+    return desk.end("completed", said.filter(Boolean).join("; "));
   }
 
   /** Somebody has changed the issue since its agent read it: it is done when the agent has heard that too. */
@@ -366,10 +436,15 @@ export class IssueWork {
 
   /** It stays in progress, with a note; what was known stays known. */
   async #give(state: "failed" | "interrupted" | "no_change", why: string, stop?: number): Promise<IssueEnd> {
-    const { deps, source, redact, options, root } = this.#shop;
+    const { deps, source, redact, options } = this.#shop;
     const { id } = this.#issue;
-    // In the checkout others work too: what changes there from now on is not this agent's work.
-    if (options.isolate === "none" && !(await this.#hasChanged(root))) this.#desk.tree = null;
+    if (this.#isUnclaimed()) {
+      if (!this.#hasPast) this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
+      return this.#desk.end(state, why, stop);
+    }
+    const decided = await this.#decided(WHILE_WORKING, why, stop);
+    if (decided !== null) return decided;
+    await this.#forgetOthers();
     this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
     try {
       const words = redact(why).slice(0, 2_000);

@@ -2,12 +2,13 @@
  * What the issues of a batch share, and the desk of one of them: what is known of it while it is worked on, kept in the
  * metadata and shown. Whatever is decided about it is decided elsewhere.
  */
-import type { GateConfig } from "../core/config-issues.ts";
+import type { GateCommand, GateConfig } from "../core/config-issues.ts";
 import type { Tokens } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
+import { plainEnv, runGate } from "../process/process.ts";
 import type { Deps, HeldAccess, Limits } from "../run/run.ts";
 import { Brake } from "./brake.ts";
 import type { Isolate } from "./decide.ts";
@@ -86,6 +87,8 @@ export interface Progress {
 export interface IssueEnd {
   readonly id: string;
   readonly title: string;
+  /** In the source, as it was seen last; null: it is gone, or not known. */
+  readonly status: IssueStatus | null;
   /** no_change: the agent was done and no file differs. left: nothing was done about it. */
   readonly state: "completed" | "failed" | "interrupted" | "no_change" | "left";
   readonly why: string;
@@ -99,6 +102,8 @@ export interface IssueEnd {
 
 /** What a source says of an issue that it does not have any more. */
 const GONE: readonly FaultCode[] = ["issue_unknown", "issues_missing"];
+
+const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
 
 type Change = Partial<IssueRecord> & Pick<IssueRecord, "status">;
 
@@ -118,6 +123,10 @@ export class Desk {
   findings: readonly string[];
   /** What the files were when the work began; null: not known yet, or git cannot tell. */
   tree: string | null;
+  /** Tool calls that its agents began since then; null: not all of them are seen. */
+  tools: number | null;
+  /** What the source says of it; null: it is gone, or not known. */
+  status: IssueStatus | null;
   /** What the agent knows of the issue. */
   sent: Sent | null;
   reopened = false;
@@ -150,6 +159,8 @@ export class Desk {
     this.spoken = spoken;
     this.wasDone = entry?.status === "completed";
     this.tree = entry?.tree ?? null;
+    this.tools = entry === null ? 0 : entry.tools;
+    this.status = issue.status;
     this.sent = entry?.sent ?? null;
   }
 
@@ -161,21 +172,16 @@ export class Desk {
     await this.#renew(async () => ({ ...issue, comments: (await source.comments?.(issue.id)) ?? [] }));
   }
 
-  /** The issue as it is by now. Only where a look is cheap: other people's servers are asked once a batch. */
-  async reread(): Promise<void> {
+  /** What the source calls the status of the issue by now. Null: the issue is gone. What cannot be read is a fault. */
+  async look(): Promise<string | null> {
     const { source } = this.shop;
-    if (source.comments !== undefined) return;
-    await this.#renew(async () => (await source.list()).issues.find(({ id }) => id === this.issue.id));
-  }
-
-  /** The issue as it is just before it is called done. Null: it is gone. What cannot be read is a fault. */
-  async look(): Promise<IssueStatus | null> {
-    const { source } = this.shop;
+    this.status = null;
     try {
       const found = await source.one(this.issue.id);
       const comments = found.comments ?? (await source.comments?.(found.id));
       this.issue = { ...found, ...this.#heard(comments), status: this.issue.status };
-      return found.status;
+      this.status = found.status;
+      return found.statusWord ?? found.status;
     } catch (error) {
       if (error instanceof Fault && GONE.includes(error.code)) return null;
       throw error;
@@ -200,6 +206,32 @@ export class Desk {
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       deps.log.warn(`${id} cannot be read again, so what is new in it is not passed on: ${error.message}`);
+    }
+  }
+
+  /** One command after the other until one fails: why, and the end of its output. Null: all passed. */
+  async check(commands: readonly GateCommand[], cwd: string): Promise<string | null> {
+    const { deps, batch, redact } = this.shop;
+    const { baseline, handle, issue, brake } = this;
+    // The same in every batch, so that what a killed one left behind is found.
+    const marker = `${handle ?? batch.runId}/${issue.id}/gate`;
+    const env = {
+      ...plainEnv(deps.env),
+      REPRISE_ISSUE: issue.id,
+      ...(baseline === null ? {} : { REPRISE_BASELINE: baseline }),
+    };
+    const forget = brake.on(
+      () => void (brake.force >= 2 && deps.processes.endTree(null, marker, "terminate")),
+    );
+    try {
+      for (const { run: command, timeoutMs } of commands) {
+        const request = { command, cwd, env, timeoutMs, maxBytes: MAX_GATE_OUTPUT, redact, marker };
+        const { passed, detail } = await runGate(deps.processes, request);
+        if (!passed) return detail;
+      }
+      return null;
+    } finally {
+      forget();
     }
   }
 
@@ -228,6 +260,7 @@ export class Desk {
       baseline_commit: this.baseline,
       findings: this.findings,
       tree: this.tree,
+      tools: this.tools,
       sent: this.sent,
       ...change,
     });
@@ -249,10 +282,11 @@ export class Desk {
   }
 
   end(state: IssueEnd["state"], why: string, stop?: number): IssueEnd {
-    const { id, title } = this.issue;
+    const { issue, status, handle, branch } = this;
+    const { id, title } = issue;
     const { gate } = this.shop.batch.issue(id) ?? { gate: null };
     const failed = gate === null || gate.passed ? null : gate.detail;
-    const end = { id, title, state, why, handle: this.handle, branch: this.branch, gate: failed };
+    const end = { id, title, status, state, why, handle, branch, gate: failed };
     return stop === undefined ? end : { ...end, stop };
   }
 

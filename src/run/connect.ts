@@ -1,9 +1,12 @@
 /**
- * Opens an attempt's agent by the driver that its command asks for, and puts what the agent asks to the caller.
+ * Opens an attempt's agent by the driver that its command asks for, when its turn has come, and puts what the agent asks
+ * to the caller.
  */
+import { startLock } from "../audit/audit.ts";
 import type { Decision, Question } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../drivers/drivers.ts";
+import { type FileLock, lockFile } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import type { Job, Watch } from "./job.ts";
 
@@ -34,6 +37,69 @@ export function connect(
     reader: engine.reader(now, command.structured ? "events" : "text"),
     hooks,
   });
+}
+
+/** Nobody waits longer for other starts: the links and copies of a session protect it then. */
+const TURN_MS = 180_000;
+const LOOK_AGAIN_MS = 100;
+/** An agent that has not begun after so long no longer keeps others from starting. */
+const STARTING_MS = 30_000;
+/** A wait that is worth a word. */
+const SOON_MS = 1_000;
+
+/** For engines whose starts harm each other in one folder: the next agent starts when the last has begun. */
+export class StartTurn {
+  readonly #deps: Deps;
+  readonly #job: Job;
+  #lock: FileLock | null = null;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(deps: Deps, job: Job) {
+    this.#deps = deps;
+    this.#job = job;
+  }
+
+  /** Waits for it. There may be nothing to wait for, it may take too long, or the caller gives up. */
+  async take(cwd: string, isStopped: () => boolean): Promise<void> {
+    const { engine, engineHome, startsApart } = this.#job;
+    const { clock, log, state } = this.#deps;
+    if (!startsApart) return;
+    const path = startLock(state, `${engineHome ?? ""}\u0000${cwd}`);
+    const begun = clock.mono();
+    for (let isSaid = false; !isStopped() && clock.mono() - begun < TURN_MS;) {
+      const lock = await lockOrGoOn(this.#deps, path);
+      if (lock !== null) return this.#taken(lock);
+      if (clock.mono() - begun > SOON_MS && !isSaid) {
+        isSaid = true;
+        log.info(`waiting until another ${engine.title} has started in this folder`);
+      }
+      await new Promise((wake) => setTimeout(wake, LOOK_AGAIN_MS));
+    }
+  }
+
+  #taken(lock: FileLock | "none"): void {
+    if (lock === "none") return;
+    this.#lock = lock;
+    this.#timer = setTimeout(() => this.over(), STARTING_MS);
+  }
+
+  /** The agent has begun, or will not. */
+  over(): void {
+    clearTimeout(this.#timer);
+    this.#lock?.release();
+    this.#lock = null;
+  }
+}
+
+/** Null: another process has it. */
+async function lockOrGoOn(deps: Deps, path: string): Promise<FileLock | "none" | null> {
+  try {
+    return await lockFile(path);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    deps.log.warn(`other starts in this folder are not waited for: ${error.message}`);
+    return "none";
+  }
 }
 
 export interface QuestionHooks {

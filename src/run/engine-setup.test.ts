@@ -38,10 +38,11 @@ test("a settings file is written for the engine unless the user names one", asyn
   expect(readFileSync(env["WEATHER"] ?? "", "utf8")).toBe("{}\n");
   expect(notes).toEqual([]);
   // An agent that starts Reprise hands our own file on.
-  expect(settingsEnv(deps, commandWith(plain), env)).toEqual({ env, notes: [] });
+  expect(settingsEnv(deps, commandWith(plain), env)).toEqual({ env, notes: [], apart: false });
   expect(settingsEnv(deps, commandWith(plain), { WEATHER: "/mine" })).toEqual({
     env: {},
     notes: ["The weather was left as it is: WEATHER is set"],
+    apart: false,
   });
 });
 
@@ -53,13 +54,18 @@ test("a file that the engine would read otherwise is not hidden", async () => {
   expect(settingsEnv(deps, commandWith(setting), { HIDE: "1" })).toEqual({
     env: {},
     notes: [`The weather was left as it is: ${theirs} exists`],
+    apart: false,
   });
   expect(settingsEnv(deps, commandWith(setting), {}).env).toHaveProperty("WEATHER");
 });
 
 test("an engine that believes only files of root is given no other", async () => {
   const deps = await testDeps(join(dir, "three"));
-  expect(settingsEnv(deps, commandWith({ ...plain, rootOnly: true }), {})).toEqual({ env: {}, notes: [] });
+  const setting = { ...plain, rootOnly: true } as const;
+  expect(settingsEnv(deps, commandWith(setting), {})).toEqual({ env: {}, notes: [], apart: false });
+  const apart = settingsEnv(deps, commandWith({ ...setting, otherwiseApart: true }), {});
+  expect(apart).toEqual({ env: {}, notes: [], apart: true });
+  expect(settingsEnv(deps, commandWith({ ...plain, otherwiseApart: true }), {}).apart).toBe(false);
   // Others may write to the folder for temporary files.
   expect(isRootOnly(dir)).toBe(false);
   expect(isRootOnly("/")).toBe(true);

@@ -100,12 +100,15 @@ interface Settled {
   readonly env: Readonly<Record<string, string>>;
   /** What was not set, and why. */
   readonly notes: readonly string[];
+  /** Starts in one folder must not overlap, as a setting that would allow it could not be set. */
+  readonly apart: boolean;
 }
 
 /** The settings files that a command needs, and the variables that name them. A variable that the user set stays. */
 export function settingsEnv(deps: Deps, command: Command, env: Readonly<Record<string, string>>): Settled {
   const added: Record<string, string> = {};
   const notes: string[] = [];
+  let apart = false;
   for (const setting of command.settings ?? []) {
     const { variable, purpose } = setting;
     const hidden = setting.hides?.(env).find((path) => fileSize(path) !== null);
@@ -115,8 +118,9 @@ export function settingsEnv(deps: Deps, command: Command, env: Readonly<Record<s
       notes.push(`${purpose} was left as it is: ${variable} is set`);
     else if (path !== null) added[variable] = path;
     else if (hidden !== undefined) notes.push(`${purpose} was left as it is: ${hidden} exists`);
+    if (added[variable] === undefined && setting.otherwiseApart === true) apart = true;
   }
-  return { env: added, notes };
+  return { env: added, notes, apart };
 }
 
 /** Null: no place that the engine would believe. */
@@ -204,6 +208,12 @@ export function heldInRun(deps: Deps, run: RunRecord, native: readonly string[])
   const engine = findEngine(deps, run.agentName);
   const { given, message } = run.launch;
   return accessOptions(engine, "edit", keepNative(engine, given, native, message !== null)).by;
+}
+
+/** Whether every tool call of an attempt with these native arguments is seen in its output. */
+export function tellsTools(deps: Deps, engineId: string, args: readonly string[]): boolean {
+  const words = findEngine(deps, engineId).tellsTools;
+  return words?.every((word) => args.includes(word)) ?? false;
 }
 
 /** Tool calls of the last turn that the engine refused, from its own store; null: only its output tells. */

@@ -43,6 +43,8 @@ export class EscrowKeeper {
   readonly #deps: Deps;
   readonly #job: Job;
   readonly #ledger: Ledger;
+  /** The agent has made or changed its session's file: its start is over. */
+  readonly #begun: () => void;
   #session: string | null = null;
   /** The session's own file; null: it has not appeared yet. */
   #file: string | null = null;
@@ -61,10 +63,11 @@ export class EscrowKeeper {
   #nextCopyAt = 0;
   #putBack = 0;
 
-  constructor(deps: Deps, job: Job, ledger: Ledger) {
+  constructor(deps: Deps, job: Job, ledger: Ledger, begun: () => void) {
     this.#deps = deps;
     this.#job = job;
     this.#ledger = ledger;
+    this.#begun = begun;
   }
 
   /** The conversation that the agent is in, as soon as it has a name. */
@@ -137,12 +140,18 @@ export class EscrowKeeper {
       return;
     }
     beginLive(this.#ledger.run.runDirectory, { session, restoreTo: relative(engineHome, path) });
-    this.#file = path;
+    this.#found(path);
     this.#mend(path);
     this.#watch(dirname(path));
     // It may have been deleted before anybody watched.
     this.#mend(path);
     this.#again = true;
+  }
+
+  #found(path: string): void {
+    this.#file = path;
+    // A resumed conversation had its file before.
+    if (this.#job.kind !== "resume") this.#begun();
   }
 
   /** Whatever is the session's file now gets a link; where there is none any more, it comes back. */
@@ -175,6 +184,7 @@ export class EscrowKeeper {
   async #keep(mark: number, restMs: number): Promise<void> {
     const now = this.#deps.clock.mono();
     if (mark !== this.#mark) {
+      if (this.#mark !== -1) this.#begun();
       this.#mark = mark;
       this.#restless ||= now;
       this.#changedAt = now;
@@ -253,7 +263,7 @@ export class EscrowKeeper {
       this.#mend(path);
       if (restoreTo === undefined || this.#session === null) return;
       beginLive(this.#ledger.run.runDirectory, { session: this.#session, restoreTo });
-      this.#file = path;
+      this.#found(path);
     } catch (error) {
       // The next look says so.
       if (!(error instanceof Fault)) throw error;

@@ -51,7 +51,13 @@ export async function takeEscrow(
       transfer === undefined
         ? await copyFiles(deps, { engine: setup.engine, home: setup.home, run, session })
         : await exportSession(deps, setup, { run, session });
-    if (!("escrow" in taken)) return withoutCopy(deps, run, taken);
+    if (!("escrow" in taken)) {
+      if (taken.skipped === null && isLost(setup.engine, run))
+        deps.log.warn(
+          `${setup.engine.title} has no file of session ${session}, and there is no copy: it cannot be resumed`,
+        );
+      return withoutCopy(deps, run, taken);
+    }
     if (taken.lacks) {
       const where = join(run.runDirectory, "escrow");
       deps.log.warn(`the session is shorter than its last copy; that copy stays in ${where}`);
@@ -66,6 +72,12 @@ export async function takeEscrow(
     deps.log.warn(`no copy of the session was kept: ${error.message}`);
     return run;
   }
+}
+
+/** A turn was completed, so there must have been something to copy. */
+function isLost({ can, transfer }: Engine, { status, launch, escrow, session }: RunRecord): boolean {
+  const isKept = can.readStore && transfer === undefined && launch.unresumable === undefined;
+  return isKept && status === "completed" && escrow?.session !== session.value;
 }
 
 /** Nothing to keep: the links go. A copy that failed leaves them, unless they are more than may be kept. */

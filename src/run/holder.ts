@@ -5,19 +5,12 @@
  * to disk when it is first seen (I2); the end is written before anything is said about it.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  attemptDir,
-  beginAttemptDir,
-  openTape,
-  removeQuietly,
-  saveAttemptFile,
-  type Tape,
-} from "../audit/audit.ts";
+import { attemptDir, openTape, removeQuietly, type Tape } from "../audit/audit.ts";
 import type { EngineEvent, Exit, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, SeenSession } from "../core/records.ts";
+import type { SeenSession } from "../core/records.ts";
 import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
-import { connect, Questions } from "./connect.ts";
+import { connect, Questions, StartTurn } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { EscrowKeeper } from "./escrow-keeper.ts";
 import {
@@ -26,6 +19,7 @@ import {
   intendedAttempt,
   type Job,
   markerOf,
+  placeFor,
   type StopRequest,
   type Watch,
   withHooks,
@@ -79,23 +73,6 @@ export async function holdAttempt(deps: Deps, job: Job, watch: Watch): Promise<H
   }
 }
 
-/** An attempt that cannot have its directory is over: its row must not stand for a live one. */
-async function placeFor(deps: Deps, job: Job, attempt: AttemptRecord): Promise<void> {
-  try {
-    beginAttemptDir(job.run.runDirectory, attempt.n);
-    saveAttemptFile(job.run.runDirectory, attempt);
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    const outcome = {
-      result: "failed",
-      reason: `the attempt could not be recorded: ${error.message}`,
-    } as const;
-    await deps.store.saveAttempt({ ...attempt, state: "ended", endedAt: isoNow(deps), outcome }, job.fence);
-    await deps.store.saveRun({ ...job.run, attempts: attempt.n, status: "failed" }, job.fence);
-    throw error;
-  }
-}
-
 class Holder {
   readonly #deps: Deps;
   readonly #job: Job;
@@ -103,6 +80,7 @@ class Holder {
   readonly #ledger: Ledger;
   readonly #tape: Tape;
   readonly #witness: Witness;
+  readonly #turn: StartTurn;
   readonly #keeper: EscrowKeeper;
   readonly #questions: Questions;
   /** Null: nobody wants to know. */
@@ -127,7 +105,8 @@ class Holder {
     this.#ledger = records.ledger;
     this.#tape = records.tape;
     this.#witness = new Witness(deps, job, records.ledger);
-    this.#keeper = new EscrowKeeper(deps, job, records.ledger);
+    this.#turn = new StartTurn(deps, job);
+    this.#keeper = new EscrowKeeper(deps, job, records.ledger, () => this.#turn.over());
     this.#questions = new Questions(watch, {
       answer: (id, decision) => this.#agent?.answer(id, decision),
       fault: (fault) => void this.#recording(() => raise(fault)),
@@ -146,8 +125,20 @@ class Holder {
       this.#end({ by: "storage", what: "another process took over this run" }, "terminate"),
     );
     this.#recording(() => this.#watch.recorded?.(this.#ledger.run, this.#ledger.attempt));
+    const { cwd } = this.#ledger.attempt;
+    try {
+      await this.#turn.take(cwd, () => this.#stop !== null);
+      return await this.#holdAgent();
+    } finally {
+      this.#turn.over();
+    }
+  }
+
+  async #holdAgent(): Promise<Held> {
     // A stop that was asked for before there was an agent: there is none to be stopped, and none is started.
     if (this.#stop !== null) return this.#finish(NO_EXIT);
+    this.#lastTick = this.#deps.clock.mono();
+    this.#pulse = firstPulse(this.#lastTick);
     const agent = await this.#spawn();
     this.#agent = agent;
     const every = this.#job.engine.liveSession === undefined ? 2_000 : 500;
@@ -248,7 +239,10 @@ class Holder {
     else if (event.type === "turn_started") this.#turnEnd = null;
     else if (event.type === "usage") this.#tokens = event.tokens;
     if (event.type === "retry") this.#retrying = event.trouble;
-    else if (event.type === "text" || event.type === "tool") this.#retrying = null;
+    else if (event.type === "text" || event.type === "tool") {
+      this.#retrying = null;
+      this.#turn.over();
+    }
   }
 
   #saw(session: string, source: SeenSession["source"]): void {

@@ -2,8 +2,9 @@
  * What the holder is given, what it shows its caller, and the records with which an attempt begins.
  */
 import { join } from "node:path";
-import { attemptDir, writeAtomic } from "../audit/audit.ts";
+import { attemptDir, beginAttemptDir, saveAttemptFile, writeAtomic } from "../audit/audit.ts";
 import type { Decision, Observed, Question, SeenEvent, Stream } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
 import { observe } from "./conversation.ts";
@@ -25,6 +26,8 @@ export interface Job {
   /** The complete environment of the agent, our marker and the engine's settings excepted. */
   readonly env: Readonly<Record<string, string>>;
   readonly engineHome: string | null;
+  /** It must not start while another agent starts in the same folder. */
+  readonly startsApart: boolean;
   /** Where the hooks of the command append. Absent: it has none. */
   readonly hooksFile?: string;
   readonly limits: Limits;
@@ -169,4 +172,21 @@ export function withHooks(job: Job, n: number): Job {
   const hooksFile = join(attemptDir(job.run.runDirectory, n), "hooks.jsonl");
   writeAtomic(hooksFile, "");
   return { ...job, hooksFile, env: { ...job.env, [hooks]: hooksFile } };
+}
+
+/** An attempt that cannot have its directory is over: its row must not stand for a live one. */
+export async function placeFor(deps: Deps, job: Job, attempt: AttemptRecord): Promise<void> {
+  try {
+    beginAttemptDir(job.run.runDirectory, attempt.n);
+    saveAttemptFile(job.run.runDirectory, attempt);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    const outcome = {
+      result: "failed",
+      reason: `the attempt could not be recorded: ${error.message}`,
+    } as const;
+    await deps.store.saveAttempt({ ...attempt, state: "ended", endedAt: isoNow(deps), outcome }, job.fence);
+    await deps.store.saveRun({ ...job.run, attempts: attempt.n, status: "failed" }, job.fence);
+    throw error;
+  }
 }

@@ -31,7 +31,15 @@ export { type DryRun, dryRun } from "./prepare.ts";
 export type { HeldAccess } from "../engines/engines.ts";
 export { adoptSession, type Conversation, findConversations } from "./adopt.ts";
 export { finishRemovals, forgetAgent, type Pruned, pruneRuns, removeRun } from "./clean.ts";
-export { allEngines, findEngine, heldAccess, heldInRun, setUpEngine, storedDenials } from "./engine-setup.ts";
+export {
+  allEngines,
+  findEngine,
+  heldAccess,
+  heldInRun,
+  setUpEngine,
+  storedDenials,
+  tellsTools,
+} from "./engine-setup.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
 export { type InspectedAttempt, type Inspection, inspectRun, recognize } from "./inspect.ts";
@@ -301,6 +309,7 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     message: plan.message,
     env: { ...setup.env, ...command.env, ...settings.env },
     engineHome: setup.home,
+    startsApart: settings.apart,
     limits: request.limits,
     fence: hold.fence,
     redact,

@@ -11,6 +11,7 @@ export interface Entry {
   readonly baseline_commit: string | null;
   readonly branch: string | null;
   readonly attempts: number;
+  readonly tools: number | null;
   readonly error: string | null;
   readonly findings: readonly string[];
   readonly gate: { readonly passed: boolean; readonly detail: string } | null;
