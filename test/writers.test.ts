@@ -24,6 +24,7 @@ const WRITERS: Readonly<Record<string, string>> = {
   "github/http.ts": "one reply of GitHub per file: the newest answer is the right one",
   "holders/body.ts": "the address of one holder: that holder",
   "issues/beads.ts": "changeText: other programs write it, so their bytes are carried over",
+  "issues/brake.ts": "an empty file that asks a batch to stop one run: whoever asks; the batch removes it",
   "issues/files.ts":
     "changeText itself; the issues of a repository are changed by the batch that has runner.lock",
   "issues/markdown.ts": "changeText",

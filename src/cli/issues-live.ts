@@ -8,6 +8,7 @@ import { untilText } from "../lib/until.ts";
 import {
   type BatchEnd,
   type BatchView,
+  goesOn,
   type Issue,
   type IssueEnd,
   type PlannedBatch,
@@ -68,11 +69,11 @@ export class BatchScreen implements BatchView, Disposable {
     };
   }
 
-  planned({ take, skip, access }: PlannedBatch): void {
+  planned(planned: PlannedBatch): void {
     if (this.#quiet) return;
+    const { take, skip } = planned;
     const left = skip.length === 0 ? "" : `, ${skip.length} left out`;
-    const may = take.length === 0 ? "" : ` · ${accessWords(access)}`;
-    this.log.info(`${plural(take.length, "issue")}${left}${may}`);
+    this.log.info([`${plural(take.length, "issue")}${left}`, ...mayWords(planned)].join(" · "));
     if (this.#verbose) for (const { id, why } of skip) this.log.info(`${id} is left out: ${why}`);
   }
 
@@ -166,24 +167,50 @@ export function planLines(
   ]);
   const left = skip.map(({ id, why }) => [id, "-", "-", why]);
   const lines = wrapTable([["ISSUE", "PLAN", "SESSION", "WHY"], ...rows, ...left], columns);
-  const isNew = ({ decision }: PlannedBatch["take"][number]) =>
-    decision.do === "fresh" && decision.handle === null;
-  const goesOn = take.find((one) => !isNew(one) && one.options.length > 0);
+  const on = take.filter(({ decision }) => goesOn(decision));
+  const given = on.find(({ options }) => options.length > 0);
   return [
     ...lines,
     ...(take.length === 0 ? [] : ["", `New runs: ${accessWords(access)}.`]),
-    ...(take.every(isNew)
+    ...(on.length === 0
       ? []
       : [
           `Runs that go on keep the options that they began with${
-            goesOn === undefined ? "" : `, and get for now: ${harmlessLine(goesOn.options.join(" "), 300)}`
-          }.`,
+            given === undefined ? "" : `, and get for now: ${harmlessLine(given.options.join(" "), 300)}`
+          }. Their access: ${heldWords(on, true).join("; ")}.`,
         ]),
     ...(anyChange && take.length > 0
       ? ["Without a gate, a change by any program in this folder counts as work on the issue."]
       : []),
   ];
 }
+
+/** What agents may do, for the first line of a batch: of new runs and of those that go on, where that differs. */
+function mayWords({ take, access }: PlannedBatch): readonly string[] {
+  const on = take.filter(({ decision }) => goesOn(decision));
+  const isNew = take.some(({ decision }) => decision.do === "fresh" && !goesOn(decision));
+  const ours = access.by ?? (access.options.length === 0 ? null : access.options.join(" "));
+  if (on.every(({ held }) => held === ours)) return isNew || on.length > 0 ? [accessWords(access)] : [];
+  const held = `what goes on keeps ${heldWords(on, false).join(", ")}`;
+  return isNew ? [`new runs: ${accessWords(access)}`, held] : [held];
+}
+
+/** `--access all (a, b)`, each once; of a single one without its issues, unless they are wanted. */
+function heldWords(take: readonly Planned[], named: boolean): readonly string[] {
+  const issues = new Map<string, string[]>();
+  for (const { held, issue } of take) {
+    const words = held === null ? "the engine's own default" : harmlessLine(held, 100);
+    issues.set(words, [...(issues.get(words) ?? []), issue.id]);
+  }
+  return [...issues].map(([words, ids]) =>
+    named || issues.size > 1
+      ? `${words} (${ids.slice(0, MAX_NAMED).join(", ")}${ids.length > MAX_NAMED ? ", …" : ""})`
+      : words,
+  );
+}
+
+type Planned = PlannedBatch["take"][number];
+const MAX_NAMED = 5;
 
 function accessWords({ level, options, by }: PlannedBatch["access"]): string {
   if (by !== null) return `access as given: ${harmlessLine(by, 100)}`;

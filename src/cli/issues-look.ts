@@ -21,6 +21,7 @@ import {
 import type { Deps } from "../run/run.ts";
 import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { type Context, paint } from "./context.ts";
+import type { GoOn } from "./issues-options.ts";
 import type { LogsOptions } from "./logs.ts";
 import { workingDirectory } from "./start.ts";
 import { gateLines, reasonText } from "./issues-live.ts";
@@ -158,8 +159,12 @@ export async function show(args: readonly string[], context: Context): Promise<n
   const issue = (await load(context, deps, root, options)).find((one) => one.id === id);
   if (issue === undefined) throw unknownIssue(id, "The source");
   const history = historyOf(deps, root).filter((entry) => entry.issue === id);
+  const last = [...priorRuns(deps, root).batches()].find(({ issues }) => Object.hasOwn(issues, id));
+  const isLeft =
+    issue.status === "in_progress" && last !== undefined && liveBatch(deps, root) !== last.run_id;
+  const goOn = isLeft ? await goOnFrom(last, root, options) : null;
   if (options.json === true) {
-    context.printJson({ ok: true, repository: root, issue, history });
+    context.printJson({ ok: true, repository: root, issue, history, resume: goOn?.command ?? null });
     return 0;
   }
   context.print(`${issue.id}  ${harmlessLine(issue.title)}`);
@@ -170,6 +175,7 @@ export async function show(args: readonly string[], context: Context): Promise<n
   context.print(`\n${harmless(issue.body.slice(0, 20_000))}`);
   if (history.length > 0) printHistory(context, history, deps.clock.now());
   printGates(context, history);
+  printGoOn(context, goOn);
   return 0;
 }
 
@@ -281,16 +287,30 @@ export async function status(args: readonly string[], context: Context): Promise
   }
   const live = last.completed_at === null && liveBatch(deps, root) === last.run_id;
   const issues = Object.entries(last.issues).map(([id, record]) => [id, seen(record, live)] as const);
+  const goOn = live ? null : await goOnFrom(last, root, options);
   if (options.json === true) {
     const batch = { ...last, issues: Object.fromEntries(issues) };
-    context.printJson({ ok: true, repository: root, batch, live });
+    context.printJson({ ok: true, repository: root, batch, live, resume: goOn?.command ?? null });
     return 0;
   }
   context.print(`${harmlessLine(last.run_id, 40)}  ${live ? "under way" : howLong(last)}`);
   const past = issues.map(([issue, record]) => ({ issue, batch: last.run_id, ...record }));
   printHistory(context, past, deps.clock.now());
   printGates(context, past);
+  printGoOn(context, goOn);
   return 0;
+}
+
+/** Loaded only where it is needed: it brings the options of another command along. */
+async function goOnFrom(batch: BatchRecord, root: string, { cwd }: SourceFlags): Promise<GoOn | null> {
+  const { goOnOf } = await import("./issues-options.ts");
+  return goOnOf(batch, cwd === undefined ? null : root);
+}
+
+function printGoOn(context: Context, goOn: GoOn | null): void {
+  if (goOn === null) return;
+  context.print(`\nGo on with it: ${harmlessLine(goOn.command)}`);
+  if (goOn.byHand !== "") context.print(goOn.byHand);
 }
 
 function howLong({ completed_at: completed, started_at: started }: BatchRecord): string {

@@ -1,7 +1,7 @@
 /** `reprise issues run [repo]`: agents work on issues, their work is checked, what passes is closed. */
-import type { Command } from "commander";
-import { type Access, ACCESS_LEVELS, DEFAULT_ACCESS } from "../core/config-issues.ts";
+import { DEFAULT_ACCESS } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { shellLine } from "../lib/shell.ts";
 import {
@@ -12,122 +12,28 @@ import {
   parseScope,
   planBatch,
   type PlannedBatch,
+  priorRuns,
   repositoryRoot,
   runBatch,
 } from "../issues/issues.ts";
-import { type Deps, heldAccess } from "../run/run.ts";
-import { attemptOptions, type SharedOptions } from "./attempt-options.ts";
-import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
+import { type Deps, heldAccess, redactorFor, storableArgs } from "../run/run.ts";
+import { attemptOptions } from "./attempt-options.ts";
+import { parse } from "./command.ts";
 import type { Context } from "./context.ts";
 import { BatchScreen, planLines, summaryLines } from "./issues-live.ts";
-import { addSourceOptions, type SourceFlags, sourceOptions } from "./issues-look.ts";
+import { sourceOptions } from "./issues-look.ts";
+import {
+  assertNoMark,
+  byHandText,
+  command,
+  DEFAULT_ENGINE,
+  goOnCommand,
+  inherit,
+  type Inherited,
+  optionWords,
+  type RunOptions,
+} from "./issues-options.ts";
 import { workingDirectory } from "./start.ts";
-
-interface RunOptions
-  extends SourceFlags, Pick<SharedOptions, "timeout" | "idleTimeout" | "trustCwd" | "json"> {
-  readonly resume?: true;
-  readonly strict?: true;
-  readonly fresh?: true;
-  readonly scope?: string;
-  readonly order?: "priority" | "input";
-  readonly maxIssues?: number;
-  readonly includeAll?: true;
-  readonly engine?: string;
-  readonly access?: Access;
-  readonly maxAgents?: number;
-  readonly isolate?: "worktree" | "none";
-  readonly merge?: true;
-  readonly onLimit?: "wait" | "stop";
-  readonly dryRun?: true;
-  readonly watch?: true;
-  readonly verbose?: true;
-}
-
-const DEFAULT_ENGINE = "claude";
-const SCOPE = "Scope & Ordering";
-const WORK = "The work";
-
-/** The specification names the groups and the words of `--resume` and `--strict`. */
-function addScopeOptions(command: Command): Command {
-  return command
-    .optionsGroup(`${SCOPE}:`)
-    .option("-r, --resume", "Prioritize in_progress issues AND attempt to resume their prior sessions")
-    .option("--strict", "With --resume: fail issues that have no prior session to resume")
-    .option("--fresh", "With --resume: keep the work in progress, but start new conversations")
-    .addOption(once("--scope <scope>", "all (default), ids:a,b or epic:X", text))
-    .addOption(
-      once(
-        "--order <order>",
-        "priority (default) or input: as the source lists them",
-        oneOf("priority", "input"),
-      ),
-    )
-    .addOption(once("--max-issues <n>", "at most so many", count(1, 1_000_000)))
-    .option("--include-all", "also issues of people who are no owner, member or collaborator");
-}
-
-function addWorkOptions(command: Command): Command {
-  return command
-    .optionsGroup(`${WORK}:`)
-    .addOption(once("--engine <engine>", `who does it (default ${DEFAULT_ENGINE})`, text))
-    .addOption(
-      once(
-        "--access <level>",
-        `what agents may do: read, edit (default: change files in their worktree) or full; native options override it`,
-        oneOf(...ACCESS_LEVELS),
-      ),
-    )
-    .addOption(once("--max-agents <n>", "so many at a time (default 1)", count(1, 64)))
-    .addOption(once("--timeout <time>", "end a turn after this long, e.g. 2h", duration))
-    .addOption(
-      once(
-        "--idle-timeout <time>",
-        "end it after this long without a sign of life (default 15m, 0 = never)",
-        duration,
-      ),
-    )
-    .addOption(
-      once(
-        "--isolate <how>",
-        "worktree (default): a branch each; none: in the checkout itself, one at a time",
-        oneOf("worktree", "none"),
-      ),
-    )
-    .option("--merge", "merge what passes into what is checked out here")
-    .addOption(
-      once(
-        "--on-limit <what>",
-        "wait (default) for the end of a rate limit, or stop with exit code 75",
-        oneOf("wait", "stop"),
-      ),
-    )
-    .option("--trust-cwd", "let the engine trust this folder, and use the project's reprise.toml")
-    .optionsGroup("Options:")
-    .option("--dry-run", "only say what would be done, and why")
-    .option("--watch", "go on looking for issues when all are done")
-    .option("--verbose", "also say which session is resumed for which issue")
-    .option("--json", "print one JSON object at the end");
-}
-
-const command = () =>
-  addWorkOptions(
-    addSourceOptions(
-      addScopeOptions(
-        makeCommand({
-          name: "issues run",
-          summary: "Let agents work on the issues of a repository, check the work, and close what passes.",
-          examples: [
-            "reprise issues run --engine claude --max-agents 3",
-            "reprise issues run --resume            (what was interrupted goes on, the rest starts fresh)",
-            "reprise issues run --resume --strict --dry-run",
-            "reprise issues run --scope epic:a-7 --max-issues 5 -- --model opus",
-          ],
-        })
-          .usage("[options] [repo] [-- native arguments…]")
-          .argument("[repo]", "a directory of the repository (default: here)"),
-      ).optionsGroup("Where issues are:"),
-    ),
-  );
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const dashes = args.indexOf("--");
@@ -143,25 +49,48 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       engine: DEFAULT_ENGINE,
     });
   }
-  const options: RunOptions = parser.opts();
-  assertCombination(options);
-  const scope = parseScope(options.scope ?? "all");
-  const [repo = ".", ...rest] = parser.args;
+  const given: RunOptions = parser.opts();
+  assertNoMark(args);
+  assertCombination(given);
+  const [repo, ...rest] = parser.args;
   if (rest.length > 0) throw new Fault("usage", "One repository at a time.");
-  const cwd = workingDirectory(repo);
+  if (given.scope !== undefined) parseScope(given.scope);
+  const cwd = workingDirectory(repo ?? ".");
   const trust = {
-    runsAgents: options.dryRun === undefined,
-    trustCwd: options.trustCwd === true,
+    runsAgents: given.dryRun === undefined,
+    trustCwd: given.trustCwd === true,
     badConfig: "refuse" as const,
   };
   const opened = await context.open({ cwd, ...trust });
   const root = await repositoryRoot(opened, cwd);
   const deps = root === cwd ? opened : await context.configure(opened, { cwd: root, ...trust });
-  const batch: BatchOptions = { ...batchOptions(deps, context, options, native), scope };
+  const terms = inherit(given, native, priorRuns(deps, root).batches());
+  const { options } = terms;
+  const batch = batchOptions(deps, context, given, terms);
   const source = await openSource(deps, root, sourceOptions(options));
+  const job = {
+    options,
+    terms,
+    deps,
+    batch,
+    place: { root, source },
+    named: repo === undefined ? null : cwd,
+  };
   if (options.dryRun === true)
-    return showPlan(context, options, await planBatch(deps, { root, source }, batch));
-  return work(context, { options, deps, batch, place: { root, source } });
+    return showPlan(context, job, await withHint(terms, planBatch(deps, { root, source }, batch)));
+  return work(context, job);
+}
+
+/** An issue of the batch before may be gone. */
+async function withHint<T>({ taken, batch }: Inherited, planned: Promise<T>): Promise<T> {
+  return planned.catch((error: unknown) => {
+    if (!(error instanceof Fault) || error.code !== "issue_unknown" || taken.scope === undefined) throw error;
+    throw new Fault(
+      "issue_unknown",
+      `${error.message} The scope ${harmlessLine(taken.scope, 200)} is that of batch ${harmlessLine(batch ?? "", 40)}; --scope gives another one.`,
+      { facts: error.facts, cause: error },
+    );
+  });
 }
 
 function assertCombination(options: RunOptions): void {
@@ -178,16 +107,16 @@ function assertCombination(options: RunOptions): void {
     throw wrong("--isolate none makes no branch, so there is nothing to --merge.");
 }
 
-function batchOptions(
-  deps: Deps,
-  context: Context,
-  options: RunOptions,
-  native: readonly string[],
-): Omit<BatchOptions, "scope"> {
+function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: Inherited): BatchOptions {
+  const { options, native, taken, takenNative } = terms;
   const engine = options.engine ?? DEFAULT_ENGINE;
   const level = options.access ?? deps.config.issues?.access ?? DEFAULT_ACCESS;
   const access = heldAccess(deps, engine, level, native);
+  const redact = redactorFor(deps.env, []);
+  const { args: words, redacted } = storableArgs(optionWords(options, native), redact);
+  const byHand = [...new Set([...redacted, ...(given.token === undefined ? [] : ["--token"])])];
   return {
+    scope: parseScope(options.scope ?? "all"),
     order: options.order ?? "priority",
     resume: options.resume === true,
     strict: options.strict === true,
@@ -195,17 +124,22 @@ function batchOptions(
     maxIssues: options.maxIssues ?? null,
     includeStrangers: options.includeAll === true,
     engine,
-    engineGiven: options.engine !== undefined,
+    engineGiven: given.engine !== undefined,
     access,
     native,
     // What a run began with stays, unless this command line itself says otherwise.
-    over: [...(options.access === undefined ? [] : access.options), ...native],
+    over: [...(given.access === undefined ? [] : access.options), ...(takenNative.length > 0 ? [] : native)],
+    bound: [...(taken.access === undefined ? [] : access.options), ...takenNative],
     maxAgents: options.maxAgents ?? 1,
     limits: attemptOptions(options, deps, context).limits,
     isolate: options.isolate ?? "worktree",
     merge: options.merge === true,
     onLimit: options.onLimit ?? "wait",
-    again: resumeCommand(options),
+    again: {
+      words,
+      byHand,
+      note: goOnCommand(storableArgs(optionWords(options, [], "notes"), redact).args),
+    },
     trustCwd: options.trustCwd === true,
     gate: deps.config.issues?.gate ?? null,
     watch: options.watch === true,
@@ -213,45 +147,45 @@ function batchOptions(
   };
 }
 
-/** For people and for notes in issues: without what may hold secrets or is of no use to others. */
-function resumeCommand(options: RunOptions): string {
-  const { engine, access, isolate, merge, source, repo } = options;
-  const given = Object.entries({ engine, source, repo, access, isolate });
-  const words = given.flatMap(([name, value]) => (value === undefined ? [] : [`--${name}`, value]));
-  return shellLine([
-    "reprise",
-    "issues",
-    "run",
-    "--resume",
-    ...words,
-    ...(merge === true ? ["--merge"] : []),
-  ]);
-}
-
-function showPlan(context: Context, options: RunOptions, planned: PlannedBatch): number {
+function showPlan(context: Context, { options, terms }: Work, planned: PlannedBatch): number {
   if (options.json === true) {
-    const issues = planned.take.map(({ issue, decision, options: native }) => ({
+    const issues = planned.take.map(({ issue, decision, options: native, held }) => ({
       id: issue.id,
       title: issue.title,
       ...decision,
       options: native,
+      access: held,
     }));
-    context.printJson({ ok: true, access: planned.access, issues, skipped: planned.skip });
+    const taken = terms.batch === null ? null : { batch: terms.batch, options: takenWords(terms) };
+    context.printJson({ ok: true, access: planned.access, taken, issues, skipped: planned.skip });
   } else {
     const columns = context.terminal.stdout ? context.terminal.columns : undefined;
     for (const line of planLines(planned, columns)) context.print(line);
+    if (terms.batch !== null) context.print(takenText(terms));
   }
   return 0;
 }
 
+const takenWords = ({ taken, takenNative }: Inherited) => optionWords(taken, takenNative);
+
+/** What is done because the batch before was told to. */
+function takenText(terms: Inherited): string {
+  const words = harmlessLine(shellLine(takenWords(terms)), 1_000);
+  return `As batch ${harmlessLine(terms.batch ?? "", 40)} was started: ${words}. Other options given here replace these.`;
+}
+
 interface Work {
   readonly options: RunOptions;
+  readonly terms: Inherited;
   readonly deps: Deps;
   readonly batch: BatchOptions;
   readonly place: Parameters<typeof runBatch>[1];
+  /** The directory that the user named; null: none. */
+  readonly named: string | null;
 }
 
-async function work(context: Context, { options, deps, batch, place }: Work): Promise<number> {
+async function work(context: Context, job: Work): Promise<number> {
+  const { options, terms, deps, batch, place } = job;
   const brake = new Brake();
   using screen = new BatchScreen(context, {
     quiet: options.json === true,
@@ -262,9 +196,11 @@ async function work(context: Context, { options, deps, batch, place }: Work): Pr
   const hangUp = () => void brake.press("SIGHUP");
   process.on("SIGINT", press).on("SIGTERM", terminate).on("SIGHUP", hangUp);
   try {
-    const end = await runBatch({ ...deps, log: screen.log }, place, batch, { brake, view: screen });
+    if (terms.batch !== null && options.json === undefined) screen.say(takenText(terms));
+    const outside = { brake, view: screen };
+    const end = await withHint(terms, runBatch({ ...deps, log: screen.log }, place, batch, outside));
     screen[Symbol.dispose]();
-    report(context, options, end, batch);
+    report(context, job, end);
     return end.exitCode;
   } finally {
     process.off("SIGINT", press).off("SIGTERM", terminate).off("SIGHUP", hangUp);
@@ -277,19 +213,35 @@ const STOPPING: Readonly<Record<number, string>> = {
   3: "ending the agents",
 };
 
-function report(context: Context, options: RunOptions, end: BatchEnd, batch: BatchOptions): void {
+function report(context: Context, { options, batch, named }: Work, end: BatchEnd): void {
   const { exitCode, issues, path, runId } = end;
+  const { merge, again } = batch;
+  const left = goOnText(end);
+  const resume = left === null ? null : goOnCommand(again.words, named);
+  const byHand = byHandText(again.byHand);
   if (options.json === true) {
-    context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, issues });
+    const more = resume === null ? { resume } : { resume, byHand: byHand === "" ? null : byHand };
+    context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, ...more, issues });
     return;
   }
   for (const line of summaryLines(context.terminal, end)) context.print(line);
   const branches = issues.filter(({ state, branch }) => state === "completed" && branch !== null);
-  if (branches.length > 0 && !batch.merge) {
+  if (branches.length > 0 && !merge) {
     context.print(`\nMerge ${branches.length === 1 ? "it" : "them"} when you like:`);
     for (const { branch } of branches) context.print(`  git merge ${branch ?? ""}`);
   }
+  if (resume !== null) context.log.info(`${left ?? ""}: ${resume}`);
+  if (resume !== null && byHand !== "") context.log.info(byHand);
+}
+
+/** What the same batch would do if it went on; null: nothing. */
+function goOnText({ issues, exitCode }: BatchEnd): string | null {
   const open = ["failed", "interrupted", "no_change"];
   const begun = issues.filter(({ state, status }) => open.includes(state) && status === "in_progress").length;
-  if (begun > 0) context.log.info(`${plural(begun, "issue")} stayed in progress: ${batch.again}`);
+  if (begun > 0) return `${plural(begun, "issue")} stayed in progress`;
+  const left = issues.filter(({ state }) => state === "left").length;
+  // 10: it was not stopped, and what it left alone it would leave alone again.
+  return left === 0 || exitCode === 10
+    ? null
+    : `${plural(left, "issue")} ${left === 1 ? "was" : "were"} not begun`;
 }

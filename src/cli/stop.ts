@@ -1,7 +1,8 @@
 /** `reprise stop <handle>` */
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps, liveOwner, offerFor, selectRun, type Stopped, stopRun } from "../run/run.ts";
+import type { StoppedIssue } from "../issues/issues.ts";
+import { type Deps, offerFor, selectRun, type Stopped, stopRun } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 
@@ -25,8 +26,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
   }
   const deps = await context.open({ cwd: null, ends: handle });
-  await sayBatch(context, deps, handle);
-  const stopped = await stopRun(deps, handle, (text) => context.log.info(text), { ownerGone });
+  const onProgress = (text: string) => context.log.info(text);
+  const issue = ownerGone ? null : await stopIssue(deps, handle, onProgress);
+  const stopped =
+    issue === null ? await stopRun(deps, handle, onProgress, { ownerGone }) : await afterIssue(deps, handle);
   if (json === true) {
     const { run: record, how, strays } = stopped;
     context.printJson({
@@ -36,21 +39,36 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       status: record.status,
       how,
       strays,
+      ...(issue === null ? {} : { issue }),
     });
-  } else context.print(await say(deps, stopped));
+  } else {
+    context.print(await say(deps, stopped));
+    if (issue !== null) context.print(sayIssue(issue));
+  }
   return 0;
 }
 
-/** A batch works on issues in one process: what stops one of them stops all, and that is said before. */
-async function sayBatch(context: Context, deps: Deps, handle: string): Promise<void> {
-  const { subject, runId, handle: whole } = await selectRun(deps, handle);
-  if (subject?.startsWith("issue:") !== true) return;
-  const { batchOfSubject } = await import("../issues/issues.ts");
-  const batch = batchOfSubject(deps, subject);
-  if (batch === null || (await liveOwner(deps, runId))?.pid !== batch.pid) return;
-  context.log.warn(
-    `Run ${whole} is part of batch ${batch.batch} (pid ${batch.pid}), which stops as a whole: no new issue is begun, and its other agents are interrupted too.`,
-  );
+/** A batch works on its issues in one process, which is asked to stop this one alone. Null: the run is no batch's. */
+async function stopIssue(
+  deps: Deps,
+  handle: string,
+  onProgress: (text: string) => void,
+): Promise<StoppedIssue | null> {
+  const found = await selectRun(deps, handle);
+  if (found.subject?.startsWith("issue:") !== true) return null;
+  const { stopInBatch } = await import("../issues/issues.ts");
+  return stopInBatch(deps, found, onProgress);
+}
+
+/** The batch has ended the agent and recorded it. */
+async function afterIssue(deps: Deps, handle: string): Promise<Stopped> {
+  return { run: await selectRun(deps, handle), how: "asked", strays: 0 };
+}
+
+function sayIssue({ batch, issue, state }: StoppedIssue): string {
+  const stays =
+    state === "completed" ? "" : " It stays in progress: a later `reprise issues run --resume` takes it up.";
+  return `Issue ${harmlessLine(issue, 100)} is ${state}.${stays} Batch ${batch} itself was not stopped.`;
 }
 
 async function say(deps: Deps, { run: record, how, strays }: Stopped): Promise<string> {

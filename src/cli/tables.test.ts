@@ -118,6 +118,7 @@ const CASES: Record<string, Case> = {
               issue: { id: "a-very-long-issue-id-4711", title: "a title 文字文字" },
               decision: { do: "fresh", why: REASON, handle: null },
               options: [],
+              held: "--permission-mode acceptEdits",
             },
           ],
           skip: [{ id: "b-1", why: REASON }],

@@ -23,6 +23,7 @@ const NONE: Past = {
   handle: null,
   isolate: "none",
   next: "agent",
+  checked: false,
 };
 const ALIVE: Past = {
   session: "s1",
@@ -31,9 +32,10 @@ const ALIVE: Past = {
   handle: "11111111",
   isolate: "worktree",
   next: "agent",
+  checked: false,
 };
 const STALE: Past = { ...ALIVE, state: "stale", why: "the engine does not have session s1" };
-const RESUME: Policy = { resume: true, strict: false, fresh: false, isolate: "worktree" };
+const RESUME: Policy = { resume: true, strict: false, fresh: false, isolate: "worktree", gate: null };
 const STRICT: Policy = { ...RESUME, strict: true };
 
 type Case = [status: IssueStatus, past: Past, policy: Policy, then: Decision];
@@ -166,7 +168,7 @@ const cases: Record<string, Case> = {
   "a turn that was completed before the crash is checked, not repeated": [
     "in_progress",
     { ...ALIVE, next: "gate" },
-    STRICT,
+    { ...STRICT, gate: { commands: [], attempts: 1 } },
     {
       do: "gate",
       handle: "11111111",
@@ -174,11 +176,33 @@ const cases: Record<string, Case> = {
       why: "its last turn was completed, and the gate has not run since",
     },
   ],
+  "a turn that was completed before the crash is not said to wait for a gate that there is not": [
+    "in_progress",
+    { ...ALIVE, next: "gate" },
+    STRICT,
+    {
+      do: "gate",
+      handle: "11111111",
+      session: "s1",
+      why: "its last turn was completed; there is no gate, so a change of files is looked for",
+    },
+  ],
   "what has passed needs no conversation to be closed": [
+    "in_progress",
+    { ...STALE, next: "close", checked: true },
+    STRICT,
+    { do: "close", handle: "11111111", session: "s1", why: "its work has passed the gate" },
+  ],
+  "what was done without a gate is not said to have passed one": [
     "in_progress",
     { ...STALE, next: "close" },
     STRICT,
-    { do: "close", handle: "11111111", session: "s1", why: "its work has passed the gate" },
+    {
+      do: "close",
+      handle: "11111111",
+      session: "s1",
+      why: "its last turn was completed and changed files; there was no gate",
+    },
   ],
   "a session without its run has no place to go on": [
     "in_progress",

@@ -2,6 +2,7 @@
  * What happens to an issue: before it starts (resume, start fresh, fail, leave alone) and after each turn. Facts in, one
  * decision out. Pure: nothing has been claimed, started or told when this decides.
  */
+import type { GateConfig } from "../core/config-issues.ts";
 import type { DeniedCall, Outcome, TroubleKind } from "../core/events.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { IssueStatus } from "./source.ts";
@@ -12,6 +13,8 @@ export interface Policy {
   /** With `resume`: keep the work, drop the conversation. */
   readonly fresh: boolean;
   readonly isolate: Isolate;
+  /** Null: the work is not checked. */
+  readonly gate: GateConfig | null;
 }
 
 /** Where agents work: each in a worktree with a branch of its own, or in the user's checkout itself. */
@@ -31,6 +34,8 @@ export interface Past {
   readonly isolate: Isolate;
   /** What its last turn left to be done. */
   readonly next: "agent" | "gate" | "close";
+  /** Commands have checked its work; false: there were none to do it, or they have not run. */
+  readonly checked: boolean;
   /** It was completed, and is not closed any more. */
   readonly reopened?: true;
   /** A person decided about it while its agent worked, and has opened it again. */
@@ -73,6 +78,15 @@ const ELSEWHERE = {
   worktree: "its work is in a worktree; it is taken up without --isolate none",
 } as const;
 
+const DONE = {
+  checked: "its work has passed the gate",
+  unchecked: "its last turn was completed and changed files; there was no gate",
+} as const;
+const UNJUDGED = {
+  with: "its last turn was completed, and the gate has not run since",
+  without: "its last turn was completed; there is no gate, so a change of files is looked for",
+} as const;
+
 export function decide(issue: { readonly status: IssueStatus }, past: Past, policy: Policy): Decision {
   const reopened = past.reopened === true;
   const isOpen = issue.status !== "in_progress";
@@ -86,12 +100,12 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
   if (handle !== null && past.isolate !== policy.isolate)
     return { do: "leave", why: ELSEWHERE[past.isolate] };
   if (handle !== null && past.next === "close")
-    return { do: "close", handle, session, why: "its work has passed the gate" };
+    return { do: "close", handle, session, why: DONE[past.checked ? "checked" : "unchecked"] };
   if (past.state === "trouble") return { do: "leave", why: past.why };
   if (policy.fresh) return { do: "fresh", handle, why: "a new conversation was asked for", warn: false };
   if (past.state === "alive" && session !== null && handle !== null) {
     return past.next === "gate"
-      ? { do: "gate", handle, session, why: "its last turn was completed, and the gate has not run since" }
+      ? { do: "gate", handle, session, why: UNJUDGED[policy.gate === null ? "without" : "with"] }
       : {
           do: "resume",
           session,

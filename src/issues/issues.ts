@@ -13,10 +13,12 @@ export {
   type BatchEnd,
   type BatchOptions,
   type BatchView,
-  batchOfSubject,
+  goesOn,
   liveBatch,
   planBatch,
   type PlannedBatch,
   runBatch,
+  type StoppedIssue,
+  stopInBatch,
 } from "./runner.ts";
 export type { IssueEnd, Progress } from "./workshop.ts";

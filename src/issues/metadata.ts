@@ -29,6 +29,9 @@ export const ISSUE_STATES = [
 ] as const;
 export type IssueState = (typeof ISSUE_STATES)[number];
 
+/** What stands in `gate` of work that no command has checked. */
+export const NO_GATE = "no gate is configured";
+
 /** What is known of one issue in one batch. The names are public. */
 export interface IssueRecord {
   readonly title: string;
@@ -62,6 +65,8 @@ export interface BatchRecord {
   readonly run_id: string;
   readonly started_at: string;
   readonly completed_at: string | null;
+  /** How many issues it was to work on and did not begin; known at its end. */
+  readonly left: number;
   readonly repo_path: string;
   /** Of Reprise. */
   readonly version: string;
@@ -76,7 +81,7 @@ export interface Batch {
   issue(id: string): IssueRecord | null;
   /** On its way at once; on disk when it resolves. A write that fails is made up for by the next one. */
   update(id: string, change: Partial<IssueRecord> & Pick<IssueRecord, "status">): Promise<void>;
-  complete(at: string): Promise<void>;
+  complete(at: string, left: number): Promise<void>;
 }
 
 export const MAX_METADATA_BYTES = 64 * 1024 * 1024;
@@ -124,8 +129,8 @@ export async function beginBatch(
       texts.set(id, `${JSON.stringify(id)}: ${JSON.stringify(now)}`);
       await save();
     },
-    async complete(at) {
-      head = { ...head, completed_at: at };
+    async complete(at, left) {
+      head = { ...head, completed_at: at, left };
       await save();
     },
   };
@@ -192,6 +197,7 @@ export function readBatch(value: unknown): BatchRecord | null {
     run_id: stringIn(value, "run_id") ?? "",
     started_at: stringIn(value, "started_at") ?? "",
     completed_at: textOrNull(value, "completed_at"),
+    left: numberIn(value, "left") ?? 0,
     repo_path: stringIn(value, "repo_path") ?? "",
     version: stringIn(value, "version") ?? "",
     config: objectIn(value, "config") ?? {},

@@ -1,10 +1,12 @@
 /** What can be done with an issue's last conversation: asks the metadata, the run and, through it, the engine's own store. */
+import { isDeepStrictEqual } from "node:util";
 import { isDirectory } from "../audit/audit.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps, dryRun, selectRun } from "../run/run.ts";
+import { type Deps, dryRun, heldInRun, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
+import { NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
 import { type PriorEntry, priorRuns } from "./prior.ts";
 import type { Issue } from "./source.ts";
@@ -14,7 +16,25 @@ export interface KnownPast extends Past {
   readonly entry: PriorEntry | null;
   /** The last turn about the issue came to its own end. */
   readonly spoken: boolean;
+  /** Native options that its run gets besides its own. */
+  readonly over: readonly string[];
+  /** The option that says what its run may do with these; null: the engine's own default, or there is no run. */
+  readonly held: string | null;
 }
+
+const NO_PAST: KnownPast = {
+  session: null,
+  state: "none",
+  why: "there is no prior session",
+  handle: null,
+  isolate: "none",
+  next: "agent",
+  checked: false,
+  entry: null,
+  spoken: false,
+  over: [],
+  held: null,
+};
 
 /** The conversation is gone for good. Everything else may be different tomorrow. */
 const STALE: readonly FaultCode[] = [
@@ -35,18 +55,9 @@ export interface PastWish {
   readonly fresh: boolean;
   /** Native options for conversations that began in an earlier batch, within I12. */
   readonly over: readonly string[];
+  /** What the batch that goes on was held to. */
+  readonly bound: readonly string[];
 }
-
-const NO_PAST: KnownPast = {
-  session: null,
-  state: "none",
-  why: "there is no prior session",
-  handle: null,
-  isolate: "none",
-  next: "agent",
-  entry: null,
-  spoken: false,
-};
 
 /**
  * Of an issue that is open, what was completed or left goes on. Anything else was in progress, and a person who sets that
@@ -107,8 +118,7 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   };
   if (run === null) {
     const gone = `its run ${entry.handle ?? ""} is gone`;
-    const none = { handle: null, isolate: "none", next: "agent", spoken: false } as const;
-    return { session: entry.session_id, state: "stale", why: gone, ...none, entry, ...ended };
+    return { ...NO_PAST, session: entry.session_id, state: "stale", why: gone, entry, ...ended };
   }
   // Before the first attempt its place may be half made.
   const handle = run.attempts > 0 && isDirectory(run.cwd) ? run.handle : null;
@@ -116,16 +126,40 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const isolate = run.launch.isolate === "worktree" ? "worktree" : "none";
   const spoken = await turnIsDone(deps, entry, run);
   const next = nextOf(entry, spoken, issue);
-  const known = { session, handle, isolate, next, spoken, entry, ...ended } as const;
-  const fault = await faultOf(deps, run, wish.fresh ? "fresh" : "resume", wish.over);
+  const { over, fault } = await withinRights(deps, run, wish);
+  const held = fault === null ? heldInRun(deps, run, over) : null;
+  const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
+  const known = { session, handle, isolate, next, checked, spoken, entry, over, held, ...ended } as const;
   if (fault === null) return { ...known, state: "alive", why: "" };
   const why = fault.message.replace(/\.$/, "");
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why };
   // A new conversation where the work is has the run's options too.
-  const other = handle === null ? null : await faultOf(deps, run, "fresh", wish.over);
+  const other = handle === null ? null : await faultOf(deps, run, "fresh", over);
   if (other !== null && !STALE.includes(other.code))
     return { ...known, state: "trouble", why: other.message.replace(/\.$/, "") };
-  return { ...known, state: session === null ? "none" : "stale", why };
+  const anew = handle === null || other !== null ? null : heldInRun(deps, run, over);
+  return { ...known, held: anew, state: session === null ? "none" : "stale", why };
+}
+
+/** What its run gets for now. A bound that is wider than the run's own rights is none. */
+async function withinRights(
+  deps: Deps,
+  run: RunRecord,
+  wish: PastWish,
+): Promise<{ readonly over: readonly string[]; readonly fault: Fault | null }> {
+  const want = wish.fresh ? "fresh" : "resume";
+  const over = endsWith(run.launch.given, wish.over) ? [] : wish.over;
+  const bound = endsWith(run.launch.given, wish.bound) ? [] : wish.bound;
+  if (bound.length > 0) {
+    const fault = await faultOf(deps, run, want, [...bound, ...over]);
+    if (fault?.code !== "would_widen") return { over: [...bound, ...over], fault };
+  }
+  return { over, fault: await faultOf(deps, run, want, over) };
+}
+
+/** The run began with them, and nothing that it began with comes behind them. */
+function endsWith(given: readonly string[], words: readonly string[]): boolean {
+  return words.length > 0 && isDeepStrictEqual(given.slice(-words.length), words);
 }
 
 /** Null: such a turn could begin now. */

@@ -184,6 +184,7 @@ function record(startedAt: string, id8: string): Omit<BatchRecord, "issues"> {
     run_id: batchId(Date.parse(startedAt), id8),
     started_at: startedAt,
     completed_at: null,
+    left: 0,
     repo_path: REPO,
     version: "0",
     config: {},

@@ -34,6 +34,7 @@ const OPTIONS: BatchOptions = {
   native: [],
   access: { level: "edit", options: [], by: null },
   over: [],
+  bound: [],
   maxAgents: 1,
   limits: { idleMs: null, toolMs: null, totalMs: null },
   isolate: "none",
@@ -42,7 +43,7 @@ const OPTIONS: BatchOptions = {
   trustCwd: false,
   gate: null,
   watch: true,
-  again: "reprise issues run --resume",
+  again: { words: [], byHand: [], note: "reprise issues run --resume" },
   engineGiven: true,
   version: "0",
 };
@@ -182,4 +183,12 @@ test("an issue that cannot be claimed is left, not failed, and nothing is starte
   expect(ends).toEqual(["a left", "b left"]);
   expect(last).toMatchObject({ status: "open" });
   expect(await deps.store.listRuns({})).toEqual([]);
+});
+
+test("what is written of a batch holds no secret of a native option", async () => {
+  const native = ["--api-key", "hunter2x"];
+  const { path } = await watched([{ id: "a" }], [() => {}], { native, watch: false });
+  const metadata = readFileSync(path, "utf8");
+  expect(metadata).toContain('"--api-key"');
+  expect(metadata).not.toContain("hunter2x");
 });

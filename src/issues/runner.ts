@@ -5,13 +5,21 @@
 import { join } from "node:path";
 import { readRecord, writeAtomic } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
-import { redactValue } from "../lib/secrets.ts";
-import { type Deps, findEngine, redactorFor, setUpEngine } from "../run/run.ts";
+import { type Redact, redactValue } from "../lib/secrets.ts";
+import { type Deps, findEngine, liveOwner, redactorFor, setUpEngine, storableArgs } from "../run/run.ts";
 import { type FileLock, identityIn, lockFile } from "../store/store.ts";
-import type { Brake } from "./brake.ts";
+import { type Brake, requestStop } from "./brake.ts";
 import { type Decision, decide, type Policy } from "./decide.ts";
-import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
+import {
+  batchId,
+  beginBatch,
+  type IssueState,
+  makeMetadataDirectory,
+  metadataDirectory,
+  readBatch,
+} from "./metadata.ts";
 import { type KnownPast, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
 import type { Issue, Source } from "./source.ts";
@@ -33,6 +41,8 @@ export interface PlannedIssue {
   readonly past: KnownPast;
   /** Native options of this batch that its agent gets; a conversation that goes on has those it began with besides. */
   readonly options: readonly string[];
+  /** The option that says what its agent may do; null: the engine's own default, or no agent works. */
+  readonly held: string | null;
 }
 
 export interface PlannedBatch {
@@ -75,16 +85,28 @@ export async function planBatch(
   for (const issue of take) {
     const past = await pastOf(deps, root, issue, options);
     const decision = decide(issue, past, options);
-    planned.push({ issue, past, decision, options: optionsFor(decision, options) });
+    const native = optionsFor(decision, past, options);
+    planned.push({ issue, past, decision, options: native, held: heldBy(decision, past, options) });
   }
   const anyChange = options.isolate === "none" && options.gate === null;
   return { take: planned, skip, access: options.access, anyChange };
 }
 
-function optionsFor(decision: Decision, { access, native, over }: BatchOptions): readonly string[] {
-  if (decision.do === "resume" || decision.do === "gate") return over;
-  if (decision.do !== "fresh") return [];
-  return decision.handle === null ? [...access.options, ...native] : over;
+/** It works in a run that there is. */
+export function goesOn({ do: what, ...decision }: Decision): boolean {
+  if (what === "fresh") return "handle" in decision && decision.handle !== null;
+  return what === "resume" || what === "gate";
+}
+
+function optionsFor(decision: Decision, { over }: KnownPast, batch: BatchOptions): readonly string[] {
+  if (goesOn(decision)) return over;
+  return decision.do === "fresh" ? [...batch.access.options, ...batch.native] : [];
+}
+
+function heldBy(decision: Decision, { held }: KnownPast, { access }: BatchOptions): string | null {
+  if (goesOn(decision)) return held;
+  if (decision.do !== "fresh") return null;
+  return access.by ?? (access.options.length === 0 ? null : access.options.join(" "));
 }
 
 export async function runBatch(
@@ -109,12 +131,13 @@ export async function runBatch(
       run_id: runId,
       started_at: started,
       completed_at: null,
+      left: 0,
       repo_path: root,
       version: options.version,
     };
     const branches = await ourBranches(deps, root);
     if (options.isolate === "worktree" && planned.take.length > 0) await assertRoom(deps, root, branches);
-    const config = redactValue(configOf(options), redact);
+    const config = redactValue(configOf(options, redact), redact);
     const batch = await beginBatch(directory, { ...first, config }, redact);
     const shop: Workshop = {
       deps,
@@ -133,7 +156,8 @@ export async function runBatch(
     await crew.work(planned.take);
     if (options.watch) await watch(deps, place, options, crew);
     crew.leave();
-    await batch.complete(new Date(deps.clock.now()).toISOString());
+    const left = crew.ends.filter(({ state }) => state === "left").length;
+    await batch.complete(new Date(deps.clock.now()).toISOString(), left);
     return { runId, path: batch.path, issues: crew.ends, exitCode: crew.exitCode() };
   } finally {
     lock.release();
@@ -297,13 +321,69 @@ export function liveBatch(deps: Deps, root: string): string | null {
   return liveOwnerIn(deps, metadataDirectory(deps.state, root))?.batch ?? null;
 }
 
-/** The live batch of the repository that the run's subject names, with its process; null: there is none. */
-export function batchOfSubject(deps: Deps, subject: string | null): LiveBatch | null {
-  const slug = /^issue:([\w.-]+)#/.exec(subject ?? "")?.[1];
-  return slug === undefined ? null : liveOwnerIn(deps, join(deps.state.root, "issues", slug));
+export interface StoppedIssue {
+  readonly batch: string;
+  readonly issue: string;
+  readonly state: IssueState;
 }
 
-export interface LiveBatch {
+const STOP_WAIT_MS = 30_000;
+const STOP_POLL_MS = 50;
+
+/**
+ * Stops one run of a live batch, whose other issues go on; the batch records the end itself. Null: no live batch works on
+ * the run's issue.
+ */
+export async function stopInBatch(
+  deps: Deps,
+  run: Pick<RunRecord, "handle" | "runId" | "subject">,
+  onProgress: (text: string) => void,
+): Promise<StoppedIssue | null> {
+  const slug = /^issue:([\w.-]+)#/.exec(run.subject ?? "")?.[1];
+  if (slug === undefined) return null;
+  const directory = join(deps.state.root, "issues", slug);
+  const live = liveOwnerIn(deps, directory);
+  if (live === null) return null;
+  const { batch, pid } = live;
+  const owner = await liveOwner(deps, run.runId);
+  const look = () => workOn(join(directory, `${batch}.json`), run.handle);
+  // Somebody may have resumed it by hand, after the batch was done with it.
+  if ((owner !== null && owner.pid !== pid) || look()?.isOver !== false) return null;
+  const takeBack = requestStop(directory, batch, run.handle);
+  onProgress(`asked batch ${batch} (pid ${pid}) to stop this run; its other issues go on`);
+  try {
+    const deadline = deps.clock.mono() + STOP_WAIT_MS;
+    for (;;) {
+      const now = look();
+      if (now === null || liveOwnerIn(deps, directory)?.batch !== batch) return null;
+      if (now.isOver) return { batch, issue: now.issue, state: now.state };
+      if (deps.clock.mono() >= deadline) throw deafBatch(run.handle, live);
+      await new Promise((wake) => setTimeout(wake, STOP_POLL_MS));
+    }
+  } finally {
+    takeBack();
+  }
+}
+
+function deafBatch(handle: string, { batch, pid }: LiveBatch): Fault {
+  return new Fault(
+    "run_busy",
+    `Batch ${batch} (pid ${pid}) has not stopped run ${handle} within ${STOP_WAIT_MS / 1_000} s. Stop the whole batch: press Ctrl-C twice where it runs, or type: kill -TERM ${pid}`,
+    { facts: { handle, batch, pid } },
+  );
+}
+
+/** What the batch says of the issue that the run works on; null: it does not know the run. */
+function workOn(file: string, handle: string) {
+  const found = Object.entries(readBatch(readRecord(file))?.issues ?? {}).find(
+    ([, entry]) => entry.handle === handle,
+  );
+  if (found === undefined) return null;
+  const [issue, { status: state }] = found;
+  return { issue, state, isOver: !["running", "checking", "passed"].includes(state) };
+}
+
+interface LiveBatch {
   readonly batch: string;
   readonly pid: number;
 }
@@ -331,7 +411,7 @@ function ownerIn(about: string): string {
 }
 
 /** What the batch was asked to do, for people who look at it later. */
-function configOf(options: BatchOptions) {
+function configOf(options: BatchOptions, redact: Redact) {
   const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
     options;
   const { level, by } = options.access;
@@ -350,6 +430,8 @@ function configOf(options: BatchOptions) {
     scope,
     gate: commands,
     access: by ?? level,
-    native: [...options.native],
+    native: [...storableArgs(options.native, redact).args],
+    options: [...options.again.words],
+    by_hand: [...options.again.byHand],
   };
 }

@@ -123,7 +123,7 @@ async function again(
       damage: "refuse",
       message: words,
       // What it began with is the run's own.
-      native: desk.begunNow ? [] : desk.shop.options.over,
+      native: desk.begunNow ? [] : desk.over,
       keep: false,
       env: [],
       hasTerminal: false,
@@ -166,7 +166,7 @@ class Sight {
       live: () => {},
       mute: () => {},
       onStop: (listener) => {
-        this.#forget = desk.shop.brake.onStop(listener);
+        this.#forget = desk.brake.onStop(listener);
       },
       recorded: (run, attempt) => {
         desk.attempt = attempt.n;

@@ -4,10 +4,12 @@
  * What is about to happen is in the metadata before it happens, so that after a crash at any moment the next batch
  * knows the conversation, the place of the work and what was left to be done.
  */
+import { dirname } from "node:path";
 import type { DeniedCall } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import { untilText } from "../lib/until.ts";
 import { storedDenials } from "../run/run.ts";
+import { obeyRequests } from "./brake.ts";
 import {
   type Decision,
   decideAfter,
@@ -18,6 +20,7 @@ import {
   WORK_WORDS,
   workOf,
 } from "./decide.ts";
+import { NO_GATE } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
@@ -76,6 +79,13 @@ export class IssueWork {
 
   async work(decision: Decision): Promise<IssueEnd> {
     const desk = this.#desk;
+    const { batch } = this.#shop;
+    using brake = desk.brake;
+    using _asked = obeyRequests(brake, {
+      directory: dirname(batch.path),
+      batch: batch.runId,
+      handle: () => desk.handle,
+    });
     if (decision.do === "leave") return desk.end("left", decision.why);
     if (decision.do === "fail") {
       const isKept = this.#isUnclaimed() && this.#hasPast;
@@ -86,8 +96,9 @@ export class IssueWork {
       return await this.#take(decision);
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      if (HOPELESS.includes(error.code)) return this.#give("interrupted", error.message, exitCodeOf(error));
-      return this.#give("failed", error.message);
+      if (HOPELESS.includes(error.code))
+        return await this.#give("interrupted", error.message, exitCodeOf(error));
+      return await this.#give("failed", error.message);
     }
   }
 
@@ -114,7 +125,7 @@ export class IssueWork {
     await desk.save({
       status: decision.do === "close" ? "passed" : decision.do === "gate" ? "checking" : "running",
       session_id: decision.do === "fresh" ? null : decision.session,
-      gate: decision.do === "close" ? { passed: true, detail: "" } : null,
+      gate: decision.do === "close" ? desk.gate : null,
       // The turn that was completed is still the last one about the issue.
       ...(decision.do === "gate" ? { attempts: desk.attempt } : {}),
       ...(isNew ? { agent_id: desk.nameRun() } : {}),
@@ -199,11 +210,12 @@ export class IssueWork {
   }
 
   async #turns(first: Ask): Promise<IssueEnd> {
-    const { deps, brake, options } = this.#shop;
+    const { deps, options } = this.#shop;
+    const { brake } = this.#desk;
     for (let ask = first; ;) {
       const waited = await this.#waitForLimit();
       if (waited === "stopped")
-        return this.#give("interrupted", `the batch was stopped while it waited${this.#waitsFor}`);
+        return this.#give("interrupted", `${this.#whoStopped()} while it waited${this.#waitsFor}`);
       const given = waited === "waited" ? await this.#decided("while it waited") : null;
       if (given !== null) return given;
       const turn = await takeTurn(this.#desk, ask);
@@ -253,7 +265,8 @@ export class IssueWork {
   }
 
   async #waitForLimit(): Promise<"at once" | "waited" | "stopped"> {
-    const { brake, deps, limitedUntilMs } = this.#shop;
+    const { deps, limitedUntilMs } = this.#shop;
+    const { brake } = this.#desk;
     const now = () => deps.clock.now();
     if (now() >= limitedUntilMs) return "at once";
     this.#desk.show("waiting", untilText(limitedUntilMs, now()));
@@ -262,8 +275,9 @@ export class IssueWork {
 
   /** The agent says that it is done. */
   async #judge(): Promise<IssueEnd> {
-    const { deps, options, brake, root } = this.#shop;
+    const { deps, options, root } = this.#shop;
     const desk = this.#desk;
+    const { brake } = desk;
     const { id, title } = this.#issue;
     const { gate } = options;
     const cwd = desk.run?.cwd ?? root;
@@ -279,17 +293,17 @@ export class IssueWork {
       if (!changed) return this.#nothing(work);
       // Whose change it is cannot be told where others work too.
       if (options.isolate === "none") this.#seen = WORK_WORDS[work];
-      return this.#passed("no gate is configured");
+      return this.#passed(NO_GATE);
     }
     if (brake.force >= 2)
-      return this.#give("interrupted", "the batch was stopped before its work was checked");
+      return this.#give("interrupted", `${this.#whoStopped()} before its work was checked`);
     desk.note({ status: "checking" });
     const finding = await desk.check(gate.commands, cwd);
     // A gate that passes without any work says nothing about an agent that was not let work.
     if (finding === null)
       return changed || this.#denied.length === 0 ? this.#passed("") : this.#nothing(work);
     if (brake.force >= 2)
-      return this.#give("interrupted", "the batch was stopped while its work was checked");
+      return this.#give("interrupted", `${this.#whoStopped()} while its work was checked`);
     desk.findings = [finding];
     desk.note({ status: "running", gate: { passed: false, detail: finding } });
     this.#gateTries += 1;
@@ -411,9 +425,13 @@ export class IssueWork {
     const desk = this.#desk;
     const { handle } = desk;
     this.#newsTurns += 1;
-    if (handle === null || this.#shop.brake.force >= 2 || this.#newsTurns > MAX_NEWS)
+    if (handle === null || desk.brake.force >= 2 || this.#newsTurns > MAX_NEWS)
       return this.#give("interrupted", "the issue was changed, and its agent has not heard of it yet");
     return this.#turns({ do: "resume", handle, message: () => newsPrompt(desk.told()) });
+  }
+
+  #whoStopped(): string {
+    return this.#desk.brake.isAlone ? "it was stopped with `reprise stop`" : "the batch was stopped";
   }
 
   /** It stays in progress, with a note; what was known stays known. */
@@ -430,7 +448,7 @@ export class IssueWork {
     this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
     try {
       const words = redact(why).slice(0, 2_000);
-      await source.note(id, openNote(state, words, options.again));
+      await source.note(id, openNote(state, words, options.again.note));
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
       deps.log.warn(`${id} got no note: ${error.message}`);

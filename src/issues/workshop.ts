@@ -10,7 +10,7 @@ import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import type { Deps, HeldAccess, Limits } from "../run/run.ts";
-import type { Brake } from "./brake.ts";
+import { Brake } from "./brake.ts";
 import type { Isolate } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
@@ -26,6 +26,8 @@ export interface WorkOptions {
   readonly native: readonly string[];
   /** For runs of earlier batches: what the user gave now, within I12. */
   readonly over: readonly string[];
+  /** For the same: what the batch that goes on was held to. It narrows a run; it never stands in its way. */
+  readonly bound: readonly string[];
   /** What people say who have no say in the repository reaches agents too. */
   readonly includeStrangers: boolean;
   readonly limits: Limits;
@@ -33,11 +35,20 @@ export interface WorkOptions {
   readonly strict: boolean;
   readonly onLimit: "wait" | "stop";
   readonly merge: boolean;
-  /** The command that goes on with what stays in progress, with the same engine in the same place. */
-  readonly again: string;
+  readonly again: Again;
   readonly trustCwd: boolean;
   /** Null: the work is not checked. */
   readonly gate: GateConfig | null;
+}
+
+/** How this batch is gone on with. Without secrets. */
+export interface Again {
+  /** Its options, as they are typed. */
+  readonly words: readonly string[];
+  /** Options whose secrets a person must add. */
+  readonly byHand: readonly string[];
+  /** The command for notes in issues, which others read. */
+  readonly note: string;
 }
 
 /** What all issues of a batch share. */
@@ -98,6 +109,8 @@ type Change = Partial<IssueRecord> & Pick<IssueRecord, "status">;
 
 export class Desk {
   readonly shop: Workshop;
+  /** Of this issue alone. */
+  readonly brake: Brake;
   /** As it was read last. */
   issue: Issue;
   /** Of the run; null: there is none, or it is gone. */
@@ -127,9 +140,16 @@ export class Desk {
 
   /** The last turn about the issue came to its own end. */
   spoken: boolean;
+  /** What the gate said of the work before this batch. */
+  readonly gate: IssueRecord["gate"];
+  /** Native options for a run of an earlier batch. */
+  readonly over: readonly string[];
 
-  constructor(shop: Workshop, issue: Issue, { entry, handle, spoken }: KnownPast) {
+  constructor(shop: Workshop, issue: Issue, { entry, handle, spoken, over }: KnownPast) {
+    this.over = over;
+    this.gate = entry?.gate ?? null;
     this.shop = shop;
+    this.brake = new Brake(shop.brake);
     this.issue = issue;
     this.handle = handle;
     this.branch = entry?.branch ?? null;
@@ -191,8 +211,8 @@ export class Desk {
 
   /** One command after the other until one fails: why, and the end of its output. Null: all passed. */
   async check(commands: readonly GateCommand[], cwd: string): Promise<string | null> {
-    const { deps, brake, batch, redact } = this.shop;
-    const { baseline, handle, issue } = this;
+    const { deps, batch, redact } = this.shop;
+    const { baseline, handle, issue, brake } = this;
     // The same in every batch, so that what a killed one left behind is found.
     const marker = `${handle ?? batch.runId}/${issue.id}/gate`;
     const env = {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { formatDuration, parseDuration } from "./duration.ts";
+import { formatDuration, parseDuration, typedDuration } from "./duration.ts";
 
 test.each([
   ["15m", 900_000],
@@ -47,3 +47,13 @@ test.each([
   [7_205_000, "2 h"],
   [90_000_000, "1 d 1 h"],
 ])("shows %d ms", (given, then) => expect(formatDuration(given)).toBe(then));
+
+test.each([
+  [0, "0"],
+  [90_000, "1m30s"],
+  [5_400_000, "1h30m"],
+  [93_784_005, "1d2h3m4s5ms"],
+])("%d ms are typed as %s, and read as the same", (ms, typed) => {
+  expect(typedDuration(ms)).toBe(typed);
+  expect(parseDuration(typed)).toBe(ms);
+});

@@ -14,6 +14,17 @@ export function parseDuration(text: string): number | null {
   return total <= MAX ? total : null;
 }
 
+/** As it is typed, and exactly: `1h30m`, `90s` as `1m30s`, `0` for nothing. What `parseDuration` reads. */
+export function typedDuration(ms: number): string {
+  let rest = ms;
+  const parts = Object.entries(UNITS).map(([name, unit]) => {
+    const count = Math.floor(rest / unit);
+    rest -= count * unit;
+    return count === 0 ? "" : `${count}${name}`;
+  });
+  return parts.join("") || "0";
+}
+
 /** Two units at most: `2 h 10 m`, `45 s`, `1.2 s`, `120 ms`. A negative duration is shown as zero. */
 export function formatDuration(ms: number): string {
   const whole = Math.max(0, Math.round(ms));

@@ -19,7 +19,14 @@ import type { DeniedCall } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
-import { accessOptions, customEngine, DEMO_PROGRAM, ENGINES, type HeldAccess } from "../engines/engines.ts";
+import {
+  accessOptions,
+  customEngine,
+  DEMO_PROGRAM,
+  ENGINES,
+  type HeldAccess,
+  keepNative,
+} from "../engines/engines.ts";
 import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import { inTurn } from "../store/store.ts";
@@ -194,6 +201,13 @@ export function heldAccess(
 ): HeldAccess {
   const engine = findEngine(deps, engineId);
   return accessOptions(engine, level, [...environmentOf(deps, engine, []).defaultArgs, ...native]);
+}
+
+/** The option that says what a later attempt of the run may do, with these native ones; null: the engine's own default. */
+export function heldInRun(deps: Deps, run: RunRecord, native: readonly string[]): string | null {
+  const engine = findEngine(deps, run.agentName);
+  const { given, message } = run.launch;
+  return accessOptions(engine, "edit", keepNative(engine, given, native, message !== null)).by;
 }
 
 /** Whether every tool call of an attempt with these native arguments is seen in its output. */

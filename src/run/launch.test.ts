@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { redactorFor, storableArgs } from "./launch.ts";
+import { EXCERPT_CHARACTERS, excerpt, redactorFor, storableArgs, withoutMark } from "./launch.ts";
 
 const SECRET = `sk-proj-${"a1B2".repeat(12)}`;
 
@@ -19,4 +19,15 @@ describe("arguments are stored without secrets", () => {
   test.each(Object.entries(CASES))("%s", (_, [given, args, redacted]) => {
     expect(storableArgs(given, redactorFor({}, []))).toEqual({ args, redacted });
   });
+});
+
+test("the excerpt of a message ends with … exactly where something is left out", () => {
+  const short = (message: string) => excerpt(message, redactorFor({}, [])) ?? "";
+  const whole = "w".repeat(EXCERPT_CHARACTERS);
+  expect(short(whole)).toBe(whole);
+  expect(short(`${whole}x`)).toBe(`${whole.slice(1)}…`);
+  expect(withoutMark(short(`${whole}x`))).toBe(whole.slice(1));
+  // A character is not cut in two.
+  expect(short(`${"w".repeat(EXCERPT_CHARACTERS - 2)}👍👍`)).toBe(`${"w".repeat(EXCERPT_CHARACTERS - 2)} …`);
+  expect(withoutMark("and so on…")).toBe("and so on…");
 });

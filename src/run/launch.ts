@@ -144,13 +144,22 @@ export function assertNothingRedacted(run: RunRecord): void {
   );
 }
 
-/** The first words of a message, for `list` and `show`. */
+/** The first words of a message, for `list`, `show` and `logs`. */
 export const EXCERPT_CHARACTERS = 200;
+const MOST_READ = 4_096;
 
 export function excerpt(message: string | null, redact: Redact): string | null {
   if (message === null) return null;
   // Cut after redaction: half a secret is still a secret.
-  return redact(message.slice(0, 4_096)).slice(0, EXCERPT_CHARACTERS);
+  const text = redact(message.slice(0, MOST_READ));
+  if (text.length <= EXCERPT_CHARACTERS && message.length <= MOST_READ) return text;
+  const beginning = text.slice(0, EXCERPT_CHARACTERS - 1).replace(/[\ud800-\udbff]$/, " ");
+  return `${beginning.padEnd(EXCERPT_CHARACTERS - 1)}…`;
+}
+
+/** What of the message itself is in its excerpt. Excerpts of earlier versions have no mark. */
+export function withoutMark(stored: string): string {
+  return stored.length >= EXCERPT_CHARACTERS ? stored.replace(/ ?…$/, "") : stored;
 }
 
 function hide(arg: string, redact: Redact): string {

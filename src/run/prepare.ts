@@ -42,7 +42,7 @@ export interface ResumeWish {
   /** Null: the UI again if the run was interactive, which needs a terminal; else `DEFAULT_MESSAGE`. */
   readonly message: string | null;
   readonly native: readonly string[];
-  /** Makes `native` the run's own from now on. */
+  /** Makes `native` the run's own from now on. A new conversation keeps what it begins with in any case. */
   readonly keep: boolean;
   readonly env: readonly (readonly [string, string])[];
   readonly hasTerminal: boolean;
@@ -106,7 +106,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
   const command = engine.command(ask);
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
-  const launch = wish.keep ? keptLaunch(engine, run, wish.native, redact) : run.launch;
+  const launch = keeps(wish, plan) ? keptLaunch(engine, run, wish.native, redact) : run.launch;
   return {
     run: { ...run, launch: trustCwd === launch.trustCwd ? launch : { ...launch, trustCwd } },
     setup,
@@ -185,6 +185,11 @@ function noTerminal(engine: Engine, { handle }: RunRecord): Fault {
       `To go on without the UI, give a message: reprise resume ${handle} "…"`,
     { facts: { handle } },
   );
+}
+
+/** What a conversation begins with is what all its later attempts are held to. */
+function keeps({ keep, native }: ResumeWish, plan: Plan): boolean {
+  return keep || (plan.do === "fresh" && native.length > 0);
 }
 
 /** The run's options with those of this attempt, which stay from now on. */

@@ -11,7 +11,7 @@ import { LineSplitter } from "../lib/lines.ts";
 import { observe, sessionOf, settle } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { findEngine } from "./engine-setup.ts";
-import { EXCERPT_CHARACTERS } from "./launch.ts";
+import { EXCERPT_CHARACTERS, withoutMark } from "./launch.ts";
 
 /** Ids stand at the beginning of a tape; nobody waits for gigabytes to be read again. */
 const SCAN_BYTES = 8 * 1024 * 1024;
@@ -220,7 +220,7 @@ function beginsWith(
 ): boolean {
   if (interactive) return true;
   if (message === null || opening === null) return false;
-  const [said, sent] = [opening, message].map((text) => text.replaceAll(/\s+/g, " ").trim()) as [
+  const [said, sent] = [opening, withoutMark(message)].map((text) => text.replaceAll(/\s+/g, " ").trim()) as [
     string,
     string,
   ];

@@ -43,6 +43,7 @@ export {
   allEngines,
   findEngine,
   heldAccess,
+  heldInRun,
   setUpEngine,
   storedDenials,
   tellsTools,
@@ -51,7 +52,7 @@ export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
 export { type InspectedAttempt, type Inspection, inspectRun, recognize } from "./inspect.ts";
 export { planWorkplace } from "./isolate.ts";
-export { redactorFor } from "./launch.ts";
+export { redactorFor, storableArgs } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
 export { acceptCopy, assertOwnState } from "../audit/audit.ts";

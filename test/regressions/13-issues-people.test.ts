@@ -232,7 +232,7 @@ describe("in the checkout itself", () => {
     edit(box, "a", (text) => text.replace(/@@write.*/, "That is all."));
     // It looks around now, and what it finds is older.
     edit(box, "b", (text) => text.replace(/@@hang\S+/, "@@tool"));
-    const result = await box.batch("--isolate", "none", "--resume");
+    const result = await box.batch("--isolate", "none", "--resume", "--scope", "all");
     expect(result).toMatchObject({ code: 10 });
     expect(box.statuses()).toEqual({ a: "closed", b: "in_progress" });
     expect(result.stdout).toMatch(/^a +completed .*files changed in the folder$/m);

@@ -57,7 +57,7 @@ test("work in the checkout is not taken up as if it were a worktree; a killed ba
   expect(await state()).toEqual([false, "interrupted"]);
   writeFileSync(join(box.cwd, "precious.txt"), "not committed");
   const head = box.git("rev-parse", "HEAD");
-  const result = await box.batch("--resume");
+  const result = await box.batch("--resume", "--isolate", "worktree");
   expect(result).toMatchObject({ code: 10 });
   expect(result.stdout).toContain("its work is in the checkout itself; --isolate none takes it up");
   expect(box.git("rev-parse", "HEAD")).toBe(head);

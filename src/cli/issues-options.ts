@@ -1,0 +1,331 @@
+/**
+ * The options of `reprise issues run`, and how a batch that was not finished is gone on with: as words that a person can
+ * type, and as what `--resume` takes from the batch before it.
+ */
+import type { Command } from "commander";
+import { type Access, ACCESS_LEVELS } from "../core/config-issues.ts";
+import { Fault } from "../core/faults.ts";
+import { typedDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { arrayIn } from "../lib/json.ts";
+import { shellLine } from "../lib/shell.ts";
+import type { BatchRecord } from "../issues/issues.ts";
+import type { SharedOptions } from "./attempt-options.ts";
+import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
+import { addSourceOptions, type SourceFlags } from "./issues-look.ts";
+
+export interface RunOptions
+  extends SourceFlags, Pick<SharedOptions, "timeout" | "idleTimeout" | "trustCwd" | "json"> {
+  readonly resume?: true;
+  readonly strict?: true;
+  readonly fresh?: true;
+  readonly scope?: string;
+  readonly order?: "priority" | "input";
+  readonly maxIssues?: number;
+  readonly includeAll?: true;
+  readonly engine?: string;
+  readonly access?: Access;
+  readonly maxAgents?: number;
+  readonly isolate?: "worktree" | "none";
+  readonly merge?: true;
+  readonly onLimit?: "wait" | "stop";
+  readonly dryRun?: true;
+  readonly watch?: true;
+  readonly verbose?: true;
+}
+
+export const DEFAULT_ENGINE = "claude";
+const SCOPE = "Scope & Ordering";
+const WORK = "The work";
+
+/** The specification names the groups and the words of `--resume` and `--strict`. */
+function addScopeOptions(command: Command): Command {
+  return command
+    .optionsGroup(`${SCOPE}:`)
+    .option("-r, --resume", "Prioritize in_progress issues AND attempt to resume their prior sessions")
+    .option("--strict", "With --resume: fail issues that have no prior session to resume")
+    .option("--fresh", "With --resume: keep the work in progress, but start new conversations")
+    .addOption(once("--scope <scope>", "all (default), ids:a,b or epic:X", text))
+    .addOption(
+      once(
+        "--order <order>",
+        "priority (default) or input: as the source lists them",
+        oneOf("priority", "input"),
+      ),
+    )
+    .addOption(once("--max-issues <n>", "at most so many", count(1, 1_000_000)))
+    .option("--include-all", "also issues of people who are no owner, member or collaborator");
+}
+
+function addWorkOptions(command: Command): Command {
+  return command
+    .optionsGroup(`${WORK}:`)
+    .addOption(once("--engine <engine>", `who does it (default ${DEFAULT_ENGINE})`, text))
+    .addOption(
+      once(
+        "--access <level>",
+        `what agents may do: read, edit (default: change files in their worktree) or full; native options override it`,
+        oneOf(...ACCESS_LEVELS),
+      ),
+    )
+    .addOption(once("--max-agents <n>", "so many at a time (default 1)", count(1, 64)))
+    .addOption(once("--timeout <time>", "end a turn after this long, e.g. 2h", duration))
+    .addOption(
+      once(
+        "--idle-timeout <time>",
+        "end it after this long without a sign of life (default 15m, 0 = never)",
+        duration,
+      ),
+    )
+    .addOption(
+      once(
+        "--isolate <how>",
+        "worktree (default): a branch each; none: in the checkout itself, one at a time",
+        oneOf("worktree", "none"),
+      ),
+    )
+    .option("--merge", "merge what passes into what is checked out here")
+    .addOption(
+      once(
+        "--on-limit <what>",
+        "wait (default) for the end of a rate limit, or stop with exit code 75",
+        oneOf("wait", "stop"),
+      ),
+    )
+    .option("--trust-cwd", "let the engine trust this folder, and use the project's reprise.toml")
+    .optionsGroup("Options:")
+    .option("--dry-run", "only say what would be done, and why")
+    .option("--watch", "go on looking for issues when all are done")
+    .option("--verbose", "also say which session is resumed for which issue")
+    .option("--json", "print one JSON object at the end");
+}
+
+export const command = () =>
+  addWorkOptions(
+    addSourceOptions(
+      addScopeOptions(
+        makeCommand({
+          name: "issues run",
+          summary: "Let agents work on the issues of a repository, check the work, and close what passes.",
+          examples: [
+            "reprise issues run --engine claude --max-agents 3",
+            "reprise issues run --resume            (the last batch goes on: same scope, engine and rights)",
+            "reprise issues run --resume --strict --dry-run",
+            "reprise issues run --scope epic:a-7 --max-issues 5 -- --model opus",
+          ],
+        })
+          .usage("[options] [repo] [-- native arguments…]")
+          .argument("[repo]", "a directory of the repository (default: here)"),
+      ).optionsGroup("Where issues are:"),
+    ),
+  );
+
+/** What becomes of an option when a batch is gone on with. */
+export type Repeat =
+  | {
+      readonly repeat: true;
+      /** `--resume` takes it from the batch, where nothing else is said. */
+      readonly inherit: boolean;
+      /** Notes in issues are read by others. */
+      readonly inNotes: boolean;
+    }
+  | { readonly repeat: false; readonly why: string };
+
+const ALWAYS: Repeat = { repeat: true, inherit: true, inNotes: true };
+const NOT_IN_NOTES: Repeat = { ...ALWAYS, inNotes: false };
+/** Typed again by a person, but nothing that a later command does unasked. */
+const BY_HAND: Repeat = { repeat: true, inherit: false, inNotes: true };
+const ONLY_PRINTS: Repeat = { repeat: false, why: "it changes what is printed, not what is done" };
+
+/** One line per option: a new one does not compile without it, and a test compares the table with the parser. */
+export const REPEATED: Readonly<Record<Exclude<keyof RunOptions, "cwd">, Repeat>> = {
+  resume: { repeat: false, why: "it is in the command already" },
+  strict: BY_HAND,
+  fresh: { repeat: false, why: "it would drop the conversations that this batch has begun" },
+  scope: ALWAYS,
+  order: ALWAYS,
+  maxIssues: ALWAYS,
+  includeAll: ALWAYS,
+  source: ALWAYS,
+  repo: ALWAYS,
+  apiUrl: NOT_IN_NOTES,
+  token: { repeat: false, why: "it is a secret" },
+  engine: ALWAYS,
+  access: ALWAYS,
+  maxAgents: ALWAYS,
+  timeout: ALWAYS,
+  idleTimeout: ALWAYS,
+  isolate: ALWAYS,
+  merge: ALWAYS,
+  onLimit: ALWAYS,
+  trustCwd: BY_HAND,
+  dryRun: { repeat: false, why: "it begins nothing" },
+  watch: BY_HAND,
+  verbose: ONLY_PRINTS,
+  json: ONLY_PRINTS,
+};
+
+/** The options of a batch as words behind `reprise issues run --resume`. Secrets are still in them. */
+export function optionWords(
+  options: RunOptions,
+  native: readonly string[],
+  readers: "all" | "notes" = "all",
+): string[] {
+  const words: string[] = [];
+  for (const option of command().options) {
+    const name = option.attributeName() as keyof typeof REPEATED;
+    const rule = REPEATED[name];
+    const value = options[name];
+    if (value === undefined || !rule.repeat || (readers === "notes" && !rule.inNotes)) continue;
+    words.push(option.long ?? "");
+    if (name === "timeout" || name === "idleTimeout") words.push(typedDuration(options[name] ?? 0));
+    else if (value !== true) words.push(String(value));
+  }
+  return readers === "notes" || native.length === 0 ? words : [...words, "--", ...native];
+}
+
+/** `place`: the directory, where it must be named; null: the command is typed there. */
+export function goOnCommand(words: readonly string[], place: string | null = null): string {
+  const [own, native] = split(words);
+  const rest = native.length === 0 ? [] : ["--", ...native];
+  const where = place === null ? [] : [place];
+  return shellLine(["reprise", "issues", "run", "--resume", ...own, ...where, ...rest]);
+}
+
+function split(words: readonly string[]): [own: readonly string[], native: readonly string[]] {
+  const dashes = words.indexOf("--");
+  return dashes === -1 ? [words, []] : [words.slice(0, dashes), words.slice(dashes + 1)];
+}
+
+/** What a person must do besides typing the command; empty: nothing. */
+export function byHandText(byHand: readonly string[]): string {
+  const secret = byHand.filter((name) => name !== "--token");
+  return [
+    secret.length === 0
+      ? ""
+      : `Put the secret of ${secret.join(", ")} in by hand, in place of ${HIDDEN}: Reprise does not store it.`,
+    byHand.includes("--token") ? "Add --token, or set GITHUB_TOKEN: Reprise does not store it." : "",
+  ]
+    .filter((part) => part !== "")
+    .join(" ");
+}
+
+const HIDDEN = "[redacted]";
+const isHidden = (word: string) => /\[redacted(?::\w{1,64})?\]/.test(word);
+
+/** A printed command that was typed with the mark in place of the secret. */
+export function assertNoMark(args: readonly string[]): void {
+  if (!args.some(isHidden)) return;
+  throw new Fault("usage", `Put the secret in place of ${HIDDEN}: Reprise does not store it.`);
+}
+
+/** How a batch in the metadata is gone on with; null: it is finished, or is from before this was written down. */
+export interface GoOn {
+  readonly command: string;
+  readonly byHand: string;
+}
+
+export function goOnOf(record: BatchRecord, place: string | null): GoOn | null {
+  if (!isUnfinished(record)) return null;
+  return {
+    command: goOnCommand(textsIn(record, "options"), place),
+    byHand: byHandText(textsIn(record, "by_hand")),
+  };
+}
+
+/** Something of it is left to be done. */
+function isUnfinished({ config, completed_at: completed, issues, left }: BatchRecord): boolean {
+  if (!Array.isArray(config["options"])) return false;
+  const isOpen = Object.values(issues).some(({ status }) => status !== "completed");
+  return completed === null || left > 0 || isOpen;
+}
+
+const textsIn = ({ config }: BatchRecord, key: string): string[] =>
+  arrayIn(config, key).filter((word) => typeof word === "string");
+
+export interface Inherited {
+  readonly options: RunOptions;
+  readonly native: readonly string[];
+  /** Of those, what the batch before had and this command line does not say. */
+  readonly taken: RunOptions;
+  readonly takenNative: readonly string[];
+  /** The batch before; null: nothing is taken from it. */
+  readonly batch: string | null;
+}
+
+/**
+ * What `--resume` does that names nothing else: no more than the batch that it goes on with was allowed to. That is the
+ * newest one (`batches` has it first) in which an issue was begun.
+ */
+export function inherit(
+  given: RunOptions,
+  native: readonly string[],
+  batches: Iterable<BatchRecord>,
+): Inherited {
+  const nothing = { options: given, native, taken: {}, takenNative: [], batch: null };
+  const last = given.resume === true ? firstBegun(batches) : null;
+  if (last === null || !isUnfinished(last)) return nothing;
+  const words = textsIn(last, "options");
+  const [own, theirs] = split(words);
+  const before = parsedWords(own);
+  if (before === null) {
+    if (given.scope !== undefined) return nothing;
+    throw new Fault(
+      "usage",
+      `The options of batch ${harmlessLine(last.run_id, 40)} are not those of this version of Reprise: ${harmlessLine(shellLine(words), 300)}. Say what to work on: --scope all, ids:a,b or epic:X.`,
+    );
+  }
+  const taken = takenFrom(before, given);
+  const isSame = given.engine === undefined || given.engine === (before.engine ?? DEFAULT_ENGINE);
+  const takesNative = native.length === 0 && given.access === undefined && isSame;
+  const takenNative = takesNative ? theirs : [];
+  if (optionWords(taken, takenNative).some(isHidden))
+    throw new Fault(
+      "usage",
+      `Batch ${harmlessLine(last.run_id, 40)} was started with a secret, which Reprise does not store. Give the option again: ${harmlessLine(goOnCommand(words), 1_000)}`,
+    );
+  if (Object.keys(taken).length === 0 && takenNative.length === 0) return nothing;
+  return {
+    options: { ...taken, ...given },
+    native: takesNative ? takenNative : native,
+    taken,
+    takenNative,
+    batch: last.run_id,
+  };
+}
+
+function firstBegun(batches: Iterable<BatchRecord>): BatchRecord | null {
+  for (const batch of batches) if (Object.keys(batch.issues).length > 0) return batch;
+  return null;
+}
+
+/** Options that belong together are taken together, or not at all. */
+const TOGETHER: readonly (readonly (keyof typeof REPEATED)[])[] = [["source", "repo", "apiUrl"]];
+
+function takenFrom(before: RunOptions, given: RunOptions): RunOptions {
+  const names = (Object.keys(REPEATED) as (keyof typeof REPEATED)[]).filter((name) => {
+    const rule = REPEATED[name];
+    const group = TOGETHER.find((together) => together.includes(name)) ?? [name];
+    const isGiven = group.some((one) => given[one] !== undefined);
+    return rule.repeat && rule.inherit && before[name] !== undefined && !isGiven && !isAgainst(name, given);
+  });
+  return Object.fromEntries(names.map((name) => [name, before[name]]));
+}
+
+/** What is said now rules it out. */
+function isAgainst(name: keyof typeof REPEATED, given: RunOptions): boolean {
+  if (given.isolate === "none") return name === "merge" || name === "maxAgents";
+  return name === "isolate" && (given.merge === true || (given.maxAgents ?? 1) > 1);
+}
+
+/** Null: this version does not know them all. */
+function parsedWords(words: readonly string[]): RunOptions | null {
+  const parser = command();
+  try {
+    parse(parser, words);
+    return parser.opts();
+  } catch (error) {
+    if (error instanceof Fault) return null;
+    throw error;
+  }
+}
