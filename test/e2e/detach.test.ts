@@ -13,8 +13,8 @@ beforeAll(() => {
 afterAll(() => box[Symbol.dispose]());
 
 describe("a run without a terminal", () => {
-  test("it is started, listed, shown, followed, kept from being removed, and ends by itself", async () => {
-    const started = await box.json(["start", "demo", "remember 4711 @@tool:grep @@wait:6000", "--detach"]);
+  test("it is started, listed, shown, and kept from being removed", async () => {
+    const started = await box.json(["start", "demo", "remember 4711 @@wait:60000", "--detach"]);
     expect(started).toEqual({
       ok: true,
       handle: expect.stringMatching(/^[0-9a-f]{8}$/),
@@ -25,12 +25,19 @@ describe("a run without a terminal", () => {
       warnings: [],
     });
     const handle = started["handle"] as string;
-    const follow = box.run(["logs", handle, "--follow", "--raw"]);
     const pid = box.pid(handle);
     expect(await box.json(["show", handle])).toMatchObject({ status: "running", live: { pid } });
     expect((await box.run(["list"])).stdout).toMatch(new RegExp(`${handle}\\s+demo\\s+running`));
     expect((await box.run(["rm", handle])).code).toBe(4);
     expect((await box.run(["resume", handle, "x"])).code).toBe(4);
+    expect((await box.run(["stop", handle])).code).toBe(0);
+    await until("the holder is gone", () => !isAlive(pid));
+  });
+
+  test("it is followed, attached to, and ends by itself", async () => {
+    const handle = await box.detach("demo", "remember 4711 @@tool:grep @@wait:6000");
+    const pid = box.pid(handle);
+    const follow = box.run(["logs", handle, "--follow", "--raw"]);
     const attached = await box.run(["attach", handle]);
     expect(attached.code).toBe(0);
     expect(attached.stdout).toContain("⚙ grep");

@@ -104,6 +104,13 @@ export class IssueBox extends Sandbox {
     return new Set(kept.map((entry) => String(entry["session"])));
   }
 
+  /** The names in the worktree of a run; none before it is made. */
+  worktree(handle: string): string[] {
+    const run = this.runDirectories().find((path) => path.endsWith(`-${handle}`));
+    const place = join(run ?? "nowhere", "worktree");
+    return existsSync(place) ? readdirSync(place) : [];
+  }
+
   sessionFile(id: string): string {
     return join(this.state, "demo", "sessions", `${id}.jsonl`);
   }

@@ -11,10 +11,13 @@ import { CLI, collect, until } from "./sandbox.ts";
 async function interrupted(box: IssueBox, ids: readonly string[], ...args: string[]): Promise<void> {
   const child = box.spawn(box.batchArgs("--max-agents", String(ids.length), ...args));
   const done = collect(child);
-  await until("all have sessions", () => {
+  await until("all have sessions, and have written their file", () => {
     const batch = box.batches().at(-1);
     const kept = box.kept();
-    return ids.every((id) => kept.has(batch?.issues[id]?.session_id ?? ""));
+    return ids.every((id) => {
+      const { session_id: session = null, handle = null } = batch?.issues[id] ?? {};
+      return kept.has(session ?? "") && box.worktree(handle ?? "").some((name) => name.endsWith(".txt"));
+    });
   });
   child.kill("SIGKILL");
   await done;
@@ -593,6 +596,9 @@ test("the walk-through of docs/issues.md, word for word", async () => {
   const page = readFileSync("docs/issues.md", "utf8");
   const part = page.slice(page.indexOf("## Five minutes"), page.indexOf("## Where issues come from"));
   const script = [...part.matchAll(/^```sh\n([^]*?)^```$/gm)].map(([, lines = ""]) => lines).join("");
+  // The machine dies when the agent has begun, however long that takes here.
+  const begun = `ls ${JSON.stringify(box.state)}/runs/*/worktree/bye.txt > /dev/null 2>&1`;
+  box.program("timeout", `shift 3; "$@" & until ${begun}; do sleep 0.05; done; kill -9 $!; wait $!`);
   const child = spawn("sh", ["-e"], { cwd: box.root, env: box.env(), stdio: "pipe" });
   child.stdin.end(script);
   const { code, stdout, stderr } = await collect(child);
