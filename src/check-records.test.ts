@@ -20,12 +20,13 @@ const ISSUE = {
     error: null,
     tokens: null,
     tree: null,
+    tools: null,
     sent: null,
   },
   ...{ started_at: "", finished_at: null },
 };
 const BATCH = {
-  ...{ run_id: "r", started_at: "", completed_at: null, repo_path: "/r", version: "1", config: {} },
+  ...{ run_id: "r", started_at: "", completed_at: null, left: 0, repo_path: "/r", version: "1", config: {} },
   issues: { "1": ISSUE },
 };
 

@@ -51,9 +51,10 @@ function processes(alive: boolean): Processes {
   const refuse = () => {
     throw new Error("not asked by a rebuild");
   };
+  const self = () => ({ pid: process.pid, start: "9", boot: "b", space: "s" });
   return {
-    self: () => ({ pid: process.pid, start: "9", boot: "b", space: "s" }),
-    owner: refuse,
+    self,
+    owner: self,
     isAlive: () => alive,
     examine: refuse,
     identify: refuse,
@@ -367,7 +368,7 @@ function depsWith(store: Store, alive = false): Deps {
     state,
     store,
     log,
-    processes: { ...processes(alive), self: () => self },
+    processes: { ...processes(alive), self: () => self, owner: () => self },
     clock,
     env: {},
     machine: "m",
