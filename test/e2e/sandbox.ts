@@ -121,8 +121,21 @@ export class Sandbox implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    // What was killed a moment ago may still write.
-    rmSync(this.root, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 });
+    removeTree(this.root);
+  }
+}
+
+/** Also where an agent, whose owner was killed a moment ago, still writes. */
+function removeTree(path: string): void {
+  const end = Date.now() + 20_000;
+  for (;;) {
+    try {
+      rmSync(path, { recursive: true, force: true });
+      return;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ENOTEMPTY" || Date.now() > end) throw error;
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
+    }
   }
 }
 
