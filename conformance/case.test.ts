@@ -7,6 +7,8 @@ import { loadCases, shortCases } from "./case.ts";
 import { LABS } from "./labs.ts";
 
 const labs = LABS.map(({ id }) => id);
+/** The others are the same code for every engine, and the whole suite has them all. */
+const CORE = ["resume", "interruption", "trouble", "stale", "text"];
 const short = shortCases();
 const cases = loadCases(labs, undefined, short);
 
@@ -19,10 +21,14 @@ test("every name of the short selection names a case that runs", () => {
   expect([...short].filter((name) => !names.includes(name))).toEqual([]);
 });
 
-test("the short selection covers every group of every engine", () => {
+test("the short selection covers every group, and of every engine the groups that every resume depends on", () => {
   const pairs = (all: typeof cases) =>
-    new Set(all.filter(({ skipped }) => skipped === null).map(({ group, lab }) => `${group} of ${lab}`));
-  expect(pairs(cases.filter((one) => one.short))).toEqual(pairs(cases));
+    all.filter(({ skipped }) => skipped === null).map(({ group, lab }) => ({ group, lab }));
+  const [chosen, whole] = [pairs(cases.filter((one) => one.short)), pairs(cases)];
+  expect(new Set(chosen.map(({ group }) => group))).toEqual(new Set(whole.map(({ group }) => group)));
+  const core = (all: typeof chosen) =>
+    new Set(all.filter(({ group }) => CORE.includes(group)).map(({ group, lab }) => `${group} of ${lab}`));
+  expect(core(chosen)).toEqual(core(whole));
 });
 
 test("there are at least 200 cases that run", () => {
