@@ -162,6 +162,9 @@ function badlySaid(one: Said, box: IoBox, errno: Errno): string[] {
     return [`${what} ended with ${code ?? signal}: ${text.slice(0, 600)}`];
   if (code === 7 && errno === "ENOSPC" && text.includes("read only"))
     return [`${what} says something else of a full disk: ${text.slice(0, 600)}`];
+  // Too few descriptors are no place's fault: what helps is named instead.
+  if (errno === "EMFILE" && code === 7 && text.includes("Too many open files") && text.includes("ulimit -n"))
+    return [];
   if ([4, 5, 7].includes(code ?? 0) && !text.includes(box.state))
     return [`${what} does not name the place: ${text.slice(0, 600)}`];
   return [];
