@@ -29,13 +29,14 @@ import {
 import type { WorldOptions } from "./cli/cli.ts";
 import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
 import type { Env, Log, Processes } from "./core/deps.ts";
+import type { Life } from "./core/records.ts";
 import { Fault, wantOf } from "./core/faults.ts";
 import type { RunbookSource } from "./core/runbook.ts";
 import { harmless } from "./lib/harmless.ts";
 import { plural } from "./lib/plural.ts";
 import * as processes from "./process/process.ts";
 import type { Deps } from "./run/run.ts";
-import { inTurn, judgeOwner, openLives, openStore, type Store } from "./store/store.ts";
+import { inTurn, judgeOwner, type Lives, openLives, openStore, type Store } from "./store/store.ts";
 
 const MAX_CONFIG = 1024 * 1024;
 /** How long an agent may take to obey SIGINT, and then SIGTERM. */
@@ -117,10 +118,20 @@ async function processesOf(state: StateDir): Promise<Processes> {
   const examine: Processes["examine"] = (owner) => judgeOwner(owner, { ...sight, self: processes.self() });
   return {
     ...realProcesses,
-    owner: () => ({ ...processes.self(), life: lives.own() }),
+    owner: () => ({ ...processes.self(), ...lifeOrRoom(lives) }),
     examine,
     isAlive: (identity) => examine(identity) !== "gone",
   };
+}
+
+/** Without room for a life, what makes room must work all the same: whoever cannot see this process is in doubt, and waits. */
+function lifeOrRoom(lives: Lives): { readonly life?: Life } {
+  try {
+    return { life: lives.own() };
+  } catch (error) {
+    if (error instanceof Fault && error.code === "storage_full") return {};
+    throw error;
+  }
 }
 
 /** As far as the process table tells. */
