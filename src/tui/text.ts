@@ -92,7 +92,7 @@ function unjoined(text: string): string {
 
 const FLAGS = /[\u{1f1e6}-\u{1f1ff}]/gu;
 /** Selectors of a picture's shape, skin tones, and marks beyond the third on one letter. */
-const UNEVEN = /[\ufe00-\ufe0f]|[\u{1f3fb}-\u{1f3ff}]|(?<=[\p{Mn}\p{Me}]{3})[\p{Mn}\p{Me}]+/gu;
+const UNEVEN = /[\ufe00-\ufe0f]|[\u{1f3fb}-\u{1f3ff}]|[\p{Mn}\p{Me}](?<=[\p{Mn}\p{Me}]{4})[\p{Mn}\p{Me}]*/gu;
 
 /**
  * Terminals do not agree on the width of characters that combine into one picture. The parts that combine are left
