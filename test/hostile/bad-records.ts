@@ -177,7 +177,7 @@ const surroundings: readonly Trial[] = [
     attempt: async ({ box }) => {
       const line = `'${process.execPath}' '${CLI}' show "$(printf '\\377\\376')"; echo "$?" >&2`;
       const { stderr } = spawnSync("sh", ["-c", line], { cwd: box.cwd, env: box.env(), encoding: "utf8" });
-      return /is not a handle[^]*\n2\n$/.test(stderr) ? null : JSON.stringify(stderr);
+      return /Argument 2 is not valid UTF-8[^]*\n2\n$/.test(stderr) ? null : JSON.stringify(stderr);
     },
   },
 ];
