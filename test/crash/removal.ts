@@ -14,11 +14,14 @@ export const removal: Promised = {
   check,
 };
 
-async function check({ progress }: Scale): Promise<Verdict> {
-  const queue = [
+async function check({ short, seed, progress }: Scale): Promise<Verdict> {
+  const all = [
     ...WAYS.map((way) => ({ way, isSaved: false })),
     ...SAVED.map((way) => ({ way, isSaved: true })),
   ];
+  // Of the short selection each third comes with every third seed.
+  const queue = all.filter((_way, at) => !short || at % 3 === seed % 3);
+  const saved = queue.filter(({ isSaved }) => isSaved).length;
   const tried = queue.length;
   const broken: string[] = [];
   const work = async () => {
@@ -29,7 +32,7 @@ async function check({ progress }: Scale): Promise<Verdict> {
     }
   };
   await Promise.all([work(), work(), work()]);
-  return { tried, broken, untried: [], figures: { "states that must be removable": SAVED.length } };
+  return { tried, broken, untried: [], figures: { "states that must be removable": saved } };
 }
 
 async function tryWay(way: Way, isSaved: boolean): Promise<string | null> {
