@@ -264,7 +264,8 @@ export async function forsakeAgent(deps: Deps, run: RunRecord): Promise<boolean>
   for (const { n } of (await deps.store.listAttempts(run.runId)).slice(-2)) {
     const path = agentLock(run, n);
     if (!existsSync(path)) continue;
-    if ((await lookAt(deps, path)) === "held") return false;
+    // It may be ending just now, with its owner.
+    if ((await untilFree(deps, path)) === "held") return false;
     removeQuietly(path);
   }
   return true;
