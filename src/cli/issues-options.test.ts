@@ -13,6 +13,7 @@ import {
   goOnFirst,
   goOnOf,
   inherit,
+  levelOf,
   optionWords,
   REPEATED,
   type RunOptions,
@@ -253,6 +254,17 @@ describe("the batch that goes on", () => {
     const done = batch([], { config, issues: { a: { ...ISSUE, status: "completed" } } });
     expect(inherit(parsed("--resume"), [], [done]).before).toBeNull();
   });
+
+  test.each([
+    [null, "default", null, "edit"],
+    [null, "config", "full", "full"],
+    ["read", "config", "full", "read"],
+    ["edit", "default", "read", "read"],
+    ["full", "config", null, "full"],
+    ["full", "option", "read", "full"],
+  ] as const)("access %s by %s, with %s in the config, is %s", (said, from, now, level) =>
+    expect(levelOf(said, from, now)).toBe(level),
+  );
 
   const GATE = ["npm test"];
   const NOW = { gate: GATE, access: "edit", engine: "demo" };

@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Command } from "commander";
-import { type Access, ACCESS_LEVELS } from "../core/config-issues.ts";
+import { type Access, ACCESS_LEVELS, DEFAULT_ACCESS } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import { typedDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -361,6 +361,12 @@ function beforeOf(record: BatchRecord, before: RunOptions, said: Said): Before {
     accessFrom: from === "config" || from === "default" ? from : "option",
     begun: counts ? [...new Set([...textsIn(record, "begun"), ...Object.keys(issues)])] : [],
   };
+}
+
+/** What new runs may do: as was said, but where no option said it, no more than the config file says by now. */
+export function levelOf(said: Access | null, from: AccessFrom, config: Access | null): Access {
+  if (said === null || config === null || from === "option") return said ?? config ?? DEFAULT_ACCESS;
+  return ACCESS_LEVELS.find((level) => level === said || level === config) ?? said;
 }
 
 /**

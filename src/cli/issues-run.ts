@@ -1,5 +1,4 @@
 /** `reprise issues run [repo]`: agents work on issues, their work is checked, what passes is closed. */
-import { DEFAULT_ACCESS } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
@@ -35,6 +34,7 @@ import {
   goOnOf,
   inherit,
   type Inherited,
+  levelOf,
   optionWords,
   type RunOptions,
 } from "./issues-options.ts";
@@ -119,9 +119,9 @@ function assertCombination(options: RunOptions): void {
 function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: Inherited): BatchOptions {
   const { options, native, before } = terms;
   const engine = options.engine ?? DEFAULT_ENGINE;
-  const level = options.access ?? before?.level ?? deps.config.issues?.access ?? DEFAULT_ACCESS;
-  const access = heldAccess(deps, engine, level, native);
   const from = accessFrom(deps, given, terms);
+  const level = levelOf(options.access ?? before?.level ?? null, from, deps.config.issues?.access ?? null);
+  const access = heldAccess(deps, engine, level, native);
   const redact = redactorFor(deps.env, []);
   // The config may be another one when the command is typed.
   const typed = from === "config" && access.by === null ? { ...options, access: level } : options;
