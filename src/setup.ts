@@ -97,7 +97,8 @@ export async function configure(deps: Deps, options: WorldOptions): Promise<Deps
     text === null ||
     powers.length === 0 ||
     (await isTrusted(deps, { file, text, powers }, options));
-  const config = mergeConfig(user, usable ? project : {});
+  const merged = mergeConfig(user, usable ? project : {});
+  const config = usable ? merged : { ...merged, untrusted: powers };
   return { ...deps, config: unread.length === 0 ? config : { ...config, unread } };
 }
 
@@ -387,6 +388,14 @@ async function agreed(
     known[path] === sha256 ||
     (path.startsWith(`${deps.state.runsRoot}/`) && Object.values(known).includes(sha256));
   if (files.every(isAgreed)) return true;
+  if (options.plans === true) {
+    if (options.trustCwd === true) return true;
+    const answer =
+      options.terminal.stdin && options.terminal.stderr ? "asks for your trust" : "stops there (exit 8)";
+    options.log.warn(
+      `${what}, and you have not trusted it. The plan leaves that file out; the command itself ${answer}. Look at it, then add --trust-cwd.`,
+    );
+  }
   if (options.runsAgents !== true) return false;
   const yes =
     options.trustCwd === true ||

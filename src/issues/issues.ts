@@ -10,9 +10,11 @@ export { RESET } from "./decide.ts";
 export { parseScope, readiness } from "./plan.ts";
 export { cleanBatches, priorRuns } from "./prior.ts";
 export {
+  type AccessFrom,
   type BatchEnd,
   type BatchOptions,
   type BatchView,
+  gateWords,
   goesOn,
   liveBatch,
   planBatch,

@@ -29,6 +29,8 @@ const OPTIONS: BatchOptions = {
   strict: false,
   fresh: false,
   maxIssues: null,
+  begun: [],
+  mayLack: false,
   includeStrangers: false,
   engine: "demo",
   native: [],
@@ -45,6 +47,7 @@ const OPTIONS: BatchOptions = {
   watch: true,
   again: { words: [], byHand: [], note: "reprise issues run --resume" },
   engineGiven: true,
+  accessFrom: "default",
   version: "0",
 };
 

@@ -4,8 +4,10 @@
  */
 import { join } from "node:path";
 import { readRecord, writeAtomic } from "../audit/audit.ts";
+import type { GateConfig } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
 import { type Deps, findEngine, liveOwner, redactorFor, setUpEngine, storableArgs } from "../run/run.ts";
@@ -30,10 +32,14 @@ import { headCommit, ourBranches } from "./work.ts";
 export interface BatchOptions extends PlanOptions, Policy, WorkOptions {
   readonly maxAgents: number;
   readonly engineGiven: boolean;
+  /** Who said what new runs may do. */
+  readonly accessFrom: AccessFrom;
   /** Goes on looking for issues when all are done. */
   readonly watch: boolean;
   readonly version: string;
 }
+
+export type AccessFrom = "option" | "config" | "default";
 
 export interface PlannedIssue {
   readonly issue: Issue;
@@ -80,7 +86,11 @@ export async function planBatch(
 ): Promise<PlannedBatch> {
   const { issues, warnings } = await source.list();
   for (const warning of warnings) deps.log.warn(warning);
-  const { take, skip } = plan(issues, options);
+  const { take, skip, gone } = plan(issues, options);
+  if (gone.length > 0)
+    deps.log.warn(
+      `The source does not have ${harmlessLine(gone.join(", "), 300)} any more. The batch goes on without ${gone.length === 1 ? "it" : "them"}.`,
+    );
   const planned: PlannedIssue[] = [];
   for (const issue of take) {
     const past = await pastOf(deps, root, issue, options);
@@ -88,7 +98,9 @@ export async function planBatch(
     const native = optionsFor(decision, past, options);
     planned.push({ issue, past, decision, options: native, held: heldBy(decision, past, options) });
   }
-  const anyChange = options.isolate === "none" && options.gate === null;
+  // A gate that the user has not trusted is left out of a plan, and the command itself does not begin without it.
+  const isHidden = deps.config.untrusted?.includes("issues.gate") === true;
+  const anyChange = options.isolate === "none" && options.gate === null && !isHidden;
   return { take: planned, skip, access: options.access, anyChange };
 }
 
@@ -232,11 +244,24 @@ class Crew {
   }
 
   #room(): number {
-    return (this.#options.maxIssues ?? Number.POSITIVE_INFINITY) - this.#seen.size;
+    const { maxIssues, begun } = this.#options;
+    return (maxIssues ?? Number.POSITIVE_INFINITY) - new Set([...begun, ...this.#seen]).size;
+  }
+
+  /** As many as may begin; what an earlier part of the batch has begun takes no room. */
+  #within(take: readonly PlannedIssue[]): PlannedIssue[] {
+    const { begun } = this.#options;
+    let room = this.#room();
+    return take.filter(({ issue: { id } }) => {
+      if (this.#seen.has(id)) return false;
+      if (begun.includes(id)) return true;
+      room -= 1;
+      return room >= 0;
+    });
   }
 
   async work(take: readonly PlannedIssue[]): Promise<void> {
-    const queue = take.filter(({ issue }) => !this.#seen.has(issue.id)).slice(0, this.#room());
+    const queue = this.#within(take);
     // Also what was tried in vain before: it is waited for all the same.
     this.#found = new Set(take.map(({ issue }) => issue.id));
     const running = new Map<string, Promise<IssueEnd>>();
@@ -410,12 +435,16 @@ function ownerIn(about: string): string {
   }
 }
 
+/** The commands of a gate, as a batch keeps them. */
+export function gateWords(gate: GateConfig | null): string[] {
+  return (gate?.commands ?? []).map(({ run }) => run.join(" "));
+}
+
 /** What the batch was asked to do, for people who look at it later. */
 function configOf(options: BatchOptions, redact: Redact) {
   const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
     options;
   const { level, by } = options.access;
-  const commands = (gate?.commands ?? []).map(({ run }) => run.join(" "));
   return {
     engine,
     resume,
@@ -428,8 +457,11 @@ function configOf(options: BatchOptions, redact: Redact) {
     onLimit,
     merge,
     scope,
-    gate: commands,
+    gate: gateWords(gate),
     access: by ?? level,
+    access_from: options.accessFrom,
+    engine_given: resume && options.engineGiven,
+    begun: [...options.begun],
     native: [...storableArgs(options.native, redact).args],
     options: [...options.again.words],
     by_hand: [...options.again.byHand],
