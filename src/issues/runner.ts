@@ -8,18 +8,18 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
-import { type Deps, findEngine, liveOwner, redactorFor, setUpEngine, storableArgs } from "../run/run.ts";
-import { type FileLock, identityIn, lockFile } from "../store/store.ts";
-import { type Brake, requestStop } from "./brake.ts";
-import { type Decision, decide, type Policy } from "./decide.ts";
 import {
-  batchId,
-  beginBatch,
-  type IssueState,
-  makeMetadataDirectory,
-  metadataDirectory,
-  readBatch,
-} from "./metadata.ts";
+  type Deps,
+  findEngine,
+  liveOwner,
+  redactorFor,
+  setUpEngine,
+  storableArgs,
+} from "../run/run.ts";
+import { type FileLock, lockFile } from "../store/store.ts";
+import { type Brake, directoryFor, type LiveBatch, liveOwnerIn, requestStop, workIn } from "./brake.ts";
+import { type Decision, decide, type Policy } from "./decide.ts";
+import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
 import { type KnownPast, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
 import type { Issue, Source } from "./source.ts";
@@ -324,7 +324,7 @@ export function liveBatch(deps: Deps, root: string): string | null {
 export interface StoppedIssue {
   readonly batch: string;
   readonly issue: string;
-  readonly state: IssueState;
+  readonly state: string;
 }
 
 const STOP_WAIT_MS = 30_000;
@@ -339,14 +339,13 @@ export async function stopInBatch(
   run: Pick<RunRecord, "handle" | "runId" | "subject">,
   onProgress: (text: string) => void,
 ): Promise<StoppedIssue | null> {
-  const slug = /^issue:([\w.-]+)#/.exec(run.subject ?? "")?.[1];
-  if (slug === undefined) return null;
-  const directory = join(deps.state.root, "issues", slug);
-  const live = liveOwnerIn(deps, directory);
-  if (live === null) return null;
-  const { batch, pid } = live;
+  const directory = directoryFor(deps, run.subject);
+  const live = directory === null ? null : liveOwnerIn(deps, directory);
+  if (directory === null || live === null) return null;
+  const { batch } = live;
+  const { pid } = live.who;
   const owner = await liveOwner(deps, run.runId);
-  const look = () => workOn(join(directory, `${batch}.json`), run.handle);
+  const look = () => workIn(directory, batch).get(run.handle) ?? null;
   // Somebody may have resumed it by hand, after the batch was done with it.
   if ((owner !== null && owner.pid !== pid) || look()?.isOver !== false) return null;
   const takeBack = requestStop(directory, batch, run.handle);
@@ -365,39 +364,12 @@ export async function stopInBatch(
   }
 }
 
-function deafBatch(handle: string, { batch, pid }: LiveBatch): Fault {
+function deafBatch(handle: string, { batch, who: { pid } }: LiveBatch): Fault {
   return new Fault(
     "run_busy",
     `Batch ${batch} (pid ${pid}) has not stopped run ${handle} within ${STOP_WAIT_MS / 1_000} s. Stop the whole batch: press Ctrl-C twice where it runs, or type: kill -TERM ${pid}`,
     { facts: { handle, batch, pid } },
   );
-}
-
-/** What the batch says of the issue that the run works on; null: it does not know the run. */
-function workOn(file: string, handle: string) {
-  const found = Object.entries(readBatch(readRecord(file))?.issues ?? {}).find(
-    ([, entry]) => entry.handle === handle,
-  );
-  if (found === undefined) return null;
-  const [issue, { status: state }] = found;
-  return { issue, state, isOver: !["running", "checking", "passed"].includes(state) };
-}
-
-interface LiveBatch {
-  readonly batch: string;
-  readonly pid: number;
-}
-
-function liveOwnerIn(deps: Deps, directory: string): LiveBatch | null {
-  try {
-    const record = readRecord(join(directory, "runner.owner"));
-    const who = identityIn(record);
-    if (who === null || !deps.processes.isAlive(who)) return null;
-    return { batch: stringIn(record, "run_id") ?? "", pid: who.pid };
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return null;
-  }
 }
 
 function ownerIn(about: string): string {
