@@ -13,6 +13,7 @@ import {
   findEngine,
   liveOwner,
   redactorFor,
+  secretOptions,
   setUpEngine,
   storableArgs,
 } from "../run/run.ts";
@@ -78,6 +79,7 @@ export async function planBatch(
   { root, source }: Place,
   options: BatchOptions,
 ): Promise<PlannedBatch> {
+  assertNoSecret(deps, options);
   const { issues, warnings } = await source.list();
   for (const warning of warnings) deps.log.warn(warning);
   const { take, skip } = plan(issues, options);
@@ -90,6 +92,19 @@ export async function planBatch(
   }
   const anyChange = options.isolate === "none" && options.gate === null;
   return { take: planned, skip, access: options.access, anyChange };
+}
+
+/** An agent of a batch may need a second turn: after a limit, a failed gate, a crash or a change of its issue. */
+function assertNoSecret(deps: Deps, { engine, native }: BatchOptions): void {
+  const found = [...new Set(secretOptions(deps, engine, native))];
+  if (found.length === 0) return;
+  throw new Fault(
+    "usage",
+    `The value of ${found.join(", ")} is a secret, or looks like one. Reprise does not store secrets, so no issue of this batch could have a second turn or be resumed. ` +
+      "Give the secret in the environment instead, which agents inherit (NAME=value reprise issues run …), or in the engine's own settings. " +
+      "An issue in progress that was begun with such an option begins anew when you set its status to open.",
+    { facts: { engine, options: found } },
+  );
 }
 
 /** It works in a run that there is. */

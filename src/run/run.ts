@@ -44,6 +44,7 @@ export {
   findEngine,
   heldAccess,
   heldInRun,
+  secretOptions,
   setUpEngine,
   storedDenials,
   tellsTools,
