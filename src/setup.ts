@@ -59,6 +59,11 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
     processes: known,
     machine: hostname(),
     demo: [process.execPath, fileURLToPath(new URL("demo-agent.js", import.meta.url))],
+    batchHolds: async (runs) => {
+      const issues = runs.filter(({ subject }) => subject?.startsWith("issue:") === true);
+      if (issues.length === 0) return new Map();
+      return (await import("./issues/brake.ts")).batchHolds({ state, processes: known }, issues);
+    },
     newHandle: () => randomBytes(4).toString("hex"),
     newSessionId: () => randomUUID(),
   };

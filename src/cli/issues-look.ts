@@ -203,6 +203,7 @@ function seen(record: IssueRecord, isLive: boolean): IssueRecord {
 
 const STATE_PAINT = {
   running: "cyan",
+  waiting: "cyan",
   checking: "cyan",
   passed: "green",
   completed: "green",

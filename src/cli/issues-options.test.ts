@@ -194,11 +194,13 @@ describe("what --resume takes from the batch that it goes on with", () => {
   });
 
   test("a secret that is not stored must be given again, and is not left out in silence", () => {
-    const last = batch(["--", "--api-key", "[redacted]"]);
+    const last = batch(["--api-url", "https://me:[redacted]@host.example"]);
     expect(() => inherit(parsed("--resume"), [], [last])).toThrow(
-      "Give the option again: reprise issues run --resume -- --api-key '[redacted]'",
+      "Give the option again: reprise issues run --resume --api-url 'https://me:[redacted]@host.example'",
     );
-    expect(inherit(parsed("--resume"), ["--api-key", "x"], [last]).native).toEqual(["--api-key", "x"]);
+    const native = batch(["--", "--api-key", "[redacted]"]);
+    expect(() => inherit(parsed("--resume"), [], [native])).toThrow("set the issue's status to open");
+    expect(inherit(parsed("--resume"), ["--api-key", "x"], [native]).native).toEqual(["--api-key", "x"]);
   });
 
   test("options that this version does not know begin nothing beyond the scope", () => {

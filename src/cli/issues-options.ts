@@ -319,7 +319,13 @@ export function inherit(
   const isSame = given.engine === undefined || given.engine === (before.engine ?? DEFAULT_ENGINE);
   const takesNative = native.length === 0 && given.access === undefined && isSame;
   const takenNative = takesNative ? theirs : [];
-  if (optionWords(taken, takenNative).some(isHidden))
+  if (takenNative.some(isHidden))
+    throw new Fault(
+      "usage",
+      `Batch ${harmlessLine(last.run_id, 40)} was started with a secret in its native options. Reprise does not store secrets, so what it began cannot be resumed. ` +
+        "To begin an issue of it anew, set the issue's status to open, set the secret in the environment, and type: reprise issues run",
+    );
+  if (optionWords(taken, []).some(isHidden))
     throw new Fault(
       "usage",
       `Batch ${harmlessLine(last.run_id, 40)} was started with a secret, which Reprise does not store. Give the option again: ${harmlessLine(goOnCommand(withoutTrust(words)))}`,

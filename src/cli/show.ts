@@ -46,6 +46,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       ok: true,
       ...found.run,
       live: found.live,
+      batch: found.batch,
       resumable: (await offerFor(deps, found.run)).why === null,
       escrowState: found.escrow,
       history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
@@ -93,6 +94,7 @@ function printRun(context: Context, found: Inspection, nowMs: number): void {
     "status",
     `${status}${live}, ${plural(record.attempts, "attempt")}, updated ${ago(record.updatedAt, nowMs)}`,
   );
+  line("batch", batchText(found));
   line("name", record.name === null ? null : harmlessLine(record.name, 200));
   line("subject", record.subject === null ? null : harmlessLine(record.subject, 200));
   line("message", record.launch.message === null ? null : harmlessLine(record.launch.message, 200));
@@ -116,6 +118,12 @@ function lineIn(context: Context): (label: string, value: string | null) => void
     const lines = hanging(terminal, `${"-".repeat(LABEL)}${value}`, LABEL);
     context.print(`${paint(terminal, "dim", label.padEnd(LABEL))}${lines.slice(LABEL)}`);
   };
+}
+
+/** Its status is that of its last attempt; the batch may be anywhere after that. */
+function batchText({ batch }: Inspection): string | null {
+  if (batch === null) return null;
+  return `${batch.batch}, pid ${batch.pid}: works on issue ${harmlessLine(batch.issue, 100)} (${batch.state})`;
 }
 
 /** A run is recorded before its agent is started. */

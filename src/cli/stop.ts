@@ -27,7 +27,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   }
   const deps = await context.open({ cwd: null, ends: handle });
   const onProgress = (text: string) => context.log.info(text);
-  const issue = ownerGone ? null : await stopIssue(deps, handle, onProgress);
+  const issue = ownerGone ? await forsakeIssue(deps, handle) : await stopIssue(deps, handle, onProgress);
   const stopped =
     issue === null ? await stopRun(deps, handle, onProgress, { ownerGone }) : await afterIssue(deps, handle);
   if (json === true) {
@@ -58,6 +58,13 @@ async function stopIssue(
   if (found.subject?.startsWith("issue:") !== true) return null;
   const { stopInBatch } = await import("../issues/issues.ts");
   return stopInBatch(deps, found, onProgress);
+}
+
+async function forsakeIssue(deps: Deps, handle: string): Promise<null> {
+  const found = await selectRun(deps, handle);
+  if (found.subject?.startsWith("issue:") === true)
+    (await import("../issues/issues.ts")).forsakeBatch(deps, found);
+  return null;
 }
 
 /** The batch has ended the agent and recorded it. */

@@ -9,7 +9,7 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { leaveWorktree } from "./isolate.ts";
-import { assertAgentGone, holdRun, isDead, liveOwner } from "./leases.ts";
+import { assertAgentGone, assertNoBatch, holdRun, isDead, liveOwner } from "./leases.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
 import { workAtRisk } from "./unsaved.ts";
@@ -133,6 +133,7 @@ export async function pruneRuns(
 const KEPT: readonly string[] = ["run_busy", "session_busy", "work_unsaved"];
 
 async function assertNotLive(deps: Deps, run: RunRecord): Promise<void> {
+  await assertNoBatch(deps, run);
   const owner = await liveOwner(deps, run.runId);
   if (owner === null) return assertNotSupervised(deps, run);
   throw new Fault(

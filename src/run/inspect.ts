@@ -5,7 +5,7 @@
 import { checkEscrow, listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
-import type { Deps } from "./deps.ts";
+import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines, environmentOf } from "./engine-setup.ts";
 import { type Recognition, recognition } from "./launch.ts";
 import { liveOwner } from "./leases.ts";
@@ -15,6 +15,8 @@ export interface Inspection {
   readonly run: RunRecord;
   /** The process that works on it right now. */
   readonly live: { readonly pid: number } | null;
+  /** The live batch that it belongs to, between its turns, too. */
+  readonly batch: BatchHold | null;
   /** Oldest first. */
   readonly attempts: readonly InspectedAttempt[];
   readonly escrow: "none" | "whole" | "damaged";
@@ -50,6 +52,7 @@ export async function inspectRun(deps: Deps, selector: string): Promise<Inspecti
   return {
     run,
     live: owner === null ? null : { pid: owner.pid },
+    batch: await batchHoldOf(deps, run),
     attempts,
     escrow: await escrowOf(run, warnings),
     warnings,

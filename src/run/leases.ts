@@ -23,8 +23,9 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import type { Lease, LeaseOwner } from "../store/store.ts";
-import type { Deps } from "./deps.ts";
+import { batchHoldOf, type Deps } from "./deps.ts";
 
 const RENEW_MS = 30_000;
 const LOOK_MS = 100;
@@ -116,8 +117,38 @@ export class RunHold implements AsyncDisposable {
   }
 }
 
-/** Takes the run, or says who has it. */
+/** Takes the run, or says who has it. A live batch has its runs between their turns, too. */
 export async function holdRun(deps: Deps, run: RunRecord): Promise<RunHold> {
+  await assertNoBatch(deps, run);
+  const hold = await holdFree(deps, run);
+  // A batch writes down that it works on a run before it takes it, so one of the two sees the other.
+  return hold.untilFinished(async () => {
+    await assertNoBatch(deps, run);
+    return hold;
+  });
+}
+
+/** Throws `run_busy` when another process's live batch is not done with the run. */
+export async function assertNoBatch(
+  deps: Pick<Deps, "batchHolds">,
+  run: Pick<RunRecord, "handle" | "subject">,
+): Promise<void> {
+  const held = await batchHoldOf(deps, run);
+  if (held === null) return;
+  const { handle } = run;
+  const { batch, pid, issue, state, certain } = held;
+  const gone = certain
+    ? ""
+    : `. From here nothing shows whether the batch still lives. Only if it is certainly gone: reprise stop ${handle} --owner-gone`;
+  throw new Fault(
+    "run_busy",
+    `Run ${handle} belongs to batch ${batch} (pid ${pid}), which works on issue ${harmlessLine(issue, 100)} (${state}). ` +
+      `Wait for it, or stop this issue alone: reprise stop ${handle}${gone}`,
+    { facts: { handle, batch, pid, issue, state } },
+  );
+}
+
+async function holdFree(deps: Deps, run: RunRecord): Promise<RunHold> {
   const looks = run.status === "running" ? PATIENT_LOOKS : FINISHING_LOOKS;
   for (let look = 1; look < looks; look += 1) {
     // `list` holds a run for the moment in which it corrects it.

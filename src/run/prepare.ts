@@ -24,6 +24,7 @@ import {
   redactorFor,
   storableArgs,
 } from "./launch.ts";
+import { assertNoBatch } from "./leases.ts";
 import {
   type Decision,
   type KnownSession,
@@ -418,6 +419,7 @@ export interface DryRun {
 }
 
 export async function dryRun(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<DryRun> {
+  await assertNoBatch(deps, run);
   const expected = await expectedEscrow(deps, run);
   const { command, kind, message, notes, plan, setup } = await prepareResume(deps, expected, wish);
   const [program, ...first] = setup.program;

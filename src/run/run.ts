@@ -32,7 +32,7 @@ import { assertRunDirectory, type Offer, offerFor } from "./resumable.ts";
 import { recordEnd, selectRun, selectRunDir } from "./select.ts";
 import { receiptFor } from "./witness.ts";
 
-export type { Deps } from "./deps.ts";
+export type { BatchHold, Deps } from "./deps.ts";
 export type { LiveControls, LiveStatus, StopRequest, Watch } from "./job.ts";
 export type { Limits } from "./liveness.ts";
 export { type DryRun, dryRun } from "./prepare.ts";
@@ -44,6 +44,7 @@ export {
   findEngine,
   heldAccess,
   heldInRun,
+  secretOptions,
   setUpEngine,
   storedDenials,
   tellsTools,
