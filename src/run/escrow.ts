@@ -148,7 +148,11 @@ async function saveCopies(deps: Deps, { run, fence }: Taking): Promise<void> {
 /** The run's copies once `escrow` is the newest. Earlier ones go only if it holds all that they hold. */
 export async function withCopy(engine: Engine, run: RunRecord, escrow: Escrow): Promise<Copies> {
   const kept: Escrow[] = [];
-  for (const copy of copiesOf(run)) if (!(await holds(engine, run, escrow, copy))) kept.push(copy);
+  for (const copy of copiesOf(run)) {
+    if (await holds(engine, run, escrow, copy)) continue;
+    // Checked once, when it becomes an earlier one: what is damaged cannot be put back.
+    if (copy !== run.escrow || (await damageOf(run, copy)) === null) kept.push(copy);
+  }
   return kept.length > 0 || run.kept !== undefined ? { escrow, kept } : { escrow };
 }
 
