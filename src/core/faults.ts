@@ -49,6 +49,11 @@ export const FAULTS = {
     retryable: false,
     means: "the engine no longer has this session, and the run has no copy that can be used",
   },
+  copy_missing: {
+    exit: 3,
+    retryable: false,
+    means: "the run has no whole copy with more than the engine's session",
+  },
   cwd_missing: { exit: 3, retryable: false, means: "the run's working directory is gone" },
   engine_home_missing: {
     exit: 3,

@@ -4,7 +4,7 @@
  */
 import { checkEscrow, listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
+import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.ts";
 import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines, environmentOf } from "./engine-setup.ts";
 import { type Recognition, recognition } from "./launch.ts";
@@ -19,10 +19,14 @@ export interface Inspection {
   readonly batch: BatchHold | null;
   /** Oldest first. */
   readonly attempts: readonly InspectedAttempt[];
-  readonly escrow: "none" | "whole" | "damaged";
+  readonly escrow: CopyState | "none";
+  /** Of each of the run's earlier copies, in their order. */
+  readonly kept: readonly CopyState[];
   /** What is missing or damaged, one sentence each. */
   readonly warnings: readonly string[];
 }
+
+type CopyState = "whole" | "damaged";
 
 export interface InspectedAttempt {
   readonly n: number;
@@ -54,7 +58,8 @@ export async function inspectRun(deps: Deps, selector: string): Promise<Inspecti
     live: owner === null ? null : { pid: owner.pid },
     batch: await batchHoldOf(deps, run),
     attempts,
-    escrow: await escrowOf(run, warnings),
+    escrow: run.escrow === null ? "none" : await stateOf(run, run.escrow, warnings),
+    kept: await Promise.all((run.kept ?? []).map((copy) => stateOf(run, copy, warnings))),
     warnings,
   };
 }
@@ -87,10 +92,8 @@ async function fromIndex(
   return records.map((record) => ({ n: record.n, record, receipt: null }));
 }
 
-async function escrowOf(run: RunRecord, warnings: string[]): Promise<Inspection["escrow"]> {
-  const { escrow } = run;
-  if (escrow === null) return "none";
-  const copies = await orWarn(warnings, () => checkEscrow(run.runDirectory, escrow));
+async function stateOf(run: RunRecord, copy: Escrow, warnings: string[]): Promise<CopyState> {
+  const copies = await orWarn(warnings, () => checkEscrow(run.runDirectory, copy));
   return copies === undefined ? "damaged" : "whole";
 }
 

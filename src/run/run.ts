@@ -18,7 +18,7 @@ import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../co
 import type { Command, Engine } from "../engines/engine.ts";
 import { changedNow, type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
-import { recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
+import { leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
@@ -200,25 +200,31 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
     const current = await readyForNext(deps, found, hold);
     assertNext(current, request.asAttempt);
     const prepared = await prepareResume(deps, current, request);
-    const { run, setup, plan } = prepared;
-    if (plan.do === "continue") await hold.holdSession(run, plan.session);
+    const { setup, plan } = prepared;
+    if (plan.do === "continue") await hold.holdSession(current, plan.session);
     for (const note of prepared.notes) deps.log.info(note);
-    if (plan.do === "continue" && plan.restore) await restoreEscrow(deps, setup, run);
+    const held = { run: current, fence: hold.fence };
+    let { escrow, kept } = current;
+    if (plan.do === "continue" && plan.restore)
+      ({ escrow, kept } = await restoreEscrow(deps, setup, held, prepared.copy));
+    else if (plan.do === "continue" && prepared.leavesCopy)
+      ({ escrow, kept } = await leaveCopy(deps, setup, held, plan.session));
+    const run = { ...prepared.run, escrow, ...(kept === undefined ? {} : { kept }) };
     return attempt(deps, watch, {
       ...prepared,
+      run,
       hold,
       request,
       native: request.native,
       env: recordedEnv(run, deps.env, request.env),
       continues: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
-      ignoresCopy: request.damage === "ignore",
     });
   });
 }
 
 /**
  * A fork is a run of its own. The parent is held while its session is looked at and put back, its session until the
- * engine names the copy; nothing of the parent's record changes. A crash leaves a parent as it was, and at most a run
+ * engine names the copy; of the parent's record nothing changes but which of its copies is the newest. A crash leaves a parent as it was, and at most a run
  * that never began.
  */
 async function forkRun(
@@ -239,7 +245,8 @@ async function forkRun(
   return await hold.untilFinished(async () => {
     await hold.holdSession(parent, plan.session);
     for (const note of prepared.notes) deps.log.info(note);
-    if (plan.restore) await restoreEscrow(deps, setup, parent);
+    const held = { run: parent, fence: parentHold.fence };
+    if (plan.restore) await restoreEscrow(deps, setup, held, prepared.copy);
     const run = await recordRun(deps, fork);
     await parentHold.release();
     return attempt(deps, watch, {
@@ -278,7 +285,6 @@ interface AttemptPlan {
   readonly env: readonly (readonly [string, string])[];
   readonly request: AttemptOptions;
   readonly continues: { readonly session: string; readonly restored: boolean } | null;
-  readonly ignoresCopy?: boolean;
 }
 
 async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<AttemptResult> {
@@ -302,8 +308,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     offer: () => offerFor(deps, held.run),
     finish: async () => {
       await held.copied;
-      const { ignoresCopy = false } = plan;
-      await takeEscrow(deps, setup, { run: held.run, fence: hold.fence, ignoresCopy });
+      await takeEscrow(deps, setup, { run: held.run, fence: hold.fence });
       await orWarn(deps, "the lease was not given back; it ends with this process", () => hold.release());
       // Nobody has to wait for it.
       if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");
@@ -337,7 +342,6 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     version: versionOf(deps, setup.engine, setup.program).catch(() => null),
     diagnostics: [...(command.warnings ?? []), ...settings.notes],
     continues: plan.continues?.session ?? null,
-    ignoresCopy: plan.ignoresCopy ?? false,
     onSession: async (session) => {
       await hold.holdSession(run, session);
       // The engine has read the conversation that it copies, which may go on now.
