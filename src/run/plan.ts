@@ -238,3 +238,14 @@ function wayBack({ run, engine: { title }, known, escrow, kept = [] }: ResumeFac
     ? `neither ${title} nor the run has the earlier one, ${id}`
     : `${title} cannot continue the earlier one, ${id}: ${note}`;
 }
+
+export function oneOf({ handle }: RunRecord, ids: readonly string[], text: string): string {
+  const fitting = ids.filter((id) => id === text || (text.length >= 8 && id.startsWith(text)));
+  const [only] = fitting;
+  if (only !== undefined && (fitting.length === 1 || fitting.includes(text)))
+    return fitting.includes(text) ? text : only;
+  const listed = ids.length === 0 ? "It has none." : `It has ${ids.slice(0, 10).join(", ")}.`;
+  throw new Fault("session_unknown", `Run ${handle} has no session ${text.slice(0, 80)}. ${listed}`, {
+    facts: { handle, given: text.slice(0, 80) },
+  });
+}

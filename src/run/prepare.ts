@@ -31,6 +31,7 @@ import {
   leavesCopy,
   NOTHING_SAID,
   notesFor,
+  oneOf,
   type Plan,
   planResume,
   type Refusal,
@@ -373,17 +374,6 @@ async function lookUp(engine: Engine, run: RunRecord, chosen?: string): Promise<
       return { known, located, rights: rightsIn(located) };
     }),
   );
-}
-
-function oneOf({ handle }: RunRecord, ids: readonly string[], text: string): string {
-  const fitting = ids.filter((id) => id === text || (text.length >= 8 && id.startsWith(text)));
-  const [only] = fitting;
-  if (only !== undefined && (fitting.length === 1 || fitting.includes(text)))
-    return fitting.includes(text) ? text : only;
-  const listed = ids.length === 0 ? "It has none." : `It has ${ids.slice(0, 10).join(", ")}.`;
-  throw new Fault("session_unknown", `Run ${handle} has no session ${text.slice(0, 80)}. ${listed}`, {
-    facts: { handle, given: text.slice(0, 80) },
-  });
 }
 
 function rightsIn(located: Located): Rights {
