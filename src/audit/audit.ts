@@ -41,6 +41,7 @@ export {
   sweepTemp,
   sweepTrash,
 } from "./state.ts";
+export { assertNoMounts } from "./mounts.ts";
 export { generationMark } from "./generation.ts";
 export { acceptCopy, assertOwnState, ensureIdentity, stateOrigin } from "./identity.ts";
 export { compareTree, hashFile, type TreeEntry } from "./tree.ts";
