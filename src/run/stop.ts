@@ -86,16 +86,27 @@ async function askTwice(
   if (!deps.processes.signal(owner, signal)) {
     // It ended between the look-up and the signal, or it lives where signals do not reach.
     if ((await liveOwner(deps, run.runId)) === null) return true;
-    const todo = elsewhere(deps, owner, run.handle) ?? "It cannot be signalled: it runs as another user.";
-    throw new Fault("run_busy", `Run ${run.handle} is owned by pid ${owner.pid}. ${todo}`, {
-      facts: { handle: run.handle, pid: owner.pid, machine: owner.machine },
-    });
+    throw outOfReach(deps, run, owner);
   }
   onProgress(`asked pid ${owner.pid} to stop`);
   if (await untilGone(deps, run, owner, FIRST_WAIT_MS)) return true;
   onProgress(`asking pid ${owner.pid} again`);
   deps.processes.signal(owner, "SIGINT");
   return untilGone(deps, run, owner, SECOND_WAIT_MS);
+}
+
+function outOfReach(deps: Deps, { handle }: Pick<RunRecord, "handle">, owner: LeaseOwner): Fault {
+  const todo = elsewhere(deps, owner, handle) ?? "It cannot be signalled: it runs as another user.";
+  return new Fault("run_busy", `Run ${handle} is owned by pid ${owner.pid}. ${todo}`, {
+    facts: { handle, pid: owner.pid, machine: owner.machine },
+  });
+}
+
+/** Throws where `stopRun` would refuse since no signal reaches the owner: for those who change something before it. */
+export async function assertReachable(deps: Deps, run: Pick<RunRecord, "handle" | "runId">): Promise<void> {
+  assertOwnState(deps);
+  const owner = await liveOwner(deps, run.runId);
+  if (owner !== null && elsewhere(deps, owner, run.handle) !== null) throw outOfReach(deps, run, owner);
 }
 
 async function untilGone(deps: Deps, run: RunRecord, owner: LeaseOwner, waitMs: number): Promise<boolean> {
