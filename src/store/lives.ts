@@ -97,6 +97,7 @@ function look(directory: string, { file, inode }: Life): ReturnType<Lives["look"
     return "free";
   } catch (error) {
     const fault = faultOf(error, path);
+    if (fault instanceof Fault && fault.code === "too_many_files") throw fault;
     return fault instanceof Fault && fault.code === "index_busy" ? "held" : "unknown";
   } finally {
     db?.close();
