@@ -118,14 +118,15 @@ async function processesOf(state: StateDir): Promise<Processes> {
   const examine: Processes["examine"] = (owner) => judgeOwner(owner, { ...sight, self: processes.self() });
   return {
     ...realProcesses,
-    owner: () => ({ ...processes.self(), ...lifeOrRoom(lives) }),
+    owner: () => ({ ...processes.self(), ...lifeOrRoom(lives, state) }),
     examine,
     isAlive: (identity) => examine(identity) !== "gone",
   };
 }
 
 /** Without room for a life, what makes room must work all the same: whoever cannot see this process is in doubt, and waits. */
-function lifeOrRoom(lives: Lives): { readonly life?: Life } {
+function lifeOrRoom(lives: Lives, { refusal }: StateDir): { readonly life?: Life } {
+  if (refusal !== null) throw refusal;
   try {
     return { life: lives.own() };
   } catch (error) {

@@ -43,7 +43,14 @@ export {
 } from "./state.ts";
 export { assertNoMounts } from "./mounts.ts";
 export { generationMark } from "./generation.ts";
-export { acceptCopy, assertOwnState, ensureIdentity, stateOrigin } from "./identity.ts";
+export {
+  acceptCopy,
+  assertOwnState,
+  copiedFrom,
+  ensureIdentity,
+  originalPlace,
+  stateOrigin,
+} from "./identity.ts";
 export { compareTree, hashFile, type TreeEntry } from "./tree.ts";
 export {
   attemptDir,
