@@ -12,6 +12,7 @@ import {
   type Way,
   WAYS,
 } from "../hostile/hidden-work.ts";
+import { NAMESPACE } from "./full-disk.ts";
 import type { Promised, Scale, Verdict } from "./promise.ts";
 
 export const removal: Promised = {
@@ -22,9 +23,6 @@ export const removal: Promised = {
     "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, however git is told to hide them; a worktree without such work is removed; files behind a mount point are never removed, not even with `--discard-work`",
   check,
 };
-
-/** Mounts need a namespace of their own; as an ordinary user together with one for users. */
-const NAMESPACE = process.getuid?.() === 0 ? ["-m"] : ["-rm"];
 
 interface Try {
   readonly way: Way;
