@@ -124,14 +124,15 @@ async function processesOf(state: StateDir): Promise<Processes> {
   const examine: Processes["examine"] = (owner) => judgeOwner(owner, { ...sight, self: processes.self() });
   return {
     ...realProcesses,
-    owner: () => ({ ...processes.self(), ...lifeOrRoom(lives) }),
+    owner: () => ({ ...processes.self(), ...lifeOrRoom(lives, state) }),
     examine,
     isAlive: (identity) => examine(identity) !== "gone",
   };
 }
 
 /** Without room for a life, what makes room must work all the same: whoever cannot see this process is in doubt, and waits. */
-function lifeOrRoom(lives: Lives): { readonly life?: Life } {
+function lifeOrRoom(lives: Lives, { refusal }: StateDir): { readonly life?: Life } {
+  if (refusal !== null) throw refusal;
   try {
     return { life: lives.own() };
   } catch (error) {
@@ -244,8 +245,9 @@ const PLACES: readonly string[] = ["HOME", "REPRISE_HOME", "XDG_STATE_HOME", "XD
  * Node alters variables that are not UTF-8, so no agent gets them: what starts agents refuses, the rest does without them.
  */
 async function asExported(env: Env, options: WorldOptions): Promise<Env> {
-  const isSuspect = ([name, value]: [string, string | undefined]) => `${name}${value}`.includes("\uFFFD");
-  if (!Object.entries(env).some(isSuspect)) return env;
+  // Names that are not UTF-8 are no entries: Node does not find their values.
+  const isSuspect = (name: string) => `${name}${env[name]}`.includes("\uFFFD");
+  if (!Object.getOwnPropertyNames(env).some(isSuspect)) return env;
   const { alteredVariables } = await import("./process/raw.ts");
   const found = alteredVariables(env);
   const untold = found.filter(({ bad }) => bad === null).map(({ what }) => what);
@@ -263,13 +265,18 @@ async function asExported(env: Env, options: WorldOptions): Promise<Env> {
   const fault = new Fault(
     "usage",
     `The environment ${which} not valid UTF-8, and Reprise could not pass ${them} on unchanged. ` +
-      `Export UTF-8, or leave ${them} out: env ${names.map((name) => `-u ${name}`).join(" ")} reprise …`,
+      `Export UTF-8, or leave ${them} out: env ${names.map((name) => `-u ${shellName(name)}`).join(" ")} reprise …`,
     { facts: { variables: names } },
   );
   const needed = options.runsAgents === true || options.badConfig === "refuse";
   if (needed || names.some((name) => PLACES.includes(name))) throw fault;
   if (options.badConfig === "report") options.log.warn(fault.message);
   return Object.fromEntries(Object.entries(env).filter(([name]) => !names.includes(name)));
+}
+
+/** A name with its bytes, as a shell that knows `$'…'` takes it. */
+function shellName(name: string): string {
+  return name.includes("\\x") ? `$'${name}'` : name;
 }
 
 function assertPlace(env: Env): void {

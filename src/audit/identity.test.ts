@@ -1,8 +1,27 @@
-import { cpSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { ensureIdentity, originOf, settleState, type StatePlace, stateOrigin } from "./identity.ts";
+import {
+  acceptCopy,
+  copiedFrom,
+  ensureIdentity,
+  originalPlace,
+  originOf,
+  settleState,
+  type StatePlace,
+  stateOrigin,
+} from "./identity.ts";
 import { openState } from "./state.ts";
 
 const home: StatePlace = { path: "/home/a/state", dev: "1", ino: "10", machine: "one" };
@@ -101,4 +120,42 @@ describe("on disk", () => {
       expect(stateOrigin(state, "m"), text).toBeNull();
     }
   });
+});
+
+test("the original of a copy at the original's own path is not called by that path", async () => {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-place-")));
+  try {
+    const state = await openState(join(root, "state"));
+    const place = (path: string, machine = "one") => originalPlace(state, { ...home, path, machine }, "one");
+    expect(place(state.root)).toBe("which was at this path before");
+    expect(place("/elsewhere")).toBe("/elsewhere");
+    expect(place(state.root, "two")).toBe(`${state.root} on two`);
+  } finally {
+    rmSync(root, { recursive: true });
+  }
+});
+
+test("in an accepted copy, an owner whose life is the original's is known as that", async () => {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-lives-")));
+  try {
+    const original = await openState(join(root, "a"));
+    const life = "00000000-0123456789abcdef";
+    mkdirSync(join(original.root, "lives"));
+    writeFileSync(join(original.root, "lives", life), "");
+    ensureIdentity(original, "one");
+    cpSync(original.root, join(root, "b"), { recursive: true });
+    const copy = await openState(join(root, "b"));
+    const lifeIn = (state: string) => ({
+      file: life,
+      inode: statSync(join(state, "lives", life)).ino,
+      shared: false,
+    });
+    expect(acceptCopy({ state: copy, machine: "one" })).toBe(true);
+    expect(copiedFrom(copy, lifeIn(original.root))).toBe(original.root);
+    expect(copiedFrom(copy, lifeIn(copy.root))).toBeNull();
+    expect(copiedFrom(copy, undefined)).toBeNull();
+    expect(copiedFrom(original, { ...lifeIn(original.root), inode: 1 })).toBeNull();
+  } finally {
+    rmSync(root, { recursive: true });
+  }
 });

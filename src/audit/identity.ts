@@ -4,11 +4,12 @@
  */
 import { randomUUID } from "node:crypto";
 import { existsSync, realpathSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
+import type { Life } from "../core/records.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { readRecord, writeAtomic } from "./files.ts";
+import { lstat, readRecord, writeAtomic } from "./files.ts";
 import type { StateDir } from "./state.ts";
 
 export interface StatePlace {
@@ -129,13 +130,31 @@ export function assertOwnState({ state, machine, log }: Placed & { readonly log:
   }
   if (origin?.is !== "copy") return;
   const { path, machine: on } = origin.original;
-  const where = `${path}${on === machine ? "" : ` on ${on}`}`;
+  const where = originalPlace(state, origin.original, machine);
   throw new Fault(
     "state_copied",
     `The state directory ${state.root} is a copy. The original, ${where}, may be at work on the same sessions, so its runs are left alone here; ` +
       "new runs can be started. To use them here from now on, and no longer there: reprise doctor --accept-copy",
     { facts: { path: state.root, original: path, machine: on } },
   );
+}
+
+/** Where the original was last, for people. */
+export function originalPlace(
+  { root }: StateDir,
+  { path, machine: on }: StatePlace,
+  machine: string,
+): string {
+  if (on !== machine) return `${path} on ${on}`;
+  return path === realpathSync(root) ? "which was at this path before" : path;
+}
+
+/** The directory that an owner is of, whose life is not in this accepted copy of it. Null: the owner is this directory's. */
+export function copiedFrom({ root }: StateDir, life: Life | undefined): string | null {
+  const before = readIdentity(root)?.places.at(-2);
+  if (before === undefined || life === undefined) return null;
+  const found = lstat(join(root, "lives", basename(life.file)));
+  return found?.ino === life.inode ? null : before.path;
 }
 
 /** `doctor --accept-copy`. False: the directory is no copy. */

@@ -27,6 +27,7 @@ import {
   writeAtomic,
 } from "./files.ts";
 import { notedGeneration } from "./generation.ts";
+import { assertNoMounts } from "./mounts.ts";
 
 export interface StateDir {
   readonly root: string;
@@ -282,14 +283,17 @@ export async function sweepTrash(
   isDead: (pid: number) => boolean,
 ): Promise<void> {
   const names = await readdir(state.runsRoot).catch(() => []);
+  const refusals: unknown[] = [];
   for (const name of names.filter((one) => LEFTOVER.exec(one)?.[1] === "trash")) {
     const path = join(state.runsRoot, name);
     try {
-      if (await isAbandoned(path, clock, isDead)) await rm(path, { recursive: true, force: true });
+      if (await isAbandoned(path, clock, isDead)) await removeTree(path);
     } catch (error) {
-      if (!isErrno(error, "ENOENT")) throw storageFault(error, "remove", path);
+      if (!isErrno(error, "ENOENT")) refusals.push(storageFault(error, "remove", path));
     }
   }
+  // One that cannot be removed must not keep the others.
+  if (refusals.length > 0) throw refusals[0];
 }
 
 /** The same for one run that the caller holds: files of writers that are known to be dead need not grow old first. */
@@ -310,10 +314,15 @@ function isRealDirectory(path: string): boolean {
   return lstat(path)?.isDirectory() === true;
 }
 
+async function removeTree(path: string): Promise<void> {
+  assertNoMounts(path, `${path} was not removed`);
+  await rm(path, { recursive: true, force: true });
+}
+
 async function sweepOne(path: string, clock: Clock, isDead: (pid: number) => boolean): Promise<boolean> {
   try {
     if (!(await isAbandoned(path, clock, isDead))) return false;
-    await rm(path, { recursive: true, force: true });
+    await removeTree(path);
     return true;
   } catch {
     // Gone in the meantime, or not removable: the next sweep looks again.

@@ -120,6 +120,12 @@ export const FAULTS = {
     retryable: false,
     means: "the state directory is a copy, and the original may be at work on the same sessions",
   },
+  mount_inside: {
+    exit: 8,
+    retryable: false,
+    means:
+      "a directory that would be removed has a mount point in it, and the files behind it are not the run's",
+  },
   work_unsaved: { exit: 8, retryable: false, means: "cleaning would destroy uncommitted or unmerged work" },
   comments_invalid: { exit: 2, retryable: false, means: "a file of review comments cannot be used" },
   issues_invalid: {

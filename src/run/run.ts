@@ -60,7 +60,7 @@ export { acceptCopy, assertOwnState } from "../audit/audit.ts";
 export { type Offer, offerFor, whyNotResumable } from "./resumable.ts";
 export { liveOwner } from "./leases.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
-export { type Stopped, stopRun } from "./stop.ts";
+export { assertReachable, type Stopped, stopRun } from "./stop.ts";
 
 export interface AttemptOptions {
   readonly mode: Mode | "auto";
