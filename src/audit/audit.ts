@@ -42,7 +42,7 @@ export {
   sweepTrash,
 } from "./state.ts";
 export { generationMark } from "./generation.ts";
-export { acceptCopy, assertOwnState, ensureIdentity, stateOrigin } from "./identity.ts";
+export { acceptCopy, assertOwnState, copiedFrom, ensureIdentity, stateOrigin } from "./identity.ts";
 export { compareTree, hashFile, type TreeEntry } from "./tree.ts";
 export {
   attemptDir,
