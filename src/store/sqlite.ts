@@ -120,7 +120,7 @@ function saveGeneration(sql: Sql, version: number): void {
 
 const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 
-type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "saveRun" | "deleteRun";
+type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "unknownRuns" | "saveRun" | "deleteRun";
 
 function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunVerb> {
   const placed = (run: RunRecord): RunRecord =>
@@ -166,6 +166,11 @@ function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions)
       const bound = [...wanted.map(({ value }) => value), Number.isFinite(limit) ? limit : -1];
       const text = `SELECT * FROM runs ${where} ${NEWEST_FIRST} LIMIT ?`;
       return undamaged(connection.read((sql) => sql.all(text, bound)));
+    },
+    async unknownRuns(runIds) {
+      const text = "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT run_id FROM runs)";
+      const found = connection.read((sql) => sql.all(text, [JSON.stringify(runIds)]));
+      return found.map(({ value }) => String(value));
     },
     async saveRun(run, fence) {
       connection.write((sql) => {
@@ -229,7 +234,7 @@ function attemptVerbs(connection: Counting): Pick<Store, "createAttempt" | "save
 const INSERT_ATTEMPT =
   "INSERT INTO attempts VALUES (:run_id, :n, :state, :record, :sum) ON CONFLICT (run_id, n)";
 
-type LeaseVerb = "acquireLease" | "releaseLease" | "renewLease" | "getLease";
+type LeaseVerb = "acquireLease" | "releaseLease" | "renewLease" | "getLease" | "listLeases";
 
 function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
   const save = (sql: Sql, key: string, state: LeaseState) =>
@@ -267,6 +272,15 @@ function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
       return lease === undefined || lease.owner === null
         ? null
         : { key, fence: lease.fence, owner: lease.owner };
+    },
+    async listLeases() {
+      const found = connection.read((sql) => sql.all("SELECT * FROM leases WHERE owner IS NOT NULL"));
+      // A damaged one is named by whoever asks for its key.
+      return found.flatMap((row) => {
+        const read = rows.readLease(row);
+        if (read.wrong !== undefined || read.value.owner === null) return [];
+        return { key: rows.fromColumn(String(row["key"])), fence: read.value.fence, owner: read.value.owner };
+      });
     },
   };
 }
