@@ -12,7 +12,7 @@ import { countLease } from "./lives.ts";
 import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
 import { loadSqlite } from "./sqlite-module.ts";
-import type { Damage, OpenOptions, Store } from "./store.ts";
+import type { Damage, OpenOptions, RunFilter, Store } from "./store.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
   const connection = await connect(loadSqlite(), path, options);
@@ -152,19 +152,7 @@ function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions)
       return undamaged(connection.read((sql) => sql.all(text, [from, `${from}\u{10ffff}`])));
     },
     async listRuns(filter) {
-      const { engine, status, cwd, subject, name, updatedBefore, limit = 50 } = filter;
-      const wanted = Object.entries({
-        engine,
-        status,
-        cwd,
-        subject,
-        name,
-        updated_at: updatedBefore,
-      }).flatMap(([column, value]) => (value === undefined ? [] : [{ column, value: rows.toColumn(value) }]));
-      const tests = wanted.map(({ column }) => `${column} ${column === "updated_at" ? "<" : "="} ?`);
-      const where = tests.length === 0 ? "" : `WHERE ${tests.join(" AND ")}`;
-      const bound = [...wanted.map(({ value }) => value), Number.isFinite(limit) ? limit : -1];
-      const text = `SELECT * FROM runs ${where} ${NEWEST_FIRST} LIMIT ?`;
+      const [text, bound] = selectionOf(filter);
       return undamaged(connection.read((sql) => sql.all(text, bound)));
     },
     async unknownRuns(runIds) {
@@ -186,6 +174,22 @@ function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions)
       }, always);
     },
   };
+}
+
+function selectionOf(filter: RunFilter): [text: string, bound: (string | number)[]] {
+  const { engine, status, cwd, subject, name, updatedBefore, limit = 50 } = filter;
+  const wanted = Object.entries({
+    engine,
+    status,
+    cwd,
+    subject,
+    name,
+    updated_at: updatedBefore,
+  }).flatMap(([column, value]) => (value === undefined ? [] : [{ column, value: rows.toColumn(value) }]));
+  const tests = wanted.map(({ column }) => `${column} ${column === "updated_at" ? "<" : "="} ?`);
+  const where = tests.length === 0 ? "" : `WHERE ${tests.join(" AND ")}`;
+  const bound = [...wanted.map(({ value }) => value), Number.isFinite(limit) ? limit : -1];
+  return [`SELECT * FROM runs ${where} ${NEWEST_FIRST} LIMIT ?`, bound];
 }
 
 const always = () => true;
