@@ -424,13 +424,13 @@ function stillLive(
   const owner = attempts.at(-1)?.owner;
   const pid = owner?.pid ?? 0;
   const lives = owner !== undefined && processes.examine(owner) === "lives";
+  const { boot, space } = processes.self();
   const there = "It is in another container, namespace or machine: stop it there.";
-  const end =
-    owner?.space === processes.self().space
+  const end = !lives
+    ? `${there} From here nothing shows whether it still lives. Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`
+    : owner.space === space && owner.boot === boot
       ? `To end it now: reprise stop ${run.handle} (or: kill ${pid})`
-      : lives
-        ? there
-        : `${there} From here nothing shows whether it still lives. Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`;
+      : there;
   return new Fault(
     "index_damaged",
     `The index ${state.indexPath} is ${how}, and run ${run.handle} ${lives ? "is" : "may be"} live (pid ${pid}). It loses nothing and ends as ever; ` +
