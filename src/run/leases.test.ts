@@ -27,7 +27,7 @@ beforeEach(async () => {
   const plain = await testDeps(root);
   const examine = (owner: { readonly space: string }) => (owner.space === "elsewhere" ? standing : "lives");
   const judging = { examine, isAlive: (owner: LeaseOwner) => examine(owner) !== "gone" };
-  deps = { ...plain, processes: { ...plain.processes, ...judging } as Deps["processes"] };
+  deps = { ...plain, processes: { ...plain.processes, ...judging } };
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
@@ -35,7 +35,7 @@ const leave = (key: string) => deps.store.acquireLease(key, away, () => false);
 
 async function take(run: RunRecord): Promise<unknown> {
   await using hold = await holdRun(deps, run);
-  return hold.holdSession(run, S).catch((error: unknown) => error);
+  return await hold.holdSession(run, S).catch((error: unknown) => error);
 }
 
 test("a session whose owner holds no run any more is free", async () => {

@@ -203,13 +203,16 @@ class Case {
     const renamed = this.#pick(["never", "before", "after"] as const);
     this.#note(`the original was renamed: ${renamed}`);
     const moved = join(box.root, "moved");
-    if (renamed === "before") renameSync(box.state, moved);
-    const copy = this.#copied(box, renamed === "before" ? moved : box.state);
-    if (renamed === "after") renameSync(box.state, moved);
-    const env = { REPRISE_HOME: renamed === "never" ? box.state : moved };
+    if (renamed !== "never") {
+      renameSync(box.state, moved);
+      const code = await this.#tell(box, this.#pick(PLACE_NAMES), ["stop", handle], moved);
+      if (code !== 0) this.say("a renamed state directory does not go on");
+    }
+    if (renamed === "before") renameSync(moved, box.state);
+    const copy = this.#copied(box, renamed === "after" ? moved : box.state);
+    if (renamed === "after") renameSync(moved, box.state);
     const began = box.events("hang").length;
-    const there = { place: this.#place, stays: true, env } as const;
-    const first = spawnThere(box, there, ["resume", handle, "go on @@hang"]);
+    const first = spawnThere(box, { place: this.#place, stays: true }, ["resume", handle, "go on @@hang"]);
     first.stdin?.end();
     try {
       await box.until("the original works", () => box.events("hang").length > began, 60_000);

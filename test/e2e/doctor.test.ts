@@ -65,7 +65,7 @@ test("what index and run directories do not share is found, and rebuilt", async 
     await own.run(["resume", two["handle"], "again"]);
   });
   const broken = await own.run(["doctor"]);
-  expect(broken.code).toBe(1);
+  expect(broken.code).toBe(0);
   expect(broken.stdout).toContain("the index was older than the run directories");
   expect(broken.stdout).toContain("2 runs brought up to date");
   writeFileSync(join(one["runDirectory"], "run.json"), "{ torn");
