@@ -72,8 +72,8 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
 
 /** The run directories are the truth: an index that has counted less than is noted beside it was put back, and is repaired. */
 async function inStep(deps: Deps): Promise<Deps> {
-  const { state, store, log } = deps;
-  if (state.generation <= (await store.generation())) return deps;
+  const { state, log } = deps;
+  if (!(await isBehind(deps))) return deps;
   try {
     if (state.refusal !== null) throw state.refusal;
     const repaired = await (await import("./run/rebuild.ts")).catchUp(deps);
@@ -84,6 +84,13 @@ async function inStep(deps: Deps): Promise<Deps> {
     log.warn(`the index is older than the run directories and could not be repaired: ${error.message}`);
     return deps;
   }
+}
+
+async function isBehind({ state, store }: Deps): Promise<boolean> {
+  if (state.generation > (await store.generation())) return true;
+  // The stamp may have been put back as well: a run directory that the index does not know tells of it.
+  const unknown = state.runIds.length === 0 ? [] : await store.unknownRuns(state.runIds);
+  return unknown.length > 0 && (await import("./run/unindexed.ts")).areRuns(state, unknown);
 }
 
 /** User config, then the project's where it may be used. */
@@ -157,7 +164,9 @@ const realProcesses: Processes = {
   runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
 };
 
-type IndexOptions = Pick<WorldOptions, "log" | "makesRoom" | "ends"> & { readonly processes: Processes };
+type IndexOptions = Pick<WorldOptions, "log" | "makesRoom" | "ends" | "ownerGone"> & {
+  readonly processes: Processes;
+};
 
 /** A live run keeps an index that is gone from being rebuilt. The command that ends that run gets it ended, and goes on. */
 async function openOrEnd(state: StateDir, options: IndexOptions): ReturnType<typeof openIndex> {
@@ -166,8 +175,13 @@ async function openOrEnd(state: StateDir, options: IndexOptions): ReturnType<typ
   } catch (error) {
     const isGone = error instanceof Fault && error.code === "index_damaged" && state.writable;
     if (!isGone || options.ends === undefined) throw error;
-    const { endUnindexed } = await import("./run/rebuild.ts");
-    if (!(await endUnindexed(state, options.ends, options.log, options.processes))) throw error;
+    const { ends, log, processes: known } = options;
+    const { endUnindexed, forsakeUnindexed } = await import("./run/unindexed.ts");
+    const isOver =
+      options.ownerGone === true
+        ? await forsakeUnindexed(state, ends, known)
+        : await endUnindexed(state, ends, log, known);
+    if (!isOver) throw error;
     return openIndex(state, options);
   }
 }

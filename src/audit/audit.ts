@@ -48,7 +48,7 @@ export {
   assertOwnState,
   copiedFrom,
   ensureIdentity,
-  originalPlace,
+  homeOfOwner,
   stateOrigin,
 } from "./identity.ts";
 export { compareTree, hashFile, type TreeEntry } from "./tree.ts";

@@ -83,7 +83,7 @@ export function listRunDirs(state: StateDir): RunDirs {
   for (const name of namesIn(state.runsRoot)) {
     const path = join(state.runsRoot, name);
     const stats = lstat(path);
-    if (stats === null || /^\.(?:tmp|trash)-/.test(name)) continue;
+    if (stats === null || /^\.(?:tmp-|trash-|generation\.)/.test(name)) continue;
     if (stats.isSymbolicLink()) odd.push({ path, why: "it is a symbolic link" });
     else if (!stats.isDirectory() || !isRunId(name)) odd.push({ path, why: "it is not a run directory" });
     else if (!isOurs(stats)) odd.push({ path, why: "it belongs to another user" });

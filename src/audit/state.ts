@@ -36,6 +36,8 @@ export interface StateDir {
   readonly indexPath: string;
   /** How far the index had come when the directory was opened (`generation.ts`); 0: nobody has counted. */
   readonly generation: number;
+  /** The names of the run directories at that moment. */
+  readonly runIds: readonly string[];
   /** False: a read-only file system, or a full one. What is there can be read. */
   readonly writable: boolean;
   /** What a write fails with where nothing can be written. */
@@ -72,13 +74,15 @@ export async function openState(root: string, log?: Log): Promise<StateDir> {
   const runsRoot = join(root, "runs");
   const names = refuseForeign(root);
   const writable = prepare(root, ROOT_ADVICE, log) && prepare(runsRoot, RUNS_ADVICE, log);
+  const inRuns = namesIn(runsRoot);
   const reserve = join(root, "reserve");
   if (writable && !existsSync(reserve)) furnish(root, reserve);
   return {
     root,
     runsRoot,
     indexPath: join(root, "index.db"),
-    generation: notedGeneration(names),
+    generation: notedGeneration([...names, ...inRuns]),
+    runIds: inRuns.filter(isRunId),
     writable,
     refusal: writable ? null : unwritable(root),
     releaseReserve() {

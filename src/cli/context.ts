@@ -42,6 +42,8 @@ export interface OpenOptions {
   readonly makesRoom?: boolean;
   /** The handle of a run that it ends: also where the index is gone, which a live run keeps from being rebuilt. */
   readonly ends?: string;
+  /** The user says that the owner of that run is gone. */
+  readonly ownerGone?: boolean;
 }
 
 export interface Terminal {

@@ -2,7 +2,7 @@
  * Is everything in order? Facts about engines, state directory, index and leftovers, and findings that say what
  * to do. Changes nothing but what crashed writers left behind.
  */
-import { originalPlace, stateFacts, stateOrigin, sweepTemp } from "../audit/audit.ts";
+import { copiedFrom, stateFacts, stateOrigin, sweepTemp } from "../audit/audit.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
 import { plural } from "../lib/plural.ts";
@@ -181,8 +181,7 @@ export function stateFindings(state: Health["state"], readOnly: boolean): readon
 function copyFindings({ state, machine }: Deps): readonly Finding[] {
   const origin = stateOrigin(state, machine);
   if (origin?.is !== "copy") return [];
-  const where = originalPlace(state, origin.original, machine);
-  const what = `${state.root} is a copy. The original, ${where}, may be at work on the same sessions; runs of the copy are not resumed, stopped or removed`;
+  const what = `${state.root} ${copiedFrom(origin, state.root, machine)}; runs of the copy are not resumed, stopped or removed`;
   return [attention("state", what, "reprise doctor --accept-copy")];
 }
 

@@ -58,7 +58,7 @@ export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
 export { acceptCopy, assertOwnState } from "../audit/audit.ts";
 export { type Offer, offerFor, whyNotResumable } from "./resumable.ts";
-export { liveOwner } from "./leases.ts";
+export { forsakeUnrecorded, liveOwner } from "./leases.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
 export { assertReachable, type Stopped, stopRun } from "./stop.ts";
 
@@ -125,11 +125,12 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const given = [...setup.defaultArgs, ...request.native];
   const interactive = assertStartable(engine, request, given);
   const { cwd } = workplace;
+  const chosen = engine.can.chooseSession ? deps.newSessionId() : null;
   const command = engine.command({
     kind: "start",
     interactive,
     message: request.message,
-    session: engine.can.chooseSession ? deps.newSessionId() : null,
+    session: chosen,
     forkTo: null,
     given,
     givenHasNoPrompt: request.message !== null,
@@ -143,6 +144,8 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   assertHiddenMessage(command, request.message, redactorFor(setup.env, request.env));
   const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
   warnOfUnresumable(deps, wanted);
+  if (command.expects !== null && command.expects !== chosen)
+    await (await import("./unindexed.ts")).assertMayName(deps, engine.id);
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await holdRun(deps, wanted);
   return hold.untilFinished(async () => {

@@ -3,7 +3,7 @@
  * records the end itself; only an owner that does not listen is killed, and then its agent is ended by its marker.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { assertOwnState, copiedFrom } from "../audit/audit.ts";
+import { assertOwnState, homeOfOwner } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { LeaseOwner } from "../store/store.ts";
@@ -49,7 +49,7 @@ export async function stopRun(
     await assertAgentGone(deps, run);
     return { run, how: strays === 0 ? "not_running" : "strays", strays };
   }
-  const original = copiedFrom(deps.state, owner.life);
+  const original = homeOfOwner(deps.state, owner.life);
   if (original !== null)
     onProgress(
       `pid ${owner.pid} belongs to ${original}, of which this state directory is a copy; it is ended there`,
