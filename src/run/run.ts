@@ -25,7 +25,7 @@ import { type Job, markerOf, type Watch } from "./job.ts";
 import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
 import { assertAgentGone, clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
-import { forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
+import { assertStartable, forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
 import { assertRunDirectory, type Offer, offerFor } from "./resumable.ts";
@@ -376,29 +376,6 @@ function headlessMode({ run, command, request }: AttemptPlan): Mode {
   if (command.dialogue !== undefined) return "pipe";
   if (request.mode !== "auto") return request.mode;
   return run.launch.interactive ? "pipe" : run.launch.mode;
-}
-
-/** True: it will open the engine's UI. */
-function assertStartable(engine: Engine, request: StartRequest, given: readonly string[]): boolean {
-  const opensUi = engine.opensUi(given);
-  if (request.ui === undefined && (request.message !== null || !opensUi)) return false;
-  if (!engine.can.interactive) {
-    throw new Fault(
-      "engine_cannot",
-      `${engine.title} has no interactive UI. Give a prompt: reprise start ${engine.id} "…"`,
-    );
-  }
-  if (!opensUi) {
-    throw new Fault("usage", `With ${given.join(" ")} ${engine.title} does not open its UI.`, {
-      facts: { engine: engine.id },
-    });
-  }
-  if (request.ui === true || request.terminal !== null) return true;
-  throw new Fault(
-    "usage",
-    `Without a prompt ${engine.title} opens its UI, and that needs a terminal. Give a prompt: reprise start ${engine.id} "…"`,
-    { facts: { engine: engine.id } },
-  );
 }
 
 /** Another process may have finished an attempt between the look-up and the lease. */
