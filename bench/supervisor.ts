@@ -169,7 +169,7 @@ async function bytes(): Promise<void> {
   await until("all agents to be done", () => views().length === 0, 120_000);
   let lost = 0;
   let kept = 0;
-  for (const run of readdirSync(join(state, "runs"))) {
+  for (const run of readdirSync(join(state, "runs")).filter((name) => !name.startsWith("."))) {
     const directory = join(state, "runs", run, "attempts", "1");
     const meta = JSON.parse(readFileSync(join(directory, "meta.json"), "utf8")) as {
       bytes: { stdout: number };

@@ -59,6 +59,11 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
     processes: known,
     machine: hostname(),
     demo: [process.execPath, fileURLToPath(new URL("demo-agent.js", import.meta.url))],
+    batchHolds: async (runs) => {
+      const issues = runs.filter(({ subject }) => subject?.startsWith("issue:") === true);
+      if (issues.length === 0) return new Map();
+      return (await import("./issues/brake.ts")).batchHolds({ state, processes: known }, issues);
+    },
     newHandle: () => randomBytes(4).toString("hex"),
     newSessionId: () => randomUUID(),
   };
@@ -67,8 +72,8 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
 
 /** The run directories are the truth: an index that has counted less than is noted beside it was put back, and is repaired. */
 async function inStep(deps: Deps): Promise<Deps> {
-  const { state, store, log } = deps;
-  if (state.generation <= (await store.generation())) return deps;
+  const { state, log } = deps;
+  if (!(await isBehind(deps))) return deps;
   try {
     if (state.refusal !== null) throw state.refusal;
     const repaired = await (await import("./run/rebuild.ts")).catchUp(deps);
@@ -79,6 +84,13 @@ async function inStep(deps: Deps): Promise<Deps> {
     log.warn(`the index is older than the run directories and could not be repaired: ${error.message}`);
     return deps;
   }
+}
+
+async function isBehind({ state, store }: Deps): Promise<boolean> {
+  if (state.generation > (await store.generation())) return true;
+  // The stamp may have been put back as well: a run directory that the index does not know tells of it.
+  const unknown = state.runIds.length === 0 ? [] : await store.unknownRuns(state.runIds);
+  return unknown.length > 0 && (await import("./run/unindexed.ts")).areRuns(state, unknown);
 }
 
 /** User config, then the project's where it may be used. */
@@ -97,7 +109,8 @@ export async function configure(deps: Deps, options: WorldOptions): Promise<Deps
     text === null ||
     powers.length === 0 ||
     (await isTrusted(deps, { file, text, powers }, options));
-  const config = mergeConfig(user, usable ? project : {});
+  const merged = mergeConfig(user, usable ? project : {});
+  const config = usable ? merged : { ...merged, untrusted: powers };
   return { ...deps, config: unread.length === 0 ? config : { ...config, unread } };
 }
 
@@ -118,14 +131,15 @@ async function processesOf(state: StateDir): Promise<Processes> {
   const examine: Processes["examine"] = (owner) => judgeOwner(owner, { ...sight, self: processes.self() });
   return {
     ...realProcesses,
-    owner: () => ({ ...processes.self(), ...lifeOrRoom(lives) }),
+    owner: () => ({ ...processes.self(), ...lifeOrRoom(lives, state) }),
     examine,
     isAlive: (identity) => examine(identity) !== "gone",
   };
 }
 
 /** Without room for a life, what makes room must work all the same: whoever cannot see this process is in doubt, and waits. */
-function lifeOrRoom(lives: Lives): { readonly life?: Life } {
+function lifeOrRoom(lives: Lives, { refusal }: StateDir): { readonly life?: Life } {
+  if (refusal !== null) throw refusal;
   try {
     return { life: lives.own() };
   } catch (error) {
@@ -150,7 +164,9 @@ const realProcesses: Processes = {
   runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
 };
 
-type IndexOptions = Pick<WorldOptions, "log" | "makesRoom" | "ends"> & { readonly processes: Processes };
+type IndexOptions = Pick<WorldOptions, "log" | "makesRoom" | "ends" | "ownerGone"> & {
+  readonly processes: Processes;
+};
 
 /** A live run keeps an index that is gone from being rebuilt. The command that ends that run gets it ended, and goes on. */
 async function openOrEnd(state: StateDir, options: IndexOptions): ReturnType<typeof openIndex> {
@@ -159,8 +175,13 @@ async function openOrEnd(state: StateDir, options: IndexOptions): ReturnType<typ
   } catch (error) {
     const isGone = error instanceof Fault && error.code === "index_damaged" && state.writable;
     if (!isGone || options.ends === undefined) throw error;
-    const { endUnindexed } = await import("./run/rebuild.ts");
-    if (!(await endUnindexed(state, options.ends, options.log, options.processes))) throw error;
+    const { ends, log, processes: known } = options;
+    const { endUnindexed, forsakeUnindexed } = await import("./run/unindexed.ts");
+    const isOver =
+      options.ownerGone === true
+        ? await forsakeUnindexed(state, ends, known)
+        : await endUnindexed(state, ends, log, known);
+    if (!isOver) throw error;
     return openIndex(state, options);
   }
 }
@@ -238,8 +259,9 @@ const PLACES: readonly string[] = ["HOME", "REPRISE_HOME", "XDG_STATE_HOME", "XD
  * Node alters variables that are not UTF-8, so no agent gets them: what starts agents refuses, the rest does without them.
  */
 async function asExported(env: Env, options: WorldOptions): Promise<Env> {
-  const isSuspect = ([name, value]: [string, string | undefined]) => `${name}${value}`.includes("\uFFFD");
-  if (!Object.entries(env).some(isSuspect)) return env;
+  // Names that are not UTF-8 are no entries: Node does not find their values.
+  const isSuspect = (name: string) => `${name}${env[name]}`.includes("\uFFFD");
+  if (!Object.getOwnPropertyNames(env).some(isSuspect)) return env;
   const { alteredVariables } = await import("./process/raw.ts");
   const found = alteredVariables(env);
   const untold = found.filter(({ bad }) => bad === null).map(({ what }) => what);
@@ -257,13 +279,18 @@ async function asExported(env: Env, options: WorldOptions): Promise<Env> {
   const fault = new Fault(
     "usage",
     `The environment ${which} not valid UTF-8, and Reprise could not pass ${them} on unchanged. ` +
-      `Export UTF-8, or leave ${them} out: env ${names.map((name) => `-u ${name}`).join(" ")} reprise …`,
+      `Export UTF-8, or leave ${them} out: env ${names.map((name) => `-u ${shellName(name)}`).join(" ")} reprise …`,
     { facts: { variables: names } },
   );
   const needed = options.runsAgents === true || options.badConfig === "refuse";
   if (needed || names.some((name) => PLACES.includes(name))) throw fault;
   if (options.badConfig === "report") options.log.warn(fault.message);
   return Object.fromEntries(Object.entries(env).filter(([name]) => !names.includes(name)));
+}
+
+/** A name with its bytes, as a shell that knows `$'…'` takes it. */
+function shellName(name: string): string {
+  return name.includes("\\x") ? `$'${name}'` : name;
 }
 
 function assertPlace(env: Env): void {
@@ -387,6 +414,14 @@ async function agreed(
     known[path] === sha256 ||
     (path.startsWith(`${deps.state.runsRoot}/`) && Object.values(known).includes(sha256));
   if (files.every(isAgreed)) return true;
+  if (options.plans === true) {
+    if (options.trustCwd === true) return true;
+    const answer =
+      options.terminal.stdin && options.terminal.stderr ? "asks for your trust" : "stops there (exit 8)";
+    options.log.warn(
+      `${what}, and you have not trusted it. The plan leaves that file out; the command itself ${answer}. Look at it, then add --trust-cwd.`,
+    );
+  }
   if (options.runsAgents !== true) return false;
   const yes =
     options.trustCwd === true ||

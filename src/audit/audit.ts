@@ -41,8 +41,16 @@ export {
   sweepTemp,
   sweepTrash,
 } from "./state.ts";
+export { assertNoMounts } from "./mounts.ts";
 export { generationMark } from "./generation.ts";
-export { acceptCopy, assertOwnState, ensureIdentity, stateOrigin } from "./identity.ts";
+export {
+  acceptCopy,
+  assertOwnState,
+  copiedFrom,
+  ensureIdentity,
+  homeOfOwner,
+  stateOrigin,
+} from "./identity.ts";
 export { compareTree, hashFile, type TreeEntry } from "./tree.ts";
 export {
   attemptDir,

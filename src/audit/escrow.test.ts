@@ -82,7 +82,7 @@ test("a session that did not change is not copied again; one that did keeps its 
   const second = await keep(["s.jsonl"]);
   expect(second.files[0]).toMatchObject({ size: 8, sha256: sha("one\ntwo\n") });
   await checkEscrow(run, first);
-  dropOldEscrow(run, second);
+  dropOldEscrow(run, [second]);
   expect(readdirSync(join(run, "escrow"))).toEqual([second.files[0]!.file]);
   await checkEscrow(run, second);
 });

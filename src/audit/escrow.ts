@@ -2,7 +2,7 @@
  * Copies of the engine's own session files, kept with the run in case the engine loses its own.
  *
  * A copy's name begins with its SHA-256, so a new copy never replaces the one that `run.json` still names: the
- * record is saved in between, then the old copy goes. Nothing here writes outside the run directory.
+ * record is saved in between, then the old copy goes if the new one holds all of it. Nothing here writes outside the run directory.
  */
 import { createHash } from "node:crypto";
 import { closeSync, createReadStream, fstatSync, lstatSync, readdirSync, renameSync } from "node:fs";
@@ -92,10 +92,10 @@ export function keepEscrowText(
   };
 }
 
-/** Once the record that names `escrow` is saved, older copies are of no use. */
-export function dropOldEscrow(runDirectory: string, escrow: Escrow): void {
+/** Once the record that names `copies` is saved, all other copies are of no use. */
+export function dropOldEscrow(runDirectory: string, copies: readonly Escrow[]): void {
   const directory = escrowDirectory(runDirectory);
-  const kept = new Set(escrow.files.map(({ file }) => file));
+  const kept = new Set(copies.flatMap(({ files }) => files.map(({ file }) => file)));
   for (const name of readdirSync(directory)) {
     if (/^[0-9a-f]{64}-/.test(name) && !kept.has(name)) removeQuietly(join(directory, name));
   }

@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -8,6 +8,7 @@ import { openState } from "./state.ts";
 let root: string;
 beforeEach(() => {
   root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-generation-")));
+  mkdirSync(join(root, "runs"), { mode: 0o700 });
 });
 afterEach(() => {
   chmodSync(root, 0o700);
@@ -15,27 +16,27 @@ afterEach(() => {
 });
 
 const there = (...numbers: number[]) => {
-  for (const n of numbers) writeFileSync(join(root, `generation.${n}`), "");
+  for (const n of numbers) writeFileSync(join(root, "runs", `.generation.${n}`), "");
 };
 
 describe("the noted generation", () => {
   test.each<[what: string, before: number[], raise: [number, number], after: string[]]>([
-    ["begins with the first one", [], [0, 1], ["generation.1"]],
-    ["begins where an index that counts already is", [], [7, 8], ["generation.8"]],
-    ["takes the next name", [7], [7, 8], ["generation.8"]],
-    ["makes up for one that a crash left out", [6], [7, 8], ["generation.8"]],
-    ["stays where another process was faster", [9], [7, 8], ["generation.9"]],
+    ["begins with the first one", [], [0, 1], [".generation.1"]],
+    ["begins where an index that counts already is", [], [7, 8], [".generation.8"]],
+    ["takes the next name", [7], [7, 8], [".generation.8"]],
+    ["makes up for one that a crash left out", [6], [7, 8], [".generation.8"]],
+    ["stays where another process was faster", [9], [7, 8], [".generation.9"]],
     [
       "is the larger of two that a copied directory left, and the smaller one goes",
       [3, 7],
       [5, 6],
-      ["generation.7"],
+      [".generation.7"],
     ],
   ])("%s", (_what, before, [from, to], after) => {
     there(...before);
     const mark = generationMark(root);
     mark.raise(from, to);
-    expect(readdirSync(root)).toEqual(after);
+    expect(readdirSync(join(root, "runs"))).toEqual(after);
     expect(mark.has(mark.read())).toBe(true);
   });
 
@@ -43,13 +44,24 @@ describe("the noted generation", () => {
     there(9, 12);
     for (const name of ["generation.", "generation.x", "generation.013", "generation.99.tmp", "reserve"])
       writeFileSync(join(root, name), "");
+    for (const name of [".generation.", ".generation.013", ".generation.99.tmp"])
+      writeFileSync(join(root, "runs", name), "");
     expect((await openState(root)).generation).toBe(12);
+  });
+
+  test("of an earlier version, beside the index, counts until the next one is noted", async () => {
+    writeFileSync(join(root, "generation.7"), "");
+    const mark = generationMark(root);
+    expect([mark.has(7), mark.read(), (await openState(root)).generation]).toEqual([false, 7, 7]);
+    mark.raise(7, 8);
+    expect([readdirSync(join(root, "runs")), mark.read()]).toEqual([[".generation.8"], 8]);
+    expect(readdirSync(root)).not.toContain("generation.7");
   });
 
   test("stays as it is where nothing can be written", () => {
     there(7);
-    const mark = generationMark(join(root, "generation.7"));
+    const mark = generationMark(join(root, "runs", ".generation.7"));
     expect(() => mark.raise(7, 8)).not.toThrow();
-    expect(readdirSync(root)).toEqual(["generation.7"]);
+    expect(readdirSync(join(root, "runs"))).toEqual([".generation.7"]);
   });
 });

@@ -1,59 +1,59 @@
-import { cpSync, mkdtempSync, readFileSync, realpathSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { ensureIdentity, originOf, settleState, type StatePlace, stateOrigin } from "./identity.ts";
+import {
+  acceptCopy,
+  assertOwnState,
+  ensureIdentity,
+  homeOfOwner,
+  originOf,
+  settleState,
+  type StatePlace,
+  stateOrigin,
+} from "./identity.ts";
 import { openState } from "./state.ts";
 
 const home: StatePlace = { path: "/home/a/state", dev: "1", ino: "10", machine: "one" };
 
 describe("a state directory", () => {
-  test.each<[what: string, here: Partial<StatePlace>, there: boolean, is: string]>([
-    ["that is where it was", {}, true, "same"],
-    ["that was renamed", { path: "/home/a/other" }, false, "same"],
-    [
-      "that is seen through a bind mount of a container",
-      { path: "/state", machine: "c0ffee" },
-      false,
-      "same",
-    ],
-    ["whose device has another number since the machine started", { dev: "2" }, true, "same"],
-    ["whose machine has another name", { machine: "two" }, true, "same"],
-    ["that was moved to another file system", { path: "/mnt/state", dev: "2", ino: "77" }, false, "moved"],
-    ["that was moved within one, by copying", { path: "/home/a/other", ino: "77" }, false, "moved"],
-    ["that was copied beside the original", { path: "/home/a/copy", ino: "77" }, true, "copy"],
-    ["that is a snapshot with the same inodes", { path: "/snapshots/1/state", dev: "2" }, true, "copy"],
-    ["that was restored in its place", { ino: "77" }, true, "copy"],
-    [
-      "that was copied to the same place of another machine",
-      { dev: "2", ino: "77", machine: "two" },
-      false,
-      "copy",
-    ],
+  test.each<[what: string, here: Partial<StatePlace>, is: string]>([
+    ["that is where it was", {}, "same"],
+    ["that was renamed", { path: "/home/a/other" }, "same"],
+    ["that is seen through a bind mount of a container", { path: "/state", machine: "c0ffee" }, "same"],
+    ["whose device has another number since the machine started", { dev: "2" }, "same"],
+    ["whose machine has another name", { machine: "two" }, "same"],
+    ["that was moved to another file system", { path: "/mnt/state", dev: "2", ino: "77" }, "copy"],
+    ["that was moved within one, by copying", { path: "/home/a/other", ino: "77" }, "copy"],
+    ["that was copied beside the original", { path: "/home/a/copy", ino: "77" }, "copy"],
+    ["that is a snapshot with the same inodes", { path: "/snapshots/1/state", dev: "2" }, "copy"],
+    ["that was restored in its place", { ino: "77" }, "copy"],
+    ["that was copied to the same place of another machine", { dev: "2", ino: "77", machine: "two" }, "copy"],
     [
       "that was copied to another place of another machine",
       { path: "/s", dev: "2", ino: "7", machine: "two" },
-      false,
       "copy",
     ],
-    ["that came with the image of a container", { dev: "2", machine: "c0ffee" }, false, "copy"],
-  ])("%s", (_what, here, there, is) => {
-    expect(originOf({ v: 1, id: "i", places: [home] }, { ...home, ...here }, () => there)).toBe(is);
+    ["that came with the image of a container", { dev: "2", machine: "c0ffee" }, "copy"],
+  ])("%s", (_what, here, is) => {
+    expect(originOf({ v: 1, id: "i", places: [home] }, { ...home, ...here })).toBe(is);
   });
 
-  test("with several accepted places is the same at each of them, and moved only when it is gone from all", () => {
+  test("with several accepted places is the same at each of them, and a copy elsewhere", () => {
     const other = { ...home, path: "/mnt/state", dev: "2", ino: "20" };
-    const places = [home, other];
     const away = { ...home, path: "/away", dev: "3", ino: "30" };
-    const is = (here: StatePlace, at: StatePlace[]) =>
-      originOf({ v: 1, id: "i", places }, here, (place) => at.includes(place));
-    expect([is(home, []), is(other, []), is(away, []), is(away, [home]), is(away, [other])]).toEqual([
-      "same",
-      "same",
-      "moved",
-      "copy",
-      "copy",
-    ]);
+    const is = (here: StatePlace) => originOf({ v: 1, id: "i", places: [home, other] }, here);
+    expect([is(home), is(other), is(away)]).toEqual(["same", "same", "copy"]);
   });
 });
 
@@ -80,12 +80,69 @@ describe("on disk", () => {
     cpSync(join(root, "a"), join(root, "b"), { recursive: true });
     expect([await originAt("a"), await originAt("b")]).toEqual(["same", "copy"]);
     renameSync(join(root, "a"), join(root, "c"));
-    expect([await originAt("b"), await originAt("c")]).toEqual(["moved", "same"]);
+    expect([await originAt("b"), await originAt("c")]).toEqual(["copy", "same"]);
     renameSync(join(root, "c"), join(root, "a"));
     settleState(await openState(join(root, "b")), "m", true);
     expect([await originAt("a"), await originAt("b")]).toEqual(["same", "same"]);
     cpSync(join(root, "b"), join(root, "d"), { recursive: true });
     expect(await originAt("d")).toBe("copy");
+  });
+
+  test("a renamed directory records its new place once, and keeps the places that still lead to it", async () => {
+    const placesAt = (name: string) =>
+      (
+        JSON.parse(readFileSync(join(root, name, "identity.json"), "utf8")) as { places: StatePlace[] }
+      ).places.map(({ path, machine }) => [path, machine]);
+    ensureIdentity(await openState(join(root, "a")), "m");
+    ensureIdentity(await openState(join(root, "a")), "container");
+    renameSync(join(root, "a"), join(root, "b"));
+    const moved = await openState(join(root, "b"));
+    assertOwnState({ state: moved, machine: "m" });
+    expect(placesAt("b")).toEqual([
+      [join(root, "a"), "container"],
+      [join(root, "b"), "m"],
+    ]);
+    const first = statSync(join(root, "b", "identity.json")).ino;
+    for (const machine of ["m", "m"]) assertOwnState({ state: moved, machine });
+    expect(statSync(join(root, "b", "identity.json")).ino).toBe(first);
+  });
+
+  test.each<[what: string, moves: (at: (name: string) => string) => void, original: RegExp]>([
+    [
+      "of a directory that was renamed before",
+      (at) => {
+        renameSync(at("a"), at("b"));
+        cpSync(at("b"), at("copy"), { recursive: true });
+      },
+      /was copied or moved here from .*a\. Nothing shows that the original is gone/,
+    ],
+    [
+      "of a directory that was renamed afterwards",
+      (at) => {
+        cpSync(at("a"), at("copy"), { recursive: true });
+        renameSync(at("a"), at("b"));
+      },
+      /was copied or moved here from .*a\. Nothing shows/,
+    ],
+    [
+      "that was put in the place of a renamed one",
+      (at) => {
+        renameSync(at("a"), at("b"));
+        cpSync(at("b"), at("a"), { recursive: true });
+        renameSync(at("a"), at("copy"));
+      },
+      /Nothing shows that the original is gone/,
+    ],
+    [
+      "of one that is where it was",
+      (at) => cpSync(at("a"), at("copy"), { recursive: true }),
+      /is a copy\. The original, .*a, may be at work/,
+    ],
+  ])("a copy %s asks, and says what is known of the original", async (_what, moves, original) => {
+    ensureIdentity(await openState(join(root, "a")), "m");
+    moves((name) => join(root, name));
+    const state = await openState(join(root, "copy"));
+    expect(() => assertOwnState({ state, machine: "m" })).toThrow(original);
   });
 
   test("an identity that cannot be read is none", async () => {
@@ -101,4 +158,29 @@ describe("on disk", () => {
       expect(stateOrigin(state, "m"), text).toBeNull();
     }
   });
+});
+
+test("in an accepted copy, an owner whose life is the original's is known as that", async () => {
+  const root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-lives-")));
+  try {
+    const original = await openState(join(root, "a"));
+    const life = "00000000-0123456789abcdef";
+    mkdirSync(join(original.root, "lives"));
+    writeFileSync(join(original.root, "lives", life), "");
+    ensureIdentity(original, "one");
+    cpSync(original.root, join(root, "b"), { recursive: true });
+    const copy = await openState(join(root, "b"));
+    const lifeIn = (state: string) => ({
+      file: life,
+      inode: statSync(join(state, "lives", life)).ino,
+      shared: false,
+    });
+    expect(acceptCopy({ state: copy, machine: "one" })).toBe(true);
+    expect(homeOfOwner(copy, lifeIn(original.root))).toBe(original.root);
+    expect(homeOfOwner(copy, lifeIn(copy.root))).toBeNull();
+    expect(homeOfOwner(copy, undefined)).toBeNull();
+    expect(homeOfOwner(original, { ...lifeIn(original.root), inode: 1 })).toBeNull();
+  } finally {
+    rmSync(root, { recursive: true });
+  }
 });

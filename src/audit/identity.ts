@@ -4,11 +4,12 @@
  */
 import { randomUUID } from "node:crypto";
 import { existsSync, realpathSync, statSync } from "node:fs";
-import { join } from "node:path";
-import type { Log } from "../core/deps.ts";
+import { basename, join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { Fault } from "../core/faults.ts";
+import type { Life } from "../core/records.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
-import { readRecord, writeAtomic } from "./files.ts";
+import { lstat, readRecord, writeAtomic } from "./files.ts";
 import type { StateDir } from "./state.ts";
 
 export interface StatePlace {
@@ -28,31 +29,28 @@ export interface StateIdentity {
   readonly places: readonly StatePlace[];
 }
 
-/** moved: the original is gone from its place. copy: it is there, or nobody can tell. */
-export type StateOrigin = "same" | "moved" | "copy";
+/** copy: another directory than the one that was named, or nobody can tell. */
+export type StateOrigin = "same" | "copy";
 
 /**
  * Pure. Device and inode name the directory, whatever its path is (a bind mount, `mv`). Devices get other numbers when the
- * machine starts: path and inode on the same machine do, too. `isThere` looks for this identity at another place.
+ * machine starts: path and inode on the same machine do, too. A directory with another inode is never taken for one that was
+ * moved: an original that is gone from its place may have been renamed, and nothing tells.
  */
-export function originOf(
-  { places }: StateIdentity,
-  here: StatePlace,
-  isThere: (place: StatePlace) => boolean,
-): StateOrigin {
-  const isHere = ({ path, dev, ino, machine }: StatePlace) =>
-    ino === here.ino && (dev === here.dev || (path === here.path && machine === here.machine));
-  if (places.some(isHere)) return "same";
-  // At its own path with another inode it was restored, and the original may have been renamed.
-  const isGone = (place: StatePlace) =>
-    place.machine === here.machine && place.path !== here.path && !isThere(place);
-  return places.every(isGone) ? "moved" : "copy";
+export function originOf({ places }: StateIdentity, here: StatePlace): StateOrigin {
+  return places.some((place) => isSame(place, here)) ? "same" : "copy";
+}
+
+function isSame({ path, dev, ino, machine }: StatePlace, here: StatePlace): boolean {
+  return ino === here.ino && (dev === here.dev || (path === here.path && machine === here.machine));
 }
 
 export interface Origin {
   readonly is: StateOrigin;
   /** Where the original was last. */
   readonly original: StatePlace;
+  /** Whether the original is there still. Elsewhere than on this machine nobody looks. */
+  readonly isThere: boolean;
 }
 
 /** Null: the directory has no identity yet. */
@@ -60,13 +58,40 @@ export function stateOrigin(state: StateDir, machine: string): Origin | null {
   const identity = readIdentity(state.root);
   const original = identity?.places.at(-1);
   if (identity === null || original === undefined) return null;
-  const isThere = ({ path }: StatePlace) => readIdentity(path)?.id === identity.id;
-  return { is: originOf(identity, placeOf(state.root, machine), isThere), original };
+  const here = placeOf(state.root, machine);
+  const { path, machine: on } = original;
+  const is = originOf(identity, here);
+  const isThere = is === "copy" && on === machine && path !== here.path;
+  return { is, original, isThere: isThere && readIdentity(path)?.id === identity.id };
 }
 
-/** A directory without an identity gets one. */
+/**
+ * A directory without an identity gets one. One that was renamed or mounted elsewhere has its new place recorded: after the next
+ * restart of the machine nothing but the path tells it from a copy.
+ */
 export function ensureIdentity(state: StateDir, machine: string): void {
-  if (!existsSync(fileIn(state.root))) settleState(state, machine);
+  const identity = readIdentity(state.root);
+  if (identity === null) {
+    if (!existsSync(fileIn(state.root))) settleState(state, machine);
+    return;
+  }
+  const here = placeOf(state.root, machine);
+  if (originOf(identity, here) === "copy" || identity.places.some((place) => isDeepStrictEqual(place, here)))
+    return;
+  const places = identity.places.filter((place) => place.path !== here.path && leadsTo(place, here));
+  try {
+    write(state.root, { ...identity, places: [...places, here].slice(-MOST_PLACES) });
+  } catch (error) {
+    // What makes room on a full disk must work in a renamed directory, too: a later command records the place.
+    if (!(error instanceof Fault)) throw error;
+  }
+}
+
+/** Whether a recorded place still leads to the directory that is here. On another machine nobody looks. */
+function leadsTo({ path, machine }: StatePlace, here: StatePlace): boolean {
+  if (machine !== here.machine) return true;
+  const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
+  return String(stats?.ino) === here.ino && String(stats?.dev) === here.dev;
 }
 
 /**
@@ -77,8 +102,11 @@ export function settleState(state: StateDir, machine: string, beside = false): v
   const here = placeOf(state.root, machine);
   const before = beside ? (readIdentity(state.root)?.places ?? []) : [];
   const places = [...before.filter(({ path }) => path !== here.path), here].slice(-MOST_PLACES);
-  const identity: StateIdentity = { v: 1, id: randomUUID(), places };
-  writeAtomic(fileIn(state.root), `${JSON.stringify(identity, null, 2)}\n`);
+  write(state.root, { v: 1, id: randomUUID(), places });
+}
+
+function write(root: string, identity: StateIdentity): void {
+  writeAtomic(fileIn(root), `${JSON.stringify(identity, null, 2)}\n`);
 }
 
 const MOST_PLACES = 8;
@@ -118,24 +146,41 @@ interface Placed {
 
 /**
  * The runs of a copied state directory are the original's as well, whose agents may be at work on the same sessions. They are
- * resumed, stopped and removed only after the user says that the copy is to be used. A directory that was moved goes on.
+ * resumed, stopped and removed only after the user says that the copy is to be used. A directory that was renamed goes on.
  */
-export function assertOwnState({ state, machine, log }: Placed & { readonly log: Log }): void {
+export function assertOwnState({ state, machine }: Placed): void {
   const origin = stateOrigin(state, machine);
-  if (origin === null && state.writable) ensureIdentity(state, machine);
-  if (origin?.is === "moved" && state.writable) {
-    log.info(`the state directory was moved here from ${origin.original.path}`);
-    settleState(state, machine);
+  if (origin?.is !== "copy") {
+    if (state.writable) ensureIdentity(state, machine);
+    return;
   }
-  if (origin?.is !== "copy") return;
   const { path, machine: on } = origin.original;
-  const where = `${path}${on === machine ? "" : ` on ${on}`}`;
   throw new Fault(
     "state_copied",
-    `The state directory ${state.root} is a copy. The original, ${where}, may be at work on the same sessions, so its runs are left alone here; ` +
+    `The state directory ${state.root} ${copiedFrom(origin, state.root, machine)}, so its runs are left alone here; ` +
       "new runs can be started. To use them here from now on, and no longer there: reprise doctor --accept-copy",
     { facts: { path: state.root, original: path, machine: on } },
   );
+}
+
+/** The directory that an owner is of, whose life is not in this accepted copy of it. Null: the owner is this directory's. */
+export function homeOfOwner({ root }: StateDir, life: Life | undefined): string | null {
+  const before = readIdentity(root)?.places.at(-2);
+  if (before === undefined || life === undefined) return null;
+  const found = lstat(join(root, "lives", basename(life.file)));
+  return found?.ino === life.inode ? null : before.path;
+}
+
+/** What is known of a copy: "is a copy. The original, …, may be at work on the same sessions". */
+export function copiedFrom({ original, isThere }: Origin, root: string, machine: string): string {
+  const { path, machine: on } = original;
+  if (isThere || on !== machine)
+    return `is a copy. The original, ${path}${on === machine ? "" : ` on ${on}`}, may be at work on the same sessions`;
+  const whence =
+    path === root
+      ? "is not the directory that was at this path before"
+      : `was copied or moved here from ${path}`;
+  return `${whence}. Nothing shows that the original is gone: it may have another name, and be at work on the same sessions`;
 }
 
 /** `doctor --accept-copy`. False: the directory is no copy. */

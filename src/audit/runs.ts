@@ -28,6 +28,7 @@ import {
   temporaryPath,
   writeAtomic,
 } from "./files.ts";
+import { assertNoMounts } from "./mounts.ts";
 import type { StateDir } from "./state.ts";
 
 /** Even a caller that knows no secret values stores nothing that looks like one (I11). */
@@ -82,7 +83,7 @@ export function listRunDirs(state: StateDir): RunDirs {
   for (const name of namesIn(state.runsRoot)) {
     const path = join(state.runsRoot, name);
     const stats = lstat(path);
-    if (stats === null || /^\.(?:tmp|trash)-/.test(name)) continue;
+    if (stats === null || /^\.(?:tmp-|trash-|generation\.)/.test(name)) continue;
     if (stats.isSymbolicLink()) odd.push({ path, why: "it is a symbolic link" });
     else if (!stats.isDirectory() || !isRunId(name)) odd.push({ path, why: "it is not a run directory" });
     else if (!isOurs(stats)) odd.push({ path, why: "it belongs to another user" });
@@ -91,7 +92,7 @@ export function listRunDirs(state: StateDir): RunDirs {
   return { runIds, odd };
 }
 
-/** Gone at once for everyone else, then deleted. Links inside are removed, never followed. */
+/** Gone at once for everyone else, then deleted. Links inside are removed, never followed; mounts are refused. */
 export async function removeRunDir(state: StateDir, runId: string): Promise<void> {
   const directory = join(state.runsRoot, runId);
   if (!isRunId(runId)) throw outside(directory, state);
@@ -100,13 +101,18 @@ export async function removeRunDir(state: StateDir, runId: string): Promise<void
   if (stats.isSymbolicLink() || realpathSync(directory) !== join(realpathSync(state.runsRoot), runId)) {
     throw outside(directory, state);
   }
+  assertNoMounts(directory, `${directory} was not removed`);
   const trash = temporaryPath(state.runsRoot).replace(".tmp-", ".trash-");
   try {
     renameSync(directory, trash);
+  } catch (error) {
+    throw storageFault(error, "remove", directory);
+  }
+  try {
     syncDirectory(state.runsRoot);
     await rm(trash, { recursive: true, force: true });
   } catch (error) {
-    throw storageFault(error, "remove", directory);
+    throw storageFault(error, "remove all of", `${directory}, now ${trash}`);
   }
 }
 

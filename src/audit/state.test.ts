@@ -200,6 +200,7 @@ function dummyState() {
     indexPath: "",
     writable: false,
     generation: 0,
+    runIds: [],
     refusal: null,
     releaseReserve: () => false,
   };

@@ -27,6 +27,7 @@ import {
   writeAtomic,
 } from "./files.ts";
 import { notedGeneration } from "./generation.ts";
+import { assertNoMounts } from "./mounts.ts";
 
 export interface StateDir {
   readonly root: string;
@@ -35,6 +36,8 @@ export interface StateDir {
   readonly indexPath: string;
   /** How far the index had come when the directory was opened (`generation.ts`); 0: nobody has counted. */
   readonly generation: number;
+  /** The names of the run directories at that moment. */
+  readonly runIds: readonly string[];
   /** False: a read-only file system, or a full one. What is there can be read. */
   readonly writable: boolean;
   /** What a write fails with where nothing can be written. */
@@ -71,13 +74,15 @@ export async function openState(root: string, log?: Log): Promise<StateDir> {
   const runsRoot = join(root, "runs");
   const names = refuseForeign(root);
   const writable = prepare(root, ROOT_ADVICE, log) && prepare(runsRoot, RUNS_ADVICE, log);
+  const inRuns = namesIn(runsRoot);
   const reserve = join(root, "reserve");
   if (writable && !existsSync(reserve)) furnish(root, reserve);
   return {
     root,
     runsRoot,
     indexPath: join(root, "index.db"),
-    generation: notedGeneration(names),
+    generation: notedGeneration([...names, ...inRuns]),
+    runIds: inRuns.filter(isRunId),
     writable,
     refusal: writable ? null : unwritable(root),
     releaseReserve() {
@@ -282,14 +287,17 @@ export async function sweepTrash(
   isDead: (pid: number) => boolean,
 ): Promise<void> {
   const names = await readdir(state.runsRoot).catch(() => []);
+  const refusals: unknown[] = [];
   for (const name of names.filter((one) => LEFTOVER.exec(one)?.[1] === "trash")) {
     const path = join(state.runsRoot, name);
     try {
-      if (await isAbandoned(path, clock, isDead)) await rm(path, { recursive: true, force: true });
+      if (await isAbandoned(path, clock, isDead)) await removeTree(path);
     } catch (error) {
-      if (!isErrno(error, "ENOENT")) throw storageFault(error, "remove", path);
+      if (!isErrno(error, "ENOENT")) refusals.push(storageFault(error, "remove", path));
     }
   }
+  // One that cannot be removed must not keep the others.
+  if (refusals.length > 0) throw refusals[0];
 }
 
 /** The same for one run that the caller holds: files of writers that are known to be dead need not grow old first. */
@@ -310,10 +318,15 @@ function isRealDirectory(path: string): boolean {
   return lstat(path)?.isDirectory() === true;
 }
 
+async function removeTree(path: string): Promise<void> {
+  assertNoMounts(path, `${path} was not removed`);
+  await rm(path, { recursive: true, force: true });
+}
+
 async function sweepOne(path: string, clock: Clock, isDead: (pid: number) => boolean): Promise<boolean> {
   try {
     if (!(await isAbandoned(path, clock, isDead))) return false;
-    await rm(path, { recursive: true, force: true });
+    await removeTree(path);
     return true;
   } catch {
     // Gone in the meantime, or not removable: the next sweep looks again.

@@ -57,7 +57,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   if (options.json === true) context.printJson({ ok: true, isNew, ...adopted });
   else {
     const what = isNew ? "Adopted as run" : "This conversation belongs to run";
-    context.print(`${what} ${adopted.handle}. Continue it: reprise resume ${adopted.handle} "…"`);
+    const id = (adopted.sessions.findLast(({ value }) => value.startsWith(session)) ?? adopted.session).value;
+    // The run may have gone on in another conversation.
+    const which = id === null || id === adopted.session.value ? "" : ` --session ${id}`;
+    context.print(`${what} ${adopted.handle}. Continue it: reprise resume ${adopted.handle}${which} "…"`);
   }
   return 0;
 }

@@ -31,6 +31,8 @@ export interface OpenOptions {
   /** Starts agents, so a project config that could run programs must be trusted. */
   readonly runsAgents?: boolean;
   readonly trustCwd?: boolean;
+  /** Only says what a start would do: `trustCwd` is obeyed and not recorded, and a lack of trust is named. */
+  readonly plans?: boolean;
   /**
    * A config file that cannot be read: refuse (what starts agents, or says what a start would do), warn and go on with
    * defaults (everything else), or report (the command itself says it).
@@ -40,6 +42,8 @@ export interface OpenOptions {
   readonly makesRoom?: boolean;
   /** The handle of a run that it ends: also where the index is gone, which a live run keeps from being rebuilt. */
   readonly ends?: string;
+  /** The user says that the owner of that run is gone. */
+  readonly ownerGone?: boolean;
 }
 
 export interface Terminal {

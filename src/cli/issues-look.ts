@@ -203,6 +203,7 @@ function seen(record: IssueRecord, isLive: boolean): IssueRecord {
 
 const STATE_PAINT = {
   running: "cyan",
+  waiting: "cyan",
   checking: "cyan",
   passed: "green",
   completed: "green",
@@ -287,7 +288,7 @@ export async function status(args: readonly string[], context: Context): Promise
   }
   const live = last.completed_at === null && liveBatch(deps, root) === last.run_id;
   const issues = Object.entries(last.issues).map(([id, record]) => [id, seen(record, live)] as const);
-  const goOn = live ? null : await goOnFrom(last, root, options);
+  const goOn = live ? null : await goOnLast(deps, root, options);
   if (options.json === true) {
     const batch = { ...last, issues: Object.fromEntries(issues) };
     context.printJson({ ok: true, repository: root, batch, live, resume: goOn?.command ?? null });
@@ -305,6 +306,11 @@ export async function status(args: readonly string[], context: Context): Promise
 async function goOnFrom(batch: BatchRecord, root: string, { cwd }: SourceFlags): Promise<GoOn | null> {
   const { goOnOf } = await import("./issues-options.ts");
   return goOnOf(batch, cwd === undefined ? null : root);
+}
+
+async function goOnLast(deps: Deps, root: string, { cwd }: SourceFlags): Promise<GoOn | null> {
+  const { goOnFirst } = await import("./issues-options.ts");
+  return goOnFirst(priorRuns(deps, root).batches(), cwd === undefined ? null : root);
 }
 
 function printGoOn(context: Context, goOn: GoOn | null): void {

@@ -1,15 +1,19 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
+import { harmlessLine } from "../lib/harmless.ts";
 import type { BatchRecord } from "../issues/issues.ts";
 import { redactorFor, storableArgs } from "../run/run.ts";
 import { parse } from "./command.ts";
 import {
+  assertKept,
   assertNoMark,
   byHandText,
   command,
   goOnCommand,
+  goOnFirst,
   goOnOf,
   inherit,
+  levelOf,
   optionWords,
   REPEATED,
   type RunOptions,
@@ -61,8 +65,9 @@ describe("the command that goes on with a batch", () => {
     const options = parsed(...everyOption());
     const native = ["--model", "it's $(touch x)", "", "two\nlines"];
     const line = goOnCommand(optionWords(options, native), "/some where/repo");
+    expect(harmlessLine(line)).toBe(line);
     expect(line.slice(0, 28)).toBe("reprise issues run --resume ");
-    const read = execFileSync("sh", ["-c", `printf '%s\\0' ${line}`], { encoding: "utf8" });
+    const read = execFileSync("bash", ["-c", `printf '%s\\0' ${line}`], { encoding: "utf8" });
     const words = read.split("\0").slice(3, -1);
     const dashes = words.indexOf("--");
     expect(words.slice(dashes + 1)).toEqual(native);
@@ -189,17 +194,30 @@ describe("what --resume takes from the batch that it goes on with", () => {
   });
 
   test("a secret that is not stored must be given again, and is not left out in silence", () => {
-    const last = batch(["--", "--api-key", "[redacted]"]);
+    const last = batch(["--api-url", "https://me:[redacted]@host.example"]);
     expect(() => inherit(parsed("--resume"), [], [last])).toThrow(
-      "Give the option again: reprise issues run --resume -- --api-key '[redacted]'",
+      "Give the option again: reprise issues run --resume --api-url 'https://me:[redacted]@host.example'",
     );
-    expect(inherit(parsed("--resume"), ["--api-key", "x"], [last]).native).toEqual(["--api-key", "x"]);
+    const native = batch(["--", "--api-key", "[redacted]"]);
+    expect(() => inherit(parsed("--resume"), [], [native])).toThrow("set the issue's status to open");
+    expect(inherit(parsed("--resume"), ["--api-key", "x"], [native]).native).toEqual(["--api-key", "x"]);
   });
 
   test("options that this version does not know begin nothing beyond the scope", () => {
     const last = batch(["--scope", "ids:a", "--only-on-mondays"]);
     expect(() => inherit(parsed("--resume"), [], [last])).toThrow("Say what to work on: --scope");
     expect(inherit(parsed("--resume", "--scope", "all"), [], [last]).options.scope).toBe("all");
+  });
+
+  test("issues status prints what plain --resume would go on with, and never trust", () => {
+    const unbegun = batch(["--access", "full"], { issues: {}, left: 1 });
+    const begun = batch(["--access", "read", "--trust-cwd", "--", "--trust-cwd"]);
+    const done = batch([], { issues: { a: { ...ISSUE, status: "completed" } } });
+    const printed = (...batches: BatchRecord[]) => goOnFirst(batches, null)?.command;
+    expect(printed(unbegun, begun)).toBe("reprise issues run --resume --access read -- --trust-cwd");
+    expect(printed(unbegun, done, begun)).toBe("reprise issues run --resume --access full");
+    expect(printed(unbegun)).toBe("reprise issues run --resume --access full");
+    expect(printed()).toBeUndefined();
   });
 
   test("issues status prints it with the directory, where it was asked from elsewhere", () => {
@@ -212,4 +230,88 @@ describe("what --resume takes from the batch that it goes on with", () => {
     expect(goOnOf(batch(FULL, { issues: {} }), null)).toBeNull();
     expect(goOnOf(batch(FULL, { config: {} }), null)).toBeNull();
   });
+});
+
+describe("the batch that goes on", () => {
+  const config = { options: ["--max-issues", "2", "--access", "read", "--", "--model", "m"], begun: ["z"] };
+  const typed = ["--max-issues", "2", "--access", "read"];
+  const before = (given: string[], native: string[], more: object = {}) =>
+    inherit(parsed("--resume", ...given), native, [batch([], { config: { ...config, ...more } })]).before;
+
+  test("the printed command says nothing that the batch did not, as plain --resume", () => {
+    const facts = { access: "read", access_from: "config", engine_given: true };
+    const plain = before([], [], facts);
+    expect(plain).toEqual(before(typed, ["--model", "m"], facts));
+    expect(plain).toMatchObject({ level: "read", accessFrom: "config", begun: ["z", "a"] });
+    expect(plain).toMatchObject({ sameScope: true, sameEngine: true, sameAccess: true, sameNative: true });
+  });
+
+  test("another option is a new word, and another limit counts anew", () => {
+    const other = before(["--max-issues", "3", "--access", "full", "--scope", "all"], ["--model", "n"]);
+    const changed = { sameScope: false, sameAccess: false, sameNative: false };
+    expect(other).toMatchObject({ ...changed, level: null, begun: [] });
+  });
+
+  test("a finished one does not go on", () => {
+    const done = batch([], { config, issues: { a: { ...ISSUE, status: "completed" } } });
+    expect(inherit(parsed("--resume"), [], [done]).before).toBeNull();
+  });
+
+  test.each([
+    [null, "default", null, "edit"],
+    [null, "config", "full", "full"],
+    ["read", "config", "full", "read"],
+    ["edit", "default", "read", "read"],
+    ["full", "config", null, "full"],
+    ["full", "option", "read", "full"],
+  ] as const)("access %s by %s, with %s in the config, is %s", (said, from, now, level) =>
+    expect(levelOf(said, from, now)).toBe(level),
+  );
+
+  const GATE = ["npm test"];
+  const NOW = { gate: GATE, access: "edit", engine: "demo" };
+  const kept = (recorded: object, given: string[], now: Partial<typeof NOW>) => {
+    const past = batch([], {
+      config: { options: [], engine: "demo", gate: GATE, access: "edit", ...recorded },
+    });
+    const options = parsed("--resume", ...given);
+    const terms = inherit(options, [], [past]);
+    if (terms.before === null) throw new Error("it goes on");
+    return assertKept(terms.before, options, { ...NOW, ...now });
+  };
+  const GONE = "checked its work with the gate npm test, and there is no gate now";
+  const OTHER = "checked its work with the gate npm test, and the gate is now true";
+
+  test.each<[string, object, string[], Partial<typeof NOW>]>([
+    ["the same gate", {}, [], {}],
+    ["a gate where there was none", { gate: [] }, [], {}],
+    ["no gate, as before", { gate: [] }, [], { gate: [] }],
+    ["a batch of a version that did not keep it", { gate: undefined }, [], { gate: [] }],
+    ["an engine's option that is still there", { access: "--sandbox ro" }, [], { access: "--sandbox ro" }],
+    ["an engine's option that --access replaces", { access: "--sandbox ro" }, ["--access", "edit"], {}],
+    ["another engine", { access: "--sandbox ro" }, [], { engine: "other" }],
+  ])("%s is no change", (_name, recorded, given, now) => expect(kept(recorded, given, now)).toBeNull());
+
+  test.each<[string, string[], Partial<typeof NOW>, string]>([
+    ["no gate any more", ["--accept-gate"], { gate: [] }, GONE],
+    ["another gate", ["--accept-gate"], { gate: ["true"] }, OTHER],
+    ["another gate of a file that is trusted now", ["--trust-cwd"], { gate: ["true"] }, OTHER],
+  ])("%s is named when it is accepted", (_name, given, now, said) =>
+    expect(kept({}, given, now)).toContain(said),
+  );
+
+  test.each<[string, object, string[], Partial<typeof NOW>, string]>([
+    ["no gate any more", {}, [], { gate: [] }, `${GONE}. Nothing was begun. Put the gate back`],
+    ["no gate any more, with trust", {}, ["--trust-cwd"], { gate: [] }, GONE],
+    ["another gate", {}, [], { gate: ["true"] }, `${OTHER}. Nothing was begun.`],
+    [
+      "an engine's option that is gone",
+      { access: "--sandbox ro" },
+      [],
+      {},
+      "held its agents to --sandbox ro",
+    ],
+  ])("%s is refused", (_name, recorded, given, now, said) =>
+    expect(() => kept(recorded, given, now)).toThrow(said),
+  );
 });

@@ -2,14 +2,15 @@
  * The options of `reprise issues run`, and how a batch that was not finished is gone on with: as words that a person can
  * type, and as what `--resume` takes from the batch before it.
  */
+import { isDeepStrictEqual } from "node:util";
 import type { Command } from "commander";
-import { type Access, ACCESS_LEVELS } from "../core/config-issues.ts";
+import { type Access, ACCESS_LEVELS, DEFAULT_ACCESS } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import { typedDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { arrayIn } from "../lib/json.ts";
+import { arrayIn, stringIn } from "../lib/json.ts";
 import { shellLine } from "../lib/shell.ts";
-import type { BatchRecord } from "../issues/issues.ts";
+import type { AccessFrom, BatchRecord } from "../issues/issues.ts";
 import type { SharedOptions } from "./attempt-options.ts";
 import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { addSourceOptions, type SourceFlags } from "./issues-look.ts";
@@ -19,6 +20,7 @@ export interface RunOptions
   readonly resume?: true;
   readonly strict?: true;
   readonly fresh?: true;
+  readonly acceptGate?: true;
   readonly scope?: string;
   readonly order?: "priority" | "input";
   readonly maxIssues?: number;
@@ -45,6 +47,7 @@ function addScopeOptions(command: Command): Command {
     .option("-r, --resume", "Prioritize in_progress issues AND attempt to resume their prior sessions")
     .option("--strict", "With --resume: fail issues that have no prior session to resume")
     .option("--fresh", "With --resume: keep the work in progress, but start new conversations")
+    .option("--accept-gate", "With --resume: go on although the gate is not the one that the batch had")
     .addOption(once("--scope <scope>", "all (default), ids:a,b or epic:X", text))
     .addOption(
       once(
@@ -142,6 +145,7 @@ export const REPEATED: Readonly<Record<Exclude<keyof RunOptions, "cwd">, Repeat>
   resume: { repeat: false, why: "it is in the command already" },
   strict: BY_HAND,
   fresh: { repeat: false, why: "it would drop the conversations that this batch has begun" },
+  acceptGate: { repeat: false, why: "it is about the batch before, and about the gate of the moment" },
   scope: ALWAYS,
   order: ALWAYS,
   maxIssues: ALWAYS,
@@ -158,7 +162,7 @@ export const REPEATED: Readonly<Record<Exclude<keyof RunOptions, "cwd">, Repeat>
   isolate: ALWAYS,
   merge: ALWAYS,
   onLimit: ALWAYS,
-  trustCwd: BY_HAND,
+  trustCwd: { repeat: false, why: "it is a person's word about files as they are at the moment" },
   dryRun: { repeat: false, why: "it begins nothing" },
   watch: BY_HAND,
   verbose: ONLY_PRINTS,
@@ -219,6 +223,13 @@ export function assertNoMark(args: readonly string[]): void {
   throw new Fault("usage", `Put the secret in place of ${HIDDEN}: Reprise does not store it.`);
 }
 
+/** Earlier versions kept it: whoever types the command would agree to files that were changed since. */
+const withoutTrust = (words: readonly string[]) => {
+  const [own, native] = split(words);
+  const kept = own.filter((word) => word !== "--trust-cwd");
+  return native.length === 0 ? kept : [...kept, "--", ...native];
+};
+
 /** How a batch in the metadata is gone on with; null: it is finished, or is from before this was written down. */
 export interface GoOn {
   readonly command: string;
@@ -228,9 +239,20 @@ export interface GoOn {
 export function goOnOf(record: BatchRecord, place: string | null): GoOn | null {
   if (!isUnfinished(record)) return null;
   return {
-    command: goOnCommand(textsIn(record, "options"), place),
+    command: goOnCommand(withoutTrust(textsIn(record, "options")), place),
     byHand: byHandText(textsIn(record, "by_hand")),
   };
+}
+
+/** What plain `--resume` would go on with; where that is nothing, the newest batch. */
+export function goOnFirst(batches: Iterable<BatchRecord>, place: string | null): GoOn | null {
+  let newest: BatchRecord | null = null;
+  for (const batch of batches) {
+    newest ??= batch;
+    if (Object.keys(batch.issues).length === 0) continue;
+    return goOnOf(isUnfinished(batch) ? batch : newest, place);
+  }
+  return newest === null ? null : goOnOf(newest, place);
 }
 
 /** Something of it is left to be done. */
@@ -251,6 +273,24 @@ export interface Inherited {
   readonly takenNative: readonly string[];
   /** The batch before; null: nothing is taken from it. */
   readonly batch: string | null;
+  /** The batch that goes on, whether or not something is taken from it; null: none does. */
+  readonly before: Before | null;
+}
+
+/** What a batch that goes on was, and what this command line says as that batch said it. */
+export interface Before {
+  readonly record: BatchRecord;
+  readonly sameScope: boolean;
+  readonly sameEngine: boolean;
+  /** That batch took issues in progress from other engines, since a person had named its own. */
+  readonly engineGiven: boolean;
+  readonly sameAccess: boolean;
+  readonly sameNative: boolean;
+  /** Of new runs, whoever said so; null: another option, an engine's, decided, or this command line says otherwise. */
+  readonly level: Access | null;
+  readonly accessFrom: AccessFrom;
+  /** What has begun so far, where the same limit still counts. */
+  readonly begun: readonly string[];
 }
 
 /**
@@ -262,7 +302,7 @@ export function inherit(
   native: readonly string[],
   batches: Iterable<BatchRecord>,
 ): Inherited {
-  const nothing = { options: given, native, taken: {}, takenNative: [], batch: null };
+  const nothing = { options: given, native, taken: {}, takenNative: [], batch: null, before: null };
   const last = given.resume === true ? firstBegun(batches) : null;
   if (last === null || !isUnfinished(last)) return nothing;
   const words = textsIn(last, "options");
@@ -279,19 +319,97 @@ export function inherit(
   const isSame = given.engine === undefined || given.engine === (before.engine ?? DEFAULT_ENGINE);
   const takesNative = native.length === 0 && given.access === undefined && isSame;
   const takenNative = takesNative ? theirs : [];
-  if (optionWords(taken, takenNative).some(isHidden))
+  if (takenNative.some(isHidden))
     throw new Fault(
       "usage",
-      `Batch ${harmlessLine(last.run_id, 40)} was started with a secret, which Reprise does not store. Give the option again: ${harmlessLine(goOnCommand(words), 1_000)}`,
+      `Batch ${harmlessLine(last.run_id, 40)} was started with a secret in its native options. Reprise does not store secrets, so what it began cannot be resumed. ` +
+        "To begin an issue of it anew, set the issue's status to open, set the secret in the environment, and type: reprise issues run",
     );
-  if (Object.keys(taken).length === 0 && takenNative.length === 0) return nothing;
+  if (optionWords(taken, []).some(isHidden))
+    throw new Fault(
+      "usage",
+      `Batch ${harmlessLine(last.run_id, 40)} was started with a secret, which Reprise does not store. Give the option again: ${harmlessLine(goOnCommand(withoutTrust(words)))}`,
+    );
+  const goesOn = beforeOf(last, before, { given, native, theirs, takesNative });
+  if (Object.keys(taken).length === 0 && takenNative.length === 0) return { ...nothing, before: goesOn };
   return {
     options: { ...taken, ...given },
     native: takesNative ? takenNative : native,
     taken,
     takenNative,
     batch: last.run_id,
+    before: goesOn,
   };
+}
+
+interface Said {
+  readonly given: RunOptions;
+  readonly native: readonly string[];
+  readonly theirs: readonly string[];
+  readonly takesNative: boolean;
+}
+
+function beforeOf(record: BatchRecord, before: RunOptions, said: Said): Before {
+  const { given, native, theirs, takesNative } = said;
+  const { config, issues } = record;
+  const isSame = (name: "scope" | "engine" | "access" | "maxIssues") =>
+    given[name] === undefined || given[name] === before[name];
+  const from = stringIn(config, "access_from");
+  const counts = before.maxIssues !== undefined && isSame("maxIssues");
+  return {
+    record,
+    sameScope: isSame("scope"),
+    sameEngine: isSame("engine"),
+    engineGiven: isSame("engine") && config["engine_given"] === true,
+    sameAccess: isSame("access"),
+    sameNative: takesNative || isDeepStrictEqual(native, theirs),
+    level: isSame("access") ? (ACCESS_LEVELS.find((level) => level === config["access"]) ?? null) : null,
+    accessFrom: from === "config" || from === "default" ? from : "option",
+    begun: counts ? [...new Set([...textsIn(record, "begun"), ...Object.keys(issues)])] : [],
+  };
+}
+
+/** What new runs may do: as was said, but where no option said it, no more than the config file says by now. */
+export function levelOf(said: Access | null, from: AccessFrom, config: Access | null): Access {
+  if (said === null || config === null || from === "option") return said ?? config ?? DEFAULT_ACCESS;
+  return ACCESS_LEVELS.find((level) => level === said || level === config) ?? said;
+}
+
+/**
+ * A batch that goes on is checked and held as it was, or not begun: a gate that is gone would let everything pass, and so
+ * would an engine's option that stood in a config file.
+ */
+export function assertKept(
+  { record, sameAccess, sameNative }: Before,
+  given: RunOptions,
+  now: { readonly gate: readonly string[]; readonly access: string; readonly engine: string },
+): string | null {
+  const name = `Batch ${harmlessLine(record.run_id, 40)}`;
+  const was = stringIn(record.config, "access") ?? "";
+  const isLevel = ACCESS_LEVELS.some((level) => level === was);
+  const isAsked = given.access !== undefined || !sameAccess || !sameNative;
+  const isOther = stringIn(record.config, "engine") !== now.engine;
+  if (was !== "" && !isLevel && was !== now.access && !isAsked && !isOther)
+    throw new Fault(
+      "usage",
+      `${name} held its agents to ${harmlessLine(was, 200)}, which no config file sets any more. Put it back, or say what agents may do: --access read, edit or full.`,
+      { facts: { batch: record.run_id, access: was } },
+    );
+  const gate = textsIn(record, "gate");
+  if (gate.length === 0 || isDeepStrictEqual(gate, now.gate)) return null;
+  const had = `${name} checked its work with the gate ${harmlessLine(gate.join("; "), 300)}`;
+  const change =
+    now.gate.length === 0
+      ? "and there is no gate now"
+      : `and the gate is now ${harmlessLine(now.gate.join("; "), 300)}`;
+  // Whoever agrees to the project's file as it is agrees to its gate; that there is none is no part of a file.
+  if (given.acceptGate === true || (given.trustCwd === true && now.gate.length > 0))
+    return `${had}, ${change}.`;
+  throw new Fault(
+    "usage",
+    `${had}, ${change}. Nothing was begun. Put the gate back into reprise.toml or your own config file, or go on with the change: --accept-gate`,
+    { facts: { batch: record.run_id, gate, now: [...now.gate] } },
+  );
 }
 
 function firstBegun(batches: Iterable<BatchRecord>): BatchRecord | null {

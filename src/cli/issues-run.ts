@@ -1,13 +1,15 @@
 /** `reprise issues run [repo]`: agents work on issues, their work is checked, what passes is closed. */
-import { DEFAULT_ACCESS } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
+import { redactValue } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
 import {
+  type AccessFrom,
   type BatchEnd,
   type BatchOptions,
   Brake,
+  gateWords,
   openSource,
   parseScope,
   planBatch,
@@ -23,13 +25,16 @@ import type { Context } from "./context.ts";
 import { BatchScreen, planLines, summaryLines } from "./issues-live.ts";
 import { sourceOptions } from "./issues-look.ts";
 import {
+  assertKept,
   assertNoMark,
   byHandText,
   command,
   DEFAULT_ENGINE,
   goOnCommand,
+  goOnOf,
   inherit,
   type Inherited,
+  levelOf,
   optionWords,
   type RunOptions,
 } from "./issues-options.ts";
@@ -58,6 +63,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const cwd = workingDirectory(repo ?? ".");
   const trust = {
     runsAgents: given.dryRun === undefined,
+    plans: given.dryRun === true,
     trustCwd: given.trustCwd === true,
     badConfig: "refuse" as const,
   };
@@ -67,6 +73,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const terms = inherit(given, native, priorRuns(deps, root).batches());
   const { options } = terms;
   const batch = batchOptions(deps, context, given, terms);
+  checkKept(deps, given, terms, batch);
   const source = await openSource(deps, root, sourceOptions(options));
   const job = {
     options,
@@ -97,6 +104,8 @@ function assertCombination(options: RunOptions): void {
   const wrong = (message: string) => new Fault("usage", message);
   if (options.strict === true && options.resume === undefined) throw wrong("--strict requires --resume flag");
   if (options.fresh === true && options.resume === undefined) throw wrong("--fresh requires --resume flag");
+  if (options.acceptGate === true && options.resume === undefined)
+    throw wrong("--accept-gate requires --resume flag");
   if (options.fresh === true && options.strict === true)
     throw wrong("--fresh drops the conversations that --strict insists on: give one of the two.");
   if (options.isolate === "none" && (options.maxAgents ?? 1) > 1)
@@ -108,12 +117,17 @@ function assertCombination(options: RunOptions): void {
 }
 
 function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: Inherited): BatchOptions {
-  const { options, native, taken, takenNative } = terms;
+  const { options, native, before } = terms;
   const engine = options.engine ?? DEFAULT_ENGINE;
-  const level = options.access ?? deps.config.issues?.access ?? DEFAULT_ACCESS;
+  const from = accessFrom(deps, given, terms);
+  const level = levelOf(options.access ?? before?.level ?? null, from, deps.config.issues?.access ?? null);
   const access = heldAccess(deps, engine, level, native);
   const redact = redactorFor(deps.env, []);
-  const { args: words, redacted } = storableArgs(optionWords(options, native), redact);
+  // The config may be another one when the command is typed.
+  const typed = from === "config" && access.by === null ? { ...options, access: level } : options;
+  const { args: words, redacted } = storableArgs(optionWords(typed, native), redact);
+  const isBound = before?.sameAccess === true && from === "option" && options.access !== undefined;
+  const isGiven = given.access !== undefined && before?.sameAccess !== true;
   const byHand = [...new Set([...redacted, ...(given.token === undefined ? [] : ["--token"])])];
   return {
     scope: parseScope(options.scope ?? "all"),
@@ -122,14 +136,17 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
     strict: options.strict === true,
     fresh: options.fresh === true,
     maxIssues: options.maxIssues ?? null,
+    begun: before?.begun ?? [],
+    mayLack: before?.sameScope === true,
     includeStrangers: options.includeAll === true,
     engine,
-    engineGiven: given.engine !== undefined,
+    engineGiven: before?.sameEngine === true ? before.engineGiven : given.engine !== undefined,
     access,
+    accessFrom: from,
     native,
-    // What a run began with stays, unless this command line itself says otherwise.
-    over: [...(given.access === undefined ? [] : access.options), ...(takenNative.length > 0 ? [] : native)],
-    bound: [...(taken.access === undefined ? [] : access.options), ...takenNative],
+    // What a run began with stays, unless this command line itself says otherwise than the batch that goes on.
+    over: [...(isGiven ? access.options : []), ...(before?.sameNative === true ? [] : native)],
+    bound: [...(isBound ? access.options : []), ...(before?.sameNative === true ? native : [])],
     maxAgents: options.maxAgents ?? 1,
     limits: attemptOptions(options, deps, context).limits,
     isolate: options.isolate ?? "worktree",
@@ -138,13 +155,31 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
     again: {
       words,
       byHand,
-      note: goOnCommand(storableArgs(optionWords(options, [], "notes"), redact).args),
+      note: goOnCommand(storableArgs(optionWords(typed, [], "notes"), redact).args),
     },
     trustCwd: options.trustCwd === true,
     gate: deps.config.issues?.gate ?? null,
     watch: options.watch === true,
     version: context.version,
   };
+}
+
+function accessFrom(deps: Deps, given: RunOptions, { options, before }: Inherited): AccessFrom {
+  if (given.access !== undefined && before?.sameAccess !== true) return "option";
+  if (before !== null && before.level !== null) return before.accessFrom;
+  if (options.access !== undefined) return "option";
+  return deps.config.issues?.access === undefined ? "default" : "config";
+}
+
+/** Refuses, or says what is different from the batch that goes on. */
+function checkKept(deps: Deps, given: RunOptions, { before }: Inherited, batch: BatchOptions): void {
+  // A plan without the project's file: what would be said is said already.
+  if (before === null || deps.config.untrusted !== undefined) return;
+  const redact = redactorFor(deps.env, []);
+  const { gate, access, engine } = batch;
+  const now = redactValue({ gate: gateWords(gate), access: access.by ?? access.level, engine }, redact);
+  const change = assertKept(before, given, now);
+  if (change !== null) deps.log.warn(change);
 }
 
 function showPlan(context: Context, { options, terms }: Work, planned: PlannedBatch): number {
@@ -213,12 +248,17 @@ const STOPPING: Readonly<Record<number, string>> = {
   3: "ending the agents",
 };
 
-function report(context: Context, { options, batch, named }: Work, end: BatchEnd): void {
+function report(context: Context, { options, terms, batch, named }: Work, end: BatchEnd): void {
   const { exitCode, issues, path, runId } = end;
   const { merge, again } = batch;
-  const left = goOnText(end);
-  const resume = left === null ? null : goOnCommand(again.words, named);
-  const byHand = byHandText(again.byHand);
+  const own = goOnText(end);
+  // A batch that began nothing leaves the one before as it was.
+  const before = own === null && beganNothing(end) ? (terms.before?.record ?? null) : null;
+  const earlier = before === null ? null : goOnOf(before, named);
+  const isOther = earlier !== null && earlier.command !== goOnCommand(again.words, named);
+  const left = isOther ? `batch ${before?.run_id ?? ""} goes on with its own options` : own;
+  const resume = isOther ? earlier.command : left === null ? null : goOnCommand(again.words, named);
+  const byHand = isOther ? earlier.byHand : byHandText(again.byHand);
   if (options.json === true) {
     const more = resume === null ? { resume } : { resume, byHand: byHand === "" ? null : byHand };
     context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, ...more, issues });
@@ -232,6 +272,10 @@ function report(context: Context, { options, batch, named }: Work, end: BatchEnd
   }
   if (resume !== null) context.log.info(`${left ?? ""}: ${resume}`);
   if (resume !== null && byHand !== "") context.log.info(byHand);
+}
+
+function beganNothing({ issues, exitCode }: BatchEnd): boolean {
+  return exitCode === 10 && issues.length > 0 && issues.every(({ state }) => state === "left");
 }
 
 /** What the same batch would do if it went on; null: nothing. */

@@ -6,7 +6,7 @@ import type { RunRecord, RunStatus } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { table } from "../lib/table.ts";
-import type { Deps } from "../run/run.ts";
+import type { BatchHold, Deps } from "../run/run.ts";
 import { listRuns } from "../run/select.ts";
 import type { RunFilter } from "../store/store.ts";
 import { count, makeCommand, once, oneOf, parse, text } from "./command.ts";
@@ -59,10 +59,11 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     // Only to say that there is no such engine; the profiles are not worth loading otherwise.
     (await import("../run/run.ts")).findEngine(deps, options.engine);
   }
-  if (options.json === true) context.printJson({ ok: true, runs });
+  const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
+  if (options.json === true) context.printJson({ ok: true, runs: runs.map((one) => withBatch(one, held)) });
   else if (options.handles === true) for (const { handle } of runs) context.print(handle);
   else if (runs.length === 0) context.print(nothing(options));
-  else printTable(context, deps, runs, filter.limit ?? DEFAULT_LIMIT);
+  else printTable(context, deps, { runs, held, limit: filter.limit ?? DEFAULT_LIMIT });
   return 0;
 }
 
@@ -97,11 +98,30 @@ function nothing(options: ListOptions): string {
     : 'No runs yet. Start one: reprise start codex "fix the flaky test" (or see `reprise demo`)';
 }
 
-function printTable(context: Context, deps: Deps, runs: readonly RunRecord[], limit: number): void {
+/** By handle: runs that a live batch is not done with. */
+type Held = ReadonlyMap<string, BatchHold>;
+
+function withBatch(record: RunRecord, held: Held): RunRecord & { readonly batch?: BatchHold } {
+  const batch = held.get(record.handle);
+  return batch === undefined ? record : { ...record, batch };
+}
+
+/** `completed (checking)`: how its last attempt ended, and what its batch does now. */
+function statusText({ handle, status }: RunRecord, held: Held | undefined): string {
+  const state = held?.get(handle)?.state;
+  return state === undefined || state === status ? status : `${status} (${harmlessLine(state, 20)})`;
+}
+
+function printTable(
+  context: Context,
+  deps: Deps,
+  { runs, held, limit }: { runs: readonly RunRecord[]; held: Held; limit: number },
+): void {
   const { terminal } = context;
   const [header = "", ...lines] = runTable(runs, terminal, {
     nowMs: deps.clock.now(),
     home: deps.env["HOME"],
+    held,
   });
   context.print(paint(terminal, "dim", header));
   for (const [at, line] of lines.entries()) context.print(painted(terminal, line, runs[at]?.status));
@@ -120,13 +140,14 @@ const LEAST = { WHAT: 10, WHERE: 8 };
 export function runTable(
   runs: readonly RunRecord[],
   terminal: Pick<Terminal, "stdout" | "columns">,
-  now: { readonly nowMs: number; readonly home: string | undefined },
+  now: { readonly nowMs: number; readonly home: string | undefined; readonly held?: Held },
 ): string[] {
-  const { shown, words, place } = layoutFor(runs, terminal);
-  const rows = runs.map((record) => ({
+  const statuses = runs.map((record) => statusText(record, now.held));
+  const { shown, words, place } = layoutFor(runs, statuses, terminal);
+  const rows = runs.map((record, at) => ({
     HANDLE: record.handle,
     ENGINE: harmlessLine(record.agentName),
-    STATUS: record.status,
+    STATUS: statuses[at] ?? record.status,
     ATT: String(record.attempts),
     UPDATED: age(record.updatedAt, now.nowMs),
     WHAT: harmlessLine(whatOf(record), words),
@@ -147,10 +168,14 @@ interface Layout {
   readonly place: number | undefined;
 }
 
-function layoutFor(runs: readonly RunRecord[], terminal: Pick<Terminal, "stdout" | "columns">): Layout {
+function layoutFor(
+  runs: readonly RunRecord[],
+  statusTexts: readonly string[],
+  terminal: Pick<Terminal, "stdout" | "columns">,
+): Layout {
   if (!terminal.stdout) return { shown: HEADER, words: 60, place: undefined };
   const engines = Math.max(6, ...runs.map(({ agentName }) => agentName.length));
-  const statuses = Math.max(6, ...runs.map(({ status }) => status.length));
+  const statuses = Math.max(6, ...statusTexts.map(({ length }) => length));
   const widths = { HANDLE: 8, ENGINE: engines, STATUS: statuses, ATT: 3, UPDATED: 7, ...LEAST };
   const gone = new Set<Column>();
   const shown = () => HEADER.filter((name) => !gone.has(name));

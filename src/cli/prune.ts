@@ -81,7 +81,13 @@ function print(context: Context, pruned: Pruned, dryRun: boolean, nowMs: number)
   for (const { handle, agentName, updatedAt } of pruned.removed) {
     context.print(`${verb} ${handle} (${agentName}, ${age(updatedAt, nowMs)} old)`);
   }
-  for (const { run: record, reason } of pruned.skipped)
-    context.print(hanging(context.terminal, `Kept ${record.handle}: ${harmlessLine(reason)}`, 2));
-  context.print(`${verb} ${plural(pruned.removed.length, "run")}, kept ${pruned.skipped.length}.`);
+  for (const { run: record, reason, failed } of pruned.skipped) {
+    const what = failed ? "Failed" : "Kept";
+    context.print(hanging(context.terminal, `${what} ${record.handle}: ${harmlessLine(reason)}`, 2));
+  }
+  const failures = pruned.skipped.filter(({ failed }) => failed).length;
+  const rest = failures === 0 ? "" : `, ${failures} failed`;
+  context.print(
+    `${verb} ${plural(pruned.removed.length, "run")}, kept ${pruned.skipped.length - failures}${rest}.`,
+  );
 }

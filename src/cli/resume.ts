@@ -5,7 +5,7 @@ import { HANDLE } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import { type Deps, dryRun, resumeRun, selectLatest, selectRun, type Watch } from "../run/run.ts";
 import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
-import { list, makeCommand, parse } from "./command.ts";
+import { list, makeCommand, once, parse, text } from "./command.ts";
 import type { Context } from "./context.ts";
 import { detach } from "./detach.ts";
 import { openView } from "./live.ts";
@@ -20,6 +20,7 @@ interface ResumeOptions extends SharedOptions {
   readonly dryRun?: true;
   readonly detach?: true;
   readonly fork?: true;
+  readonly session?: string;
   readonly forceFresh?: true;
   readonly restoreCopy?: true;
   readonly ignoreCopy?: true;
@@ -46,6 +47,9 @@ const command = () =>
       .option("--dry-run", "print the native command and what would be proved, run nothing")
       .option("--detach", "let it work by itself and print its handle; `reprise attach` shows it")
       .option("--fork", "continue a copy of the conversation as a new run, where the engine can")
+      .addOption(
+        once("--session <id>", "an earlier conversation of the run: its id, or 8 or more characters", text),
+      )
       .option(
         "--restore-copy",
         "put the run's copy back in place of a session that is damaged or lacks a part",
@@ -66,8 +70,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       "Which run? `reprise list` shows the handles; --last takes the newest run of this directory.",
     );
   }
-  if (options.fork === true && options.forceFresh === true)
-    throw new Fault("usage", "--fork and --force-fresh exclude each other.");
+  assertFitting(options);
   const message = await readMessage({ words, file: options.messageFile, stdin: options.stdin === true });
   const opened = await context.open({ cwd: null, badConfig: "refuse" });
   const found =
@@ -90,6 +93,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
         : options.fork === true
           ? ("fork" as const)
           : ("resume" as const),
+    ...(options.session === undefined ? {} : { session: options.session }),
     damage:
       options.restoreCopy === true
         ? ("restore" as const)
@@ -114,6 +118,19 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const view = Object.assign(openView(context, options), watch);
   const result = await resumeRun(deps, request, view).finally(() => view.close());
   return await finishAttempt(context, options, result, view);
+}
+
+/** An option that would do nothing beside another one is refused. */
+function assertFitting(options: ResumeOptions): void {
+  const { forceFresh, fork, restoreCopy, ignoreCopy, session } = options;
+  const others = { "--fork": fork, "--session": session, "--restore-copy": restoreCopy };
+  const [other] = Object.entries({ ...others, "--ignore-copy": ignoreCopy }).flatMap(([name, value]) =>
+    value === undefined ? [] : [name],
+  );
+  if (forceFresh === true && other !== undefined)
+    throw new Fault("usage", `${other} and --force-fresh exclude each other.`);
+  if (restoreCopy === true && ignoreCopy === true)
+    throw new Fault("usage", "--restore-copy and --ignore-copy exclude each other.");
 }
 
 /** A run of a review has a sidecar and a transcript, which tell of this attempt as well. */

@@ -1,6 +1,6 @@
 /** `reprise show <handle>`: one run, its attempts, and the proof of each resume. */
 import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
+import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
@@ -46,6 +46,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       ok: true,
       ...found.run,
       live: found.live,
+      batch: found.batch,
       resumable: (await offerFor(deps, found.run)).why === null,
       escrowState: found.escrow,
       history: attempts.map(({ n, record, receipt }) => ({ n, ...record, receipt })),
@@ -93,6 +94,7 @@ function printRun(context: Context, found: Inspection, nowMs: number): void {
     "status",
     `${status}${live}, ${plural(record.attempts, "attempt")}, updated ${ago(record.updatedAt, nowMs)}`,
   );
+  line("batch", batchText(found));
   line("name", record.name === null ? null : harmlessLine(record.name, 200));
   line("subject", record.subject === null ? null : harmlessLine(record.subject, 200));
   line("message", record.launch.message === null ? null : harmlessLine(record.launch.message, 200));
@@ -102,7 +104,10 @@ function printRun(context: Context, found: Inspection, nowMs: number): void {
   line("launch", launchText(found));
   path("home", record.engineHome);
   path("directory", record.runDirectory);
-  line("copy", escrowText(found, nowMs));
+  const copy = record.escrow;
+  line("copy", copy === null ? "none of the engine's session" : copyText(copy, found.escrow, nowMs));
+  for (const [at, kept] of (record.kept ?? []).entries())
+    line(at === 0 ? "earlier" : "", copyText(kept, found.kept[at], nowMs));
   if (found.attempts.length === 0 && found.live === null) line("attempts", noneText(record));
 }
 
@@ -116,6 +121,12 @@ function lineIn(context: Context): (label: string, value: string | null) => void
     const lines = hanging(terminal, `${"-".repeat(LABEL)}${value}`, LABEL);
     context.print(`${paint(terminal, "dim", label.padEnd(LABEL))}${lines.slice(LABEL)}`);
   };
+}
+
+/** Its status is that of its last attempt; the batch may be anywhere after that. */
+function batchText({ batch }: Inspection): string | null {
+  if (batch === null) return null;
+  return `${batch.batch}, pid ${batch.pid}: works on issue ${harmlessLine(batch.issue, 100)} (${batch.state})`;
 }
 
 /** A run is recorded before its agent is started. */
@@ -145,12 +156,10 @@ function parentText({ parent }: RunRecord): string | null {
   return parent === undefined ? null : `${parent.handle}  session ${harmlessLine(parent.session, 200)}`;
 }
 
-function escrowText(found: Inspection, nowMs: number): string {
-  const { escrow } = found.run;
-  if (escrow === null) return "none of the engine's session";
-  const bytes = escrow.files.reduce((sum, { size }) => sum + size, 0);
-  const state = found.escrow === "whole" ? "whole" : "damaged or gone";
-  return `of session ${harmlessLine(escrow.session, 200)}, ${bytes} bytes, taken ${ago(escrow.takenAt, nowMs)}: ${state}`;
+function copyText(copy: Escrow, state: string | undefined, nowMs: number): string {
+  const bytes = copy.files.reduce((sum, { size }) => sum + size, 0);
+  const what = state === "whole" ? "whole" : "damaged or gone";
+  return `of session ${harmlessLine(copy.session, 200)}, ${bytes} bytes, taken ${ago(copy.takenAt, nowMs)}: ${what}`;
 }
 
 function printAttempt(context: Context, { n, record, receipt }: InspectedAttempt, nowMs: number): void {
@@ -208,7 +217,7 @@ export function proofOf(receipt: Receipt): readonly string[] {
   const asked = harmlessLine(receipt.asked, 200);
   const reported = receipt.reported === null ? null : harmlessLine(receipt.reported, 200);
   const lines = [verdict(receipt, asked, reported)];
-  if (receipt.restoredFromEscrow) lines.push("the engine had lost it; the run's copy was put back first");
+  if (receipt.restoredFromEscrow) lines.push("the run's copy of it was put back first");
   for (const [what, options] of Object.entries(receipt.options)) {
     if (options.length > 0) lines.push(`options ${what}: ${harmlessLine(options.join("  "), 400)}`);
   }
@@ -224,7 +233,9 @@ function verdict(receipt: Receipt, asked: string, reported: string | null): stri
     case "forked":
       return `proof: a copy of ${asked}, the engine reported the new id ${reported ?? "nothing"}`;
     case "not_verified":
-      return `no proof: asked for ${asked}, the engine reported ${reported ?? "no id"}`;
+      return receipt.reported === receipt.asked
+        ? `no proof: asked for ${asked}, the engine opened it and wrote nothing to it`
+        : `no proof: asked for ${asked}, the engine reported ${reported ?? "no id"}`;
     case "diverged":
       return `diverged: asked for ${asked}, the engine answered in ${reported ?? "another conversation"}`;
   }

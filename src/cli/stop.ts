@@ -2,7 +2,7 @@
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { StoppedIssue } from "../issues/issues.ts";
-import { type Deps, offerFor, selectRun, type Stopped, stopRun } from "../run/run.ts";
+import { type Deps, forsakeUnrecorded, offerFor, selectRun, type Stopped, stopRun } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 
@@ -25,9 +25,16 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   if (handle === undefined) {
     throw new Fault("usage", "Which run? `reprise list --status running` shows the live ones.");
   }
-  const deps = await context.open({ cwd: null, ends: handle });
+  const deps = await context.open({ cwd: null, ends: handle, ownerGone });
+  const unrecorded = ownerGone ? await forsakeUnrecorded(deps, handle) : null;
+  if (unrecorded !== null) {
+    const nothing = { ok: true, handle, runId: unrecorded, status: null, how: "not_running", strays: 0 };
+    if (json === true) context.printJson(nothing);
+    else context.print(`No run has the handle ${handle}. What its process held is free.`);
+    return 0;
+  }
   const onProgress = (text: string) => context.log.info(text);
-  const issue = ownerGone ? null : await stopIssue(deps, handle, onProgress);
+  const issue = ownerGone ? await forsakeIssue(deps, handle) : await stopIssue(deps, handle, onProgress);
   const stopped =
     issue === null ? await stopRun(deps, handle, onProgress, { ownerGone }) : await afterIssue(deps, handle);
   if (json === true) {
@@ -58,6 +65,13 @@ async function stopIssue(
   if (found.subject?.startsWith("issue:") !== true) return null;
   const { stopInBatch } = await import("../issues/issues.ts");
   return stopInBatch(deps, found, onProgress);
+}
+
+async function forsakeIssue(deps: Deps, handle: string): Promise<null> {
+  const found = await selectRun(deps, handle);
+  if (found.subject?.startsWith("issue:") === true)
+    (await import("../issues/issues.ts")).forsakeBatch(deps, found);
+  return null;
 }
 
 /** The batch has ended the agent and recorded it. */

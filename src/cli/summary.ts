@@ -2,7 +2,7 @@
  * What is said after an attempt: three lines on stderr for people, or one JSON object on stdout.
  */
 import type { Trouble } from "../core/events.ts";
-import type { AttemptRecord } from "../core/records.ts";
+import type { AttemptRecord, Receipt } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { shellLine, shellWord } from "../lib/shell.ts";
@@ -95,8 +95,7 @@ function say(context: Context, result: AttemptResult, offer: Offer, view: View):
       ),
     );
   }
-  const proved =
-    receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt.verified)})`;
+  const proved = receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt)})`;
   const session =
     run.session.value === null
       ? "none found"
@@ -132,11 +131,14 @@ function describeTrouble(trouble: Trouble, nowMs: number): string {
   return `${trouble.kind}${resetText(trouble.resetsAt, nowMs)}: ${harmlessLine(trouble.message, 400)}`;
 }
 
-function proofText(verified: string): string {
+function proofText({ verified, asked, reported }: Receipt): string {
   if (verified === "engine_reported") return "the same conversation: the engine reported this id";
   if (verified === "forked") return "a copy of the conversation: the engine reported this new id";
   if (verified === "store_confirmed") return "the same conversation: the engine's store was written";
-  return "not verified: the engine reported no id";
+  if (reported === null) return "not verified: the engine reported no id";
+  return reported === asked
+    ? "not verified: the engine opened it and wrote nothing to it"
+    : "not verified: another session than the one asked for";
 }
 
 function took(attempt: AttemptResult["attempt"]): string {

@@ -31,6 +31,8 @@ export interface Config {
   readonly issues?: IssuesConfig;
   /** What could not be read and was left out, one sentence each. Absent: everything was read. */
   readonly unread?: readonly string[];
+  /** Keys of a project's file that could run programs and that the user has not trusted: that file was left out. */
+  readonly untrusted?: readonly string[];
 }
 
 /** How a person hears of a decision, besides the desktop. From the user's own file alone. */
@@ -42,7 +44,7 @@ export interface NotifyConfig {
 }
 
 /** One file as it was written: what it does not mention is absent. */
-export type ConfigFile = Partial<Omit<Config, "unread">>;
+export type ConfigFile = Partial<Omit<Config, "unread" | "untrusted">>;
 
 export interface EngineConfig {
   /** A name to be found on PATH, or an absolute path. */

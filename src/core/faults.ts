@@ -49,6 +49,11 @@ export const FAULTS = {
     retryable: false,
     means: "the engine no longer has this session, and the run has no copy that can be used",
   },
+  copy_missing: {
+    exit: 3,
+    retryable: false,
+    means: "the run has no whole copy with more than the engine's session",
+  },
   cwd_missing: { exit: 3, retryable: false, means: "the run's working directory is gone" },
   engine_home_missing: {
     exit: 3,
@@ -114,6 +119,12 @@ export const FAULTS = {
     exit: 8,
     retryable: false,
     means: "the state directory is a copy, and the original may be at work on the same sessions",
+  },
+  mount_inside: {
+    exit: 8,
+    retryable: false,
+    means:
+      "a directory that would be removed has a mount point in it, and the files behind it are not the run's",
   },
   work_unsaved: { exit: 8, retryable: false, means: "cleaning would destroy uncommitted or unmerged work" },
   comments_invalid: { exit: 2, retryable: false, means: "a file of review comments cannot be used" },

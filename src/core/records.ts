@@ -132,6 +132,8 @@ export interface RunRecord {
   readonly subject: string | null;
   readonly name: string | null;
   readonly escrow: Escrow | null;
+  /** Earlier copies that hold something which `escrow` lacks, oldest first: of other sessions, or with more of the same. */
+  readonly kept?: readonly Escrow[];
   /** Absent: the run is not a fork. */
   readonly parent?: Parent;
   /** Its UI was closed before anything was said, so the engine has no conversation. */

@@ -96,6 +96,7 @@ export const runSchema = z.object({
   subject: z.string().nullable(),
   name: z.string().nullable(),
   escrow: escrow.nullable(),
+  kept: z.exactOptional(z.array(escrow)),
   parent: z.exactOptional(parent),
   empty: z.exactOptional(z.literal(true)),
   createdAt: time,

@@ -1,11 +1,17 @@
 /**
  * How a batch is asked to stop: drain, then interrupt, then end. Once pressed it is never let go. One issue of it has a
- * brake of its own, which others press by a file beside the batch's metadata.
+ * brake of its own, which others press by a file beside the batch's metadata. What a live batch is not done with is here,
+ * too: who looks runs up must not load what works on issues.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { removeQuietly, writeAtomic } from "../audit/audit.ts";
-import type { StopRequest } from "../run/run.ts";
+import { readRecord, removeQuietly, writeAtomic } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
+import type { ProcessIdentity, RunRecord } from "../core/records.ts";
+import { objectIn, stringIn } from "../lib/json.ts";
+import type { BatchHold, Deps, StopRequest } from "../run/run.ts";
+import { identityIn } from "../store/store.ts";
+import type { IssueState } from "./metadata.ts";
 
 /** 1: nothing new begins. 2: agents are asked to stop. 3: they are ended. */
 export type Force = 0 | 1 | 2 | 3;
@@ -129,4 +135,84 @@ export function obeyRequests(
   };
   const timer = setInterval(look, LOOK_MS);
   return { [Symbol.dispose]: () => clearInterval(timer) };
+}
+
+type World = Pick<Deps, "state" | "processes">;
+
+export interface LiveBatch {
+  readonly batch: string;
+  readonly who: ProcessIdentity;
+}
+
+/** Where a batch that works on the run's issue keeps its files; null: the run is about no issue. */
+export function directoryFor({ state }: Pick<Deps, "state">, subject: string | null): string | null {
+  const slug = /^issue:([\w.-]+)#/.exec(subject ?? "")?.[1];
+  return slug === undefined ? null : join(state.root, "issues", slug);
+}
+
+const ownerFile = (directory: string) => join(directory, "runner.owner");
+
+export function liveOwnerIn({ processes }: Pick<Deps, "processes">, directory: string): LiveBatch | null {
+  const record = recordOrNone(ownerFile(directory));
+  const who = identityIn(record);
+  if (who === null || !processes.isAlive(who)) return null;
+  return { batch: stringIn(record, "run_id") ?? "", who };
+}
+
+/** The user says that the batch is gone: it holds nothing then, unless the kernel says that it lives. */
+export function forsakeBatch({ state, processes }: World, { subject }: Pick<RunRecord, "subject">): void {
+  const directory = directoryFor({ state }, subject);
+  const live = directory === null ? null : liveOwnerIn({ processes }, directory);
+  if (directory !== null && live !== null && processes.examine(live.who) !== "lives")
+    removeQuietly(ownerFile(directory));
+}
+
+const UNDONE: readonly string[] = ["running", "waiting", "checking", "passed"] satisfies IssueState[];
+
+interface Works {
+  readonly issue: string;
+  readonly state: string;
+  readonly isOver: boolean;
+}
+
+/** What a batch says of the issues that it works on or has worked on, by the handles of their runs. */
+export function workIn(directory: string, batch: string): ReadonlyMap<string, Works> {
+  const issues = objectIn(recordOrNone(join(directory, `${batch}.json`)), "issues") ?? {};
+  return new Map(
+    Object.entries(issues).flatMap(([issue, entry]) => {
+      const handle = stringIn(entry, "handle");
+      const state = stringIn(entry, "status") ?? "";
+      return handle === undefined ? [] : [[handle, { issue, state, isOver: !UNDONE.includes(state) }]];
+    }),
+  );
+}
+
+/** The metadata names a run before the batch takes it, and tells until the end that the batch is not done with it. */
+export function batchHolds(
+  world: World,
+  runs: readonly Pick<RunRecord, "handle" | "subject">[],
+): ReadonlyMap<string, BatchHold> {
+  const found = new Map<string, BatchHold>();
+  for (const directory of new Set(runs.map(({ subject }) => directoryFor(world, subject)))) {
+    const live = directory === null ? null : liveOwnerIn(world, directory);
+    if (directory === null || live === null || isSelf(world, live.who)) continue;
+    const certain = world.processes.examine(live.who) === "lives";
+    for (const [handle, { issue, state, isOver }] of workIn(directory, live.batch))
+      if (!isOver) found.set(handle, { batch: live.batch, pid: live.who.pid, issue, state, certain });
+  }
+  return found;
+}
+
+function isSelf({ processes }: Pick<Deps, "processes">, who: ProcessIdentity): boolean {
+  const { pid, start, boot, space } = processes.self();
+  return who.pid === pid && who.start === start && who.boot === boot && who.space === space;
+}
+
+function recordOrNone(path: string): ReturnType<typeof readRecord> {
+  try {
+    return readRecord(path);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return null;
+  }
 }

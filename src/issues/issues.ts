@@ -4,15 +4,17 @@
  */
 export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
 export { type Issue, unknownIssue } from "./source.ts";
-export { Brake } from "./brake.ts";
+export { Brake, forsakeBatch } from "./brake.ts";
 export type { BatchRecord, IssueRecord } from "./metadata.ts";
 export { RESET } from "./decide.ts";
 export { parseScope, readiness } from "./plan.ts";
 export { cleanBatches, priorRuns } from "./prior.ts";
 export {
+  type AccessFrom,
   type BatchEnd,
   type BatchOptions,
   type BatchView,
+  gateWords,
   goesOn,
   liveBatch,
   planBatch,

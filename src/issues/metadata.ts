@@ -13,12 +13,13 @@ import { readSent, type Sent } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
 
 /**
- * running: an agent works on it, or is about to. checking: its gate runs. passed: only the closing is left. The others
+ * running: an agent works on it, or is about to. waiting: for the end of the engine's limit. checking: its gate runs. passed: only the closing is left. The others
  * are ends; `interrupted`, `failed` and `no_change` (the agent was done and no file differs) are taken up by `--resume`.
  * left: a person decided about it while its agent worked; it goes on when it is opened again.
  */
 export const ISSUE_STATES = [
   "running",
+  "waiting",
   "checking",
   "passed",
   "completed",

@@ -131,7 +131,7 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
   const known = { session, handle, isolate, next, checked, spoken, entry, over, held, ...ended } as const;
   if (fault === null) return { ...known, state: "alive", why: "" };
-  const why = fault.message.replace(/\.$/, "");
+  const why = secretWords(run) ?? fault.message.replace(/\.$/, "");
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why };
   // A new conversation where the work is has the run's options too.
   const other = handle === null ? null : await faultOf(deps, run, "fresh", over);
@@ -139,6 +139,13 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
     return { ...known, state: "trouble", why: other.message.replace(/\.$/, "") };
   const anew = handle === null || other !== null ? null : heldInRun(deps, run, over);
   return { ...known, held: anew, state: session === null ? "none" : "stale", why };
+}
+
+/** Null: it began without a secret in its options. No batch begins runs with one. */
+function secretWords({ handle, launch }: RunRecord): string | null {
+  const [option] = launch.redacted;
+  if (option === undefined) return null;
+  return `run ${handle} was started with a secret in ${option}, which is not stored, so it cannot be resumed. To begin the issue anew, set its status to open`;
 }
 
 /** What its run gets for now. A bound that is wider than the run's own rights is none. */

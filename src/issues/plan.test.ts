@@ -32,6 +32,8 @@ const OPTIONS: PlanOptions = {
   order: "priority",
   resume: false,
   maxIssues: null,
+  begun: [],
+  mayLack: false,
   includeStrangers: false,
 };
 const IN_PROGRESS = { id: "begun", why: "it is in progress; --resume takes it up" };
@@ -71,6 +73,29 @@ const cases: Record<string, [given: Partial<PlanOptions>, take: string[], skip: 
       { id: "low", why: "the batch is full" },
     ],
   ],
+  "at most so many, with what an earlier part of the batch has begun": [
+    { maxIssues: 3, resume: true, begun: ["begun", "over"] },
+    ["begun", "high"],
+    [
+      HELD,
+      THEIRS,
+      { id: "deep", why: "it waits for part" },
+      { id: "part", why: "the batch is full" },
+      { id: "after-over", why: "the batch is full" },
+      AFTER_HELD,
+      { id: "low", why: "the batch is full" },
+    ],
+  ],
+  "what was begun goes on although the batch is full": [
+    { maxIssues: 1, resume: true, begun: ["begun", "over"], scope: { of: "ids", ids: ["low", "begun"] } },
+    ["begun"],
+    [{ id: "low", why: "the batch is full" }],
+  ],
+  "by id, in a batch that goes on: what the source has lost is left out": [
+    { mayLack: true, scope: { of: "ids", ids: ["low", "x"] } },
+    ["low"],
+    [{ id: "x", why: "the source has it no more" }],
+  ],
   "by id; a dependency outside of the scope is waited for": [
     { scope: { of: "ids", ids: ["deep", "low"] } },
     ["low"],
@@ -92,7 +117,8 @@ describe("plan", () => {
 
   test("an unknown id is a fault", () => {
     expect(() => plan(ISSUES, { ...OPTIONS, scope: { of: "ids", ids: ["x"] } })).toThrow(Fault);
-    expect(() => plan(ISSUES, { ...OPTIONS, scope: { of: "epic", id: "x" } })).toThrow(Fault);
+    const epic = { scope: { of: "epic", id: "x" }, mayLack: true } as const;
+    expect(() => plan(ISSUES, { ...OPTIONS, ...epic })).toThrow(Fault);
   });
 });
 

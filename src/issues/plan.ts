@@ -13,6 +13,10 @@ export interface PlanOptions {
   readonly resume: boolean;
   /** Null: no limit. */
   readonly maxIssues: number | null;
+  /** Ids that an earlier part of the batch has begun: they count towards the limit. */
+  readonly begun: readonly string[];
+  /** The scope is that of a batch that goes on: ids that the source has lost since are left out. */
+  readonly mayLack: boolean;
   /** Also issues of people who have no say in the repository. */
   readonly includeStrangers: boolean;
 }
@@ -21,6 +25,8 @@ export interface Plan {
   /** In the order in which they start, as far as their dependencies let them. */
   readonly take: readonly Issue[];
   readonly skip: readonly { readonly id: string; readonly why: string }[];
+  /** Ids of the scope that the source does not have any more. */
+  readonly gone: readonly string[];
 }
 
 /** `all`, `ids:a,b`, `epic:X` */
@@ -40,8 +46,9 @@ export function readiness(issues: readonly Issue[]): ReadonlyMap<string, readonl
 }
 
 export function plan(issues: readonly Issue[], options: PlanOptions): Plan {
-  const scoped = inScope(issues, options.scope);
-  const skip: { id: string; why: string }[] = [];
+  const gone = options.mayLack ? lacking(issues, options.scope) : [];
+  const scoped = inScope(issues, without(options.scope, gone));
+  const skip: { id: string; why: string }[] = gone.map((id) => ({ id, why: "the source has it no more" }));
   const able = scoped.filter((issue) => {
     const why = whyNot(issue, options);
     if (why !== null && why !== "") skip.push({ id: issue.id, why });
@@ -51,15 +58,17 @@ export function plan(issues: readonly Issue[], options: PlanOptions): Plan {
   const ordered = inOrder(able, options);
   const take: Issue[] = [];
   const taken = new Set<string>();
+  const counted = new Set(options.begun);
   // An issue comes after those of the batch that it waits for, whatever the order says.
   for (let again = true; again;) {
     again = false;
     for (const issue of ordered) {
-      const full = options.maxIssues !== null && take.length >= options.maxIssues;
-      if (full || taken.has(issue.id)) continue;
+      const full = options.maxIssues !== null && counted.size >= options.maxIssues;
+      if (taken.has(issue.id) || (full && !counted.has(issue.id))) continue;
       if (!(waits.get(issue.id) ?? []).every((id) => taken.has(id))) continue;
       take.push(issue);
       taken.add(issue.id);
+      counted.add(issue.id);
       // From the beginning again: what waited for it may be more urgent than what comes next.
       again = true;
       break;
@@ -70,7 +79,16 @@ export function plan(issues: readonly Issue[], options: PlanOptions): Plan {
     const why = missing.length === 0 ? "the batch is full" : `it waits for ${missing.join(", ")}`;
     skip.push({ id, why });
   }
-  return { take, skip };
+  return { take, skip, gone };
+}
+
+function lacking(issues: readonly Issue[], scope: Scope): readonly string[] {
+  const known = new Set(issues.map(({ id }) => id));
+  return scope.of === "ids" ? scope.ids.filter((id) => !known.has(id)) : [];
+}
+
+function without(scope: Scope, gone: readonly string[]): Scope {
+  return scope.of === "ids" ? { of: "ids", ids: scope.ids.filter((id) => !gone.includes(id)) } : scope;
 }
 
 function inScope(issues: readonly Issue[], scope: Scope): readonly Issue[] {

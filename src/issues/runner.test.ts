@@ -29,6 +29,8 @@ const OPTIONS: BatchOptions = {
   strict: false,
   fresh: false,
   maxIssues: null,
+  begun: [],
+  mayLack: false,
   includeStrangers: false,
   engine: "demo",
   native: [],
@@ -45,6 +47,7 @@ const OPTIONS: BatchOptions = {
   watch: true,
   again: { words: [], byHand: [], note: "reprise issues run --resume" },
   engineGiven: true,
+  accessFrom: "default",
   version: "0",
 };
 
@@ -185,10 +188,25 @@ test("an issue that cannot be claimed is left, not failed, and nothing is starte
   expect(await deps.store.listRuns({})).toEqual([]);
 });
 
-test("what is written of a batch holds no secret of a native option", async () => {
-  const native = ["--api-key", "hunter2x"];
-  const { path } = await watched([{ id: "a" }], [() => {}], { native, watch: false });
-  const metadata = readFileSync(path, "utf8");
-  expect(metadata).toContain('"--api-key"');
-  expect(metadata).not.toContain("hunter2x");
+describe("a secret in an option", () => {
+  const secret = `sk-ant-api03-${"x9Y8".repeat(6)}`;
+  const claim = async () => {
+    throw new Error("an issue was claimed");
+  };
+
+  test("is refused before an issue is claimed, since no run of the batch could have a second turn", async () => {
+    const native = ["--model", "m", "--allow", secret];
+    const refused = watched([{ id: "a" }], [], { native, watch: false }, { claim });
+    await expect(refused).rejects.toThrow(
+      /^The value of --allow is a secret, .* \(NAME=value reprise issues run/,
+    );
+    await expect(refused).rejects.not.toThrow(secret);
+    expect(await deps.store.listRuns({})).toEqual([]);
+  });
+
+  test("is refused as well when the config gives the option", async () => {
+    deps = { ...deps, config: { ...deps.config, engines: { demo: { args: ["--allow", secret] } } } };
+    const refused = watched([{ id: "a" }], [], { watch: false }, { claim });
+    await expect(refused).rejects.toThrow("The value of --allow is a secret");
+  });
 });

@@ -4,22 +4,25 @@
  */
 import { join } from "node:path";
 import { readRecord, writeAtomic } from "../audit/audit.ts";
+import type { GateConfig } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
-import { type Deps, findEngine, liveOwner, redactorFor, setUpEngine, storableArgs } from "../run/run.ts";
-import { type FileLock, identityIn, lockFile } from "../store/store.ts";
-import { type Brake, requestStop } from "./brake.ts";
-import { type Decision, decide, type Policy } from "./decide.ts";
 import {
-  batchId,
-  beginBatch,
-  type IssueState,
-  makeMetadataDirectory,
-  metadataDirectory,
-  readBatch,
-} from "./metadata.ts";
+  type Deps,
+  findEngine,
+  liveOwner,
+  redactorFor,
+  secretOptions,
+  setUpEngine,
+  storableArgs,
+} from "../run/run.ts";
+import { type FileLock, lockFile } from "../store/store.ts";
+import { type Brake, directoryFor, type LiveBatch, liveOwnerIn, requestStop, workIn } from "./brake.ts";
+import { type Decision, decide, type Policy } from "./decide.ts";
+import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
 import { type KnownPast, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
 import type { Issue, Source } from "./source.ts";
@@ -30,10 +33,14 @@ import { headCommit, ourBranches } from "./work.ts";
 export interface BatchOptions extends PlanOptions, Policy, WorkOptions {
   readonly maxAgents: number;
   readonly engineGiven: boolean;
+  /** Who said what new runs may do. */
+  readonly accessFrom: AccessFrom;
   /** Goes on looking for issues when all are done. */
   readonly watch: boolean;
   readonly version: string;
 }
+
+export type AccessFrom = "option" | "config" | "default";
 
 export interface PlannedIssue {
   readonly issue: Issue;
@@ -78,9 +85,14 @@ export async function planBatch(
   { root, source }: Place,
   options: BatchOptions,
 ): Promise<PlannedBatch> {
+  assertNoSecret(deps, options);
   const { issues, warnings } = await source.list();
   for (const warning of warnings) deps.log.warn(warning);
-  const { take, skip } = plan(issues, options);
+  const { take, skip, gone } = plan(issues, options);
+  if (gone.length > 0)
+    deps.log.warn(
+      `The source does not have ${harmlessLine(gone.join(", "), 300)} any more. The batch goes on without ${gone.length === 1 ? "it" : "them"}.`,
+    );
   const planned: PlannedIssue[] = [];
   for (const issue of take) {
     const past = await pastOf(deps, root, issue, options);
@@ -88,8 +100,23 @@ export async function planBatch(
     const native = optionsFor(decision, past, options);
     planned.push({ issue, past, decision, options: native, held: heldBy(decision, past, options) });
   }
-  const anyChange = options.isolate === "none" && options.gate === null;
+  // A gate that the user has not trusted is left out of a plan, and the command itself does not begin without it.
+  const isHidden = deps.config.untrusted?.includes("issues.gate") === true;
+  const anyChange = options.isolate === "none" && options.gate === null && !isHidden;
   return { take: planned, skip, access: options.access, anyChange };
+}
+
+/** An agent of a batch may need a second turn: after a limit, a failed gate, a crash or a change of its issue. */
+function assertNoSecret(deps: Deps, { engine, native }: BatchOptions): void {
+  const found = [...new Set(secretOptions(deps, engine, native))];
+  if (found.length === 0) return;
+  throw new Fault(
+    "usage",
+    `The value of ${found.join(", ")} is a secret, or looks like one. Reprise does not store secrets, so no issue of this batch could have a second turn or be resumed. ` +
+      "Give the secret in the environment instead, which agents inherit (NAME=value reprise issues run …), or in the engine's own settings. " +
+      "An issue in progress that was begun with such an option begins anew when you set its status to open.",
+    { facts: { engine, options: found } },
+  );
 }
 
 /** It works in a run that there is. */
@@ -232,11 +259,24 @@ class Crew {
   }
 
   #room(): number {
-    return (this.#options.maxIssues ?? Number.POSITIVE_INFINITY) - this.#seen.size;
+    const { maxIssues, begun } = this.#options;
+    return (maxIssues ?? Number.POSITIVE_INFINITY) - new Set([...begun, ...this.#seen]).size;
+  }
+
+  /** As many as may begin; what an earlier part of the batch has begun takes no room. */
+  #within(take: readonly PlannedIssue[]): PlannedIssue[] {
+    const { begun } = this.#options;
+    let room = this.#room();
+    return take.filter(({ issue: { id } }) => {
+      if (this.#seen.has(id)) return false;
+      if (begun.includes(id)) return true;
+      room -= 1;
+      return room >= 0;
+    });
   }
 
   async work(take: readonly PlannedIssue[]): Promise<void> {
-    const queue = take.filter(({ issue }) => !this.#seen.has(issue.id)).slice(0, this.#room());
+    const queue = this.#within(take);
     // Also what was tried in vain before: it is waited for all the same.
     this.#found = new Set(take.map(({ issue }) => issue.id));
     const running = new Map<string, Promise<IssueEnd>>();
@@ -324,7 +364,7 @@ export function liveBatch(deps: Deps, root: string): string | null {
 export interface StoppedIssue {
   readonly batch: string;
   readonly issue: string;
-  readonly state: IssueState;
+  readonly state: string;
 }
 
 const STOP_WAIT_MS = 30_000;
@@ -339,14 +379,13 @@ export async function stopInBatch(
   run: Pick<RunRecord, "handle" | "runId" | "subject">,
   onProgress: (text: string) => void,
 ): Promise<StoppedIssue | null> {
-  const slug = /^issue:([\w.-]+)#/.exec(run.subject ?? "")?.[1];
-  if (slug === undefined) return null;
-  const directory = join(deps.state.root, "issues", slug);
-  const live = liveOwnerIn(deps, directory);
-  if (live === null) return null;
-  const { batch, pid } = live;
+  const directory = directoryFor(deps, run.subject);
+  const live = directory === null ? null : liveOwnerIn(deps, directory);
+  if (directory === null || live === null) return null;
+  const { batch } = live;
+  const { pid } = live.who;
   const owner = await liveOwner(deps, run.runId);
-  const look = () => workOn(join(directory, `${batch}.json`), run.handle);
+  const look = () => workIn(directory, batch).get(run.handle) ?? null;
   // Somebody may have resumed it by hand, after the batch was done with it.
   if ((owner !== null && owner.pid !== pid) || look()?.isOver !== false) return null;
   const takeBack = requestStop(directory, batch, run.handle);
@@ -365,39 +404,12 @@ export async function stopInBatch(
   }
 }
 
-function deafBatch(handle: string, { batch, pid }: LiveBatch): Fault {
+function deafBatch(handle: string, { batch, who: { pid } }: LiveBatch): Fault {
   return new Fault(
     "run_busy",
     `Batch ${batch} (pid ${pid}) has not stopped run ${handle} within ${STOP_WAIT_MS / 1_000} s. Stop the whole batch: press Ctrl-C twice where it runs, or type: kill -TERM ${pid}`,
     { facts: { handle, batch, pid } },
   );
-}
-
-/** What the batch says of the issue that the run works on; null: it does not know the run. */
-function workOn(file: string, handle: string) {
-  const found = Object.entries(readBatch(readRecord(file))?.issues ?? {}).find(
-    ([, entry]) => entry.handle === handle,
-  );
-  if (found === undefined) return null;
-  const [issue, { status: state }] = found;
-  return { issue, state, isOver: !["running", "checking", "passed"].includes(state) };
-}
-
-interface LiveBatch {
-  readonly batch: string;
-  readonly pid: number;
-}
-
-function liveOwnerIn(deps: Deps, directory: string): LiveBatch | null {
-  try {
-    const record = readRecord(join(directory, "runner.owner"));
-    const who = identityIn(record);
-    if (who === null || !deps.processes.isAlive(who)) return null;
-    return { batch: stringIn(record, "run_id") ?? "", pid: who.pid };
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return null;
-  }
 }
 
 function ownerIn(about: string): string {
@@ -410,12 +422,16 @@ function ownerIn(about: string): string {
   }
 }
 
+/** The commands of a gate, as a batch keeps them. */
+export function gateWords(gate: GateConfig | null): string[] {
+  return (gate?.commands ?? []).map(({ run }) => run.join(" "));
+}
+
 /** What the batch was asked to do, for people who look at it later. */
 function configOf(options: BatchOptions, redact: Redact) {
   const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
     options;
   const { level, by } = options.access;
-  const commands = (gate?.commands ?? []).map(({ run }) => run.join(" "));
   return {
     engine,
     resume,
@@ -428,8 +444,11 @@ function configOf(options: BatchOptions, redact: Redact) {
     onLimit,
     merge,
     scope,
-    gate: commands,
+    gate: gateWords(gate),
     access: by ?? level,
+    access_from: options.accessFrom,
+    engine_given: resume && options.engineGiven,
+    begun: [...options.begun],
     native: [...storableArgs(options.native, redact).args],
     options: [...options.again.words],
     by_hand: [...options.again.byHand],

@@ -269,8 +269,10 @@ export class IssueWork {
     const { brake } = this.#desk;
     const now = () => deps.clock.now();
     if (now() >= limitedUntilMs) return "at once";
-    this.#desk.show("waiting", untilText(limitedUntilMs, now()));
-    return (await brake.waitUntil(limitedUntilMs, now)) ? "waited" : "stopped";
+    this.#desk.note({ status: "waiting" }, untilText(limitedUntilMs, now()));
+    if (!(await brake.waitUntil(limitedUntilMs, now))) return "stopped";
+    this.#desk.note({ status: "running" });
+    return "waited";
   }
 
   /** The agent says that it is done. */

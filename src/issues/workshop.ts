@@ -78,7 +78,7 @@ export interface WorkView {
 }
 
 export interface Progress {
-  readonly state: IssueRecord["status"] | "waiting";
+  readonly state: IssueRecord["status"];
   readonly attempt: number;
   readonly tokens: Tokens | null;
   readonly detail: string;
@@ -248,11 +248,11 @@ export class Desk {
   }
 
   /** On disk when it resolves: for what must be known before the next step. */
-  async save(change: Change): Promise<void> {
+  async save(change: Change, detail = change.error ?? ""): Promise<void> {
     const { batch, options } = this.shop;
     const { id, title } = this.issue;
     const isNew = batch.issue(id) === null;
-    this.show(change.status, change.error ?? "");
+    this.show(change.status, detail);
     await batch.update(id, {
       ...(isNew ? { title: title.slice(0, 300), engine: options.engine, started_at: this.now() } : {}),
       handle: this.handle,
@@ -267,8 +267,8 @@ export class Desk {
   }
 
   /** On its way to the disk. What is refused there is said by the next `save`, which writes it too. */
-  note(change: Change): void {
-    this.save(change).catch(() => {});
+  note(change: Change, detail?: string): void {
+    this.save(change, detail).catch(() => {});
   }
 
   show(state: Progress["state"], detail: string): void {

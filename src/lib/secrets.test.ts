@@ -1,17 +1,31 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { cpuMs } from "../../test/cpu.ts";
-import { isSecretName, redactor, redactValue } from "./secrets.ts";
+import { isSecretName, redactor, redactValue, urlPasswords } from "./secrets.ts";
 
 const SECRETS =
-  "KEY,API_KEY,OPENAI_API_KEY,apiKey,api-key,--api-key,x-api-key,APIKEY,AWS_SECRET_ACCESS_KEY,AWS_ACCESS_KEY_ID,TOKEN,GH_TOKEN,GITHUB_TOKEN,authToken,GHTOKEN,SECRET,CLIENT_SECRET,PASSWORD,DB_PASSWORD,PGPASSWORD,PASSWD,CREDENTIAL,GOOGLE_CREDENTIALS,AUTH,NPM_AUTH,Authorization,experimental_bearer_token,MY_PAT,COOKIE,SSH_PASSPHRASE,keys,DB_PASSWORD1,CLIENT_SECRET2,clientSecret2,MYSECRETVALUE,SECRET_URL,PASSWORD_URL,PROD_ENV_TOKEN,DB_PWD,REDIS_PW2,APIKEY2,API_KEY_1,API_TOKENS,TOKENVALUE,SECRETS_JSON,DBPASSWORDS,MASTERPASSPHRASE";
+  "KEY,API_KEY,OPENAI_API_KEY,apiKey,api-key,--api-key,x-api-key,APIKEY,AWS_SECRET_ACCESS_KEY,AWS_ACCESS_KEY_ID,TOKEN,GH_TOKEN,GITHUB_TOKEN,authToken,GHTOKEN,SECRET,CLIENT_SECRET,PASSWORD,DB_PASSWORD,PGPASSWORD,PASSWD,CREDENTIAL,GOOGLE_CREDENTIALS,AUTH,NPM_AUTH,Authorization,experimental_bearer_token,MY_PAT,COOKIE,SSH_PASSPHRASE,keys,DB_PASSWORD1,CLIENT_SECRET2,clientSecret2,MYSECRETVALUE,SECRET_URL,PASSWORD_URL,PROD_ENV_TOKEN,DB_PWD,REDIS_PW2,APIKEY2,API_KEY_1,API_TOKENS,TOKENVALUE,SECRETS_JSON,DBPASSWORDS,MASTERPASSPHRASE,SSHPASS,sshpass,MYSQLPASS,DBPASS2,USERPWD,dbpwd,STRIPE_SK,AZURE_CLIENT_CRED,AZURE_CREDS,GCPCREDS,cred,WEBHOOK_URL,SLACK_WEBHOOK,DISCORD_WEBHOOK_URL2,slackWebhookUrl,VAULT_ROLE_ID,VAULT_SECRET_ID,APPROLE_ID,SENTRY_DSN,STORAGE_SAS,AZURE_STORAGE_CONNECTION_STRING,connectionString,DB_CONN_STR,WALLET_MNEMONIC,PRIVKEY,MASTERKEY,SSHKEY,DEPLOYKEY,PASSCODE,PASSKEY";
 const ORDINARY =
-  "KEYBOARD,MONKEY,AUTHOR,AUTHORS,GIT_AUTHOR_NAME,PATH,PWD,HOME,MAX_TOKENS,max_thinking_tokens,tokens,TOKENIZER,model_auto_compact_token_limit,env_key,bearer_token_env_var,apiKeyHelper,SSH_AUTH_SOCK,AUTH_TYPE,cli_auth_credentials_store,PATTERN,PASSENGER,COMPASS,keyword,session_id,turkey,OLDPWD,pw,TOKENIZERS_PARALLELISM,total_tokens,cached_tokens,TOKEN_FILE,_,";
+  "KEYBOARD,MONKEY,AUTHOR,AUTHORS,GIT_AUTHOR_NAME,PATH,PWD,HOME,MAX_TOKENS,max_thinking_tokens,tokens,TOKENIZER,model_auto_compact_token_limit,env_key,bearer_token_env_var,apiKeyHelper,SSH_AUTH_SOCK,AUTH_TYPE,cli_auth_credentials_store,PATTERN,PASSENGER,COMPASS,keyword,session_id,turkey,OLDPWD,pw,TOKENIZERS_PARALLELISM,total_tokens,cached_tokens,TOKEN_FILE,_,BYPASS,LOWPASS,bandpass,ENCOMPASS,SSHPASS_FILE,PGPASSFILE,CRED_FILE,CREDIT,SACRED,DISK,TASK,messages_sk,SK,LANG,WEBHOOK_PORT,WEBHOOKS_ENABLED,webhook,hooks_url,ROLE_ID,role_id,USER_ROLE,CONNECTION,connection_id,DSN,mnemonic,instruction_mnemonic,SASS_PATH,HOTKEYS";
 
 describe("isSecretName", () => {
   test.each(SECRETS.split(","))("%j is one", (name) => expect(isSecretName(name)).toBe(true));
   test.each(ORDINARY.split(","))("%j is not", (name) => expect(isSecretName(name)).toBe(false));
 });
+
+test.for<[string, readonly string[]]>([
+  ["postgres://u:hunter2222@h/db", ["hunter2222"]],
+  ["postgres://u:hunt%40r22@h:5432/db?x=1", ["hunt%40r22", "hunt@r22"]],
+  ["a redis://:only-a-password@h b amqp://u:an0therone@h/", ["only-a-password", "an0therone"]],
+  ["mongodb+srv://u:p@ss:w0rd@h,i/db", ["p@ss:w0rd"]],
+  ["amqp://u:same-for-all@h1 amqp://u:same-for-all@h2", ["same-for-all"]],
+  ["https://u:bad%zzcode@h", ["bad%zzcode"]],
+  ["postgres://postgres:postgres@localhost/app", []],
+  ["postgres://app:app_production@h/app_production", []],
+  ["postgres://u:password@h postgres://u:$PGPASS@h postgres://u:********@h", []],
+  ["https://h:8080/a@b https://user@h https://h/x:y@z", []],
+  ["no URL", []],
+])("the passwords of URLs in %j are %j", ([text, found]) => expect(urlPasswords(text)).toEqual(found));
 
 const VALUE = 'p4ss/w+rd "ü" zero';
 const redact = redactor([

@@ -13,9 +13,17 @@ export const MIN_KNOWN = 8;
 
 /** A word of a name that means a secret, also with a number behind it (`PASSWORD2`) or run together (`MYSECRETVALUE`). */
 const SECRET_WORD =
-  /^(?:(?:keys?|auth|oauth|pat|pass|passphrase|cookies?|jwt|bearer|authorization)\d*|\w*(?:secret|passw(?:or)?d|passphrase|credential)\w*|\w*token(?:\d*|value)|\w*(?:api|access|private|auth|signing|encryption)keys?\d*)$/i;
+  /^(?:(?:keys?|auth|oauth|pat|pass|passphrase|pass(?:code|key)s?|creds?|cookies?|jwt|bearer|authorization)\d*|\w*(?:secret|passw(?:or)?d|passphrase|credential)\w*|\w*token(?:\d*|value)|\w*(?:api|access|priv(?:ate)?|auth|signing|encryption|master|deploy|ssh|gpg|rsa)keys?\d*|(?:ssh|db|sql|smtp|mail|ftp|user|root|admin|login)(?:pass|pwd)\d*)$/i;
 /** Ordinary alone (`PWD` is a directory), a secret behind another word: `DB_PWD`. */
 const SHORT_WORD = /^pwd?\d*$/i;
+/** The same in capitals only, as variables are written: `STRIPE_SK`, but not `messages_sk`. */
+const CAPITAL_WORD = /^(?:SK|SAS|DSN|MNEMONIC)\d*$/;
+/** Run together in capitals: `MYSQLPASS`, but not `COMPASS`, `LOWPASS` and `OLDPWD`. */
+const CAPITAL_PASS =
+  /^(?!(?:EN)?COMPASS|(?:BY|OVER|UNDER|TRES|SUR|LOW|HIGH|BAND|ALL|MULTI|SINGLE|FIRST)PASS|OLDPWD)[A-Z]+(?:PASS|PWD|CREDS)\d*$/;
+/** Of several words: who has the address of a web hook, or a connection string, can use what is behind it. */
+const PHRASE =
+  /(?:^|_)web_?hooks?_?(?:url|uri|endpoint)s?\d*$|_web_?hooks?\d*$|(?:^|_)conn(?:ection)?_?str(?:ing)?s?\d*$|vault_?role_?id$|approle_?(?:role_?)?id$/i;
 /** Tokens in the plural are usually counted; these are secrets. */
 const TOKENS = /(?:api|auth|access|refresh|bearer)[-_]?tokens/i;
 /** What follows the secret word and makes it a setting about secrets: `max_token_count`, `SSH_AUTH_SOCK`, `TOKEN_FILE`. */
@@ -30,12 +38,50 @@ export function isSecretName(name: string): boolean {
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
     .split(/[^A-Za-z0-9]+/)
     .filter((word) => word !== "");
-  const last = words.findLastIndex((word, at) => SECRET_WORD.test(word) || (at > 0 && SHORT_WORD.test(word)));
+  if (PHRASE.test(words.join("_"))) return true;
+  const last = words.findLastIndex(isSecretWord);
   // `env_key` names a variable.
   return last !== -1 && !ABOUT.test(words[last + 1] ?? "") && !/^env[-_ ]?key$/i.test(name);
 }
 
-const MAY_NAME_SECRET = /key|token|secret|pass|cred|auth|cookie|bearer|jwt|pat|pw/i;
+function isSecretWord(word: string, at: number): boolean {
+  if (SECRET_WORD.test(word) || CAPITAL_PASS.test(word)) return true;
+  return at > 0 && (SHORT_WORD.test(word) || CAPITAL_WORD.test(word));
+}
+
+const MAY_NAME_SECRET =
+  /key|token|secret|pass|cred|auth|cookie|bearer|jwt|pat|pw|hook|conn|role|mnemonic|[^a-z](?:sk|sas|dsn)/i;
+
+/**
+ * The passwords of the first URLs in a text, as they stand there and decoded. Those that are ordinary words of the text are
+ * left out: `postgres://postgres:postgres@`.
+ */
+export function urlPasswords(text: string): readonly string[] {
+  if (!text.includes("://")) return [];
+  const urls = [...text.matchAll(/:\/\/([^\s/?#"'\\]{1,1024})/g)].slice(0, MAX_URLS);
+  const found = urls.flatMap(({ 1: authority = "" }) => {
+    const account = authority.slice(0, Math.max(0, authority.lastIndexOf("@")));
+    const at = account.indexOf(":");
+    const password = at === -1 ? "" : account.slice(at + 1);
+    const isWord = password === "" || text.replaceAll(`:${password}@`, "").includes(password);
+    return isWord || COMMON.test(password) ? [] : [password, decoded(password)];
+  });
+  return [...new Set(found)];
+}
+
+const MAX_URLS = 16;
+
+/** What stands in examples and in everybody's development. */
+const COMMON =
+  /^(?:password|passw0rd|postgres|postgresql|mysecretpassword|changeme|localhost|username|12345678|\$\{?\w+\}?|\*+|x+)$/i;
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
 
 /** Known values become `[redacted:NAME]`, in all the forms they usually take; what looks like a secret becomes `[redacted]`. */
 export function redactor(known: readonly { readonly name: string; readonly value: string }[]): Redact {

@@ -25,8 +25,14 @@ test("variables that are not UTF-8 are found by name, also by a name that is not
   const env = Object.fromEntries(decoded(...raw).map((entry) => entry.split("=", 2) as [string, string]));
   expect(alteredVariables(env, () => raw)).toEqual([
     { what: "A", bad: { at: 6, byte: "0xe9" } },
-    { what: "\uFFFD", bad: { at: 1, byte: "0xe9" } },
+    { what: "\\xe9", bad: { at: 1, byte: "0xe9" } },
   ]);
+});
+
+test("a name that is not UTF-8 is found where Node hides it, also beside one that is spelt like it", () => {
+  const raw = bytes("BAD\xffNAME=1", "BAD\xef\xbf\xbdNAME=2");
+  const env = Object.defineProperty({}, "BAD\uFFFDNAME", { enumerable: false, value: undefined });
+  expect(alteredVariables(env, () => raw)).toEqual([{ what: "BAD\\xffNAME", bad: { at: 4, byte: "0xff" } }]);
 });
 
 test("where the system keeps no bytes, what is suspect is named as that", () => {

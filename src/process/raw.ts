@@ -9,7 +9,7 @@ import type { Env } from "../core/deps.ts";
 const REPLACEMENT = "\uFFFD";
 
 export interface Altered {
-  /** The position of an argument, from 1, or the name of a variable. */
+  /** The position of an argument, from 1, or the name of a variable: one that is not UTF-8 with its bytes, as `CAF\xe9`. */
   readonly what: string;
   /** Its first byte that is not UTF-8, and where that is, from 1. Null: this system does not tell what was given. */
   readonly bad: { readonly at: number; readonly byte: string } | null;
@@ -29,12 +29,27 @@ export function alteredArguments(args: readonly string[], read = readRaw): reado
 
 /** Variables that are not what was exported. */
 export function alteredVariables(env: Env, read = readRaw): readonly Altered[] {
-  const suspects = Object.entries(env).filter(([name, value]) => `${name}${value}`.includes(REPLACEMENT));
+  const suspects = suspectVariables(env);
   if (suspects.length === 0) return [];
   const raw = read("/proc/self/environ");
-  // Several names can become the same text, so they are found by that.
-  const known = new Map(raw?.map((entry) => [nameIn(entry.toString("utf8")), entry]));
-  return suspects.flatMap(([name]) => alteredOne(name, known.get(name)));
+  return suspects.flatMap((name) => {
+    // Several names can become the same text.
+    const given = raw?.filter((entry) => nameIn(entry.toString("utf8")) === name) ?? [];
+    return given.length === 0
+      ? alteredOne(name, undefined)
+      : given.flatMap((entry) => alteredOne(shownName(entry), entry));
+  });
+}
+
+/** Those that hold U+FFFD. Node names a variable whose name is not UTF-8 only here: it does not find its value. */
+function suspectVariables(env: Env): readonly string[] {
+  return Object.getOwnPropertyNames(env).filter((name) => `${name}${env[name]}`.includes(REPLACEMENT));
+}
+
+function shownName(entry: Buffer): string {
+  const name = nameIn(entry.toString("latin1"));
+  if (isUtf8(Buffer.from(name, "latin1"))) return Buffer.from(name, "latin1").toString("utf8");
+  return name.replaceAll(/\W/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }
 
 function alteredOne(what: string, given: Buffer | undefined): readonly Altered[] {

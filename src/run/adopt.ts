@@ -10,7 +10,7 @@ import { sessionFiles } from "../drivers/drivers.ts";
 import type { Engine, FoundSession } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findEngine, findProgram, versionOf } from "./engine-setup.ts";
-import { takeEscrow } from "./escrow.ts";
+import { copiesOf, takeEscrow } from "./escrow.ts";
 import { excerpt, redactorFor, rightsVariables } from "./launch.ts";
 import { holdRun } from "./leases.ts";
 
@@ -123,7 +123,7 @@ async function pick(deps: Deps, engine: Engine, text: string): Promise<FoundSess
     throw new Fault(
       "session_lost",
       `${engine.title} has no conversation ${JSON.stringify(text.slice(0, 80))} in ${home ?? "its store"}.${short} ` +
-        `\`reprise adopt ${engine.id} --all\` lists them.`,
+        `${await copyElsewhere(deps, engine, text)}\`reprise adopt ${engine.id} --all\` lists them.`,
       { facts },
     );
   }
@@ -138,6 +138,13 @@ async function pick(deps: Deps, engine: Engine, text: string): Promise<FoundSess
     );
   }
   return first;
+}
+
+/** A run may have a copy of what the engine has lost. */
+async function copyElsewhere(deps: Deps, engine: Engine, text: string): Promise<string> {
+  const run = (await runsBySession(deps, engine.id)).get(text);
+  if (run === undefined || !copiesOf(run).some(({ session }) => session === text)) return "";
+  return `Run ${run.handle} has a copy of it: reprise resume ${run.handle} --session ${text} "…". `;
 }
 
 async function assertUsable(

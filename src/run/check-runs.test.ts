@@ -61,6 +61,20 @@ test("a run whose owner died before it had a directory or a record in it has los
   ]);
 });
 
+test("an earlier copy that is gone is named, though the newest one is well", async () => {
+  const copy = { file: `${"0".repeat(64)}-s`, restoreTo: "s", size: 3, sha256: "0".repeat(64) };
+  const run = saved(1, {
+    kept: [{ session: "earlier", files: [copy], takenAt: "2026-01-01T00:00:00.000Z" }],
+  });
+  const store = memoryStore();
+  await store.createRun(run);
+  await store.saveAttempt(attemptLike(run, 1, { state: "ended" }));
+  const [found, ...more] = await checkRuns({ state, store }, [run], () => {});
+  expect(found).toMatchObject({ level: "attention", todo: `reprise show ${run.handle}` });
+  expect(found?.what).toContain(`run ${run.handle}: an earlier copy, of session earlier, is damaged`);
+  expect(more).toEqual([]);
+});
+
 test("a live run is left to its owner", async () => {
   const run = saved(1, { status: "running" });
   expect(await checkRuns({ state, store: memoryStore() }, [run], () => {})).toEqual([]);

@@ -17,6 +17,7 @@ import {
 } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import type { Deps } from "./deps.ts";
 import { isUnbegun } from "./plan.ts";
 import { whyNotResumable } from "./resumable.ts";
@@ -107,14 +108,14 @@ async function checkRun(deps: Places, directory: string, row: RunRecord | null):
     }
     if (file === null && isUnbegun(row)) return { findings: [unbegun(row)], index: "agrees" };
     const what = `run ${row.handle}: ${why}; the index has its record, and the next attempt writes it again`;
-    const copy = await checkCopy(directory, row);
+    const copy = await checkCopies(directory, row);
     const next =
       whyNotResumable(row) === null ? `reprise resume ${row.handle} "…"` : `reprise show ${row.handle}`;
     const todo = copy[0]?.todo ?? next;
     return { findings: [attention(what, todo), ...copy], index: "agrees" };
   }
   const attempts = await checkAttempts(deps, directory, file);
-  const findings = [...attempts.findings, ...(await checkCopy(directory, file))];
+  const findings = [...attempts.findings, ...(await checkCopies(directory, file))];
   if (row === null) return { findings, index: "lost" };
   const hasMore = file.updatedAt > row.updatedAt || file.attempts > row.attempts;
   if (row.updatedAt > file.updatedAt && row.session.value !== file.session.value) {
@@ -206,6 +207,22 @@ function unusable(directory: string, why: string): Finding {
 /** By the words of `schema_newer`. */
 function isNewer(why: string): boolean {
   return why.includes("it needs a newer Reprise: ");
+}
+
+async function checkCopies(directory: string, run: RunRecord): Promise<readonly Finding[]> {
+  return [...(await checkCopy(directory, run)), ...(await checkKept(directory, run))];
+}
+
+/** Nothing takes an earlier copy again: what it held beyond the session is lost with it. */
+async function checkKept(directory: string, { handle, kept = [] }: RunRecord): Promise<readonly Finding[]> {
+  const findings: Finding[] = [];
+  for (const copy of kept) {
+    const why = await reasonOr(() => copyDamage(directory, copy));
+    if (why === null) continue;
+    const what = `run ${handle}: an earlier copy, of session ${harmlessLine(copy.session, 200)}, is damaged (${why}) and cannot be put back`;
+    findings.push(attention(what, `reprise show ${handle}`));
+  }
+  return findings;
 }
 
 async function checkCopy(

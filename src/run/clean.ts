@@ -4,15 +4,16 @@
  * The directory goes first, then the index row, both under the run's lease: whatever a crash leaves behind still
  * has its handle, and `rm` can finish it. The engine's own session is not ours to remove.
  */
-import { assertOwnState, removeRunDir, sweepTrash } from "../audit/audit.ts";
+import { join } from "node:path";
+import { assertNoMounts, assertOwnState, removeRunDir, sweepTrash } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { leaveWorktree } from "./isolate.ts";
-import { assertAgentGone, holdRun, isDead, liveOwner } from "./leases.ts";
+import { assertAgentGone, assertNoBatch, holdRun, isDead, liveOwner } from "./leases.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
-import { workAtRisk } from "./unsaved.ts";
+import { gitDirectoryOf, workAtRisk } from "./unsaved.ts";
 
 export interface CleanOptions {
   /** Removes a worktree or directory with work that is saved nowhere else. */
@@ -21,11 +22,11 @@ export interface CleanOptions {
   readonly alongside?: (run: RunRecord) => Promise<void>;
 }
 
-/** Throws `run_busy` for a live run and `work_unsaved` for work that would be lost. */
+/** Throws `run_busy` for a live run, `work_unsaved` for work that would be lost, and `mount_inside` for files of others. */
 export async function removeRun(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
   assertOwnState(deps);
   await assertNotLive(deps, run);
-  await using _held = await holdWithReserve(deps, run);
+  await using _held = await withReserve(deps, () => holdRun(deps, run));
   // An agent that outlived its owner would work on in a directory that is gone, and nothing would name it. Only what a
   // finished turn left running in the user's own directory, a server say, is the user's.
   if (run.status !== "completed" || run.launch.isolate !== null) {
@@ -36,8 +37,24 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   await options.alongside?.(run);
   await leaveWorktree(deps, run);
   await removeRunDir(deps.state, run.runId);
-  await forgetAgent(deps, run);
-  await deps.store.deleteRun(run.runId);
+  await forgetRun(deps, run);
+}
+
+/** The rest of a removal. What is thrown says that the directory is gone. */
+async function forgetRun(deps: Deps, run: RunRecord): Promise<void> {
+  try {
+    await withReserve(deps, async () => {
+      await forgetAgent(deps, run);
+      await deps.store.deleteRun(run.runId);
+    });
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    throw new Fault(
+      error.code,
+      `The directory of run ${run.handle} is removed, but the index still lists the run: ${error.message} Then finish with: reprise rm ${run.handle}`,
+      { facts: { ...error.facts, handle: run.handle }, cause: error },
+    );
+  }
 }
 
 /** The agent that the run was, and what was asked about it. It has ended: a supervised run is not removed. */
@@ -64,13 +81,13 @@ export async function finishRemovals({ state, clock, log, processes }: Deps): Pr
 }
 
 /** On a full disk, removing may use what is kept in reserve: it makes room. */
-async function holdWithReserve(deps: Deps, run: RunRecord): ReturnType<typeof holdRun> {
+async function withReserve<T>(deps: Deps, work: () => Promise<T>): Promise<T> {
   try {
-    return await holdRun(deps, run);
+    return await work();
   } catch (error) {
     const full = error instanceof Fault && error.code === "storage_full";
     if (!full || !deps.state.releaseReserve()) throw error;
-    return holdRun(deps, run);
+    return work();
   }
 }
 
@@ -130,9 +147,10 @@ export async function pruneRuns(
   return { removed, skipped };
 }
 
-const KEPT: readonly string[] = ["run_busy", "session_busy", "work_unsaved"];
+const KEPT: readonly string[] = ["run_busy", "session_busy", "work_unsaved", "mount_inside"];
 
 async function assertNotLive(deps: Deps, run: RunRecord): Promise<void> {
+  await assertNoBatch(deps, run);
   const owner = await liveOwner(deps, run.runId);
   if (owner === null) return assertNotSupervised(deps, run);
   throw new Fault(
@@ -156,6 +174,7 @@ async function assertNotSupervised(deps: Deps, { handle }: RunRecord): Promise<v
 }
 
 async function assertNoWork(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
+  assertNothingMounted(run);
   const risk = options.discardWork ? null : await workAtRisk(deps, run);
   if (risk === null) return;
   throw new Fault(
@@ -163,4 +182,11 @@ async function assertNoWork(deps: Deps, run: RunRecord, options: CleanOptions): 
     `Run ${run.handle} was not removed: ${risk}. Save it, or add --discard-work to throw it away.`,
     { facts: { handle: run.handle, why: risk } },
   );
+}
+
+/** In the run's directory, and in what git removes with a worktree. The user's word that work may go does not cover it. */
+function assertNothingMounted(run: RunRecord): void {
+  const gitDirectory = gitDirectoryOf(join(run.runDirectory, "worktree"));
+  for (const directory of [run.runDirectory, gitDirectory])
+    if (directory !== null) assertNoMounts(directory, `Run ${run.handle} was not removed`);
 }

@@ -19,10 +19,32 @@ export interface Deps {
   readonly machine: string;
   /** The command that runs the built-in demo agent. */
   readonly demo: readonly [program: string, ...args: string[]];
+  /** Those of the runs that another process's live batch of issues is not done with, by their handles. Absent: there are no batches. */
+  batchHolds?(
+    runs: readonly Pick<RunRecord, "handle" | "subject">[],
+  ): Promise<ReadonlyMap<string, BatchHold>>;
   /** Eight lower-case hex characters. */
   newHandle(): string;
   /** A random UUID, version 4. */
   newSessionId(): string;
+}
+
+/** A live batch works on the run's issue: in a turn, at its gate, between turns or waiting for a limit. */
+export interface BatchHold {
+  readonly batch: string;
+  readonly pid: number;
+  readonly issue: string;
+  /** What the batch says of the issue. */
+  readonly state: string;
+  /** False: the batch is in another container or on another machine, and nothing shows whether it still lives. */
+  readonly certain: boolean;
+}
+
+export async function batchHoldOf(
+  deps: Pick<Deps, "batchHolds">,
+  run: Pick<RunRecord, "handle" | "subject">,
+): Promise<BatchHold | null> {
+  return (await deps.batchHolds?.([run]))?.get(run.handle) ?? null;
 }
 
 export function isoNow(deps: Deps): string {

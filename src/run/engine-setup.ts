@@ -31,6 +31,7 @@ import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import { inTurn } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
+import { redactorFor, storableArgs } from "./launch.ts";
 
 export interface EngineSetup {
   readonly engine: Engine;
@@ -201,6 +202,15 @@ export function heldAccess(
 ): HeldAccess {
   const engine = findEngine(deps, engineId);
   return accessOptions(engine, level, [...environmentOf(deps, engine, []).defaultArgs, ...native]);
+}
+
+/**
+ * Options of a start, the user's and those of the config, with a secret in them. It is not stored, so a run that begins
+ * with them never has a second attempt.
+ */
+export function secretOptions(deps: Deps, engineId: string, native: readonly string[]): readonly string[] {
+  const { env, defaultArgs } = environmentOf(deps, findEngine(deps, engineId), []);
+  return storableArgs([...defaultArgs, ...native], redactorFor(env, [])).redacted;
 }
 
 /** The option that says what a later attempt of the run may do, with these native ones; null: the engine's own default. */

@@ -22,7 +22,7 @@ import { Fault } from "../core/faults.ts";
 import { sessionFiles, watchFolder } from "../drivers/drivers.ts";
 import type { Located } from "../engines/engine.ts";
 import type { Deps } from "./deps.ts";
-import { copyFiles, exportSession, keepsEscrow } from "./escrow.ts";
+import { copiesOf, copyFiles, exportSession, keepsEscrow, withCopy } from "./escrow.ts";
 import type { Job } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -165,8 +165,8 @@ export class EscrowKeeper {
     if (last === undefined || last.names > 1) return;
     const whole = wholeOf(pieces, true);
     // What was cut short before it was deleted would stand in the way of the copy, which has more.
-    const { escrow } = this.#ledger.run;
-    const copied = escrow?.session === this.#session ? (escrow.files[0]?.size ?? 0) : 0;
+    const copy = copiesOf(this.#ledger.run).findLast(({ session }) => session === this.#session);
+    const copied = copy?.files[0]?.size ?? 0;
     if (whole.reduce((sum, { size }) => sum + size, 0) < copied) return;
     if (putBackLive(runDirectory, whole, path)) this.#note(PUT_BACK);
   }
@@ -202,7 +202,7 @@ export class EscrowKeeper {
   }
 
   async #copy(): Promise<void> {
-    const { engine, engineHome, ignoresCopy } = this.#job;
+    const { engine, engineHome } = this.#job;
     const [session, ledger] = [this.#session, this.#ledger];
     if (engineHome === null || session === null) return;
     const { run } = ledger;
@@ -211,13 +211,13 @@ export class EscrowKeeper {
         ? await copyFiles(this.#deps, { engine, home: engineHome, run, session })
         : await exportSession(this.#deps, this.#job, { run, session, signal: this.#ended.signal });
     if (!("escrow" in taken) || this.#stopped || session !== this.#session) return;
-    // The longer copy is the better one; what the user has given up before is not compared.
-    if (taken.lacks && !(ignoresCopy === true && run.escrow?.takenAt === this.#job.run.escrow?.takenAt)) {
-      if (ledger.run.escrow !== null) dropOldEscrow(run.runDirectory, ledger.run.escrow);
-      return;
+    // The longer copy is the better one.
+    if (!taken.lacks) {
+      const copies = await withCopy(engine, run, taken.escrow);
+      if (this.#stopped || session !== this.#session) return;
+      ledger.save({ run: copies });
     }
-    ledger.save({ run: { escrow: taken.escrow } });
-    if (!taken.lacks) dropOldEscrow(run.runDirectory, taken.escrow);
+    dropOldEscrow(run.runDirectory, copiesOf(ledger.run));
   }
 
   /** The nearest folder that exists: what is made in it is seen, and leads to the next one. */

@@ -35,16 +35,21 @@ import type { KnownSession } from "./plan.ts";
 interface Taking {
   readonly run: RunRecord;
   readonly fence: number;
-  /** The user went on with a session that lacks what the copy has: from now on the session counts. */
-  readonly ignoresCopy?: boolean;
+}
+
+type Copies = Pick<RunRecord, "escrow" | "kept">;
+
+/** Every copy that the run has, oldest first: of several of one session, the last one counts. */
+export function copiesOf({ escrow, kept = [] }: Copies): readonly Escrow[] {
+  return escrow === null ? kept : [...kept, escrow];
+}
+
+function lastCopyOf(run: Copies, session: string): Escrow | null {
+  return copiesOf(run).findLast((copy) => copy.session === session) ?? null;
 }
 
 /** Never throws a fault: a copy that could not be taken is a warning, the run is not harmed. */
-export async function takeEscrow(
-  deps: Deps,
-  setup: EngineSetup,
-  { run, fence, ignoresCopy = false }: Taking,
-): Promise<RunRecord> {
+export async function takeEscrow(deps: Deps, setup: EngineSetup, { run, fence }: Taking): Promise<RunRecord> {
   if (!keepsEscrow(deps, run) || run.session.value === null || setup.home === null) return run;
   try {
     const session = run.session.value;
@@ -63,12 +68,10 @@ export async function takeEscrow(
     if (taken.lacks) {
       const where = join(run.runDirectory, "escrow");
       deps.log.warn(`the session is shorter than its last copy; that copy stays in ${where}`);
-    }
-    if (taken.lacks && !ignoresCopy) {
       dropNewer(run);
       return run;
     }
-    return await recordCopy(deps, { run, fence }, taken);
+    return await recordCopy(deps, setup.engine, { run, fence }, taken);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     deps.log.warn(`no copy of the session was kept: ${error.message}`);
@@ -106,17 +109,62 @@ export async function recoverEscrow(deps: Deps, run: RunRecord, fence: number): 
     dropNewer(run);
     return run;
   }
-  return recordCopy(deps, { run, fence }, taken);
+  return recordCopy(deps, engine, { run, fence }, taken);
+}
+
+/** The user goes on with what is left of a session: its copy counts from now on, and the longer one is kept. */
+export async function leaveCopy(
+  deps: Deps,
+  { engine, home }: EngineSetup,
+  { run, fence }: Taking,
+  session: string,
+): Promise<Copies> {
+  if (!keepsEscrow(deps, run) || home === null) return run;
+  const taken = await copyFiles(deps, { engine, home, run, session });
+  if ("escrow" in taken) return recordCopy(deps, engine, { run, fence }, taken);
+  if (taken.skipped !== null) deps.log.warn(`no copy of the session was kept: ${taken.skipped}`);
+  return run;
 }
 
 /** The record names the copy before an older one and the links go. */
-async function recordCopy(deps: Deps, { run, fence }: Taking, taken: Taken): Promise<RunRecord> {
-  const kept = { ...run, escrow: taken.escrow };
-  saveRunFile(kept);
-  await deps.store.saveRun(kept, fence);
-  if (!taken.lacks) dropOldEscrow(run.runDirectory, taken.escrow);
+async function recordCopy(
+  deps: Deps,
+  engine: Engine,
+  { run, fence }: Taking,
+  { escrow }: Taken,
+): Promise<RunRecord> {
+  const kept = { ...run, ...(await withCopy(engine, run, escrow)) };
+  await saveCopies(deps, { run: kept, fence });
+  dropOldEscrow(run.runDirectory, copiesOf(kept));
   endLive(run.runDirectory);
   return kept;
+}
+
+async function saveCopies(deps: Deps, { run, fence }: Taking): Promise<void> {
+  saveRunFile(run);
+  await deps.store.saveRun(run, fence);
+}
+
+/** The run's copies once `escrow` is the newest. Earlier ones go only if it holds all that they hold. */
+export async function withCopy(engine: Engine, run: RunRecord, escrow: Escrow): Promise<Copies> {
+  const kept: Escrow[] = [];
+  for (const copy of copiesOf(run)) {
+    if (await holds(engine, run, escrow, copy)) continue;
+    // Checked once, when it becomes an earlier one: what is damaged cannot be put back.
+    if (copy !== run.escrow || (await damageOf(run, copy)) === null) kept.push(copy);
+  }
+  return kept.length > 0 || run.kept !== undefined ? { escrow, kept } : { escrow };
+}
+
+async function holds(engine: Engine, run: RunRecord, escrow: Escrow, earlier: Escrow): Promise<boolean> {
+  const [before, after] = [earlier.files[0], escrow.files[0]];
+  if (earlier.session !== escrow.session) return false;
+  if (before === undefined || after === undefined || before.sha256 === after.sha256) return true;
+  const isNewest = earlier === run.escrow;
+  // An export tells nothing of how one copy continues another.
+  if (before.restoreTo === null) return isNewest;
+  if (await continuesCopy(join(run.runDirectory, "escrow", after.file), before)) return true;
+  return engine.session.appendOnly === undefined && isNewest && after.size >= before.size;
 }
 
 /** What `recoverEscrow` would make of it, as far as it can be told without writing. */
@@ -130,12 +178,12 @@ export async function expectedEscrow(deps: Deps, run: RunRecord): Promise<RunRec
   const piece = livePieces(run.runDirectory).find(({ path }) => path === own?.path);
   if (sources === null || piece === undefined || own?.before?.length !== 0) return run;
   if (piece.size > deps.config.escrowLimitBytes) return run;
-  const before = run.escrow?.session === session ? run.escrow : null;
+  const before = lastCopyOf(run, session);
   if (before?.files[0] !== undefined && !(await continuesCopy(piece.path, before.files[0]))) return run;
   const rights = sources.rights ?? before?.rights;
   const files = [await describeCopy(piece.path, live.restoreTo)];
   const escrow = { session, files, takenAt: isoNow(deps), ...(rights === undefined ? {} : { rights }) };
-  return { ...run, escrow };
+  return { ...run, ...(await withCopy(engine, run, escrow)) };
 }
 
 interface Copying {
@@ -168,7 +216,7 @@ export async function copyFiles(deps: Deps, copying: Copying): Promise<Taken | N
     clock: deps.clock,
   });
   if ("skipped" in kept) return kept;
-  const before = run.escrow?.session === session ? run.escrow : null;
+  const before = lastCopyOf(run, session);
   const rights = sources.rights ?? before?.rights;
   const escrow = rights === undefined ? kept : { ...kept, rights };
   return { escrow, lacks: await lacksPart({ engine, run, before, escrow, anew: sources.anew }) };
@@ -233,22 +281,44 @@ async function lacksPart(now: {
 
 /** The run's copy is the better one: what was taken after it goes, the links with it. */
 function dropNewer(run: RunRecord): void {
-  if (run.escrow !== null) dropOldEscrow(run.runDirectory, run.escrow);
+  dropOldEscrow(run.runDirectory, copiesOf(run));
   endLive(run.runDirectory);
 }
 
-/** The session that our copy is of, when size and checksum prove it whole. */
-export async function checkedCopy(run: RunRecord): Promise<{ escrow: string | null; copyDamage?: string }> {
-  if (run.escrow === null) return { escrow: null };
+export interface CheckedCopies {
+  /** The session that the newest copy is of, when size and checksum prove it whole. */
+  readonly escrow: string | null;
+  readonly copyDamage?: string;
+  /** Whole ones among the earlier copies, oldest first. */
+  readonly kept: readonly Escrow[];
+}
+
+export async function checkedCopies(run: RunRecord): Promise<CheckedCopies> {
+  const kept: Escrow[] = [];
+  for (const copy of run.kept ?? []) if ((await damageOf(run, copy)) === null) kept.push(copy);
+  if (run.escrow === null) return { escrow: null, kept };
+  const copyDamage = await damageOf(run, run.escrow);
+  return copyDamage === null ? { escrow: run.escrow.session, kept } : { escrow: null, copyDamage, kept };
+}
+
+async function damageOf(run: RunRecord, copy: Escrow): Promise<string | null> {
   try {
-    await checkEscrow(run.runDirectory, run.escrow);
-    return { escrow: run.escrow.session };
+    await checkEscrow(run.runDirectory, copy);
+    return null;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     const { path, why } = error.facts;
     const isTold = typeof path === "string" && typeof why === "string";
-    return { escrow: null, copyDamage: isTold ? `${path}: ${why}` : error.message.replace(/\.$/, "") };
+    return isTold ? `${path}: ${why}` : error.message.replace(/\.$/, "");
   }
+}
+
+/** Does this copy hold anything that the engine's own session lacks? Unknown where the session is no file. */
+export async function hasMore(copy: Escrow, located: Located): Promise<boolean> {
+  if (located.state !== "present") return true;
+  const [theirs, ours] = [located.files[0], copy.files[0]];
+  if (theirs === undefined || ours === undefined) return false;
+  return theirs.restoreTo === ours.restoreTo && !(await continuesCopy(theirs.path, ours));
 }
 
 /** The engine's file lacks something that our copy of the same session holds. */
@@ -258,7 +328,7 @@ export async function isTorn(
   id: string,
   located: Located,
 ): Promise<KnownSession | null> {
-  const copy = run.escrow?.session === id ? run.escrow.files[0] : undefined;
+  const copy = lastCopyOf(run, id)?.files[0];
   const path =
     located.state === "present"
       ? located.files[0]?.path
@@ -276,16 +346,33 @@ export async function isTorn(
   return torn ? { id, state: "torn", note: path } : null;
 }
 
-/** Puts the copy back into the engine's home. What is damaged there is kept beside it. */
-export async function restoreEscrow(deps: Deps, setup: EngineSetup, run: RunRecord): Promise<void> {
-  if (run.escrow === null || setup.home === null) return;
-  const [own] = run.escrow.files;
+/**
+ * Puts the copy back into the engine's home; the file that is there is kept beside it. An earlier copy becomes the newest
+ * before that, and the one that was is kept.
+ */
+export async function restoreEscrow(
+  deps: Deps,
+  setup: EngineSetup,
+  { run, fence }: Taking,
+  copy: Escrow | null,
+): Promise<Copies> {
+  if (copy === null || setup.home === null) return run;
+  const isNewest = copy === run.escrow;
+  const now = isNewest ? run : { ...run, escrow: copy, kept: copiesOf(run).filter((one) => one !== copy) };
+  if (!isNewest) await saveCopies(deps, { run: now, fence });
+  await putCopyBack(deps, setup, now, copy);
+  return now;
+}
+
+async function putCopyBack(deps: Deps, setup: EngineSetup, run: RunRecord, copy: Escrow): Promise<void> {
+  if (setup.home === null) return;
+  const [own] = copy.files;
   const place = own?.restoreTo === null || own === undefined ? null : join(setup.home, own.restoreTo);
   if (place !== null && (await sessionFiles().stat(place)) !== null) {
     deps.log.info(`the engine's file is kept as ${await setAside(place, deps.clock.now())}`);
   }
-  for (const [at, { path, restoreTo }] of (await checkEscrow(run.runDirectory, run.escrow)).entries()) {
-    if (restoreTo === null) await importSession(deps, setup, run, path);
+  for (const [at, { path, restoreTo }] of (await checkEscrow(run.runDirectory, copy)).entries()) {
+    if (restoreTo === null) await importSession(deps, setup, { run, session: copy.session }, path);
     else await putBack(path, join(setup.home, restoreTo), at > 0);
   }
 }
@@ -327,7 +414,12 @@ export async function exportSession(
   return { escrow, lacks: false };
 }
 
-async function importSession(deps: Deps, setup: EngineSetup, run: RunRecord, from: string): Promise<void> {
+async function importSession(
+  deps: Deps,
+  setup: EngineSetup,
+  { run, session }: Exporting,
+  from: string,
+): Promise<void> {
   const [file, ...first] = setup.program;
   const args = setup.engine.transfer?.importArgs(from) ?? [];
   const result = await deps.processes.runTool(file, [...first, ...args], {
@@ -336,11 +428,7 @@ async function importSession(deps: Deps, setup: EngineSetup, run: RunRecord, fro
     timeoutMs: 60_000,
   });
   if (result.code === 0) return;
-  throw new Fault(
-    "session_lost",
-    `${setup.engine.title} refused the copy of session ${run.session.value ?? ""}.`,
-    {
-      facts: { handle: run.handle, exit: result.code ?? -1 },
-    },
-  );
+  throw new Fault("session_lost", `${setup.engine.title} refused the copy of session ${session}.`, {
+    facts: { handle: run.handle, exit: result.code ?? -1 },
+  });
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { fitOf, stateFindings } from "./health.ts";
+import { fitOf, stateFindings, withoutChange } from "./health.ts";
 
 test.each([
   ["1.2.3", ["1.0.0", "1.3.0"], "tested"],
@@ -42,4 +42,16 @@ test.each([
       todo,
     })),
   );
+});
+
+test.for<[string | null, string | null]>([
+  ["reprise rm 1a2b3c4d", null],
+  ["reprise prune --older-than 30d", null],
+  ["reprise doctor --rebuild-index", null],
+  ["mv '/s/run.json' '/s/run.json.damaged'", null],
+  ["reprise show 1a2b3c4d", "reprise show 1a2b3c4d"],
+  ["reprise doctor --certify codex", "reprise doctor --certify codex"],
+  [null, null],
+])("on a read-only file system %j is offered as %j", ([todo, then]) => {
+  expect(withoutChange({ level: "attention", about: "runs", what: "x", todo }).todo).toBe(then);
 });

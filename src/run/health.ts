@@ -2,7 +2,7 @@
  * Is everything in order? Facts about engines, state directory, index and leftovers, and findings that say what
  * to do. Changes nothing but what crashed writers left behind.
  */
-import { stateFacts, stateOrigin, sweepTemp } from "../audit/audit.ts";
+import { copiedFrom, stateFacts, stateOrigin, sweepTemp } from "../audit/audit.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
 import { plural } from "../lib/plural.ts";
@@ -84,8 +84,16 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   const tools = { git: find("git"), tmux: find("tmux"), setpriv: find("setpriv") };
   findings.push(...toolFindings(tools));
   if ((await deps.processes.opensTerminals?.()) === false) findings.push(NO_TERMINALS);
-  return { at: isoNow(deps), engines, state, index, tools, findings };
+  const shown = readOnly ? findings.map(withoutChange) : findings;
+  return { at: isoNow(deps), engines, state, index, tools, findings: shown };
 }
+
+/** On a read-only file system nothing is offered that would have to write there. */
+export function withoutChange(finding: Finding): Finding {
+  return finding.todo !== null && CHANGES.test(finding.todo) ? { ...finding, todo: null } : finding;
+}
+
+const CHANGES = /^(?:reprise (?:rm|prune|resume|doctor --(?:rebuild-index|accept-copy))|mv|chmod)\b/;
 
 async function engineHealth(deps: Deps, engine: Engine): Promise<EngineHealth> {
   const program = findProgram(deps, engine);
@@ -173,7 +181,7 @@ export function stateFindings(state: Health["state"], readOnly: boolean): readon
 function copyFindings({ state, machine }: Deps): readonly Finding[] {
   const origin = stateOrigin(state, machine);
   if (origin?.is !== "copy") return [];
-  const what = `${state.root} is a copy of ${origin.original.path}, which may be at work on the same sessions; runs of the copy are not resumed, stopped or removed`;
+  const what = `${state.root} ${copiedFrom(origin, state.root, machine)}; runs of the copy are not resumed, stopped or removed`;
   return [attention("state", what, "reprise doctor --accept-copy")];
 }
 

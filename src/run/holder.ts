@@ -139,6 +139,7 @@ class Holder {
     if (this.#stop !== null) return this.#finish(NO_EXIT);
     this.#lastTick = this.#deps.clock.mono();
     this.#pulse = firstPulse(this.#lastTick);
+    await this.#witness.begin();
     const agent = await this.#spawn();
     this.#agent = agent;
     const every = this.#job.engine.liveSession === undefined ? 2_000 : 500;
@@ -394,6 +395,7 @@ class Holder {
       attempt: this.#ledger.attempt,
       stop: this.#stop,
       reported: verdict.reported,
+      wrote: verdict.wrote,
       copied: this.#keeper.settled(),
     };
   }

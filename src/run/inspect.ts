@@ -4,8 +4,8 @@
  */
 import { checkEscrow, listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
-import type { Deps } from "./deps.ts";
+import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.ts";
+import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines, environmentOf } from "./engine-setup.ts";
 import { type Recognition, recognition } from "./launch.ts";
 import { liveOwner } from "./leases.ts";
@@ -15,12 +15,18 @@ export interface Inspection {
   readonly run: RunRecord;
   /** The process that works on it right now. */
   readonly live: { readonly pid: number } | null;
+  /** The live batch that it belongs to, between its turns, too. */
+  readonly batch: BatchHold | null;
   /** Oldest first. */
   readonly attempts: readonly InspectedAttempt[];
-  readonly escrow: "none" | "whole" | "damaged";
+  readonly escrow: CopyState | "none";
+  /** Of each of the run's earlier copies, in their order. */
+  readonly kept: readonly CopyState[];
   /** What is missing or damaged, one sentence each. */
   readonly warnings: readonly string[];
 }
+
+type CopyState = "whole" | "damaged";
 
 export interface InspectedAttempt {
   readonly n: number;
@@ -50,8 +56,10 @@ export async function inspectRun(deps: Deps, selector: string): Promise<Inspecti
   return {
     run,
     live: owner === null ? null : { pid: owner.pid },
+    batch: await batchHoldOf(deps, run),
     attempts,
-    escrow: await escrowOf(run, warnings),
+    escrow: run.escrow === null ? "none" : await stateOf(run, run.escrow, warnings),
+    kept: await Promise.all((run.kept ?? []).map((copy) => stateOf(run, copy, warnings))),
     warnings,
   };
 }
@@ -84,10 +92,8 @@ async function fromIndex(
   return records.map((record) => ({ n: record.n, record, receipt: null }));
 }
 
-async function escrowOf(run: RunRecord, warnings: string[]): Promise<Inspection["escrow"]> {
-  const { escrow } = run;
-  if (escrow === null) return "none";
-  const copies = await orWarn(warnings, () => checkEscrow(run.runDirectory, escrow));
+async function stateOf(run: RunRecord, copy: Escrow, warnings: string[]): Promise<CopyState> {
+  const copies = await orWarn(warnings, () => checkEscrow(run.runDirectory, copy));
   return copies === undefined ? "damaged" : "whole";
 }
 

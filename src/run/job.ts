@@ -42,8 +42,6 @@ export interface Job {
   readonly diagnostics: readonly string[];
   /** The session that a resume or a fork continues; null for a new conversation. */
   readonly continues: string | null;
-  /** The user goes on with a session that lacks what the run's copy has. */
-  readonly ignoresCopy?: boolean;
   /** Locks a session that the engine named; rejects when another attempt has it. */
   onSession(session: string): Promise<void>;
   /** Registers the one listener for the loss of the run's lease, however it is noticed. */
@@ -108,6 +106,8 @@ export interface Held {
   readonly attempt: AttemptRecord;
   readonly stop: StopReason | null;
   readonly reported: string | null;
+  /** The engine wrote into the session that was continued. */
+  readonly wrote: boolean;
   /** Resolves when nothing is copied any more that was begun while the agent worked. */
   readonly copied: Promise<void>;
 }

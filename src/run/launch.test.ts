@@ -1,5 +1,12 @@
 import { describe, expect, test } from "vitest";
-import { EXCERPT_CHARACTERS, excerpt, redactorFor, storableArgs, withoutMark } from "./launch.ts";
+import {
+  EXCERPT_CHARACTERS,
+  excerpt,
+  hiddenNames,
+  redactorFor,
+  storableArgs,
+  withoutMark,
+} from "./launch.ts";
 
 const SECRET = `sk-proj-${"a1B2".repeat(12)}`;
 
@@ -30,4 +37,15 @@ test("the excerpt of a message ends with … exactly where something is left out
   // A character is not cut in two.
   expect(short(`${"w".repeat(EXCERPT_CHARACTERS - 2)}👍👍`)).toBe(`${"w".repeat(EXCERPT_CHARACTERS - 2)} …`);
   expect(withoutMark("and so on…")).toBe("and so on…");
+});
+
+test("the password of a URL in a variable is a secret by itself, and the variable is recorded as one that holds it", () => {
+  const env = { DATABASE_URL: "postgres://app:hunter%402222@db.example.org/app", HOME: "/home/app" };
+  expect(redactorFor(env, [])("log in as app with hunter@2222 at db.example.org")).toBe(
+    "log in as app with [redacted:DATABASE_URL] at db.example.org",
+  );
+  expect(hiddenNames(env, [["CACHE_URL", "redis://:s0-long-a-word@h"]])).toEqual([
+    "CACHE_URL",
+    "DATABASE_URL",
+  ]);
 });

@@ -9,11 +9,11 @@ import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, LaunchEnv, RightsVariable, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
-import { isSecretName, MIN_KNOWN, redactor } from "../lib/secrets.ts";
+import { isSecretName, MIN_KNOWN, redactor, urlPasswords } from "../lib/secrets.ts";
 
 export type Redact = (text: string) => string;
 
-/** Hides the values of all secret-named variables and everything that looks like a secret by itself. */
+/** Hides the values of all secret-named variables, passwords of URLs in others, and everything that looks like a secret by itself. */
 export function redactorFor(env: Env, given: readonly (readonly [string, string])[]): Redact {
   return redactor(secretsIn(env, given));
 }
@@ -25,9 +25,11 @@ export function hiddenNames(env: Env, given: readonly (readonly [string, string]
 }
 
 function secretsIn(env: Env, given: readonly (readonly [string, string])[]) {
-  return [...Object.entries(env), ...given].flatMap(([name, value]) =>
-    value !== undefined && isSecretName(name) ? [{ name, value }] : [],
-  );
+  return [...Object.entries(env), ...given].flatMap(([name, value]) => {
+    if (value === undefined) return [];
+    const values = [...(isSecretName(name) ? [value] : []), ...urlPasswords(value)];
+    return values.map((one) => ({ name, value: one }));
+  });
 }
 
 /** A recorded run's secrets, as far as today's environment and config still tell them. */

@@ -13,6 +13,7 @@ import { closeSync, existsSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
+  assertOwnState,
   attemptDir,
   openLog,
   removeHolderFiles,
@@ -23,8 +24,9 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import type { Lease, LeaseOwner } from "../store/store.ts";
-import type { Deps } from "./deps.ts";
+import { batchHoldOf, type Deps } from "./deps.ts";
 
 const RENEW_MS = 30_000;
 const LOOK_MS = 100;
@@ -57,11 +59,12 @@ export class RunHold implements AsyncDisposable {
   async holdSession(run: RunRecord, session: string): Promise<void> {
     const key = sessionKey(run.agentName, session);
     if (this.#held.some((held) => held.key === key)) return;
-    const answer = await this.#deps.store.acquireLease(key, owner(this.#deps), (other) =>
-      ownerLives(this.#deps, other),
-    );
+    const take = () =>
+      this.#deps.store.acquireLease(key, owner(this.#deps), (other) => ownerLives(this.#deps, other));
+    let answer = await take();
+    if (!answer.held && (await freeOrphan(this.#deps, answer.by))) answer = await take();
     if (!answer.held) {
-      const { handle } = (await workedOnBy(this.#deps, run.agentName, answer.by)) ?? run;
+      const handle = (await workedOnBy(this.#deps, answer.by)) ?? run.handle;
       throw busy(this.#deps, handle, answer.by, `session ${session}`);
     }
     this.#held.push({ key, fence: answer.lease.fence });
@@ -116,8 +119,38 @@ export class RunHold implements AsyncDisposable {
   }
 }
 
-/** Takes the run, or says who has it. */
+/** Takes the run, or says who has it. A live batch has its runs between their turns, too. */
 export async function holdRun(deps: Deps, run: RunRecord): Promise<RunHold> {
+  await assertNoBatch(deps, run);
+  const hold = await holdFree(deps, run);
+  // A batch writes down that it works on a run before it takes it, so one of the two sees the other.
+  return hold.untilFinished(async () => {
+    await assertNoBatch(deps, run);
+    return hold;
+  });
+}
+
+/** Throws `run_busy` when another process's live batch is not done with the run. */
+export async function assertNoBatch(
+  deps: Pick<Deps, "batchHolds">,
+  run: Pick<RunRecord, "handle" | "subject">,
+): Promise<void> {
+  const held = await batchHoldOf(deps, run);
+  if (held === null) return;
+  const { handle } = run;
+  const { batch, pid, issue, state, certain } = held;
+  const gone = certain
+    ? ""
+    : `. From here nothing shows whether the batch still lives. Only if it is certainly gone: reprise stop ${handle} --owner-gone`;
+  throw new Fault(
+    "run_busy",
+    `Run ${handle} belongs to batch ${batch} (pid ${pid}), which works on issue ${harmlessLine(issue, 100)} (${state}). ` +
+      `Wait for it, or stop this issue alone: reprise stop ${handle}${gone}`,
+    { facts: { handle, batch, pid, issue, state } },
+  );
+}
+
+async function holdFree(deps: Deps, run: RunRecord): Promise<RunHold> {
   const looks = run.status === "running" ? PATIENT_LOOKS : FINISHING_LOOKS;
   for (let look = 1; look < looks; look += 1) {
     // `list` holds a run for the moment in which it corrects it.
@@ -175,13 +208,32 @@ function owner(deps: Deps): LeaseOwner {
   return { ...deps.processes.owner(), machine: deps.machine, renewedAtMs: deps.clock.now() };
 }
 
-/** The run for which this owner holds a session: a fork, say, of the run that was asked for. */
-async function workedOnBy(deps: Deps, engine: string, { owner: by }: Lease): Promise<RunRecord | null> {
-  for (const run of await deps.store.listRuns({ engine, status: "running", limit: 100 })) {
-    const holder = (await deps.store.getLease(runKey(run.runId)))?.owner;
-    if (holder?.pid === by.pid && holder.start === by.start && holder.boot === by.boot) return run;
+/** The handle of the run for which this owner holds a session: a fork, say, of the run that was asked for. Null: of none. */
+async function workedOnBy({ store }: Deps, session: Lease): Promise<string | null> {
+  const runIds = (await store.listLeases())
+    .filter(({ key, owner: by }) => key.startsWith(runKey("")) && isSameOwner(by, session.owner))
+    .map(({ key }) => key.slice(runKey("").length));
+  for (const runId of runIds) {
+    const run = await store.getRun(runId);
+    if (run?.sessions.some(({ value }) => sessionKey(run.agentName, value) === session.key) === true)
+      return run.handle;
   }
-  return null;
+  return runIds[0]?.slice(-8) ?? null;
+}
+
+/**
+ * Whoever works holds a run, and its sessions after it and no longer. An owner that holds no run any more has died, which
+ * was proved when its run was taken over, or said by the user: the session that it left is nobody's. True: it is free now.
+ */
+async function freeOrphan(deps: Deps, session: Lease): Promise<boolean> {
+  if (deps.processes.examine(session.owner) === "lives" || (await workedOnBy(deps, session)) !== null)
+    return false;
+  await deps.store.releaseLease(session.key, session.fence);
+  return true;
+}
+
+function isSameOwner(one: LeaseOwner, other: LeaseOwner): boolean {
+  return (["pid", "start", "boot", "space"] as const).every((key) => one[key] === other[key]);
 }
 
 function busy(deps: Deps, handle: string, { owner: by }: Lease, what: string): Fault {
@@ -213,16 +265,31 @@ export function elsewhere(deps: Deps, by: LeaseOwner, handle: string): string | 
 export async function forsake(deps: Deps, run: RunRecord): Promise<boolean> {
   const { store, processes } = deps;
   const lease = await store.getLease(runKey(run.runId));
+  // Sessions that an owner left which holds no run any more are taken from it by whoever wants them.
   if (lease === null) return true;
   if (processes.examine(lease.owner) === "lives") return false;
-  const { pid, start, boot, space } = lease.owner;
-  for (const key of [...run.sessions.map(({ value }) => sessionKey(run.agentName, value)), lease.key]) {
-    const held = await store.getLease(key);
-    const by = held?.owner;
-    if (by?.pid === pid && by.start === start && by.boot === boot && by.space === space)
-      await store.releaseLease(key, held?.fence ?? 0);
-  }
+  const keys = new Set(run.sessions.map(({ value }) => sessionKey(run.agentName, value)));
+  for (const { key, fence, owner: by } of await store.listLeases())
+    if (keys.has(key) && isSameOwner(by, lease.owner)) await store.releaseLease(key, fence);
+  await store.releaseLease(lease.key, lease.fence);
   return true;
+}
+
+/**
+ * The same of an owner that died before its run was recorded, or whose run was removed: its lease has a handle that no run has.
+ * Null: there is no such lease, or there is such a run. Otherwise the run's id.
+ */
+export async function forsakeUnrecorded(deps: Deps, handle: string): Promise<string | null> {
+  assertOwnState(deps);
+  const { store, processes } = deps;
+  const isMeant = ({ key }: Lease) => key.startsWith(runKey("")) && key.endsWith(`-${handle.toLowerCase()}`);
+  const [lease, ...others] = handle.length === 8 ? (await store.listLeases()).filter(isMeant) : [];
+  const runId = lease?.key.slice(runKey("").length);
+  if (lease === undefined || runId === undefined || others.length > 0) return null;
+  if ((await store.findByHandle(handle.toLowerCase())).length > 0) return null;
+  if (processes.examine(lease.owner) === "lives") return null;
+  await store.releaseLease(lease.key, lease.fence);
+  return runId;
 }
 
 export function agentLock({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {

@@ -4,7 +4,7 @@ import { createRunDir, ensureIdentity, fileSize, saveRunFile } from "../audit/au
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { Launch, Mode, RunRecord } from "../core/records.ts";
-import type { Command } from "../engines/engine.ts";
+import type { Command, Engine } from "../engines/engine.ts";
 import { refusedOption } from "../engines/engines.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import type { EngineSetup } from "./engine-setup.ts";
@@ -154,4 +154,33 @@ export async function newRunId(deps: Deps, engine: string): Promise<string> {
     if ((await deps.store.findByHandle(handle)).length === 0)
       return makeRunId(deps.clock.now(), engine, handle);
   }
+}
+
+interface UiWish {
+  readonly message: string | null;
+  readonly ui?: true | undefined;
+  readonly terminal: object | null;
+}
+
+/** True: it will open the engine's UI. */
+export function assertStartable(engine: Engine, request: UiWish, given: readonly string[]): boolean {
+  const opensUi = engine.opensUi(given);
+  if (request.ui === undefined && (request.message !== null || !opensUi)) return false;
+  if (!engine.can.interactive) {
+    throw new Fault(
+      "engine_cannot",
+      `${engine.title} has no interactive UI. Give a prompt: reprise start ${engine.id} "…"`,
+    );
+  }
+  if (!opensUi) {
+    throw new Fault("usage", `With ${given.join(" ")} ${engine.title} does not open its UI.`, {
+      facts: { engine: engine.id },
+    });
+  }
+  if (request.ui === true || request.terminal !== null) return true;
+  throw new Fault(
+    "usage",
+    `Without a prompt ${engine.title} opens its UI, and that needs a terminal. Give a prompt: reprise start ${engine.id} "…"`,
+    { facts: { engine: engine.id } },
+  );
 }

@@ -1,7 +1,14 @@
 import { describe, expect, test } from "vitest";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import { type Decision, type KnownSession, type Plan, planResume, type ResumeFacts } from "./plan.ts";
+import {
+  type Decision,
+  type KnownSession,
+  notesFor,
+  type Plan,
+  planResume,
+  type ResumeFacts,
+} from "./plan.ts";
 
 const NO_SESSION = { field: null, value: null, source: null, verifiedAt: null };
 const run = {
@@ -65,6 +72,34 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
     { known: [known("a", "torn")], escrow: "a", damage: "restore" },
     { do: "continue", session: "a", restore: true, passedOver: [] },
   ],
+  "lost, with an earlier copy, while the newest is of another session": [
+    { known: [known("a", "absent")], escrow: "b", kept: ["a"] },
+    { do: "continue", session: "a", restore: true, kept: true, passedOver: [] },
+  ],
+  "there, and an earlier copy has more: only on request": [
+    { known: [known("a", "present")], escrow: "a", kept: ["a"] },
+    { do: "continue", session: "a", restore: false, passedOver: [] },
+  ],
+  "there, and an earlier copy has more: it goes back": [
+    { known: [known("a", "present")], escrow: "a", kept: ["a"], damage: "restore" },
+    { do: "continue", session: "a", restore: true, kept: true, passedOver: [] },
+  ],
+  "there, and a fork is to continue the earlier copy": [
+    { known: [known("a", "present")], escrow: "a", kept: ["a"], damage: "restore", want: "fork" },
+    { do: "continue", session: "a", restore: true, kept: true, passedOver: [] },
+  ],
+  "there, and no copy has more": [
+    { known: [known("a", "present")], escrow: "a", kept: ["b"], damage: "restore" },
+    "copy_missing",
+  ],
+  "shorter than an earlier copy: the newest is of another session": [
+    { known: [known("a", "torn")], escrow: "b", kept: ["a"], damage: "restore" },
+    { do: "continue", session: "a", restore: true, kept: true, passedOver: [] },
+  ],
+  "shorter than both copies: the newest goes back first": [
+    { known: [known("a", "torn")], escrow: "a", kept: ["a"], damage: "restore" },
+    { do: "continue", session: "a", restore: true, passedOver: [] },
+  ],
   "shorter than the copy: gone on with": [
     { known: [known("a", "torn")], escrow: "a", damage: "ignore" },
     { do: "continue", session: "a", restore: false, passedOver: [] },
@@ -126,6 +161,36 @@ describe("planResume", () => {
   test.each(Object.entries(cases))("%s", (_name, [given, then]) => {
     expect(outcomeOf(() => planResume({ ...FACTS, ...given }))).toEqual(then);
   });
+});
+
+const notes: Record<string, [given: Partial<ResumeFacts>, note: RegExp]> = {
+  "the engine has it": [
+    { known: [known("a", "present")] },
+    /`reprise resume 1a2b3c4d --session a "…"` returns/,
+  ],
+  "the newest copy has it": [{ known: [known("a", "absent")], escrow: "a" }, /--session a "…"` returns/],
+  "an earlier copy has it": [
+    { known: [known("a", "absent")], escrow: "b", kept: ["a"] },
+    /--session a "…"` returns/,
+  ],
+  "a copy has more of it": [
+    { known: [known("a", "torn")], escrow: "a" },
+    /--session a --restore-copy "…"` returns/,
+  ],
+  "nobody has it": [{ known: [known("a", "absent")] }, /neither Codex nor the run has the earlier one, a$/],
+};
+
+test.each(Object.entries(notes))("a new conversation says how to return: %s", (_name, [given, note]) => {
+  const session = { ...NO_SESSION, value: "a" };
+  const facts = { ...FACTS, ...given, run: { ...run, session, launch: {} } as unknown as RunRecord };
+  expect(notesFor(facts, { do: "fresh" }, "fresh")).toEqual([expect.stringMatching(note)]);
+});
+
+test("a note on a restored copy does not call a shorter session lost, nor a fork's parent unchanged", () => {
+  const plan = { do: "continue", session: "a", restore: true, passedOver: [] } as const;
+  const said = notesFor({ ...FACTS, known: [known("a", "torn")], escrow: "a" }, plan, "fork").join("\n");
+  expect(said).toContain("lacks a part");
+  expect(said).not.toMatch(/has lost|stays as it is/);
 });
 
 function outcomeOf(plan: () => Decision): Plan | FaultCode {

@@ -2,7 +2,7 @@
  * What a resume does: facts in, one plan out. Nothing has been started, restored or sent when this decides.
  */
 import { type Facts, Fault, type FaultCode } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { AttemptKind, RunRecord } from "../core/records.ts";
 
 export interface ResumeFacts {
   readonly run: RunRecord;
@@ -14,6 +14,8 @@ export interface ResumeFacts {
   readonly known: readonly KnownSession[];
   /** The session of the copy in the run directory, if there is one and its checksum holds. */
   readonly escrow: string | null;
+  /** The sessions of earlier copies that are whole and hold more than the engine's own session. Absent: none. */
+  readonly kept?: readonly string[];
   /** Why the copy that is recorded cannot be used. Absent: it can be, or there is none. */
   readonly copyDamage?: string;
   readonly want: "resume" | "fork" | "fresh";
@@ -36,6 +38,8 @@ export type Plan =
       readonly session: string;
       /** The engine lost its copy; ours goes back first. */
       readonly restore: boolean;
+      /** What goes back is an earlier copy, not the newest one. */
+      readonly kept?: true;
       /** Newer ids of this run that the engine does not have. */
       readonly passedOver: readonly string[];
     }
@@ -67,25 +71,42 @@ export function planResume(facts: ResumeFacts): Decision {
   if (facts.known.length === 0) return noSession(run);
   const passedOver: string[] = [];
   for (const session of facts.known) {
+    const going = { do: "continue", session: session.id, passedOver } as const;
+    const restored = restoring(facts, session);
     if (session.state === "present" || session.state === "unknown") {
-      return { do: "continue", session: session.id, restore: false, passedOver };
+      if (facts.damage !== "restore") return { ...going, restore: false };
+      if (restored !== null) return { ...going, ...restored };
+      throw nothingToRestore(facts, session);
     }
-    const hasCopy = facts.escrow === session.id;
-    if (session.state === "absent" && hasCopy) {
-      return { do: "continue", session: session.id, restore: true, passedOver };
-    }
+    if (session.state === "absent" && restored !== null) return { ...going, ...restored };
     if (session.state === "torn" || session.damaged === true) {
-      if (facts.damage === "restore" && hasCopy) {
-        return { do: "continue", session: session.id, restore: true, passedOver };
-      }
+      if (facts.damage === "restore" && restored !== null) return { ...going, ...restored };
       if (facts.damage === "ignore" && session.state === "torn") {
-        return { do: "continue", session: session.id, restore: false, passedOver };
+        return { ...going, restore: false };
       }
-      return damaged(facts, session, hasCopy);
+      return damaged(facts, session, restored !== null);
     }
     passedOver.push(session.id);
   }
   return lost(facts);
+}
+
+/** The newest copy goes back before earlier ones; of a session that is there, only an earlier one has more. */
+function restoring(
+  { escrow, kept = [] }: ResumeFacts,
+  { id, state }: KnownSession,
+): { readonly restore: true; readonly kept?: true } | null {
+  if (escrow === id && state !== "present" && state !== "unknown") return { restore: true };
+  return kept.includes(id) ? { restore: true, kept: true } : null;
+}
+
+function nothingToRestore({ run, engine }: ResumeFacts, { id }: KnownSession): Fault {
+  return new Fault(
+    "copy_missing",
+    `Run ${run.handle} has nothing to restore: no whole copy in its directory holds more than ${engine.title}'s session ${id}. ` +
+      `Nothing was started. Leave out --restore-copy to go on; \`reprise show ${run.handle}\` lists the copies.`,
+    { facts: { handle: run.handle, session: id } },
+  );
 }
 
 function assertPlace(facts: ResumeFacts): void {
@@ -163,4 +184,68 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
   const ignore = { option: "--ignore-copy", does: "goes on with what is left" } as const;
   const ways = [...(hasCopy ? [restore] : []), ...(session.state === "torn" ? [ignore] : [])];
   return { do: "refuse", code: "session_damaged", why, ways, facts: { session: session.id } };
+}
+
+/** The session lacks what its copy has, and the attempt goes on with it as it is. */
+export function leavesCopy({ known }: ResumeFacts, plan: Plan): boolean {
+  if (plan.do === "fresh" || plan.restore) return false;
+  return known.some(({ id, state }) => id === plan.session && state === "torn");
+}
+
+/** What the user should hear of a plan before it is carried out. */
+export function notesFor(facts: ResumeFacts, plan: Plan, kind: AttemptKind): readonly string[] {
+  const { run, engine } = facts;
+  if (plan.do === "fresh") {
+    const back = wayBack(facts);
+    return [`starting a new conversation in run ${run.handle}${back === null ? "" : `; ${back}`}`];
+  }
+  const notes: string[] = [];
+  const [newest] = plan.passedOver;
+  if (newest !== undefined)
+    notes.push(`${engine.title} does not have session ${newest}; going back to ${plan.session}`);
+  if (plan.restore) notes.push(restoreNote(facts, plan.session));
+  if (leavesCopy(facts, plan))
+    notes.push(
+      `going on with what is left of session ${plan.session}; the longer copy stays: \`reprise resume ${run.handle} --restore-copy "…"\` puts it back`,
+    );
+  if (kind === "fork") {
+    const parent = plan.restore ? "gets its session back from the copy" : "stays as it is";
+    notes.push(`the fork becomes a new run in the same directory, ${run.cwd}; run ${run.handle} ${parent}`);
+  }
+  return notes;
+}
+
+function restoreNote({ engine: { title }, known }: ResumeFacts, session: string): string {
+  const state = known.find(({ id }) => id === session)?.state;
+  const copy = "putting back the copy from the run directory";
+  if (state === "absent") return `${title} has lost session ${session}; ${copy}`;
+  if (state === "unusable") return `${title} cannot read session ${session}; ${copy}`;
+  return `${title}'s session ${session} lacks a part that a copy of it has; ${copy}`;
+}
+
+/** How to return from a new conversation to the one that the run is in. Null: there is nothing to return to. */
+function wayBack({ run, engine: { title }, known, escrow, kept = [] }: ResumeFacts): string | null {
+  const session = known.find(({ id }) => id === run.session.value);
+  if (session === undefined || run.launch.unresumable !== undefined || run.empty === true) return null;
+  const { id, state, note } = session;
+  const hasCopy = escrow === id || kept.includes(id);
+  const back = (option: string) =>
+    `\`reprise resume ${run.handle} --session ${id}${option} "…"\` returns to the earlier one`;
+  if (state === "present" || state === "unknown" || (state === "absent" && hasCopy)) return back("");
+  if (state === "torn") return back(hasCopy ? " --restore-copy" : " --ignore-copy");
+  if (session.damaged === true && hasCopy) return back(" --restore-copy");
+  return state === "absent"
+    ? `neither ${title} nor the run has the earlier one, ${id}`
+    : `${title} cannot continue the earlier one, ${id}: ${note}`;
+}
+
+export function oneOf({ handle }: RunRecord, ids: readonly string[], text: string): string {
+  const fitting = ids.filter((id) => id === text || (text.length >= 8 && id.startsWith(text)));
+  const [only] = fitting;
+  if (only !== undefined && (fitting.length === 1 || fitting.includes(text)))
+    return fitting.includes(text) ? text : only;
+  const listed = ids.length === 0 ? "It has none." : `It has ${ids.slice(0, 10).join(", ")}.`;
+  throw new Fault("session_unknown", `Run ${handle} has no session ${text.slice(0, 80)}. ${listed}`, {
+    facts: { handle, given: text.slice(0, 80) },
+  });
 }

@@ -6,14 +6,14 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { isDirectory, loadRunFile, readRecord } from "../audit/audit.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
-import type { AttemptKind, RunRecord } from "../core/records.ts";
+import type { AttemptKind, Escrow, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import type { Ask, Command, Engine, Located } from "../engines/engine.ts";
 import { keepNative } from "../engines/engines.ts";
 import { candidates } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
-import { checkedCopy, expectedEscrow, isTorn } from "./escrow.ts";
+import { type CheckedCopies, checkedCopies, copiesOf, expectedEscrow, hasMore, isTorn } from "./escrow.ts";
 import { assertOwnWorkplace } from "./isolate.ts";
 import {
   assertHiddenMessage,
@@ -24,19 +24,26 @@ import {
   redactorFor,
   storableArgs,
 } from "./launch.ts";
+import { assertNoBatch } from "./leases.ts";
 import {
   type Decision,
   type KnownSession,
+  leavesCopy,
   NOTHING_SAID,
+  notesFor,
+  oneOf,
   type Plan,
   planResume,
   type Refusal,
+  type ResumeFacts,
 } from "./plan.ts";
 
 export const DEFAULT_MESSAGE = "Continue where you left off.";
 
 export interface ResumeWish {
   readonly want: "resume" | "fork" | "fresh";
+  /** Which of the run's sessions: an id, or its first 8 or more characters. Absent: the newest that can be had. */
+  readonly session?: string;
   /** What to do about a session that is damaged, or shorter than our copy. */
   readonly damage: "refuse" | "restore" | "ignore";
   /** Null: the UI again if the run was interactive, which needs a terminal; else `DEFAULT_MESSAGE`. */
@@ -60,6 +67,10 @@ export interface Prepared {
   readonly run: RunRecord;
   readonly setup: EngineSetup;
   readonly plan: Plan;
+  /** The copy that goes back; null: none does. */
+  readonly copy: Escrow | null;
+  /** The session lacks what its copy has, and the attempt goes on with it as it is. */
+  readonly leavesCopy: boolean;
   readonly command: Command;
   readonly kind: AttemptKind;
   readonly interactive: boolean;
@@ -75,7 +86,9 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
   const env = recordedEnv(run, deps.env, wish.env);
   const setup = setUpEngine(deps, engine, env);
   assertSameRights(engine, run, setup.env);
-  const { found, decision, copyDamage } = await prospect(engine, run, { ...wish, home: setup.home });
+  const seen = await prospect(engine, run, { ...wish, home: setup.home });
+  const { found, decision } = seen;
+  const { copyDamage } = seen.copies;
   if (decision.do === "refuse") throw refused(run, decision, mayBeginAnew(engine, run, found));
   const plan = decision;
   const { unresumable } = run.launch;
@@ -98,7 +111,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     native: wish.native,
     cwd: run.cwd,
     tag: tagOf(run, wish),
-    ...rightsOf(run, found, plan),
+    ...rightsOf(run, seen, plan),
     trustCwd,
     ...(wish.ui === true ? { watched: true } : {}),
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
@@ -111,12 +124,14 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     run: { ...run, launch: trustCwd === launch.trustCwd ? launch : { ...launch, trustCwd } },
     setup,
     plan,
+    copy: copyFor(run, seen, plan),
+    leavesCopy: leavesCopy(seen.facts, plan),
     command,
     kind,
     interactive,
     message,
     notes: [
-      ...notesFor(engine, run, plan, kind),
+      ...notesFor(seen.facts, plan, kind),
       ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
     ],
   };
@@ -206,32 +221,52 @@ function keptLaunch(
 
 interface Prospect {
   readonly found: readonly LookedUp[];
+  readonly facts: ResumeFacts;
   readonly decision: Decision;
-  /** Why the run's copy, which had to be looked at, cannot be used. */
-  readonly copyDamage?: string;
+  /** As far as they had to be looked at. */
+  readonly copies: CheckedCopies;
 }
 
 /** What the engine's store and the run's copy allow. */
 async function prospect(
   engine: Engine,
   run: RunRecord,
-  { want, damage, home }: Pick<ResumeWish, "want" | "damage"> & { readonly home: string | null },
+  wish: Pick<ResumeWish, "want" | "damage" | "session"> & { readonly home: string | null },
 ): Promise<Prospect> {
-  const found = await lookUp(engine, run);
+  const { want, damage, home } = wish;
+  const found = await lookUp(engine, run, wish.session);
   const known = found.map(({ known: session }) => session);
   const isThere = known.every(({ state }) => state === "present" || state === "unknown");
-  const copy = isThere ? { escrow: null } : await checkedCopy(run);
-  const decision = planResume({
+  const copies =
+    isThere && damage !== "restore" ? { escrow: null, kept: [] } : await usableCopies(run, found);
+  const facts: ResumeFacts = {
     run,
     engine: { title: engine.title, canFork: engine.can.fork },
     cwdExists: isDirectory(run.cwd),
     home,
     known,
-    ...copy,
+    ...copies,
+    kept: copies.kept.map(({ session }) => session),
     want,
     damage,
-  });
-  return { found, decision, ...copy };
+  };
+  return { found, facts, decision: planResume(facts), copies };
+}
+
+async function usableCopies(run: RunRecord, found: readonly LookedUp[]): Promise<CheckedCopies> {
+  const copies = await checkedCopies(run);
+  const kept: Escrow[] = [];
+  for (const copy of copies.kept) {
+    const located = found.find(({ known }) => known.id === copy.session)?.located;
+    if (located !== undefined && (await hasMore(copy, located))) kept.push(copy);
+  }
+  return { ...copies, kept };
+}
+
+function copyFor(run: RunRecord, { copies }: Prospect, plan: Plan): Escrow | null {
+  if (plan.do === "fresh" || !plan.restore) return null;
+  if (plan.kept === undefined) return run.escrow;
+  return copies.kept.findLast(({ session }) => session === plan.session) ?? null;
 }
 
 export interface Obstacle extends Pick<Refusal, "code" | "why" | "ways"> {
@@ -289,17 +324,19 @@ function mayBeginAnew(engine: Engine, run: RunRecord, found: readonly LookedUp[]
 }
 
 /** From the engine's own session, or from our copy of it when that goes back. */
-function rightsOf(run: RunRecord, found: readonly LookedUp[], plan: Plan): Rights {
+function rightsOf(run: RunRecord, seen: Prospect, plan: Plan): Rights {
+  const { found } = seen;
   if (plan.do === "fresh") return earlierRights(run, found);
   if (!plan.restore) return found.find(({ known }) => known.id === plan.session)?.rights ?? {};
-  const rights = run.escrow?.rights;
+  const rights = copyFor(run, seen, plan)?.rights;
   return rights === undefined ? { rightsUnknown: "the run's copy of it does not say" } : { rights };
 }
 
 /** What a new conversation in an old run is held to: the oldest one that tells. A run that never had one begins now. */
 function earlierRights(run: RunRecord, found: readonly LookedUp[]): Rights {
   const told =
-    found.findLast(({ rights }) => rights.rights !== undefined)?.rights.rights ?? run.escrow?.rights;
+    found.findLast(({ rights }) => rights.rights !== undefined)?.rights.rights ??
+    copiesOf(run).find(({ rights }) => rights !== undefined)?.rights;
   if (told !== undefined) return { rights: told };
   // In a session that is there and says nothing no turn ever began.
   const lost = found.findLast(
@@ -312,16 +349,21 @@ type Rights = Pick<Ask, "rights" | "rightsUnknown">;
 
 interface LookedUp {
   readonly known: KnownSession;
+  readonly located: Located;
   readonly rights: Rights;
 }
 
-async function lookUp(engine: Engine, run: RunRecord): Promise<readonly LookedUp[]> {
-  const ids = candidates(run.sessions, run.session).filter((id) => engine.session.format.test(id));
+/** `chosen`: only this one of the run's sessions. */
+async function lookUp(engine: Engine, run: RunRecord, chosen?: string): Promise<readonly LookedUp[]> {
+  const all = candidates(run.sessions, run.session).filter((id) => engine.session.format.test(id));
+  const ids = chosen === undefined ? all : [oneOf(run, all, chosen)];
   const { engineHome } = run;
   if (engineHome === null || !engine.can.readStore) {
+    const why = "the engine's store cannot be read";
     return ids.map((id) => ({
-      known: { id, state: "unknown", note: "the engine's store cannot be read" },
-      rights: { rightsUnknown: "the engine's store cannot be read" },
+      known: { id, state: "unknown", note: why },
+      located: { state: "unknown", why },
+      rights: { rightsUnknown: why },
     }));
   }
   return Promise.all(
@@ -329,7 +371,7 @@ async function lookUp(engine: Engine, run: RunRecord): Promise<readonly LookedUp
       const located = await engine.locate(id, { home: engineHome, cwd: run.cwd }, sessionFiles());
       const torn = await isTorn(engine, run, id, located);
       const known = torn ?? describeLocated(id, located, engineHome);
-      return { known, rights: rightsIn(located) };
+      return { known, located, rights: rightsIn(located) };
     }),
   );
 }
@@ -376,27 +418,6 @@ async function assertNotOpenElsewhere(
   );
 }
 
-function notesFor(engine: Engine, run: RunRecord, plan: Plan, kind: AttemptKind): readonly string[] {
-  if (plan.do === "fresh") {
-    return run.session.value === null
-      ? [`starting a new conversation in run ${run.handle}`]
-      : [`starting a new conversation in run ${run.handle}; ${run.session.value} stays recorded`];
-  }
-  const notes: string[] = [];
-  const [newest] = plan.passedOver;
-  if (newest !== undefined)
-    notes.push(`${engine.title} does not have session ${newest}; going back to ${plan.session}`);
-  if (plan.restore)
-    notes.push(
-      `${engine.title} has lost session ${plan.session}; putting back the copy from the run directory`,
-    );
-  if (kind === "fork")
-    notes.push(
-      `the fork becomes a new run in the same directory, ${run.cwd}; run ${run.handle} stays as it is`,
-    );
-  return notes;
-}
-
 export interface DryRun {
   readonly handle: string;
   readonly kind: AttemptKind;
@@ -418,6 +439,7 @@ export interface DryRun {
 }
 
 export async function dryRun(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<DryRun> {
+  await assertNoBatch(deps, run);
   const expected = await expectedEscrow(deps, run);
   const { command, kind, message, notes, plan, setup } = await prepareResume(deps, expected, wish);
   const [program, ...first] = setup.program;

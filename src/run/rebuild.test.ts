@@ -23,13 +23,14 @@ import {
   saveRunFile,
   type StateDir,
 } from "../audit/audit.ts";
-import type { Processes } from "../core/deps.ts";
+import type { Processes, Standing } from "../core/deps.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { openStore, type Store } from "../store/store.ts";
 import { runKey, sessionKey } from "./leases.ts";
 import type { Deps } from "./deps.ts";
 import { catchUp, isBehind, rebuildIndex } from "./rebuild.ts";
+import { areRuns, forsakeUnindexed } from "./unindexed.ts";
 
 const owner: ProcessIdentity = { pid: 4_000_000, start: "1", boot: "b", space: "s" };
 const at = "2026-11-15T05:00:00.000Z";
@@ -47,7 +48,7 @@ beforeEach(async () => {
 afterEach(() => rmSync(root, { recursive: true }));
 
 /** Only what a rebuild asks: who am I, and does that owner live? */
-function processes(alive: boolean): Processes {
+function processes(alive: boolean, examined: Standing = "lives"): Processes {
   const refuse = () => {
     throw new Error("not asked by a rebuild");
   };
@@ -56,7 +57,7 @@ function processes(alive: boolean): Processes {
     self,
     owner: self,
     isAlive: () => alive,
-    examine: refuse,
+    examine: () => (alive ? examined : "gone"),
     identify: refuse,
     signal: refuse,
     findMarked: refuse,
@@ -299,6 +300,31 @@ test.each([
   });
   expect(asides()).toEqual([]);
   expect(await rebuildIndex(state, openStore, log, processes(false))).toMatchObject({ runs: 1 });
+});
+
+test("the user's word about an owner that nothing can be told of is kept for the next rebuild, and no word about one that lives", async () => {
+  for (const handle of ["00000001", "00000002"]) makeRun(handle, "running", 1);
+  const doubt = processes(true, "doubt");
+  const refused = (handle: string) =>
+    expect.objectContaining({
+      message: expect.stringMatching(`run ${handle} may be live .*reprise stop ${handle} --owner-gone`),
+    });
+  await expect(rebuildIndex(state, openStore, log, doubt)).rejects.toEqual(refused("00000001"));
+  expect(await forsakeUnindexed(state, "00000001", processes(true))).toBe(false);
+  expect(await forsakeUnindexed(state, "0000000", doubt), "two are meant").toBe(false);
+  expect(await forsakeUnindexed(state, "00000001", doubt)).toBe(true);
+  await expect(rebuildIndex(state, openStore, log, doubt)).rejects.toEqual(refused("00000002"));
+  expect(await forsakeUnindexed(state, "00000002", doubt)).toBe(true);
+  await expect(rebuildIndex(state, openStore, log, processes(true))).rejects.toThrow("is live");
+  expect(await rebuildIndex(state, openStore, log, doubt)).toMatchObject({ runs: 2 });
+});
+
+test("a directory tells that the index lacks a run only where something can be made of it", async () => {
+  const { runId } = makeRun("00000001", "completed", 1);
+  const bad = makeRun("00000002", "completed", 1);
+  writeFileSync(join(bad.runDirectory, "run.json"), "{");
+  expect(await areRuns(state, [bad.runId, "20261115T050000Z-demo-00000003"])).toBe(false);
+  expect(await areRuns(state, [bad.runId, runId])).toBe(true);
 });
 
 test("agents come back with their phase, from their directories alone", async () => {

@@ -6,10 +6,12 @@
  * that run has ended. Rows that are sound are mended in place and keep everything; what only the index has, events
  * and documents, goes along as far as the old one can be read.
  */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
+  attemptDir,
   generationMark,
   indexIdentity,
   isDirectory,
@@ -198,9 +200,10 @@ async function giveToLive(deps: Deps, found: FoundRun): Promise<void> {
   if (last === undefined || liveOf([found], processes).length === 0) return;
   const owner = { ...last.owner, machine, renewedAtMs: clock.now() };
   await store.acquireLease(runKey(run.runId), owner, () => false);
-  const { value } = run.session;
-  if (value !== null)
-    await store.acquireLease(sessionKey(run.agentName, value), owner, (other) => processes.isAlive(other));
+  const sessions = new Set([run.session.value, last.asked, ...last.reported.map(({ value }) => value)]);
+  for (const value of sessions)
+    if (value !== null)
+      await store.acquireLease(sessionKey(run.agentName, value), owner, (other) => processes.isAlive(other));
 }
 
 /** The file follows the document, so in an index that is behind the file is the newer one. */
@@ -287,14 +290,14 @@ export async function rebuildIndex(
   return { runs, skipped: skipped + usable.length - runs, setAside };
 }
 
-interface FoundRun {
+export interface FoundRun {
   readonly run: RunRecord;
   readonly attempts: readonly AttemptRecord[];
   /** Null: nobody supervises it. */
   readonly agent: AgentRecord | null;
 }
 
-async function readRuns(
+export async function readRuns(
   state: StateDir,
   log: Log,
 ): Promise<{ usable: readonly FoundRun[]; skipped: number }> {
@@ -313,7 +316,7 @@ async function readRuns(
 }
 
 /** Null: the directory has no `run.json`. */
-async function readRun(directory: string, log: Log): Promise<FoundRun | null> {
+export async function readRun(directory: string, log: Log): Promise<FoundRun | null> {
   const run = await loadRunFile(directory);
   if (run === null) return null;
   const attempts: AttemptRecord[] = [];
@@ -378,8 +381,7 @@ async function leasesOfLive(
   const live = liveOf(found, processes);
   const [first] = live;
   if (first === undefined) return [];
-  const { space } = processes.self();
-  if (indexIdentity(state) === null) throw stillLive(state, { ...first, space }, "gone");
+  if (indexIdentity(state) === null) throw stillLive(state, first, processes, { how: "gone" });
   const leases: Lease[] = [];
   for (const { run, attempts } of live) {
     try {
@@ -391,65 +393,47 @@ async function leasesOfLive(
       for (const key of keys) leases.push(...[(await old.getLease(key)) ?? []].flat());
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      throw stillLive(state, { run, attempts, space }, "damaged", error);
+      throw stillLive(state, { run, attempts }, processes, { how: "damaged", cause: error });
     }
   }
   return leases;
 }
 
-function liveOf(found: readonly FoundRun[], processes: Processes): readonly FoundRun[] {
+/** Those whose owner lives, or may live where nobody has said that it is gone. */
+export function liveOf(found: readonly FoundRun[], processes: Processes): readonly FoundRun[] {
   return found.filter(({ run, attempts }) => {
-    const owner = attempts.at(-1)?.owner;
-    return run.status === "running" && owner !== undefined && processes.isAlive(owner);
+    const last = attempts.at(-1);
+    if (run.status !== "running" || last === undefined || !processes.isAlive(last.owner)) return false;
+    return processes.examine(last.owner) === "lives" || !existsSync(ownerGoneFile(run, last.n));
   });
 }
 
-const END_MS = 10_000;
-const POLL_MS = 50;
-
-/**
- * A live run that is named, ended by the identity that its attempt recorded, since no index has its lease. It is asked as
- * `stop` asks, twice. False: no live run is meant, or it goes on.
- */
-export async function endUnindexed(
-  state: StateDir,
-  wanted: string,
-  log: Log,
-  processes: Processes,
-): Promise<boolean> {
-  const { usable } = await readRuns(state, { info() {}, warn() {} });
-  const text = wanted.toLowerCase();
-  const meant = liveOf(usable, processes).filter(
-    ({ run }) => run.runId === wanted || (text.length >= 4 && run.handle.startsWith(text)),
-  );
-  const owner = meant[0]?.attempts.at(-1)?.owner;
-  if (owner === undefined || meant.length > 1) return false;
-  for (const asked of ["asked pid", "asked again: pid"]) {
-    if (processes.signal(owner, "SIGINT")) log.info(`${asked} ${owner.pid} to stop`);
-    const deadline = Date.now() + END_MS;
-    while (Date.now() < deadline) {
-      if (!processes.isAlive(owner)) return true;
-      await sleep(POLL_MS);
-    }
-  }
-  return false;
+/** There: the user said that the owner of this attempt is gone, when no index could take the word. */
+export function ownerGoneFile({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
+  return join(attemptDir(runDirectory, n), "owner-gone");
 }
+
+const POLL_MS = 50;
 
 function stillLive(
   state: StateDir,
-  { run, attempts, space }: Omit<FoundRun, "agent"> & { readonly space: string },
-  how: string,
-  cause?: unknown,
+  { run, attempts }: Omit<FoundRun, "agent">,
+  processes: Processes,
+  { how, cause }: { readonly how: string; readonly cause?: unknown },
 ): Fault {
   const owner = attempts.at(-1)?.owner;
   const pid = owner?.pid ?? 0;
-  const end =
-    owner?.space === space
+  const lives = owner !== undefined && processes.examine(owner) === "lives";
+  const { boot, space } = processes.self();
+  const there = "It is in another container, namespace or machine: stop it there.";
+  const end = !lives
+    ? `${there} From here nothing shows whether it still lives. Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`
+    : owner.space === space && owner.boot === boot
       ? `To end it now: reprise stop ${run.handle} (or: kill ${pid})`
-      : "It is in another container, namespace or machine: stop it there.";
+      : there;
   return new Fault(
     "index_damaged",
-    `The index ${state.indexPath} is ${how}, and run ${run.handle} is live (pid ${pid}). It loses nothing and ends as ever; ` +
+    `The index ${state.indexPath} is ${how}, and run ${run.handle} ${lives ? "is" : "may be"} live (pid ${pid}). It loses nothing and ends as ever; ` +
       `the index is rebuilt by the next command after that. ${end}`,
     { facts: { handle: run.handle, pid, path: state.indexPath }, cause },
   );

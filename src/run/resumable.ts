@@ -2,7 +2,7 @@
 import { checkOwnDirectory, isDirectory, stateOrigin } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import type { Deps } from "./deps.ts";
+import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
 import { isUnbegun, NEVER_STARTED, NOTHING_SAID } from "./plan.ts";
@@ -38,6 +38,8 @@ export async function offerFor(deps: Deps, run: RunRecord): Promise<Offer> {
     return { why: "its state directory is a copy", next: "reprise doctor --accept-copy" };
   if (!isDirectory(run.runDirectory))
     return { why: "its run directory is gone", next: `reprise rm ${handle}` };
+  const held = await batchHoldOf(deps, run);
+  if (held !== null) return { why: batchWords(held), next: `reprise stop ${handle}` };
   const why = whyNotResumable(run);
   // An empty conversation has nothing to show.
   if (run.empty === true && why !== null) return { why, next: `reprise rm ${handle}` };
@@ -48,6 +50,10 @@ export async function offerFor(deps: Deps, run: RunRecord): Promise<Offer> {
   const obstacle = await obstacleFor(deps, run);
   if (obstacle === null) return { why, next: why === null ? resume : `reprise logs ${handle}` };
   return { why: obstacle.why, next: await wayAround(deps, run, obstacle) };
+}
+
+function batchWords({ batch, pid, issue, state }: BatchHold): string {
+  return `batch ${batch} (pid ${pid}) works on its issue ${issue} (${state})`;
 }
 
 /** Null: there is none, or this command has not read the settings of the run's engine. */

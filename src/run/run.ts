@@ -18,21 +18,21 @@ import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../co
 import type { Command, Engine } from "../engines/engine.ts";
 import { changedNow, type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
-import { recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
+import { leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
 import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
 import { assertAgentGone, clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
-import { forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
+import { assertStartable, forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
 import { assertRunDirectory, type Offer, offerFor } from "./resumable.ts";
 import { recordEnd, selectRun, selectRunDir } from "./select.ts";
 import { receiptFor } from "./witness.ts";
 
-export type { Deps } from "./deps.ts";
+export type { BatchHold, Deps } from "./deps.ts";
 export type { LiveControls, LiveStatus, StopRequest, Watch } from "./job.ts";
 export type { Limits } from "./liveness.ts";
 export { type DryRun, dryRun } from "./prepare.ts";
@@ -44,6 +44,7 @@ export {
   findEngine,
   heldAccess,
   heldInRun,
+  secretOptions,
   setUpEngine,
   storedDenials,
   tellsTools,
@@ -57,9 +58,9 @@ export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
 export { acceptCopy, assertOwnState } from "../audit/audit.ts";
 export { type Offer, offerFor, whyNotResumable } from "./resumable.ts";
-export { liveOwner } from "./leases.ts";
+export { forsakeUnrecorded, liveOwner } from "./leases.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
-export { type Stopped, stopRun } from "./stop.ts";
+export { assertReachable, type Stopped, stopRun } from "./stop.ts";
 
 export interface AttemptOptions {
   readonly mode: Mode | "auto";
@@ -124,11 +125,12 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const given = [...setup.defaultArgs, ...request.native];
   const interactive = assertStartable(engine, request, given);
   const { cwd } = workplace;
+  const chosen = engine.can.chooseSession ? deps.newSessionId() : null;
   const command = engine.command({
     kind: "start",
     interactive,
     message: request.message,
-    session: engine.can.chooseSession ? deps.newSessionId() : null,
+    session: chosen,
     forkTo: null,
     given,
     givenHasNoPrompt: request.message !== null,
@@ -142,6 +144,8 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   assertHiddenMessage(command, request.message, redactorFor(setup.env, request.env));
   const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
   warnOfUnresumable(deps, wanted);
+  if (command.expects !== null && command.expects !== chosen)
+    await (await import("./unindexed.ts")).assertMayName(deps, engine.id);
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await holdRun(deps, wanted);
   return hold.untilFinished(async () => {
@@ -199,25 +203,31 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
     const current = await readyForNext(deps, found, hold);
     assertNext(current, request.asAttempt);
     const prepared = await prepareResume(deps, current, request);
-    const { run, setup, plan } = prepared;
-    if (plan.do === "continue") await hold.holdSession(run, plan.session);
+    const { setup, plan } = prepared;
+    if (plan.do === "continue") await hold.holdSession(current, plan.session);
     for (const note of prepared.notes) deps.log.info(note);
-    if (plan.do === "continue" && plan.restore) await restoreEscrow(deps, setup, run);
+    const held = { run: current, fence: hold.fence };
+    let { escrow, kept } = current;
+    if (plan.do === "continue" && plan.restore)
+      ({ escrow, kept } = await restoreEscrow(deps, setup, held, prepared.copy));
+    else if (plan.do === "continue" && prepared.leavesCopy)
+      ({ escrow, kept } = await leaveCopy(deps, setup, held, plan.session));
+    const run = { ...prepared.run, escrow, ...(kept === undefined ? {} : { kept }) };
     return attempt(deps, watch, {
       ...prepared,
+      run,
       hold,
       request,
       native: request.native,
       env: recordedEnv(run, deps.env, request.env),
       continues: plan.do === "continue" ? { session: plan.session, restored: plan.restore } : null,
-      ignoresCopy: request.damage === "ignore",
     });
   });
 }
 
 /**
  * A fork is a run of its own. The parent is held while its session is looked at and put back, its session until the
- * engine names the copy; nothing of the parent's record changes. A crash leaves a parent as it was, and at most a run
+ * engine names the copy; of the parent's record nothing changes but which of its copies is the newest. A crash leaves a parent as it was, and at most a run
  * that never began.
  */
 async function forkRun(
@@ -238,7 +248,8 @@ async function forkRun(
   return await hold.untilFinished(async () => {
     await hold.holdSession(parent, plan.session);
     for (const note of prepared.notes) deps.log.info(note);
-    if (plan.restore) await restoreEscrow(deps, setup, parent);
+    const held = { run: parent, fence: parentHold.fence };
+    if (plan.restore) await restoreEscrow(deps, setup, held, prepared.copy);
     const run = await recordRun(deps, fork);
     await parentHold.release();
     return attempt(deps, watch, {
@@ -277,7 +288,6 @@ interface AttemptPlan {
   readonly env: readonly (readonly [string, string])[];
   readonly request: AttemptOptions;
   readonly continues: { readonly session: string; readonly restored: boolean } | null;
-  readonly ignoresCopy?: boolean;
 }
 
 async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<AttemptResult> {
@@ -301,8 +311,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     offer: () => offerFor(deps, held.run),
     finish: async () => {
       await held.copied;
-      const { ignoresCopy = false } = plan;
-      await takeEscrow(deps, setup, { run: held.run, fence: hold.fence, ignoresCopy });
+      await takeEscrow(deps, setup, { run: held.run, fence: hold.fence });
       await orWarn(deps, "the lease was not given back; it ends with this process", () => hold.release());
       // Nobody has to wait for it.
       if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");
@@ -336,7 +345,6 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     version: versionOf(deps, setup.engine, setup.program).catch(() => null),
     diagnostics: [...(command.warnings ?? []), ...settings.notes],
     continues: plan.continues?.session ?? null,
-    ignoresCopy: plan.ignoresCopy ?? false,
     onSession: async (session) => {
       await hold.holdSession(run, session);
       // The engine has read the conversation that it copies, which may go on now.
@@ -368,29 +376,6 @@ function headlessMode({ run, command, request }: AttemptPlan): Mode {
   if (command.dialogue !== undefined) return "pipe";
   if (request.mode !== "auto") return request.mode;
   return run.launch.interactive ? "pipe" : run.launch.mode;
-}
-
-/** True: it will open the engine's UI. */
-function assertStartable(engine: Engine, request: StartRequest, given: readonly string[]): boolean {
-  const opensUi = engine.opensUi(given);
-  if (request.ui === undefined && (request.message !== null || !opensUi)) return false;
-  if (!engine.can.interactive) {
-    throw new Fault(
-      "engine_cannot",
-      `${engine.title} has no interactive UI. Give a prompt: reprise start ${engine.id} "…"`,
-    );
-  }
-  if (!opensUi) {
-    throw new Fault("usage", `With ${given.join(" ")} ${engine.title} does not open its UI.`, {
-      facts: { engine: engine.id },
-    });
-  }
-  if (request.ui === true || request.terminal !== null) return true;
-  throw new Fault(
-    "usage",
-    `Without a prompt ${engine.title} opens its UI, and that needs a terminal. Give a prompt: reprise start ${engine.id} "…"`,
-    { facts: { engine: engine.id } },
-  );
 }
 
 /** Another process may have finished an attempt between the look-up and the lease. */

@@ -3,7 +3,7 @@
  * records the end itself; only an owner that does not listen is killed, and then its agent is ended by its marker.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { assertOwnState } from "../audit/audit.ts";
+import { assertOwnState, homeOfOwner } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { LeaseOwner } from "../store/store.ts";
@@ -49,6 +49,11 @@ export async function stopRun(
     await assertAgentGone(deps, run);
     return { run, how: strays === 0 ? "not_running" : "strays", strays };
   }
+  const original = homeOfOwner(deps.state, owner.life);
+  if (original !== null)
+    onProgress(
+      `pid ${owner.pid} belongs to ${original}, of which this state directory is a copy; it is ended there`,
+    );
   const asked = await askTwice(deps, run, owner, { onProgress, signal });
   if (!asked) {
     onProgress(`pid ${owner.pid} does not stop; ending it`);
@@ -86,16 +91,27 @@ async function askTwice(
   if (!deps.processes.signal(owner, signal)) {
     // It ended between the look-up and the signal, or it lives where signals do not reach.
     if ((await liveOwner(deps, run.runId)) === null) return true;
-    const todo = elsewhere(deps, owner, run.handle) ?? "It cannot be signalled: it runs as another user.";
-    throw new Fault("run_busy", `Run ${run.handle} is owned by pid ${owner.pid}. ${todo}`, {
-      facts: { handle: run.handle, pid: owner.pid, machine: owner.machine },
-    });
+    throw outOfReach(deps, run, owner);
   }
   onProgress(`asked pid ${owner.pid} to stop`);
   if (await untilGone(deps, run, owner, FIRST_WAIT_MS)) return true;
   onProgress(`asking pid ${owner.pid} again`);
   deps.processes.signal(owner, "SIGINT");
   return untilGone(deps, run, owner, SECOND_WAIT_MS);
+}
+
+function outOfReach(deps: Deps, { handle }: Pick<RunRecord, "handle">, owner: LeaseOwner): Fault {
+  const todo = elsewhere(deps, owner, handle) ?? "It cannot be signalled: it runs as another user.";
+  return new Fault("run_busy", `Run ${handle} is owned by pid ${owner.pid}. ${todo}`, {
+    facts: { handle, pid: owner.pid, machine: owner.machine },
+  });
+}
+
+/** Throws where `stopRun` would refuse since no signal reaches the owner: for those who change something before it. */
+export async function assertReachable(deps: Deps, run: Pick<RunRecord, "handle" | "runId">): Promise<void> {
+  assertOwnState(deps);
+  const owner = await liveOwner(deps, run.runId);
+  if (owner !== null && elsewhere(deps, owner, run.handle) !== null) throw outOfReach(deps, run, owner);
 }
 
 async function untilGone(deps: Deps, run: RunRecord, owner: LeaseOwner, waitMs: number): Promise<boolean> {

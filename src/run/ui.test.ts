@@ -1,5 +1,13 @@
 /** UIs that nobody looks at: opened with a message, watched, continued. Claude is played by the scripted agent. */
-import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -126,11 +134,21 @@ async function visit(begun: Promise<AttemptResult>, desk: Desk, answer: RegExp):
   return result;
 }
 
+/** The engine's registry has told which session the UI is in. */
+async function named(runDirectory: string, attempt: number): Promise<void> {
+  const end = Date.now() + 20_000;
+  const meta = join(runDirectory, "attempts", `${attempt}`, "meta.json");
+  while (JSON.parse(readFileSync(meta, "utf8")).reported.length === 0) {
+    if (Date.now() > end) throw new Error("the session was never seen");
+    await new Promise((again) => setTimeout(again, 20));
+  }
+}
+
 const said = () =>
   world.journal().flatMap(({ event, text }) => (event === "message" ? [text as string] : []));
 
 describe("a UI with a first message", () => {
-  test("without anybody's terminal: started, resumed with another message, resumed alone", async () => {
+  test("without anybody's terminal: started, resumed with another message, resumed and left without a word, which proves nothing", async () => {
     const desk = new Desk();
     const request = starting({ message: "-first", native: ["--permission-mode", "plan"] });
     const first = await visit(startRun(deps(), request, desk), desk, /our first exchange/);
@@ -145,8 +163,16 @@ describe("a UI with a first message", () => {
       expect.arrayContaining(["--resume", session.value, "--permission-mode", "plan", "[message]"]),
     );
     const last = new Desk();
-    await visit(resumeRun(deps(), resuming({ selector: handle }), last), last, /claude is here/);
+    const alone = resumeRun(deps(), resuming({ selector: handle }), last);
+    await last.shows(/claude is here/);
+    await named(first.run.runDirectory, 3);
+    const third = await visit(alone, last, /claude is here/);
     expect(said()).toEqual(["-first", "second"]);
+    // The engine's registry names the session also for a UI that writes nothing to it.
+    expect([second, third].map(({ receipt }) => receipt?.verified)).toEqual([
+      "store_confirmed",
+      "not_verified",
+    ]);
   });
 
   test("its terminal has a size of its own until somebody lends one", async () => {

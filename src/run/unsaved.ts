@@ -50,9 +50,8 @@ interface Place {
 /** The worktree's own link to its repository, both ways; otherwise why it proves nothing. */
 function placeOf(tree: string, runDirectory: string): Place | string {
   const doubt = `${join(tree, ".git")} no longer leads to the repository, so nothing shows what is saved elsewhere`;
-  const named = /^gitdir: (.+)\n?$/.exec(readSmallText(join(tree, ".git")) ?? "")?.[1];
-  const gitDir = named === undefined ? null : realPath(resolve(tree, named));
-  if (gitDir === null || basename(dirname(gitDir)) !== "worktrees") return doubt;
+  const gitDir = gitDirectoryOf(tree);
+  if (gitDir === null) return doubt;
   const back = realPath(readSmallText(join(gitDir, "gitdir"))?.trim() ?? "");
   const link = readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
   const common = link === "" ? null : realPath(resolve(gitDir, link));
@@ -67,6 +66,13 @@ function placeOf(tree: string, runDirectory: string): Place | string {
   if (stored.some((path) => path !== null && isInside(path, inside)))
     return `the repository keeps objects in ${tree}`;
   return { tree, gitDir, common };
+}
+
+/** What git keeps for this worktree alone. Null: its `.git` leads to no such directory. */
+export function gitDirectoryOf(tree: string): string | null {
+  const named = /^gitdir: (.+)\n?$/.exec(readSmallText(join(tree, ".git")) ?? "")?.[1];
+  const gitDir = named === undefined ? null : realPath(resolve(tree, named));
+  return gitDir !== null && basename(dirname(gitDir)) === "worktrees" ? gitDir : null;
 }
 
 function isInside(path: string, directory: string): boolean {

@@ -25,6 +25,8 @@ export interface Verdict {
   readonly diverged: { readonly asked: string; readonly reported: string } | null;
   readonly run: Pick<RunRecord, "session" | "sessions">;
   readonly diagnostics: readonly string[];
+  /** The engine wrote into the session that was continued. */
+  readonly wrote: boolean;
   /** A UI that was closed before anything was said. False also where the engine's store cannot tell. */
   readonly isEmpty: boolean;
 }
@@ -47,12 +49,33 @@ export class Witness {
   readonly #held = new Set<string>();
   readonly #typed = new Typed();
   #outsiders = false;
+  /** The store's mark of the session that a UI continues, before the agent was started. */
+  #before: string | null = null;
 
   constructor(deps: Deps, job: Job, ledger: Ledger) {
     this.#deps = deps;
     this.#job = job;
     this.#ledger = ledger;
     this.#startedAtMs = deps.clock.now();
+  }
+
+  /** To be awaited before the agent is started: what the store holds of a session that only the store can prove. */
+  async begin(): Promise<void> {
+    const { interactive, command, continues } = this.#job;
+    if (continues !== null && (interactive || !command.structured))
+      this.#before = await this.#markOf(continues);
+  }
+
+  /** Changes with everything that the engine writes into the session. Null: it is not there, or cannot be read. */
+  async #markOf(id: string): Promise<string | null> {
+    const { engine, engineHome: home } = this.#job;
+    const { cwd } = this.#ledger.attempt;
+    if (home === null || !engine.can.readStore) return null;
+    const located = await engine.locate(id, { home, cwd }, sessionFiles());
+    if (located.state !== "present") return null;
+    const [own] = located.files;
+    const size = own === undefined ? null : ((await sessionFiles().stat(own.path))?.size ?? null);
+    return `${size ?? ""} ${located.updatedAtMs ?? ""}`;
   }
 
   /** All ids in this output with one write: an agent may print any number. */
@@ -189,6 +212,7 @@ export class Witness {
       run: { session, sessions: disown(run.sessions, attempt.n, foreign) },
       diagnostics: this.#diagnostics(settled.mismatch, reported, isEmpty),
       isEmpty,
+      wrote: reported !== null && reported === this.#job.continues && (await this.#written(reported)),
     };
   }
 
@@ -244,6 +268,8 @@ export class Witness {
     if (engineHome === null || !engine.can.readStore) return false;
     const located = await engine.locate(id, { home: engineHome, cwd }, sessionFiles());
     if (located.state !== "present" || (located.updatedAtMs ?? 0) < this.#startedAtMs - 1_000) return false;
+    if (id === this.#job.continues && this.#before !== null && this.#before === (await this.#markOf(id)))
+      return false;
     return located.cwd === null || located.cwd === cwd;
   }
 
@@ -323,13 +349,15 @@ export function receiptFor(held: Held, continued: Continued): Receipt {
   };
 }
 
-function proofOf({ attempt, reported }: Held, kind: AttemptKind, asked: string): Receipt["verified"] {
+function proofOf({ attempt, reported, wrote }: Held, kind: AttemptKind, asked: string): Receipt["verified"] {
   if (attempt.outcome?.result === "diverged") return "diverged";
   if (reported === null) return "not_verified";
   if (kind === "fork") return "forked";
   if (reported !== asked) return "not_verified";
   const source = attempt.reported.find((one) => one.value === reported)?.source;
-  return source === "store" ? "store_confirmed" : "engine_reported";
+  if (source !== "store") return "engine_reported";
+  // A UI that opened the conversation and was left without a word has not gone on in it.
+  return wrote ? "store_confirmed" : "not_verified";
 }
 
 /** The agent never ran. */

@@ -77,6 +77,20 @@ export const LEASES: Cases = {
       assert.equal((await store.getLease(key))?.key, key);
     }
   },
+  "every lease that somebody holds is listed, and none that was let go of": async (store) => {
+    for (const key of ["run:a", "session:codex:a", NASTY]) await store.acquireLease(key, ownerLike(1), alive);
+    await store.acquireLease("run:b", ownerLike(2), alive);
+    await store.releaseLease("run:a", 1);
+    const held = (await store.listLeases()).map(({ key, fence, owner }) => [key, fence, owner.pid]);
+    assert.deepEqual(
+      new Map(held.map((lease) => [lease[0], lease])),
+      new Map([
+        ["session:codex:a", ["session:codex:a", 1, 1]],
+        [NASTY, [NASTY, 1, 1]],
+        ["run:b", ["run:b", 1, 2]],
+      ]),
+    );
+  },
   "an owner that cannot be judged changes nothing": async (store) => {
     await store.acquireLease("k", ownerLike(1), alive);
     const judge = () => {

@@ -60,6 +60,7 @@ const RUNS: Cases = {
     assert.equal(await store.createRun(runLike(2, { handle: run.handle })), "handle_taken");
     assert.equal(await store.createRun({ ...run, status: "failed" }), "handle_taken");
     assert.deepEqual(await store.listRuns({}), [run]);
+    assert.deepEqual(await store.unknownRuns([run.runId, "x", runLike(2).runId]), ["x", runLike(2).runId]);
   },
   "saving replaces the whole record": async (store) => {
     const run = runLike(1, { name: "old", subject: "agent:a" });

@@ -93,6 +93,14 @@ test("a process has one life, which it sees itself", async () => {
   expect(readdirSync(join(root, "own"))).toEqual([life.file]);
 });
 
+test("a place for lives that cannot be used is named as that, not as an index", async () => {
+  const place = join(root, "no-directory");
+  writeFileSync(place, "");
+  const lives = await openLives(place, () => BOOT);
+  expect(() => lives.own()).toThrow(/^No file can be locked in \S+no-directory, so nobody could tell/);
+  expect(() => lives.own()).not.toThrow(/index/);
+});
+
 test("a file that nobody has locked is free; one that is gone, copied or named by a stranger says nothing", async () => {
   const lives = await openLives(join(root, "others"), () => BOOT);
   const { file } = lives.own();

@@ -97,6 +97,7 @@ function look(directory: string, { file, inode }: Life): ReturnType<Lives["look"
     return "free";
   } catch (error) {
     const fault = faultOf(error, path);
+    if (fault instanceof Fault && fault.code === "too_many_files") throw fault;
     return fault instanceof Fault && fault.code === "index_busy" ? "held" : "unknown";
   } finally {
     db?.close();
@@ -105,9 +106,11 @@ function look(directory: string, { file, inode }: Life): ReturnType<Lives["look"
 
 function refusal(fault: unknown, directory: string): unknown {
   if (!(fault instanceof Fault) || !["storage_failed", "index_busy"].includes(fault.code)) return fault;
+  // The fault itself speaks of an index.
+  const why = fault.cause instanceof Error ? fault.cause.message : fault.message;
   return new Fault(
     "storage_failed",
-    `No file can be locked in ${directory}, so nobody could tell whether this process lives: ${fault.message} ` +
+    `No file can be locked in ${directory}, so nobody could tell whether this process lives (${why}). ` +
       "Set REPRISE_HOME to a directory on a file system with locks.",
     { facts: { path: directory }, cause: fault },
   );

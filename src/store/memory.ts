@@ -46,7 +46,7 @@ export function memoryStore(): Store {
   };
 }
 
-type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "saveRun" | "deleteRun";
+type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "unknownRuns" | "saveRun" | "deleteRun";
 
 function runVerbs(memory: Memory): Pick<Store, RunVerb> {
   const { runs, attempts, leases } = memory;
@@ -77,6 +77,9 @@ function runVerbs(memory: Memory): Pick<Store, RunVerb> {
           .filter((run) => fits(run, filter))
           .slice(0, filter.limit ?? 50),
       );
+    },
+    async unknownRuns(runIds) {
+      return runIds.filter((runId) => !runs.has(runId));
     },
     async saveRun(run, fence) {
       checkFence(leases.get(runLeaseKey(run.runId)), run.runId, fence);
@@ -122,7 +125,7 @@ function attemptVerbs(memory: Memory): Pick<Store, "createAttempt" | "saveAttemp
   };
 }
 
-type LeaseVerb = "acquireLease" | "releaseLease" | "renewLease" | "getLease";
+type LeaseVerb = "acquireLease" | "releaseLease" | "renewLease" | "getLease" | "listLeases";
 
 function leaseVerbs({ leases }: Memory): Pick<Store, LeaseVerb> {
   return {
@@ -145,6 +148,11 @@ function leaseVerbs({ leases }: Memory): Pick<Store, LeaseVerb> {
       return lease === undefined || lease.owner === null
         ? null
         : copy({ key, fence: lease.fence, owner: lease.owner });
+    },
+    async listLeases() {
+      return copy(
+        [...leases].flatMap(([key, { fence, owner }]) => (owner === null ? [] : { key, fence, owner })),
+      );
     },
   };
 }

@@ -1,5 +1,5 @@
 /** SQLite's and the file system's errors as faults that name the index and say what to type. No I/O. */
-import { Fault } from "../core/faults.ts";
+import { Fault, wantOf } from "../core/faults.ts";
 import { MIGRATIONS } from "./migrations.ts";
 
 /** Anything that is neither SQLite's nor the file system's is our bug and stays as it is. */
@@ -9,6 +9,8 @@ export function faultOf(error: unknown, path: string, schema = 0): unknown {
   const code = sqliteCodeOf(error);
   if (error instanceof Fault || (errno === null && code === null)) return error;
   const why = error instanceof Error ? error.message : String(error);
+  const want = errno === null ? null : wantOf(Object.assign(new Error(why), { code: errno }));
+  if (want !== null) return new Fault(want.code, want.message, { facts, cause: error });
   const fault = (
     kind: "storage_full" | "storage_failed" | "index_damaged" | "index_busy" | "denied",
     text: string,
@@ -92,10 +94,17 @@ const CODE_OF_TEXT = new Map([
   ["file is not a database", SQLITE.NOTADB],
 ]);
 
+/** Those that say what is lacking. Anything else is told by SQLite's own code. */
+const NAME_OF_ERRNO = new Map<unknown, string>([
+  [23, "ENFILE"],
+  [24, "EMFILE"],
+  [28, "ENOSPC"],
+  [122, "EDQUOT"],
+]);
+
 /** Of the file system's own errors, and of those SQLite passes on by number. */
 export function errnoOf(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
-  if ("systemErrno" in error)
-    return error.systemErrno === 28 ? "ENOSPC" : error.systemErrno === 122 ? "EDQUOT" : null;
+  if ("systemErrno" in error) return NAME_OF_ERRNO.get(error.systemErrno) ?? null;
   return "syscall" in error && "code" in error && typeof error.code === "string" ? error.code : null;
 }

@@ -378,6 +378,8 @@ describe("a file that is not a good index", () => {
     [{ errcode: 778, systemErrno: 5 }, "storage_failed"],
     [{ errcode: 8 }, "storage_failed"],
     [{ errcode: 14, systemErrno: 13 }, "storage_failed"],
+    [{ errcode: 14, systemErrno: 24 }, "too_many_files"],
+    [{ errcode: 778, systemErrno: 23 }, "too_many_files"],
     [{ errcode: 11 }, "index_damaged"],
     [{ errcode: 26 }, "index_damaged"],
     [{ errcode: 1 }, "index_damaged"],

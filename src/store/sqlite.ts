@@ -12,7 +12,7 @@ import { countLease } from "./lives.ts";
 import { DOCUMENTS_SINCE } from "./migrations.ts";
 import * as rows from "./rows.ts";
 import { loadSqlite } from "./sqlite-module.ts";
-import type { Damage, OpenOptions, Store } from "./store.ts";
+import type { Damage, OpenOptions, RunFilter, Store } from "./store.ts";
 
 export async function openSqliteStore(path: string, options: OpenOptions): Promise<Store> {
   const connection = await connect(loadSqlite(), path, options);
@@ -120,7 +120,7 @@ function saveGeneration(sql: Sql, version: number): void {
 
 const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 
-type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "saveRun" | "deleteRun";
+type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "unknownRuns" | "saveRun" | "deleteRun";
 
 function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunVerb> {
   const placed = (run: RunRecord): RunRecord =>
@@ -152,20 +152,13 @@ function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions)
       return undamaged(connection.read((sql) => sql.all(text, [from, `${from}\u{10ffff}`])));
     },
     async listRuns(filter) {
-      const { engine, status, cwd, subject, name, updatedBefore, limit = 50 } = filter;
-      const wanted = Object.entries({
-        engine,
-        status,
-        cwd,
-        subject,
-        name,
-        updated_at: updatedBefore,
-      }).flatMap(([column, value]) => (value === undefined ? [] : [{ column, value: rows.toColumn(value) }]));
-      const tests = wanted.map(({ column }) => `${column} ${column === "updated_at" ? "<" : "="} ?`);
-      const where = tests.length === 0 ? "" : `WHERE ${tests.join(" AND ")}`;
-      const bound = [...wanted.map(({ value }) => value), Number.isFinite(limit) ? limit : -1];
-      const text = `SELECT * FROM runs ${where} ${NEWEST_FIRST} LIMIT ?`;
+      const [text, bound] = selectionOf(filter);
       return undamaged(connection.read((sql) => sql.all(text, bound)));
+    },
+    async unknownRuns(runIds) {
+      const text = "SELECT value FROM json_each(?) WHERE value NOT IN (SELECT run_id FROM runs)";
+      const found = connection.read((sql) => sql.all(text, [JSON.stringify(runIds)]));
+      return found.map(({ value }) => String(value));
     },
     async saveRun(run, fence) {
       connection.write((sql) => {
@@ -181,6 +174,22 @@ function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions)
       }, always);
     },
   };
+}
+
+function selectionOf(filter: RunFilter): [text: string, bound: (string | number)[]] {
+  const { engine, status, cwd, subject, name, updatedBefore, limit = 50 } = filter;
+  const wanted = Object.entries({
+    engine,
+    status,
+    cwd,
+    subject,
+    name,
+    updated_at: updatedBefore,
+  }).flatMap(([column, value]) => (value === undefined ? [] : [{ column, value: rows.toColumn(value) }]));
+  const tests = wanted.map(({ column }) => `${column} ${column === "updated_at" ? "<" : "="} ?`);
+  const where = tests.length === 0 ? "" : `WHERE ${tests.join(" AND ")}`;
+  const bound = [...wanted.map(({ value }) => value), Number.isFinite(limit) ? limit : -1];
+  return [`SELECT * FROM runs ${where} ${NEWEST_FIRST} LIMIT ?`, bound];
 }
 
 const always = () => true;
@@ -229,7 +238,7 @@ function attemptVerbs(connection: Counting): Pick<Store, "createAttempt" | "save
 const INSERT_ATTEMPT =
   "INSERT INTO attempts VALUES (:run_id, :n, :state, :record, :sum) ON CONFLICT (run_id, n)";
 
-type LeaseVerb = "acquireLease" | "releaseLease" | "renewLease" | "getLease";
+type LeaseVerb = "acquireLease" | "releaseLease" | "renewLease" | "getLease" | "listLeases";
 
 function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
   const save = (sql: Sql, key: string, state: LeaseState) =>
@@ -267,6 +276,15 @@ function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
       return lease === undefined || lease.owner === null
         ? null
         : { key, fence: lease.fence, owner: lease.owner };
+    },
+    async listLeases() {
+      const found = connection.read((sql) => sql.all("SELECT * FROM leases WHERE owner IS NOT NULL"));
+      // A damaged one is named by whoever asks for its key.
+      return found.flatMap((row) => {
+        const read = rows.readLease(row);
+        if (read.wrong !== undefined || read.value.owner === null) return [];
+        return { key: rows.fromColumn(String(row["key"])), fence: read.value.fence, owner: read.value.owner };
+      });
     },
   };
 }

@@ -113,6 +113,8 @@ export interface Store extends AsyncDisposable {
   /** Runs whose handle starts with the prefix (a full handle is its own prefix), newest first, at most 20. */
   findByHandle(prefix: string): Promise<readonly RunRecord[]>;
   listRuns(filter: RunFilter): Promise<readonly RunRecord[]>;
+  /** Those of these run ids that no run has. */
+  unknownRuns(runIds: readonly string[]): Promise<readonly string[]>;
   /**
    * Replaces the record; a run that is not there is `handle_unknown`, so that a removed run stays removed.
    * With a fence: refused as `lease_lost` when the lease `run:<runId>` has moved on (I6).
@@ -141,6 +143,8 @@ export interface Store extends AsyncDisposable {
   /** False: the lease is somebody else's now. */
   renewLease(key: string, fence: number, atMs: number): Promise<boolean>;
   getLease(key: string): Promise<Lease | null>;
+  /** All that somebody holds. */
+  listLeases(): Promise<readonly Lease[]>;
 
   /** Append-only, ordered by `seq`. `key` makes an event unique: a second one with that key is not written (I8). */
   appendEvent(event: NewEvent): Promise<number | null>;

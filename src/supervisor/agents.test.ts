@@ -9,7 +9,7 @@ import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { agentLike } from "../../test/supervision.ts";
 import type { AgentPhase } from "../core/supervision.ts";
 import { attemptLike, runLike } from "../store/conformance-samples.ts";
-import { finishStops } from "./agents.ts";
+import { finishStops, getAgent, stopAgent } from "./agents.ts";
 
 const root = mkdtempSync(join(tmpdir(), "reprise-agents-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -48,4 +48,20 @@ test("a process that was begun before its agent was stopped is ended, and no oth
   expect(others.map(({ signalCode }) => signalCode)).toEqual([null, null]);
   const runs = await deps.store.listRuns({ limit: 9 });
   expect(runs.map(({ status }) => status)).toEqual(["running", "running", "interrupted"]);
+});
+
+test("a stop that does not reach the agent's process is refused, and the agent stays supervised", async () => {
+  const deps = await testDeps(root);
+  const child = await alive(deps, 1, "active", at(9));
+  const { handle } = runLike(1);
+  const self = { ...deps.processes.self(), space: "another" };
+  const elsewhere = {
+    ...deps,
+    processes: { ...deps.processes, self: () => self, signal: () => false, examine: () => "lives" as const },
+  };
+  await expect(stopAgent(elsewhere, handle)).rejects.toMatchObject({ code: "run_busy" });
+  expect((await getAgent(deps, handle))?.record).toMatchObject({ phase: "active", reason: null });
+  expect(child.signalCode).toBeNull();
+  expect(await stopAgent(deps, handle)).toBe(true);
+  expect((await getAgent(deps, handle))?.record.phase).toBe("stopped");
 });

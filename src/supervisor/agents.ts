@@ -12,7 +12,7 @@ import type { AgentDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord } from "../core/supervision.ts";
 import { type HoldRequest, launchHolder } from "../holders/holders.ts";
 import { redactor } from "../lib/secrets.ts";
-import { type Deps, forgetAgent, type Limits, removeRun, stopRun } from "../run/run.ts";
+import { assertReachable, type Deps, forgetAgent, type Limits, removeRun, stopRun } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import type { Document } from "../store/store.ts";
 import { runOf } from "./look.ts";
@@ -279,8 +279,14 @@ export function attemptOptions(
   };
 }
 
-/** Ends the supervision, then the agent. False: it had ended already. */
+/**
+ * Ends the supervision, then the agent. False: it had ended already. Where no signal reaches the agent's process, nothing is
+ * changed: it would work on without supervision.
+ */
 export async function stopAgent(deps: Deps, id: string, reason = "stopped by the user"): Promise<boolean> {
+  const found = await getAgent(deps, id);
+  if (found?.record.phase === "active")
+    await assertReachable(deps, { handle: id, runId: found.record.runId });
   const ended = await endAgent(deps, id, "stopped", reason);
   // Whoever stopped it may have died before its process was ended.
   const record = ended ?? (await getAgent(deps, id))?.record;

@@ -421,6 +421,24 @@ describe("workspaces", () => {
 describe("cancelling", () => {
   const stop = (id: string) => desk.stop(id);
 
+  test("is refused, and changes nothing, when no signal reaches the process of its agent", async () => {
+    const { id } = await start(LOOP());
+    await driven(id);
+    const { runId } = (await deps.store.listDocuments("agent"))[0]?.data ?? {};
+    const owner = {
+      ...deps.processes.self(),
+      space: "another",
+      machine: "other",
+      renewedAtMs: deps.clock.now(),
+    };
+    await deps.store.acquireLease(`run:${String(runId)}`, owner, () => false);
+    const processes = { ...deps.processes, isAlive: () => true, examine: () => "lives" as const };
+    const cancelling = cancelPipeline({ ...deps, processes }, stop, id);
+    await expect(cancelling).rejects.toMatchObject({ code: "run_busy" });
+    expect((await selectPipeline(deps, id)).record.phase).toBe("active");
+    expect(desk.stopped).toEqual([]);
+  });
+
   test("stops the agent and keeps everything else", async () => {
     const { id } = await start(LOOP());
     await driven(id);

@@ -12,7 +12,7 @@ import { isSelected, parseSelector, readSelector } from "../core/ids.ts";
 import type { AgentDefinition, PipelineDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { isSecretName, redactor } from "../lib/secrets.ts";
-import { type Deps, planWorkplace } from "../run/run.ts";
+import { assertReachable, type Deps, planWorkplace } from "../run/run.ts";
 import { cancelled, entryOf, resumed } from "./reduce.ts";
 
 /** A record with the version that a change is made from. */
@@ -183,6 +183,8 @@ export async function cancelPipeline(
         facts: { id: record.id, phase: record.phase },
       });
     }
+    for (const { id, runId } of await agentsOf(deps, record.id, { open: true }))
+      await assertReachable(deps, { handle: id, runId });
     if ((await savePipeline(deps, after, version)) === null) continue;
     const agents = await agentsOf(deps, record.id, { open: true });
     for (const agent of agents) await stopAgent(agent.id, CANCELLED);

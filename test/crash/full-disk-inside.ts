@@ -133,6 +133,18 @@ const MOMENTS: Readonly<Record<string, Moment>> = {
   },
   "before a daemon starts": (scene) => startDaemon(scene, () => scene.box.fill(someRoom() * 1024)),
   "before something is removed": (scene) => removeOne(scene, () => scene.box.fill(0)),
+  async "before old runs are pruned"({ box, say }) {
+    const runs = await Promise.all([1, 2, 3].map(() => box.json<ShownRun>(["start", "claude", "tidy"])));
+    rmSync(join(box.state, "reserve"), { force: true });
+    box.fill(someRoom() * 64);
+    const pruned = await box.run(["prune", "--older-than", "1ms"]);
+    for (const { handle } of runs) {
+      const isThere = box.runDirectories().some((path) => path.endsWith(handle));
+      const line = pruned.stdout.split("\n").find((one) => one.includes(handle)) ?? pruned.stderr;
+      const saysGone = line.startsWith("Removed") || line.includes("is removed, but the index");
+      if (isThere === saysGone) say(`prune: ${isThere ? "there" : "gone"}: ${line}`);
+    }
+  },
   "without inodes, before a daemon starts": (scene) => startDaemon(scene, () => scene.box.crowd()),
   "without inodes, before something is removed": (scene) => removeOne(scene, () => scene.box.crowd()),
   async "without inodes"({ box, say, old }) {

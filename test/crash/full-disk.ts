@@ -13,7 +13,7 @@ export const fullDisk: Promised = {
 };
 
 /** Mounts need a namespace of their own; as an ordinary user together with one for users. */
-const NAMESPACE = process.getuid?.() === 0 ? ["-m"] : ["-rm"];
+export const NAMESPACE = process.getuid?.() === 0 ? ["-m"] : ["-rm"];
 
 async function check({ short, seed }: Scale): Promise<Verdict> {
   if (spawnSync("unshare", [...NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status !== 0) {

@@ -1,6 +1,6 @@
 /** P16: one agent in a run, wherever its owner is and whoever looks from where, by which clock, in which copy. */
 import { type ChildProcess, spawnSync } from "node:child_process";
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { chances } from "../e2e/agent-storms.ts";
@@ -58,6 +58,13 @@ const HOUR = 3_600_000;
 const CLOCKS = [0, HOUR, -HOUR, 30 * 24 * HOUR, -2 * HOUR];
 const LOOKS = 6;
 const FREE_MS = 30_000;
+/** What owners were once known by, and below which chance it is lost. */
+const LOSSES = [
+  [0.15, "index"],
+  [0.3, "lives"],
+  [0.45, "index and lives"],
+] as const;
+type Lost = (typeof LOSSES)[number][1] | null;
 
 interface Shared {
   readonly figures: Record<string, number>;
@@ -121,12 +128,12 @@ class Case {
   }
 
   /** Something that owners were once known by is gone. */
-  #lose(box: CrashBox): "index" | "lives" | null {
+  #lose(box: CrashBox): Lost {
     const chance = this.#chance();
-    const what = chance < 0.2 ? "index" : chance < 0.35 ? "lives" : null;
+    const what: Lost = LOSSES.find(([below]) => chance < below)?.[1] ?? null;
     if (what !== null) this.#note(`${what} removed`);
-    if (what === "lives") rmSync(join(box.state, "lives"), { recursive: true, force: true });
-    if (what === "index")
+    if (what?.includes("lives") === true) rmSync(join(box.state, "lives"), { recursive: true, force: true });
+    if (what?.includes("index") === true)
       for (const name of readdirSync(box.state).filter((one) => one.startsWith("index.db")))
         rmSync(join(box.state, name));
     return what;
@@ -170,7 +177,7 @@ class Case {
 
   /** A user who says that a living owner is gone is believed where nothing else is known. */
   #mayBeTold(_name: string | undefined, more: string | undefined): boolean {
-    return more !== "--owner-gone" || !this.#done.includes("lives removed");
+    return more !== "--owner-gone" || !this.#done.some((done) => done.includes("lives removed"));
   }
 
   async #tell(box: CrashBox, place: Place, words: readonly string[], home?: string): Promise<number | null> {
@@ -191,9 +198,19 @@ class Case {
     if (code === 0) this.say("a copy resumed what the original works on");
   }
 
-  /** Original and copy, one after the other; the original goes first. */
+  /** Original and copy, one after the other; the original goes first. It may have been renamed before the copy was made, or after. */
   async #copyAtRest(box: CrashBox, handle: string): Promise<void> {
-    const copy = this.#copied(box);
+    const renamed = this.#pick(["never", "before", "after"] as const);
+    this.#note(`the original was renamed: ${renamed}`);
+    const moved = join(box.root, "moved");
+    if (renamed !== "never") {
+      renameSync(box.state, moved);
+      const code = await this.#tell(box, this.#pick(PLACE_NAMES), ["stop", handle], moved);
+      if (code !== 0) this.say("a renamed state directory does not go on");
+    }
+    if (renamed === "before") renameSync(moved, box.state);
+    const copy = this.#copied(box, renamed === "after" ? moved : box.state);
+    if (renamed === "after") renameSync(moved, box.state);
     const began = box.events("hang").length;
     const first = spawnThere(box, { place: this.#place, stays: true }, ["resume", handle, "go on @@hang"]);
     first.stdin?.end();
@@ -206,11 +223,11 @@ class Case {
     }
   }
 
-  #copied(box: CrashBox): string {
+  #copied(box: CrashBox, state = box.state): string {
     this.#copies += 1;
     const copy = join(box.root, `copy-${this.#copies}`);
     // Sockets are not copied, and nobody needs them.
-    cpSync(box.state, copy, { recursive: true, filter: (path) => !path.endsWith(".sock") });
+    cpSync(state, copy, { recursive: true, filter: (path) => !path.endsWith(".sock") });
     return copy;
   }
 
@@ -238,7 +255,7 @@ class Case {
   }
 
   /** From anywhere the run is resumed in the end; by whoever cannot see a surviving agent, after that agent has ended. */
-  async #comeAfter(box: CrashBox, handle: string, lost: "index" | "lives" | null): Promise<void> {
+  async #comeAfter(box: CrashBox, handle: string, lost: Lost): Promise<void> {
     const place = this.#pick(PLACE_NAMES);
     const deadline = Date.now() + FREE_MS;
     const starts = box.events("start").length;
@@ -249,7 +266,7 @@ class Case {
       if (survives && box.events("start").length > starts)
         this.say("a second agent was started beside a survivor");
       for (const pid of survives ? box.leftovers().filter(isAgent) : []) box.kill(pid);
-      if (lost === "lives") await this.#tell(box, place, ["stop", handle, "--owner-gone"]);
+      if (lost?.includes("lives") === true) await this.#tell(box, place, ["stop", handle, "--owner-gone"]);
       if (Date.now() > deadline) {
         this.say(`still locked ${FREE_MS / 1_000} s after its owner died`);
         return;

@@ -1,8 +1,18 @@
 /** P15: removing runs never destroys work that is saved nowhere else. */
-import { existsSync, readdirSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Sandbox } from "../e2e/sandbox.ts";
-import { gitOf, makeRepository, SAVED, type Way, WAYS } from "../hostile/hidden-work.ts";
+import { CLI, collect, Sandbox } from "../e2e/sandbox.ts";
+import {
+  gitOf,
+  makeRepository,
+  type Mounted,
+  MOUNTED,
+  SAVED,
+  type Way,
+  WAYS,
+} from "../hostile/hidden-work.ts";
+import { NAMESPACE } from "./full-disk.ts";
 import type { Promised, Scale, Verdict } from "./promise.ts";
 
 export const removal: Promised = {
@@ -10,29 +20,36 @@ export const removal: Promised = {
   what: "ways to hide work in a worktree",
   wrong: "let a removal destroy it, or kept one that was safe",
   means:
-    "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, however git is told to hide them; a worktree without such work is removed",
+    "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, however git is told to hide them; a worktree without such work is removed; files behind a mount point are never removed, not even with `--discard-work`",
   check,
 };
 
+interface Try {
+  readonly way: Way;
+  readonly judge: () => Promise<string | null>;
+}
+
 async function check({ short, seed, progress }: Scale): Promise<Verdict> {
-  const all = [
-    ...WAYS.map((way) => ({ way, isSaved: false })),
-    ...SAVED.map((way) => ({ way, isSaved: true })),
+  const canMount = spawnSync("unshare", [...NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status === 0;
+  const all: Try[] = [
+    ...WAYS.map((way) => ({ way, judge: () => tryWay(way, false) })),
+    ...SAVED.map((way) => ({ way, judge: () => tryWay(way, true) })),
+    ...(canMount ? MOUNTED : []).map((way) => ({ way, judge: () => tryMounted(way) })),
   ];
   // Of the short selection each third comes with every third seed.
-  const queue = all.filter((_way, at) => !short || at % 3 === seed % 3);
-  const saved = queue.filter(({ isSaved }) => isSaved).length;
+  const queue = all.filter((_try, at) => !short || at % 3 === seed % 3);
+  const untried = canMount ? [] : ["mount points: no namespace is allowed here in which one can be made"];
   const tried = queue.length;
   const broken: string[] = [];
   const work = async () => {
     for (let one = queue.shift(); one !== undefined; one = queue.shift()) {
       progress(`removal: ${one.way.name}`);
-      const wrong = await tryWay(one.way, one.isSaved).catch((error: unknown) => String(error));
+      const wrong = await one.judge().catch((error: unknown) => String(error));
       if (wrong !== null) broken.push(`${one.way.name}: ${wrong}`);
     }
   };
   await Promise.all([work(), work(), work()]);
-  return { tried, broken, untried: [], figures: { "states that must be removable": saved } };
+  return { tried, broken, untried, figures: short ? {} : { "states that must be removable": SAVED.length } };
 }
 
 async function tryWay(way: Way, isSaved: boolean): Promise<string | null> {
@@ -51,6 +68,41 @@ async function tryWay(way: Way, isSaved: boolean): Promise<string | null> {
   if (isSaved) return code === 0 && !existsSync(tree) ? null : `rm kept it (exit ${code}): ${stderr}`;
   if (code !== 8 || !stderr.includes("--discard-work")) return `rm: exit ${code}: ${stderr}`;
   return JSON.stringify(listing(tree)) === JSON.stringify(before) ? null : "files are gone";
+}
+
+/** Each command sees the mount in a namespace of its own, so that nothing stays mounted. */
+async function tryMounted(way: Mounted): Promise<string | null> {
+  using box = new Sandbox();
+  const git = gitOf(box.home);
+  const repository = makeRepository(box.root, git);
+  const started = await box.json(["start", "demo", "hello", "--isolate", "worktree", "--cwd", repository]);
+  const tree = join(started["runDirectory"], "worktree");
+  const behind = join(box.root, "behind");
+  mkdirSync(behind);
+  writeFileSync(join(behind, "file"), "of somebody else\n");
+  way.hide({ repository, tree, git });
+  const env = {
+    ...{ TREE: tree, RUN: started["runDirectory"], BEHIND: behind, REPOSITORY: repository },
+    GIT_DIRECTORY: git(tree, "rev-parse", "--absolute-git-dir").trim(),
+  };
+  const recordings = () =>
+    listing(join(started["runDirectory"], "attempts")).filter((path) => !path.endsWith("/x"));
+  const before = recordings();
+  for (const words of [
+    ["rm", started["handle"]],
+    ["rm", started["handle"], "--discard-work"],
+    ["prune", "--older-than", "1ms", "--discard-work"],
+  ]) {
+    const script = `set -e\n(${way.mount}) 2>/dev/null\nexec "$@"`;
+    const shell = [...NAMESPACE, "sh", "-c", script, "sh", process.execPath, CLI, ...words];
+    const result = await collect(spawn("unshare", shell, { cwd: box.cwd, env: box.env(env) }));
+    const said = `${result.stdout}${result.stderr}`;
+    if (result.code !== (words[0] === "rm" ? 8 : 0) || !said.includes("is a mount point"))
+      return `${words.join(" ")}: exit ${result.code}: ${said}`;
+    const isThere = readFileSync(join(behind, "file"), "utf8") === "of somebody else\n";
+    if (!isThere || JSON.stringify(recordings()) !== JSON.stringify(before)) return "files are gone";
+  }
+  return null;
 }
 
 function listing(folder: string): readonly string[] {

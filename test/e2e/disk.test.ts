@@ -1,6 +1,6 @@
 /** A full disk, a read-only one, somebody else's directory: said by path, nothing lost, and it goes on afterwards. */
 import { spawnSync } from "node:child_process";
-import { chmodSync, chownSync, mkdirSync, statSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CLI, Sandbox } from "./sandbox.ts";
@@ -162,11 +162,41 @@ describe.skipIf(!CAN_MOUNT)("a read-only disk", () => {
     expect(said["logs"]).toMatchObject({ code: 0, stdout: expect.stringContaining("turn.ended") });
     for (const name of ["start", "resume", "rm"]) {
       expect([name, said[name]?.code, said[name]?.stdout]).toEqual([name, 7, ""]);
-      expect(said[name]?.stderr).toContain(box.state);
+      expect(said[name]?.stderr).toContain(`The state directory ${box.state} cannot be written to`);
       expect(said[name]?.stderr).not.toMatch(/\n\s+at |this is a bug/);
     }
     expect(box.journalEntries()).toHaveLength(from);
     expect(await box.json(["resume", handle, "what do you remember?"])).toMatchObject({ ok: true });
+  });
+});
+
+describe.skipIf(!CAN_MOUNT)("a mount point in a run's directory", () => {
+  test("no removal goes through it, also none that an earlier one left", async () => {
+    const { handle, runDirectory } = await box.json(["start", "demo", "hello", "--isolate", "dir"]);
+    const behind = join(box.root, "behind");
+    mkdirSync(behind);
+    writeFileSync(join(behind, "file"), "of somebody else\n");
+    const said = inNamespace(
+      `mkdir "$RUN/escrow/x"
+       mount --bind "$BEHIND" "$RUN/escrow/x"
+       say dry reprise prune --older-than 1ms --dry-run --json
+       say rm reprise rm ${handle} --discard-work
+       say there test -e "$RUN/run.json"
+       mv "$RUN" "$REPRISE_HOME/runs/.trash-4194305-aabbcc"
+       mkdir "$REPRISE_HOME/runs/.trash-4194305-ddeeff"
+       say prune reprise prune --older-than 30d
+       say other test ! -e "$REPRISE_HOME/runs/.trash-4194305-ddeeff"`,
+      { RUN: runDirectory, BEHIND: behind },
+    );
+    const mount = `${runDirectory}/escrow/x is a mount point`;
+    expect(JSON.parse(said["dry"]?.stdout ?? "")).toMatchObject({
+      skipped: expect.arrayContaining([expect.objectContaining({ handle, code: "mount_inside" })]),
+    });
+    expect(said["rm"]).toMatchObject({ code: 8, stderr: expect.stringContaining(mount) });
+    expect(said["there"]?.code).toBe(0);
+    expect(said["prune"]).toMatchObject({ code: 0, stderr: expect.stringContaining("is a mount point") });
+    expect(said["other"]?.code).toBe(0);
+    expect(readdirSync(behind)).toEqual(["file"]);
   });
 });
 

@@ -33,8 +33,8 @@ async function resumed(
 function loseConversation(box: AgentBox): void {
   for (const name of readdirSync(box.home, { recursive: true, encoding: "utf8" }))
     if (name.endsWith(".jsonl")) rmSync(join(box.home, name));
-  for (const run of readdirSync(join(box.state, "runs")))
-    rmSync(join(box.state, "runs", run, "escrow"), { recursive: true, force: true });
+  for (const directory of box.runDirectories())
+    rmSync(join(directory, "escrow"), { recursive: true, force: true });
 }
 
 /** Everything of this sandbox ends at once, as with the power. */

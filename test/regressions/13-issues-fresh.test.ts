@@ -138,7 +138,7 @@ describe("the printed way out", () => {
     box.issue("a", "@@write:a.txt @@hang:after-text");
     box.commit();
     const stopped = await ended(box, "a", "SIGTERM", "--isolate", "none");
-    const command = "reprise issues run --resume --engine demo --isolate none --trust-cwd";
+    const command = "reprise issues run --resume --engine demo --isolate none";
     expect(stopped.stderr).toContain(`1 issue stayed in progress: ${command}\n`);
     expect(box.text("a")).toContain(`(${command} takes it up)`);
     const plain = await box.run(["issues", "run", "--resume", "--dry-run"]);

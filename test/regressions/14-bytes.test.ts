@@ -46,6 +46,11 @@ test.skipIf(process.platform !== "linux")(
       code: 2,
       stderr: expect.stringMatching(/variables NOTE, OTHER are not valid UTF-8.*env -u NOTE -u OTHER/),
     });
+    const named = await shell(box, `env "$bad=1" '${process.execPath}' '${CLI}' start demo hello`);
+    expect(named).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/variable caf\\xe9 is not valid UTF-8.*env -u \$'caf\\xe9' reprise/),
+    });
     expect(box.runDirectories()).toEqual([]);
     expect(await shell(box, 'NOTE="$bad"; export NOTE; reprise list')).toMatchObject({ code: 0, stderr: "" });
     const place = await shell(box, 'REPRISE_HOME="/tmp/$bad"; export REPRISE_HOME; reprise list');

@@ -2,11 +2,32 @@
 import { cpSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { Sandbox } from "../e2e/sandbox.ts";
+import { Sandbox, until } from "../e2e/sandbox.ts";
 
 type Run = { handle: string; attempts: number; status: string; session: { value: string } };
 
 const BEHIND = /the index was older than the run directories/g;
+
+/** The index's generation as it is noted outside it, now and in earlier versions. */
+function stamps(at: Sandbox): string[] {
+  return ["", "runs"].flatMap((folder) =>
+    readdirSync(join(at.state, folder))
+      .filter((name) => /^\.?generation\.\d+$/.test(name))
+      .map((name) => join(folder, name)),
+  );
+}
+
+/** The index of this moment with its stamp, as they are put back later. */
+function keepIndex(at: Sandbox): () => void {
+  const names = ["index.db", ...stamps(at)];
+  const away = join(at.root, "kept");
+  for (const name of names) cpSync(join(at.state, name), join(away, name));
+  return () => {
+    for (const name of [...stamps(at), "index.db", "index.db-wal", "index.db-shm"])
+      rmSync(join(at.state, name), { force: true });
+    for (const name of names) cpSync(join(away, name), join(at.state, name));
+  };
+}
 
 /** A run whose second attempt began a new conversation, a run that is new and one that was removed, none of it in the index. */
 let box: Sandbox;
@@ -73,9 +94,7 @@ test.each([
 ])(
   "resume continues the newest session under a new attempt number after an older index was put back, %s the stamp",
   async (_name, stamped) => {
-    if (!stamped)
-      for (const name of readdirSync(box.state))
-        if (name.startsWith("generation.")) rmSync(join(box.state, name));
+    if (!stamped) for (const name of stamps(box)) rmSync(join(box.state, name));
     const { session, attempts } = recorded(old);
     const meta = join(directoryOf(old), "attempts", String(attempts), "meta.json");
     const before = readFileSync(meta, "utf8");
@@ -90,6 +109,39 @@ test.each([
   60_000,
 );
 
+test("an older index that was put back together with its stamp is noticed, and its live runs keep their sessions", async () => {
+  using own = new Sandbox();
+  const first = await start(own, "remember 4711", "claude");
+  const putBack = keepIndex(own);
+  const { session } = await own.json<Run>(["show", first]);
+  // No new run directory, and a session that somebody works on.
+  const live = own.spawn(["resume", first, "go on @@hang"]);
+  try {
+    live.stdin?.end();
+    await until("the agent works", () => own.journalEntries().some(({ event }) => event === "hang"));
+    const starts = own.journalEntries().filter(({ event }) => event === "start").length;
+    // An owner that writes to the older index finds its lease gone, and ends its agent.
+    live.kill("SIGSTOP");
+    putBack();
+    const stolen = await own.run(["start", "claude", "steal", "--", "--resume", session.value]);
+    expect([stolen.code, stolen.stderr]).toEqual([4, expect.stringContaining(`session ${session.value}`)]);
+    expect(own.journalEntries().filter(({ event }) => event === "start")).toHaveLength(starts);
+    putBack();
+    const newest = await start(own, "a newer run");
+    putBack();
+    const listed = await own.run(["list", "--json"]);
+    const { runs } = JSON.parse(listed.stdout) as { runs: Run[] };
+    expect(runs.map(({ handle, attempts }) => [handle, attempts])).toEqual([
+      [newest, 1],
+      [first, 2],
+    ]);
+    expect(listed.stderr.match(BEHIND)).toHaveLength(1);
+    expect((await own.run(["list"])).stderr).toBe("");
+  } finally {
+    live.kill("SIGKILL");
+  }
+}, 60_000);
+
 const COPY = /state directory .* is a copy/;
 
 test("a copied state directory starts new runs, but touches the original's runs only after its user says so", async () => {
@@ -100,6 +152,9 @@ test("a copied state directory starts new runs, but touches the original's runs 
   cpSync(own.state, copy, { recursive: true, preserveTimestamps: true });
   const there = { env: { REPRISE_HOME: copy } };
   expect(await own.run(["start", "codex", "new"], there)).toMatchObject({ code: 0 });
+  // Somebody may be in a session that is named.
+  const named = ["start", "claude", "go on", "--", "--resume", "0198b5e2-7c1a-4a30-9d6e-1f2a3b4c5d6e"];
+  expect(await own.run(named, there)).toMatchObject({ code: 8 });
   expect(await own.run(["list"], there)).toMatchObject({ code: 0, stderr: "" });
   const told = own.journalEntries().length;
   for (const args of [
@@ -124,23 +179,22 @@ test("a copied state directory starts new runs, but touches the original's runs 
   expect(await own.run(["resume", handle, "in the copy"], there)).toMatchObject({ code: 0 });
 }, 60_000);
 
-test("a state directory that was moved goes on by itself, and one that was put in the place of a renamed one asks", async () => {
+test("a renamed state directory goes on by itself, and whatever is a copy of it, or may be one, asks", async () => {
   using own = new Sandbox();
   const handle = await start(own, "one", "codex");
-  const [moved, away] = [join(own.root, "moved"), join(own.root, "away")];
-  const resume = (state: string) => own.run(["resume", handle, "go on"], { env: { REPRISE_HOME: state } });
+  const [moved, copy] = [join(own.root, "moved"), join(own.root, "copy")];
+  const at = (state: string, ...args: string[]) => own.run(args, { env: { REPRISE_HOME: state } });
+  const resume = (state: string) => at(state, "resume", handle, "go on");
   renameSync(own.state, moved);
   expect(await resume(moved)).toMatchObject({ code: 0 });
-  // Between file systems a move is a copy whose original goes.
-  cpSync(moved, away, { recursive: true });
-  rmSync(moved, { recursive: true });
-  const first = await resume(away);
-  expect(first).toMatchObject({ code: 0 });
-  expect(first.stderr).toContain("was moved here from");
-  expect((await resume(away)).stderr).not.toContain("was moved");
-  renameSync(away, moved);
-  cpSync(moved, away, { recursive: true });
-  const refused = await resume(away);
+  cpSync(moved, copy, { recursive: true });
+  const refused = await resume(copy);
   expect(refused).toMatchObject({ code: 8 });
-  expect(refused.stderr).toMatch(COPY);
+  expect(refused.stderr).toContain(`The original, ${moved},`);
+  // Between file systems a move is a copy whose original goes, and so is a copy whose original was renamed.
+  renameSync(moved, own.state);
+  expect((await resume(copy)).stderr).toContain(`was copied or moved here from ${moved}. Nothing shows`);
+  expect(await resume(own.state)).toMatchObject({ code: 0 });
+  expect((await at(copy, "doctor", "--accept-copy")).stdout).not.toContain("was copied");
+  expect(await resume(copy)).toMatchObject({ code: 0 });
 }, 60_000);

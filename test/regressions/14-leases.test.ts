@@ -33,11 +33,18 @@ async function working(
   there: There,
   message = "remember 4711 @@hang",
 ): Promise<{ owner: ChildProcess; handle: string }> {
+  const before = events("hang").length;
   const owner = spawnThere(box, there, ["start", "claude", message]);
   children.push(owner);
   owner.stdin?.end();
-  await until("the agent works", () => events("hang").length > 0);
+  await until("the agent works", () => events("hang").length > before);
   return { owner, handle: box.runDirectories()[0]?.slice(-8) ?? "" };
+}
+
+async function killed(owner: ChildProcess): Promise<void> {
+  const over = collect(owner);
+  owner.kill("SIGKILL");
+  await over;
 }
 
 const why = whyNoNamespaces();
@@ -118,6 +125,43 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     const stopped = await runThere(box, { place: "pids" }, ["stop", handle, "--owner-gone"]);
     expect([stopped.code, stopped.stdout]).toEqual([0, expect.stringContaining("interrupted")]);
     expect((await runThere(box, { place: "pids" }, ["resume", handle, "go on"])).code).toBe(0);
+  });
+
+  test("an owner whose end was recorded keeps no session, whatever is lost of it afterwards", async () => {
+    const { owner, handle } = await working({ place: "pids" });
+    await killed(owner);
+    // From here its lock is free, and its end is recorded.
+    await box.run(["list"]);
+    rmSync(join(box.state, "lives"), { recursive: true });
+    const stopped = await box.run(["stop", handle, "--owner-gone"]);
+    expect(stopped.code).toBe(0);
+    const resumed = await box.run(["resume", handle, "what do you remember?"]);
+    expect([resumed.code, resumed.stdout]).toEqual([0, expect.stringContaining("4711")]);
+  });
+
+  test("owners that nothing can be told of do not lock a state directory without an index for ever", async () => {
+    const both = [await working({ place: "pids" }), await working({ place: "pids" }, "two @@hang")];
+    for (const name of readdirSync(box.state).filter((one) => one.startsWith("index.db")))
+      rmSync(join(box.state, name));
+    rmSync(join(box.state, "lives"), { recursive: true });
+    for (const { owner } of both) await killed(owner);
+    for (const directory of box.runDirectories())
+      rmSync(join(directory, "attempts", "1", "agent.lock"), { force: true });
+    const handles = box.runDirectories().map((directory) => directory.slice(-8));
+    const [first = "", second = ""] = handles;
+    const listed = await box.run(["list"]);
+    expect([listed.code, listed.stderr]).toEqual([5, expect.stringContaining(`run ${first} may be live`)]);
+    expect(listed.stderr).toContain(`reprise stop ${first} --owner-gone`);
+    // What the user said of the first one holds, although the second one is in the way of the index still.
+    const half = await box.run(["stop", first, "--owner-gone"]);
+    expect([half.code, half.stderr]).toEqual([
+      5,
+      expect.stringContaining(`reprise stop ${second} --owner-gone`),
+    ]);
+    const stopped = await box.run(["stop", second, "--owner-gone"]);
+    expect([stopped.code, stopped.stdout]).toEqual([0, expect.stringContaining("interrupted")]);
+    const resumed = await box.run(["resume", first, "go on"]);
+    expect([resumed.code, resumed.stderr]).toEqual([0, expect.not.stringContaining("owner-gone")]);
   });
 });
 

@@ -1,0 +1,99 @@
+/** What the run directories tell where the index cannot: it is gone, or older than they are and does not look so. */
+import { closeSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { assertOwnState, listRunDirs, openLog, readRecord, type StateDir } from "../audit/audit.ts";
+import type { Log, Processes } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
+import type { Deps } from "./deps.ts";
+import { caughtUp, type FoundRun, liveOf, ownerGoneFile, readRun, readRuns } from "./rebuild.ts";
+
+const SILENT: Log = { info() {}, warn() {} };
+
+/**
+ * Whether one of these directories is a run that the index lacks. A run is in the index before it has a directory, and its
+ * directory goes before its row: so the index was put back. Directories that nothing can be made of say nothing.
+ */
+export async function areRuns(state: StateDir, runIds: readonly string[]): Promise<boolean> {
+  for (const runId of runIds) {
+    const found = await orNull(() => readRun(join(state.runsRoot, runId), SILENT));
+    if (found !== null) return true;
+  }
+  return false;
+}
+
+/**
+ * Before an agent is started in a session that the user names: another one may be in it whose lease the index does not have,
+ * since it was put back, or whose state directory this is a copy of.
+ */
+export async function assertMayName(deps: Deps, engine: string): Promise<void> {
+  assertOwnState(deps);
+  for (const runId of listRunDirs(deps.state).runIds) {
+    const file = await orNull(async () => readRecord(join(deps.state.runsRoot, runId, "run.json")));
+    if (file?.["status"] !== "running" || file["agentName"] !== engine) continue;
+    await orNull(async () => caughtUp(deps, runId, await deps.store.getRun(runId)));
+  }
+}
+
+const END_MS = 10_000;
+const POLL_MS = 50;
+
+/**
+ * A live run that is named, ended by the identity that its attempt recorded, since no index has its lease. It is asked as
+ * `stop` asks, twice. False: no live run is meant, or it goes on.
+ */
+export async function endUnindexed(
+  state: StateDir,
+  wanted: string,
+  log: Log,
+  processes: Processes,
+): Promise<boolean> {
+  const owner = (await liveOne(state, wanted, processes))?.attempts.at(-1)?.owner;
+  if (owner === undefined) return false;
+  for (const asked of ["asked pid", "asked again: pid"]) {
+    // No signal reaches it where it is.
+    if (!processes.signal(owner, "SIGINT")) return !processes.isAlive(owner);
+    log.info(`${asked} ${owner.pid} to stop`);
+    const deadline = Date.now() + END_MS;
+    while (Date.now() < deadline) {
+      if (!processes.isAlive(owner)) return true;
+      await sleep(POLL_MS);
+    }
+  }
+  return false;
+}
+
+/**
+ * The user says that the owner of the named run is gone. That is noted in the run's directory, where it holds although another run
+ * may still be in the way of an index. False: no such run, or the kernel says that its owner lives.
+ */
+export async function forsakeUnindexed(
+  state: StateDir,
+  wanted: string,
+  processes: Processes,
+): Promise<boolean> {
+  const found = await liveOne(state, wanted, processes);
+  const last = found?.attempts.at(-1);
+  if (found === null || last === undefined || processes.examine(last.owner) === "lives") return false;
+  closeSync(openLog(ownerGoneFile(found.run, last.n)));
+  return true;
+}
+
+async function liveOne(state: StateDir, wanted: string, processes: Processes): Promise<FoundRun | null> {
+  const { usable } = await readRuns(state, SILENT);
+  const text = wanted.toLowerCase();
+  const [meant, ...others] = liveOf(usable, processes).filter(
+    ({ run }) => run.runId === wanted || (text.length >= 4 && run.handle.startsWith(text)),
+  );
+  return others.length > 0 ? null : (meant ?? null);
+}
+
+/** Null: also where it cannot be had. */
+async function orNull<T>(work: () => Promise<T | null>): Promise<T | null> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return null;
+  }
+}
