@@ -46,7 +46,7 @@ test.each([
   [
     "a batch with a status that its reader does not know",
     "20260102T030405Z_1a2b3c4d.json",
-    { ...BATCH, issues: { "1": { ...ISSUE, status: "waiting" } } },
+    { ...BATCH, issues: { "1": { ...ISSUE, status: "paused" } } },
     /issues/,
   ],
   ["a record of another kind", "trusted.json", { "/p": "sha" }, null],
