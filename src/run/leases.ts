@@ -15,6 +15,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   assertOwnState,
   attemptDir,
+  listAttemptDirs,
   openLog,
   removeHolderFiles,
   removeQuietly,
@@ -267,6 +268,8 @@ export async function forsake(deps: Deps, run: RunRecord): Promise<boolean> {
   const lease = await store.getLease(runKey(run.runId));
   if (lease !== null && processes.examine(lease.owner) === "lives") return false;
   if (!(await forsakeAgent(deps, run))) return false;
+  // The word must hold for those who read the directory, too: they would take the owner for one that may live.
+  if (lease !== null) noteGone(run);
   // Sessions that an owner left which holds no run any more are taken from it by whoever wants them.
   if (lease === null) return true;
   const keys = new Set(run.sessions.map(({ value }) => sessionKey(run.agentName, value)));
@@ -291,6 +294,16 @@ export async function forsakeUnrecorded(deps: Deps, handle: string): Promise<str
   if (processes.examine(lease.owner) === "lives") return null;
   await store.releaseLease(lease.key, lease.fence);
   return runId;
+}
+
+function noteGone(run: RunRecord): void {
+  const last = listAttemptDirs(run.runDirectory).at(-1);
+  if (last !== undefined) closeSync(openLog(ownerGoneFile(run, last)));
+}
+
+/** There: the user said that the owner of this attempt is gone. */
+export function ownerGoneFile({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
+  return join(attemptDir(runDirectory, n), "owner-gone");
 }
 
 export function agentLock({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {

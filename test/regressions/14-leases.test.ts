@@ -121,13 +121,21 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     const over = collect(owner);
     owner.kill("SIGKILL");
     await over;
+    // As it is left when the owner dies between the file and the index.
+    const file = join(box.runDirectories()[0] ?? "", "run.json");
+    const title = "what the index lacks";
+    const updatedAt = "2999-01-01T00:00:00.000Z";
+    writeFileSync(
+      file,
+      JSON.stringify({ ...(JSON.parse(readFileSync(file, "utf8")) as object), title, updatedAt }),
+    );
     const refused = await runThere(box, { place: "pids", aheadMs: 48 * HOUR }, ["resume", handle, "go on"]);
     expect([refused.code, refused.stderr]).toEqual([
       4,
       expect.stringContaining(`reprise stop ${handle} --owner-gone`),
     ]);
     const stopped = await runThere(box, { place: "pids" }, ["stop", handle, "--owner-gone"]);
-    expect([stopped.code, stopped.stdout, stopped.stderr]).toEqual([0, expect.stringContaining("interrupted"), ""]);
+    expect([stopped.code, stopped.stdout]).toEqual([0, expect.stringContaining("interrupted")]);
     expect((await runThere(box, { place: "pids" }, ["resume", handle, "go on"])).code).toBe(0);
   });
 
