@@ -1,5 +1,6 @@
 /** `reprise stop <handle>` */
 import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { StoppedIssue } from "../issues/issues.ts";
 import { type Deps, forsakeUnrecorded, offerFor, selectRun, type Stopped, stopRun } from "../run/run.ts";
@@ -34,9 +35,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     return 0;
   }
   const onProgress = (text: string) => context.log.info(text);
-  const issue = ownerGone ? await forsakeIssue(deps, handle) : await stopIssue(deps, handle, onProgress);
+  const issue = ownerGone ? null : await stopIssue(deps, handle, onProgress);
   const stopped =
     issue === null ? await stopRun(deps, handle, onProgress, { ownerGone }) : await afterIssue(deps, handle);
+  if (ownerGone) await forsakeIssue(deps, stopped.run);
   if (json === true) {
     const { run: record, how, strays } = stopped;
     context.printJson({
@@ -67,11 +69,9 @@ async function stopIssue(
   return stopInBatch(deps, found, onProgress);
 }
 
-async function forsakeIssue(deps: Deps, handle: string): Promise<null> {
-  const found = await selectRun(deps, handle);
-  if (found.subject?.startsWith("issue:") === true)
-    (await import("../issues/issues.ts")).forsakeBatch(deps, found);
-  return null;
+async function forsakeIssue(deps: Deps, { subject }: RunRecord): Promise<void> {
+  if (subject?.startsWith("issue:") === true)
+    (await import("../issues/issues.ts")).forsakeBatch(deps, { subject });
 }
 
 /** The batch has ended the agent and recorded it. */

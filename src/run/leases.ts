@@ -15,6 +15,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   assertOwnState,
   attemptDir,
+  listAttemptDirs,
   openLog,
   removeHolderFiles,
   removeQuietly,
@@ -259,15 +260,18 @@ export function elsewhere(deps: Deps, by: LeaseOwner, handle: string): string | 
 }
 
 /**
- * The user says that the owner is gone. False: the kernel says that it lives. What it held is free then, its sessions
- * included.
+ * The user says that the owner is gone, and its agent with it. False: the kernel says that one of them lives, and nothing was
+ * changed. Otherwise what the owner held is free, its sessions included.
  */
 export async function forsake(deps: Deps, run: RunRecord): Promise<boolean> {
   const { store, processes } = deps;
   const lease = await store.getLease(runKey(run.runId));
+  if (lease !== null && processes.examine(lease.owner) === "lives") return false;
+  if (!(await forsakeAgent(deps, run))) return false;
+  // The word must hold for those who read the directory, too: they would take the owner for one that may live.
+  if (lease !== null) noteGone(run);
   // Sessions that an owner left which holds no run any more are taken from it by whoever wants them.
   if (lease === null) return true;
-  if (processes.examine(lease.owner) === "lives") return false;
   const keys = new Set(run.sessions.map(({ value }) => sessionKey(run.agentName, value)));
   for (const { key, fence, owner: by } of await store.listLeases())
     if (keys.has(key) && isSameOwner(by, lease.owner)) await store.releaseLease(key, fence);
@@ -290,6 +294,16 @@ export async function forsakeUnrecorded(deps: Deps, handle: string): Promise<str
   if (processes.examine(lease.owner) === "lives") return null;
   await store.releaseLease(lease.key, lease.fence);
   return runId;
+}
+
+function noteGone(run: RunRecord): void {
+  const last = listAttemptDirs(run.runDirectory).at(-1);
+  if (last !== undefined) closeSync(openLog(ownerGoneFile(run, last)));
+}
+
+/** There: the user said that the owner of this attempt is gone. */
+export function ownerGoneFile({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
+  return join(attemptDir(runDirectory, n), "owner-gone");
 }
 
 export function agentLock({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
@@ -326,15 +340,13 @@ export async function assertAgentGone(deps: Deps, run: RunRecord): Promise<void>
   }
 }
 
-/** The user says that the owner is gone, and with it its agent. False: the kernel says that the agent lives. */
-export async function forsakeAgent(deps: Deps, run: RunRecord): Promise<boolean> {
-  for (const { n } of (await deps.store.listAttempts(run.runId)).slice(-2)) {
-    const path = agentLock(run, n);
-    if (!existsSync(path)) continue;
-    // It may be ending just now, with its owner.
-    if ((await untilFree(deps, path)) === "held") return false;
-    removeQuietly(path);
-  }
+/** False: the kernel says that an agent of the last attempts lives. All are looked at before one is forgotten. */
+async function forsakeAgent(deps: Deps, run: RunRecord): Promise<boolean> {
+  const attempts = (await deps.store.listAttempts(run.runId)).slice(-2);
+  const locks = attempts.map(({ n }) => agentLock(run, n)).filter((path) => existsSync(path));
+  // It may be ending just now, with its owner.
+  for (const path of locks) if ((await untilFree(deps, path)) === "held") return false;
+  for (const path of locks) removeQuietly(path);
   return true;
 }
 

@@ -11,7 +11,6 @@ import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  attemptDir,
   generationMark,
   indexIdentity,
   isDirectory,
@@ -32,7 +31,7 @@ import { type Damage, type Lease, openStore, type Store } from "../store/store.t
 import { forgetAgent } from "./clean.ts";
 import { observe } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { liveOwner, runKey, sessionKey, tryHoldRun } from "./leases.ts";
+import { liveOwner, ownerGoneFile, runKey, sessionKey, tryHoldRun } from "./leases.ts";
 
 export interface Rebuilt {
   /** How many runs the index has from run directories. */
@@ -406,11 +405,6 @@ export function liveOf(found: readonly FoundRun[], processes: Processes): readon
     if (run.status !== "running" || last === undefined || !processes.isAlive(last.owner)) return false;
     return processes.examine(last.owner) === "lives" || !existsSync(ownerGoneFile(run, last.n));
   });
-}
-
-/** There: the user said that the owner of this attempt is gone, when no index could take the word. */
-export function ownerGoneFile({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
-  return join(attemptDir(runDirectory, n), "owner-gone");
 }
 
 const POLL_MS = 50;

@@ -9,7 +9,7 @@ import type { RunRecord } from "../core/records.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import { markerOf } from "./job.ts";
-import { assertAgentGone, elsewhere, forsake, forsakeAgent, liveOwner } from "./leases.ts";
+import { assertAgentGone, elsewhere, forsake, liveOwner } from "./leases.ts";
 import { correctStatus, selectRun } from "./select.ts";
 
 export interface Stopped {
@@ -67,7 +67,7 @@ export async function stopRun(
 
 /** Nobody's word outweighs the kernel's. */
 async function assertForsaken(deps: Deps, run: RunRecord): Promise<void> {
-  if ((await forsake(deps, run)) && (await forsakeAgent(deps, run))) return;
+  if (await forsake(deps, run)) return;
   throw new Fault(
     "run_busy",
     `The owner of run ${run.handle}, or its agent, lives: it holds its lock. --owner-gone is for owners that are gone; stop this one where it runs.`,
@@ -107,11 +107,14 @@ function outOfReach(deps: Deps, { handle }: Pick<RunRecord, "handle">, owner: Le
   });
 }
 
-/** Throws where `stopRun` would refuse since no signal reaches the owner: for those who change something before it. */
-export async function assertReachable(deps: Deps, run: Pick<RunRecord, "handle" | "runId">): Promise<void> {
+/** Throws where `stopRun` would refuse since no signal reaches the owner or its agent: for those who change something before it. */
+export async function assertReachable(deps: Deps, runId: string): Promise<void> {
   assertOwnState(deps);
-  const owner = await liveOwner(deps, run.runId);
-  if (owner !== null && elsewhere(deps, owner, run.handle) !== null) throw outOfReach(deps, run, owner);
+  const run = await deps.store.getRun(runId);
+  if (run === null) return;
+  const owner = await liveOwner(deps, runId);
+  if (owner === null) await assertAgentGone(deps, run);
+  else if (elsewhere(deps, owner, run.handle) !== null) throw outOfReach(deps, run, owner);
 }
 
 async function untilGone(deps: Deps, run: RunRecord, owner: LeaseOwner, waitMs: number): Promise<boolean> {

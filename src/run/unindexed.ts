@@ -6,7 +6,8 @@ import { assertOwnState, listRunDirs, openLog, readRecord, type StateDir } from 
 import type { Log, Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { Deps } from "./deps.ts";
-import { caughtUp, type FoundRun, liveOf, ownerGoneFile, readRun, readRuns } from "./rebuild.ts";
+import { ownerGoneFile } from "./leases.ts";
+import { caughtUp, type FoundRun, liveOf, readRun, readRuns } from "./rebuild.ts";
 
 const SILENT: Log = { info() {}, warn() {} };
 

@@ -285,12 +285,13 @@ export function attemptOptions(
  */
 export async function stopAgent(deps: Deps, id: string, reason = "stopped by the user"): Promise<boolean> {
   const found = await getAgent(deps, id);
-  if (found?.record.phase === "active")
-    await assertReachable(deps, { handle: id, runId: found.record.runId });
+  if (found?.record.phase === "active") await assertReachable(deps, found.record.runId);
   const ended = await endAgent(deps, id, "stopped", reason);
   // Whoever stopped it may have died before its process was ended.
   const record = ended ?? (await getAgent(deps, id))?.record;
-  if (record?.phase === "stopped") await endRun(deps, record);
+  // A run that is interrupted may have left processes that no owner ends any more.
+  if (record?.phase === "stopped" && (await deps.store.getRun(record.runId)) !== null)
+    await stopRun(deps, record.runId, (text) => deps.log.info(text));
   return ended !== null;
 }
 

@@ -6,6 +6,8 @@ import type { ChildProcess } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { AgentBox } from "../e2e/agent-box.ts";
+import { isAlive } from "../e2e/holder-box.ts";
 import { runThere, spawnThere, type There, whyNoNamespaces } from "../e2e/namespaces.ts";
 import { collect, Sandbox, until } from "../e2e/sandbox.ts";
 
@@ -105,6 +107,8 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     await until("the owner is gone", () => children[0]?.signalCode === "SIGKILL");
     const refused = await runThere(box, { place: "pids", aheadMs: HOUR }, ["resume", handle, "a second one"]);
     expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining("outlived its owner")]);
+    const forsaken = await runThere(box, { place: "pids" }, ["stop", handle, "--owner-gone"]);
+    expect([forsaken.code, forsaken.stderr]).toEqual([4, expect.stringContaining("it holds its lock")]);
     expect(events("start")).toHaveLength(1);
     process.kill(Number(agent?.["pid"]), "SIGKILL");
     const resumed = await runThere(box, { place: "pids" }, ["resume", handle, "and now?"]);
@@ -117,6 +121,14 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     const over = collect(owner);
     owner.kill("SIGKILL");
     await over;
+    // As it is left when the owner dies between the file and the index.
+    const file = join(box.runDirectories()[0] ?? "", "run.json");
+    const title = "what the index lacks";
+    const updatedAt = "2999-01-01T00:00:00.000Z";
+    writeFileSync(
+      file,
+      JSON.stringify({ ...(JSON.parse(readFileSync(file, "utf8")) as object), title, updatedAt }),
+    );
     const refused = await runThere(box, { place: "pids", aheadMs: 48 * HOUR }, ["resume", handle, "go on"]);
     expect([refused.code, refused.stderr]).toEqual([
       4,
@@ -217,4 +229,19 @@ else process.stdout.write(init + '{"type":"result"}\\n');`;
     expect(second).toMatchObject({ ok: false, outcome: { result: "failed" } });
     expect(JSON.stringify(second)).toContain("Another process is working on session");
   });
+});
+
+test("an agent that outlived its owner ends when its supervision is stopped", async () => {
+  await using agents = new AgentBox();
+  agents.runbook(
+    '[agent.deaf]\nengine = "claude"\nmode = "headless"\nprompt = "work @@ignore-sigterm @@hang"\non_dead = "escalate"\n',
+  );
+  const id = await agents.start("deaf");
+  const pid = await agents.told();
+  const { attempts } = await agents.show(id);
+  process.kill(attempts.at(-1)?.owner.pid ?? 0, "SIGKILL");
+  await agents.shown(id, "asked", ({ view }) => view.decision !== null);
+  const before = isAlive(pid);
+  const stopped = await agents.run(["agent", "stop", id]);
+  expect([before, stopped.code, isAlive(pid)]).toEqual([true, 0, false]);
 });
