@@ -68,9 +68,7 @@ const licences = [...packages].toSorted().map((folder) => {
   return `${name}\n\n${text.trim()}\n`;
 });
 writeFileSync(`${aside}/THIRD-PARTY-LICENSES.txt`, licences.join(`\n${"-".repeat(80)}\n\n`));
-const bin = `${aside}/reprise.js`;
-writeFileSync(bin, `#!/usr/bin/env node\n${readFileSync(bin, "utf8")}`);
-chmodSync(bin, 0o755);
+chmodSync(`${aside}/reprise.js`, 0o755);
 if (existsSync(dist)) renameSync(dist, old);
 renameSync(aside, dist);
 rmSync(old, { recursive: true, force: true });

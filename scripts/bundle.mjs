@@ -44,6 +44,9 @@ export const common = {
   define: { "process.env.NODE_ENV": '"production"' },
   external: ["@lydell/node-pty", "@photostructure/sqlite", "@xterm/headless"],
   plugins: [leaveOut],
+  // With REPRISE_DEBUG=1 a trace names our files and lines. The sources themselves are not shipped.
+  sourcemap: "linked",
+  sourcesContent: false,
   logLevel: "warning",
   // CommonJS modules ask for Node's own modules by `require`.
   banner: {

@@ -1,3 +1,4 @@
+#!/usr/bin/env node
 /**
  * The program's entry: finds the command, runs it, and turns whatever it throws into a message and an exit code.
  *
@@ -7,6 +8,8 @@ import { keepFilesPrivate } from "./process/umask.ts";
 import { VERSION } from "./version.ts";
 
 keepFilesPrivate();
+// Before the other files are loaded: their maps are read only then.
+if (process.env["REPRISE_DEBUG"] === "1") process.setSourceMapsEnabled(true);
 
 const args = process.argv.slice(2);
 
