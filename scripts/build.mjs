@@ -17,7 +17,7 @@ import { common } from "./bundle.mjs";
 const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 const options = {
   ...common,
-  define: { ...common.define, REPRISE_VERSION: JSON.stringify(version) },
+  define: { REPRISE_VERSION: JSON.stringify(version) },
   metafile: true,
 };
 

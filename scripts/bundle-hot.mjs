@@ -25,7 +25,7 @@ export async function bundleHot(hot, { entryPoints, outdir, ...options }) {
   // The hot file loads the later ones and they load it, so their names are known before either is built.
   const version = digest(whole.outputFiles.map(({ hash }) => hash));
   const hotFile = `./chunk-hot-${version}.js`;
-  const laterName = (file) => `chunk-${basename(file).replace(/\.tsx?$/, "")}-${version}`;
+  const laterName = (file) => `chunk-${basename(file).replace(/\.ts$/, "")}-${version}`;
   const exports = await exportsOf(modules, options);
   const renamed = (file) => exports[file].map((name) => [name, `${name}_${modules.indexOf(file)}`]);
   await build({

@@ -2,7 +2,7 @@
 import type { RunStatus } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { cutToColumns, widthOf } from "../lib/width.ts";
+import { cutStart, widthOf } from "../lib/width.ts";
 import { untilText } from "../lib/until.ts";
 import { wrap, wrapPath } from "../lib/wrap.ts";
 import type { Terminal } from "./context.ts";
@@ -19,15 +19,7 @@ export function age(iso: string, nowMs: number): string {
 export function shortPath(path: string, home: string | undefined, columns?: number): string {
   const atHome = home !== undefined && home !== "" && (path === home || path.startsWith(`${home}/`));
   const whole = harmlessLine(atHome ? `~${path.slice(home.length)}` : path);
-  if (columns === undefined || widthOf(whole) <= columns) return whole;
-  const characters = Array.from(whole);
-  let room = Math.max(0, columns - 1);
-  let from = characters.length;
-  while (from > 0 && widthOf(characters[from - 1] ?? "") <= room) {
-    from -= 1;
-    room -= widthOf(characters[from] ?? "");
-  }
-  return cutToColumns(`…${characters.slice(from).join("")}`, columns);
+  return columns === undefined ? whole : cutStart(whole, columns);
 }
 
 /** When a limit ends: ` until 16:40 (in 23 min)`; of one that has ended, since when. Empty: nobody said. */

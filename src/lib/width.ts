@@ -27,6 +27,19 @@ export function cutToColumns(text: string, columns: number): string {
   return text;
 }
 
+/** The text itself when it fits, else `…` and its end, together at most `columns` wide. */
+export function cutStart(text: string, columns: number): string {
+  let width = widthOf(text);
+  if (width <= columns) return text;
+  let from = 0;
+  for (const character of text) {
+    if (width < columns) break;
+    width -= widthOfCharacter(character);
+    from += character.length;
+  }
+  return columns < 1 ? "" : `…${text.slice(from)}`;
+}
+
 function widthOfCharacter(character: string): number {
   const code = character.codePointAt(0) ?? 0;
   if (code < 0x300) return 1;

@@ -1,8 +1,8 @@
 /** Which part of the screen is how big. Pure. */
+import { wrap, type Size } from "../terminal/terminal.ts";
 import { questionLines } from "./panes.ts";
-import { openQuestion, type Size, type State } from "./state.ts";
+import { openQuestion, type State } from "./state.ts";
 import { MAX_STATUS, statusOf } from "./status.ts";
-import { wrap } from "./text.ts";
 
 const SMALLEST = { columns: 40, rows: 10 };
 /** From this width on, list and pane stand side by side. */

@@ -1,10 +1,10 @@
 /** The header and the comment list as lines. Pure. */
 import { plural } from "../lib/plural.ts";
-import { cutToColumns, widthOf } from "../lib/width.ts";
+import { cutStart, widthOf } from "../lib/width.ts";
 import type { Comment } from "../reviews/reviews.ts";
+import { cutLine, fit, lineOf, type Line, type Piece, type Style } from "../terminal/terminal.ts";
 import type { Layout } from "./layout.ts";
 import type { Filter, Row, State } from "./state.ts";
-import { fit, lineOf, type Line, type Piece, type Style } from "./text.ts";
 import { countsOf } from "./threads.ts";
 
 export function headerLines(state: State, rows: number): Line[] {
@@ -31,15 +31,6 @@ export function headerLines(state: State, rows: number): Line[] {
       columns,
     ),
   ];
-}
-
-function cutLine(line: Line, columns: number): Line {
-  let room = columns;
-  return line.map((piece) => {
-    const text = cutToColumns(piece.text, room);
-    room -= widthOf(text);
-    return { ...piece, text };
-  });
 }
 
 function summaryOf(state: State): string {
@@ -129,13 +120,7 @@ function rowLine(state: State, row: Row, isCursor: boolean, columns: Columns): L
 function placeOf(comment: Comment, columns: number): string {
   const line = comment.line ?? comment.originalLine;
   const number = line === null ? "" : `:${line}`;
-  const room = Math.max(1, columns - number.length);
-  const whole = lineOf(comment.filePath, 400);
-  if (widthOf(whole) <= room) return whole + number;
-  const characters = Array.from(whole);
-  let width = widthOf(whole);
-  while (width > room - 1) width -= widthOf(characters.shift() ?? "");
-  return `…${characters.join("")}${number}`;
+  return cutStart(lineOf(comment.filePath, 400), Math.max(1, columns - number.length)) + number;
 }
 
 export function stateWord(comment: Comment): string {

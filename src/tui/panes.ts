@@ -3,11 +3,20 @@ import type { Decision, Question } from "../core/events.ts";
 import { plural } from "../lib/plural.ts";
 import { widthOf } from "../lib/width.ts";
 import type { Comment } from "../reviews/reviews.ts";
+import {
+  fit,
+  lineOf,
+  linesOf,
+  remembered,
+  styled,
+  wrap,
+  type Line,
+  type Style,
+} from "../terminal/terminal.ts";
 import { ageOf, nameOf, stateWord } from "./list.ts";
 import type { Entry, Log } from "./log.ts";
 import { commentAtCursor, openQuestion, type State } from "./state.ts";
 import { sameFilter } from "./threads.ts";
-import { fit, lineOf, linesOf, styled, wrap, type Line, type Style } from "./text.ts";
 
 /** Lines before and after the commented one. */
 export const CODE_AROUND = 20;
@@ -68,20 +77,17 @@ export function paneLines(state: State, columns: number): readonly Line[] {
     : codeLines(state, comment, columns);
 }
 
-const commentTexts = new WeakMap<Comment, { readonly columns: number; readonly lines: readonly Line[] }>();
+const commentText = remembered((comment: Comment, columns) => {
+  const body = comment.body.trim() === "" ? "(no text)" : comment.body.trimEnd();
+  // The commented line is the last one of a hunk, so the end of a long one is kept.
+  const hunk =
+    comment.diffHunk === ""
+      ? []
+      : [[], ...diffLines(linesOf(comment.diffHunk, Number.POSITIVE_INFINITY, "end"), columns)];
+  return [[], ...styled(linesOf(body, columns)), ...hunk];
+});
 
 function commentLines(comment: Comment, now: number, columns: number): readonly Line[] {
-  let text = commentTexts.get(comment);
-  if (text?.columns !== columns) {
-    const body = comment.body.trim() === "" ? "(no text)" : comment.body.trimEnd();
-    // The commented line is the last one of a hunk, so the end of a long one is kept.
-    const hunk =
-      comment.diffHunk === ""
-        ? []
-        : [[], ...diffLines(linesOf(comment.diffHunk, Number.POSITIVE_INFINITY, "end"), columns)];
-    text = { columns, lines: [[], ...styled(linesOf(body, columns)), ...hunk] };
-    commentTexts.set(comment, text);
-  }
   const line = comment.line ?? comment.originalLine;
   const outdated = comment.line === null && comment.originalLine !== null ? " (outdated)" : "";
   const place = `${comment.filePath}${line === null ? "" : `:${line}`}${outdated} · ${stateWord(comment)}`;
@@ -91,7 +97,7 @@ function commentLines(comment: Comment, now: number, columns: number): readonly 
   return [
     ...styled([lineOf(place, columns)], "bold"),
     ...styled([lineOf(who, columns)], "dim"),
-    ...text.lines,
+    ...commentText(comment, columns),
   ];
 }
 
@@ -134,26 +140,11 @@ function codeLines(state: State, comment: Comment, columns: number): Line[] {
   });
 }
 
-const logs = new WeakMap<Log, { readonly columns: number; readonly lines: readonly Line[] }>();
-const entryTexts = new WeakMap<Entry, { readonly columns: number; readonly lines: readonly Line[] }>();
-
-function logLines(log: Log, columns: number): readonly Line[] {
-  const known = logs.get(log);
-  if (known?.columns === columns) return known.lines;
-  const lines: Line[] = [];
-  if (log.dropped > 0) lines.push([{ text: "… what came before is in the transcript", style: "dim" }]);
-  for (const entry of log.entries) {
-    let text = entryTexts.get(entry);
-    if (text?.columns !== columns) {
-      text = { columns, lines: entryLines(entry, columns) };
-      entryTexts.set(entry, text);
-    }
-    for (const line of text.lines) lines.push(line);
-  }
-  if (lines.length === 0) lines.push([{ text: "Nothing yet; x lets Codex work.", style: "dim" }]);
-  logs.set(log, { columns, lines });
-  return lines;
-}
+const logLines = remembered((log: Log, columns) => {
+  const lines = log.entries.flatMap((entry) => entryLines(entry, columns));
+  if (log.dropped > 0) lines.unshift([{ text: "… what came before is in the transcript", style: "dim" }]);
+  return lines.length > 0 ? lines : [[{ text: "Nothing yet; x lets Codex work.", style: "dim" }]];
+});
 
 const DECIDED: Readonly<Record<Decision, string>> = {
   accept: "allowed once",
@@ -162,7 +153,7 @@ const DECIDED: Readonly<Record<Decision, string>> = {
   cancel: "turn cancelled",
 };
 
-function entryLines(entry: Entry, columns: number): Line[] {
+const entryLines = remembered((entry: Entry, columns): Line[] => {
   switch (entry.kind) {
     case "text":
       return styled(linesOf(entry.text, columns));
@@ -185,20 +176,19 @@ function entryLines(entry: Entry, columns: number): Line[] {
       return [[{ text: `── ${text} ${"─".repeat(Math.max(2, columns - widthOf(text) - 4))}`, style: "dim" }]];
     }
   }
-}
-
-const questionTexts = new WeakMap<Question, { readonly columns: number; readonly lines: readonly Line[] }>();
+});
 
 /** All of what Codex wants to do: nothing is allowed unseen. */
 export function questionLines(state: State, columns: number): readonly Line[] {
   const question = openQuestion(state);
-  if (question === null) return [];
-  const known = questionTexts.get(question);
-  if (known?.columns === columns) return known.lines;
+  return question === null ? [] : linesOfQuestion(question, columns);
+}
+
+const linesOfQuestion = remembered((question: Question, columns) => {
   // Only what is to be done stands indented, so that no part of it passes for something else.
   const about = (label: string, text: string | null): Line[] =>
     text === null ? [] : styled(linesOf(`${label} ${lineOf(text, 1_000)}`, columns), "dim");
-  const lines = [
+  return [
     ...styled(
       linesOf(question.what, columns - 2).map((line) => `  ${line}`),
       "bold",
@@ -207,9 +197,7 @@ export function questionLines(state: State, columns: number): readonly Line[] {
     ...about("because", question.reason),
     ...changesOf(question, columns),
   ];
-  questionTexts.set(question, { columns, lines });
-  return lines;
-}
+});
 
 /** More of one file is in the transcript alone, and the screen says so. */
 const MAX_DIFF = 400_000;

@@ -4,6 +4,7 @@
  * Messages may come late: an answer to something that was asked for before, a key for a question that is gone.
  */
 import { plural } from "../lib/plural.ts";
+import { clamp, scrolledTo } from "../terminal/terminal.ts";
 import { layoutOf } from "./layout.ts";
 import { helpLines, paneLines, questionLines } from "./panes.ts";
 import {
@@ -260,7 +261,7 @@ function tidy({ state, effects }: Step): Step {
   const next: State = {
     ...state,
     cursor,
-    top: window(state.top, cursor, layout.list.rows, state.visible.length),
+    top: scrolledTo(cursor, state.top, layout.list.rows, state.visible.length),
     paneTop: state.pane === "codex" ? state.paneTop : clamp(state.paneTop, last),
     logTop: state.pane === "codex" ? tidyLogTop(state.logTop, last) : state.logTop,
     questionTop: clamp(state.questionTop, asked - layout.question),
@@ -281,21 +282,11 @@ function tidyOverlay(state: State, rows: number): State["overlay"] {
     return { ...overlay, top: clamp(overlay.top, helpLines(state).length - rows) };
   }
   const cursor = clamp(overlay.cursor, overlay.choices.length - 1);
-  return { ...overlay, cursor, top: window(overlay.top, cursor, rows, overlay.choices.length) };
+  return { ...overlay, cursor, top: scrolledTo(cursor, overlay.top, rows, overlay.choices.length) };
 }
 
 /** The first line shown when the pane is scrolled to its end. */
 function lastTop(state: State): number {
   const { pane } = layoutOf(state);
   return Math.max(0, paneLines(state, pane.columns).length - pane.rows);
-}
-
-/** The first of `rows` rows so that the cursor is among them and none is wasted. */
-function window(top: number, cursor: number, rows: number, length: number): number {
-  if (rows < 1) return top;
-  return clamp(Math.min(Math.max(top, cursor - rows + 1), cursor), length - rows);
-}
-
-function clamp(value: number, most: number): number {
-  return Math.max(0, Math.min(value, most));
 }

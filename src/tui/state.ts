@@ -9,12 +9,8 @@ import type {
   TurnResult,
   TurnUpdate,
 } from "../reviews/reviews.ts";
+import type { Size } from "../terminal/terminal.ts";
 import { EMPTY_LOG, type Log } from "./log.ts";
-
-export interface Size {
-  readonly columns: number;
-  readonly rows: number;
-}
 
 export type Filter =
   | { readonly by: "all" | "unresolved" | "unknown" }
@@ -172,7 +168,8 @@ export type DeskEffect =
   | { readonly do: "codeAround"; readonly comment: Comment };
 
 export type ScreenEffect =
-  | { readonly do: "suspend" | "redraw" }
+  | { readonly do: "suspend" }
+  | { readonly do: "redraw" }
   /** A turn that was asked to stop gets so long to do it. */
   | { readonly do: "quit"; readonly code: number; readonly waitMs: number };
 

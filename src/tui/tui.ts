@@ -1,12 +1,12 @@
 /** The terminal UI of a review. The door of this folder; loaded only when a UI is opened. */
 import { Fault } from "../core/faults.ts";
 import type { Desk } from "../reviews/reviews.ts";
+import { Screen, sizeOf, type Key } from "../terminal/terminal.ts";
 import { Doer } from "./effects.ts";
-import { meaningOf, type Key } from "./keys.ts";
+import { meaningOf } from "./keys.ts";
 import { reduce } from "./reduce.ts";
 import { firstState, type Effect, type Message, type State } from "./state.ts";
-import { sizeOf, Terminal } from "./terminal.ts";
-import { framesOf, type Frames } from "./view.tsx";
+import { view } from "./view.ts";
 
 export interface UiOptions {
   readonly desk: Desk;
@@ -39,8 +39,7 @@ class Ui {
   readonly #options: UiOptions;
   readonly #resolve: (code: number) => void;
   readonly #reject: (error: unknown) => void;
-  readonly #frames: Frames;
-  readonly #terminal: Terminal;
+  readonly #screen: Screen;
   readonly #doer: Doer;
   readonly #clock: NodeJS.Timeout;
   readonly #signals: readonly (readonly [signal: string, listener: () => void])[];
@@ -50,7 +49,7 @@ class Ui {
   #timer: NodeJS.Timeout | undefined;
 
   constructor(options: UiOptions, resolve: (code: number) => void, reject: (error: unknown) => void) {
-    const { desk, output, colours, now } = options;
+    const { desk, output, now } = options;
     this.#options = options;
     this.#resolve = resolve;
     this.#reject = reject;
@@ -63,7 +62,7 @@ class Ui {
     );
     this.#signals = Object.entries(SIGNALS).map(([signal, code]) => [signal, () => this.#terminated(code)]);
     for (const [signal, listener] of this.#signals) process.on(signal, listener);
-    this.#terminal = new Terminal({
+    this.#screen = new Screen({
       ...options,
       onKeys: (keys) => this.#guard(() => this.#pressed(keys)),
       onResize: (size) =>
@@ -72,10 +71,6 @@ class Ui {
           this.#draw();
         }),
       onGone: () => this.#terminated(SIGNALS.SIGHUP),
-    });
-    this.#frames = framesOf(colours, {
-      onFrame: (frame) => this.#terminal.paint(frame),
-      onError: (error) => this.#fail(error),
     });
     this.#clock = setInterval(() => this.#guard(() => this.#post({ type: "tick", now: now() })), TICK_MS);
     this.#doer.perform({ do: "load", ticket: this.#state.ticket, fresh: false });
@@ -103,24 +98,10 @@ class Ui {
   }
 
   #perform(effect: Effect): void {
-    switch (effect.do) {
-      case "quit":
-        this.#close(effect.waitMs, () => this.#resolve(effect.code));
-        return;
-      case "suspend":
-        return this.#terminal.suspend();
-      case "redraw":
-        return this.#terminal.forget();
-      case "load":
-      case "findInterrupted":
-      case "decline":
-      case "begin":
-      case "answer":
-      case "interrupt":
-      case "discard":
-      case "codeAround":
-        this.#doer.perform(effect);
-    }
+    if (effect.do === "quit") this.#close(effect.waitMs, () => this.#resolve(effect.code));
+    else if (effect.do === "suspend") this.#screen.suspend();
+    else if (effect.do === "redraw") this.#screen.forget();
+    else this.#doer.perform(effect);
   }
 
   #draw(): void {
@@ -128,7 +109,7 @@ class Ui {
     this.#timer = undefined;
     if (!this.#open) return;
     this.#lastFrame = performance.now();
-    this.#frames.draw(this.#state);
+    this.#screen.paint(view(this.#state, this.#options.colours));
   }
 
   #terminated(code: number): void {
@@ -154,8 +135,7 @@ class Ui {
     this.#open = false;
     clearTimeout(this.#timer);
     clearInterval(this.#clock);
-    this.#terminal[Symbol.dispose]();
-    this.#frames[Symbol.dispose]();
+    this.#screen[Symbol.dispose]();
     void this.#doer.turnEnded(waitMs).then(() => {
       for (const [signal, listener] of this.#signals) process.off(signal, listener);
       then();

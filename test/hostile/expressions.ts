@@ -15,7 +15,7 @@ export interface Expression {
 
 export function expressionsIn(root: string): Expression[] {
   return readdirSync(root, { recursive: true, encoding: "utf8" })
-    .filter((name) => /\.tsx?$/.test(name) && !/\.test\.tsx?$/.test(name))
+    .filter((name) => name.endsWith(".ts") && !name.endsWith(".test.ts"))
     .toSorted()
     .flatMap((name) => expressionsOf(join(root, name)));
 }

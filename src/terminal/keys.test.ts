@@ -7,6 +7,13 @@ test.each<[name: string, text: string, keys: string[], rest: string]>([
   ["letters", "jk?", ["j", "k", "?"], ""],
   ["named", " \r\n\t\x03\x0c\x1a", ["space", "enter", "enter", "tab", "ctrl-c", "ctrl-l", "ctrl-z"], ""],
   ["arrows, both dialects", "\x1b[A\x1bOB\x1b[H\x1b[4~", ["up", "down", "home", "end"], ""],
+  [
+    "keys that edit a line",
+    "\x1b[D\x1bOC\x1b[3~\x7f\b",
+    ["left", "right", "delete", "backspace", "backspace"],
+    "",
+  ],
+  ["control characters have a name", "\x01\x15\x00", ["ctrl-a", "ctrl-u", "ctrl-@"], ""],
   ["pages", "\x1b[5~\x1b[6~", ["pageup", "pagedown"], ""],
   ["a key with modifiers means nothing", "\x1b[1;5A", ["unknown"], ""],
   ["an answer of the terminal means nothing", "\x1b[24;80R\x1b[?62;c", ["unknown", "unknown"], ""],

@@ -1,4 +1,4 @@
-/** Foreign text as lines of a screen: harmless, of known width, and no more of it than anybody reads. Pure. */
+/** Owns lines of a screen, made of untrusted text: harmless, of known width, and no longer than anybody reads. Pure. */
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { cutToColumns, widthOf } from "../lib/width.ts";
 
@@ -8,7 +8,7 @@ export interface Piece {
   readonly text: string;
   readonly style?: Style;
 }
-/** One row of a pane. */
+/** One row, or what one part of the screen has in it. */
 export type Line = readonly Piece[];
 
 /** More of one text is never shown: beyond this nobody reads, and a body may have 5 MB. */
@@ -53,6 +53,26 @@ export function fit(text: string, columns: number): string {
 
 export function styled(lines: readonly string[], style?: Style): Line[] {
   return lines.map((text) => [style === undefined ? { text } : { text, style }]);
+}
+
+/** The line with its styles, cut to `columns`. */
+export function cutLine(line: Line, columns: number): Line {
+  let room = columns;
+  return line.map((piece) => {
+    const text = cutToColumns(piece.text, room);
+    room -= widthOf(text);
+    return { ...piece, text };
+  });
+}
+
+/** Keeps the lines that `make` made of an object, for as long as the object lives and the width stays the same. */
+export function remembered<T extends object>(make: (of: T, columns: number) => readonly Line[]): typeof make {
+  const known = new WeakMap<T, { readonly columns: number; readonly lines: readonly Line[] }>();
+  return (of, columns) => {
+    let made = known.get(of);
+    if (made?.columns !== columns) known.set(of, (made = { columns, lines: make(of, columns) }));
+    return made.lines;
+  };
 }
 
 /** Breaks at blanks where there are any. Takes harmless text. */

@@ -1,26 +1,23 @@
 /**
- * The user's terminal while the UI has it: alternate screen, raw mode, keys in, frames out. Gives it back as it was,
- * whatever ends the UI. Knows nothing of what a frame says.
+ * Owns the user's terminal while a UI runs: alternate screen, raw mode, keys in, frames out. Gives the terminal back as
+ * it was, however the UI ends.
  */
 import { StringDecoder } from "node:string_decoder";
 import { decode, isPaste, type Key } from "./keys.ts";
-import type { Size } from "./state.ts";
+import type { Size } from "./layout.ts";
+import { changesOf, ENTER, LEAVE, painted } from "./paint.ts";
+import type { Line } from "./text.ts";
 
-export interface TerminalOptions {
+export interface ScreenOptions {
   readonly input: NodeJS.ReadStream;
   readonly output: NodeJS.WriteStream;
+  readonly colours: boolean;
   readonly onKeys: (keys: readonly Key[]) => void;
   readonly onResize: (size: Size) => void;
-  /** Nobody is there any more. */
+  /** The terminal was closed. */
   readonly onGone: () => void;
 }
 
-/** Alternate screen, no cursor, no wrapping at the edge, pasted text marked as such. */
-const ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h\x1b[2J";
-const LEAVE = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l";
-/** Terminals that know these show a frame when it is complete; the others ignore them. */
-const BEGIN_FRAME = "\x1b[?2026h";
-const END_FRAME = "\x1b[?2026l";
 /** A lone escape character is a key after this. */
 const ESCAPE_MS = 50;
 /** A key's sequence, or the mark of a paste, may come in two parts over a slow line; after this the rest is lost. */
@@ -30,20 +27,20 @@ export function sizeOf(output: NodeJS.WriteStream): Size {
   return { columns: output.columns || 80, rows: output.rows || 24 };
 }
 
-export class Terminal implements Disposable {
-  readonly #options: TerminalOptions;
+export class Screen implements Disposable {
+  readonly #options: ScreenOptions;
   readonly #bytes = new StringDecoder("utf8");
   readonly #listening: readonly (readonly [NodeJS.EventEmitter, string, (chunk: Buffer | string) => void])[];
   #inside = false;
   /** What came in of a sequence that is not complete. */
   #begun = "";
   #timer: NodeJS.Timeout | undefined;
-  /** Lines on the screen; null: not known. */
+  /** Painted rows on the screen; null: not known. */
   #shown: readonly string[] | null = null;
   /** A frame for a terminal that could not take it yet. */
-  #waiting: string | null = null;
+  #waiting: readonly Line[] | null = null;
 
-  constructor(options: TerminalOptions) {
+  constructor(options: ScreenOptions) {
     const { input, output, onGone } = options;
     this.#options = options;
     this.#listening = [
@@ -61,20 +58,20 @@ export class Terminal implements Disposable {
     input.resume();
   }
 
-  /** Lines of the terminal's width; only those that changed are written. */
-  paint(frame: string): void {
-    const { output } = this.#options;
+  /** Lines no wider than the terminal; only those that changed are written. */
+  paint(frame: readonly Line[]): void {
+    const { output, colours } = this.#options;
     if (!this.#inside) return;
     // A terminal that cannot keep up gets the newest frame when it is ready, and none of those between.
     if (output.writableNeedDrain) {
       this.#waiting = frame;
       return;
     }
-    const lines = frame.split("\n").slice(0, sizeOf(output).rows);
-    const changes = changesOf(this.#shown, lines);
-    this.#shown = lines;
+    const rows = frame.slice(0, sizeOf(output).rows).map((line) => painted(line, colours));
+    const changes = changesOf(this.#shown, rows);
+    this.#shown = rows;
     this.#waiting = null;
-    if (changes !== "") output.write(`${BEGIN_FRAME}${changes}${END_FRAME}`);
+    if (changes !== "") output.write(changes);
   }
 
   /** The next frame is written as a whole. */
@@ -148,16 +145,4 @@ export class Terminal implements Disposable {
     };
     this.#timer = setTimeout(late, isLone ? ESCAPE_MS : SEQUENCE_MS);
   }
-}
-
-/** Each line is written at its place after the old one is erased, so that no line depends on another's width. */
-function changesOf(before: readonly string[] | null, lines: readonly string[]): string {
-  let out = before === null ? "\x1b[2J" : "";
-  const count = Math.max(lines.length, before?.length ?? 0);
-  for (let row = 0; row < count; row += 1) {
-    const line = lines[row] ?? "";
-    if (before !== null && line === before[row]) continue;
-    out += `\x1b[${row + 1};1H\x1b[K${line}`;
-  }
-  return out;
 }

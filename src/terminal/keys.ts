@@ -1,0 +1,86 @@
+/** Owns the names of keys and how they are read from the bytes that a terminal sends. Pure. */
+
+/** One character, or the name of a key without a character: `up`, `enter`, `space`, `ctrl-c`, `unknown`. */
+export type Key = string;
+
+export interface Decoded {
+  readonly keys: readonly Key[];
+  /** The beginning of a sequence whose rest has not come. A lone escape character is one. */
+  readonly rest: string;
+}
+
+const ESC = "\x1b";
+const PASTE_END = "\x1b[201~";
+/** Longer than any key's sequence: what does not end by then is dropped. */
+const MAX_SEQUENCE = 32;
+
+/** In the first of two dialects; in the other `O` stands for `[`. */
+const NAMES: Readonly<Record<string, Key>> = {
+  "[A": "up",
+  "[B": "down",
+  "[C": "right",
+  "[D": "left",
+  "[3~": "delete",
+  "[5~": "pageup",
+  "[6~": "pagedown",
+  "[H": "home",
+  "[1~": "home",
+  "[7~": "home",
+  "[F": "end",
+  "[4~": "end",
+  "[8~": "end",
+};
+
+const CONTROLS: Readonly<Record<string, Key>> = {
+  "\r": "enter",
+  "\n": "enter",
+  "\t": "tab",
+  " ": "space",
+  "\b": "backspace",
+  "\x7f": "backspace",
+};
+
+/** Pasted text gives no keys: a paste must not start or allow anything. */
+export function decode(text: string): Decoded {
+  const keys: Key[] = [];
+  let at = 0;
+  while (at < text.length) {
+    if (text[at] !== ESC) {
+      const character = String.fromCodePoint(text.codePointAt(at) ?? 0);
+      keys.push(CONTROLS[character] ?? (character < " " ? controlName(character) : character));
+      at += character.length;
+      continue;
+    }
+    const sequence = /^\x1b(?:\[[\x30-\x3f]*[\x20-\x2f]*[\x40-\x7e]|O[\x40-\x7e])/.exec(
+      text.slice(at, at + MAX_SEQUENCE),
+    )?.[0];
+    if (sequence === "\x1b[200~") {
+      const end = text.indexOf(PASTE_END, at);
+      // Only the end of a paste is of interest, however long it is.
+      if (end === -1)
+        return { keys, rest: sequence + text.slice(at + sequence.length).slice(-PASTE_END.length) };
+      at = end + PASTE_END.length;
+    } else if (sequence !== undefined) {
+      keys.push(NAMES[sequence.slice(1).replace(/^O/, "[")] ?? "unknown");
+      at += sequence.length;
+    } else if (isBeginning(text.slice(at))) return { keys, rest: text.slice(at) };
+    else {
+      keys.push("escape");
+      at += 1;
+    }
+  }
+  return { keys, rest: "" };
+}
+
+function controlName(character: string): Key {
+  return `ctrl-${String.fromCharCode(character.charCodeAt(0) + 64).toLowerCase()}`;
+}
+
+/** Whether waiting for more makes sense: a paste has no deadline, a lone escape character is a key before long. */
+export function isPaste(rest: string): boolean {
+  return rest.startsWith("\x1b[200~");
+}
+
+function isBeginning(text: string): boolean {
+  return text.length < MAX_SEQUENCE && /^\x1b(?:\[[\x30-\x3f]*[\x20-\x2f]*|O)?$/.test(text);
+}
