@@ -108,13 +108,12 @@ function outOfReach(deps: Deps, { handle }: Pick<RunRecord, "handle">, owner: Le
 }
 
 /** Throws where `stopRun` would refuse since no signal reaches the owner or its agent: for those who change something before it. */
-export async function assertReachable(deps: Deps, runId: string): Promise<void> {
+export async function assertReachable(deps: Deps, run: Pick<RunRecord, "handle" | "runId">): Promise<void> {
   assertOwnState(deps);
-  const run = await deps.store.getRun(runId);
-  if (run === null) return;
-  const owner = await liveOwner(deps, runId);
-  if (owner === null) await assertAgentGone(deps, run);
-  else if (elsewhere(deps, owner, run.handle) !== null) throw outOfReach(deps, run, owner);
+  const owner = await liveOwner(deps, run.runId);
+  if (owner !== null && elsewhere(deps, owner, run.handle) !== null) throw outOfReach(deps, run, owner);
+  const record = owner === null ? await deps.store.getRun(run.runId) : null;
+  if (record !== null) await assertAgentGone(deps, record);
 }
 
 async function untilGone(deps: Deps, run: RunRecord, owner: LeaseOwner, waitMs: number): Promise<boolean> {

@@ -285,7 +285,8 @@ export function attemptOptions(
  */
 export async function stopAgent(deps: Deps, id: string, reason = "stopped by the user"): Promise<boolean> {
   const found = await getAgent(deps, id);
-  if (found?.record.phase === "active") await assertReachable(deps, found.record.runId);
+  if (found?.record.phase === "active")
+    await assertReachable(deps, { handle: id, runId: found.record.runId });
   const ended = await endAgent(deps, id, "stopped", reason);
   // Whoever stopped it may have died before its process was ended.
   const record = ended ?? (await getAgent(deps, id))?.record;

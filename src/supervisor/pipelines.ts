@@ -183,8 +183,8 @@ export async function cancelPipeline(
         facts: { id: record.id, phase: record.phase },
       });
     }
-    for (const { runId } of await agentsOf(deps, record.id, { open: true }))
-      await assertReachable(deps, runId);
+    for (const { id, runId } of await agentsOf(deps, record.id, { open: true }))
+      await assertReachable(deps, { handle: id, runId });
     if ((await savePipeline(deps, after, version)) === null) continue;
     const agents = await agentsOf(deps, record.id, { open: true });
     for (const agent of agents) await stopAgent(agent.id, CANCELLED);
