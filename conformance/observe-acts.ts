@@ -19,7 +19,7 @@ import {
   type StopRequest,
   type Watch,
 } from "../src/run/run.ts";
-import { memoryStore } from "../src/store/store.ts";
+import { memoryStore } from "../test/contracts/memory-store.ts";
 import type { World } from "./interpret.ts";
 import { programOf } from "./labs.ts";
 import { isKept } from "./interrupt.ts";

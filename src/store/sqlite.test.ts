@@ -19,7 +19,7 @@ import {
   hold,
   ownerLike,
   runLike,
-} from "./conformance-samples.ts";
+} from "../../test/contracts/store-samples.ts";
 import { migrate, MIGRATIONS } from "./migrations.ts";
 import { faultOf } from "./sqlite-faults.ts";
 import { type Damage, openStore, setAsideIndex, type Store } from "./store.ts";
@@ -35,7 +35,7 @@ const bundleFolder = fs.mkdtempSync("node_modules/.cache/reprise-store-");
 const bundle = join(process.cwd(), bundleFolder, "store.mjs");
 buildSync({
   stdin: {
-    contents: 'export * from "./store.ts"; export * from "./conformance-samples.ts";',
+    contents: 'export * from "./store.ts"; export * from "../../test/contracts/store-samples.ts";',
     resolveDir: fileURLToPath(new URL(".", import.meta.url)),
   },
   outfile: bundle,

@@ -1,7 +1,7 @@
 /**
  * What must survive: runs, attempts, leases, the event log and documents, behind one interface.
  *
- * Every verb is one transaction. `conformance.ts` holds the cases that any backend must pass. The run
+ * Every verb is one transaction. `test/contracts/store.ts` holds the cases that any backend must pass. The run
  * directory is the truth for what happened; the store is the truth for leases and decisions in flight.
  */
 import { existsSync, renameSync } from "node:fs";
@@ -9,7 +9,6 @@ import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Life, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
 
 export { identityIn, judgeOwner } from "./lease.ts";
-export { memoryStore } from "./memory.ts";
 
 export interface OpenOptions {
   /** For reading commands where nothing can be written. Every write then fails: with this fault, if it is one. */

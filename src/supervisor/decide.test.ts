@@ -20,7 +20,7 @@ import {
   trouble,
 } from "../../test/supervision.ts";
 import { chanceOf, decide, endedAttempt, type Facts, inFlight, type Seen } from "./supervisor.ts";
-import { attemptLike, runLike } from "../store/conformance-samples.ts";
+import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 
 type Rows = Record<string, [given: Partial<Facts> & Pick<Facts, "seen">, then: object]>;
 

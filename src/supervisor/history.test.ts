@@ -1,6 +1,7 @@
 /** Events survive the store, and whatever else is in it. */
 import { describe, expect, test } from "vitest";
-import { memoryStore, type StoredEvent } from "../store/store.ts";
+import { memoryStore } from "../../test/contracts/memory-store.ts";
+import type { StoredEvent } from "../store/store.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
 import { fromStored, type NewSupervisionEvent, toStored } from "./supervisor.ts";
 

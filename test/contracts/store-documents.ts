@@ -1,7 +1,7 @@
-/** Conformance cases about documents: compare-and-set, order, and that nothing written by others is lost. */
+/** Contract cases of documents: compare-and-set, order, and that nothing written by others is lost. */
 import assert from "node:assert/strict";
-import { documentLike, fill, NASTY, runLike, type Cases } from "./conformance-samples.ts";
-import type { Store } from "./store.ts";
+import { documentLike, fill, NASTY, runLike, type Cases } from "./store-samples.ts";
+import type { Store } from "../../src/store/store.ts";
 
 const ids = async (store: Store, kind: string, filter?: { readonly open?: boolean }) =>
   (await store.listDocuments(kind, filter)).map(({ id }) => id);

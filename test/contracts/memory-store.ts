@@ -1,7 +1,7 @@
-/** The store in memory: the same verbs and answers as the SQLite one, for tests and for what need not survive. */
-import type { AttemptRecord, RunRecord } from "../core/records.ts";
-import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "./lease.ts";
-import type { Document, RunFilter, Store, StoredEvent } from "./store.ts";
+/** A store in memory for tests: the same verbs and answers as the SQLite one. It passes the same contract. */
+import type { AttemptRecord, RunRecord } from "../../src/core/records.ts";
+import { checkFence, decideLease, runLeaseKey, unknownRun, type LeaseState } from "../../src/store/lease.ts";
+import type { Document, RunFilter, Store, StoredEvent } from "../../src/store/store.ts";
 
 interface Memory {
   readonly runs: Map<string, RunRecord>;

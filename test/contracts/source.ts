@@ -4,8 +4,8 @@
  * Knows only the interface. A case fails by throwing (`node:assert`), so any test runner can run it.
  */
 import assert from "node:assert/strict";
-import { Fault, type FaultCode } from "../core/faults.ts";
-import type { Issue, Source } from "./source.ts";
+import { Fault, type FaultCode } from "../../src/core/faults.ts";
+import type { Issue, Source } from "../../src/issues/source.ts";
 
 export interface SourceCase {
   readonly name: string;

@@ -1,31 +1,22 @@
 /**
- * What any backend of `Store` must do, as data: a backend's test gives each case an empty store and runs it.
+ * The contract of `Store`, as data: a backend's test gives each case an empty store and runs it.
  *
  * Knows only the interface. A case fails by throwing (`node:assert`), so any test runner can run it.
  */
 import assert from "node:assert/strict";
-import type { RunRecord } from "../core/records.ts";
-import { DOCUMENTS } from "./conformance-documents.ts";
-import { EVENTS, LEASES, SHARING } from "./conformance-leases.ts";
-import {
-  attemptLike,
-  eventLike,
-  fill,
-  hold,
-  NASTY,
-  refused,
-  runLike,
-  type Cases,
-} from "./conformance-samples.ts";
-import type { RunFilter, Store } from "./store.ts";
+import type { RunRecord } from "../../src/core/records.ts";
+import { DOCUMENTS } from "./store-documents.ts";
+import { EVENTS, LEASES, SHARING } from "./store-leases.ts";
+import { attemptLike, eventLike, fill, hold, NASTY, refused, runLike, type Cases } from "./store-samples.ts";
+import type { RunFilter, Store } from "../../src/store/store.ts";
 
-export interface ConformanceCase {
+export interface ContractCase {
   readonly name: string;
   /** `store` is empty. `again` opens the same data a second time. */
   readonly run: (store: Store, again: () => Promise<Store>) => Promise<void>;
 }
 
-export function conformanceCases(): readonly ConformanceCase[] {
+export function contractCases(): readonly ContractCase[] {
   const groups = {
     runs: RUNS,
     lists: LISTS,

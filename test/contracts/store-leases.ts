@@ -1,4 +1,4 @@
-/** The conformance cases of leases, of the event log, and of two stores on the same data. */
+/** Contract cases of leases, of the event log, and of two stores on the same data. */
 import assert from "node:assert/strict";
 import {
   alive,
@@ -11,8 +11,8 @@ import {
   refused,
   runLike,
   type Cases,
-} from "./conformance-samples.ts";
-import type { LeaseOwner } from "./store.ts";
+} from "./store-samples.ts";
+import type { LeaseOwner } from "../../src/store/store.ts";
 
 export const LEASES: Cases = {
   "the first holder gets fence 1": async (store) => {
