@@ -11,7 +11,7 @@ export default defineConfig({
       {
         test: {
           name: "unit",
-          include: ["src/**/*.test.ts", "test/*.test.ts"],
+          include: ["src/**/*.test.ts", "test/*.test.ts", "test/actors/*.test.ts"],
           testTimeout: 60_000,
         },
       },

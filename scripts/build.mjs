@@ -1,4 +1,7 @@
-/** Bundles the CLI, the demo agent and the certify program into `dist/`: small chunks, loaded when a command needs them. */
+/**
+ * Bundles the CLI, the demo agent and the certify program into `dist/`: small chunks, loaded when a command needs them.
+ * Bundles the actors of the tests beside their source, where the package does not take them along.
+ */
 import {
   chmodSync,
   existsSync,
@@ -38,7 +41,7 @@ const built = await Promise.all([
     entryPoints: { holder: "src/holder.ts", daemon: "src/daemon.ts" },
     splitting: true,
   }),
-  build({ ...options, entryPoints: { "demo-agent": "src/demo/agent.ts" }, outdir: aside }),
+  build({ ...options, entryPoints: { "demo-agent": "src/demo/main.ts" }, outdir: aside }),
   build({ ...options, entryPoints: { certify: "conformance/certify.ts" }, outdir: aside }),
 ]);
 // The certify program reads its cases from the folder beside it.
@@ -74,3 +77,7 @@ chmodSync(bin, 0o755);
 if (existsSync(dist)) renameSync(dist, old);
 renameSync(aside, dist);
 rmSync(old, { recursive: true, force: true });
+
+const actor = place("test/actors/dist/actor.js");
+await build({ ...options, entryPoints: [place("test/actors/main.ts")], outfile: `${actor}.${process.pid}` });
+renameSync(`${actor}.${process.pid}`, actor);

@@ -3,24 +3,23 @@
  * kept where `codex exec` keeps them, so either can continue the other's.
  *
  * It goes wrong on cue: `REPRISE_DEMO_SERVER="die:turn"` in the environment, or `@@server:die:turn` in the message.
- * What a cue can be: docs/engines/demo.md.
+ * What a cue can be: README.md.
  */
 import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline";
-import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { type Asking, serverVoice, type Turn } from "./as-codex-server-voice.ts";
-import { type Journal, messageFacts } from "./journal.ts";
-import type { Output } from "./output.ts";
+import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../../src/lib/json.ts";
+import { type Asking, serverVoice, type Turn } from "./codex-server-voice.ts";
+import { messageFacts } from "../../src/demo/journal.ts";
 import {
   type Conversation,
   FORGED_UUID,
   type Persona,
   Refusal,
   type Request,
-  type World,
-} from "./persona.ts";
-import { play } from "./play.ts";
-import { planOf } from "./steps.ts";
+  type Stage,
+} from "../../src/demo/persona.ts";
+import { play } from "../../src/demo/play.ts";
+import { planOf } from "../../src/demo/steps.ts";
 
 /** Where a cue can act, in the order of a turn. */
 export type Moment =
@@ -32,12 +31,6 @@ export type Moment =
   | "mid-tool"
   | "question"
   | "end";
-
-export interface Stage {
-  readonly world: World;
-  readonly out: Output;
-  readonly journal: Journal;
-}
 
 interface Server extends Stage {
   readonly threads: Pick<Persona, "open">;

@@ -5,11 +5,11 @@
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { stringIn } from "../lib/json.ts";
-import { readArgs } from "./argv.ts";
-import { type DemoTrouble, FORGED_UUID, type Persona, Refusal, type World } from "./persona.ts";
-import { appendLine, readLines } from "./session-file.ts";
-import { textVoice } from "./text-voice.ts";
+import { stringIn } from "../../src/lib/json.ts";
+import { readArgs } from "../../src/demo/argv.ts";
+import { type DemoTrouble, FORGED_UUID, type Persona, Refusal, type World } from "../../src/demo/persona.ts";
+import { appendLine, readLines } from "../../src/demo/session-file.ts";
+import { textVoice } from "../../src/demo/text-voice.ts";
 
 export const iflow: Persona = {
   id: "iflow",

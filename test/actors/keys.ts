@@ -2,7 +2,7 @@
  * A terminal as the UIs of real agents use it: keys one by one, bracketed paste, an Enter that goes unheard. What is typed
  * before the UI is ready stays as a draft.
  */
-import type { Output } from "./output.ts";
+import type { Output } from "../../src/demo/output.ts";
 
 export const ESCAPE = "\u001b";
 const [PASTE, PASTED] = ["\u001b[200~", "\u001b[201~"];

@@ -1,7 +1,7 @@
 /** The agent as OpenCode 1.18: `opencode run`, `export` and `import`, its JSON events and its log. */
 import { resolve } from "node:path";
-import type { JsonObject } from "../lib/json.ts";
-import { readArgs } from "./argv.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import { readArgs } from "../../src/demo/argv.ts";
 import {
   exportSession,
   forkSession,
@@ -10,9 +10,16 @@ import {
   openSession,
   OPENCODE_VERSION,
 } from "./opencode-store.ts";
-import type { Output } from "./output.ts";
-import { type DemoTrouble, type Persona, Refusal, type Request, type Voice, type World } from "./persona.ts";
-import { textVoice } from "./text-voice.ts";
+import type { Output } from "../../src/demo/output.ts";
+import {
+  type DemoTrouble,
+  type Persona,
+  Refusal,
+  type Request,
+  type Voice,
+  type World,
+} from "../../src/demo/persona.ts";
+import { textVoice } from "../../src/demo/text-voice.ts";
 
 export const opencode: Persona = {
   id: "opencode",

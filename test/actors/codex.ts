@@ -2,9 +2,9 @@
 import { randomBytes } from "node:crypto";
 import { openSync, existsSync, readdirSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import { arrayIn, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
-import { type Args, type ArgTable, readArgs } from "./argv.ts";
-import type { Output } from "./output.ts";
+import { arrayIn, type JsonObject, numberIn, objectIn, stringIn } from "../../src/lib/json.ts";
+import { type Args, type ArgTable, readArgs } from "../../src/demo/argv.ts";
+import type { Output } from "../../src/demo/output.ts";
 import {
   type Conversation,
   type DemoTrouble,
@@ -15,9 +15,10 @@ import {
   UUID,
   type Voice,
   type World,
-} from "./persona.ts";
-import { appendLine, readLines } from "./session-file.ts";
-import { textVoice } from "./text-voice.ts";
+} from "../../src/demo/persona.ts";
+import { appendLine, readLines } from "../../src/demo/session-file.ts";
+import { textVoice } from "../../src/demo/text-voice.ts";
+import { openUi } from "./ui.ts";
 
 const VERSION = "0.166.0";
 
@@ -46,10 +47,13 @@ const TUI: ArgTable = {
   commands: "exec e resume fork app-server",
 };
 
+export function asksForServer(argv: readonly string[]): boolean {
+  return readArgs(argv, TUI).command?.name === "app-server";
+}
+
 export const codex: Persona = {
   id: "codex",
-  readsKeys: true,
-  shows: (status) => `\u001b]7501;state=${STATES[status]}:app=codex\u001b\\`,
+  ui: (stage) => openUi(stage, (status) => `\u001b]7501;state=${STATES[status]}:app=codex\u001b\\`),
   version: `codex-cli ${VERSION}`,
 
   parse(argv, world) {
@@ -67,8 +71,6 @@ export const codex: Persona = {
       chat: true,
     };
   },
-
-  serves: (argv) => readArgs(argv, TUI).command?.name === "app-server",
 
   async open(asked, world) {
     const home = join(homeOf(world), "sessions");

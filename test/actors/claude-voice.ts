@@ -1,9 +1,15 @@
 /** How Claude Code 2.1.325 speaks in print mode: text, one JSON object, or stream-json. */
 import { randomUUID } from "node:crypto";
-import type { JsonObject } from "../lib/json.ts";
-import type { Output } from "./output.ts";
-import { type Conversation, type DemoTrouble, FORGED_UUID, type Request, type Voice } from "./persona.ts";
-import { textVoice } from "./text-voice.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import type { Output } from "../../src/demo/output.ts";
+import {
+  type Conversation,
+  type DemoTrouble,
+  FORGED_UUID,
+  type Request,
+  type Voice,
+} from "../../src/demo/persona.ts";
+import { textVoice } from "../../src/demo/text-voice.ts";
 
 export const CLAUDE_VERSION = "2.1.325";
 

@@ -2,9 +2,9 @@
 import { createHash, randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
-import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { readArgs } from "./argv.ts";
-import type { Output } from "./output.ts";
+import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../../src/lib/json.ts";
+import { readArgs } from "../../src/demo/argv.ts";
+import type { Output } from "../../src/demo/output.ts";
 import {
   type Conversation,
   type DemoTrouble,
@@ -14,9 +14,9 @@ import {
   type Request,
   type Voice,
   type World,
-} from "./persona.ts";
-import { appendLine, readLines } from "./session-file.ts";
-import { textVoice } from "./text-voice.ts";
+} from "../../src/demo/persona.ts";
+import { appendLine, readLines } from "../../src/demo/session-file.ts";
+import { textVoice } from "../../src/demo/text-voice.ts";
 
 export const gemini: Persona = {
   id: "gemini",

@@ -1,10 +1,10 @@
 /** How the double of `codex app-server` tells of its turn: items, pieces of text, questions, troubles. */
 import { join } from "node:path";
-import type { JsonObject } from "../lib/json.ts";
-import { wordsFor } from "./as-codex.ts";
-import type { Moment } from "./as-codex-server.ts";
-import type { Output } from "./output.ts";
-import { type Conversation, type DemoTrouble, FORGED_UUID, type Voice } from "./persona.ts";
+import type { JsonObject } from "../../src/lib/json.ts";
+import { wordsFor } from "./codex.ts";
+import type { Moment } from "./codex-server.ts";
+import type { Output } from "../../src/demo/output.ts";
+import { type Conversation, type DemoTrouble, FORGED_UUID, type Voice } from "../../src/demo/persona.ts";
 
 export interface Turn {
   readonly id: string;

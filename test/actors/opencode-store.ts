@@ -3,8 +3,8 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { DatabaseSyncInstance } from "@photostructure/sqlite";
-import { arrayIn, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { type Conversation, Refusal, type World } from "./persona.ts";
+import { arrayIn, type JsonObject, objectIn, parseObject, stringIn } from "../../src/lib/json.ts";
+import { type Conversation, Refusal, type World } from "../../src/demo/persona.ts";
 
 export const OPENCODE_VERSION = "1.18.33";
 

@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { Decision, EngineEvent, Question } from "../core/events.ts";
-import { codex } from "../engines/codex.ts";
-import type { Ask, Said } from "../engines/engine.ts";
-import { bundleDemoAgent } from "../../test/demo-bundle.ts";
+import type { Decision, EngineEvent, Question } from "../../src/core/events.ts";
+import { codex } from "../../src/engines/codex.ts";
+import type { Ask, Said } from "../../src/engines/engine.ts";
+import { bundleAgent } from "./bundle.ts";
 
 let root = "";
 let agent = "";
@@ -17,7 +17,7 @@ const children: ChildProcess[] = [];
 
 beforeAll(() => {
   root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-demo-")));
-  agent = bundleDemoAgent(root);
+  agent = bundleAgent("actor", root);
 });
 
 afterAll(() => {

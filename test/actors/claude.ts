@@ -2,8 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { arrayIn, type JsonObject, objectIn, stringIn } from "../lib/json.ts";
-import { type Args, readArgs } from "./argv.ts";
+import { arrayIn, type JsonObject, objectIn, stringIn } from "../../src/lib/json.ts";
+import { type Args, readArgs } from "../../src/demo/argv.ts";
 import {
   type Conversation,
   type Persona,
@@ -12,13 +12,14 @@ import {
   type Status,
   UUID,
   type World,
-} from "./persona.ts";
-import { appendLine, readLines } from "./session-file.ts";
-import { CLAUDE_VERSION, jsonVoice, plainVoice, wordsFor } from "./as-claude-voice.ts";
+} from "../../src/demo/persona.ts";
+import { appendLine, readLines } from "../../src/demo/session-file.ts";
+import { openUi } from "./ui.ts";
+import { CLAUDE_VERSION, jsonVoice, plainVoice, wordsFor } from "./claude-voice.ts";
 
 export const claude: Persona = {
   id: "claude",
-  readsKeys: true,
+  ui: (stage) => openUi(stage),
   version: `${CLAUDE_VERSION} (Claude Code)`,
 
   parse(argv, world) {
