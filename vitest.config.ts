@@ -18,7 +18,7 @@ export default defineConfig({
       {
         test: {
           name: "conformance",
-          include: ["conformance/*.test.ts", "conformance/model-server/*.test.ts"],
+          include: ["conformance/*.test.ts"],
           testTimeout: 60_000,
         },
       },

@@ -20,11 +20,10 @@ import {
   type Watch,
 } from "../src/run/run.ts";
 import { memoryStore } from "../test/contracts/memory-store.ts";
-import type { World } from "./interpret.ts";
-import { programOf } from "./labs.ts";
-import { isKept } from "./interrupt.ts";
-import type { RequestRecord } from "./model-server/server.ts";
-import { environment, Late, settle, until } from "./place.ts";
+import type { World } from "../src/certify/world.ts";
+import { isKept } from "../src/certify/interrupt.ts";
+import type { RequestRecord } from "../src/certify/model-server/server.ts";
+import { environment, Late, settle, until } from "../src/certify/place.ts";
 
 type Act = (world: World, words: readonly string[]) => Promise<void>;
 
@@ -216,7 +215,7 @@ async function depsOf({ lab, place, server, log }: World): Promise<Deps> {
   return {
     state: await openState(place.state),
     store: memoryStore(),
-    config: mergeConfig({ engines: { [lab.engine]: { program: programOf(lab) } } }, {}),
+    config: mergeConfig({ engines: { [lab.engine]: { program: lab.program } } }, {}),
     clock: { now: () => Date.now(), mono: () => performance.now() },
     env: environment(place, lab, server.url),
     log: { warn: (text) => void log.push(`  ${text}`), info: () => {} },

@@ -7,9 +7,9 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
 import type { Exit } from "../src/core/events.ts";
-import type { Group } from "./case.ts";
-import type { CaseResult } from "./interpret.ts";
-import { type Bench, type Ended, makePlace, run } from "./place.ts";
+import type { Group } from "../src/certify/case.ts";
+import type { CaseResult } from "../src/certify/interpret.ts";
+import { type Bench, type Ended, makePlace, run } from "../src/certify/place.ts";
 import { understood } from "./record.ts";
 import { RECORDED } from "./report.ts";
 

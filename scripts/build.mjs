@@ -4,6 +4,7 @@
  */
 import {
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -42,17 +43,10 @@ const built = await Promise.all([
     splitting: true,
   }),
   build({ ...options, entryPoints: { "demo-agent": "src/demo/main.ts" }, outdir: aside }),
-  build({ ...options, entryPoints: { certify: "conformance/certify.ts" }, outdir: aside }),
+  build({ ...options, entryPoints: { certify: "src/certify/certify.ts" }, outdir: aside }),
 ]);
 // The certify program reads its cases from the folder beside it.
-const written = readdirSync(place("conformance/cases"))
-  .sort()
-  .map((name) => JSON.parse(readFileSync(place(`conformance/cases/${name}`), "utf8")));
-mkdirSync(`${aside}/cases`);
-writeFileSync(
-  `${aside}/cases/certify.json`,
-  JSON.stringify(written.flat().filter(({ certify }) => certify !== undefined)),
-);
+cpSync(place("src/certify/cases"), `${aside}/cases`, { recursive: true });
 // For engines that believe only files of root: a system-wide installation has them (`SettingsFile`).
 mkdirSync(`${aside}/settings`);
 writeFileSync(
@@ -61,6 +55,9 @@ writeFileSync(
 );
 // What is inside the bundle is distributed with it, so its licences are too.
 const inputs = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
+const foreign = inputs.filter((file) => !/^src\/|(^|\/)node_modules\/|^(?:nothing|ascii-width):/.test(file));
+if (foreign.length > 0)
+  throw new Error(`the package must hold only src/ and dependencies, not ${foreign.join(", ")}`);
 const packages = new Set(inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []));
 const licences = [...packages].toSorted().map((folder) => {
   const file = readdirSync(place(folder)).find((name) => /^licen[cs]e/i.test(name));

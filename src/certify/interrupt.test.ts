@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { isKept } from "./interrupt.ts";
-import type { World } from "./interpret.ts";
+import type { World } from "./world.ts";
 
 const MESSAGE = 'say "one"\nand two';
 const SAID = { type: "user", message: { role: "user", content: MESSAGE } };

@@ -5,10 +5,9 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CaseInterrupt, CaseTalk } from "./case.ts";
-import type { World } from "./interpret.ts";
-import type { Place } from "./labs.ts";
+import type { Place } from "./lab.ts";
 import { Late, processesOf, type Running, signal, until } from "./place.ts";
-import { Terminal } from "./terminal.ts";
+import type { World } from "./world.ts";
 
 export const STEP_DEADLINE_MS = 60_000;
 
@@ -58,7 +57,7 @@ export async function interrupt(
   const agent = attemptOf(world)?.agent?.pid ?? null;
   if (who === "reprise") signal(running.pid, name);
   else if (who === "agent") signal(agent ?? -1, name);
-  else if (running instanceof Terminal && who === "terminal") running.close(name);
+  else if (who === "terminal" && running.close !== undefined) running.close(name);
   else for (const pid of [running.pid, ...processesOf(world.place.root)]) signal(pid, name);
 }
 

@@ -1,111 +1,16 @@
 /**
- * The laboratory of each engine: its pinned program, the settings that point it at the loopback model and keep it quiet,
- * and how its own files are found. What a case asks of an engine in the engine's own words stands here and nowhere else.
+ * The laboratory of each engine: the settings that point it at the loopback model and keep it quiet, and how its own
+ * files are found. What a case asks of an engine in the engine's own words stands here and nowhere else.
  */
 import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
-import type { Sight } from "./checks.ts";
+import { join } from "node:path";
 import type { Rights } from "./deliveries.ts";
+import type { Lab, Sight } from "./lab.ts";
 
-/** The folders of one case. */
-export interface Place {
-  readonly root: string;
-  readonly home: string;
-  readonly state: string;
-  readonly project: string;
-  readonly extra: string;
-  readonly more: string;
-  readonly tmp: string;
-}
-
-/** One option of a start, and where what the model was sent shows that it is in force. */
-export interface Evidence {
-  readonly what: string;
-  /**
-   * model: the name in the request. tools: names on offer. system: the instructions. body: the whole request, history
-   * included. stdout: what the engine printed. log: what the engine wrote down about its last turn.
-   */
-  readonly in: "model" | "tools" | "system" | "body" | "stdout" | "log";
-  readonly has?: string;
-  readonly lacks?: string;
-  /** What the engine's UI shows of it, where it would print it on stdout. */
-  readonly screen?: string;
-  /** The engine itself keeps it with the conversation: a resume without the option has it all the same. */
-  readonly kept?: boolean;
-}
-
-/** What the screen of an engine's UI shows. */
-export interface LabUi {
-  /** It takes a message. */
-  readonly ready: RegExp;
-  /** Stands below an answer as soon as its turn is over. */
-  readonly done: RegExp;
-  /** It wants Ctrl-C a second time; null: one is enough. */
-  readonly again: RegExp | null;
-  /** Settles what it would ask about the project before it takes a message. */
-  trust(place: Place): void;
-}
-
-export interface Lab {
-  /** The column of the report; several versions of one engine are several labs. */
-  readonly id: string;
-  /** The engine's name in Reprise. */
-  readonly engine: string;
-  readonly version: string;
-  /** What the names of recorded fixtures begin with. */
-  readonly fixtures: string;
-  /** The id that stands in fixtures for every session. */
-  readonly sample: string;
-  /** Longer than the engine ever needs from its start to its first request, on a busy machine. */
-  readonly idle: string;
-  /** The program: relative to the folder of the installed packages, or absolute. */
-  readonly program: string;
-  /** The model of every case that names none. */
-  readonly native: readonly string[];
-  /** Reprise's own options that every start needs. */
-  readonly flags: readonly string[];
-  /** Reprise's options that save time where a case does not look at what they leave out. */
-  readonly quick: readonly string[];
-  /** Native options that let the model's shell commands run. */
-  readonly tools: readonly string[];
-  /** A start with many options, and the proof of each. */
-  readonly options: {
-    readonly native: readonly string[];
-    readonly evidence: readonly Evidence[];
-    /** Kinds of options that the engine does not have, and why nothing stands for them here. */
-    readonly lacking: Readonly<Record<string, string>>;
-  };
-  /** Its own command line for one headless turn whose output is readable text. */
-  text(message: string): readonly string[];
-  env(place: Place, url: string): Readonly<Record<string, string>>;
-  prepare(place: Place, url: string): void;
-  /** Every file in which the engine keeps what was said. */
-  storeFiles(place: Place): readonly string[];
-  /** Where the engine keeps this conversation; null where it is in a database. */
-  sessionFiles(place: Place, session: string): readonly string[] | null;
-  /** What the engine itself wrote down about the settings of its last turn; empty where it writes nothing of the kind. */
-  turnLog(place: Place): string;
-  /** Changes its settings so that it may do more where a command line says nothing; null: no case does. */
-  readonly widen: ((place: Place) => void) | null;
-  /** What the engine may do in this turn, from its own log, its output or the tools that it offers the model. */
-  rights(sight: Sight): Rights;
-  /** How many conversations the engine's own store holds; null: it cannot be counted. */
-  conversations(place: Place): number | null;
-  /** The folder in which the engine keeps everything; its settings are written again when it was wiped. */
-  engineHome(place: Place): string;
-  /** How its own UI is used; null: no case uses it. */
-  readonly ui: LabUi | null;
-  /** Arguments that continue a conversation without Reprise and without any option, message on stdin. */
-  resumeByHand(session: string): readonly string[];
-}
-
-const MODULES = fileURLToPath(new URL("./engines/node_modules/", import.meta.url));
 export const KEY = "conformance-dummy-key-0123456789";
 
-export function programOf(lab: Lab): string {
-  return resolve(MODULES, lab.program);
-}
+/** A lab without its program: `doctor --certify` puts the user's in it, the conformance suite a pinned one. */
+export type EngineLab = Omit<Lab, "program">;
 
 function write(file: string, content: unknown): void {
   mkdirSync(join(file, ".."), { recursive: true });
@@ -130,14 +35,10 @@ function lastLineWith(text: string, files: readonly string[]): string {
   return lines.findLast((line) => line.includes(text)) ?? "";
 }
 
-const codex: Lab = {
+const codex: EngineLab = {
   id: "codex",
   engine: "codex",
-  version: "0.166.0",
-  fixtures: "lab-",
-  sample: "01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0",
   idle: "6s",
-  program: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
   native: [],
   flags: [],
   quick: [],
@@ -265,16 +166,12 @@ function claudeRights({ turn, stdout, screen }: Sight): Rights {
   return { "tools in the UI": turn.tools, ...mode };
 }
 
-function claude(id: string, version: string, program: string): Lab {
-  const isNew = id === "claude";
+/** `isNew`: false for versions that forget on a resume what newer ones keep with the conversation. */
+export function claudeLab(id: string, isNew: boolean): EngineLab {
   return {
     id,
     engine: "claude",
-    version,
-    fixtures: isNew ? "lab-" : "lab-v197-",
-    sample: "48523434-5870-47de-9a81-323ac06cb7a6",
     idle: "6s",
-    program,
     native: [],
     flags: [],
     quick: [],
@@ -317,14 +214,10 @@ function claude(id: string, version: string, program: string): Lab {
   };
 }
 
-const gemini: Lab = {
+const gemini: EngineLab = {
   id: "gemini",
   engine: "gemini",
-  version: "0.61.0",
-  fixtures: "lab-",
-  sample: "bd8c364_-65e9-4fe7-ad3f-e42079dcb246",
   idle: "20s",
-  program: "@google/gemini-cli/bundle/gemini.js",
   native: ["-m", "gemini-2.5-flash"],
   flags: ["--trust-cwd"],
   quick: [],
@@ -380,14 +273,10 @@ const gemini: Lab = {
   ],
 };
 
-const opencode: Lab = {
+const opencode: EngineLab = {
   id: "opencode",
   engine: "opencode",
-  version: "1.18.33",
-  fixtures: "lab-",
-  sample: "ses_e22d9232bffeeGCHNmGWFLaPTI",
   idle: "20s",
-  program: "opencode-linux-x64-baseline/bin/opencode",
   native: [],
   flags: [],
   // A copy is another start of the program, as long as the turn itself.
@@ -440,10 +329,4 @@ const opencode: Lab = {
   resumeByHand: (session) => ["run", "--format", "json", `--session=${session}`],
 };
 
-export const LABS: readonly Lab[] = [
-  codex,
-  claude("claude", "2.1.325", "claude-2.1.325/node_modules/@anthropic-ai/claude-code-linux-x64/claude"),
-  claude("claude-197", "2.1.197", "@anthropic-ai/claude-code-linux-x64/claude"),
-  gemini,
-  opencode,
-];
+export const LABS: readonly EngineLab[] = [codex, claudeLab("claude", true), gemini, opencode];

@@ -1,5 +1,5 @@
 /**
- * The certify program, `dist/certify.js engine=program…`: cases of the conformance suite against engines that the user
+ * The certify program, `dist/certify.js engine=program…`: its cases (`cases/certify.json`) against engines that the user
  * has installed, in a folder of their own, on a loopback model, without the network. Tells what it finds as
  * `CertifyLine`s on stdout. It ends, with all it started, when its stdin does.
  *
@@ -10,15 +10,16 @@ import { mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { CertifyLine, Check } from "../src/core/certificate.ts";
-import type { Exit, Outcome } from "../src/core/events.ts";
-import { findEngine } from "../src/engines/engines.ts";
-import type { Engine } from "../src/engines/engine.ts";
-import { type CaseInstance, loadCases } from "./case.ts";
+import type { CertifyLine, Check } from "../core/certificate.ts";
+import type { Exit, Outcome } from "../core/events.ts";
+import { findEngine } from "../engines/engines.ts";
+import type { Engine } from "../engines/engine.ts";
+import { type CaseInstance, CERTIFY_CASES, loadCases } from "./case.ts";
 import { diagnose, NOTHING_SEEN, type Scene, type Survey, surveyOf, unknownText } from "./diagnose.ts";
 import { type CaseResult, runCase } from "./interpret.ts";
-import { isolation, withoutNetwork } from "./isolate.ts";
-import { type Lab, LABS } from "./labs.ts";
+import type { Lab } from "./lab.ts";
+import { LABS } from "./labs.ts";
+import { isolation, withoutNetwork } from "./network.ts";
 import { type Bench, endAll, environment, headOf, makePlace, makeProject, settle } from "./place.ts";
 import { startRefusingProxy } from "./proxy.ts";
 
@@ -151,7 +152,8 @@ function patient(argument: string): Patient {
   // A wrapper of the user's may need any program that the user has.
   const path = process.env["PATH"] ?? "";
   const own: Lab = { ...lab, program, env: (place, url) => ({ PATH: path, ...lab.env(place, url) }) };
-  const cases = loadCases(LABS.map((one) => one.id)).filter(
+  const ids = LABS.map((one) => one.id);
+  const cases = loadCases(ids, [CERTIFY_CASES]).filter(
     (one) => one.lab === lab.id && one.certify !== null && one.skipped === null,
   );
   return { engine, lab: own, cases };
@@ -257,7 +259,7 @@ async function examineCase(
   seen: { survey: Survey },
 ): Promise<{ readonly check: Check; readonly started: boolean }> {
   const folder = join(bench.root, one.id);
-  const result = await inTime(runCase(bench, one, lab, { keep: true, record: false }), folder);
+  const result = await inTime(runCase(bench, one, lab, { keep: true, record: false, extras: null }), folder);
   const scenes = scenesIn(join(folder, "state", "runs"));
   seen.survey = surveyOf(engine, scenes, seen.survey);
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });

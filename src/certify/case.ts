@@ -1,8 +1,9 @@
 /**
- * Cases are data: `cases/*.json` holds them, this file says what may stand there and makes one instance of each for
- * every engine it names. It knows no engine.
+ * Cases are data: the JSON files of a folder hold them, this file says what may stand there and makes one instance of
+ * each for every engine it names. It knows no engine.
  */
 import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import * as z from "zod";
 import { unknownDirectives } from "./model-server/directives.ts";
 
@@ -108,7 +109,7 @@ const Expected = z.union([Expect, z.array(Expect)]);
 const Step = z.strictObject({
   start: Talk.optional(),
   resume: Talk.optional(),
-  /** An act on the engine's files or processes, from `acts.ts`: its name, and words for it. */
+  /** An act on the engine's files or processes, from an `acts.ts`: its name, and words for it. */
   do: z.string().optional(),
   interrupt: Interrupt.optional(),
   /** A list means: one of these. */
@@ -154,21 +155,17 @@ export interface CaseInstance {
   readonly short: boolean;
 }
 
-/** The short selection: names of cases, or ids (`name@engine`). */
-export function shortCases(file = new URL("./short.json", import.meta.url)): ReadonlySet<string> {
-  return new Set(z.array(z.string()).parse(JSON.parse(readFileSync(file, "utf8"))));
-}
+/** The cases of `doctor --certify`: in the source and in `dist/` they lie beside the program. */
+export const CERTIFY_CASES = new URL("./cases/", import.meta.url);
 
 export function loadCases(
   labs: readonly string[],
-  folder = new URL("./cases/", import.meta.url),
+  folders: readonly URL[],
   short: ReadonlySet<string> = new Set(),
 ): readonly CaseInstance[] {
-  const files = readdirSync(folder)
-    .filter((name) => name.endsWith(".json"))
-    .sort();
-  const instances = files.flatMap((file) => {
-    return writtenIn(new URL(file, folder), file)
+  const instances = folders.flatMap(filesIn).flatMap((url) => {
+    const file = fileURLToPath(url);
+    return writtenIn(url, file)
       .flatMap(expand)
       .flatMap((one) => {
         const parsed = Case.safeParse(one);
@@ -176,9 +173,7 @@ export function loadCases(
           assertDirectives(parsed.data, file);
           return instancesOf(parsed.data, labs, short);
         }
-        throw new Error(
-          `conformance/cases/${file}: ${JSON.stringify(one["name"])}: ${z.prettifyError(parsed.error)}`,
-        );
+        throw new Error(`${file}: ${JSON.stringify(one["name"])}: ${z.prettifyError(parsed.error)}`);
       });
   });
   const seen = new Set<string>();
@@ -189,12 +184,17 @@ export function loadCases(
   return instances;
 }
 
+function filesIn(folder: URL): readonly URL[] {
+  const names = readdirSync(folder).filter((name) => name.endsWith(".json"));
+  return names.sort().map((name) => new URL(name, folder));
+}
+
 function writtenIn(url: URL, file: string): readonly z.infer<typeof Varied>[] {
   try {
     return Varied.array().parse(JSON.parse(readFileSync(url, "utf8")));
   } catch (error) {
     const why = error instanceof z.ZodError ? z.prettifyError(error) : (error as Error).message;
-    throw new Error(`conformance/cases/${file}: ${why}`, { cause: error });
+    throw new Error(`${file}: ${why}`, { cause: error });
   }
 }
 
@@ -202,8 +202,7 @@ function writtenIn(url: URL, file: string): readonly z.infer<typeof Varied>[] {
 function assertDirectives({ name, steps }: z.infer<typeof Case>, file: string): void {
   const said = steps.flatMap(({ start, resume }) => [start?.message ?? "", resume?.message ?? ""]);
   const [unknown] = said.flatMap(unknownDirectives);
-  if (unknown !== undefined)
-    throw new Error(`conformance/cases/${file}: "${name}": the model knows no directive @@${unknown}`);
+  if (unknown !== undefined) throw new Error(`${file}: "${name}": the model knows no directive @@${unknown}`);
 }
 
 /** One case for every combination of the values of `each`. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findEngine } from "../src/engines/engines.ts";
+import { findEngine } from "../engines/engines.ts";
 import { diagnose, type Failure, NOTHING_SEEN, type Scene, surveyOf, unknownText } from "./diagnose.ts";
 
 const codex = findEngine("codex");

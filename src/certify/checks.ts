@@ -4,10 +4,10 @@
  */
 import type { CaseExpect, CaseStep } from "./case.ts";
 import { changedRights, delivered, type Rights } from "./deliveries.ts";
-import type { Evidence, Lab, Place } from "./labs.ts";
+import type { Evidence, Lab, Place, Sight } from "./lab.ts";
 import { FORGED, SEQUENCES } from "./model-server/directives.ts";
 import type { RequestRecord } from "./model-server/server.ts";
-import { isSummary } from "./model-server/wire.ts";
+import { isSummary } from "./model-server/dialect.ts";
 import type { Ended } from "./place.ts";
 
 /** The parts of `reprise show --json` that are looked at. */
@@ -316,15 +316,6 @@ function options(wanted: CaseExpect["options"], facts: Facts, lab: Lab, place: P
   return wrong.map(
     ({ what, in: where, has, lacks }) => `${says}: ${what} (${has ?? `no ${lacks}`} in ${where})`,
   );
-}
-
-/** Where evidence is looked for: one request, what the engine printed, and what it wrote down about this turn. */
-export interface Sight {
-  readonly turn: RequestRecord;
-  readonly stdout: string;
-  readonly log: string;
-  /** What its UI showed with the answer; null: there was none. */
-  readonly screen: string | null;
 }
 
 type Looked = Pick<Facts, "stdoutLog" | "turnLog" | "screen">;

@@ -6,13 +6,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { act } from "./acts.ts";
 import type { CaseInstance, CaseStep, CaseTalk } from "./case.ts";
-import { commandLine, type Order } from "./command-line.ts";
+import { commandLine } from "./command-line.ts";
 import { check, type Facts, isMeantToResume, type Shown, sightOf } from "./checks.ts";
-import type { Rights } from "./deliveries.ts";
-import type { Lab, Place } from "./labs.ts";
+import type { Lab, Place } from "./lab.ts";
 import { type ModelServer, startModelServer } from "./model-server/server.ts";
-import { attemptOf, interrupt, isKept, messageOf, runDirectory, STEP_DEADLINE_MS } from "./interrupt.ts";
-import { record } from "./record.ts";
+import { interrupt, isKept, messageOf, runDirectory, STEP_DEADLINE_MS } from "./interrupt.ts";
 import {
   type Bench,
   commandOf,
@@ -23,13 +21,13 @@ import {
   makePlace,
   processesOf,
   run,
-  type Running,
-  runOnTerminal,
   settle,
   signal,
+  tail,
   until,
+  within,
 } from "./place.ts";
-import { leave, say, Terminal } from "./terminal.ts";
+import type { Extras, Order, World } from "./world.ts";
 
 const LEFTOVER_DEADLINE_MS = 5_000;
 /** A port on which nobody listens. */
@@ -53,36 +51,11 @@ export interface CaseResult {
   readonly resumes: { readonly meant: number; readonly worked: number };
 }
 
-/** What is known while a case runs. */
-export interface World {
-  readonly bench: Bench;
-  readonly place: Place;
-  readonly lab: Lab;
-  readonly server: ModelServer;
-  readonly messages: string[];
-  readonly log: string[];
-  /** Resumes that should have worked, and those that did. */
-  readonly resumes: { meant: number; worked: number };
-  /** Leave out what costs time and the case does not look at. */
-  readonly thrifty: boolean;
-  shown: Shown | null;
-  /** Reprise's exit code in the last step. */
-  code: number | null;
-  /** What the engine's UI showed with the answer of the last step; null: it was not used. */
-  screen: string | null;
-  /** What stands in the engine's place; null: nothing, it is called itself. */
-  program: string | null;
-  /** The engine's settings grant more than when the case began. */
-  widened: boolean;
-  /** What the engine could do when each kind of right was seen first. */
-  rights: Rights;
-  /** A conversation of the engine's that has nothing to do with the run; null: there is none. */
-  decoy: string | null;
-}
-
 export interface CaseOptions {
   readonly keep: boolean;
+  /** Make fixtures of the steps that name one. */
   readonly record: boolean;
+  readonly extras: Extras | null;
 }
 
 export async function runCase(
@@ -103,6 +76,7 @@ export async function runCase(
     server,
     messages: [],
     log: [],
+    extras: options.extras,
     resumes,
     thrifty: !THOROUGH.has(one.group),
     shown: null,
@@ -124,7 +98,7 @@ export async function runCase(
     }
     notes.push(...wrong.map((text) => `step ${index + 1}: ${text}`));
     if (options.record && step.record !== undefined && world.shown !== null)
-      record(step.record, lab, place, world.shown);
+      extrasOf(world).record(world, step.record);
     if (wrong.length > 0) break;
   }
   notes.push(...(await leftovers(place)));
@@ -133,18 +107,8 @@ export async function runCase(
   const verdict = notes.length === 0 ? "passed" : "failed";
   const log = verdict === "failed" ? [...world.log, sentTo(server)].join("\n") : "";
   const { id, name, group } = one;
-  return {
-    id,
-    name,
-    group,
-    lab: lab.id,
-    verdict,
-    notes,
-    ms: Date.now() - began,
-    log,
-    requests: server.requests.length,
-    resumes,
-  };
+  const counted = { requests: server.requests.length, resumes };
+  return { id, name, group, lab: lab.id, verdict, notes, ms: Date.now() - began, log, ...counted };
 }
 
 /** What `--version` says is asked once an engine, not once a case: starting some of them takes as long as a turn. */
@@ -252,7 +216,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
     turns,
     messages: world.messages,
     persisted,
-    pages: talk.human === true ? await pagesOf(world, env) : {},
+    pages: talk.human === true ? await extrasOf(world).pages(world, env) : {},
     rightsBefore,
     rights,
     conversations: world.lab.conversations(world.place),
@@ -279,16 +243,14 @@ async function launch(world: World, order: Order): Promise<Ended> {
   const deadline = step.deadlineMs ?? STEP_DEADLINE_MS;
   const { args, stdin } = commandLine(world, order);
   world.log.push(`$ reprise ${args.map((word) => JSON.stringify(word)).join(" ")}`);
-  const cwd = world.place[order.talk.from ?? "project"];
-  const { env } = order;
-  const command = [process.execPath, world.bench.cli, ...args] as const;
-  const begin = order.talk.human === true ? runOnTerminal : run;
+  const { talk, env } = order;
+  const cwd = world.place[talk.from ?? "project"];
   const running =
-    order.talk.terminal === undefined
-      ? begin(command[0], command.slice(1), { cwd, env, stdin })
-      : await Terminal.open(world.place, command, { cwd, env });
+    talk.terminal === undefined && talk.human === undefined
+      ? run(process.execPath, [world.bench.cli, ...args], { cwd, env, stdin })
+      : await extrasOf(world).onTerminal(world, order, args);
   try {
-    if (order.talk.terminal === "ui") await useUi(world, order, running);
+    if (talk.terminal === "ui") await extrasOf(world).useUi(world, order, running);
     else if (step.interrupt !== undefined) await interrupt(world, step.interrupt, running);
     return await within(running.ended, deadline, `\`reprise ${args[0] ?? ""}\` ended`);
   } catch (error) {
@@ -299,24 +261,9 @@ async function launch(world: World, order: Order): Promise<Ended> {
   }
 }
 
-/** Types the message, waits for the answer on the screen unless it is to be cut short, and leaves or is interrupted. */
-async function useUi(world: World, { step, message }: Order, running: Running): Promise<void> {
-  const { ui } = world.lab;
-  if (ui === null || message === null || !(running instanceof Terminal))
-    throw new Error("no message to type, or no UI to type it into");
-  const turn = () =>
-    world.server.requests.findLast(({ kind, users }) => kind === "turn" && users.at(-1) === message);
-  await say(running, ui, message, () => turn() !== undefined);
-  const cut = step.interrupt;
-  const answer = `SEEN users=${turn()?.users.length ?? 0} [^]*${ui.done.source}`;
-  if (cut === undefined || cut.at === "after") {
-    await running.shows(new RegExp(answer));
-    world.screen = running.text();
-  }
-  if (cut !== undefined) return interrupt(world, cut, running);
-  const agent = attemptOf(world)?.agent ?? null;
-  if (agent === null) throw new Error("Reprise has not recorded the agent that is on the screen");
-  return leave(running, ui, agent.pid);
+function extrasOf({ extras }: World): Extras {
+  if (extras === null) throw new Error("this step is for the conformance suite");
+  return extras;
 }
 
 async function show(world: World, env: Readonly<Record<string, string>>): Promise<Shown | null> {
@@ -336,19 +283,6 @@ async function show(world: World, env: Readonly<Record<string, string>>): Promis
   }
 }
 
-/** What a person is shown afterwards. */
-async function pagesOf(world: World, env: Readonly<Record<string, string>>): Promise<Record<string, string>> {
-  const pages: Record<string, string> = {};
-  for (const name of ["show", "logs"]) {
-    const args = [world.bench.cli, name, world.shown?.handle ?? ""];
-    const launched = runOnTerminal(process.execPath, args, { cwd: world.place.root, env, stdin: null });
-    const { code, stdout } = await within(launched.ended, STEP_DEADLINE_MS, `\`reprise ${name}\` ended`);
-    pages[`\`reprise ${name}\``] = stdout;
-    world.log.push(`$ reprise ${name}: exit ${code}\n${tail(stdout)}`);
-  }
-  return pages;
-}
-
 function faultIn({ stdout }: Ended): string | null {
   try {
     const { error } = JSON.parse(stdout) as { error?: { code?: string } };
@@ -363,16 +297,4 @@ const MAX_TAPE = 16 << 20;
 function lastTape(shown: Shown | null): string {
   if (shown === null) return "";
   return headOf(join(shown.runDirectory, "attempts", String(shown.attempts), "stdout.log"), MAX_TAPE);
-}
-
-async function within<T>(promise: Promise<T>, ms: number, what: string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, failed) => {
-    timer = setTimeout(() => failed(new Late(`never happened within ${ms / 1000} s: ${what}`)), ms);
-  });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
-}
-
-function tail(text: string): string {
-  return text.length > 4_000 ? `…${text.slice(-4_000)}` : text;
 }

@@ -14,7 +14,7 @@ import {
   textOf,
   textsIn,
   type Voice,
-} from "./wire.ts";
+} from "./dialect.ts";
 
 let counter = 0;
 

@@ -1,9 +1,9 @@
 /**
  * What broke, in a sentence that a user of the engine understands, with the engine's own words as evidence. Pure.
  */
-import type { Exit, Trouble } from "../src/core/events.ts";
-import type { Engine } from "../src/engines/engine.ts";
-import { harmlessLine, plain } from "../src/lib/harmless.ts";
+import type { Exit, Trouble } from "../core/events.ts";
+import type { Engine } from "../engines/engine.ts";
+import { harmlessLine, plain } from "../lib/harmless.ts";
 import { DUPLICATE, NEW_CONVERSATION } from "./checks.ts";
 
 /** One attempt of the case that failed, read from its run directory. */

@@ -1,15 +1,7 @@
 /** What a step types after `reprise`: its message, flags and native options. Knows no engine. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { CaseStep, CaseTalk } from "./case.ts";
-import type { World } from "./interpret.ts";
-
-export interface Order {
-  readonly step: CaseStep;
-  readonly talk: CaseTalk;
-  readonly message: string | null;
-  readonly env: Readonly<Record<string, string>>;
-}
+import type { Order, World } from "./world.ts";
 
 export function commandLine(
   world: World,

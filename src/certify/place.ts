@@ -13,32 +13,16 @@ import {
   readdirSync,
   readFileSync,
   readSync,
-  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { spawn as spawnPty } from "@lydell/node-pty";
-import { type Lab, type Place, programOf } from "./labs.ts";
-import { Mistake } from "./options.ts";
-
-const ROOT = fileURLToPath(new URL("..", import.meta.url));
+import type { Lab, Place } from "./lab.ts";
 
 export interface Bench {
   /** Everything that the suite writes is below this folder. */
   readonly root: string;
   readonly cli: string;
   readonly project: string;
-}
-
-/** Copies the build aside, so that a new build meanwhile changes nothing. */
-export function makeBench(root: string): Bench {
-  const dist = join(ROOT, "dist");
-  if (!existsSync(join(dist, "reprise.js")))
-    throw new Mistake("dist/reprise.js is missing: run `npm run build` first");
-  cpSync(dist, join(root, "dist"), { recursive: true });
-  symlinkSync(join(ROOT, "node_modules"), join(root, "node_modules"));
-  return { root, cli: join(root, "dist", "reprise.js"), project: makeProject(root) };
 }
 
 /** The repository that cases start from. */
@@ -105,7 +89,7 @@ export function settle(place: Place, lab: Lab, url: string): void {
   mkdirSync(folder, { recursive: true });
   writeFileSync(
     join(folder, "config.toml"),
-    `[engines.${lab.engine}]\nprogram = ${JSON.stringify(programOf(lab))}\n`,
+    `[engines.${lab.engine}]\nprogram = ${JSON.stringify(lab.program)}\n`,
   );
   lab.prepare(place, url);
 }
@@ -120,6 +104,8 @@ export interface Ended {
 export interface Running {
   readonly pid: number;
   readonly ended: Promise<Ended>;
+  /** Of a terminal alone: closes it, or kills it with SIGKILL. */
+  close?(name: NodeJS.Signals): void;
 }
 
 export interface Launch {
@@ -149,21 +135,6 @@ export function run(file: string, args: readonly string[], launch: Launch): Runn
     });
   });
   return { pid: child.pid ?? -1, ended };
-}
-
-/** The same on a terminal: what a person sees, both streams in one, as bytes. */
-export function runOnTerminal(file: string, args: readonly string[], launch: Launch): Running {
-  const env = { ...launch.env, PWD: launch.cwd };
-  const pty = spawnPty(file, [...args], { cwd: launch.cwd, env, cols: 120, rows: 40 });
-  const out: string[] = [];
-  pty.onData((text) => out.push(text));
-  const ended = new Promise<Ended>((done) => {
-    pty.onExit(({ exitCode, signal: name }) => {
-      const signalName = name === undefined || name === 0 ? null : String(name);
-      done({ code: exitCode, signal: signalName, stdout: out.join(""), stderr: "" });
-    });
-  });
-  return { pid: pty.pid, ended };
 }
 
 /** Processes whose environment names this folder, zombies left out. */
@@ -256,4 +227,17 @@ export async function until<T>(
     if (Date.now() > end) throw new Late(`never happened within ${deadlineMs / 1000} s: ${what}`);
     await new Promise((wake) => setTimeout(wake, 5));
   }
+}
+
+export async function within<T>(promise: Promise<T>, ms: number, what: string): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, failed) => {
+    timer = setTimeout(() => failed(new Late(`never happened within ${ms / 1000} s: ${what}`)), ms);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+/** The end of a text that may be long. */
+export function tail(text: string): string {
+  return text.length > 4_000 ? `…${text.slice(-4_000)}` : text;
 }

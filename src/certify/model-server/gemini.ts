@@ -13,7 +13,7 @@ import {
   textOf,
   textsIn,
   type Voice,
-} from "./wire.ts";
+} from "./dialect.ts";
 
 const USAGE = { promptTokenCount: 100, candidatesTokenCount: 10, totalTokenCount: 110 };
 

@@ -10,7 +10,7 @@ import { type Act, actFor, sawText } from "./directives.ts";
 import { gemini } from "./gemini.ts";
 import { messages } from "./messages.ts";
 import { responses } from "./responses.ts";
-import { type Dialect, EVENT_STREAM, isCompaction, isObject, type JsonObject, type Seen } from "./wire.ts";
+import { type Dialect, EVENT_STREAM, isCompaction, isObject, type JsonObject, type Seen } from "./dialect.ts";
 
 const DIALECTS: readonly Dialect[] = [responses, messages, gemini, chat];
 

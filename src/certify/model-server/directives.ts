@@ -3,7 +3,7 @@
  *
  * Only the last text of the user counts, so a conversation goes on after a message that went wrong. Pure.
  */
-import type { Failure, Seen } from "./wire.ts";
+import type { Failure, Seen } from "./dialect.ts";
 
 export type Act =
   | {

@@ -14,7 +14,7 @@ import {
   textOf,
   textsIn,
   type Voice,
-} from "./wire.ts";
+} from "./dialect.ts";
 
 const USAGE = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
 

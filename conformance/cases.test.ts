@@ -3,14 +3,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { expect, test } from "vitest";
-import { loadCases, shortCases } from "./case.ts";
-import { LABS } from "./labs.ts";
+import { loadCases } from "../src/certify/case.ts";
+import { shortCases, suiteCases } from "./cases.ts";
+import { LABS } from "./pinned.ts";
 
 const labs = LABS.map(({ id }) => id);
 /** The others are the same code for every engine, and the whole suite has them all. */
 const CORE = ["resume", "interruption", "trouble", "stale", "text"];
 const short = shortCases();
-const cases = loadCases(labs, undefined, short);
+const cases = suiteCases();
 
 test("every case that does not apply says why", () => {
   for (const { skipped } of cases) expect(skipped).not.toBe("");
@@ -73,8 +74,8 @@ test.each([
 ])("a file that says %s is named", (text, says) => {
   const folder = mkdtempSync(join(tmpdir(), "cases-"));
   writeFileSync(join(folder, "7-odd.json"), text);
-  const load = () => loadCases(labs, pathToFileURL(`${folder}/`));
-  expect(load).toThrow("conformance/cases/7-odd.json: ");
+  const load = () => loadCases(labs, [pathToFileURL(`${folder}/`)]);
+  expect(load).toThrow(join(folder, "7-odd.json: "));
   expect(load).toThrow(says);
   rmSync(folder, { recursive: true });
 });

@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
 import type { CaseStep } from "./case.ts";
 import { check, type Facts, isMeantToResume, isSeen, type Shown } from "./checks.ts";
-import { type Lab, LABS, type Place } from "./labs.ts";
+import type { Lab, Place } from "./lab.ts";
+import { type EngineLab, LABS } from "./labs.ts";
 import { FORGED } from "./model-server/directives.ts";
 import type { RequestRecord } from "./model-server/server.ts";
 
-const lab = LABS[0] as Lab;
+const lab: Lab = { ...(LABS[0] as EngineLab), program: "/bin/codex" };
 const place: Place = {
   root: "/r",
   home: "/r/home",
