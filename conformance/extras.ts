@@ -11,6 +11,8 @@ export const EXTRAS: Extras = {
   acts: ACTS,
   async onTerminal(world, { talk, env }, args) {
     const cwd = world.place[talk.from ?? "project"];
+    const home = talk.home === "other" ? world.place.extra : world.place.home;
+    if (talk.terminal === "ui") labNamed(world.lab.id).ui?.trust({ ...world.place, home });
     const command = [world.bench.cli, ...args];
     return talk.terminal === undefined
       ? runOnTerminal(process.execPath, command, { cwd, env, stdin: null })
@@ -25,7 +27,7 @@ export const EXTRAS: Extras = {
 
 /** Types the message, waits for the answer on the screen unless it is to be cut short, and leaves or is interrupted. */
 async function useUi(world: World, { step, message }: Order, running: Running): Promise<void> {
-  const { ui } = world.lab;
+  const { ui } = labNamed(world.lab.id);
   if (ui === null || message === null || !(running instanceof Terminal))
     throw new Error("no message to type, or no UI to type it into");
   const turn = () =>

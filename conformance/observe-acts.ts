@@ -22,6 +22,7 @@ import {
 import { memoryStore } from "../test/contracts/memory-store.ts";
 import type { World } from "../src/certify/world.ts";
 import { isKept } from "../src/certify/interrupt.ts";
+import { labNamed } from "./pinned.ts";
 import type { RequestRecord } from "../src/certify/model-server/server.ts";
 import { environment, Late, settle, until } from "../src/certify/place.ts";
 
@@ -99,7 +100,7 @@ class Ui implements Watch, AsyncDisposable {
   static async open(world: World, message: string, native: readonly string[]): Promise<Ui> {
     const { lab, place, server } = world;
     settle(place, lab, server.url);
-    lab.ui?.trust(place);
+    labNamed(lab.id).ui?.trust(place);
     const ui = new Ui(world, await depsOf(world));
     const given = { engine: lab.engine, message, native: [...lab.native, ...native], env: [] };
     const cwd = { cwd: place.project, cwdGiven: true, isolate: null };

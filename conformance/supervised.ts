@@ -10,6 +10,7 @@ import type { World } from "../src/certify/world.ts";
 import { isKept } from "../src/certify/interrupt.ts";
 import type { RequestRecord } from "../src/certify/model-server/server.ts";
 import { type Ended, environment, Late, run, settle, until } from "../src/certify/place.ts";
+import { labNamed } from "./pinned.ts";
 import { Terminal } from "./terminal.ts";
 
 export const DEADLINE_MS = 60_000;
@@ -51,7 +52,7 @@ export class Supervised implements AsyncDisposable {
     this.#world = world;
     this.#env = environment(place, lab, server.url);
     settle(place, lab, server.url);
-    lab.ui?.trust(place);
+    labNamed(lab.id).ui?.trust(place);
   }
 
   runbook(text: string, ending: "toml" | "hcl" = "toml"): void {

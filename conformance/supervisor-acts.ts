@@ -7,7 +7,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { World } from "../src/certify/world.ts";
-import type { LabUi } from "../src/certify/lab.ts";
+import { type LabUi, labNamed } from "./pinned.ts";
 import type { RequestRecord } from "../src/certify/model-server/server.ts";
 import { Late, processesOf, signal, until } from "../src/certify/place.ts";
 import { must } from "./review.ts";
@@ -335,8 +335,9 @@ function questionOf({ lab }: World) {
 }
 
 function uiOf({ lab }: World): LabUi {
-  if (lab.ui === null) throw new Error(`${lab.id} has no UI that a case uses`);
-  return lab.ui;
+  const { ui } = labNamed(lab.id);
+  if (ui === null) throw new Error(`${lab.id} has no UI that a case uses`);
+  return ui;
 }
 
 /** The model was sent exactly these messages, in this order. */

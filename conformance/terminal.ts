@@ -6,7 +6,8 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { spawn as spawnPty } from "@lydell/node-pty";
-import type { LabUi, Place } from "../src/certify/lab.ts";
+import type { Place } from "../src/certify/lab.ts";
+import type { LabUi } from "./pinned.ts";
 import { type Ended, type Launch, Late, type Running, signal, until } from "../src/certify/place.ts";
 
 interface Size {

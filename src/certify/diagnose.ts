@@ -160,9 +160,9 @@ function words(engine: Engine, last: Scene | undefined, { refusal }: Failure): W
 const WORDINGS: readonly (readonly [RegExp, (found: RegExpExecArray, text: string | null) => string])[] = [
   [new RegExp(NEW_CONVERSATION), () => "it began a new conversation instead of continuing the old one"],
   [new RegExp(DUPLICATE), () => "a message reached the model twice"],
-  [/option not in force: (.*) \(/, ([, what]) => `the option was not in force: ${what}`],
+  [/^option not in force: (.*) \(/, ([, what]) => `the option was not in force: ${what}`],
   [/nothing was sent to the model/, () => "nothing was sent to the model"],
-  [/(\d+) requests reached the model/, () => "the model was asked although Reprise should have refused"],
+  [/\d requests reached the model/, () => "the model was asked although Reprise should have refused"],
   [
     /trouble: (\w+) instead of (.*)/,
     ([, found, wanted]) =>
@@ -197,7 +197,7 @@ const WORDINGS: readonly (readonly [RegExp, (found: RegExpExecArray, text: strin
   ],
   [/proved by the receipt: false/, () => "nothing proves that it was the same conversation"],
   [/restored from escrow: false/, () => "the copy of the session was not put back"],
-  [/request \d+ held (.*) instead of (.*)/, ([, found, wanted]) => `the model saw ${found}, not ${wanted}`],
+  [/^request \d+ held (.*) instead of (.*)/, ([, found, wanted]) => `the model saw ${found}, not ${wanted}`],
   [/the engine has no file of this session/, () => "its session is not where Reprise looks for it"],
   [/ended before the moment/, () => "it ended by itself before it could be interrupted"],
   [

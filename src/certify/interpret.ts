@@ -234,7 +234,6 @@ function environmentOf(
   const at = talk.home === "other" ? { ...place, home: place.extra } : place;
   settle(at, program === null ? lab : { ...lab, program }, url);
   if (widened) lab.widen?.(at);
-  if (talk.terminal === "ui") lab.ui?.trust(at);
   return environment(at, lab, url);
 }
 

@@ -38,18 +38,6 @@ export interface Evidence {
   readonly kept?: boolean;
 }
 
-/** What the screen of an engine's UI shows. */
-export interface LabUi {
-  /** It takes a message. */
-  readonly ready: RegExp;
-  /** Stands below an answer as soon as its turn is over. */
-  readonly done: RegExp;
-  /** It wants Ctrl-C a second time; null: one is enough. */
-  readonly again: RegExp | null;
-  /** Settles what it would ask about the project before it takes a message. */
-  trust(place: Place): void;
-}
-
 export interface Lab {
   /** The engine's name, or that of one of its versions: several versions of one engine are several labs. */
   readonly id: string;
@@ -92,8 +80,6 @@ export interface Lab {
   conversations(place: Place): number | null;
   /** The folder in which the engine keeps everything; its settings are written again when it was wiped. */
   engineHome(place: Place): string;
-  /** How its own UI is used; null: no case uses it. */
-  readonly ui: LabUi | null;
   /** Arguments that continue a conversation without Reprise and without any option, message on stdin. */
   resumeByHand(session: string): readonly string[];
 }

@@ -2,7 +2,7 @@
  * The laboratory of each engine: the settings that point it at the loopback model and keep it quiet, and how its own
  * files are found. What a case asks of an engine in the engine's own words stands here and nowhere else.
  */
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Rights } from "./deliveries.ts";
 import type { Lab, Sight } from "./lab.ts";
@@ -114,16 +114,6 @@ plugins = false
   },
   conversations: (place) => codex.storeFiles(place).filter(isWhole).length,
   engineHome: (place) => join(place.home, ".codex"),
-  ui: {
-    // Both lines below the input: while a session is loading there is only the second, and keys are lost.
-    ready: /gpt-\w+ \w+ · [\s\S]*\? for shortcuts/,
-    done: /Worked for/,
-    again: null,
-    trust: (place) => {
-      const config = join(place.home, ".codex", "config.toml");
-      appendFileSync(config, `[projects.${JSON.stringify(place.project)}]\ntrust_level = "trusted"\n`);
-    },
-  },
   resumeByHand: (session) => ["exec", "resume", "--json", session, "-"],
 };
 
@@ -160,7 +150,7 @@ function claudeRights({ turn, stdout, screen }: Sight): Rights {
     const mode = /"permissionMode":"(\w+)"/.exec(stdout)?.[1];
     return { tools: turn.tools, ...(mode === undefined ? {} : { "permission mode": [mode] }) };
   }
-  const shown = [...screen.matchAll(/[⏵⏸]+ ([a-z ]+) on\b|\? for shortcuts/g)].at(-1);
+  const shown = [...screen.matchAll(/[⏵⏸] ([a-z ]{1,40}) on\b|\? for shortcuts/g)].at(-1);
   // In the middle of an answer it does not show.
   const mode = shown === undefined ? {} : { "mode on the screen": [shown[1] ?? "default"] };
   return { "tools in the UI": turn.tools, ...mode };
@@ -204,12 +194,6 @@ export function claudeLab(id: string, isNew: boolean): EngineLab {
       return this.storeFiles(place).filter(isWhole).length;
     },
     engineHome: (place) => join(place.home, ".claude"),
-    ui: {
-      ready: /\? for shortcuts|shift\+tab to cycle/,
-      done: /✻ \S+ for \d/,
-      again: /Press Ctrl-C again to exit/,
-      trust: () => {},
-    },
     resumeByHand: (session) => ["-p", "--output-format", "stream-json", "--verbose", "--resume", session],
   };
 }
@@ -262,7 +246,6 @@ const gemini: EngineLab = {
   conversations: (place) =>
     new Set(gemini.storeFiles(place).map((file) => file.slice(-"12345678.jsonl".length))).size,
   engineHome: (place) => join(place.home, ".gemini"),
-  ui: null,
   resumeByHand: (session) => [
     "-m",
     "gemini-2.5-flash",
@@ -325,7 +308,6 @@ const opencode: EngineLab = {
   // One database holds them all.
   conversations: () => null,
   engineHome: (place) => join(place.home, ".local", "share", "opencode"),
-  ui: null,
   resumeByHand: (session) => ["run", "--format", "json", `--session=${session}`],
 };
 

@@ -87,8 +87,15 @@ export function outputOf(value: unknown): string {
 
 /** What an agent program adds in the user's name: one element of markup around all of it, or a note of its own. */
 export function isContext(text: string): boolean {
-  const whole = /^\s*<([a-z][a-z0-9_-]*)[^>]*>[\s\S]*<\/\1>\s*$/i.test(text);
-  return whole || NOTES.some((note) => note.test(text));
+  return isElement(text.trim().toLowerCase()) || NOTES.some((note) => note.test(text));
+}
+
+function isElement(text: string): boolean {
+  const [opening, name] = /^<([a-z][a-z0-9_-]*)/.exec(text) ?? [];
+  if (opening === undefined) return false;
+  const closing = `</${name}>`;
+  const end = text.indexOf(">", opening.length);
+  return end !== -1 && end < text.length - closing.length && text.endsWith(closing);
 }
 
 /** What stands for the conversation before a compaction. */
