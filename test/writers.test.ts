@@ -38,7 +38,6 @@ const WRITERS: Readonly<Record<string, string>> = {
   "run/engine-setup.ts": "versions.json: under shared.lock",
   "run/job.ts": "an empty file of one attempt",
   "setup.ts": "trusted.json: under shared.lock",
-  "store/store.ts": "a damaged index: put aside by the one process that rebuilds it",
   "supervisor/daemon-log.ts": "the log of the daemon: the one that has the daemon's lock",
   "supervisor/daemon.ts": "the daemon's token: under the daemon's lock",
 };

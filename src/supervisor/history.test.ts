@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { memoryStore } from "../../test/contracts/memory-store.ts";
 import type { StoredEvent } from "../store/store.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
-import { fromStored, type NewSupervisionEvent, toStored } from "./supervisor.ts";
+import { fromStored, type NewSupervisionEvent, toStored } from "./history.ts";
 
 const RUN = "20260101T000000Z-claude-1a2b3c4d";
 const at = Date.UTC(2026, 0, 1);
