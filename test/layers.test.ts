@@ -96,6 +96,21 @@ test.each(files)("%s keeps to its layer", (file) => {
   expect(wrong).toEqual([]);
 });
 
+test.each(files.filter(isDoor))("%s passes on only what other product code imports", (door) => {
+  const text = readFileSync(join("src", door), "utf8");
+  const passedOn = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from/gm)].flatMap(([, list = ""]) =>
+    namesIn(list),
+  );
+  const importers = files.map((file) => [file, readFileSync(join("src", file), "utf8")] as const);
+  const used = importers
+    .filter(([file, code]) =>
+      [...code.matchAll(IMPORT)].some(([, to = ""]) => normalize(join(file, "..", to)) === door),
+    )
+    .map(([, code]) => code)
+    .join();
+  expect(passedOn.filter((name) => !new RegExp(`\\b${name}\\b`).test(used))).toEqual([]);
+});
+
 test("git is started in one place, where no repository can name a program", () => {
   const starting = files.filter((file) => {
     const text = readFileSync(join("src", file), "utf8");
@@ -104,6 +119,20 @@ test("git is started in one place, where no repository can name a program", () =
   expect(starting).toEqual(["run/git.ts"]);
 });
 
+function isDoor(file: string): boolean {
+  const [folder = "", ...rest] = file.split("/");
+  return rest.length === 1 && !/^(lib|core)$/.test(folder) && doorOf(folder).test(rest.join("/"));
+}
+
+function doorOf(folder: string): RegExp {
+  return DOORS[folder] ?? new RegExp(`^${folder}\\.ts$`);
+}
+
+/** Of `type A, b`: `A`, `b`. */
+function namesIn(list: string): readonly string[] {
+  return list.split(",").flatMap((part) => /^\s*(?:type\s+)?(\w+)/.exec(part)?.[1] ?? []);
+}
+
 function mayImport(file: string, target: string): boolean {
   const [from = "", ...inside] = file.split("/");
   const [to = "", ...rest] = normalize(join(file, "..", target)).split("/");
@@ -111,8 +140,7 @@ function mayImport(file: string, target: string): boolean {
   if (to === "..") return false;
   // Files beside the folders wire everything together.
   if (inside.length === 0 || from === to || rest.length === 0) return true;
-  const door = DOORS[to] ?? new RegExp(`^${to}\\.ts$`);
-  return (MAY_USE[from]?.includes(to) ?? false) && door.test(rest.join("/"));
+  return (MAY_USE[from]?.includes(to) ?? false) && doorOf(to).test(rest.join("/"));
 }
 
 function withoutComments(text: string): string {
