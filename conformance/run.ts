@@ -27,7 +27,7 @@ import { EXTRAS } from "./extras.ts";
 import { makeRoot, runIsolated } from "./isolate.ts";
 import { labNamed, LABS } from "./pinned.ts";
 import { isChosen, Mistake, mustFit, oneLine, type Options, readOptions } from "./options.ts";
-import { isolation } from "../src/certify/network.ts";
+import { isolation, PROXY } from "../src/certify/network.ts";
 import { type Bench, commandOf, endAll, processesOf } from "../src/certify/place.ts";
 import { type RecordedCase, recordedCases } from "./recorded.ts";
 import { startRefusingProxy } from "../src/certify/proxy.ts";
@@ -158,7 +158,7 @@ function casesOfFiles(): readonly CaseInstance[] {
 async function examine(root: string, plan: Plan, flags: Options): Promise<Report> {
   await using proxy = await startRefusingProxy();
   const isProxied = isolation().network === "refusing proxy";
-  if (isProxied) process.env["CONFORMANCE_PROXY"] = proxy.url;
+  if (isProxied) process.env[PROXY] = proxy.url;
   using watch = watchConnections(root);
   const before = lookAround(root);
   const began = Date.now();

@@ -19,11 +19,11 @@ import { diagnose, NOTHING_SEEN, type Scene, type Survey, surveyOf, unknownText 
 import { type CaseResult, runCase } from "./interpret.ts";
 import type { Lab } from "./lab.ts";
 import { LABS } from "./labs.ts";
-import { isolation, withoutNetwork } from "./network.ts";
+import { isolation, PROXY, withoutNetwork } from "./network.ts";
 import { type Bench, endAll, environment, headOf, makePlace, makeProject, settle } from "./place.ts";
 import { startRefusingProxy } from "./proxy.ts";
 
-const ROOT = "CONFORMANCE_ROOT";
+const ROOT = "CERTIFY_ROOT";
 const JOBS = 2;
 /** A program that has not said its version by then says nothing else either. */
 const VERSION_DEADLINE_MS = 10_000;
@@ -118,7 +118,7 @@ async function examine(folder: string): Promise<number> {
     return 1;
   }
   await using proxy = await startRefusingProxy();
-  if (isolation().network === "refusing proxy") process.env["CONFORMANCE_PROXY"] = proxy.url;
+  if (isolation().network === "refusing proxy") process.env[PROXY] = proxy.url;
   const patients = process.argv.slice(2).map(patient);
   tell({ type: "begin", network: isolation().network });
   try {

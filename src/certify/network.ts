@@ -7,7 +7,9 @@ export interface Isolation {
 }
 
 /** The variable that says what the namespaces around this process hide. */
-export const INSIDE = "CONFORMANCE_INSIDE";
+export const INSIDE = "CERTIFY_INSIDE";
+/** The variable that names the proxy that refuses, where there is one. */
+export const PROXY = "CERTIFY_PROXY";
 /** Linux has no loopback in a new network until somebody turns it on. */
 export const LOOPBACK = `{ ip link set lo up || ifconfig lo up || python3 -c 'import fcntl, socket, struct
 fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 1))'; } 2>/dev/null`;

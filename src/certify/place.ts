@@ -17,6 +17,7 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import type { Lab, Place } from "./lab.ts";
+import { PROXY } from "./network.ts";
 
 export interface Bench {
   /** Everything that the suite writes is below this folder. */
@@ -76,7 +77,7 @@ export function environment(place: Place, lab: Lab, url: string): Record<string,
 
 /** Without a namespace of our own, everything but loopback is asked of a proxy that refuses. */
 function proxies(): Record<string, string> {
-  const url = process.env["CONFORMANCE_PROXY"];
+  const url = process.env[PROXY];
   if (url === undefined) return {};
   const names = ["HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"];
   const none = "127.0.0.1,localhost";
