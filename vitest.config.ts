@@ -11,14 +11,14 @@ export default defineConfig({
       {
         test: {
           name: "unit",
-          include: ["src/**/*.test.ts", "test/*.test.ts"],
+          include: ["src/**/*.test.ts", "test/*.test.ts", "test/actors/*.test.ts"],
           testTimeout: 60_000,
         },
       },
       {
         test: {
           name: "conformance",
-          include: ["conformance/*.test.ts", "conformance/model-server/*.test.ts"],
+          include: ["conformance/*.test.ts"],
           testTimeout: 60_000,
         },
       },

@@ -1,34 +1,23 @@
-/** What a case can do to an engine's files and processes between two attempts. */
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from "node:fs";
+/** What a case of the suite can do to an engine's files and processes between two attempts. */
+import { chmodSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { isSeen } from "./checks.ts";
+import { sessionFiles, sessionOf } from "../src/certify/acts.ts";
+import { isSeen } from "../src/certify/checks.ts";
 import { APPROVAL_ACTS } from "./approval-acts.ts";
 import { CERTIFY_ACTS } from "./certify-acts.ts";
-import type { World } from "./interpret.ts";
 import { ISSUE_ACTS } from "./issue-acts.ts";
-import { programOf } from "./labs.ts";
 import { PARALLEL_ACTS } from "./parallel-acts.ts";
 import { OBSERVE_ACTS } from "./observe-acts.ts";
-import { forgedLines } from "./model-server/directives.ts";
-import { environment, processesOf, run, settle, signal, until } from "./place.ts";
+import { forgedLines } from "../src/certify/model-server/directives.ts";
+import { environment, processesOf, run, settle, signal, until } from "../src/certify/place.ts";
+import type { Act, World } from "../src/certify/world.ts";
 import { REVIEW_ACTS } from "./review-acts.ts";
 import { REVIEW_RIGHTS_ACTS } from "./review-rights-acts.ts";
 import { SUPERVISOR_ACTS } from "./supervisor-acts.ts";
 
 const DEADLINE_MS = 60_000;
 
-type Act = (world: World, words: readonly string[]) => Promise<void> | void;
-
-const ACTS: Readonly<Record<string, Act>> = {
+export const ACTS: Readonly<Record<string, Act>> = {
   ...CERTIFY_ACTS,
   ...REVIEW_ACTS,
   ...REVIEW_RIGHTS_ACTS,
@@ -37,13 +26,6 @@ const ACTS: Readonly<Record<string, Act>> = {
   ...SUPERVISOR_ACTS,
   ...ISSUE_ACTS,
   ...PARALLEL_ACTS,
-  /** The engine's own copy of this conversation is gone. */
-  "delete-session": ({ lab, place, shown }) => {
-    const files = sessionFiles({ lab, place, shown });
-    for (const file of files ?? lab.storeFiles(place)) rmSync(file, { recursive: true });
-  },
-  /** Everything the engine keeps is gone; the settings are written again before the next step. */
-  "wipe-home": ({ lab, place }) => rmSync(lab.engineHome(place), { recursive: true }),
   /** The last line was never finished. */
   "tear-session": (world) => {
     for (const file of sessionFiles(world) ?? []) writeFileSync(file, readFileSync(file).subarray(0, -7));
@@ -101,7 +83,7 @@ const ACTS: Readonly<Record<string, Act>> = {
     const args = world.lab.resumeByHand(sessionOf(world));
     const message = "Somebody else is at it. @@slow:60000";
     const env = environment(world.place, world.lab, world.server.url);
-    run(programOf(world.lab), args, { cwd: world.place.project, env, stdin: message });
+    run(world.lab.program, args, { cwd: world.place.project, env, stdin: message });
     await streaming(world, message);
   },
   /**
@@ -115,7 +97,7 @@ const ACTS: Readonly<Record<string, Act>> = {
     world.messages.push(message);
     const env = environment(place, lab, server.url);
     const args = lab.resumeByHand(sessionOf(world));
-    const ended = await run(programOf(lab), args, { cwd: place.project, env, stdin: message }).ended;
+    const ended = await run(lab.program, args, { cwd: place.project, env, stdin: message }).ended;
     const turn = server.requests.findLast(({ users }) => users.at(-1) === message);
     if (turn === undefined) throw new Error(`nothing was sent by hand: ${ended.stdout} ${ended.stderr}`);
     const sight = { turn, stdout: ended.stdout, log: lab.turnLog(place), screen: null };
@@ -139,18 +121,11 @@ const ACTS: Readonly<Record<string, Act>> = {
   },
 };
 
-export async function act(world: World, line: string): Promise<void> {
-  const [name = "", ...words] = line.split(" ");
-  const found = ACTS[name];
-  if (found === undefined) throw new Error(`no such act: ${name}; there are ${Object.keys(ACTS).join(", ")}`);
-  await found(world, words);
-}
-
 /** A program in the engine's place that does something and then becomes the engine. */
 function stand(world: World, script: string): void {
   const file = join(world.place.root, "stand", world.lab.engine);
   mkdirSync(join(file, ".."), { recursive: true });
-  writeFileSync(file, `#!/bin/sh\n${script}\nexec ${JSON.stringify(programOf(world.lab))} "$@"\n`);
+  writeFileSync(file, `#!/bin/sh\n${script}\nexec ${JSON.stringify(world.lab.program)} "$@"\n`);
   chmodSync(file, 0o755);
   world.program = file;
 }
@@ -163,23 +138,8 @@ async function streaming(world: World, message: string): Promise<void> {
   await until("the model answers the holder", isSaid, DEADLINE_MS);
 }
 
-function sessionOf({ shown }: Pick<World, "shown">): string {
-  const session = shown?.session.value ?? null;
-  if (session === null) throw new Error("the run has no session yet");
-  return session;
-}
-
-/** Null: the engine keeps all conversations in one database. */
-function sessionFiles(world: Pick<World, "lab" | "place" | "shown">): readonly string[] | null {
-  const files = world.lab.sessionFiles(world.place, sessionOf(world));
-  if (files?.length === 0 || files?.some((file) => !existsSync(file)) === true) {
-    throw new Error("the engine has no file of this session");
-  }
-  return files;
-}
-
 async function native(world: World, args: readonly string[]): Promise<void> {
   const env = environment(world.place, world.lab, world.server.url);
-  const ended = await run(programOf(world.lab), args, { cwd: world.place.project, env, stdin: null }).ended;
+  const ended = await run(world.lab.program, args, { cwd: world.place.project, env, stdin: null }).ended;
   if (ended.code !== 0) throw new Error(`${args.join(" ")}: ${ended.stderr}`);
 }

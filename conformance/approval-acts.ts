@@ -4,8 +4,8 @@
  */
 import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { World } from "./interpret.ts";
-import { processesOf, signal, until } from "./place.ts";
+import type { World } from "../src/certify/world.ts";
+import { processesOf, signal, until } from "../src/certify/place.ts";
 import { DEADLINE_MS, type Line, must, Review } from "./review.ts";
 import type { Terminal } from "./terminal.ts";
 

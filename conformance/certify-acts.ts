@@ -5,9 +5,8 @@
 import { chmodSync, existsSync, mkdirSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Check } from "../src/core/certificate.ts";
-import type { World } from "./interpret.ts";
-import { programOf } from "./labs.ts";
-import { environment, type Ended, run, settle, until } from "./place.ts";
+import type { World } from "../src/certify/world.ts";
+import { environment, type Ended, run, settle, until } from "../src/certify/place.ts";
 
 const DEADLINE_MS = 240_000;
 
@@ -53,7 +52,7 @@ async function certified(world: World, change: Change): Promise<readonly Check[]
   const { place, lab, server, bench } = world;
   const program = join(place.root, "stub", lab.engine);
   mkdirSync(join(program, ".."));
-  writeFileSync(program, stub(programOf(lab), change));
+  writeFileSync(program, stub(lab.program, change));
   chmodSync(program, 0o755);
   settle(place, { ...lab, program, prepare: () => {} }, server.url);
   const env = { ...environment(place, lab, server.url), CODEX_HOME: lab.engineHome(place) };

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Lab, programOf } from "./labs.ts";
+import type { PinnedLab } from "./pinned.ts";
 import { Mistake } from "./options.ts";
 
 const FOLDER = fileURLToPath(new URL("./engines/", import.meta.url));
@@ -29,10 +29,10 @@ export function installEngines(say: (text: string) => void): void {
 
 /** What the program says of its own version, or what stands in the way. */
 export function versionOf(
-  lab: Lab,
+  lab: PinnedLab,
   root: string,
 ): { readonly version: string | null; readonly problem: string | null } {
-  const program = programOf(lab);
+  const { program } = lab;
   if (!existsSync(program))
     return {
       version: null,

@@ -3,32 +3,23 @@
  * its own: a network that has only loopback, and empty temporary and home folders, so that whatever stands there in the
  * end was left by a case. Elsewhere a proxy that refuses takes the place of the network, and the report says so.
  */
-import { spawn, spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
 import { existsSync, lstatSync, mkdirSync, readdirSync, realpathSync, rmSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { INSIDE, isAllowed, LOOPBACK, NETWORK_WAYS } from "../src/certify/network.ts";
+import { endAll } from "../src/certify/place.ts";
 import { Mistake } from "./options.ts";
-import { endAll } from "./place.ts";
 
-export interface Isolation {
-  readonly network: "own network namespace, loopback only" | "refusing proxy";
-  readonly files: "own temporary and home folders" | "shared temporary and home folders";
-}
-
-const INSIDE = "CONFORMANCE_INSIDE";
 /** Takes the choice: `namespace` (as the administrator), `user-namespace`, `network` (files are shared) or `proxy`. */
 const FORCED = "CONFORMANCE_ISOLATION";
 const REPOSITORY = fileURLToPath(new URL("..", import.meta.url)).replace(/\/$/, "");
-/** Linux has no loopback in a new network until somebody turns it on. */
-const LOOPBACK = `{ ip link set lo up || ifconfig lo up || python3 -c 'import fcntl, socket, struct
-fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 1))'; } 2>/dev/null`;
-
 /** Options of `unshare`, best first. */
 const WAYS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   namespace: [["-n", "-m"]],
   "user-namespace": [["-r", "-n", "-m"]],
-  network: [["-n"], ["-r", "-n"]],
+  network: NETWORK_WAYS,
   proxy: [],
 };
 
@@ -75,17 +66,6 @@ function wayIn(): readonly string[] | null {
   if (how === undefined && forced !== undefined && forced !== "proxy")
     throw new Mistake(`this system does not allow ${FORCED}=${forced}`);
   return how ?? null;
-}
-
-/**
- * How to run a program without a network but loopback, its files left as they are: words to put before it, and what its
- * environment must say. No words where the system does not allow it.
- */
-export function withoutNetwork(): { words: readonly string[]; env: Readonly<Record<string, string>> } {
-  const how = WAYS["network"]?.find(works);
-  if (how === undefined) return { words: [], env: {} };
-  const words = ["unshare", ...how, "--", "sh", "-c", `${LOOPBACK} && exec "$@"`, "sh"];
-  return { words, env: { [INSIDE]: "network" } };
 }
 
 /** Folders that are empty inside. */
@@ -142,16 +122,7 @@ function quote(word: string): string {
 /** Tries exactly what will be done. */
 function works(how: readonly string[]): boolean {
   const files = how.includes("-m") ? hide(hiddenFolders(), keptFolders(REPOSITORY)) : "";
-  const script = `${files}${LOOPBACK}`;
-  return spawnSync("unshare", [...how, "--", "sh", "-c", script], { stdio: "ignore" }).status === 0;
-}
-
-export function isolation(): Isolation {
-  const inside = process.env[INSIDE] ?? "";
-  return {
-    network: inside.includes("network") ? "own network namespace, loopback only" : "refusing proxy",
-    files: inside.includes("files") ? "own temporary and home folders" : "shared temporary and home folders",
-  };
+  return isAllowed(how, `${files}${LOOPBACK}`);
 }
 
 /** The folder of this run. Those of runs that died with nobody to clean up are removed, with what they had started. */

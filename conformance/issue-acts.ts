@@ -5,11 +5,11 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { delivered } from "./deliveries.ts";
-import type { World } from "./interpret.ts";
-import { isKept } from "./interrupt.ts";
-import type { RequestRecord } from "./model-server/server.ts";
-import { type Ended, environment, run, settle, signal, until } from "./place.ts";
+import { delivered } from "../src/certify/deliveries.ts";
+import type { World } from "../src/certify/world.ts";
+import { isKept } from "../src/certify/interrupt.ts";
+import type { RequestRecord } from "../src/certify/model-server/server.ts";
+import { type Ended, environment, run, settle, signal, until } from "../src/certify/place.ts";
 import { must } from "./review.ts";
 
 const DEADLINE_MS = 120_000;

@@ -19,12 +19,12 @@ import {
   type StopRequest,
   type Watch,
 } from "../src/run/run.ts";
-import { memoryStore } from "../src/store/store.ts";
-import type { World } from "./interpret.ts";
-import { programOf } from "./labs.ts";
-import { isKept } from "./interrupt.ts";
-import type { RequestRecord } from "./model-server/server.ts";
-import { environment, Late, settle, until } from "./place.ts";
+import { memoryStore } from "../test/contracts/memory-store.ts";
+import type { World } from "../src/certify/world.ts";
+import { isKept } from "../src/certify/interrupt.ts";
+import { labNamed } from "./pinned.ts";
+import type { RequestRecord } from "../src/certify/model-server/server.ts";
+import { environment, Late, settle, until } from "../src/certify/place.ts";
 
 type Act = (world: World, words: readonly string[]) => Promise<void>;
 
@@ -100,7 +100,7 @@ class Ui implements Watch, AsyncDisposable {
   static async open(world: World, message: string, native: readonly string[]): Promise<Ui> {
     const { lab, place, server } = world;
     settle(place, lab, server.url);
-    lab.ui?.trust(place);
+    labNamed(lab.id).ui?.trust(place);
     const ui = new Ui(world, await depsOf(world));
     const given = { engine: lab.engine, message, native: [...lab.native, ...native], env: [] };
     const cwd = { cwd: place.project, cwdGiven: true, isolate: null };
@@ -216,7 +216,7 @@ async function depsOf({ lab, place, server, log }: World): Promise<Deps> {
   return {
     state: await openState(place.state),
     store: memoryStore(),
-    config: mergeConfig({ engines: { [lab.engine]: { program: programOf(lab) } } }, {}),
+    config: mergeConfig({ engines: { [lab.engine]: { program: lab.program } } }, {}),
     clock: { now: () => Date.now(), mono: () => performance.now() },
     env: environment(place, lab, server.url),
     log: { warn: (text) => void log.push(`  ${text}`), info: () => {} },

@@ -1,7 +1,7 @@
 /** The command line of `npm run conformance`: what may stand there, and in one line what is wrong with it. Runs nothing. */
 import { parseArgs } from "node:util";
 import { nearest } from "../src/lib/suggest.ts";
-import type { CaseInstance } from "./case.ts";
+import type { CaseInstance } from "../src/certify/case.ts";
 
 /** What keeps a run from beginning, for the person who typed it: one line, no trace, exit 2. */
 export class Mistake extends Error {}

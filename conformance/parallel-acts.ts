@@ -2,8 +2,8 @@
  * Many agents start at the same moment in one folder, and each conversation must still be there afterwards. The model
  * is the judge: a resumed conversation holds its own two messages and nothing of its neighbours.
  */
-import type { World } from "./interpret.ts";
-import { environment, type Ended, run, settle } from "./place.ts";
+import type { World } from "../src/certify/world.ts";
+import { environment, type Ended, run, settle } from "../src/certify/place.ts";
 import { must } from "./review.ts";
 
 /** Resumes are not the point here: as many at a time as the machine has patience for. */

@@ -7,15 +7,17 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Exit, Stream } from "../src/core/events.ts";
 import { findEngine } from "../src/engines/engines.ts";
-import type { Shown } from "./checks.ts";
-import { KEY, type Lab, type Place } from "./labs.ts";
+import type { Shown } from "../src/certify/checks.ts";
+import type { Place } from "../src/certify/lab.ts";
+import { KEY } from "../src/certify/labs.ts";
+import type { PinnedLab } from "./pinned.ts";
 
 /** The moment that the tests of the fixtures call now. */
 const NOW = Date.parse("2026-11-15T02:30:00Z");
 const ENGINES = fileURLToPath(new URL("../src/engines/", import.meta.url));
 const MODULES = fileURLToPath(new URL("./engines/node_modules", import.meta.url));
 
-export function record(name: string, lab: Lab, place: Place, shown: Shown): void {
+export function record(name: string, lab: PinnedLab, place: Place, shown: Shown): void {
   const folder = join(shown.runDirectory, "attempts", String(shown.attempts));
   const read = (file: string) =>
     existsSync(join(folder, file)) ? readFileSync(join(folder, file), "utf8") : "";
@@ -49,7 +51,7 @@ export function understood(id: string, texts: Readonly<Record<Stream, string>>, 
 }
 
 interface Scrub {
-  readonly lab: Pick<Lab, "sample">;
+  readonly lab: Pick<PinnedLab, "sample">;
   readonly root: string;
   readonly session: string | null;
   /** When the attempt ended, in ms. */

@@ -3,16 +3,18 @@
  * with a scripted agent in its place. Kept apart from the cases of real programs, and labelled as what it is.
  */
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { isDeepStrictEqual } from "node:util";
 import type { Exit } from "../src/core/events.ts";
-import type { Group } from "./case.ts";
-import type { CaseResult } from "./interpret.ts";
-import { type Bench, type Ended, makePlace, run } from "./place.ts";
+import type { Group } from "../src/certify/case.ts";
+import type { CaseResult } from "../src/certify/interpret.ts";
+import { type Bench, type Ended, makePlace, run } from "../src/certify/place.ts";
 import { understood } from "./record.ts";
 import { RECORDED } from "./report.ts";
 
 const FIXTURES = new URL("../src/engines/iflow.fixtures/", import.meta.url);
+const ACTOR = fileURLToPath(new URL("../test/actors/dist/actor.js", import.meta.url));
 const GROUP_OF: readonly (readonly [RegExp, Group])[] = [
   [/^(forged|not-an-id|terminal)/, "hostile"],
   [/^(api-error|failed|empty)/, "trouble"],
@@ -67,8 +69,7 @@ function reading(name: string): readonly string[] {
 async function scripted(bench: Bench): Promise<readonly string[]> {
   const place = makePlace(bench, "scripted@iflow");
   const program = join(place.root, "iflow");
-  const agent = join(dirname(bench.cli), "demo-agent.js");
-  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${agent}' --as iflow -- "$@"\n`);
+  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${ACTOR}' --as iflow -- "$@"\n`);
   chmodSync(program, 0o755);
   const settings = join(place.home, ".config", "reprise");
   mkdirSync(settings, { recursive: true });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { CaseResult } from "./interpret.ts";
+import type { CaseResult } from "../src/certify/interpret.ts";
 import {
   closingLine,
   countResults,

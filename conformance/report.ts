@@ -1,8 +1,8 @@
 /** The result as a table engine × group, in Markdown, JSON and on the terminal. Pure. */
-import { type Group, GROUPS } from "./case.ts";
-import { DUPLICATE, NEW_CONVERSATION } from "./checks.ts";
-import type { CaseResult } from "./interpret.ts";
-import type { Isolation } from "./isolate.ts";
+import { type Group, GROUPS } from "../src/certify/case.ts";
+import { DUPLICATE, NEW_CONVERSATION } from "../src/certify/checks.ts";
+import type { CaseResult } from "../src/certify/interpret.ts";
+import type { Isolation } from "../src/certify/network.ts";
 
 export interface Report {
   readonly reprise: string;

@@ -4,10 +4,10 @@
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { DUPLICATE, NEW_CONVERSATION } from "./checks.ts";
-import type { World } from "./interpret.ts";
-import { type Place, programOf } from "./labs.ts";
-import { commandOf, type Ended, processesOf, type Running, signal, until } from "./place.ts";
+import { DUPLICATE, NEW_CONVERSATION } from "../src/certify/checks.ts";
+import type { World } from "../src/certify/world.ts";
+import type { Place } from "../src/certify/lab.ts";
+import { commandOf, type Ended, processesOf, type Running, signal, until } from "../src/certify/place.ts";
 import { DEADLINE_MS, type Hold, must, Review, type SidecarFile } from "./review.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -203,7 +203,7 @@ async function interrupted(world: World, review: Review, how: string): Promise<T
 
 /** The real program, not the one that stands before it. */
 function codexOf({ place, lab }: World): number {
-  const pid = processesOf(place.root).find((one) => commandOf(one).startsWith(programOf(lab)));
+  const pid = processesOf(place.root).find((one) => commandOf(one).startsWith(lab.program));
   if (pid === undefined) throw new Error("there is no Codex");
   return pid;
 }

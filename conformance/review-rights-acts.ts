@@ -4,7 +4,7 @@
  */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { World } from "./interpret.ts";
+import type { World } from "../src/certify/world.ts";
 import { must, Review } from "./review.ts";
 import { BETWEEN, goesOn, killed, NEVER, PROMPT, quit, says, TODAY } from "./review-acts.ts";
 

@@ -5,10 +5,9 @@
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { World } from "./interpret.ts";
-import { programOf } from "./labs.ts";
-import type { RequestRecord } from "./model-server/server.ts";
-import { type Ended, environment, Late, run, type Running, settle, until } from "./place.ts";
+import type { World } from "../src/certify/world.ts";
+import type { RequestRecord } from "../src/certify/model-server/server.ts";
+import { type Ended, environment, Late, run, type Running, settle, until } from "../src/certify/place.ts";
 import { Terminal } from "./terminal.ts";
 
 export const DEADLINE_MS = 30_000;
@@ -70,7 +69,7 @@ export class Review {
     this.#wire = join(place.root, "wire");
     mkdirSync(this.#wire);
     const stub = join(this.#wire, "codex");
-    writeFileSync(stub, wireStub(programOf(lab), this.#wire));
+    writeFileSync(stub, wireStub(lab.program, this.#wire));
     chmodSync(stub, 0o755);
     settle(place, { ...lab, program: stub }, server.url);
     const remote = ["remote", "add", "origin", "https://github.com/acme/shop.git"];
@@ -139,7 +138,7 @@ export class Review {
   /** A Codex of its own has the conversation open, until what is returned is called. */
   async occupy(thread: string): Promise<() => Promise<void>> {
     const { lab, place } = this.#world;
-    const other = spawn(programOf(lab), ["app-server"], {
+    const other = spawn(lab.program, ["app-server"], {
       cwd: place.project,
       env: this.#env,
       stdio: ["pipe", "pipe", "ignore"],

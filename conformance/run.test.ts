@@ -14,7 +14,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { processesOf, until } from "./place.ts";
+import { processesOf, until } from "../src/certify/place.ts";
 
 const REPOSITORY = fileURLToPath(new URL("..", import.meta.url));
 const DEADLINE_MS = 50_000;

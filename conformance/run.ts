@@ -18,15 +18,19 @@ import {
 import { availableParallelism, homedir, hostname, tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type CaseInstance, GROUPS, loadCases, shortCases } from "./case.ts";
+import { type CaseInstance, GROUPS } from "../src/certify/case.ts";
 import { installEngines, versionOf } from "./install.ts";
-import { type CaseResult, runCase } from "./interpret.ts";
-import { isolation, makeRoot, runIsolated } from "./isolate.ts";
-import { type Lab, LABS } from "./labs.ts";
+import { type CaseResult, runCase } from "../src/certify/interpret.ts";
+import { makeBench } from "./bench.ts";
+import { suiteCases } from "./cases.ts";
+import { EXTRAS } from "./extras.ts";
+import { makeRoot, runIsolated } from "./isolate.ts";
+import { labNamed, LABS } from "./pinned.ts";
 import { isChosen, Mistake, mustFit, oneLine, type Options, readOptions } from "./options.ts";
-import { type Bench, commandOf, endAll, makeBench, processesOf } from "./place.ts";
+import { isolation, PROXY } from "../src/certify/network.ts";
+import { type Bench, commandOf, endAll, processesOf } from "../src/certify/place.ts";
 import { type RecordedCase, recordedCases } from "./recorded.ts";
-import { startRefusingProxy } from "./proxy.ts";
+import { startRefusingProxy } from "../src/certify/proxy.ts";
 import {
   closingLine,
   countResults,
@@ -145,11 +149,7 @@ function chosen(flags: Options): Plan {
 
 function casesOfFiles(): readonly CaseInstance[] {
   try {
-    return loadCases(
-      LABS.map(({ id }) => id),
-      undefined,
-      shortCases(),
-    );
+    return suiteCases();
   } catch (error) {
     throw new Mistake(oneLine(error));
   }
@@ -158,7 +158,7 @@ function casesOfFiles(): readonly CaseInstance[] {
 async function examine(root: string, plan: Plan, flags: Options): Promise<Report> {
   await using proxy = await startRefusingProxy();
   const isProxied = isolation().network === "refusing proxy";
-  if (isProxied) process.env["CONFORMANCE_PROXY"] = proxy.url;
+  if (isProxied) process.env[PROXY] = proxy.url;
   using watch = watchConnections(root);
   const before = lookAround(root);
   const began = Date.now();
@@ -243,17 +243,11 @@ async function runOne(
   const problem = problems.get(labId) ?? (Date.now() > deadline ? "no time left" : null);
   if (problem !== null) return { ...nothing, verdict: "failed", notes: [problem] };
   // A mistake in the suite fails the case that met it, not the run.
-  return runCase(bench, one, labNamed(labId), flags).catch((error: unknown) => ({
+  return runCase(bench, one, labNamed(labId), { ...flags, extras: EXTRAS }).catch((error: unknown) => ({
     ...nothing,
     verdict: "failed",
     notes: [error instanceof Error ? (error.stack ?? error.message) : String(error)],
   }));
-}
-
-function labNamed(id: string): Lab {
-  const lab = LABS.find((one) => one.id === id);
-  if (lab === undefined) throw new Error(`no such engine: ${id}`);
-  return lab;
 }
 
 function tell({ verdict, id, ms, notes, log }: CaseResult, flags: Options): void {

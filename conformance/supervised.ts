@@ -5,11 +5,12 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { delivered } from "./deliveries.ts";
-import type { World } from "./interpret.ts";
-import { isKept } from "./interrupt.ts";
-import type { RequestRecord } from "./model-server/server.ts";
-import { type Ended, environment, Late, run, settle, until } from "./place.ts";
+import { delivered } from "../src/certify/deliveries.ts";
+import type { World } from "../src/certify/world.ts";
+import { isKept } from "../src/certify/interrupt.ts";
+import type { RequestRecord } from "../src/certify/model-server/server.ts";
+import { type Ended, environment, Late, run, settle, until } from "../src/certify/place.ts";
+import { labNamed } from "./pinned.ts";
 import { Terminal } from "./terminal.ts";
 
 export const DEADLINE_MS = 60_000;
@@ -51,7 +52,7 @@ export class Supervised implements AsyncDisposable {
     this.#world = world;
     this.#env = environment(place, lab, server.url);
     settle(place, lab, server.url);
-    lab.ui?.trust(place);
+    labNamed(lab.id).ui?.trust(place);
   }
 
   runbook(text: string, ending: "toml" | "hcl" = "toml"): void {

@@ -6,10 +6,10 @@ import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { World } from "./interpret.ts";
-import type { LabUi } from "./labs.ts";
-import type { RequestRecord } from "./model-server/server.ts";
-import { Late, processesOf, signal, until } from "./place.ts";
+import type { World } from "../src/certify/world.ts";
+import { type LabUi, labNamed } from "./pinned.ts";
+import type { RequestRecord } from "../src/certify/model-server/server.ts";
+import { Late, processesOf, signal, until } from "../src/certify/place.ts";
 import { must } from "./review.ts";
 import { DEADLINE_MS, Supervised } from "./supervised.ts";
 import { say } from "./terminal.ts";
@@ -335,8 +335,9 @@ function questionOf({ lab }: World) {
 }
 
 function uiOf({ lab }: World): LabUi {
-  if (lab.ui === null) throw new Error(`${lab.id} has no UI that a case uses`);
-  return lab.ui;
+  const { ui } = labNamed(lab.id);
+  if (ui === null) throw new Error(`${lab.id} has no UI that a case uses`);
+  return ui;
 }
 
 /** The model was sent exactly these messages, in this order. */

@@ -5,8 +5,10 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import type { LabUi, Place } from "./labs.ts";
-import { type Ended, type Launch, Late, type Running, signal, until } from "./place.ts";
+import { spawn as spawnPty } from "@lydell/node-pty";
+import type { Place } from "../src/certify/lab.ts";
+import type { LabUi } from "./pinned.ts";
+import { type Ended, type Launch, Late, type Running, signal, until } from "../src/certify/place.ts";
 
 interface Size {
   readonly columns: number;
@@ -182,4 +184,19 @@ export async function leave(terminal: Terminal, ui: LabUi, agent: number): Promi
     }
     await until("the UI was left", () => isGone() || hasForgotten(), SCREEN_DEADLINE_MS);
   }
+}
+
+/** Runs a program on a bare terminal: what a person sees, both streams in one, as bytes. */
+export function runOnTerminal(file: string, args: readonly string[], launch: Launch): Running {
+  const env = { ...launch.env, PWD: launch.cwd };
+  const pty = spawnPty(file, [...args], { cwd: launch.cwd, env, cols: 120, rows: 40 });
+  const out: string[] = [];
+  pty.onData((text) => out.push(text));
+  const ended = new Promise<Ended>((done) => {
+    pty.onExit(({ exitCode, signal: name }) => {
+      const signalName = name === undefined || name === 0 ? null : String(name);
+      done({ code: exitCode, signal: signalName, stdout: out.join(""), stderr: "" });
+    });
+  });
+  return { pid: pty.pid, ended };
 }

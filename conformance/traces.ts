@@ -7,8 +7,9 @@ import { lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { homedir, networkInterfaces } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { hiddenFolders, isolation, keptFolders } from "./isolate.ts";
-import { processesOf } from "./place.ts";
+import { isolation } from "../src/certify/network.ts";
+import { hiddenFolders, keptFolders } from "./isolate.ts";
+import { processesOf } from "../src/certify/place.ts";
 
 const REPOSITORY = fileURLToPath(new URL("..", import.meta.url));
 

@@ -1,6 +1,10 @@
-/** Bundles the CLI, the demo agent and the certify program into `dist/`: small chunks, loaded when a command needs them. */
+/**
+ * Bundles the CLI, the demo agent and the certify program into `dist/`: small chunks, loaded when a command needs them.
+ * Bundles the actors of the tests beside their source, where the package does not take them along.
+ */
 import {
   chmodSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -38,18 +42,11 @@ const built = await Promise.all([
     entryPoints: { holder: "src/holder.ts", daemon: "src/daemon.ts" },
     splitting: true,
   }),
-  build({ ...options, entryPoints: { "demo-agent": "src/demo/agent.ts" }, outdir: aside }),
-  build({ ...options, entryPoints: { certify: "conformance/certify.ts" }, outdir: aside }),
+  build({ ...options, entryPoints: { "demo-agent": "src/demo/main.ts" }, outdir: aside }),
+  build({ ...options, entryPoints: { certify: "src/certify/certify.ts" }, outdir: aside }),
 ]);
 // The certify program reads its cases from the folder beside it.
-const written = readdirSync(place("conformance/cases"))
-  .sort()
-  .map((name) => JSON.parse(readFileSync(place(`conformance/cases/${name}`), "utf8")));
-mkdirSync(`${aside}/cases`);
-writeFileSync(
-  `${aside}/cases/certify.json`,
-  JSON.stringify(written.flat().filter(({ certify }) => certify !== undefined)),
-);
+cpSync(place("src/certify/cases"), `${aside}/cases`, { recursive: true });
 // For engines that believe only files of root: a system-wide installation has them (`SettingsFile`).
 mkdirSync(`${aside}/settings`);
 writeFileSync(
@@ -58,6 +55,9 @@ writeFileSync(
 );
 // What is inside the bundle is distributed with it, so its licences are too.
 const inputs = built.flatMap(({ metafile }) => Object.keys(metafile.inputs));
+const foreign = inputs.filter((file) => !/^src\/|(^|\/)node_modules\/|^(?:nothing|ascii-width):/.test(file));
+if (foreign.length > 0)
+  throw new Error(`the package must hold only src/ and dependencies, not ${foreign.join(", ")}`);
 const packages = new Set(inputs.flatMap((file) => /^.*node_modules\/(?:@[^/]+\/)?[^/]+/.exec(file) ?? []));
 const licences = [...packages].toSorted().map((folder) => {
   const file = readdirSync(place(folder)).find((name) => /^licen[cs]e/i.test(name));
@@ -72,3 +72,7 @@ chmodSync(`${aside}/reprise.js`, 0o755);
 if (existsSync(dist)) renameSync(dist, old);
 renameSync(aside, dist);
 rmSync(old, { recursive: true, force: true });
+
+const actor = place("test/actors/dist/actor.js");
+await build({ ...options, entryPoints: [place("test/actors/main.ts")], outfile: `${actor}.${process.pid}` });
+renameSync(`${actor}.${process.pid}`, actor);

@@ -8,7 +8,7 @@ import { chmodSync, existsSync, mkdtempSync, realpathSync, rmSync } from "node:f
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { endAll } from "../conformance/place.ts";
+import { endAll } from "../src/certify/place.ts";
 
 /** A process that is between two programs has no environment for a moment, so it is looked for more than once. */
 const LOOKS = 3;

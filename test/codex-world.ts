@@ -15,7 +15,7 @@ import { openState } from "../src/audit/audit.ts";
 import { mergeConfig } from "../src/core/config.ts";
 import * as processes from "../src/process/process.ts";
 import type { Deps } from "../src/run/run.ts";
-import { memoryStore } from "../src/store/store.ts";
+import { memoryStore } from "./contracts/memory-store.ts";
 
 /** As the fixture documents it. */
 export interface FakePlan {

@@ -6,7 +6,7 @@ import { checkRecords } from "../src/check-records.ts";
 import { mergeConfig } from "../src/core/config.ts";
 import * as processes from "../src/process/process.ts";
 import type { Deps } from "../src/run/run.ts";
-import { memoryStore } from "../src/store/store.ts";
+import { memoryStore } from "./contracts/memory-store.ts";
 
 export interface TestDeps extends Deps {
   readonly warnings: string[];

@@ -39,7 +39,9 @@ const MAY_USE: Record<string, readonly string[]> = {
     "core",
     "lib",
   ],
-  // The demo agent is a program of its own; it shares nothing with the product but the vocabulary.
+  // `doctor --certify`, a separate program: the cases, their interpreter, the labs of the engines and a scripted model.
+  certify: ["engines", "core", "lib"],
+  // The demo agent is a separate program; it shares nothing with the product but the vocabulary.
   demo: ["core", "lib"],
 };
 
@@ -55,7 +57,7 @@ const DOORS: Record<string, RegExp> = {
 const MOST_FILES: Record<string, number> = {
   lib: 16,
   cli: 49,
-  demo: 21,
+  certify: 24,
   engines: 27,
   issues: 21,
   run: 36,
@@ -95,6 +97,21 @@ test.each(files)("%s keeps to its layer", (file) => {
   expect(wrong).toEqual([]);
 });
 
+test.each(files.filter(isDoor))("%s passes on only what other product code imports", (door) => {
+  const text = readFileSync(join("src", door), "utf8");
+  const passedOn = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from/gm)].flatMap(([, list = ""]) =>
+    namesIn(list),
+  );
+  const importers = files.map((file) => [file, readFileSync(join("src", file), "utf8")] as const);
+  const used = importers
+    .filter(([file, code]) =>
+      [...code.matchAll(IMPORT)].some(([, to = ""]) => normalize(join(file, "..", to)) === door),
+    )
+    .map(([, code]) => code)
+    .join();
+  expect(passedOn.filter((name) => !new RegExp(`\\b${name}\\b`).test(used))).toEqual([]);
+});
+
 test("git is started in one place, where no repository can name a program", () => {
   const starting = files.filter((file) => {
     const text = readFileSync(join("src", file), "utf8");
@@ -103,13 +120,28 @@ test("git is started in one place, where no repository can name a program", () =
   expect(starting).toEqual(["run/git.ts"]);
 });
 
+function isDoor(file: string): boolean {
+  const [folder = "", ...rest] = file.split("/");
+  return rest.length === 1 && !/^(lib|core)$/.test(folder) && doorOf(folder).test(rest.join("/"));
+}
+
+function doorOf(folder: string): RegExp {
+  return DOORS[folder] ?? new RegExp(`^${folder}\\.ts$`);
+}
+
+/** Of `type A, b`: `A`, `b`. */
+function namesIn(list: string): readonly string[] {
+  return list.split(",").flatMap((part) => /^\s*(?:type\s+)?(\w+)/.exec(part)?.[1] ?? []);
+}
+
 function mayImport(file: string, target: string): boolean {
   const [from = "", ...inside] = file.split("/");
   const [to = "", ...rest] = normalize(join(file, "..", target)).split("/");
+  // Tests, tools and the conformance suite use the product, never the other way round.
+  if (to === "..") return false;
   // Files beside the folders wire everything together.
   if (inside.length === 0 || from === to || rest.length === 0) return true;
-  const door = DOORS[to] ?? new RegExp(`^${to}\\.ts$`);
-  return (MAY_USE[from]?.includes(to) ?? false) && door.test(rest.join("/"));
+  return (MAY_USE[from]?.includes(to) ?? false) && doorOf(to).test(rest.join("/"));
 }
 
 function withoutComments(text: string): string {

@@ -2,15 +2,10 @@
 import type { Observed, Outcome, Trouble } from "../src/core/events.ts";
 import type { ActionName, AgentMode, Policy, Rung, Trigger } from "../src/core/runbook.ts";
 import type { AgentPhase, AgentRecord, SupervisionEvent } from "../src/core/supervision.ts";
-import {
-  chanceOf,
-  decide,
-  type Decision,
-  type EndedAttempt,
-  type Facts,
-  inFlight,
-  type Seen,
-} from "../src/supervisor/supervisor.ts";
+import { decide, type Decision, type Facts } from "../src/supervisor/decide.ts";
+import { chanceOf } from "../src/supervisor/delay.ts";
+import type { EndedAttempt, Seen } from "../src/supervisor/occurrence.ts";
+import { inFlight } from "../src/supervisor/tally.ts";
 
 export const RUN_ID = "20260101T000000Z-claude-1a2b3c4d";
 export const T0 = Date.UTC(2026, 0, 1);

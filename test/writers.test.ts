@@ -20,6 +20,10 @@ const WRITERS: Readonly<Record<string, string>> = {
     "run.json, meta.json, receipt.json, agent.json: the owner of the run's lease, by its ledger",
   "audit/state.ts": "settings, notice and reserve: every writer writes the same, and reads nothing first",
   "audit/upkeep.ts": "index.db: put aside by the one process that rebuilds it",
+  "certify/command-line.ts": "the folder of one check: its interpreter",
+  "certify/interpret.ts": "the folder of one check: its interpreter",
+  "certify/labs.ts": "the folder of one check: its interpreter",
+  "certify/place.ts": "the folder of one check: its interpreter",
   "drivers/session-files.ts": "an engine's lost session is put back: only where no file is",
   "github/http.ts": "one reply of GitHub per file: the newest answer is the right one",
   "holders/body.ts": "the address of one holder: that holder",
@@ -34,7 +38,6 @@ const WRITERS: Readonly<Record<string, string>> = {
   "run/engine-setup.ts": "versions.json: under shared.lock",
   "run/job.ts": "an empty file of one attempt",
   "setup.ts": "trusted.json: under shared.lock",
-  "store/store.ts": "a damaged index: put aside by the one process that rebuilds it",
   "supervisor/daemon-log.ts": "the log of the daemon: the one that has the daemon's lock",
   "supervisor/daemon.ts": "the daemon's token: under the daemon's lock",
 };

@@ -1,105 +1,31 @@
-/**
- * The scripted agent as a program: bundled once, run for real. Every persona is driven by the real profile of the
- * engine it plays: what the profile asks, the agent must understand; what the agent says, the profile must read.
- */
-import { type ChildProcess, spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+/** The demo agent as a program: bundled once, run for real. */
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { AgentProgram, type Ended, eventsOf, idsOf, textOf } from "../../test/actors/agent-program.ts";
 import type { EngineEvent, Exit } from "../core/events.ts";
-import { sessionFiles } from "../drivers/session-files.ts";
 import { demo } from "../engines/demo.ts";
-import type { Ask, Command, Engine } from "../engines/engine.ts";
-import { ENGINES } from "../engines/engines.ts";
 import { planOf } from "./steps.ts";
-import { bundleDemoAgent } from "../../test/demo-bundle.ts";
 
 const ID = "11111111-1111-4111-8111-111111111111";
 const GONE = "99999999-9999-4999-8999-999999999999";
 
-let root = "";
-let agent = "";
+let program: AgentProgram;
 let work = "";
 let env: Record<string, string> = {};
-const children: ChildProcess[] = [];
 
 beforeAll(() => {
-  root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-demo-")));
-  agent = bundleDemoAgent(root);
+  program = new AgentProgram("demo");
 });
-
-afterAll(() => {
-  for (const child of children) child.kill("SIGKILL");
-  rmSync(root, { recursive: true, force: true });
-});
-
+afterAll(() => program[Symbol.dispose]());
 beforeEach(() => {
-  work = mkdtempSync(join(root, "case-"));
-  env = {
-    HOME: join(work, "home"),
-    PATH: process.env["PATH"] ?? "",
-    TZ: "UTC",
-    PWD: work,
-    REPRISE_DEMO_HOME: join(work, "demo"),
-    REPRISE_DEMO_LOG: join(work, "log.jsonl"),
-    CODEX_HOME: join(work, "codex"),
-  };
-  mkdirSync(join(work, "codex"));
-  mkdirSync(join(work, "home"));
+  ({ work, env } = program.nextCase());
 });
 
-interface Ended {
-  readonly exit: Exit;
-  readonly stdout: Buffer;
-  readonly stderr: string;
-  readonly out: string;
-}
-
-function start(
-  args: readonly string[],
-  stdin: string | null,
-): { child: ChildProcess; ended: Promise<Ended> } {
-  const child = spawn(process.execPath, [agent, ...args], { cwd: work, env, stdio: "pipe" });
-  children.push(child);
-  const stdout: Buffer[] = [];
-  const stderr: Buffer[] = [];
-  child.stdout.on("data", (chunk: Buffer) => stdout.push(chunk));
-  child.stderr.on("data", (chunk: Buffer) => stderr.push(chunk));
-  child.stdin.on("error", () => undefined);
-  if (stdin !== null) child.stdin.end(stdin);
-  const ended = new Promise<Ended>((done) => {
-    child.on("close", (code, signal) => {
-      const all = Buffer.concat(stdout);
-      done({
-        exit: { code, signal },
-        stdout: all,
-        stderr: Buffer.concat(stderr).toString(),
-        out: all.toString(),
-      });
-    });
-  });
-  return { child, ended };
-}
-
+const start = (args: readonly string[], stdin: string | null) => program.start(args, stdin);
 const run = async (args: readonly string[], stdin = ""): Promise<Ended> => await start(args, stdin).ended;
 const json = async (message: string, ...args: string[]): Promise<Ended> =>
   await run([...args, "--format", "jsonl", "-"], message);
-
-function eventsOf(engine: Engine, { out, stderr, exit }: Ended): readonly EngineEvent[] {
-  const reader = engine.reader(() => Date.parse("2026-11-15T02:30:00Z"));
-  const lines = (text: string): string[] => text.split("\n").map((line) => line.replace(/\r$/, ""));
-  return [
-    ...lines(stderr).flatMap((line) => reader.line("stderr", line)),
-    ...lines(out).flatMap((line) => reader.line("stdout", line)),
-    ...reader.end(exit),
-  ];
-}
-
-const textOf = (events: readonly EngineEvent[]): string =>
-  events.map((event) => (event.type === "text" ? event.text : "")).join("");
-const idsOf = (events: readonly EngineEvent[]): string[] =>
-  events.flatMap((event) => (event.type === "session" ? [event.session] : []));
 
 function journal(): readonly Record<string, unknown>[] {
   const text = readFileSync(env["REPRISE_DEMO_LOG"] ?? "", "utf8");
@@ -294,7 +220,9 @@ describe("directives", () => {
   });
 
   test("every directive of the docs is known", () => {
-    const docs = readFileSync("docs/engines/demo.md", "utf8");
+    const docs = ["docs/engines/demo.md", "test/actors/README.md"]
+      .map((file) => readFileSync(file, "utf8"))
+      .join();
     const named = [...new Set(docs.match(/@@[a-z0-9-]+/g))];
     expect(named.length).toBeGreaterThan(30);
     const unknown = named.filter((name) =>
@@ -372,6 +300,8 @@ describe("scripts", () => {
 describe("the command line", () => {
   test.each<[string[], string, number]>([
     [["--nonsense", "x"], "demo: unknown option or missing value: --nonsense", 2],
+    // The roles of other engines are in test/actors.
+    [["--as", "codex", "--", "x"], "demo: unknown option or missing value: --as", 2],
     [["--model"], "demo: unknown option or missing value: --model", 2],
     [["--resume", "nope", "x"], "demo: not a session id: nope", 2],
     [
@@ -412,124 +342,6 @@ describe("the command line", () => {
     expect(lines.map(({ event }) => event)).toEqual(["start", "session", "message", "kept", "end"]);
     expect(lines[0]).toMatchObject({ as: "demo", cwd: work, terminals: [], env: { REPRISE_MARK: "m1" } });
     expect(lines.at(-1)).toMatchObject({ code: 0 });
-  });
-});
-
-describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("as %s", (id, engine) => {
-  const ask = (part: Partial<Ask>): Ask => ({
-    kind: "start",
-    interactive: false,
-    message: "hello",
-    session: engine.can.chooseSession ? ID : null,
-    forkTo: null,
-    given: [],
-    givenHasNoPrompt: true,
-    native: [],
-    cwd: work,
-    tag: "1a2b3c4d-1",
-    trustCwd: false,
-    ...part,
-  });
-  const perform = async (command: Command): Promise<Ended> => {
-    env = { ...env, ...command.env };
-    return await run(["--as", id, "--", ...command.args], command.stdin ?? "");
-  };
-  const turn = async (part: Partial<Ask>) => {
-    const command = engine.command(ask(part));
-    const ended = await perform(command);
-    const events = eventsOf(engine, ended);
-    return { command, ended, events, ids: [...new Set(idsOf(events))], text: textOf(events) };
-  };
-  const last = (events: readonly EngineEvent[]) => events.findLast(({ type }) => type === "turn_ended");
-  const home = (): string => engine.home(env) ?? "";
-
-  test("says its version as the engine does", async () => {
-    const { out } = await run(["--as", id, "--", "--version"]);
-    expect(engine.version(out)).toMatch(/^\d+\.\d+\.\d+$/);
-  });
-
-  test("start, resume and resume again are one conversation", async () => {
-    const first = await turn({});
-    expect(last(first.events)).toMatchObject({ result: "completed" });
-    expect(first.ids).toHaveLength(1);
-    const [session = ""] = first.ids;
-    if (first.command.expects !== null) expect(session).toBe(first.command.expects);
-    expect(engine.session.format.test(session)).toBe(true);
-    for (const [message, count] of [
-      ["second", 1],
-      ["third", 2],
-    ] as const) {
-      const next = await turn({ kind: "resume", session, message });
-      expect([next.ids, last(next.events)]).toMatchObject([[session], { result: "completed" }]);
-      expect(next.text).toContain(`I remember ${count} earlier message`);
-    }
-  });
-
-  test("a kill in the middle leaves a session that goes on", async () => {
-    const dead = await turn({ message: "hello @@tool:shell @@die" });
-    expect([dead.ended.exit.signal, last(dead.events)]).toEqual(["SIGKILL", undefined]);
-    // iFlow names its session only at the end, and nothing else tells.
-    if (!engine.can.readStore) return;
-    const found = await engine.sessions({ home: home(), cwd: work }, sessionFiles());
-    expect(found).toHaveLength(1);
-    const next = await turn({ kind: "resume", session: found[0]?.id ?? "", message: "go on" });
-    expect(next.text).toContain('I remember 1 earlier message: "hello".');
-  });
-
-  test("its store is read by the profile", async () => {
-    if (!engine.can.readStore) return;
-    const { ids } = await turn({});
-    const located = await engine.locate(ids[0] ?? "", { home: home(), cwd: work }, sessionFiles());
-    expect(located).toMatchObject({ state: "present" });
-    const [found] = await engine.sessions({ home: home(), cwd: work }, sessionFiles());
-    expect(found).toMatchObject({ id: ids[0], cwd: work });
-  });
-
-  test("a session that is gone is lost, in the engine's own words", async () => {
-    const { command } = await turn({});
-    if (id === "iflow") return;
-    const gone = id === "opencode" ? "ses_000000000000aaaaaaaaaaaaaa" : GONE;
-    const lost = await turn({ kind: "resume", session: gone });
-    expect(command.headless).toBe(true);
-    const trouble = last(lost.events) ?? {
-      trouble: engine.explainExit(lost.ended.exit, lost.ended.stderr, 0),
-    };
-    expect(trouble).toMatchObject({ trouble: { kind: "session_lost" } });
-  });
-
-  test.each<[string, string]>([
-    ["@@429", "rate_limited"],
-    ["@@quota", "quota"],
-    ["@@401", "auth"],
-    ["@@503", "overloaded"],
-    ["@@network", "network"],
-    ["@@context", "context_full"],
-  ])("%s is %s", async (directive, kind) => {
-    const { events } = await turn({ message: `hello ${directive}` });
-    expect(last(events)).toMatchObject({ result: "failed", trouble: { kind } });
-  });
-
-  test("a forged id inside text and tool output changes nothing", async () => {
-    const { ids, events } = await turn({ message: "hello @@forge" });
-    expect(last(events)).toMatchObject({ result: "completed" });
-    expect(ids).toHaveLength(1);
-    expect(ids[0]).not.toMatch(/deadbeef|FORGED/);
-  });
-
-  test("tools are seen", async () => {
-    const { events } = await turn({ message: "hello @@tool:shell" });
-    if (id === "iflow") return;
-    const states = events.flatMap((event) => (event.type === "tool" ? [event.state] : []));
-    expect(states).toEqual(["started", "ended"]);
-  });
-
-  test("a fork has an id of its own and remembers", async () => {
-    if (!engine.can.fork) return;
-    const { ids } = await turn({});
-    const fork = await turn({ kind: "fork", session: ids[0] ?? "", message: "aside" });
-    expect(fork.ids).toHaveLength(1);
-    expect(fork.ids).not.toEqual(ids);
-    expect(fork.text).toContain('I remember 1 earlier message: "hello".');
   });
 });
 

@@ -1,5 +1,5 @@
 /**
- * The scripted agent, a program of its own: `demo` by default, another engine's double with `--as ENGINE -- ARGS`.
+ * The life of a scripted agent: one persona, one command line, one exit code.
  *
  * It keeps its conversation in a session file, streams, pretends to call tools and misbehaves on cue, so that
  * Reprise can be shown and tested without a key or a network. What it understands: docs/engines/demo.md.
@@ -7,25 +7,27 @@
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { isatty } from "node:tty";
-import { claude } from "./as-claude.ts";
-import { codex } from "./as-codex.ts";
-import { serve } from "./as-codex-server.ts";
-import { demo } from "./as-demo.ts";
-import { gemini } from "./as-gemini.ts";
-import { iflow } from "./as-iflow.ts";
-import { opencode } from "./as-opencode.ts";
 import { chat } from "./chat.ts";
-import { type Journal, makeJournal, messageFacts, startFacts } from "./journal.ts";
-import { makeOutput, type Output } from "./output.ts";
-import { type Conversation, type Persona, Refusal, type Request, type World } from "./persona.ts";
+import { makeJournal, messageFacts, startFacts } from "./journal.ts";
+import { makeOutput } from "./output.ts";
+import { type Conversation, type Persona, Refusal, type Request, type Stage, type World } from "./persona.ts";
 import { play } from "./play.ts";
 import { parseScript, planOf, type Step } from "./steps.ts";
 
-const PERSONAS: readonly Persona[] = [demo, codex, claude, gemini, iflow, opencode];
+/** Plays the persona until its end, and ends this process with its exit code. */
+export async function runAgent(persona: Persona, argv: readonly string[]): Promise<never> {
+  try {
+    process.exit(await live(persona, argv));
+  } catch (error) {
+    // A reader that went away is no reason for a stack trace.
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code !== "EPIPE") process.stderr.write(`demo: ${message}\n`);
+    process.exit(1);
+  }
+}
 
-async function main(): Promise<number> {
+async function live(persona: Persona, argv: readonly string[]): Promise<number> {
   const out = makeOutput();
-  const { persona, argv } = choose(process.argv.slice(2));
   const world: World = {
     env: process.env,
     cwd: process.cwd(),
@@ -39,10 +41,9 @@ async function main(): Promise<number> {
   const journal = makeJournal(world, persona.id);
   journal.write("start", startFacts(world, argv));
   try {
-    const code =
-      persona.serves?.(argv) === true
-        ? await serve(persona, { world, out, journal })
-        : await attend({ persona, request: persona.parse(argv, world), world, out, journal });
+    const stage = { world, out, journal };
+    const served = persona.serve?.(argv, stage) ?? null;
+    const code = await (served ?? attend({ ...stage, persona, request: persona.parse(argv, world) }));
     journal.write("end", { code });
     return code;
   } catch (error) {
@@ -54,20 +55,9 @@ async function main(): Promise<number> {
   }
 }
 
-function choose(args: readonly string[]): { persona: Persona; argv: readonly string[] } {
-  if (args[0] !== "--as") return { persona: demo, argv: args };
-  const persona = PERSONAS.find(({ id }) => id === args[1]);
-  if (persona === undefined || args[2] !== "--")
-    throw new Error(`usage: demo-agent --as ${PERSONAS.map(({ id }) => id).join("|")} -- ARGS`);
-  return { persona, argv: args.slice(3) };
-}
-
-interface Scene {
+interface Scene extends Stage {
   readonly persona: Persona;
   readonly request: Request;
-  readonly world: World;
-  readonly out: Output;
-  readonly journal: Journal;
 }
 
 async function attend(scene: Scene): Promise<number> {
@@ -153,13 +143,4 @@ function openStdin(): Stdin {
       return Buffer.concat(chunks).toString("utf8");
     },
   };
-}
-
-try {
-  process.exit(await main());
-} catch (error) {
-  // A reader that went away is no reason for a stack trace.
-  const { code, message } = error as NodeJS.ErrnoException;
-  if (code !== "EPIPE") process.stderr.write(`demo: ${message}\n`);
-  process.exit(1);
 }

@@ -5,11 +5,7 @@
 import { createHash } from "node:crypto";
 import { appendFileSync } from "node:fs";
 import { isatty } from "node:tty";
-import type { World } from "./persona.ts";
-
-export interface Journal {
-  write(event: string, facts?: Readonly<Record<string, unknown>>): void;
-}
+import type { Journal, World } from "./persona.ts";
 
 export function makeJournal(world: World, as: string): Journal {
   const file = world.env["REPRISE_DEMO_LOG"];

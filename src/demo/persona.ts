@@ -1,6 +1,6 @@
 /**
- * What the scripted agent needs to know to look like one engine or another: how its command line reads, where it
- * keeps sessions, and how it speaks. Nothing here does I/O.
+ * What a scripted agent needs to know to look like an engine: how its command line reads, where it keeps sessions, and
+ * how it speaks. `demo.ts` is the one that ships; `test/actors/` has those that play real engines in tests. No I/O here.
  */
 import type { Output } from "./output.ts";
 
@@ -12,15 +12,25 @@ export interface Persona {
   parse(argv: readonly string[], world: World): Request;
   /** Throws a Refusal when the session asked for does not exist. */
   open(request: Request, world: World): Promise<Conversation>;
-  /** Does this command line ask for a server that is talked to over stdin and stdout? */
-  serves?(argv: readonly string[]): boolean;
+  /** Serves on stdin and stdout and returns the exit code. Null: this command line does not ask for a server. */
+  serve?(argv: readonly string[], stage: Stage): Promise<number> | null;
   speak(request: Request, conversation: Conversation, out: Output): Voice;
-  /** Its UI reads keys, not lines: pasted text is one message, whatever is in it. */
-  readonly readsKeys?: true;
-  /** What its UI tells the terminal about itself. */
-  shows?(status: Status): string;
+  /** Opens its UI on a terminal. Absent: a chat reads lines. */
+  ui?(stage: Stage): Ui;
   /** Registers which conversation this process is in, where the engine keeps such a registry. */
   enter?(session: string, world: World): void;
+}
+
+/** Where a persona acts. */
+export interface Stage {
+  readonly world: World;
+  readonly out: Output;
+  readonly journal: Journal;
+}
+
+/** The agent's own account of what happened to it (`journal.ts`). */
+export interface Journal {
+  write(event: string, facts?: Readonly<Record<string, unknown>>): void;
 }
 
 export interface World {
@@ -71,6 +81,17 @@ export interface Conversation {
 }
 
 export type Status = "idle" | "busy" | "waiting";
+
+/** A UI that reads keys instead of lines. */
+export interface Ui {
+  /** Resolves when it takes messages. */
+  ready(): Promise<void>;
+  /** The next message; null at the end. */
+  line(): Promise<string | null>;
+  status(talk: Conversation, status: Status): void;
+  /** Asks for permission within this conversation. */
+  asking(talk: Conversation): NonNullable<Voice["ask"]>;
+}
 
 export interface Voice {
   /** A structured line of this engine that names a forged session. */

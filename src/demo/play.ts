@@ -2,9 +2,8 @@
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Journal } from "./journal.ts";
 import type { Output } from "./output.ts";
-import type { Conversation, DemoTrouble, Request, Voice } from "./persona.ts";
+import type { Conversation, DemoTrouble, Journal, Request, Voice } from "./persona.ts";
 import { type Step, withoutDirectives } from "./steps.ts";
 
 export interface Turn {
@@ -168,7 +167,7 @@ const HANDLERS: Readonly<Record<Step["step"], Handler>> = {
   }),
   // Acts when the session is opened, before the first step.
   "other-session": now(() => undefined),
-  // A cue for the double of Codex's server, which reads it before the plan begins.
+  // A cue for the actor of Codex's server (test/actors/), which reads it before the plan begins.
   server: now(() => undefined),
 };
 

@@ -21,7 +21,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { type FakeGitHub, startGitHub } from "../../test/github-server.ts";
 import { Fault } from "../core/faults.ts";
-import { SAMPLE, SOURCE_CASES } from "./conformance.ts";
+import { SAMPLE, SOURCE_CASES } from "../../test/contracts/source.ts";
 import { openSource, type SourceOptions } from "./issues.ts";
 import { withFields } from "./json-line.ts";
 import type { Issue, Source } from "./source.ts";

@@ -1,7 +1,7 @@
 /**
  * Where issues come from and go back to: one interface, and what all sources check alike.
  *
- * `conformance.ts` holds the cases that every source must pass. A source changes only what it was told to change:
+ * `test/contracts/source.ts` holds the cases that every source must pass. A source changes only what it was told to change:
  * whatever else stands in a file or on a server stays as it is. All texts of an issue are untrusted.
  */
 import { Fault } from "../core/faults.ts";

@@ -11,8 +11,8 @@ import {
   type StateDir,
 } from "../audit/audit.ts";
 import type { RunRecord } from "../core/records.ts";
-import { attemptLike, runLike } from "../store/conformance-samples.ts";
-import { memoryStore } from "../store/store.ts";
+import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
+import { memoryStore } from "../../test/contracts/memory-store.ts";
 import { checkRuns } from "./check-runs.ts";
 
 let root: string;

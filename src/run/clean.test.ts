@@ -6,7 +6,7 @@ import { testDeps } from "../../test/deps.ts";
 import { createRunDir, saveRunFile } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import { runLike } from "../store/conformance-samples.ts";
+import { runLike } from "../../test/contracts/store-samples.ts";
 import { removeRun } from "./clean.ts";
 import type { Deps } from "./deps.ts";
 

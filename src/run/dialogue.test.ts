@@ -1,8 +1,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { buildSync } from "esbuild";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { bundleAgent } from "../../test/actors/bundle.ts";
 import { type CodexWorld, type FakePlan, openCodexWorld } from "../../test/codex-world.ts";
 import type { Decision, Question } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
@@ -216,19 +216,15 @@ test("a stop by the user asks the turn to end; the run is cancelled and goes on 
 
 describe("the scripted Codex server", () => {
   let built = "";
+  let actor = "";
   beforeAll(() => {
     built = mkdtempSync(join(tmpdir(), "reprise-demo-"));
-    buildSync({
-      entryPoints: ["src/demo/agent.ts"],
-      outfile: join(built, "agent.mjs"),
-      ...{ bundle: true, platform: "node", format: "esm", target: "node20", logLevel: "error" },
-      external: ["@photostructure/sqlite"],
-    });
+    actor = bundleAgent("actor", built);
   });
   afterAll(() => rmSync(built, { recursive: true }));
   beforeEach(async () => {
     world[Symbol.dispose]();
-    world = await openCodexWorld([join(built, "agent.mjs"), "--as", "codex", "--"]);
+    world = await openCodexWorld([actor, "--as", "codex", "--"]);
   });
 
   const cues: Record<string, [first: string, then: string, again: string | null]> = {

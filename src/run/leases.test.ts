@@ -6,7 +6,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { testDeps } from "../../test/deps.ts";
 import type { Standing } from "../core/deps.ts";
 import type { RunRecord } from "../core/records.ts";
-import { runLike } from "../store/conformance-samples.ts";
+import { runLike } from "../../test/contracts/store-samples.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import { forsake, forsakeUnrecorded, holdRun, runKey, sessionKey } from "./leases.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { testDeps } from "../../test/deps.ts";
 import { createAttemptDir, createRunDir, saveAttemptFile, saveRunFile } from "../audit/audit.ts";
-import { attemptLike, runLike } from "../store/conformance-samples.ts";
+import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import { type ResumeRequest, resumeRun } from "./run.ts";
 
 test("its attempt is recorded as interrupted before the next one begins", async () => {

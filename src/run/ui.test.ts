@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type CodexWorld, openCodexWorld } from "../../test/codex-world.ts";
-import { bundleDemoAgent } from "../../test/demo-bundle.ts";
+import { bundleAgent } from "../../test/actors/bundle.ts";
 import { mergeConfig } from "../core/config.ts";
 import type { Activity, Observed } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
@@ -32,7 +32,7 @@ let folder: string;
 let agent: string;
 beforeAll(() => {
   folder = realpathSync(mkdtempSync(join(tmpdir(), "reprise-ui-")));
-  agent = bundleDemoAgent(folder);
+  agent = bundleAgent("actor", folder);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

@@ -17,7 +17,6 @@ import { type Checked, checkRunbook, type EngineTraits } from "./runbook.ts";
 import { locator, type Problem, problem, type Read } from "./tree.ts";
 
 export { explainTrigger } from "./explain.ts";
-export type { EngineTraits } from "./runbook.ts";
 export type { Problem } from "./tree.ts";
 
 /** Where runbooks are looked for, and which engines their agents may have. */

@@ -19,10 +19,10 @@ import {
   hold,
   ownerLike,
   runLike,
-} from "./conformance-samples.ts";
+} from "../../test/contracts/store-samples.ts";
 import { migrate, MIGRATIONS } from "./migrations.ts";
 import { faultOf } from "./sqlite-faults.ts";
-import { type Damage, openStore, setAsideIndex, type Store } from "./store.ts";
+import { type Damage, openStore, type Store } from "./store.ts";
 
 const folder = fs.mkdtempSync(join(tmpdir(), "reprise-sqlite-"));
 fs.chmodSync(folder, 0o755);
@@ -35,7 +35,7 @@ const bundleFolder = fs.mkdtempSync("node_modules/.cache/reprise-store-");
 const bundle = join(process.cwd(), bundleFolder, "store.mjs");
 buildSync({
   stdin: {
-    contents: 'export * from "./store.ts"; export * from "./conformance-samples.ts";',
+    contents: 'export * from "./store.ts"; export * from "../../test/contracts/store-samples.ts";',
     resolveDir: fileURLToPath(new URL(".", import.meta.url)),
   },
   outfile: bundle,
@@ -542,7 +542,8 @@ describe("a file that changes under an open store", () => {
     const path = await sample();
     const told: Damage[] = [];
     await using store = await openStore(path, { onDamage: (damage) => told.push(damage) });
-    setAsideIndex(path, `${path}.damaged`);
+    for (const end of ["-wal", "-shm", ""])
+      if (fs.existsSync(path + end)) fs.renameSync(path + end, `${path}.damaged${end}`);
     {
       await using rebuilt = await openStore(path);
       await rebuilt.createRun(runLike(3));

@@ -1,13 +1,14 @@
-/** Runs the conformance cases on every backend. */
+/** Runs the contract cases on every backend. */
 import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { conformanceCases } from "./conformance.ts";
-import { eventLike, documentLike, runLike } from "./conformance-samples.ts";
-import { type Mark, memoryStore, openStore } from "./store.ts";
+import { contractCases } from "../../test/contracts/store.ts";
+import { eventLike, documentLike, runLike } from "../../test/contracts/store-samples.ts";
+import { memoryStore } from "../../test/contracts/memory-store.ts";
+import { type Mark, openStore } from "./store.ts";
 
-const cases = conformanceCases();
+const cases = contractCases();
 const folder = mkdtempSync(join(tmpdir(), "reprise-store-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 

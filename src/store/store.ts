@@ -1,15 +1,13 @@
 /**
  * What must survive: runs, attempts, leases, the event log and documents, behind one interface.
  *
- * Every verb is one transaction. `conformance.ts` holds the cases that any backend must pass. The run
+ * Every verb is one transaction. `test/contracts/store.ts` holds the cases that any backend must pass. The run
  * directory is the truth for what happened; the store is the truth for leases and decisions in flight.
  */
-import { existsSync, renameSync } from "node:fs";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Life, ProcessIdentity, RunRecord, RunStatus } from "../core/records.ts";
 
 export { identityIn, judgeOwner } from "./lease.ts";
-export { memoryStore } from "./memory.ts";
 
 export interface OpenOptions {
   /** For reading commands where nothing can be written. Every write then fails: with this fault, if it is one. */
@@ -36,17 +34,6 @@ export interface Mark {
 export async function openStore(path: string, options: OpenOptions = {}): Promise<Store> {
   const { openSqliteStore } = await import("./sqlite.ts");
   return openSqliteStore(path, options);
-}
-
-/**
- * Moves a damaged index away under a new name, with its WAL, so that a new one can be built. The index goes last: a
- * WAL that is left beside a new, empty index is dropped by SQLite, one that is taken from it would be lost.
- * The caller makes sure that no other process is doing the same.
- */
-export function setAsideIndex(path: string, aside: string): void {
-  for (const end of ["-wal", "-shm", "-journal", ""]) {
-    if (existsSync(`${path}${end}`)) renameSync(`${path}${end}`, `${aside}${end}`);
-  }
 }
 
 export interface FileLock {

@@ -7,7 +7,7 @@ import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { agentLike, HOUR, MINUTE, RUN_ID, rung, SECOND, T0 } from "../../test/supervision.ts";
 import { Fault } from "../core/faults.ts";
 import type { AgentRecord, DecisionRecord } from "../core/supervision.ts";
-import { attemptLike, runLike } from "../store/conformance-samples.ts";
+import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import type { Hand } from "./act.ts";
 import { advance } from "./advance.ts";
 import { listDecisions, resolveDecision } from "./escalate.ts";

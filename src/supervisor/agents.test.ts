@@ -8,7 +8,7 @@ import { afterAll, afterEach, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { agentLike } from "../../test/supervision.ts";
 import type { AgentPhase } from "../core/supervision.ts";
-import { attemptLike, runLike } from "../store/conformance-samples.ts";
+import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import { finishStops, getAgent, stopAgent } from "./agents.ts";
 
 const root = mkdtempSync(join(tmpdir(), "reprise-agents-"));

@@ -19,8 +19,11 @@ import {
   T0,
   trouble,
 } from "../../test/supervision.ts";
-import { chanceOf, decide, endedAttempt, type Facts, inFlight, type Seen } from "./supervisor.ts";
-import { attemptLike, runLike } from "../store/conformance-samples.ts";
+import { decide, type Facts } from "./decide.ts";
+import { chanceOf } from "./delay.ts";
+import { endedAttempt, type Seen } from "./occurrence.ts";
+import { inFlight } from "./tally.ts";
+import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 
 type Rows = Record<string, [given: Partial<Facts> & Pick<Facts, "seen">, then: object]>;
 

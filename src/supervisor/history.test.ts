@@ -1,8 +1,9 @@
 /** Events survive the store, and whatever else is in it. */
 import { describe, expect, test } from "vitest";
-import { memoryStore, type StoredEvent } from "../store/store.ts";
+import { memoryStore } from "../../test/contracts/memory-store.ts";
+import type { StoredEvent } from "../store/store.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
-import { fromStored, type NewSupervisionEvent, toStored } from "./supervisor.ts";
+import { fromStored, type NewSupervisionEvent, toStored } from "./history.ts";
 
 const RUN = "20260101T000000Z-claude-1a2b3c4d";
 const at = Date.UTC(2026, 0, 1);

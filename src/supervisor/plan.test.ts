@@ -1,7 +1,7 @@
 /** The table "resume or fresh", row by row. The names of phase 5 of the specification are test names. */
 import { describe, expect, test } from "vitest";
 import { DEFAULT_MESSAGE } from "../run/prepare.ts";
-import { type Alive, CONTINUE, planResume, type ResumeFacts, type ResumePlan } from "./supervisor.ts";
+import { type Alive, CONTINUE, planResume, type ResumeFacts, type ResumePlan } from "./plan.ts";
 
 const SAY = "The limit is over.";
 const base: ResumeFacts = {

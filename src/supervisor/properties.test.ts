@@ -23,7 +23,9 @@ import {
   SECOND,
   T0,
 } from "../../test/supervision.ts";
-import { decide, type Facts, fromStored, type Seen, toStored } from "./supervisor.ts";
+import { decide, type Facts } from "./decide.ts";
+import { fromStored, toStored } from "./history.ts";
+import type { Seen } from "./occurrence.ts";
 
 const span = fc.integer({ min: 0, max: 3 * DAY });
 const soon = fc.oneof(fc.integer({ min: 0, max: 3 * MINUTE }), span);

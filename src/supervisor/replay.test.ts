@@ -6,7 +6,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import type { AgentRecord } from "../core/supervision.ts";
 import type { StoredEvent } from "../store/store.ts";
-import { decide, type Decision, type EndedAttempt, type Facts, fromStored, type Seen } from "./supervisor.ts";
+import { decide, type Decision, type Facts } from "./decide.ts";
+import { fromStored } from "./history.ts";
+import type { EndedAttempt, Seen } from "./occurrence.ts";
 
 interface Recorded {
   readonly about: string;

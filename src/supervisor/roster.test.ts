@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, afterEach, expect, test, vi } from "vitest";
 import { testDeps } from "../../test/deps.ts";
 import { agentLike, RUN_ID } from "../../test/supervision.ts";
-import { runLike } from "../store/conformance-samples.ts";
+import { runLike } from "../../test/contracts/store-samples.ts";
 import { Roster } from "./roster.ts";
 
 vi.mock("node:timers/promises", () => ({

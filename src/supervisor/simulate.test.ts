@@ -15,7 +15,7 @@ import {
   T0,
   trouble,
 } from "../../test/supervision.ts";
-import { occurrenceOf } from "./supervisor.ts";
+import { occurrenceOf } from "./occurrence.ts";
 
 const dies = (endsAfterMs: number): Script => ({
   endsAfterMs,

@@ -3,11 +3,11 @@
  * run for as long as it lives, and says so when another one has it. Journal, locks and session files are the judges.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { AgentBox } from "../e2e/agent-box.ts";
 import { markerIn } from "../e2e/agent-storms.ts";
 import { isAlive } from "../e2e/holder-box.ts";
-import { type Sandbox, until } from "../e2e/sandbox.ts";
+import { ACTOR, type Sandbox, until } from "../e2e/sandbox.ts";
 
 export interface ShownRun {
   readonly handle: string;
@@ -38,7 +38,7 @@ export function watchAgents(box: Sandbox, before = ""): () => string[] {
   flock -n 9 || echo "$REPRISE_ATTEMPT" >>'${overlaps}'
 ${before}
 fi
-exec '${process.execPath}' '${resolve("dist/demo-agent.js")}' --as ${engine} -- "$@"`,
+exec '${process.execPath}' '${ACTOR}' --as ${engine} -- "$@"`,
     );
   }
   return () => (existsSync(overlaps) ? readFileSync(overlaps, "utf8").split("\n").filter(Boolean) : []);

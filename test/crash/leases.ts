@@ -300,7 +300,7 @@ function isOwner(pid: number): boolean {
 }
 
 function isAgent(pid: number): boolean {
-  return isAlive(pid) && commandOf(pid).includes("demo-agent.js");
+  return isAlive(pid) && /\/(?:demo-agent|actor)\.js\0/.test(commandOf(pid));
 }
 
 function commandOf(pid: number): string {

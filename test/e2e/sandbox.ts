@@ -18,7 +18,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 export const CLI = resolve("dist/reprise.js");
-const DEMO_AGENT = resolve("dist/demo-agent.js");
+/** Plays any engine: `--as ENGINE -- ARGS`. */
+export const ACTOR = resolve("test/actors/dist/actor.js");
 
 export const ENGINES = ["codex", "claude", "gemini", "iflow", "opencode"] as const;
 export type EngineName = (typeof ENGINES)[number];
@@ -48,7 +49,7 @@ export class Sandbox implements Disposable {
   constructor() {
     for (const directory of [this.home, this.bin, this.cwd]) mkdirSync(directory, { recursive: true });
     for (const engine of ENGINES) {
-      this.program(engine, `exec ${quote(process.execPath)} ${quote(DEMO_AGENT)} --as ${engine} -- "$@"`);
+      this.program(engine, `exec ${quote(process.execPath)} ${quote(ACTOR)} --as ${engine} -- "$@"`);
     }
   }
 

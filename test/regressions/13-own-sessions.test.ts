@@ -1,10 +1,10 @@
 /** A run never takes a conversation that may be somebody else's: another run's, or that of an agent Reprise did not start. */
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { HAS_TMUX, Screen } from "../e2e/screen.ts";
-import { collect, Sandbox, until } from "../e2e/sandbox.ts";
+import { ACTOR, collect, Sandbox, until } from "../e2e/sandbox.ts";
 
 let box: Sandbox;
 beforeEach(() => {
@@ -78,7 +78,7 @@ describe("two agents with the same message in one folder", () => {
 
   /** One begins a conversation and lives until the other is over; the other fails and leaves no session. */
   function twoOf(engine: string): void {
-    const agent = `"${process.execPath}" "${resolve("dist/demo-agent.js")}" --as ${engine} -- "$@"`;
+    const agent = `"${process.execPath}" "${ACTOR}" --as ${engine} -- "$@"`;
     const waitFor = (name: keyof typeof FLAGS) => `while [ ! -e '${flag(name)}' ]; do sleep 0.05; done`;
     const talks = `${agent}; touch '${flag("begun")}'; ${waitFor("over")}; exit 0`;
     const fails = `touch '${join(box.root, "waits")}'; ${waitFor("begun")}; echo 'Error: 429' >&2; exit 1`;

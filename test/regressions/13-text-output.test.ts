@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { Sandbox, until } from "../e2e/sandbox.ts";
+import { ACTOR, Sandbox, until } from "../e2e/sandbox.ts";
 
 let box: Sandbox;
 beforeEach(() => {
@@ -136,7 +136,7 @@ describe("words that look like the engine's own name no session", () => {
 describe("the engine's store", () => {
   /** A gemini that begins these conversations, one after the other. */
   function beginning(...prompts: readonly string[]): void {
-    const agent = `"${process.execPath}" "${join(process.cwd(), "dist", "demo-agent.js")}" --as gemini --`;
+    const agent = `"${process.execPath}" "${ACTOR}" --as gemini --`;
     box.program("gemini", prompts.map((args) => `${agent} ${args}`).join("\n"));
   }
 

@@ -1,5 +1,0 @@
-/** The model server as a program: `node --import tsx conformance/model-server/main.ts [port]`. */
-import { startModelServer } from "./server.ts";
-
-const server = await startModelServer(Number(process.argv[2] ?? 0));
-process.stdout.write(`${server.url}\n`);

@@ -1,0 +1,36 @@
+/** What a case can do to an engine's files between two attempts. The conformance suite brings more acts along. */
+import { existsSync, rmSync } from "node:fs";
+import type { Act, World } from "./world.ts";
+
+const ACTS: Readonly<Record<string, Act>> = {
+  /** The engine's own copy of this conversation is gone. */
+  "delete-session": ({ lab, place, shown }) => {
+    const files = sessionFiles({ lab, place, shown });
+    for (const file of files ?? lab.storeFiles(place)) rmSync(file, { recursive: true });
+  },
+  /** Everything the engine keeps is gone; the settings are written again before the next step. */
+  "wipe-home": ({ lab, place }) => rmSync(lab.engineHome(place), { recursive: true }),
+};
+
+export async function act(world: World, line: string): Promise<void> {
+  const [name = "", ...words] = line.split(" ");
+  const all = { ...world.extras?.acts, ...ACTS };
+  const found = all[name];
+  if (found === undefined) throw new Error(`no such act: ${name}; there are ${Object.keys(all).join(", ")}`);
+  await found(world, words);
+}
+
+export function sessionOf({ shown }: Pick<World, "shown">): string {
+  const session = shown?.session.value ?? null;
+  if (session === null) throw new Error("the run has no session yet");
+  return session;
+}
+
+/** Null: the engine keeps all conversations in one database. */
+export function sessionFiles(world: Pick<World, "lab" | "place" | "shown">): readonly string[] | null {
+  const files = world.lab.sessionFiles(world.place, sessionOf(world));
+  if (files?.length === 0 || files?.some((file) => !existsSync(file)) === true) {
+    throw new Error("the engine has no file of this session");
+  }
+  return files;
+}

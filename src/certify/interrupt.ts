@@ -1,0 +1,126 @@
+/**
+ * The moment in which an interruption falls, and the interruption. A moment is told from the model, from the engine's
+ * files and from Reprise's own records; nothing waits for a while and hopes.
+ */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { CaseInterrupt, CaseTalk } from "./case.ts";
+import type { Place } from "./lab.ts";
+import { Late, processesOf, type Running, signal, until } from "./place.ts";
+import type { World } from "./world.ts";
+
+export const STEP_DEADLINE_MS = 60_000;
+
+export function messageOf(
+  { place, decoy }: World,
+  talk: CaseTalk,
+  cut: CaseInterrupt | undefined,
+): string | null {
+  if (talk.message === null) return null;
+  const hold = cut === undefined ? "" : HOLD[cut.at];
+  return talk.message
+    .replaceAll("{hold}", hold)
+    .replaceAll("{mark}", markOf(place))
+    .replaceAll("{decoy}", decoy ?? "");
+}
+
+/** What keeps the model at the moment in which the interruption falls. */
+const HOLD: Readonly<Record<CaseInterrupt["at"], string>> = {
+  spawn: "@@silent",
+  session: "@@silent",
+  request: "@@silent",
+  "before-token": "@@silent",
+  "mid-stream": "@@slow:60000",
+  "mid-tool": "@@tool:touch {mark}; tail -f /dev/null",
+  after: "",
+};
+
+function markOf(place: Place): string {
+  return join(place.project, "tool-runs");
+}
+
+export async function interrupt(
+  world: World,
+  { who, signal: name, at }: CaseInterrupt,
+  running: Running,
+): Promise<void> {
+  const gone = { yes: false };
+  void running.ended.then(() => (gone.yes = true));
+  await until(`the moment "${at}"`, () => gone.yes || isAt(world, at), STEP_DEADLINE_MS);
+  if (WRITTEN.has(at))
+    await until(
+      "the message is written down",
+      () => gone.yes || isKept(world, world.messages.at(-1) ?? ""),
+      KEPT_MS,
+    ).catch(() => {});
+  if (gone.yes && at !== "after") throw new Late(`Reprise ended before the moment "${at}"`);
+  const agent = attemptOf(world)?.agent?.pid ?? null;
+  if (who === "reprise") signal(running.pid, name);
+  else if (who === "agent") signal(agent ?? -1, name);
+  else if (who === "terminal" && running.close !== undefined) running.close(name);
+  else for (const pid of [running.pid, ...processesOf(world.place.root)]) signal(pid, name);
+}
+
+const WRITTEN: ReadonlySet<string> = new Set(["before-token", "mid-stream", "mid-tool", "after"]);
+/** How long an engine may take to write down a message that it has sent to the model. */
+const KEPT_MS = 3_000;
+
+/** Lines of Claude's that name a message which is not in the conversation yet. */
+const NOT_YET_SAID = /"type":"(?:queue-operation|last-prompt)"/;
+
+/** Whether the conversation in the engine's own store holds this text. */
+export function isKept({ lab, place }: Pick<World, "lab" | "place">, message: string): boolean {
+  const needle = JSON.stringify(message).slice(1, -1);
+  return lab.storeFiles(place).some((file) => {
+    try {
+      const lines = readFileSync(file, "utf8").split("\n");
+      return lines.some((line) => line.includes(needle) && !NOT_YET_SAID.test(line));
+    } catch {
+      return false;
+    }
+  });
+}
+
+interface AttemptFile {
+  readonly agent: { readonly pid: number } | null;
+  readonly reported: readonly unknown[];
+}
+
+function isAt(world: World, at: CaseInterrupt["at"]): boolean {
+  const attempt = attemptOf(world);
+  const turn = world.server.requests.findLast(({ users }) => users.at(-1) === world.messages.at(-1));
+  switch (at) {
+    case "spawn":
+      return attempt?.agent !== null && attempt?.agent !== undefined;
+    case "session":
+      return (attempt?.reported.length ?? 0) > 0;
+    case "request":
+    case "before-token":
+      return turn !== undefined;
+    case "mid-stream":
+      return turn?.state === "streaming";
+    case "mid-tool":
+      return existsSync(markOf(world.place));
+    case "after":
+      return turn?.state === "ended";
+  }
+}
+
+/** The record of the attempt that this step makes. */
+export function attemptOf(world: World): AttemptFile | null {
+  const directory = runDirectory(world);
+  if (directory === null) return null;
+  const file = join(directory, "attempts", String((world.shown?.attempts ?? 0) + 1), "meta.json");
+  try {
+    return JSON.parse(readFileSync(file, "utf8")) as AttemptFile;
+  } catch {
+    return null;
+  }
+}
+
+export function runDirectory({ place, shown }: World): string | null {
+  if (shown !== null) return shown.runDirectory;
+  const root = join(place.state, "runs");
+  const [name] = existsSync(root) ? readdirSync(root).filter((one) => !one.startsWith(".")) : [];
+  return name === undefined ? null : join(root, name);
+}

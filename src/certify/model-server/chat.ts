@@ -1,0 +1,145 @@
+/** OpenAI chat completions, as OpenCode speaks it to a provider of its own. */
+import type { ServerResponse } from "node:http";
+import {
+  type Dialect,
+  EVENT_STREAM,
+  type Failure,
+  isObject,
+  objectsIn,
+  outputOf,
+  type Refusal,
+  type Seen,
+  split,
+  sse,
+  textOf,
+  textsIn,
+  type Voice,
+} from "./dialect.ts";
+
+const USAGE = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
+
+export const chat: Dialect = {
+  api: "chat",
+  matches: (method, path) => method === "POST" && path.endsWith("/chat/completions"),
+
+  read(_path, body) {
+    const all = objectsIn(body["messages"]);
+    const of = (role: string) => all.filter((one) => one["role"] === role);
+    const lastUser = all.findLastIndex(
+      (one) => one["role"] === "user" && split(textsIn(one["content"])).users.length > 0,
+    );
+    return {
+      api: "chat",
+      model: textOf(body["model"]),
+      stream: body["stream"] === true,
+      ...split(of("user").flatMap((one) => textsIn(one["content"]))),
+      assistants: of("assistant").length,
+      toolResults: of("tool").length,
+      toolOutputs: all
+        .slice(lastUser + 1)
+        .filter((one) => one["role"] === "tool")
+        .map((one) => outputOf(one["content"])),
+      system: of("system")
+        .flatMap((one) => textsIn(one["content"]))
+        .join("\n"),
+      tools: objectsIn(body["tools"]).map((tool) =>
+        isObject(tool["function"]) ? textOf(tool["function"]["name"]) : "",
+      ),
+    };
+  },
+
+  voice(seen) {
+    let reason = "stop";
+    const voice: Voice = {
+      open(response) {
+        response.writeHead(200, EVENT_STREAM);
+        chunk(response, seen, { role: "assistant", content: "" });
+      },
+      text: (response, text) => chunk(response, seen, { content: text }),
+      tool(response, command) {
+        reason = "tool_calls";
+        chunk(response, seen, { tool_calls: [{ index: 0, ...call(command) }] });
+      },
+      close(response) {
+        chunk(response, seen, {}, reason);
+        response.write("data: [DONE]\n\n");
+        response.end();
+      },
+    };
+    return voice;
+  },
+
+  refuse,
+  whole: (seen, text) => whole(seen, { role: "assistant", content: text }, "stop"),
+  wholeTool: (seen, command) =>
+    whole(seen, { role: "assistant", content: null, tool_calls: [call(command)] }, "tool_calls"),
+};
+
+let counter = 0;
+
+function chunk(response: ServerResponse, seen: Seen, delta: object, reason: string | null = null): void {
+  const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: 1, model: seen.model };
+  sse(response, {
+    ...head,
+    choices: [{ index: 0, delta, finish_reason: reason }],
+    ...(reason === null ? {} : { usage: USAGE }),
+  });
+}
+
+function call(command: string) {
+  const args = JSON.stringify({ command, description: "scripted" });
+  return { id: `call_${++counter}`, type: "function", function: { name: "bash", arguments: args } };
+}
+
+function whole(seen: Seen, message: object, reason: string) {
+  const head = { id: "chatcmpl-1", object: "chat.completion", created: 1, model: seen.model };
+  return { ...head, choices: [{ index: 0, message, finish_reason: reason }], usage: USAGE };
+}
+
+function refuse(failure: Failure): Refusal {
+  const error = (type: string, message: string) => ({ error: { type, code: type, message } });
+  // Without a time of its own OpenCode waits longer and longer between six tries.
+  const soon = { "retry-after-ms": "20" };
+  switch (failure.kind) {
+    case "rate_limit":
+      return {
+        status: 429,
+        body: error("rate_limit_exceeded", "Rate limit reached for requests."),
+        headers: failure.resetSeconds === null ? soon : { "retry-after": String(failure.resetSeconds) },
+      };
+    case "usage_limit":
+      return {
+        status: 429,
+        body: error(
+          "usage_limit_reached",
+          `Usage limit reached. Try again in ${failure.resetSeconds} seconds.`,
+        ),
+        headers: { "retry-after": String(failure.resetSeconds) },
+      };
+    case "quota":
+      return {
+        status: 429,
+        body: error(
+          "insufficient_quota",
+          "You exceeded your current quota, please check your plan and billing details.",
+        ),
+        headers: soon,
+      };
+    case "unauthorized":
+      return { status: 401, body: error("invalid_api_key", "Incorrect API key provided.") };
+    case "forbidden":
+      return { status: 403, body: error("permission_denied", "You are not allowed to use this model.") };
+    case "server_error":
+      return { status: 500, body: error("server_error", "The server had an error."), headers: soon };
+    case "overloaded":
+      return { status: 503, body: error("server_is_overloaded", "The model is overloaded."), headers: soon };
+    case "context":
+      return {
+        status: 400,
+        body: error(
+          "context_length_exceeded",
+          "This model's maximum context length is 100000 tokens. However, your messages resulted in 120000 tokens.",
+        ),
+      };
+  }
+}

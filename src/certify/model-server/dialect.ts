@@ -1,0 +1,137 @@
+/**
+ * The words that the model server and the four API dialects share. A dialect turns a request into what was seen and
+ * an action into bytes; it decides nothing.
+ */
+import type { ServerResponse } from "node:http";
+
+export type Api = "responses" | "messages" | "gemini" | "chat";
+
+/** What a request contained, in the same terms for every API. */
+export interface Seen {
+  readonly api: Api;
+  readonly model: string;
+  readonly stream: boolean;
+  /** Text parts of the role user, in order, without what the program itself put there. */
+  readonly users: readonly string[];
+  /** User parts that the program wrote: its environment, reminders, notes of an interruption. */
+  readonly context: readonly string[];
+  readonly assistants: number;
+  readonly toolResults: number;
+  /** What the tools returned after the last text of the user. */
+  readonly toolOutputs: readonly string[];
+  readonly system: string;
+  /** Names of the tools on offer. A request without any is a side request (title, routing, summary). */
+  readonly tools: readonly string[];
+}
+
+export type Failure =
+  | { readonly kind: "rate_limit"; readonly resetSeconds: number | null }
+  | { readonly kind: "usage_limit"; readonly resetSeconds: number }
+  | { readonly kind: "quota" | "unauthorized" | "forbidden" | "server_error" | "overloaded" | "context" };
+
+/** A refusal as one API words it. `sse` is sent with status 200 as a stream. */
+export interface Refusal {
+  readonly status: number;
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly sse?: string;
+}
+
+/** Writes an answer piece by piece; each dialect knows its own frames. */
+export interface Voice {
+  /** Status and headers, and the frames that come before any text. */
+  open(response: ServerResponse): void;
+  text(response: ServerResponse, text: string): void;
+  tool(response: ServerResponse, command: string, escalate: boolean): void;
+  /** Everything after the last piece, and the end of the response. */
+  close(response: ServerResponse): void;
+}
+
+export interface Dialect {
+  readonly api: Api;
+  /** Null: not a request of this API. */
+  readonly matches: (method: string, path: string) => boolean;
+  read(path: string, body: JsonObject): Seen;
+  voice(seen: Seen): Voice;
+  refuse(failure: Failure, nowMs: number): Refusal;
+  /** The answer to a request that asks for no stream. */
+  whole(seen: Seen, text: string): unknown;
+  wholeTool(seen: Seen, command: string): unknown;
+}
+
+export type JsonObject = { readonly [key: string]: unknown };
+
+export function objectsIn(value: unknown): readonly JsonObject[] {
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}
+
+export function isObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function textOf(value: unknown): string {
+  return typeof value === "string" ? value : "";
+}
+
+/** The texts of a content that is a string or a list of parts. */
+export function textsIn(content: unknown): readonly string[] {
+  if (typeof content === "string") return [content];
+  return objectsIn(content).flatMap((part) => (typeof part["text"] === "string" ? [part["text"]] : []));
+}
+
+/** What a tool returned, whatever its form. */
+export function outputOf(value: unknown): string {
+  const texts = textsIn(value);
+  return texts.length > 0 ? texts.join("\n") : (JSON.stringify(value) ?? "");
+}
+
+/** What an agent program adds in the user's name: one element of markup around all of it, or a note of its own. */
+export function isContext(text: string): boolean {
+  return isElement(text.trim().toLowerCase()) || NOTES.some((note) => note.test(text));
+}
+
+function isElement(text: string): boolean {
+  const [opening, name] = /^<([a-z][a-z0-9_-]*)/.exec(text) ?? [];
+  if (opening === undefined) return false;
+  const closing = `</${name}>`;
+  const end = text.indexOf(">", opening.length);
+  return end !== -1 && end < text.length - closing.length && text.endsWith(closing);
+}
+
+/** What stands for the conversation before a compaction. */
+const SUMMARIES: readonly RegExp[] = [
+  /^Another language model started to solve this problem/,
+  /^\[earlier conversation truncated/,
+  /^This session is being continued from a previous conversation/,
+  /^What did we do so far\?$/,
+];
+
+export function isSummary(text: string): boolean {
+  return SUMMARIES.some((summary) => summary.test(text));
+}
+
+const NOTES: readonly RegExp[] = [
+  /^\[Request interrupted by user/,
+  /^# AGENTS\.md instructions/,
+  ...SUMMARIES,
+  /^This is the Gemini CLI\./,
+  /^\s*$/,
+];
+
+/** A request to sum up the conversation, which offers tools like any turn. */
+export function isCompaction(seen: Seen): boolean {
+  return seen.users.some((text) => text.startsWith("CRITICAL: Respond with TEXT ONLY"));
+}
+
+export function split(texts: readonly string[]): {
+  readonly users: readonly string[];
+  readonly context: readonly string[];
+} {
+  return { users: texts.filter((text) => !isContext(text)), context: texts.filter(isContext) };
+}
+
+export function sse(response: ServerResponse, data: unknown, event?: string): void {
+  response.write(`${event === undefined ? "" : `event: ${event}\n`}data: ${JSON.stringify(data)}\n\n`);
+}
+
+export const EVENT_STREAM = { "content-type": "text/event-stream", "cache-control": "no-store" };

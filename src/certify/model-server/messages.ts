@@ -1,0 +1,185 @@
+/** The Anthropic Messages API, as Claude Code speaks it. */
+import type { ServerResponse } from "node:http";
+import {
+  type Dialect,
+  EVENT_STREAM,
+  type Failure,
+  type JsonObject,
+  objectsIn,
+  outputOf,
+  type Refusal,
+  type Seen,
+  split,
+  sse,
+  textOf,
+  textsIn,
+  type Voice,
+} from "./dialect.ts";
+
+let counter = 0;
+
+export const messages: Dialect = {
+  api: "messages",
+  matches: (method, path) => method === "POST" && /\/v1\/messages(\?|$)/.test(path),
+
+  read(_path, body) {
+    const all = objectsIn(body["messages"]);
+    const said = all.map((_one, at) => saidByUser(all, at));
+    const lastUser = said.findLastIndex((texts) => split(texts).users.length > 0);
+    return {
+      api: "messages",
+      model: textOf(body["model"]),
+      stream: body["stream"] === true,
+      ...split(said.flat()),
+      assistants: all.filter((one) => one["role"] === "assistant").length,
+      toolResults: results(all).length,
+      toolOutputs: results(all.slice(lastUser + 1)).map((one) => outputOf(one["content"])),
+      system: textsIn(body["system"]).join("\n"),
+      tools: objectsIn(body["tools"]).map((tool) => textOf(tool["name"])),
+    };
+  },
+
+  voice(seen) {
+    const id = `msg_${String(++counter).padStart(8, "0")}`;
+    let reason = "end_turn";
+    let isOpen = false;
+    const voice: Voice = {
+      open(response) {
+        response.writeHead(200, { ...EVENT_STREAM, "request-id": `req_${id}` });
+        const head = {
+          id,
+          type: "message",
+          role: "assistant",
+          model: seen.model,
+          content: [],
+          stop_reason: null,
+          stop_sequence: null,
+        };
+        sse(
+          response,
+          { type: "message_start", message: { ...head, usage: { input_tokens: 100, output_tokens: 1 } } },
+          "message_start",
+        );
+      },
+      text(response, text) {
+        if (!isOpen) {
+          sse(
+            response,
+            { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
+            "content_block_start",
+          );
+          isOpen = true;
+        }
+        sse(
+          response,
+          { type: "content_block_delta", index: 0, delta: { type: "text_delta", text } },
+          "content_block_delta",
+        );
+      },
+      tool(response, command) {
+        reason = "tool_use";
+        const block = { ...toolUse(command), input: {} };
+        sse(response, { type: "content_block_start", index: 0, content_block: block }, "content_block_start");
+        const delta = { type: "input_json_delta", partial_json: JSON.stringify(toolUse(command).input) };
+        sse(response, { type: "content_block_delta", index: 0, delta }, "content_block_delta");
+        isOpen = true;
+      },
+      close: (response) => close(response, reason, isOpen),
+    };
+    return voice;
+  },
+
+  refuse,
+  whole: (seen, text) => whole(seen, [{ type: "text", text }], "end_turn"),
+  wholeTool: (seen, command) => whole(seen, [toolUse(command)], "tool_use"),
+};
+
+/** What Claude Code 2.1.197 says when a turn was broken off, and what it answers itself. A person may say it too. */
+const [BROKEN_OFF, ITS_ANSWER] = ["Continue from where you left off.", "No response requested."];
+
+function saidByUser(all: readonly JsonObject[], at: number): readonly string[] {
+  const texts = all[at]?.["role"] === "user" ? textsIn(all[at]["content"]) : [];
+  const next = all.slice(at + 1).find((one) => one["role"] !== "system");
+  const isNote = textsIn(next?.["content"]).includes(ITS_ANSWER) && texts.at(-1) === BROKEN_OFF;
+  return isNote ? texts.slice(0, -1) : texts;
+}
+
+function results(all: readonly JsonObject[]): readonly JsonObject[] {
+  return all.flatMap((one) => objectsIn(one["content"])).filter((part) => part["type"] === "tool_result");
+}
+
+function close(response: ServerResponse, reason: string, isOpen: boolean): void {
+  if (isOpen) sse(response, { type: "content_block_stop", index: 0 }, "content_block_stop");
+  const delta = {
+    type: "message_delta",
+    delta: { stop_reason: reason, stop_sequence: null },
+    usage: { output_tokens: 10 },
+  };
+  sse(response, delta, "message_delta");
+  sse(response, { type: "message_stop" }, "message_stop");
+  response.end();
+}
+
+function toolUse(command: string) {
+  const input = { command, description: "scripted", timeout: 120_000 };
+  return { type: "tool_use", id: `toolu_${String(++counter).padStart(8, "0")}`, name: "Bash", input };
+}
+
+function whole(seen: Seen, content: readonly object[], reason: string) {
+  const head = { id: `msg_${++counter}`, type: "message", role: "assistant", model: seen.model, content };
+  return {
+    ...head,
+    stop_reason: reason,
+    stop_sequence: null,
+    usage: { input_tokens: 100, output_tokens: 10 },
+  };
+}
+
+function refuse(failure: Failure, nowMs: number): Refusal {
+  const error = (type: string, message: string) => ({ type: "error", error: { type, message } });
+  switch (failure.kind) {
+    case "rate_limit":
+      return {
+        status: 429,
+        body: error("rate_limit_error", "This request would exceed your organization's rate limit."),
+        ...(failure.resetSeconds === null
+          ? {}
+          : { headers: { "retry-after": String(failure.resetSeconds) } }),
+      };
+    case "usage_limit": {
+      const at = new Date(nowMs + failure.resetSeconds * 1000).toISOString();
+      return {
+        status: 429,
+        body: error(
+          "rate_limit_error",
+          `You have reached your specified API usage limits. You will regain access at ${at}; resets at ${at}.`,
+        ),
+        headers: { "retry-after": String(failure.resetSeconds), "x-should-retry": "false" },
+      };
+    }
+    case "quota":
+      return {
+        status: 400,
+        body: error("invalid_request_error", "Your credit balance is too low to access the Anthropic API."),
+      };
+    case "unauthorized":
+      return { status: 401, body: error("authentication_error", "invalid x-api-key") };
+    case "forbidden":
+      return {
+        status: 403,
+        body: error(
+          "permission_error",
+          "Your API key does not have permission to use the specified resource.",
+        ),
+      };
+    case "server_error":
+      return { status: 500, body: error("api_error", "Internal server error") };
+    case "overloaded":
+      return { status: 529, body: error("overloaded_error", "Overloaded") };
+    case "context":
+      return {
+        status: 400,
+        body: error("invalid_request_error", "prompt is too long: 250000 tokens > 200000 maximum"),
+      };
+  }
+}

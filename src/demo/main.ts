@@ -1,0 +1,5 @@
+/** The demo agent that ships with Reprise, as a program: `dist/demo-agent.js`. What it understands: docs/engines/demo.md. */
+import { runAgent } from "./agent.ts";
+import { demo } from "./demo.ts";
+
+await runAgent(demo, process.argv.slice(2));
