@@ -285,6 +285,18 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
   return decision.do === "refuse" ? { ...decision, mayBeginAnew: mayBeginAnew(engine, run, found) } : null;
 }
 
+/** The session that a resume would continue, a plain one or one with `--session`. Null: it would be refused. */
+export async function sessionToContinue(
+  engine: Engine,
+  run: RunRecord,
+  session?: string,
+): Promise<string | null> {
+  assertOwnWorkplace(run);
+  const wish = { want: "resume", damage: "refuse", home: run.engineHome } as const;
+  const { decision } = await prospect(engine, run, session === undefined ? wish : { ...wish, session });
+  return decision.do === "continue" ? decision.session : null;
+}
+
 function refused(run: RunRecord, { code, why, ways, facts }: Refusal, mayBegin: boolean): Fault {
   const { handle } = run;
   const offered = ways.map(({ option, does }) => `\`reprise resume ${handle} ${option} "…"\` ${does}`);
