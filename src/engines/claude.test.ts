@@ -482,7 +482,7 @@ describe("a failed turn whose output is text", () => {
     ["at the end of a text", `I looked at the log.\n${LIMIT}\n`, undefined],
     ["near the end of a text", `I looked.\n${LIMIT}\nSo I stopped.\nBye.\n`, undefined],
     ["in a text that begins like an error", `Error: I read this:\n\n${LIMIT}\n`, "other"],
-    ["at the end of a text whose beginning is lost", `${`${REJECTED}\n`.repeat(200)}`, undefined],
+    ["at the end of a text whose beginning is lost", `${REJECTED}\n`.repeat(200), undefined],
   ];
   test.each(cases)("%s", (_name, stdout, kind) => {
     expect(claude.explainExit({ code: 1, signal: null }, "", 0, stdout)?.kind).toBe(kind);

@@ -228,7 +228,7 @@ interface Prospect {
 }
 
 /** What the engine's store and the run's copy allow. */
-async function prospect(
+export async function prospect(
   engine: Engine,
   run: RunRecord,
   wish: Pick<ResumeWish, "want" | "damage" | "session"> & { readonly home: string | null },
@@ -283,18 +283,6 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
     home: run.engineHome,
   });
   return decision.do === "refuse" ? { ...decision, mayBeginAnew: mayBeginAnew(engine, run, found) } : null;
-}
-
-/** The session that a resume would continue, a plain one or one with `--session`. Null: it would be refused. */
-export async function sessionToContinue(
-  engine: Engine,
-  run: RunRecord,
-  session?: string,
-): Promise<string | null> {
-  assertOwnWorkplace(run);
-  const wish = { want: "resume", damage: "refuse", home: run.engineHome } as const;
-  const { decision } = await prospect(engine, run, session === undefined ? wish : { ...wish, session });
-  return decision.do === "continue" ? decision.session : null;
 }
 
 function refused(run: RunRecord, { code, why, ways, facts }: Refusal, mayBegin: boolean): Fault {

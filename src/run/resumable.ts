@@ -2,11 +2,13 @@
 import { checkOwnDirectory, isDirectory, stateOrigin } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
+import type { Engine } from "../engines/engine.ts";
 import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
+import { assertOwnWorkplace } from "./isolate.ts";
 import { isUnbegun, NEVER_STARTED, NOTHING_SAID } from "./plan.ts";
-import { type Obstacle, sessionToContinue, whatStandsInTheWay } from "./prepare.ts";
+import { type Obstacle, prospect, whatStandsInTheWay } from "./prepare.ts";
 
 /** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
 export function whyNotResumable(run: RunRecord): string | null {
@@ -91,6 +93,14 @@ async function optionTo(deps: Deps, run: RunRecord, session: string): Promise<st
     if (!(error instanceof Fault)) throw error;
     return null;
   }
+}
+
+/** The session that a resume would continue, a plain one or one with `--session`. Null: it would be refused. */
+async function sessionToContinue(engine: Engine, run: RunRecord, session?: string): Promise<string | null> {
+  assertOwnWorkplace(run);
+  const wish = { want: "resume", damage: "refuse", home: run.engineHome } as const;
+  const { decision } = await prospect(engine, run, session === undefined ? wish : { ...wish, session });
+  return decision.do === "continue" ? decision.session : null;
 }
 
 function batchWords({ batch, pid, issue, state }: BatchHold): string {
