@@ -1,5 +1,6 @@
 /** `reprise agent send|stop|resume`: what a person wants of agents. The daemon does it, so that nobody fights over one. */
 import { Fault } from "../core/faults.ts";
+import type { AgentRecord } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { wrap } from "../lib/wrap.ts";
 import type { Deps } from "../run/run.ts";
@@ -7,6 +8,7 @@ import {
   ensureDaemon,
   findDaemon,
   getAgent,
+  keepConversation,
   listAgents,
   type Resumed,
   selectAgent,
@@ -112,6 +114,7 @@ export async function resume(args: readonly string[], context: Context): Promise
   const deps = await context.open({ cwd: null, badConfig: "refuse" });
   const agents =
     given === undefined ? await listAgents(deps, { open: true }) : [await selectAgent(deps, given)];
+  if (options.strict === true) for (const { record } of agents) await keepActive(deps, record);
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
   const told: Told[] = [];
   for (const [at, { record }] of agents.entries()) {
@@ -122,6 +125,7 @@ export async function resume(args: readonly string[], context: Context): Promise
     const how = {
       kill: options.kill === true,
       ended: given !== undefined,
+      wasActive: record.phase === "active",
       strict: options.strict === true,
     };
     const answer = await orReason(daemon.resume(id, how));
@@ -132,6 +136,11 @@ export async function resume(args: readonly string[], context: Context): Promise
     given === undefined ? told.some(({ result }) => result === "strict") : told.every(({ done }) => !done);
   report(context, told, { json: options.json === true, ok: !failed });
   return failed ? 1 : 0;
+}
+
+/** Before there is a supervisor that acts upon it. One that has ended is nobody's to bring back but ours. */
+async function keepActive(deps: Deps, record: AgentRecord): Promise<void> {
+  if (record.phase === "active") await keepConversation(deps, record);
 }
 
 /** It ended meanwhile, and those that have ended are not asked for. */
@@ -193,6 +202,8 @@ function lineOf(told: Told): string {
     case "running":
       return `running ${id}: attempt ${attempt} with ${conversationOf(told)}; ${why}${killHint(told)}`;
     case "strict":
+      if (already)
+        return `skipped ${id}: the supervisor had begun a new conversation before you asked: attempt ${attempt} (${why})`;
       return `skipped ${id}: ${why} Without --strict a new conversation begins.`;
     case "refused":
       return `skipped ${id}: ${why}`;

@@ -213,6 +213,8 @@ function eventWords(event: SupervisionEvent): string {
       return `asked: decision ${event.decision}`;
     case "answered":
       return `answered: ${event.choice}`;
+    case "strict":
+      return "resume --strict: no new conversation";
   }
 }
 

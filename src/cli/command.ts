@@ -60,11 +60,13 @@ export function unknownOptionIn(error: unknown): string | null {
 function dashHint(command: Command, { code }: CommanderError): string {
   const has = (name: string) => command.options.some(({ long }) => long === name);
   if (code !== "commander.unknownOption" || !has("--message-file")) return "";
-  const native = has("--native")
-    ? " An option of the engine is given by --native, one word each: --native --model --native NAME."
-    : "";
-  return `${native} A prompt that begins with a dash comes by --stdin or --message-file.`;
+  if (has("--native")) return ` ${NATIVE_HINT} A message that holds such a word stands after \`--\`.`;
+  return " A prompt that begins with a dash comes by --stdin or --message-file.";
 }
+
+/** Where native options cannot stand after `--`, since a message does. */
+export const NATIVE_HINT =
+  "An option of the engine is given by --native, one word each: --native --model --native NAME.";
 
 /** An option with one value that may stand once. */
 export function once(flags: string, description: string, read: (given: string) => unknown): Option {

@@ -17,8 +17,11 @@ export async function detach(
     context.printJson({ ok: true, handle, runId, attempt, parent, detached: true, warnings });
   else {
     context.print(handle);
-    if (parent !== null && options.quiet === undefined)
-      context.log.info(`It is a fork. Run ${parent} keeps its conversation: reprise resume ${parent} "…"`);
+    if (parent !== null && options.quiet === undefined) {
+      const session = wish.do === "resume" ? wish.request.session : undefined;
+      const which = session === undefined ? parent : `${parent} --session ${session}`;
+      context.log.info(`It is a fork. Run ${parent} keeps its conversation: reprise resume ${which} "…"`);
+    }
     if (options.quiet === undefined)
       context.log.info(
         `It works by itself. Look at it: reprise attach ${handle}   Stop it: reprise stop ${handle}`,

@@ -130,7 +130,7 @@ function print(context: Context, engine: Engine, found: Explanation): void {
   line(
     "judgement",
     outcome === null
-      ? "unknown: text does not say how the turn ended. Give --exit-code"
+      ? `unknown: ${found.stream === "stderr" ? "stderr alone" : "text"} does not say how the turn ended${found.exitCode === null ? ". Give --exit-code" : ""}`
       : `${outcome.result}: ${harmlessLine(outcome.reason, 300)}`,
   );
 }

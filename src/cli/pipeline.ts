@@ -230,7 +230,12 @@ async function resume(args: readonly string[], context: Context): Promise<number
   const record = await resumePipeline(
     deps,
     async (agent) => {
-      const answer = await daemon.resume(agent, { kill: false, ended: true, strict: false });
+      const answer = await daemon.resume(agent, {
+        kill: false,
+        ended: true,
+        wasActive: false,
+        strict: false,
+      });
       told = { ...answer, id: agent };
       return answer;
     },

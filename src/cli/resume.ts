@@ -5,7 +5,7 @@ import { HANDLE } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import { type Deps, dryRun, resumeRun, selectLatest, selectRun, type Watch } from "../run/run.ts";
 import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";
-import { list, makeCommand, once, parse, text } from "./command.ts";
+import { list, makeCommand, NATIVE_HINT, once, parse, text } from "./command.ts";
 import type { Context } from "./context.ts";
 import { detach } from "./detach.ts";
 import { openView } from "./live.ts";
@@ -145,7 +145,7 @@ async function followReview(
 
 /**
  * The message begins with the first word that is no option of ours and, but for `--last`, no handle. Options stand before
- * it or after it; what stands in the middle of it is part of it. Commander alone would read options inside the message.
+ * it or after it; one of ours that stands in the middle of it is part of it. Commander alone would read options inside the message.
  */
 export function splitMessage(
   parser: Command,
@@ -170,17 +170,34 @@ export function splitMessage(
     }
     if (operands === wanted) {
       const rest = args.slice(at);
-      const end = endOfMessage(parser, rest);
+      const { end, unknown } = endOfMessage(parser, rest);
       if (isLast) assertNoHandle(arg);
-      return { own: [...args.slice(0, at), ...rest.slice(end)], words: join(rest.slice(0, end)) };
+      const own = unknown.length > 0 ? unknown : rest.slice(end);
+      return { own: [...args.slice(0, at), ...own], words: join(rest.slice(0, end)) };
     }
     operands += 1;
   }
   return { own: args, words: null };
 }
 
-/** Where the options begin that stand after the message: from there on, nothing else follows. */
-function endOfMessage(parser: Command, words: readonly string[]): number {
+/**
+ * Where the options begin that stand after the message: from there on, nothing else follows. An option that nobody
+ * knows must not be told to the agent instead: the arguments end with it, and commander says what is wrong.
+ */
+function endOfMessage(
+  parser: Command,
+  words: readonly string[],
+): { end: number; unknown: readonly string[] } {
+  const dashes = words.indexOf("--");
+  const end = dashes === -1 ? ownOptionsFrom(parser, words) : dashes;
+  const unknown = words.slice(1, end).find((word) => isOptionWord(word) && !isOwnOption(parser, word));
+  if (unknown !== undefined) return { end, unknown: [unknown] };
+  const behind = dashes === -1 ? "" : (words[dashes + 1] ?? "");
+  if (isOptionWord(behind)) throw insideMessage(behind);
+  return { end: dashes === -1 ? end : words.length, unknown: [] };
+}
+
+function ownOptionsFrom(parser: Command, words: readonly string[]): number {
   for (let from = 1; from < words.length; from += 1) {
     let at = from;
     while (at < words.length && isOwnOption(parser, words[at] ?? ""))
@@ -188,13 +205,21 @@ function endOfMessage(parser: Command, words: readonly string[]): number {
     // Beyond the end: the value of the last option is missing, which commander says.
     if (at > from && at >= words.length) return from;
   }
-  // A mistyped option must not be told to the agent instead.
-  const last = words.at(-1) ?? "";
-  if (words.length === 1 || !/^--[a-z][a-z-]*(?:=|$)/.test(last)) return words.length;
-  throw new Fault(
+  return words.length;
+}
+
+/** Not a dash in a text: `-`, `->`, `-1`, or several words in quotes. */
+function isOptionWord(word: string): boolean {
+  return /^--?[a-z][^\s]*$/i.test(word);
+}
+
+/** In `start`, native options stand there. */
+function insideMessage(word: string): Fault {
+  const option = word.slice(0, 80);
+  return new Fault(
     "usage",
-    `There is no option ${last.slice(0, 80)}, and it stands at the end of the message. A message that ends like this stands after \`--\`. Type \`reprise resume --help\`.`,
-    { facts: { option: last.slice(0, 80) } },
+    `\`--\` stands inside the message, before ${option}. ${NATIVE_HINT} A message that holds such a word stands after \`--\` as a whole. Type \`reprise resume --help\`.`,
+    { facts: { option } },
   );
 }
 

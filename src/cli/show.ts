@@ -7,7 +7,7 @@ import { plural } from "../lib/plural.ts";
 import { type Deps, type InspectedAttempt, type Inspection, inspectRun, offerFor } from "../run/run.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
-import { lastWordsOf } from "./summary.ts";
+import { isFromStore, lastWordsOf } from "./summary.ts";
 import { age, hanging, hangingPath, resetText, STATUS_COLORS, unbroken } from "./words.ts";
 
 interface ShowOptions {
@@ -189,7 +189,7 @@ function printAttempt(context: Context, { n, record, receipt }: InspectedAttempt
   }
   for (const text of lastWordsOf(record)) indent(`stderr: ${text}`);
   for (const diagnostic of record.diagnostics) indent(harmlessLine(diagnostic, 400));
-  if (receipt !== null) for (const text of proofOf(receipt)) indent(text);
+  if (receipt !== null) for (const text of proofOf(receipt, record)) indent(text);
 }
 
 function factsOf(record: AttemptRecord): string {
@@ -213,10 +213,14 @@ function factsOf(record: AttemptRecord): string {
 }
 
 /** The receipt as a proof that a person can check. */
-export function proofOf(receipt: Receipt): readonly string[] {
+function proofOf(receipt: Receipt, attempt: AttemptRecord): readonly string[] {
   const asked = harmlessLine(receipt.asked, 200);
   const reported = receipt.reported === null ? null : harmlessLine(receipt.reported, 200);
-  const lines = [verdict(receipt, asked, reported)];
+  const lines = [
+    receipt.verified === "forked" && isFromStore(attempt, receipt.reported)
+      ? `proof: a copy of ${asked}, which the engine's store has by the new id ${reported ?? "nothing"}`
+      : verdict(receipt, asked, reported),
+  ];
   if (receipt.restoredFromEscrow) lines.push("the run's copy of it was put back first");
   for (const [what, options] of Object.entries(receipt.options)) {
     if (options.length > 0) lines.push(`options ${what}: ${harmlessLine(options.join("  "), 400)}`);

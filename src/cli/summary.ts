@@ -6,7 +6,7 @@ import type { AttemptRecord, Receipt } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { shellLine, shellWord } from "../lib/shell.ts";
-import type { AttemptResult, DryRun, Offer } from "../run/run.ts";
+import type { AttemptResult, DryRun, Offer, ParentOffer } from "../run/run.ts";
 import { type Context, paint } from "./context.ts";
 import type { View, ViewOptions } from "./live.ts";
 import { hanging, hangingPath, resetText, unbroken } from "./words.ts";
@@ -18,7 +18,8 @@ export async function finishAttempt(
   view: View,
 ): Promise<number> {
   if (options.json === true) context.printJson(toJson(result, await result.offer(), view.text()));
-  else if (options.quiet === undefined) say(context, result, await result.offer(), view);
+  else if (options.quiet === undefined)
+    say(context, result, { offer: await result.offer(), parent: await result.parentOffer() }, view);
   for (const diagnostic of result.attempt.diagnostics) context.log.warn(diagnostic);
   await result.finish();
   return result.exitCode;
@@ -71,7 +72,12 @@ function toJson(result: AttemptResult, offer: Offer, text: string) {
   };
 }
 
-function say(context: Context, result: AttemptResult, offer: Offer, view: View): void {
+interface Offers {
+  readonly offer: Offer;
+  readonly parent: ParentOffer | null;
+}
+
+function say(context: Context, result: AttemptResult, { offer, parent }: Offers, view: View): void {
   const { terminal } = context;
   const paper = { stdout: terminal.stderr, columns: terminal.columns };
   const { run, attempt, receipt } = result;
@@ -95,18 +101,15 @@ function say(context: Context, result: AttemptResult, offer: Offer, view: View):
       ),
     );
   }
-  const proved = receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt)})`;
+  const proved =
+    receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt, attempt)})`;
   const session =
     run.session.value === null
       ? "none found"
       : `${run.session.field ?? "session"} ${harmlessLine(run.session.value, 200)}${proved}`;
   lines.push(
     `handle   ${paint(terminal, "bold", run.handle)}   (${nextOf(offer)})`,
-    ...(run.parent === undefined
-      ? []
-      : [
-          `fork of  ${run.parent.handle}   (${unbroken(`reprise resume ${run.parent.handle} "…"`)} goes on there)`,
-        ]),
+    ...(parent === null ? [] : [`fork of  ${parent.handle}   (${parentText(parent)})`]),
     `run      ${hangingPath(paper, harmlessLine(run.runDirectory, 1_000), LABEL)}`,
     `session  ${session}`,
   );
@@ -121,6 +124,12 @@ function nextOf({ why, next }: Offer): string {
   return why === null ? unbroken(next) : `cannot be resumed: ${harmlessLine(why, 1_000)}`;
 }
 
+function parentText({ resume, gone }: ParentOffer): string {
+  if (gone) return "that run is no longer there";
+  if (resume === null) return "its conversation cannot be resumed there";
+  return `${unbroken(`${resume} "…"`)} goes on there`;
+}
+
 /** What the reason says already is not said again. */
 export function lastWordsOf({ lastWords = [], outcome }: AttemptRecord): readonly string[] {
   const said = `${outcome?.reason ?? ""}\n${outcome?.trouble?.message ?? ""}`;
@@ -131,14 +140,24 @@ function describeTrouble(trouble: Trouble, nowMs: number): string {
   return `${trouble.kind}${resetText(trouble.resetsAt, nowMs)}: ${harmlessLine(trouble.message, 400)}`;
 }
 
-function proofText({ verified, asked, reported }: Receipt): string {
+function proofText({ verified, asked, reported }: Receipt, attempt: AttemptRecord): string {
   if (verified === "engine_reported") return "the same conversation: the engine reported this id";
-  if (verified === "forked") return "a copy of the conversation: the engine reported this new id";
+  if (verified === "forked") {
+    const how = isFromStore(attempt, reported)
+      ? "the engine's store has it by this new id"
+      : "the engine reported this new id";
+    return `a copy of the conversation: ${how}`;
+  }
   if (verified === "store_confirmed") return "the same conversation: the engine's store was written";
   if (reported === null) return "not verified: the engine reported no id";
   return reported === asked
     ? "not verified: the engine opened it and wrote nothing to it"
     : "not verified: another session than the one asked for";
+}
+
+/** The engine itself named no id: its store has a session that this attempt wrote. */
+export function isFromStore({ reported }: AttemptRecord, session: string | null): boolean {
+  return reported.find(({ value }) => value === session)?.source === "store";
 }
 
 function took(attempt: AttemptResult["attempt"]): string {

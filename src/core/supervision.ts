@@ -60,6 +60,8 @@ export type SupervisionEvent = { readonly seq: number; readonly at: number; read
   /** A person was asked; the decision record has the rest. */
   | { readonly kind: "escalated"; readonly decision: string }
   | { readonly kind: "answered"; readonly decision: string; readonly choice: string }
+  /** A person said `--strict` when this attempt was over: its runbook begins no new conversation after it. */
+  | { readonly kind: "strict" }
 );
 
 export interface DecisionOption {

@@ -27,16 +27,20 @@ export const PATTERNS: readonly TroublePattern[] = [
 /** How Claude begins what it says itself. With `--output-format text` it stands where the answer would be. */
 const OWN_WORDS =
   /^(?:API Error|Error: |Execution error|Request timed out|You(?:'|’)(?:ve (?:hit|reached) your|re out of)|Your org|Claude (?:AI )?usage limit|Credit balance|Invalid API key|Not logged in|Please run \/login|Failed to authenticate|Prompt is too long|Unable to connect|There(?:'|’)s an issue with|Server is temporarily|OAuth token)/i;
-const LAST_LINES = 5;
+/** A longer output was cut at its beginning, and is none of these. */
+const LONG = 7_000;
 
-/** Why a turn failed whose output was text: only from Claude's own words in the last lines, never from an answer. */
+/**
+ * Why a turn failed whose output was text. Claude prints its own words in place of the answer, and nothing of what the model
+ * said before (2.1.197, 2.1.325; also with `--verbose`). So they begin the output, or it is an answer. The first
+ * paragraph says what is the matter.
+ */
 export function failureIn(stdoutTail: string, nowMs: number): Trouble | null {
-  const lines = stdoutTail.trimEnd().split("\n").slice(-LAST_LINES);
-  const at = lines.findLastIndex((line) => OWN_WORDS.test(line.trim()));
-  // What follows it must be more of it: an answer that quotes an error goes on in another paragraph.
-  const words = at === -1 ? [] : lines.slice(at).map((line) => line.trim());
-  if (words.length === 0 || words.includes("")) return null;
-  return troubleOf(words.join("\n"), nowMs, { patterns: PATTERNS });
+  const text = stdoutTail.trim();
+  if (text.length >= LONG || !OWN_WORDS.test(text)) return null;
+  const lines = text.split("\n").map((line) => line.trim());
+  const end = lines.indexOf("");
+  return troubleOf(lines.slice(0, end === -1 ? undefined : end).join("\n"), nowMs, { patterns: PATTERNS });
 }
 
 /** Known, and nothing to tell: the same is said by `assistant`, `user` and `result`, which 2.1.197 has too. */

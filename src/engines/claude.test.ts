@@ -471,6 +471,24 @@ describe("the end of a limit", () => {
   });
 });
 
+describe("a failed turn whose output is text", () => {
+  const LIMIT = "You've hit your limit · resets 4:50am (Europe/Rome)";
+  const REJECTED = "API Error: Request rejected (429) · lab: limited";
+  const cases: [name: string, stdout: string, kind: string | undefined][] = [
+    ["Claude's words alone", `${LIMIT}\n`, "rate_limited"],
+    ["as a terminal has them", `\r\n${LIMIT}\r\n`, "rate_limited"],
+    // Recorded with 2.1.197 and 2.1.325: what the model said before is not printed, and a reply may have paragraphs.
+    ["a reply of several paragraphs", `${REJECTED}\nsecond line\n\nthird paragraph\n`, "rate_limited"],
+    ["at the end of a text", `I looked at the log.\n${LIMIT}\n`, undefined],
+    ["near the end of a text", `I looked.\n${LIMIT}\nSo I stopped.\nBye.\n`, undefined],
+    ["in a text that begins like an error", `Error: I read this:\n\n${LIMIT}\n`, "other"],
+    ["at the end of a text whose beginning is lost", `${REJECTED}\n`.repeat(200), undefined],
+  ];
+  test.each(cases)("%s", (_name, stdout, kind) => {
+    expect(claude.explainExit({ code: 1, signal: null }, "", 0, stdout)?.kind).toBe(kind);
+  });
+});
+
 function split(line = ""): string[] {
   return line.split(" ").filter(Boolean);
 }

@@ -80,8 +80,8 @@ export interface Engine {
   opening?(args: readonly string[]): string | null;
   /**
    * Why the agent failed, from its exit and its last words, when no terminal event explained the end. Null: nothing to
-   * say. `stdoutTail` only where stdout is text: the engine may speak there, but the model does too, so only the very
-   * last lines of either stream count then.
+   * say. `stdoutTail` only where stdout is text: the engine may speak there, but the model does too, so only the place
+   * where the engine speaks counts then.
    */
   explainExit(exit: Exit, stderrTail: string, nowMs: number, stdoutTail?: string): Trouble | null;
   /** Does the engine still have this session, and where? */

@@ -109,6 +109,48 @@ describe("how it ended", () => {
     expect(found).toMatchObject({ assumed: "text", session: null, sessions: [] });
   });
 
+  describe("stderr alone", () => {
+    const stderr = (name: string, exitCode: number | null) =>
+      explain(findEngine(name.split(".")[0] ?? "")!, name.includes("/") ? fixture(`${name}.stderr`) : "", {
+        ...{ stream: "stderr", exitCode },
+      });
+
+    test.each([
+      "codex.fixtures/success",
+      "claude",
+      "gemini.fixtures/success",
+      "gemini.fixtures/retries",
+      "iflow.fixtures/info-on-stderr",
+      "iflow.fixtures/killed",
+      "opencode.fixtures/resume",
+      "opencode.fixtures/retried",
+      "opencode.fixtures/text-log",
+    ])("does not tell how %s ended", async (name) => {
+      for (const exitCode of [null, 0])
+        expect([exitCode, (await stderr(name, exitCode)).outcome]).toEqual([exitCode, null]);
+    });
+
+    test("does not make a warning of Gemini a failure, as long as nobody says that it failed", async () => {
+      const text = "Warning: the server of a tool is slow.\n";
+      const found = await explain(findEngine("gemini")!, text, { stream: "stderr" });
+      expect(found).toMatchObject({ outcome: null, troubles: [] });
+    });
+
+    test.each([
+      ["claude.fixtures/unknown-id", null, "failed", "session_lost"],
+      ["codex.fixtures/text-usage-limit", 1, "failed", "rate_limited"],
+      ["codex.fixtures/text-answer", 0, "completed", undefined],
+      ["gemini.fixtures/json-failed", 0, "failed", "auth"],
+      ["gemini.fixtures/no-input", 42, "failed", "usage"],
+      ["iflow.fixtures/api-error", 0, "failed", "other"],
+      ["iflow.fixtures/failed", null, "failed", "rate_limited"],
+      ["opencode.fixtures/session-unknown", 1, "failed", "session_lost"],
+    ] as const)("tells how %s ended with exit code %j: %s, %s", async (name, exitCode, result, kind) => {
+      const { outcome } = await stderr(name, exitCode);
+      expect([outcome?.result, outcome?.trouble?.kind]).toEqual([result, kind]);
+    });
+  });
+
   test("Codex's header on stderr names its session, what follows does not", async () => {
     const text = fixture("codex.fixtures/text-forged-in-answer.stderr");
     const found = await explain(codex, text, { stream: "stderr" });

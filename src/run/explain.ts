@@ -28,7 +28,7 @@ export interface Explanation {
   /** The latest reset that was announced, ISO 8601. */
   readonly resetsAt: string | null;
   readonly unknown: { readonly count: number; readonly firstLines: readonly number[] };
-  /** Null: text does not say how a turn ended, and no exit code was given. */
+  /** Null: the input does not say how the turn ended. Text does not without an exit code; stderr says it only of failures. */
   readonly outcome: Outcome | null;
 }
 
@@ -70,7 +70,7 @@ export async function explainOutput(
   };
   for await (const chunk of chunks) for (const line of splitter.push(chunk)) read(line);
   for (const line of splitter.end()) read(line);
-  for (const { reader, notes } of readings) notes.note(reader.end({ code: options.exitCode, signal: null }));
+  for (const { reader, notes } of readings) notes.end(reader.end({ code: options.exitCode, signal: null }));
   const [first, second = first] = readings.map(({ notes }) => notes);
   // What text says just as well is text: iFlow prints nothing else. On stderr events are rare, and text is too.
   const isText = (events: Notes, text: Notes) =>
@@ -124,6 +124,15 @@ class Notes {
     }
   }
 
+  /** What a reader concludes at the end of stderr alone counts only if stderr says so: it never saw stdout. */
+  end(events: readonly EngineEvent[]): void {
+    const { stream } = this.#options;
+    const isSaid = (event: EngineEvent) =>
+      event.type !== "turn_ended" ||
+      (event.result === "failed" && this.#tail.includes(event.trouble?.message ?? "\n"));
+    this.note(stream === "stderr" ? events.filter(isSaid) : events);
+  }
+
   #understand(event: EngineEvent): void {
     if (event.type === "session" || event.type === "session_changed") this.#sawSession(event.session);
     if (event.type === "turn_ended") this.#turnEnd = event;
@@ -167,13 +176,25 @@ class Notes {
     const exit: Exit = { code: exitCode ?? FAILED, signal: null };
     const stdout = stream === "stdout" ? this.#tail : "";
     const stderr = stream === "stderr" ? this.#tail : "";
-    return this.#engine.explainExit(exit, stderr, nowMs, this.#printed === "text" ? stdout : undefined);
+    const trouble = this.#engine.explainExit(
+      exit,
+      stderr,
+      nowMs,
+      this.#printed === "text" ? stdout : undefined,
+    );
+    // An agent that did its work also writes to stderr: warnings, and what it tried again and got past.
+    const isGuess = (kind: string) =>
+      kind === "other" || this.#troubles.some((retried) => retried.trouble.kind === kind);
+    const isUnseen = stream === "stderr" && exitCode === null;
+    return trouble !== null && isUnseen && isGuess(trouble.kind) ? null : trouble;
   }
 
   #outcome(explained: Trouble | null): Outcome | null {
-    const { exitCode } = this.#options;
+    const { exitCode, stream } = this.#options;
     const structured = this.#printed === "events";
-    if (!structured && exitCode === null && explained === null && this.#turnEnd === null) return null;
+    const isSilent = explained === null && this.#turnEnd === null;
+    // Where stdout has the events, stderr says nothing about a turn that did not fail.
+    if (isSilent && (structured ? stream === "stderr" : exitCode === null)) return null;
     return judge({
       structured,
       interactive: false,

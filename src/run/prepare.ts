@@ -228,7 +228,7 @@ interface Prospect {
 }
 
 /** What the engine's store and the run's copy allow. */
-async function prospect(
+export async function prospect(
   engine: Engine,
   run: RunRecord,
   wish: Pick<ResumeWish, "want" | "damage" | "session"> & { readonly home: string | null },

@@ -2,11 +2,13 @@
 import { checkOwnDirectory, isDirectory, stateOrigin } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
+import type { Engine } from "../engines/engine.ts";
 import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
+import { assertOwnWorkplace } from "./isolate.ts";
 import { isUnbegun, NEVER_STARTED, NOTHING_SAID } from "./plan.ts";
-import { type Obstacle, whatStandsInTheWay } from "./prepare.ts";
+import { type Obstacle, prospect, whatStandsInTheWay } from "./prepare.ts";
 
 /** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
 export function whyNotResumable(run: RunRecord): string | null {
@@ -33,6 +35,19 @@ export interface Offer {
  * the moment of a resume, such as variables that are set then, is left to it.
  */
 export async function offerFor(deps: Deps, run: RunRecord): Promise<Offer> {
+  const bar = await barFor(deps, run);
+  if (bar !== null) return bar;
+  const { handle } = run;
+  const why = whyNotResumable(run);
+  const resume = `reprise resume ${handle} "…"`;
+  if (run.status === "running") return { why, next: resume };
+  const obstacle = await obstacleFor(deps, run);
+  if (obstacle === null) return { why, next: why === null ? resume : `reprise logs ${handle}` };
+  return { why: obstacle.why, next: await wayAround(deps, run, obstacle) };
+}
+
+/** What keeps every conversation of a run from being resumed. Null: nothing does. */
+async function barFor(deps: Deps, run: RunRecord): Promise<Offer | null> {
   const { handle, launch } = run;
   if (stateOrigin(deps.state, deps.machine)?.is === "copy")
     return { why: "its state directory is a copy", next: "reprise doctor --accept-copy" };
@@ -45,11 +60,47 @@ export async function offerFor(deps: Deps, run: RunRecord): Promise<Offer> {
   if (run.empty === true && why !== null) return { why, next: `reprise rm ${handle}` };
   if (launch.redacted.length > 0 || launch.unresumable !== undefined)
     return { why, next: `reprise logs ${handle}` };
-  const resume = `reprise resume ${handle} "…"`;
-  if (run.status === "running") return { why, next: resume };
-  const obstacle = await obstacleFor(deps, run);
-  if (obstacle === null) return { why, next: why === null ? resume : `reprise logs ${handle}` };
-  return { why: obstacle.why, next: await wayAround(deps, run, obstacle) };
+  return null;
+}
+
+/** The conversation that a fork was made of. */
+export interface ParentOffer {
+  readonly handle: string;
+  /** `reprise resume HANDLE`, with `--session` where the run has gone on elsewhere. Null: no command leads there. */
+  readonly resume: string | null;
+  /** The run is no longer there. */
+  readonly gone: boolean;
+}
+
+/** Null: the run is no fork. */
+export async function parentOffer(deps: Deps, { parent }: RunRecord): Promise<ParentOffer | null> {
+  if (parent === undefined) return null;
+  const { handle, session } = parent;
+  const origin = await deps.store.getRun(parent.runId).catch(() => null);
+  if (origin === null) return { handle, resume: null, gone: true };
+  const option = await optionTo(deps, origin, session);
+  return { handle, resume: option === null ? null : `reprise resume ${handle}${option}`, gone: false };
+}
+
+/** What a resume of this conversation of the run needs beside the handle; null: it would be refused. */
+async function optionTo(deps: Deps, run: RunRecord, session: string): Promise<string | null> {
+  const engine = allEngines(deps).find(({ id }) => id === run.agentName);
+  if (engine === undefined || !isDirectory(run.cwd) || (await barFor(deps, run)) !== null) return null;
+  try {
+    if ((await sessionToContinue(engine, run)) === session) return "";
+    return (await sessionToContinue(engine, run, session)) === session ? ` --session ${session}` : null;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return null;
+  }
+}
+
+/** The session that a resume would continue, a plain one or one with `--session`. Null: it would be refused. */
+async function sessionToContinue(engine: Engine, run: RunRecord, session?: string): Promise<string | null> {
+  assertOwnWorkplace(run);
+  const wish = { want: "resume", damage: "refuse", home: run.engineHome } as const;
+  const { decision } = await prospect(engine, run, session === undefined ? wish : { ...wish, session });
+  return decision.do === "continue" ? decision.session : null;
 }
 
 function batchWords({ batch, pid, issue, state }: BatchHold): string {
@@ -77,14 +128,13 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
 }
 
 async function wayAround(deps: Deps, run: RunRecord, obstacle: Obstacle): Promise<string> {
-  const { handle, parent } = run;
+  const { handle } = run;
   const [way] = obstacle.ways;
   if (way !== undefined) return `reprise resume ${handle} ${way.option} "…"`;
   const isGone = obstacle.code === "session_lost" || obstacle.code === "session_unknown";
   if (!isGone) return isUnbegun(run) ? `reprise rm ${handle}` : `reprise logs ${handle}`;
-  const origin = parent === undefined ? null : await deps.store.getRun(parent.runId).catch(() => null);
-  if (origin !== null && (await offerFor(deps, origin)).why === null)
-    return `reprise resume ${origin.handle} --fork "…"`;
+  const parent = await parentOffer(deps, run);
+  if (parent !== null && parent.resume !== null) return `${parent.resume} --fork "…"`;
   return obstacle.mayBeginAnew
     ? `reprise resume ${handle} --force-fresh "…"`
     : `reprise start ${run.agentName} "…"`;

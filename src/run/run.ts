@@ -28,7 +28,7 @@ import type { Limits } from "./liveness.ts";
 import { assertStartable, forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
-import { assertRunDirectory, type Offer, offerFor } from "./resumable.ts";
+import { assertRunDirectory, type Offer, offerFor, type ParentOffer, parentOffer } from "./resumable.ts";
 import { recordEnd, selectRun, selectRunDir } from "./select.ts";
 import { receiptFor } from "./witness.ts";
 
@@ -57,7 +57,7 @@ export { redactorFor, storableArgs } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
 export { acceptCopy, assertOwnState } from "../audit/audit.ts";
-export { type Offer, offerFor, whyNotResumable } from "./resumable.ts";
+export { type Offer, offerFor, type ParentOffer, whyNotResumable } from "./resumable.ts";
 export { forsakeUnrecorded, liveOwner } from "./leases.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";
 export { assertReachable, type Stopped, stopRun } from "./stop.ts";
@@ -112,6 +112,8 @@ export interface AttemptResult {
   readonly exitCode: number;
   /** What to type next, looked up when it is asked for. */
   offer(): Promise<Offer>;
+  /** Of a fork: what leads to the conversation that it was made of. Null: it is none. */
+  parentOffer(): Promise<ParentOffer | null>;
   /** Copies the engine's session into the run and lets go of it. To be awaited after the summary was shown. */
   finish(): Promise<void>;
 }
@@ -309,6 +311,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     receipt,
     exitCode: outcome === null ? 70 : exitCodeFor(outcome, held.stop),
     offer: () => offerFor(deps, held.run),
+    parentOffer: () => parentOffer(deps, held.run),
     finish: async () => {
       await held.copied;
       await takeEscrow(deps, setup, { run: held.run, fence: hold.fence });

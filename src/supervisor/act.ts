@@ -131,6 +131,8 @@ async function startAgain(hand: Hand, look: Look, decided: Decided, plan: Resume
   const { deps } = hand;
   const { agent } = look;
   if (plan.do === "refuse" || plan.do === "nudge") return { result: "refused", detail: plan.why };
+  const want = plan.do === "resume" || plan.do === "kill_and_resume" ? "resume" : "fresh";
+  if (want === "fresh" && (await isForbidden(deps, look, decided))) return forbidden(decided, plan);
   if (plan.do === "kill_and_resume" || plan.do === "kill_and_fresh") await endRun(deps, agent, "SIGTERM");
   const run = await untilFree(deps, agent.runId);
   const wanted = decided.newAttempt ?? (run?.attempts ?? 0) + 1;
@@ -138,7 +140,6 @@ async function startAgain(hand: Hand, look: Look, decided: Decided, plan: Resume
   if (run.attempts >= wanted) return { result: "ok", detail: `attempt ${wanted} was started` };
   await hand.mayStart();
   if (!(await isActive(deps, agent))) return { result: "refused", detail: "it was stopped" };
-  const want = plan.do === "resume" || plan.do === "kill_and_resume" ? "resume" : "fresh";
   try {
     const request = requestFor(deps, agent, { want, message: plan.message });
     await launchHolder(deps, { do: "resume", request, asAttempt: wanted });
@@ -150,6 +151,19 @@ async function startAgain(hand: Hand, look: Look, decided: Decided, plan: Resume
   await endIfStopped(deps, agent);
   const what = want === "resume" ? plan.why : `${NEW_CONVERSATION}${plan.why}`;
   return { result: "ok", detail: `attempt ${wanted}: ${what}` };
+}
+
+/** `--strict` is read from the store right before: another process may have written it after this was decided. */
+async function isForbidden({ store }: Deps, { agent, latest }: Look, decided: Decided): Promise<boolean> {
+  if (decided.trigger === "user") return decided.strict === true;
+  const events = await store.listEvents(agent.runId);
+  return events.some(({ kind, attempt }) => kind === "strict" && attempt === latest);
+}
+
+/** Of a runbook it is a failure: when nothing else is left to try, a person is asked. */
+function forbidden({ trigger }: Decided, { why }: ResumePlan): Done {
+  const detail = `${why}, and --strict allows no new one`;
+  return { result: trigger === "user" ? "refused" : "failed", detail };
 }
 
 /** In the report on an attempt that begins another conversation; what follows says why. */

@@ -9,15 +9,18 @@ import type { Deps } from "../run/run.ts";
 import { type Done, type Hand, NEW_CONVERSATION, planFor, whyNotContinued } from "./act.ts";
 import { actForUser } from "./advance.ts";
 import { endAgent, getAgent, reopenAgent } from "./agents.ts";
-import { fromStored } from "./history.ts";
+import { fromStored, toStored } from "./history.ts";
 import { type Look, lookAt, runOf, UNWATCHED, viewOf } from "./look.ts";
 import type { Roster } from "./roster.ts";
+import type { Decided } from "./tally.ts";
 
 export interface BringBackOptions {
   /** A live one is ended first. */
   readonly kill: boolean;
   /** Also one that has ended. */
   readonly ended: boolean;
+  /** It had not ended when the person asked: what brought it to its end since then counts. */
+  readonly wasActive: boolean;
   /** No new conversation may begin. */
   readonly strict: boolean;
 }
@@ -25,7 +28,8 @@ export interface BringBackOptions {
 export interface BroughtBack {
   /**
    * resumed: in its conversation. restarted: in a new one. told: it was alive and was told to go on. running: it is alive, and
-   * nothing was done. refused: it could not be, and nothing was started. strict: only a new conversation would have been possible.
+   * nothing was done. refused: it could not be, and nothing was started. strict: only a new conversation would have been
+   * possible, or (`already`) the supervisor has begun one.
    */
   readonly result: "resumed" | "restarted" | "told" | "running" | "refused" | "strict";
   /** One sentence: why a new conversation, why not, or what a running one is doing. */
@@ -57,15 +61,20 @@ export async function bringBack(place: Place, id: string, options: BringBackOpti
     const ended = `it is ${found.record.phase}`;
     if (run === null) return refused(options.ended ? "its run is gone, or was never started" : ended);
     const look = await lookAt(deps, found.record, run, UNWATCHED);
-    if (!options.ended) return alreadyBack(place, look, ended) ?? refused(ended);
+    const back = options.wasActive ? alreadyBack(place, look, { state: ended, ...options }) : null;
+    if (back !== null || !options.ended) return back ?? refused(ended);
     const bar = await barTo(deps, look, options);
     if (bar !== null) return bar;
+    if (options.strict) await forbidNew(deps, look);
     if ((await reopenAgent(deps, found)) === null) return refused("somebody else was faster");
   }
   let said: BroughtBack | null = null;
   const done = await roster.ask(id, async (hand, look) => {
+    if (options.strict && look.run?.status !== "running") await forbidNew(deps, look);
     said = running(place, look, options) ?? (await barTo(deps, look, options));
     if (said !== null) return { result: "refused", detail: said.why };
+    // One that is ended first is its runbook's as soon as it has ended.
+    if (options.strict && options.kill) await forbidNew(deps, look);
     const did = await actForUser(hand, look, {
       action: "resume",
       message: null,
@@ -79,6 +88,20 @@ export async function bringBack(place: Place, id: string, options: BringBackOpti
     return did;
   });
   return said ?? refused(done.detail);
+}
+
+/**
+ * `--strict`, stored before the supervisor is asked or even started: a supervisor that starts acts by its runbooks at once.
+ * A live agent needs no such note, and would keep it for an end that comes much later.
+ */
+export async function keepConversation(deps: Deps, agent: AgentRecord): Promise<void> {
+  const run = await runOf(deps, agent);
+  if (run !== null && run.status !== "running")
+    await forbidNew(deps, await lookAt(deps, agent, run, UNWATCHED));
+}
+
+async function forbidNew({ store, clock }: Deps, { agent, latest }: Look): Promise<void> {
+  await store.appendEvent(toStored(agent.runId, { kind: "strict", at: clock.now(), attempt: latest }));
 }
 
 /** Why it is not even tried; null: it is. */
@@ -95,7 +118,7 @@ async function barTo(
 }
 
 /** It is alive and is left alone; null: it is not, or it shall not be. */
-function running(place: Place, look: Look, { kill }: BringBackOptions): BroughtBack | null {
+function running(place: Place, look: Look, { kill, strict }: BringBackOptions): BroughtBack | null {
   const plan = planFor(look, { message: null, append: true, kill });
   if (kill || look.run?.status !== "running" || plan.do !== "refuse") return null;
   const why = stateOf(look);
@@ -105,18 +128,32 @@ function running(place: Place, look: Look, { kill }: BringBackOptions): BroughtB
     killed === "refuse"
       ? {}
       : { kill: killed === "kill_and_fresh" ? ("fresh" as const) : ("resume" as const) };
-  return alreadyBack(place, look, why) ?? { result: "running", why, already: false, ...facts, ...then };
+  return (
+    alreadyBack(place, look, { state: why, strict }) ?? {
+      ...{ result: "running", why, already: false },
+      ...facts,
+      ...then,
+    }
+  );
 }
 
-/** This supervisor has brought it back before it was asked to; null: it has not. */
-function alreadyBack({ sinceMs }: Place, look: Look, state: string): BroughtBack | null {
-  const { agent, attempts, history, run } = look;
+/** This supervisor has brought it back by its runbook before it was asked to; null: it has not. */
+function alreadyBack(
+  { sinceMs }: Place,
+  look: Look,
+  { state, strict }: { readonly state: string; readonly strict: boolean },
+): BroughtBack | null {
+  const { attempts, history, run } = look;
   const attempt = attempts.at(-1);
   if (run === null || attempt === undefined || Date.parse(attempt.startedAt) < sinceMs) return null;
+  const decided = decidedOf(history, attempt.n);
+  if (decided === undefined || decided.trigger === "user") return null;
   const facts = { already: true, ...factsOf(run, attempt) };
-  if (attempt.kind === "resume") return { result: "resumed", why: state, ...facts };
+  // A headless agent that was nudged got its next attempt, and was not gone.
+  if (attempt.kind === "resume")
+    return decided.action === "resume" ? { result: "resumed", why: state, ...facts } : null;
   if (attempt.kind !== "fresh") return null;
-  return { result: "restarted", why: whyNew(agent, history, attempt.n), ...facts };
+  return { result: strict ? "strict" : "restarted", why: whyNew(look.agent, history, attempt.n), ...facts };
 }
 
 function stateOf(look: Look): string {
@@ -142,11 +179,17 @@ async function toldOf({ deps }: Hand, look: Look, done: Done): Promise<BroughtBa
 
 /** Why this attempt began a new conversation, as far as it was noted. */
 function whyNew({ runId }: AgentRecord, history: Look["history"], attempt: number): string {
-  const decided = history.find((event) => event.kind === "decided" && event.newAttempt === attempt);
-  const key = decided?.kind === "decided" ? decided.key : `${runId}/`;
+  const key = decidedOf(history, attempt)?.key ?? `${runId}/`;
   const report = history.find((event) => event.kind === "carried_out" && event.key === key);
   const detail = report?.kind === "carried_out" ? report.detail : "";
   return detail.split(NEW_CONVERSATION)[1] ?? "the old one could not be continued";
+}
+
+/** The last decision for an attempt: earlier ones came to nothing. */
+function decidedOf(history: Look["history"], attempt: number): Decided | undefined {
+  return history.findLast(
+    (event): event is Decided => event.kind === "decided" && event.newAttempt === attempt,
+  );
 }
 
 const NOTHING = { attempt: null, session: null, verified: false } as const;

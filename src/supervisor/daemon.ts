@@ -219,6 +219,7 @@ function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<str
       const { result, ...rest } = await bringBack({ deps, roster, sinceMs }, agentIn(params), {
         kill: fieldIn(params, "kill") === true,
         ended: fieldIn(params, "ended") === true,
+        wasActive: fieldIn(params, "wasActive") === true,
         strict: fieldIn(params, "strict") === true,
       });
       return { done: result === "resumed" || result === "restarted" || result === "told", result, ...rest };

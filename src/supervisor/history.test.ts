@@ -27,6 +27,7 @@ const events: readonly NewSupervisionEvent[] = [
   { kind: "carried_out", at, attempt: 1, key, result: "failed", detail: "spawn_failed" },
   { kind: "escalated", at, attempt: 1, decision: "1a2b3c4d-1" },
   { kind: "answered", at, attempt: 1, decision: "1a2b3c4d-1", choice: "resume" },
+  { kind: "strict", at, attempt: 1 },
   {
     kind: "decided",
     at,

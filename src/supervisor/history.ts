@@ -34,6 +34,8 @@ function keyOf(runId: string, event: NewSupervisionEvent): string {
     case "escalated":
     case "answered":
       return `${runId}/${event.kind}/${event.decision}`;
+    case "strict":
+      return `${runId}/${event.attempt}/strict`;
   }
 }
 
@@ -69,6 +71,8 @@ function read(event: StoredEvent): SupervisionEvent | null {
       const [decision, choice] = [textOf(payload["decision"]), textOf(payload["choice"])];
       return decision === null || choice === null ? null : { ...base, kind: "answered", decision, choice };
     }
+    case "strict":
+      return { ...base, kind: "strict" };
     default:
       return null;
   }

@@ -140,6 +140,60 @@ test("after a reboot, agents that the starting supervisor brings back are back, 
   expect(box.events("start")).toHaveLength(3);
 });
 
+test("--strict begins no new conversation when it starts the supervisor itself, and neither does the runbook", async () => {
+  await using box = new AgentBox();
+  box.runbook(`${WORKER}on_dead = { action = "resume", message = "go on", append = true }`);
+  const id = await box.start("worker");
+  await box.told();
+  await powerCut(box);
+  loseConversation(box);
+  for (const which of ["--all", id]) {
+    const strict = await resumed(box, which, "--strict");
+    expect(strict).toMatchObject({ ok: false, code: 1, resumed: [], restarted: [], skipped: [{ id }] });
+    // Whatever the runbook wanted, a person decides.
+    const asked = await box.shown(id, "asked", ({ view }) => view.decision !== null);
+    expect(asked.attempts.map(({ kind }) => kind)).toEqual(["start"]);
+    await box.run(["daemon", "stop"]);
+  }
+  expect(await resumed(box, id)).toMatchObject({ ok: true, code: 0, restarted: [{ id }] });
+});
+
+test("--strict does not accept a new conversation that the supervisor began before it was asked", async () => {
+  await using box = new AgentBox();
+  box.runbook(`${WORKER}on_dead = { action = "resume", message = "go on @@wait:600000", append = true }`);
+  const id = await box.start("worker");
+  await box.told();
+  await powerCut(box);
+  loseConversation(box);
+  await box.run(["daemon", "start"]);
+  await box.shown(id, "restarted", ({ attempts }) => attempts.length === 2);
+  expect(await resumed(box, "--all", "--strict")).toMatchObject({
+    ...{ ok: false, code: 1, resumed: [], restarted: [], running: [] },
+    agents: [{ id, result: "skipped", already: true, attempt: 2 }],
+  });
+  const { code, stdout } = await box.run(["agent", "resume", id, "--strict"]);
+  expect([code, stdout]).toEqual([
+    1,
+    expect.stringMatching(
+      new RegExp(
+        `^skipped ${id}: the supervisor had begun a new conversation .*: attempt 2 \\(.* lost .*\\)`,
+      ),
+    ),
+  ]);
+});
+
+test("an agent that a person brought back is running when it is asked for again", async () => {
+  await using box = new AgentBox();
+  box.runbook('[agent.ui]\nengine = "claude"\nmode = "interactive"\nprompt = "work"\non_dead = "escalate"\n');
+  const id = await box.start("ui");
+  process.kill(await box.told(), "SIGKILL");
+  await box.shown(id, "asked", ({ view }) => view.decision !== null);
+  expect(await resumed(box, id)).toMatchObject({ code: 0, resumed: [id] });
+  await box.told(2);
+  const { code, stdout } = await box.run(["agent", "resume", id]);
+  expect([code, stdout]).toEqual([1, expect.stringMatching(new RegExp(`^running ${id}: attempt 2 with `))]);
+});
+
 test("an agent that was never gone is running, which is no resume", async () => {
   await using box = new AgentBox();
   box.runbook(WORKER);

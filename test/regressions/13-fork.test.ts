@@ -122,6 +122,41 @@ describe("a fork", () => {
     expect(await own.json(["resume", fork, "go on"])).toMatchObject({ error: { code: "session_unknown" } });
   });
 
+  test("offers its parent only while that is there, and by the command that leads to that conversation", async () => {
+    const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
+    await box.json(["resume", handle, "--force-fresh", "other"]);
+    const forked = await box.run(["resume", handle, "--fork", "--session", session.value, "x"]);
+    const back = `reprise resume ${handle} --session ${session.value} "…"`;
+    expect(forked.stderr).toContain(`fork of  ${handle}   (${back} goes on there)`);
+    const fork = /^handle {3}([0-9a-f]{8})/m.exec(forked.stderr)?.[1] ?? "";
+    const words = ["resume", handle, "--session", session.value, "what?"];
+    expect((await box.json(words))["text"]).toContain("4711");
+    const detached = await box.run(["resume", handle, "--fork", "--session", session.value, "x", "--detach"]);
+    expect(detached.stderr).toContain(back);
+    await box.run(["rm", handle]);
+    const { stderr } = await box.run(["resume", fork, "go on"]);
+    expect(stderr).toContain(`fork of  ${handle}   (that run is no longer there)`);
+    expect(stderr).not.toContain(`reprise resume ${handle}`);
+  });
+
+  test("that was killed before it said a word is known from the engine's store, which is no report of the engine", async () => {
+    using own = new Sandbox();
+    const { handle } = await own.json(["start", "claude", "remember 4711"]);
+    own.program(
+      "claude",
+      `while [ $# -gt 0 ]; do case $1 in --resume) old=$2;; --session-id) new=$2;; esac; shift; done
+      file=$(find "$HOME/.claude/projects" -name "$old.jsonl")
+      sed "s/$old/$new/g" "$file" > "$(dirname "$file")/$new.jsonl"; kill -9 $$`,
+    );
+    const { stderr } = await own.run(["resume", handle, "--fork", "x"]);
+    expect(stderr).toMatch(/^session {2}.*a copy of the conversation: the engine's store has it/m);
+    expect(stderr).not.toContain("the engine reported");
+    const fork = /^handle {3}([0-9a-f]{8})/m.exec(stderr)?.[1] ?? "";
+    const { stdout } = await own.run(["show", fork]);
+    expect(stdout).toMatch(/a copy of .*, which the engine's store has by the new id/);
+    expect(stdout).not.toContain("the engine reported");
+  });
+
   test("of a lost conversation is made from the copy of its parent", async () => {
     const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
     rmSync(sessionFile(session.value));
