@@ -151,7 +151,7 @@ class LiveTurn implements Turn {
     const { order, place } = this.#wish;
     const { comments, resume } = order;
     if (comments.length === 0) throw new Fault("usage", "There are no comments that Codex could be given.");
-    const [{ resumeRun, startRun }, { composePrompt, markOf }, { Book: Opened }, { reviewsDirectory }] =
+    const [{ resumeRun, startRun, withoutRepository }, { composePrompt, markOf }, { Book: Opened }, { reviewsDirectory }] =
       await Promise.all([
         import("../run/run.ts"),
         import("./prompt.ts"),
@@ -167,12 +167,14 @@ class LiveTurn implements Turn {
     const prompt = composePrompt({ pullRequest, title: place.title, comments, nonce, known: book.known });
     const watch = this.#watch(book, prompt, prompt.sent.map(markOf));
     const shared = { ...this.#shared(), message: prompt.text };
+    // Codex works in the clone that was found, whatever git is told elsewhere.
+    const deps = { ...this.#deps, env: withoutRepository(this.#deps.env) };
     if (resume !== null) {
       const again = { want: "resume", damage: "refuse", keep: false, hasTerminal: false } as const;
-      return resumeRun(this.#deps, { ...shared, ...again, selector: resume.handle }, watch);
+      return resumeRun(deps, { ...shared, ...again, selector: resume.handle }, watch);
     }
     return startRun(
-      this.#deps,
+      deps,
       {
         ...shared,
         engine: "codex",
