@@ -9,7 +9,7 @@ import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { agentLike } from "../../test/supervision.ts";
 import type { AgentPhase } from "../core/supervision.ts";
 import { attemptLike, runLike } from "../store/conformance-samples.ts";
-import { finishStops, getAgent, stopAgent } from "./agents.ts";
+import { finishStart, finishStops, getAgent, stopAgent } from "./agents.ts";
 
 const root = mkdtempSync(join(tmpdir(), "reprise-agents-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -64,4 +64,16 @@ test("a stop that does not reach the agent's process is refused, and the agent s
   expect(child.signalCode).toBeNull();
   expect(await stopAgent(deps, handle)).toBe(true);
   expect((await getAgent(deps, handle))?.record.phase).toBe("stopped");
+});
+
+test("an agent whose option held a secret is not started by somebody who has only the record", async () => {
+  const deps = await testDeps(root);
+  const agent = agentLike({ phase: "active" });
+  const record = { ...agent, definition: { ...agent.definition, args: ["--api-key", "[redacted]"] } };
+  await deps.store.saveDocument({ kind: "agent", id: agent.id, open: true, data: { ...record } }, null);
+  expect(await finishStart(deps, record)).toBe(false);
+  expect((await getAgent(deps, agent.id))?.record).toMatchObject({
+    phase: "failed",
+    reason: expect.stringContaining("an option held a secret, which is not stored"),
+  });
 });

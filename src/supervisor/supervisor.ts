@@ -14,4 +14,5 @@ export { type AgentView, type Look, lookAt, runOf, viewOf } from "./look.ts";
 export { type EndedAttempt, endedAttempt, occurrenceOf, type Seen } from "./occurrence.ts";
 export { cancelPipeline, listPipelines, resumePipeline, selectPipeline, startPipeline } from "./pipelines.ts";
 export { type Alive, CONTINUE, planResume, type ResumeFacts, type ResumePlan } from "./plan.ts";
+export { refuseSecretMessage } from "./secrets.ts";
 export { inFlight } from "./tally.ts";

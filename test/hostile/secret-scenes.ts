@@ -170,6 +170,15 @@ prompt = "go on"
 env = { RUNBOOK_TOKEN = "${of.runbook}" }
 on_idle = [{ action = "gate", run = ${run} }, { action = "escalate" }]
 on_error = { action = "escalate" }
+[agent.asked]
+engine = "codex"
+mode = "headless"
+vars = { task = "x" }
+prompt = "${"$"}{var.task}"
+on_idle = { action = "nudge", message = "${"$"}{var.task}" }
+[pipeline.asked]
+vars = { task = "x" }
+step = [{ name = "fix", run = ["true", "${"$"}{var.task}"] }]
 [pipeline.ci]
 step = [{ name = "fix", agent = "worker" }, { name = "test", run = ${run} }]
 [pipeline.secret]
@@ -205,6 +214,16 @@ on_idle = { action = "gate", run = ["sh", "${gate}", "--token=${of.command}"] }
     ["agent", "stop", id],
     ["export", id, "--json", "--output", join(box.root, "bundle.tar.gz")],
   ];
+  // Known by the variable alone. What is told later would have to be stored.
+  for (const args of [
+    ["agent", "run", "asked", "--var", `task=use ${of.given}`, "--trust-cwd"],
+    ["pipeline", "run", "asked", "--var", `task=use ${of.given}`, "--trust-cwd"],
+    ["agent", "send", id, `use ${of.given}`],
+    ["decisions", "resolve", id, "1", "-m", `use ${of.given}`],
+  ]) {
+    const { code } = await ask(args);
+    if (code !== 2) throw new Error(`${args.slice(0, 2).join(" ")} with a secret was not refused`);
+  }
   for (const method of ["status", "poke", "resume", "stop", "nothing-like-it"])
     said.push([`the daemon's reply to ${method}`, await reply(box, method, { id })]);
   for (const args of asks) await ask(args);
