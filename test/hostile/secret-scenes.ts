@@ -63,6 +63,7 @@ say() { printf '{"type":"item.completed","item":{"id":"i1","type":"agent_message
 say "$OPENAI_API_KEY and $LAB_TOKEN and $CONFIG_SECRET and $RUNBOOK_TOKEN"
 say "${dotenv}"
 say "$(printf %s "$SIGNING_SECRET" | base64 -w0)"
+say "$(printf %s "$OPENAI_API_KEY" | sed 's/.\\{22\\}/&\\\\u001b[01;31m\\\\u001b[K/')"
 printf '{"type":"item.completed","item":{"id":"i2","type":"command_execution","command":"cat .env # %s","aggregated_output":"${dotenv}","exit_code":0,"status":"completed"}}\\n' "$OPENAI_API_KEY"
 echo '{"type":"unheard.of","api_key":"${of.json}","nested":{"password":"${of.json}"}}'
 printf '%s\\n' "stderr: $OPENAI_API_KEY $LAB_TOKEN ${of.stderr}" >&2
