@@ -175,11 +175,11 @@ on_error = { action = "escalate" }
 engine = "codex"
 mode = "headless"
 vars = { task = "x" }
-prompt = "${"$"}{var.task}"
-on_idle = { action = "nudge", message = "${"$"}{var.task}" }
+prompt = "\${var.task}"
+on_idle = { action = "nudge", message = "\${var.task}" }
 [pipeline.asked]
 vars = { task = "x" }
-step = [{ name = "fix", run = ["true", "${"$"}{var.task}"] }]
+step = [{ name = "fix", run = ["true", "\${var.task}"] }]
 [pipeline.ci]
 step = [{ name = "fix", agent = "worker" }, { name = "test", run = ${run} }]
 [pipeline.secret]
