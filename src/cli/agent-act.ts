@@ -10,6 +10,7 @@ import {
   getAgent,
   keepConversation,
   listAgents,
+  refuseSecretMessage,
   type Resumed,
   selectAgent,
   stopAgent,
@@ -38,6 +39,8 @@ export async function send(args: readonly string[], context: Context): Promise<n
   if (message.trim() === "") throw new Fault("message_invalid", "The message is empty.");
   const deps = await context.open({ cwd: null, badConfig: "refuse" });
   const { record } = await selectAgent(deps, given);
+  // Here, where the variables are known that the supervisor may have been started without.
+  refuseSecretMessage(deps, record.definition, message);
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
   const { done, why } = await daemon.send(record.id, message);
   if (!done)

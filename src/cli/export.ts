@@ -9,6 +9,7 @@ import {
   writeBundle,
 } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
+import type { AgentRecord } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
@@ -57,13 +58,17 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const found = await inspectRun(deps, handle);
   runDirAt(deps.state, found.run.runDirectory);
   const { redact, unknown } = recognize(await context.configure(deps, { cwd: found.run.cwd }), found);
-  const leftOut = leaves(options.logs, unknown);
-  for (const warning of [...found.warnings, ...(unknown.length > 0 && options.logs ? leftOut : [])])
+  const agent = await readAgentFile(found.run.runDirectory).catch(missingIfFault);
+  const leftOut = leaves(options.logs, unknown, agent !== null);
+  for (const warning of [...found.warnings, ...leftOut.filter((one) => one !== NO_LOGS)])
     context.log.warn(warning);
   const path = resolve(fileName(options.output ?? `reprise-${found.run.handle}.tar.gz`));
   const files: string[] = [];
   const missing: string[] = [];
-  const wish = { redact, logs: leftOut.length === 0, leftOut, missing, version: context.version };
+  const logs = options.logs && unknown.length === 0;
+  // What an agent is told was written without the values that are not known now, if a Reprise wrote it that knew them.
+  const texts = unknown.length === 0 ? agent : null;
+  const wish = { redact, logs, agent: texts, leftOut, missing, version: context.version };
   const bytes = await writeBundle(path, named(found, contents(deps, found, wish), files), {
     force: options.force === true,
     outside: deps.state.root,
@@ -92,16 +97,27 @@ function fileName(given: string): string {
   throw new Fault("usage", `--output needs the name of a file, such as bug-report.tar.gz, not "${given}".`);
 }
 
-/** Why there are no logs; empty: there are. */
-function leaves(logs: boolean, unknown: readonly string[]): readonly string[] {
-  if (!logs) return ["The logs were left out: --no-logs."];
-  if (unknown.length === 0) return [];
-  return [`The logs were left out: the agent had ${unknownText(unknown)}`];
+const NO_LOGS = "The logs were left out: --no-logs.";
+
+/** What is not in the bundle, and why. */
+function leaves(logs: boolean, unknown: readonly string[], supervised: boolean): readonly string[] {
+  const unsafe = unknown.length === 0 ? [] : [...(logs ? ["The logs"] : []), ...(supervised ? [AGENT] : [])];
+  const were = unsafe.length === 1 && unsafe[0] === AGENT ? "was" : "were";
+  return [
+    ...(logs ? [] : [NO_LOGS]),
+    ...(unsafe.length === 0
+      ? []
+      : [`${unsafe.join(" and ")} ${were} left out: the agent had ${unknownText(unknown)}`]),
+  ];
 }
+
+const AGENT = "agent.json";
 
 interface Wish {
   readonly redact: Redact;
   readonly logs: boolean;
+  /** Null: nobody supervises the run, or the record is left out. */
+  readonly agent: AgentRecord | null;
   readonly leftOut: readonly string[];
   /** Filled while the logs are read. */
   readonly missing: string[];
@@ -137,8 +153,7 @@ async function* contents(deps: Deps, found: Inspection, wish: Wish): AsyncGenera
     warnings,
   });
   yield record("run.json", exported);
-  const agent = await readAgentFile(exported.runDirectory).catch(missingIfFault);
-  if (agent !== null) yield record("agent.json", agent);
+  if (wish.agent !== null) yield record(AGENT, wish.agent);
   for (const attempt of attempts) {
     const at = `attempts/${attempt.n}`;
     if (attempt.record !== null) yield record(`${at}/meta.json`, attempt.record);

@@ -1,9 +1,10 @@
 import { execFileSync } from "node:child_process";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
+import { redactor } from "../lib/secrets.ts";
 import { findingsPrompt, firstPrompt, newsIn, nextPrompt, sentOf, type Told } from "./prompt.ts";
 import type { Issue } from "./source.ts";
-import { branchFor } from "./work.ts";
+import { branchFor, subjectFor } from "./work.ts";
 
 const ISSUE: Issue = {
   id: "a-1",
@@ -122,6 +123,19 @@ test("any title becomes a branch name that git takes", () => {
     execFileSync("git", ["check-ref-format", "--branch", name]);
     expect(name.length).toBeLessThan(100);
   }
+});
+
+test("what is committed for an issue has no control characters, and no secret of its title", () => {
+  const redact = redactor([{ name: "MY_TOKEN", value: "plainCanary00112233" }]);
+  const title = "fix \u001b]0;PWNED\u0007\u001b[8m hidden \u202e\nplainCanary00112233 token=abcd1234";
+  expect(subjectFor({ id: "a-1", title }, redact)).toBe(
+    "a-1: fix \\x1b]0;PWNED\\x07\\x1b[8m hidden \\u{202e} [redacted:MY_TOKEN] token=[redacted]",
+  );
+  // Half a secret is one too.
+  const long = { id: "a-1", title: `${"x".repeat(190)} plainCanary00112233` };
+  expect(subjectFor(long, redact)).not.toContain("plainC");
+  const named = branchFor({ id: "a-1", title: "use plainCanary00112233" }, new Set(), redact);
+  expect(named).toBe("reprise/a-1-use-redacted-my-token");
 });
 
 test("a name that is taken gets a number", () => {

@@ -18,6 +18,7 @@ import {
   secretOptions,
   setUpEngine,
   storableArgs,
+  withoutRepository,
 } from "../run/run.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import { type Brake, directoryFor, type LiveBatch, liveOwnerIn, requestStop, workIn } from "./brake.ts";
@@ -137,12 +138,14 @@ function heldBy(decision: Decision, { held }: KnownPast, { access }: BatchOption
 }
 
 export async function runBatch(
-  deps: Deps,
+  given: Deps,
   place: Place,
   options: BatchOptions,
   { brake, view }: { brake: Brake; view: BatchView },
 ): Promise<BatchEnd> {
   const { root } = place;
+  // Its agents and gates work in the repository, or the worktree, that this batch has found.
+  const deps = { ...given, env: withoutRepository(given.env) };
   // Before anything is claimed: a batch without its engine would fail issue by issue.
   setUpEngine(deps, findEngine(deps, options.engine), []);
   const directory = makeMetadataDirectory(deps.state, root);

@@ -4,21 +4,28 @@ import { join } from "node:path";
 import { removeQuietly } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { redactor } from "../lib/secrets.ts";
+import { type Redact, redactor } from "../lib/secrets.ts";
 import type { Deps } from "../run/run.ts";
 import { git, gitText } from "./repository.ts";
 import type { Issue } from "./source.ts";
 
-/** Branches and commits are pushed: what looks like a secret in a title stays out of them. */
-const withoutSecrets = redactor([]);
+/** Branches and commits are pushed: a secret in a title stays out of them. */
+const LOOKS_SECRET = redactor([]);
 const MAX_SLUG = 40;
+const MAX_SUBJECT = 200;
+/** Of a title. Far more than is shown, so that a secret is seen whole where it is cut. */
+const MOST_READ = 4_096;
 /** A git that still lives would be done by then. */
 const LOCK_PATIENCE_MS = 300;
 const MAX_LOCKS = 5;
 
 /** `reprise/<id>-<slug>`: whatever a title says, git takes it for a branch. Another number where it is taken. */
-export function branchFor({ id, title }: Pick<Issue, "id" | "title">, taken: ReadonlySet<string>): string {
-  const slug = withoutSecrets(title)
+export function branchFor(
+  { id, title }: Pick<Issue, "id" | "title">,
+  taken: ReadonlySet<string>,
+  redact: Redact = LOOKS_SECRET,
+): string {
+  const slug = redact(title.slice(0, MOST_READ))
     .normalize("NFKD")
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-")
@@ -30,6 +37,12 @@ export function branchFor({ id, title }: Pick<Issue, "id" | "title">, taken: Rea
     !taken.has(wanted) && ![...taken].some((other) => other.startsWith(`${wanted}/`));
   if (isFree(name)) return name;
   for (let n = 2; ; n += 1) if (isFree(`${name}-${n}`)) return `${name}-${n}`;
+}
+
+/** The message of a commit: one line, whatever a title says. */
+export function subjectFor({ id, title }: Pick<Issue, "id" | "title">, redact: Redact): string {
+  const words = redact(title.slice(0, MOST_READ)).replace(/\s+/g, " ");
+  return harmlessLine(`${id}: ${words}`, MAX_SUBJECT);
 }
 
 export async function ourBranches(deps: Deps, root: string): Promise<Set<string>> {
@@ -54,6 +67,7 @@ export interface Work {
   readonly worktree: string;
   /** The one that is promised to hold the work. */
   readonly branch: string | null;
+  /** Without secrets, and harmless. */
   readonly message: string;
 }
 
@@ -87,11 +101,10 @@ async function commitAll(deps: Deps, worktree: string, message: string): Promise
   await unlocked(deps, worktree, ["add", "-A"]);
   // By stdin: every user of the machine can read arguments, and a title may hold a secret.
   const commit = ["commit", "--quiet", "-F", "-"];
-  const stdin = withoutSecrets(message);
-  const said = await unlocked(deps, worktree, commit, { stdin, expected: [NOTHING, NOBODY] });
+  const said = await unlocked(deps, worktree, commit, { stdin: message, expected: [NOTHING, NOBODY] });
   if (!NOBODY.test(said)) return;
   const us = ["-c", "user.name=Reprise", "-c", "user.email=reprise@localhost"];
-  await unlocked(deps, worktree, [...us, ...commit], { stdin, expected: [NOTHING] });
+  await unlocked(deps, worktree, [...us, ...commit], { stdin: message, expected: [NOTHING] });
 }
 
 /** What it refused with, where that was `expected`; empty: it did it. A lock that a killed git left behind is removed. */

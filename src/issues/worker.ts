@@ -25,7 +25,7 @@ import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
-import { commitWork, fingerprint, headCommit, mergeWork, treeOf, workIn } from "./work.ts";
+import { commitWork, fingerprint, headCommit, mergeWork, subjectFor, treeOf, workIn } from "./work.ts";
 import { Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
 /** No other issue would fare better. */
@@ -277,15 +277,14 @@ export class IssueWork {
 
   /** The agent says that it is done. */
   async #judge(): Promise<IssueEnd> {
-    const { deps, options, root } = this.#shop;
+    const { deps, options, redact, root } = this.#shop;
     const desk = this.#desk;
     const { brake } = desk;
-    const { id, title } = this.#issue;
     const { gate } = options;
     const cwd = desk.run?.cwd ?? root;
     desk.show("checking", "");
     if (options.isolate === "worktree") {
-      const message = `${id}: ${title.replace(/\s+/g, " ").slice(0, 200)}`;
+      const message = subjectFor(this.#issue, redact);
       await commitWork(deps, { worktree: cwd, branch: desk.branch, message });
     }
     await this.#lookForDenials();

@@ -237,10 +237,10 @@ export class Desk {
 
   /** Names a run that is about to be started, and the branch for its work. */
   nameRun(): string {
-    const { deps, options, branches } = this.shop;
+    const { deps, options, branches, redact } = this.shop;
     const isolated = options.isolate === "worktree";
     this.before = isolated && this.branch !== null && branches.has(this.branch) ? this.branch : null;
-    this.branch = isolated ? branchFor(this.issue, branches) : null;
+    this.branch = isolated ? branchFor(this.issue, branches, redact) : null;
     if (this.branch !== null) branches.add(this.branch);
     this.runId = makeRunId(deps.clock.now(), options.engine, deps.newHandle());
     this.handle = this.runId.slice(-8);
@@ -249,12 +249,14 @@ export class Desk {
 
   /** On disk when it resolves: for what must be known before the next step. */
   async save(change: Change, detail = change.error ?? ""): Promise<void> {
-    const { batch, options } = this.shop;
+    const { batch, options, redact } = this.shop;
     const { id, title } = this.issue;
     const isNew = batch.issue(id) === null;
     this.show(change.status, detail);
     await batch.update(id, {
-      ...(isNew ? { title: title.slice(0, 300), engine: options.engine, started_at: this.now() } : {}),
+      ...(isNew
+        ? { title: redact(title).slice(0, 300), engine: options.engine, started_at: this.now() }
+        : {}),
       handle: this.handle,
       branch: this.branch,
       baseline_commit: this.baseline,

@@ -112,6 +112,25 @@ const patterns: Record<string, [given: string, then: string]> = {
   ],
   option: ["run --api-key abcd12345 --model x", "run --api-key [redacted] --model x"],
   "option with equals": ["--api-key=abcd12345", "--api-key=[redacted]"],
+  "option in a JSON array": ['["--api-key","abcd 1234",3]', '["--api-key","[redacted]",3]'],
+  "option in a JSON array, letter": [
+    '["-p", "x", "-password", "abcd"]',
+    '["-p", "x", "-password", "[redacted]"]',
+  ],
+  "option in a TOML array": ["args = ['--auth-token', 'abcd1234']", "args = ['--auth-token', '[redacted]']"],
+  "option in a JSON array in JSON": [
+    '{"c":"{\\"args\\":[\\"--api-key\\",\\n    \\"abcd1234\\"]}"}',
+    '{"c":"{\\"args\\":[\\"--api-key\\",\\n    \\"[redacted]\\"]}"}',
+  ],
+  "option in a list over several lines": [
+    '[\n  "--api-key",\n  "abcd1234"\n]',
+    '[\n  "--api-key",\n  "[redacted]"\n]',
+  ],
+  "option in quotes": [`run "--api-key" "abcd1234"`, `run "--api-key" "[redacted]"`],
+  "options side by side stay": [
+    '["--token","--password","--model","large"]',
+    '["--token","--password","--model","large"]',
+  ],
   "settings about tokens stay": ["max_tokens=64000 token_limit=64000", "max_tokens=64000 token_limit=64000"],
   "prose stays": ["Invalid token: expired. The key: Enter", "Invalid token: expired. The key: Enter"],
   "ids stay": [
@@ -139,6 +158,54 @@ describe("values of several lines, and values with odd characters", () => {
     "JSON that is safe in HTML": [JSON.stringify(odd).replace("&", "\\u0026"), '"[redacted:ODD]"'],
   };
   test.each(Object.entries(cases))("%s", (_name, [given, then]) => expect(hide(given)).toBe(then));
+});
+
+describe("encoded values, as programs write them", () => {
+  const value = "Abc&def<GHI123/4 ü";
+  const mark = "[redacted:DB_PASSWORD]";
+  const hide = redactor([{ name: "DB_PASSWORD", value }]);
+  const json = JSON.stringify(value);
+  const percent = encodeURIComponent(value);
+  const php = json.replace("/", "\\/");
+  const go = json.replace("&", "\\u0026").replace("<", "\\u003c");
+  const twice = (text: string) => JSON.stringify(text).slice(1, -1);
+  const coloured = "Abc&def\u001b[01;31m\u001b[K<GHI\u001b[m\u001b[K123/4 ü";
+  const cases: Record<string, string> = {
+    "a URL that keeps /": percent.replace("%2F", "/"),
+    "a URL that keeps reserved characters": encodeURI(value),
+    "percent codes in lower case": percent.toLowerCase().replace("abc", "Abc").replace("ghi", "GHI"),
+    "percent codes in mixed case": percent.replace("%3C", "%3c"),
+    "a percent code of an ordinary letter": percent.replace("A", "%41"),
+    "a form": percent.replaceAll("%20", "+"),
+    "a form that keeps /": percent.replace("%2F", "/").replaceAll("%20", "+"),
+    "JSON of PHP": php,
+    "JSON of PHP in ASCII": php.replace("ü", "\\u00fc"),
+    "JSON of Go": go,
+    "JSON of Go in ASCII, upper case": go.replace("u003c", "u003C").replace("ü", "\\u00FC"),
+    "JSON of Go and PHP": go.replace("/", "\\/"),
+    "JSON of Go in JSON": twice(go),
+    "JSON of PHP in JSON": twice(php),
+    "JSON in JSON in JSON": twice(twice(go)),
+    "a URL in JSON of PHP": twice(percent.replace("%2F", "/")).replace("/", "\\/"),
+    "a shell's word": value.replace(/[&< ]/g, "\\$&"),
+    "colour codes inside": coloured,
+    "colour codes inside, in JSON": twice(coloured),
+    "colour codes inside, in JSON in JSON": twice(twice(coloured)),
+    "colour codes made visible": coloured.replaceAll("\u001b", "\\x1b"),
+    "a link inside": "Abc&def\u001b]8;;https://h/\u0007<GHI\u001b]8;;\u001b\\123/4 ü",
+  };
+  test.each(Object.entries(cases))("%s", (_name, text) => {
+    expect(hide(`x ${text} y`)).toBe(`x ${text.replace(/[^"\\][^"]*[^"\\]/, mark)} y`);
+    expect(hide(`${text} \\u0041 %41 ${text}`)).not.toMatch(/Abc|GHI/);
+  });
+
+  test("what is encoded around a value stays as it is", () => {
+    expect(hide(`{"a":"\\u0041\\n${go.slice(1, -1)}\\u0042%43","b":"\\\\"}`)).toBe(
+      `{"a":"\\u0041\\n${mark}\\u0042%43","b":"\\\\"}`,
+    );
+    const plain = "50%25 of \\u0041bc, \u001b[1mbold\u001b[m and C:\\\\temp";
+    expect(hide(plain)).toBe(plain);
+  });
 });
 
 describe("patterns", () => {
@@ -186,6 +253,22 @@ describe("redactValue", () => {
     });
   });
 
+  test("knows an option and its value as two elements", () => {
+    const given = ["x", "--api-key", "abcd", "--model", "large", "--token", "--password", "efgh", 1];
+    const then = [
+      "x",
+      "--api-key",
+      "[redacted]",
+      "--model",
+      "large",
+      "--token",
+      "--password",
+      "[redacted]",
+      1,
+    ];
+    expect(redactValue({ args: given }, redact)).toEqual({ args: then });
+  });
+
   test("keeps odd keys as plain properties", () => {
     const given: unknown = JSON.parse('{"__proto__":{"x":"sk-aaaaaaaaaaaaaaaaaaaa"}}');
     expect(JSON.stringify(redactValue(given, redact))).toBe('{"__proto__":{"x":"[redacted]"}}');
@@ -198,7 +281,7 @@ describe("redactValue", () => {
 });
 
 const repeated =
-  "|{|sk-|eyJ|-eyJ|eyJaaaaaaaa.|-----BEGIN PRIVATE KEY-----|-a|://|://a:|@|key=|token: |token=a|authorization: bearer |--token |cookie:|ghp_|a.|\\|token \n |x-";
+  '|{|sk-|eyJ|-eyJ|eyJaaaaaaaa.|-----BEGIN PRIVATE KEY-----|-a|://|://a:|@|key=|token: |token=a|authorization: bearer |--token |cookie:|ghp_|a.|\\|token \n |x-|%c3|\\u00|\x1b[1|\x1b]8|\x1b[m|"--token",|--token",\\n|%41|\\\\u0041';
 test.each([" ", ...repeated.split("|").slice(1)])("1 MB of %j takes linear time", (piece) => {
   const text = piece.repeat(1_000_000 / piece.length);
   const took = cpuMs(() => {

@@ -6,6 +6,8 @@
  * can start only once a word. Redacting twice gives the same as once.
  */
 
+import { Finder } from "./encoded.ts";
+
 export type Redact = (text: string) => string;
 
 /** Shorter values occur by chance in ordinary text. */
@@ -83,29 +85,26 @@ function decoded(text: string): string {
   }
 }
 
-/** Known values become `[redacted:NAME]`, in all the forms they usually take; what looks like a secret becomes `[redacted]`. */
+/** Known values become `[redacted:NAME]`, however they are encoded; what looks like a secret becomes `[redacted]`. */
 export function redactor(known: readonly { readonly name: string; readonly value: string }[]): Redact {
-  const marks = new Map<string, string>();
-  for (const { name, value } of known) {
-    if (value.length < MIN_KNOWN) continue;
+  const values = known.flatMap(({ name, value }) => {
     const mark = `[redacted:${name.replace(/\W/g, "_").slice(0, 64)}]`;
-    for (const form of [...formsOf(value), ...formsOf(value.trim()), ...linesOf(value)])
-      if (!marks.has(form)) marks.set(form, mark);
-  }
-  const forms = [...marks];
-  const replaceKnown = (text: string) => withMarks(text, forms);
+    return [value, value.trim(), ...linesOf(value)].map((one) => [one, mark] as const);
+  });
+  const finder = new Finder(
+    values.filter(([value]) => value.length >= MIN_KNOWN),
+    MIN_KNOWN,
+  );
+  const replaceKnown = (text: string) => withMarks(text, finder);
   return (text) => {
     if (text.length < 4) return text;
-    const hits = forms.some(([form]) => text.includes(form));
-    return settle(hits ? outsideMarks(text, replaceKnown) : text);
+    return settle(finder.occursIn(text) ? outsideMarks(text, replaceKnown) : text);
   };
 }
 
 /** Where values overlap, all of them go, under the name of the one that begins first; of two, the longer. */
-function withMarks(text: string, forms: readonly (readonly [string, string])[]): string {
-  const spans = forms
-    .flatMap(([form, mark]) => spansOf(form, text).map((span) => ({ ...span, mark })))
-    .toSorted((one, other) => one.from - other.from || other.to - one.to);
+function withMarks(text: string, finder: Finder): string {
+  const spans = finder.find(text).toSorted((one, other) => one.from - other.from || other.to - one.to);
   const kept: string[] = [];
   let end = 0;
   for (const { from, to, mark } of spans) {
@@ -113,17 +112,6 @@ function withMarks(text: string, forms: readonly (readonly [string, string])[]):
     end = Math.max(end, to);
   }
   return [...kept, text.slice(end)].join("");
-}
-
-/** A value that overlaps itself is one span. */
-function spansOf(form: string, text: string): { readonly from: number; readonly to: number }[] {
-  const spans: { from: number; to: number }[] = [];
-  for (let at = text.indexOf(form); at !== -1; at = text.indexOf(form, at + 1)) {
-    const last = spans.at(-1);
-    if (last !== undefined && at < last.to) last.to = at + form.length;
-    else spans.push({ from: at, to: at + form.length });
-  }
-  return spans;
 }
 
 /** Redacts every string of a JSON value and every text under a secret's name. Deeper than 64 levels nothing is kept. */
@@ -137,7 +125,10 @@ function redactAt(value: unknown, redact: Redact, depth: number): unknown {
   if (typeof value === "string") return redact(value);
   if (typeof value !== "object" || value === null) return value;
   if (depth >= MAX_DEPTH) return "[too deep]";
-  if (Array.isArray(value)) return value.map((item: unknown) => redactAt(item, redact, depth + 1));
+  if (Array.isArray(value))
+    return value.map((item: unknown, at) =>
+      isOptionValue(value[at - 1], item) ? "[redacted]" : redactAt(item, redact, depth + 1),
+    );
   return Object.fromEntries(
     Object.entries(value).map(([name, item]: [string, unknown]) => [
       name,
@@ -146,6 +137,12 @@ function redactAt(value: unknown, redact: Redact, depth: number): unknown {
         : redactAt(item, redact, depth + 1),
     ]),
   );
+}
+
+/** `["--api-key", "value"]`, as commands are written. */
+function isOptionValue(option: unknown, value: unknown): boolean {
+  if (typeof option !== "string" || typeof value !== "string" || !option.startsWith("-")) return false;
+  return !value.startsWith("-") && !MARK.test(value) && namesSecretText(option.replace(/^--?/, ""));
 }
 
 const MARK = /^$|\[redacted(?::\w{1,64})?\]/;
@@ -174,49 +171,6 @@ function linesOf(value: string): string[] {
 
 const MIN_LINE = 12;
 
-function formsOf(value: string): string[] {
-  const bytes = new TextEncoder().encode(value);
-  const base64 = [0, 1, 2].map((offset) => base64Inside(bytes, offset));
-  const url = value.replace(/[^]/gu, (character) =>
-    /[A-Za-z0-9_.!~*'()-]/.test(character) ? character : percentEncoded(character),
-  );
-  const json = JSON.stringify(value).slice(1, -1);
-  return [
-    value,
-    json,
-    json.replaceAll("/", "\\/"),
-    // As Python and Go write it.
-    json.replace(/[^\0-~]/g, escaped),
-    json.replace(/[&<>]/g, escaped),
-    JSON.stringify(json).slice(1, -1),
-    url,
-    url.replace(/%[0-9A-F]{2}/g, (code) => code.toLowerCase()),
-    url.replaceAll("%20", "+"),
-    ...base64,
-    ...base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_")),
-  ].filter((form) => form.length >= MIN_KNOWN);
-}
-
-function escaped(unit: string): string {
-  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
-}
-
-function percentEncoded(character: string): string {
-  return Array.from(
-    new TextEncoder().encode(character),
-    (byte) => `%${byte.toString(16).toUpperCase().padStart(2, "0")}`,
-  ).join("");
-}
-
-/** The base64 digits that the bytes alone decide when `offset` other bytes stand before them. */
-function base64Inside(bytes: Uint8Array, offset: number): string {
-  const padded = new Uint8Array(offset + bytes.length);
-  padded.set(bytes, offset);
-  const digits = btoa(Array.from(padded, (byte) => String.fromCharCode(byte)).join(""));
-  const whole = Math.floor((padded.length * 8) / 6);
-  return digits.slice(Math.ceil((offset * 8) / 6), whole);
-}
-
 /** Prefixes that vendors give to their credentials, JSON web tokens, and bearer tokens without a header. */
 const CREDENTIAL =
   /(?<![A-Za-z0-9])(?:sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,}|(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])|xox[abeprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})/g;
@@ -236,6 +190,9 @@ const VALUE =
 /** `--api-key value`: an option and its value as two words. */
 const OPTION =
   /(?<![\w.-])(--?([A-Za-z][\w.-]{0,79})\s{1,3}["']?)(?!\[redacted)[^\s"'\\&,;<>(){}[\]-][^\s"'\\&,;]{7,}/g;
+
+/** The same in quotes: elements of a list in JSON or TOML, or words for a shell, also inside a JSON string. */
+const LISTED = /(?<![\w.-])--?([A-Za-z][\w.-]{0,79})\\{0,3}["'](?:\\{1,3}[nrt]|[\s,]){0,64}\\{0,3}["'](?!-)/g;
 
 /** One replacement may complete another pattern, so it is looked again until nothing changes. */
 function settle(text: string): string {
@@ -263,14 +220,14 @@ function redactPatterns(text: string): string {
     .replace(OPTION, (whole, before: string, name: string) =>
       namesSecretText(name) ? `${before}[redacted]` : whole,
     );
-  return redactNamed(rest);
+  return redactNamed(redactNamed(rest, LISTED), NAMED);
 }
 
 /** A value is looked at only behind a secret's name, so that `https:` does not hide the `token=` in its URL. */
-function redactNamed(text: string): string {
+function redactNamed(text: string, names: RegExp): string {
   const kept: string[] = [];
   let from = 0;
-  for (const match of text.matchAll(NAMED)) {
+  for (const match of text.matchAll(names)) {
     const valueAt = match.index + match[0].length;
     if (match.index < from || !namesSecretText(match[1] ?? "")) continue;
     const { scheme, end } = quotedValue(text, valueAt, match[0]) ?? bareValue(text, valueAt);

@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto";
 import type { Clock } from "../core/deps.ts";
 import type { Decision, FileChange, Outcome, Question } from "../core/events.ts";
-import { redactor } from "../lib/secrets.ts";
+import type { Redact } from "../lib/secrets.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 import { createSession, openSession, type SessionFile, type Sidecar } from "./sidecar.ts";
 import { openTranscript, type Remark, RESUMED, type Transcript } from "./transcript.ts";
@@ -18,6 +18,7 @@ export interface BookOptions {
   readonly clock: Clock;
   /** Null: a new session. */
   readonly resume: InterruptedSession | null;
+  readonly redact: Redact;
 }
 
 type Approval = Extract<Remark, { type: "approval" }>;
@@ -83,10 +84,14 @@ export class Book implements Disposable {
   answered(question: Question, decision: Decision, by: Approval["by"]): void {
     const { id, about, what } = question;
     const key = keyOf(question);
-    const changes = question.changes === undefined ? {} : { changes: question.changes.map(storable) };
+    const { redact } = this.#options;
+    const changes =
+      question.changes === undefined
+        ? {}
+        : { changes: question.changes.map((change) => storable(change, redact)) };
     this.#transcript?.remark({ type: "approval", id, key, about, what, ...changes, decision, by });
     if (decision !== "accept_for_session") return;
-    this.#session?.keepApproval({ key, about, what, at: this.#now() });
+    this.#session?.keepApproval({ key, about, what: redact(what), at: this.#now() });
   }
 
   /** Without an outcome: of what never was an attempt. */
@@ -109,9 +114,8 @@ export class Book implements Disposable {
 
 /** Of the diff of one file, in an answer. */
 const MAX_DIFF = 100_000;
-const redact = redactor([]);
 
-function storable({ what, diff }: FileChange): FileChange {
+function storable({ what, diff }: FileChange, redact: Redact): FileChange {
   const text = redact(diff);
   const left = text.length - MAX_DIFF;
   return { what, diff: left <= 0 ? text : `${text.slice(0, MAX_DIFF)}\n… ${left} more characters` };

@@ -508,6 +508,15 @@ describe("approvals", () => {
     expect(told().filter((line) => line.includes(" by "))).toEqual(["accept_for_session by user", answer]);
   });
 
+  test("what is remembered has no value of a secret variable", async () => {
+    const env = [["MY_TOKEN", "plainCanary00112233"]] as const;
+    const plan = { ask: ["curl -d plainCanary00112233"] };
+    await begin({ plan, decide: "accept_for_session", env }).turn.done;
+    expect(sidecars()[0]?.["approvals"]).toMatchObject([
+      { what: expect.stringContaining("curl -d [redacted:MY_TOKEN]") },
+    ]);
+  });
+
   test("what was kept holds for the identical request alone", async () => {
     const plan = { ask: ["touch a"], dieAt: "at work" };
     const session = await interrupted(plan, { decide: "accept_for_session" });

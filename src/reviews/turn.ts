@@ -151,28 +151,36 @@ class LiveTurn implements Turn {
     const { order, place } = this.#wish;
     const { comments, resume } = order;
     if (comments.length === 0) throw new Fault("usage", "There are no comments that Codex could be given.");
-    const [{ resumeRun, startRun }, { composePrompt, markOf }, { Book: Opened }, { reviewsDirectory }] =
-      await Promise.all([
-        import("../run/run.ts"),
-        import("./prompt.ts"),
-        import("./turn-book.ts"),
-        import("./transcript.ts"),
-      ]);
+    const [
+      { redactorFor, resumeRun, startRun, withoutRepository },
+      { composePrompt, markOf },
+      { Book: Opened },
+      { reviewsDirectory },
+    ] = await Promise.all([
+      import("../run/run.ts"),
+      import("./prompt.ts"),
+      import("./turn-book.ts"),
+      import("./transcript.ts"),
+    ]);
     if (resume !== null) await this.#assertOpen(resume.handle);
     const { pullRequest } = this.#options;
     const { clock, state } = this.#deps;
-    const book = new Opened({ directory: reviewsDirectory(state), pullRequest, clock, resume });
+    const redact = redactorFor(this.#deps.env, this.#options.env);
+    const directory = reviewsDirectory(state);
+    const book = new Opened({ directory, pullRequest, clock, resume, redact });
     this.#book = book;
     const nonce = this.#deps.newSessionId().replaceAll("-", "");
     const prompt = composePrompt({ pullRequest, title: place.title, comments, nonce, known: book.known });
     const watch = this.#watch(book, prompt, prompt.sent.map(markOf));
     const shared = { ...this.#shared(), message: prompt.text };
+    // Codex works in the clone that was found, whatever git is told elsewhere.
+    const deps = { ...this.#deps, env: withoutRepository(this.#deps.env) };
     if (resume !== null) {
       const again = { want: "resume", damage: "refuse", keep: false, hasTerminal: false } as const;
-      return resumeRun(this.#deps, { ...shared, ...again, selector: resume.handle }, watch);
+      return resumeRun(deps, { ...shared, ...again, selector: resume.handle }, watch);
     }
     return startRun(
-      this.#deps,
+      deps,
       {
         ...shared,
         engine: "codex",

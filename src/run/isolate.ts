@@ -2,6 +2,7 @@
 import { dirname, join, relative, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -62,6 +63,40 @@ export function assertOwnWorkplace(run: RunRecord): void {
     `${place} is not safely ours: it is a symbolic link. Put the directory itself there.`,
     { facts: { path: place, handle: run.handle } },
   );
+}
+
+/**
+ * Variables that tell git which repository to use, whatever the directory is. Git sets some of them for aliases and hooks.
+ * The list is that of `git rev-parse --local-env-vars`, and two more. Settings (`git -c`) stay, as git keeps them for submodules.
+ */
+const REPOSITORY_VARIABLES: ReadonlySet<string> = new Set([
+  "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+  "GIT_CEILING_DIRECTORIES",
+  "GIT_COMMON_DIR",
+  "GIT_CONFIG",
+  "GIT_DIR",
+  "GIT_GRAFT_FILE",
+  "GIT_IMPLICIT_WORK_TREE",
+  "GIT_INDEX_FILE",
+  "GIT_INTERNAL_SUPER_PREFIX",
+  "GIT_NAMESPACE",
+  "GIT_NO_REPLACE_OBJECTS",
+  "GIT_OBJECT_DIRECTORY",
+  "GIT_PREFIX",
+  "GIT_REPLACE_REF_BASE",
+  "GIT_SHALLOW_FILE",
+  "GIT_WORK_TREE",
+]);
+
+/** The environment in which git goes by the directory alone, as it does when Reprise itself asks. */
+export function withoutRepository(env: Env): Env {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => !REPOSITORY_VARIABLES.has(name)));
+}
+
+/** For what works in `cwd`: in a place that Reprise made, git goes by the place and not by the user's variables. */
+export function environmentAt({ state }: Deps, cwd: string, env: Env): Env {
+  const ours = [state.runsRoot, join(state.root, "workspaces")];
+  return ours.some((place) => cwd.startsWith(`${place}${sep}`)) ? withoutRepository(env) : env;
 }
 
 /** The top of the repository, and the commit that is meant: one question to git. */

@@ -20,7 +20,7 @@ import { changedNow, type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
 import { leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
-import { planWorkplace, type Workplace } from "./isolate.ts";
+import { environmentAt, planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
 import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
 import { assertAgentGone, clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
@@ -52,7 +52,7 @@ export {
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
 export { type InspectedAttempt, type Inspection, inspectRun, recognize } from "./inspect.ts";
-export { planWorkplace } from "./isolate.ts";
+export { environmentAt, planWorkplace, withoutRepository } from "./isolate.ts";
 export { redactorFor, storableArgs } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
@@ -336,7 +336,7 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     program: setup.program,
     native: plan.native,
     message: plan.message,
-    env: { ...setup.env, ...command.env, ...settings.env },
+    env: { ...placedEnv(deps, plan), ...command.env, ...settings.env },
     engineHome: setup.home,
     startsApart: settings.apart,
     limits: request.limits,
@@ -357,6 +357,12 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     onLeaseLost: (listener) => hold.onLost(listener),
     leaseLost: () => hold.lost(),
   };
+}
+
+/** What the user set for this run or this engine stays, whatever place the run works in. */
+function placedEnv(deps: Deps, { run, setup, env }: AttemptPlan): EngineSetup["env"] {
+  const wanted = { ...deps.config.engines[setup.engine.id]?.env, ...Object.fromEntries(env) };
+  return { ...(environmentAt(deps, run.cwd, setup.env) as EngineSetup["env"]), ...wanted };
 }
 
 /** The attempt is over and recorded: what fails after it is said, and changes nothing. */

@@ -8,7 +8,7 @@ import type { RunRecord } from "../core/records.ts";
 import type { Rung } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../holders/holders.ts";
-import { type Deps, dryRun, redactorFor, type ResumeRequest } from "../run/run.ts";
+import { type Deps, dryRun, environmentAt, redactorFor, type ResumeRequest } from "../run/run.ts";
 import { attemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./escalate.ts";
 import { plainEnv, runGate } from "../process/process.ts";
@@ -248,10 +248,11 @@ export function gateMarker({ runId }: AgentRecord): string {
 async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<Done> {
   const rung = rungOf(agent, decided);
   if (rung?.run == null) return { result: "refused", detail: "the runbook has no command for this gate" };
+  const { cwd } = agent.definition;
   const { passed, detail } = await runGate(deps.processes, {
     command: rung.run,
-    cwd: agent.definition.cwd,
-    env: { ...plainEnv(deps.env), ...Object.fromEntries(agent.definition.env) },
+    cwd,
+    env: { ...plainEnv(environmentAt(deps, cwd, deps.env)), ...Object.fromEntries(agent.definition.env) },
     timeoutMs: rung.timeoutMs,
     redact: redactorFor(deps.env, agent.definition.env),
     marker: gateMarker(agent),

@@ -11,11 +11,11 @@ import type { RunRecord } from "../core/records.ts";
 import type { AgentDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord } from "../core/supervision.ts";
 import { type HoldRequest, launchHolder } from "../holders/holders.ts";
-import { redactor } from "../lib/secrets.ts";
 import { assertReachable, type Deps, forgetAgent, type Limits, removeRun, stopRun } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import type { Document } from "../store/store.ts";
 import { runOf } from "./look.ts";
+import { lacksOptions, redactorOf, refuseSecretAgent } from "./secrets.ts";
 
 /** A record with the version that a change is made from. */
 export interface StoredAgent {
@@ -104,7 +104,8 @@ export async function endAgent(
     const found = await getAgent(deps, id);
     if (found === null || found.record.phase !== "active") return null;
     const endedAt = new Date(deps.clock.now()).toISOString();
-    const record: AgentRecord = { ...found.record, phase, reason: reason.slice(0, 1_000), endedAt };
+    const why = redactorOf(deps, found.record.definition)(reason).slice(0, 1_000);
+    const record: AgentRecord = { ...found.record, phase, reason: why, endedAt };
     if ((await save(deps, record, found.version)) === null) continue;
     keepFile(deps, record);
     return record;
@@ -170,7 +171,7 @@ export async function startAgent(
   options: StartOptions,
 ): Promise<AgentRecord> {
   assertName(definition.name);
-  refuseSecretGates(definition);
+  refuseSecretAgent(deps, definition);
   const id = await freeHandle(deps);
   const record: AgentRecord = {
     v: 1,
@@ -187,22 +188,11 @@ export async function startAgent(
     endedAt: null,
   };
   await using _starting = await holdStart(deps, id);
-  if ((await save(deps, record, null)) === null)
+  const stored = storableAgent(record, redactorOf(deps, definition));
+  if ((await save(deps, stored, null)) === null)
     throw new Fault("run_busy", `The handle ${id} is taken by chance. Start again.`, { facts: { id } });
-  await launchFirst(deps, record);
-  return record;
-}
-
-/** Gates are run from the record, in which a secret would not stand. */
-function refuseSecretGates({ name, policy }: AgentDefinition): void {
-  const redact = redactor([]);
-  const gates = Object.values(policy.on).flatMap((rungs) => rungs.flatMap(({ run }) => run?.join(" ") ?? []));
-  if (gates.every((text) => redact(text) === text)) return;
-  throw new Fault(
-    "usage",
-    `A gate of agent ${name} holds what looks like a secret, which is not stored. Give secrets by the environment.`,
-    { facts: { agent: name } },
-  );
+  await launchFirst(deps, record, stored);
+  return stored;
 }
 
 /**
@@ -214,14 +204,20 @@ export async function finishStart(deps: Deps, record: AgentRecord): Promise<bool
   if (hold === null) return false;
   try {
     if ((await deps.store.getRun(record.runId)) !== null || !(await isActive(deps, record))) return false;
-    await launchFirst(deps, record);
+    if (lacksOptions(record.definition)) {
+      const why = `it was never started, and an option held a secret, which is not stored. Start it again: reprise agent run ${record.definition.name}`;
+      await endAgent(deps, record.id, "failed", why);
+      return false;
+    }
+    await launchFirst(deps, record, record);
     return true;
   } finally {
     await hold[Symbol.asyncDispose]();
   }
 }
 
-async function launchFirst(deps: Deps, record: AgentRecord): Promise<void> {
+/** `record` has the secret variables as well, which `stored` has not. */
+async function launchFirst(deps: Deps, record: AgentRecord, stored: AgentRecord): Promise<void> {
   try {
     await launchHolder(deps, startRequest(deps, record));
   } catch (error) {
@@ -230,7 +226,7 @@ async function launchFirst(deps: Deps, record: AgentRecord): Promise<void> {
       await endAgent(deps, record.id, "failed", `it could not be started: ${error.message}`);
     throw error;
   }
-  keepFile(deps, record);
+  keepFile(deps, stored);
   await endIfStopped(deps, record);
 }
 

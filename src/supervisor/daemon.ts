@@ -23,6 +23,7 @@ import type { DaemonLog } from "./daemon-log.ts";
 import { PipelineDriver } from "./drive.ts";
 import { getDecision } from "./escalate.ts";
 import { Roster } from "./roster.ts";
+import { refuseSecretMessage } from "./secrets.ts";
 
 export interface DaemonOptions {
   readonly version: string;
@@ -227,10 +228,11 @@ function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<str
     stop: (params) => stop(deps, roster, agentIn(params)),
     send: async (params) => {
       const message = stringIn(params, "message") ?? "";
+      const id = agentIn(params);
+      const agent = await getAgent(deps, id);
+      if (agent !== null) refuseSecretMessage(deps, agent.record.definition, message);
       return answer(
-        await roster.ask(agentIn(params), (hand, look) =>
-          actForUser(hand, look, { action: "nudge", message }),
-        ),
+        await roster.ask(id, (hand, look) => actForUser(hand, look, { action: "nudge", message })),
       );
     },
     resolve: (params) => carryOutAnswer(deps, roster, stringIn(params, "decision") ?? ""),

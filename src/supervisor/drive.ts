@@ -8,7 +8,7 @@ import { isAbsolute, join, relative } from "node:path";
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, RunbookSource, StepDefinition } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
-import { type Deps, redactorFor } from "../run/run.ts";
+import { type Deps, environmentAt, redactorFor } from "../run/run.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import {
   agentOf,
@@ -129,7 +129,7 @@ export class PipelineDriver {
       const result = await runGate(deps.processes, {
         command: step.run ?? [],
         cwd: record.workspace,
-        env: plainEnv(deps.env),
+        env: plainEnv(environmentAt(deps, record.workspace, deps.env)),
         timeoutMs: step.timeoutMs,
         redact: redactorFor(deps.env, []),
         marker,

@@ -12,6 +12,8 @@ import type { Document } from "../store/store.ts";
 import { toStored } from "./history.ts";
 import type { Look } from "./look.ts";
 import { notify } from "./notify.ts";
+import { agentOf } from "./pipelines.ts";
+import { refuseSecretMessage } from "./secrets.ts";
 import { type Decided, reportOf } from "./tally.ts";
 
 const LAST_WORDS = { cols: 120, rows: 20 };
@@ -151,6 +153,8 @@ export async function resolveDecision(
     if (record.state !== "open") throw new Fault("usage", `Decision ${id} is ${record.state} already.`);
     if (option === undefined)
       throw new Fault("usage", `Decision ${id} has the options 1 to ${record.options.length}.`);
+    const agent = message === null ? null : await agentOf(deps, record.agentId);
+    if (agent !== null && message !== null) refuseSecretMessage(deps, agent.definition, message);
     const at = deps.clock.now();
     const choice = { n, message, at: new Date(at).toISOString() };
     const resolved: DecisionRecord = { ...record, state: "resolved", choice };

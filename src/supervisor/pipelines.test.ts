@@ -389,7 +389,12 @@ describe("workspaces", () => {
     const secret = { key: `ghp_${"x".repeat(36)}` };
     await expect(
       startPipeline(deps, definition, { path: "", sha256: "" }, { vars: secret, trustCwd: false }),
-    ).rejects.toThrow("The variable key looks like a secret");
+    ).rejects.toThrow("The variable key holds what looks like a secret");
+    deps = { ...deps, env: { ...deps.env, MY_TOKEN: "plainCanary00112233" } };
+    const known = { task: "log in with plainCanary00112233" };
+    await expect(
+      startPipeline(deps, definition, { path: "", sha256: "" }, { vars: known, trustCwd: false }),
+    ).rejects.toThrow("The variable task holds the value of MY_TOKEN");
   });
 
   test("a command that holds a secret is refused; a secret variable of an agent is not stored, and needed again", async () => {

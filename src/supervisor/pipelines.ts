@@ -11,9 +11,10 @@ import { Fault } from "../core/faults.ts";
 import { isSelected, parseSelector, readSelector } from "../core/ids.ts";
 import type { AgentDefinition, PipelineDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
-import { isSecretName, redactor } from "../lib/secrets.ts";
+import { isSecretName } from "../lib/secrets.ts";
 import { assertReachable, type Deps, planWorkplace } from "../run/run.ts";
 import { cancelled, entryOf, resumed } from "./reduce.ts";
+import { redactorOf, refuseSecretPipeline } from "./secrets.ts";
 
 /** A record with the version that a change is made from. */
 export interface StoredPipeline {
@@ -33,7 +34,7 @@ export async function startPipeline(
   source: RunbookSource,
   { vars, trustCwd }: PipelineOptions,
 ): Promise<PipelineRecord> {
-  refuseSecrets(vars, definition);
+  refuseSecretPipeline(deps, definition, vars);
   const cwd = resolveDirectory(definition.cwd);
   const { id, home } = newPlace(deps, definition.workspace);
   const isolate = definition.workspace === "cwd" ? null : definition.workspace;
@@ -45,7 +46,7 @@ export async function startPipeline(
   const record: PipelineRecord = {
     v: 1,
     id,
-    definition: storableDefinition(definition),
+    definition: storableDefinition(deps, definition),
     runbook: source,
     vars,
     phase: "active",
@@ -61,40 +62,13 @@ export async function startPipeline(
   throw new Fault("run_busy", `The pipeline id ${id} is taken by chance. Run it again.`, { facts: { id } });
 }
 
-/** A pipeline is kept with its variables and what it runs, and a later step needs them as they are. */
-function refuseSecrets(vars: Readonly<Record<string, string>>, { steps }: PipelineDefinition): void {
-  const redact = redactor([]);
-  const looksSecret = (text: string) => redact(text) !== text;
-  const name = Object.keys(vars).find((one) => looksSecret(vars[one] ?? ""));
-  if (name !== undefined)
-    throw new Fault(
-      "usage",
-      `The variable ${name} looks like a secret, and a pipeline is stored with its variables. Give secrets by the environment.`,
-      { facts: { variable: name } },
-    );
-  const step = steps.find(({ run, agent }) => {
-    const rungs = agent === null ? [] : Object.values(agent.policy.on).flat();
-    const commands = [run, agent?.args ?? null, ...rungs.map((rung) => rung.run)];
-    const texts = [agent?.prompt ?? null, ...rungs.map(({ message }) => message)];
-    return [...commands.map((words) => words?.join(" ") ?? ""), ...texts].some((text) =>
-      looksSecret(text ?? ""),
-    );
-  });
-  if (step === undefined) return;
-  throw new Fault(
-    "usage",
-    `Step ${step.name} holds what looks like a secret, and a pipeline is stored with what it runs and says. Give secrets by the environment.`,
-    { facts: { step: step.name } },
-  );
-}
-
 /** Stands where a secret's value is not stored. */
 const NOT_STORED = "[redacted]";
 
-function storableDefinition(definition: PipelineDefinition): PipelineDefinition {
-  const redact = redactor([]);
+function storableDefinition(deps: Deps, definition: PipelineDefinition): PipelineDefinition {
   const steps = definition.steps.map((step) => {
     if (step.agent === null) return step;
+    const redact = redactorOf(deps, step.agent);
     const env = step.agent.env.map(
       ([name, value]) => [name, isSecretName(name) || redact(value) !== value ? NOT_STORED : value] as const,
     );

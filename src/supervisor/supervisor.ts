@@ -10,3 +10,4 @@ export { openDaemonLog } from "./daemon-log.ts";
 export { listDecisions, resolveDecision } from "./escalate.ts";
 export { type AgentView, type Look, lookAt, runOf, viewOf } from "./look.ts";
 export { cancelPipeline, listPipelines, resumePipeline, selectPipeline, startPipeline } from "./pipelines.ts";
+export { refuseSecretMessage } from "./secrets.ts";

@@ -25,6 +25,7 @@ const CANARY = {
   json: tail(10),
   failure: `sk-proj-${tail(11)}`,
   config: tail(12),
+  listed: tail(13),
 } as const;
 
 /** Prints every canary that an agent could know, as text, as tool output, as an error and on stderr. */
@@ -36,6 +37,8 @@ cat '${script}'
 printf '%s\\n' "stderr: $OPENAI_API_KEY $LAB_TOKEN ${CANARY.stderr}" >&2
 printf '{"type":"item.completed","item":{"id":"i1","type":"agent_message","text":"%s, %s, %s"}}\\n' "$OPENAI_API_KEY" "$LAB_TOKEN" "$CONFIG_SECRET"
 printf '{"type":"item.completed","item":{"id":"i2","type":"command_execution","command":"echo %s","aggregated_output":"%s","exit_code":0,"status":"completed"}}\\n' "$OPENAI_API_KEY" "$CONFIG_SECRET"
+coloured=$(printf %s "$CONFIG_SECRET" | sed 's/.\\{22\\}/&\\\\u001b[01;31m\\\\u001b[K/')
+printf '{"type":"item.completed","item":{"id":"i3","type":"agent_message","text":"%s"}}\\n' "$coloured"
 echo '{"type":"error","message":"bad key ${CANARY.failure}"}'
 echo '{"type":"turn.failed","error":{"message":"401 Unauthorized: bad key ${CANARY.failure}"}}'
 exit 1`;
@@ -54,7 +57,7 @@ function hits(text: string | Buffer): string[] {
   );
 }
 
-test("12 canaries: none in records, events, index, caches or any output of ours; the tapes are exact", async () => {
+test("13 canaries: none in records, events, index, caches or any output of ours; the tapes are exact", async () => {
   const spoken = join(box.root, "spoken.jsonl");
   const item = (text: string) => ({
     type: "item.completed",
@@ -76,7 +79,8 @@ test("12 canaries: none in records, events, index, caches or any output of ours;
   const message =
     `use ${CANARY.prompt} with Authorization: Bearer ${CANARY.promptHeader} ` +
     `at https://user:${CANARY.promptUrl}@example.org/ and go on`;
-  const native = ["--api-key", CANARY.flag, `--auth-token=${CANARY.flagEquals}`];
+  const listed = `mcp_servers.x.args=["--api-key","${CANARY.listed}"]`;
+  const native = ["--api-key", CANARY.flag, `--auth-token=${CANARY.flagEquals}`, "-c", listed];
   const started = await box.run(
     ["start", "codex", message, "--env", `LAB_TOKEN=${CANARY.given}`, "--", ...native],
     options,

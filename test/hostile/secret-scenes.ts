@@ -63,6 +63,7 @@ say() { printf '{"type":"item.completed","item":{"id":"i1","type":"agent_message
 say "$OPENAI_API_KEY and $LAB_TOKEN and $CONFIG_SECRET and $RUNBOOK_TOKEN"
 say "${dotenv}"
 say "$(printf %s "$SIGNING_SECRET" | base64 -w0)"
+say "$(printf %s "$OPENAI_API_KEY" | sed 's/.\\{22\\}/&\\\\u001b[01;31m\\\\u001b[K/')"
 printf '{"type":"item.completed","item":{"id":"i2","type":"command_execution","command":"cat .env # %s","aggregated_output":"${dotenv}","exit_code":0,"status":"completed"}}\\n' "$OPENAI_API_KEY"
 echo '{"type":"unheard.of","api_key":"${of.json}","nested":{"password":"${of.json}"}}'
 printf '%s\\n' "stderr: $OPENAI_API_KEY $LAB_TOKEN ${of.stderr}" >&2
@@ -170,6 +171,15 @@ prompt = "go on"
 env = { RUNBOOK_TOKEN = "${of.runbook}" }
 on_idle = [{ action = "gate", run = ${run} }, { action = "escalate" }]
 on_error = { action = "escalate" }
+[agent.asked]
+engine = "codex"
+mode = "headless"
+vars = { task = "x" }
+prompt = "\${var.task}"
+on_idle = { action = "nudge", message = "\${var.task}" }
+[pipeline.asked]
+vars = { task = "x" }
+step = [{ name = "fix", run = ["true", "\${var.task}"] }]
 [pipeline.ci]
 step = [{ name = "fix", agent = "worker" }, { name = "test", run = ${run} }]
 [pipeline.secret]
@@ -205,6 +215,16 @@ on_idle = { action = "gate", run = ["sh", "${gate}", "--token=${of.command}"] }
     ["agent", "stop", id],
     ["export", id, "--json", "--output", join(box.root, "bundle.tar.gz")],
   ];
+  // Known by the variable alone. What is told later would have to be stored.
+  for (const args of [
+    ["agent", "run", "asked", "--var", `task=use ${of.given}`, "--trust-cwd"],
+    ["pipeline", "run", "asked", "--var", `task=use ${of.given}`, "--trust-cwd"],
+    ["agent", "send", id, `use ${of.given}`],
+    ["decisions", "resolve", id, "1", "-m", `use ${of.given}`],
+  ]) {
+    const { code } = await ask(args);
+    if (code !== 2) throw new Error(`${args.slice(0, 2).join(" ")} with a secret was not refused`);
+  }
   for (const method of ["status", "poke", "resume", "stop", "nothing-like-it"])
     said.push([`the daemon's reply to ${method}`, await reply(box, method, { id })]);
   for (const args of asks) await ask(args);

@@ -9,15 +9,16 @@ test("a secret in an issue's title reaches git by stdin alone, and neither a bra
   using box = new IssueBox();
   const secret = `ghp_${"q7Xb2LmZ".repeat(4)}Ab12`;
   const password = "hunter2-and-more";
+  const known = "plainCanary00112233";
   writeFileSync(
     join(box.cwd, "issues", "a.md"),
-    `---\ntitle: Login with ${secret} fails, password=${password}\n---\n@@write:a.txt\n`,
+    `---\ntitle: Login with ${secret} fails, password=${password} \u202e ${known}\n---\n@@write:a.txt\n`,
   );
   box.commit();
   const [real, told] = [execFileSync("which", ["git"], { encoding: "utf8" }).trim(), join(box.root, "told")];
   // What every user of the machine could read of each call.
   box.program("git", `printf '%s\\n' "$*" >> '${told}'\nexec '${real}' "$@"`);
-  const { code, stderr } = await box.batch("--merge");
+  const { code, stderr } = await box.run(box.batchArgs("--merge"), { env: { MY_TOKEN: known } });
   expect({ code, stderr }).toMatchObject({ code: 0 });
   const calls = readFileSync(told, "utf8");
   expect(calls).toMatch(/ commit --quiet -F -$/m);
@@ -29,5 +30,7 @@ test("a secret in an issue's title reaches git by stdin alone, and neither a bra
     expect(text.toLowerCase()).not.toContain(secret.toLowerCase());
     expect(text.toLowerCase()).not.toContain(secret.slice(4, 20).toLowerCase());
     expect(text.toLowerCase()).not.toContain(password);
+    expect(text.toLowerCase()).not.toContain(known.toLowerCase());
+    expect(text).not.toContain("\u202e");
   }
 }, 60_000);

@@ -1,0 +1,102 @@
+/**
+ * What is stored about agents and pipelines is what they are told later: by a rung, after a crash, in a new conversation.
+ * So a text with a secret in it is refused: stored, it would be a leak, and without the secret another text.
+ */
+import { Fault } from "../core/faults.ts";
+import type { AgentDefinition, PipelineDefinition } from "../core/runbook.ts";
+import type { Redact } from "../lib/secrets.ts";
+import { type Deps, redactorFor, storableArgs } from "../run/run.ts";
+
+const INSTEAD = "Leave it out, and name the variable or the file that has it.";
+
+/** Knows what a start of this agent would hide. */
+export function redactorOf(deps: Deps, { engine, env }: Pick<AgentDefinition, "engine" | "env">): Redact {
+  return redactorFor({ ...deps.env, ...deps.config.engines[engine]?.env }, env);
+}
+
+export function refuseSecretAgent(deps: Deps, agent: AgentDefinition): void {
+  const found = secretOf(agent, redactorOf(deps, agent));
+  if (found === null) return;
+  throw new Fault(
+    "usage",
+    `${found.where} of agent ${agent.name} holds ${found.what}, and an agent is stored with what it runs and is told. ${INSTEAD}`,
+    { facts: { agent: agent.name } },
+  );
+}
+
+export function refuseSecretMessage(deps: Deps, agent: AgentDefinition, message: string): void {
+  const what = secretIn(message, redactorOf(deps, agent));
+  if (what === null) return;
+  throw new Fault(
+    "message_invalid",
+    `The message holds ${what}, and what an agent is told is stored before it is sent. ${INSTEAD} Or type it yourself: reprise agent attach`,
+  );
+}
+
+export function refuseSecretPipeline(
+  deps: Deps,
+  { steps }: PipelineDefinition,
+  vars: Readonly<Record<string, string>>,
+): void {
+  const redact = redactorFor(deps.env, []);
+  for (const [name, value] of Object.entries(vars)) {
+    const what = secretIn(value, redact);
+    if (what === null) continue;
+    throw new Fault(
+      "usage",
+      `The variable ${name} holds ${what}, and a pipeline is stored with its variables. Give secrets by the environment.`,
+      { facts: { variable: name } },
+    );
+  }
+  for (const { name, run, agent } of steps) {
+    const what =
+      secretIn((run ?? []).join(" "), redact) ?? (agent === null ? null : secretInStep(deps, agent));
+    if (what === null) continue;
+    throw new Fault(
+      "usage",
+      `Step ${name} holds ${what}, and a pipeline is stored with what it runs and says. Give secrets by the environment.`,
+      { facts: { step: name } },
+    );
+  }
+}
+
+/** A step starts its agent from the record, with the options that stand there. */
+function secretInStep(deps: Deps, agent: AgentDefinition): string | null {
+  const redact = redactorOf(deps, agent);
+  const found = secretOf(agent, redact)?.what ?? null;
+  return found ?? (storableArgs(agent.args, redact).redacted.length === 0 ? null : SOME);
+}
+
+interface Found {
+  readonly where: string;
+  readonly what: string;
+}
+
+function secretOf({ prompt, policy }: AgentDefinition, redact: Redact): Found | null {
+  const rungs = Object.values(policy.on).flat();
+  const texts: (readonly [where: string, text: string])[] = [
+    ["The prompt", prompt ?? ""],
+    ...rungs.map(({ message }) => ["A message", message ?? ""] as const),
+    ...rungs.map(({ run }) => ["A gate", (run ?? []).join(" ")] as const),
+  ];
+  for (const [where, text] of texts) {
+    const what = secretIn(text, redact);
+    if (what !== null) return { where, what };
+  }
+  return null;
+}
+
+/** Its options are stored without a secret that is in them, so only whoever was given them can start it. */
+export function lacksOptions({ args }: AgentDefinition): boolean {
+  return args.some((arg) => /\[redacted(?::\w{1,64})?\]/.test(arg));
+}
+
+const SOME = "what looks like a secret";
+
+/** Null: none. A value that is known is told by its variable. */
+function secretIn(text: string, redact: Redact): string | null {
+  const hidden = redact(text);
+  if (hidden === text) return null;
+  const name = /\[redacted:(\w{1,64})\]/.exec(hidden)?.[1];
+  return name === undefined || text.includes(`[redacted:${name}]`) ? SOME : `the value of ${name}`;
+}
