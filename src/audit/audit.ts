@@ -82,6 +82,7 @@ export {
   type EscrowSource,
   keepEscrow,
   keepEscrowText,
+  readCopy,
 } from "./escrow.ts";
 export {
   beginLive,

@@ -54,8 +54,7 @@ function replace(text: string): void {
   expect(linkPiece(run, file)).toBe(true);
 }
 
-const textOf = (isPart: boolean) =>
-  wholeOf(livePieces(run), isPart).map(({ path }) => readFileSync(path, "utf8"));
+const textOf = () => wholeOf(livePieces(run)).map(({ path }) => readFileSync(path, "utf8"));
 
 test("a link grows with the session, outlives it, and leaves its mode alone", () => {
   link("head\n");
@@ -91,20 +90,14 @@ describe("what several files at one place are together", () => {
   test("a file that begins as the old one did replaces it", () => {
     link("head\none\n");
     replace("head\none\ntwo\n");
-    expect(textOf(true)).toEqual(["head\none\ntwo\n"]);
+    expect(textOf()).toEqual(["head\none\ntwo\n"]);
   });
 
   test("a file that begins otherwise is the rest of it", () => {
     link("head\none\n");
     replace("two\n");
     replace("three\n");
-    expect(textOf(true)).toEqual(["head\none\n", "two\n", "three\n"]);
-  });
-
-  test("a file that the engine can read alone replaces it", () => {
-    link("head\none\n");
-    replace("another head\n");
-    expect(textOf(false)).toEqual(["another head\n"]);
+    expect(textOf()).toEqual(["head\none\n", "two\n", "three\n"]);
   });
 });
 
@@ -112,26 +105,26 @@ describe("putting back", () => {
   test("the engine's own file comes back, and goes on growing", () => {
     link("head\n");
     rmSync(file);
-    expect(putBackLive(run, wholeOf(livePieces(run), true), file)).toBe(true);
+    expect(putBackLive(run, wholeOf(livePieces(run)), file)).toBe(true);
     appendFileSync(file, "one\n");
-    expect(textOf(true)).toEqual(["head\none\n"]);
+    expect(textOf()).toEqual(["head\none\n"]);
   });
 
   test("parts come back as one file", () => {
     link("head\none\n");
     replace("two\n");
     rmSync(file);
-    expect(putBackLive(run, wholeOf(livePieces(run), true), file)).toBe(true);
+    expect(putBackLive(run, wholeOf(livePieces(run)), file)).toBe(true);
     expect(readFileSync(file, "utf8")).toBe("head\none\ntwo\n");
     appendFileSync(file, "three\n");
-    expect(textOf(true)).toEqual(["head\none\ntwo\nthree\n"]);
+    expect(textOf()).toEqual(["head\none\ntwo\nthree\n"]);
   });
 
   test("what stands there is left alone", () => {
     link("head\n");
     rmSync(file);
     writeFileSync(file, "mine\n");
-    expect(putBackLive(run, wholeOf(livePieces(run), true), file)).toBe(false);
+    expect(putBackLive(run, wholeOf(livePieces(run)), file)).toBe(false);
     expect(readFileSync(file, "utf8")).toBe("mine\n");
   });
 });
@@ -139,7 +132,7 @@ describe("putting back", () => {
 test("parts are copied as one, and the rest alone is known as the end of that copy", async () => {
   link("head\none\n");
   replace("two\n");
-  const source = sourceOf(wholeOf(livePieces(run), true), LIVE.restoreTo);
+  const source = sourceOf(wholeOf(livePieces(run)), LIVE.restoreTo);
   const ask = { session: "s-1", files: source === null ? [] : [source], limitBytes: 1000, clock };
   const kept = await keepEscrow(run, ask);
   if ("skipped" in kept) throw new Error(kept.skipped);

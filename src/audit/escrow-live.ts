@@ -98,14 +98,14 @@ export function fileAt(path: string): LivePiece | null {
 
 /**
  * The parts of the conversation, in order: the last file that began it anew, then what the engine wrote after somebody
- * had deleted the file under it. `isPart`: may a file that begins in another way be such a rest?
+ * had deleted the file under it, which begins in another way.
  */
-export function wholeOf(pieces: readonly LivePiece[], isPart: boolean): readonly LivePiece[] {
+export function wholeOf(pieces: readonly LivePiece[]): readonly LivePiece[] {
   let whole: readonly LivePiece[] = [];
   for (const piece of pieces) {
     const [first] = whole;
     if (piece.size === 0) continue;
-    if (first === undefined || !isPart || beginAlike(first.path, piece.path)) whole = [piece];
+    if (first === undefined || beginAlike(first.path, piece.path)) whole = [piece];
     else whole = [...whole, piece];
   }
   return whole;

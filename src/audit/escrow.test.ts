@@ -158,3 +158,10 @@ test("an exported session is kept as text", async () => {
   const [copy] = await checkEscrow(run, escrow);
   expect(readFileSync(copy!.path, "utf8")).toBe('{"ü":1}');
 });
+
+test("a run directory that is gone stays gone when its copies are looked at", async () => {
+  const escrow = keepEscrowText(run, { session: "s-1", text: "{}", clock });
+  rmSync(run, { recursive: true });
+  await expect(checkEscrow(run, escrow)).rejects.toThrow("the copy is gone");
+  expect(readdirSync(dir)).not.toContain("run");
+});

@@ -5,7 +5,15 @@
  * record is saved in between, then the old copy goes if the new one holds all of it. Nothing here writes outside the run directory.
  */
 import { createHash } from "node:crypto";
-import { closeSync, createReadStream, fstatSync, lstatSync, readdirSync, renameSync } from "node:fs";
+import {
+  closeSync,
+  createReadStream,
+  fstatSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+} from "node:fs";
 import { open } from "node:fs/promises";
 import { basename, isAbsolute, join, normalize } from "node:path";
 import type { Clock } from "../core/deps.ts";
@@ -128,6 +136,17 @@ export async function describeCopy(path: string, restoreTo: string): Promise<Esc
   }
 }
 
+/** The text of a copy, whether it is whole or not. Null: it is gone. */
+export function readCopy(runDirectory: string, copy: EscrowFile): string | null {
+  const fd = openOwn(join(runDirectory, "escrow", basename(copy.file)));
+  if (fd === null) return null;
+  try {
+    return readFileSync(fd, "utf8");
+  } finally {
+    closeSync(fd);
+  }
+}
+
 /** Is this file of the engine's the end of the copy and nothing else? Then putting the copy back loses nothing. */
 export async function endsCopy(runDirectory: string, copy: EscrowFile, path: string): Promise<boolean> {
   const [ours, theirs] = [openOwn(join(runDirectory, "escrow", basename(copy.file))), openOwn(path)];
@@ -150,7 +169,8 @@ export interface CheckedCopy {
 
 /** The copies, once size and checksum prove them whole. */
 export async function checkEscrow(runDirectory: string, escrow: Escrow): Promise<readonly CheckedCopy[]> {
-  const directory = escrowDirectory(runDirectory);
+  const directory = join(runDirectory, "escrow");
+  if (checkOwnDirectory(runDirectory)) checkOwnDirectory(directory);
   const checked: CheckedCopy[] = [];
   for (const { file, restoreTo, size, sha256 } of escrow.files) {
     const path = join(directory, basename(file));

@@ -21,7 +21,8 @@ interface PruneOptions {
 const command = () =>
   makeCommand({
     name: "prune",
-    summary: "Remove runs that nobody touched for a while. Live runs and unsaved work stay.",
+    summary:
+      "Remove runs that nobody touched for a while. Live runs, unsaved work and the only copy of a conversation stay.",
     examples: [
       "reprise prune --older-than 30d --dry-run",
       "reprise prune --older-than 30d",
@@ -31,7 +32,10 @@ const command = () =>
     .addOption(once("--older-than <age>", "last updated longer ago than this, such as 30d or 12h", someAge))
     .addOption(once("--status <status>", `only ${STATUSES.join(", ")}`, oneOf(...STATUSES)))
     .option("--dry-run", "say what would be removed, remove nothing")
-    .option("--discard-work", "also runs with uncommitted or unmerged work")
+    .option(
+      "--discard-work",
+      "also runs with uncommitted or unmerged work, or the only copy of a conversation",
+    )
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

@@ -23,6 +23,7 @@ interface ResumeOptions extends SharedOptions {
   readonly session?: string;
   readonly forceFresh?: true;
   readonly restoreCopy?: true;
+  readonly copy?: string;
   readonly ignoreCopy?: true;
 }
 
@@ -53,6 +54,9 @@ const command = () =>
       .option(
         "--restore-copy",
         "put the run's copy back in place of a session that is damaged or lacks a part",
+      )
+      .addOption(
+        once("--copy <id>", "put this copy of the run's back: 8 or more characters that `show` prints", text),
       )
       .option("--ignore-copy", "go on with a session that is shorter than the run's copy")
       .option("--force-fresh", "start a new conversation in the same run"),
@@ -94,8 +98,9 @@ export async function run(args: readonly string[], context: Context): Promise<nu
           ? ("fork" as const)
           : ("resume" as const),
     ...(options.session === undefined ? {} : { session: options.session }),
+    ...(options.copy === undefined ? {} : { copy: options.copy }),
     damage:
-      options.restoreCopy === true
+      options.restoreCopy === true || options.copy !== undefined
         ? ("restore" as const)
         : options.ignoreCopy === true
           ? ("ignore" as const)
@@ -122,15 +127,16 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 
 /** An option that would do nothing beside another one is refused. */
 function assertFitting(options: ResumeOptions): void {
-  const { forceFresh, fork, restoreCopy, ignoreCopy, session } = options;
-  const others = { "--fork": fork, "--session": session, "--restore-copy": restoreCopy };
+  const { forceFresh, fork, restoreCopy, copy, ignoreCopy, session } = options;
+  const others = { "--fork": fork, "--session": session, "--restore-copy": restoreCopy, "--copy": copy };
   const [other] = Object.entries({ ...others, "--ignore-copy": ignoreCopy }).flatMap(([name, value]) =>
     value === undefined ? [] : [name],
   );
   if (forceFresh === true && other !== undefined)
     throw new Fault("usage", `${other} and --force-fresh exclude each other.`);
-  if (restoreCopy === true && ignoreCopy === true)
-    throw new Fault("usage", "--restore-copy and --ignore-copy exclude each other.");
+  const restoring = copy === undefined ? restoreCopy === true && "--restore-copy" : "--copy";
+  if (restoring !== false && ignoreCopy === true)
+    throw new Fault("usage", `${restoring} and --ignore-copy exclude each other.`);
 }
 
 /** A run of a review has a sidecar and a transcript, which tell of this attempt as well. */

@@ -14,12 +14,15 @@ const command = () =>
   makeCommand({
     name: "rm",
     summary:
-      "Remove runs: their recordings, the files of a review, the agent of a runbook, their place in the list. The engine keeps its own session.",
+      "Remove runs: their recordings and copies, the files of a review, the agent of a runbook, their place in the list. The engine keeps its own session, if it still has it; the only copy of a conversation stays.",
     examples: ["reprise rm 1a2b3c4d", "reprise rm 1a2b3c4d 5e6f7a8b --discard-work"],
   })
     .usage("[options] <handle…>")
     .argument("[handles...]", "handles, unique prefixes of 4 to 7 characters, or run ids")
-    .option("--discard-work", "also when that destroys uncommitted or unmerged work")
+    .option(
+      "--discard-work",
+      "also when that destroys uncommitted or unmerged work, or the only copy of a conversation",
+    )
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

@@ -159,7 +159,8 @@ function parentText({ parent }: RunRecord): string | null {
 function copyText(copy: Escrow, state: string | undefined, nowMs: number): string {
   const bytes = copy.files.reduce((sum, { size }) => sum + size, 0);
   const what = state === "whole" ? "whole" : "damaged or gone";
-  return `of session ${harmlessLine(copy.session, 200)}, ${bytes} bytes, taken ${ago(copy.takenAt, nowMs)}: ${what}`;
+  const id = copy.files[0]?.sha256.slice(0, 8) ?? "";
+  return `${id} of session ${harmlessLine(copy.session, 200)}, ${bytes} bytes, taken ${ago(copy.takenAt, nowMs)}: ${what}`;
 }
 
 function printAttempt(context: Context, { n, record, receipt }: InspectedAttempt, nowMs: number): void {

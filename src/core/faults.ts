@@ -126,7 +126,11 @@ export const FAULTS = {
     means:
       "a directory that would be removed has a mount point in it, and the files behind it are not the run's",
   },
-  work_unsaved: { exit: 8, retryable: false, means: "cleaning would destroy uncommitted or unmerged work" },
+  work_unsaved: {
+    exit: 8,
+    retryable: false,
+    means: "cleaning would destroy uncommitted or unmerged work, or the only copy of a conversation",
+  },
   comments_invalid: { exit: 2, retryable: false, means: "a file of review comments cannot be used" },
   issues_invalid: {
     exit: 2,

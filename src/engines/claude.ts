@@ -205,7 +205,7 @@ export const claude: Engine = {
   title: "Claude Code",
   program: "claude",
   tested: ["2.1.197", "2.1.325"],
-  session: { field: "session_id", format: ID, appendOnly: true },
+  session: { field: "session_id", format: ID },
   can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: true },
   grammar,
   tellsTools: ["stream-json"],

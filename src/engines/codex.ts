@@ -29,7 +29,7 @@ export const codex: Engine = {
   title: "Codex CLI",
   program: "codex",
   tested: ["0.166.0", "0.166.0"],
-  session: { field: "thread_id", format: ID, appendOnly: true },
+  session: { field: "thread_id", format: ID },
   can: { chooseSession: false, fork: true, interactive: true, readStore: true, boundToCwd: false },
   grammar,
   tellsTools: ["--json"],

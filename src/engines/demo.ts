@@ -60,7 +60,7 @@ export const demo: Engine = {
   title: "Demo agent",
   program: DEMO_PROGRAM,
   tested: ["1.0.0", "1.0.0"],
-  session: { field: "session_id", format: DEMO_ID, appendOnly: true },
+  session: { field: "session_id", format: DEMO_ID },
   can: { chooseSession: true, fork: true, interactive: true, readStore: true, boundToCwd: false },
   grammar,
   tellsTools: ["jsonl"],

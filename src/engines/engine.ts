@@ -37,8 +37,6 @@ export interface Engine {
     readonly field: string;
     /** The engine's own id format, anchored. An id that does not match never counts (I5). */
     readonly format: RegExp;
-    /** The session is one file that only ever grows, so a shorter one has lost something. */
-    readonly appendOnly?: true;
   };
   /** What others may count on. `run/` branches on these, never on `id`. */
   readonly can: {
@@ -118,7 +116,12 @@ export interface Engine {
   /** For engines whose sessions are not files: native arguments that write a session to stdout and read one back. */
   readonly transfer?: {
     exportArgs(session: string): readonly string[];
+    /** Gives back what the store lacks, by id, and leaves the rest as it is. */
     importArgs(file: string): readonly string[];
+    /** What an export holds: the words of each message and part, by the engine's own ids. Null: it cannot be told. */
+    readExport(text: string): ReadonlyMap<string, string> | null;
+    /** The ids of all that the store has of a session. Null: it cannot be told. */
+    idsIn(session: string, where: Where, files: SessionFiles): Promise<ReadonlySet<string> | null>;
   };
 }
 
@@ -264,7 +267,7 @@ export interface Where {
 export type Located =
   | {
       readonly state: "present";
-      /** The session's own file first, then files it depends on. Empty when the store is not files. */
+      /** The session's own file first, which only ever grows, then files it depends on. Empty when the store is not files. */
       readonly files: readonly { readonly path: string; readonly restoreTo: string }[];
       /** Where the conversation took place, if the store says so. */
       readonly cwd: string | null;

@@ -426,6 +426,13 @@ describe("the store", () => {
     expect(files.asked).toEqual([["/h/opencode/opencode.db", [ID]]]);
   });
 
+  test("names everything that it has of a session", async () => {
+    const where = { home: "/h/opencode", cwd: CWD };
+    const ids = await opencode.transfer?.idsIn(ID, where, database([{ id: "msg_1" }, { id: "prt_1" }]));
+    expect(ids).toEqual(new Set(["msg_1", "prt_1"]));
+    expect(await opencode.transfer?.idsIn(ID, where, database(null))).toBeNull();
+  });
+
   test("is gone altogether", async () => {
     const where = { home: "/h/opencode", cwd: CWD };
     const then = { state: "absent", searched: "/h/opencode/opencode.db" };

@@ -4,7 +4,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
-import { parseObject, stringIn } from "../lib/json.ts";
+import { arrayIn, fieldIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import { type AttemptOptions, attemptOptions, rewrite, withMessage } from "./attempt-options.ts";
 import {
   type Ask,
@@ -144,8 +144,31 @@ export const opencode: Engine = {
   transfer: {
     exportArgs: (session) => ["export", session],
     importArgs: (file) => ["import", file],
+    readExport,
+    async idsIn(session, { home }, files) {
+      const sql =
+        "SELECT id FROM message WHERE session_id = ?1 UNION ALL SELECT id FROM part WHERE session_id = ?1";
+      const rows = await files.rows(join(home, "opencode.db"), sql, [session]);
+      return rows === null ? null : new Set(rows.flatMap((row) => textIn(row, "id") ?? []));
+    },
   },
 };
+
+/** The words of a message are in its parts, which grow while the model answers: text, and what a tool has returned. */
+function readExport(text: string): ReadonlyMap<string, string> | null {
+  const messages = fieldIn(parseObject(text), "messages");
+  if (!Array.isArray(messages)) return null;
+  const found = new Map<string, string>();
+  for (const message of messages) {
+    const parts = arrayIn(message, "parts");
+    for (const piece of [objectIn(message, "info"), ...parts]) {
+      const id = stringIn(piece, "id");
+      if (id === undefined) return null;
+      found.set(id, stringIn(piece, "text") ?? stringIn(objectIn(piece, "state"), "output") ?? "");
+    }
+  }
+  return found;
+}
 
 function isJson(parsed: Parsed): boolean {
   return parsed.commands[0] === "run" && valueOf(parsed, "--format") === "json";

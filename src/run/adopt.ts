@@ -10,7 +10,8 @@ import { sessionFiles } from "../drivers/drivers.ts";
 import type { Engine, FoundSession } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findEngine, findProgram, versionOf } from "./engine-setup.ts";
-import { copiesOf, takeEscrow } from "./escrow.ts";
+import { copiesOf } from "./copies.ts";
+import { takeEscrow } from "./escrow.ts";
 import { excerpt, redactorFor, rightsVariables } from "./launch.ts";
 import { holdRun } from "./leases.ts";
 

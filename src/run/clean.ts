@@ -1,5 +1,6 @@
 /**
- * Removing runs without destroying work: a live run never, unsaved work only when the user says so.
+ * Removing runs without destroying work: a live run never, unsaved work and the only copy of a conversation only when
+ * the user says so.
  *
  * The directory goes first, then the index row, both under the run's lease: whatever a crash leaves behind still
  * has its handle, and `rm` can finish it. The engine's own session is not ours to remove.
@@ -13,10 +14,10 @@ import { leaveWorktree } from "./isolate.ts";
 import { assertAgentGone, assertNoBatch, holdRun, isDead, liveOwner } from "./leases.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
-import { gitDirectoryOf, workAtRisk } from "./unsaved.ts";
+import { conversationAtRisk, gitDirectoryOf, workAtRisk } from "./unsaved.ts";
 
 export interface CleanOptions {
-  /** Removes a worktree or directory with work that is saved nowhere else. */
+  /** Removes a worktree or directory with work that is saved nowhere else, and the only copy of a conversation. */
   readonly discardWork: boolean;
   /** Removes what others keep of the run. It is gone before the run is, so that `rm` can finish what a crash left. */
   readonly alongside?: (run: RunRecord) => Promise<void>;
@@ -175,12 +176,21 @@ async function assertNotSupervised(deps: Deps, { handle }: RunRecord): Promise<v
 
 async function assertNoWork(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
   assertNothingMounted(run);
-  const risk = options.discardWork ? null : await workAtRisk(deps, run);
-  if (risk === null) return;
+  if (options.discardWork) return;
+  const { handle } = run;
+  const risk = await workAtRisk(deps, run);
+  if (risk !== null)
+    throw new Fault(
+      "work_unsaved",
+      `Run ${handle} was not removed: ${risk}. Save it, or add --discard-work to throw it away.`,
+      { facts: { handle, why: risk } },
+    );
+  const only = await conversationAtRisk(deps, run);
+  if (only === null) return;
   throw new Fault(
     "work_unsaved",
-    `Run ${run.handle} was not removed: ${risk}. Save it, or add --discard-work to throw it away.`,
-    { facts: { handle: run.handle, why: risk } },
+    `Run ${handle} was not removed: ${only.why}. \`${only.next}\` puts it back; \`reprise rm ${handle} --discard-work\` throws it away.`,
+    { facts: { handle, why: only.why } },
   );
 }
 

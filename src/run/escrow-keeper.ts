@@ -22,7 +22,8 @@ import { Fault } from "../core/faults.ts";
 import { sessionFiles, watchFolder } from "../drivers/drivers.ts";
 import type { Located } from "../engines/engine.ts";
 import type { Deps } from "./deps.ts";
-import { copiesOf, copyFiles, exportSession, keepsEscrow, withCopy } from "./escrow.ts";
+import { copiesOf } from "./copies.ts";
+import { copyNow, keepsEscrow, withCopy } from "./escrow.ts";
 import type { Job } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
 
@@ -163,7 +164,7 @@ export class EscrowKeeper {
     const last = pieces.at(-1);
     // With another name it was moved, not deleted.
     if (last === undefined || last.names > 1) return;
-    const whole = wholeOf(pieces, true);
+    const whole = wholeOf(pieces);
     // What was cut short before it was deleted would stand in the way of the copy, which has more.
     const copy = copiesOf(this.#ledger.run).findLast(({ session }) => session === this.#session);
     const copied = copy?.files[0]?.size ?? 0;
@@ -206,10 +207,11 @@ export class EscrowKeeper {
     const [session, ledger] = [this.#session, this.#ledger];
     if (engineHome === null || session === null) return;
     const { run } = ledger;
-    const taken =
-      engine.transfer === undefined
-        ? await copyFiles(this.#deps, { engine, home: engineHome, run, session })
-        : await exportSession(this.#deps, this.#job, { run, session, signal: this.#ended.signal });
+    const taken = await copyNow(
+      this.#deps,
+      { ...this.#job, home: engineHome },
+      { run, session, signal: this.#ended.signal },
+    );
     if (!("escrow" in taken) || this.#stopped || session !== this.#session) return;
     // The longer copy is the better one.
     if (!taken.lacks) {

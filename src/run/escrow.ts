@@ -5,14 +5,13 @@
  * is taken after the attempt, never delays the summary, and goes back only where the engine has nothing: an existing
  * file of the engine is never overwritten.
  */
-import { join, relative } from "node:path";
+import { join } from "node:path";
 import {
   checkEscrow,
   continuesCopy,
   describeCopy,
   dropOldEscrow,
   endLive,
-  endsCopy,
   type EscrowSource,
   fileAt,
   keepEscrow,
@@ -27,10 +26,11 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
 import { restoreFile, sessionFiles, sessionFilesWith, setAside } from "../drivers/drivers.ts";
-import type { Engine, Located } from "../engines/engine.ts";
+import type { Engine } from "../engines/engine.ts";
+import { copiesOf, copyId, damageOf, holdsAll, lastCopyOf } from "./copies.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine } from "./engine-setup.ts";
-import type { KnownSession } from "./plan.ts";
+import { resumeCommand } from "./plan.ts";
 
 interface Taking {
   readonly run: RunRecord;
@@ -39,25 +39,12 @@ interface Taking {
 
 type Copies = Pick<RunRecord, "escrow" | "kept">;
 
-/** Every copy that the run has, oldest first: of several of one session, the last one counts. */
-export function copiesOf({ escrow, kept = [] }: Copies): readonly Escrow[] {
-  return escrow === null ? kept : [...kept, escrow];
-}
-
-function lastCopyOf(run: Copies, session: string): Escrow | null {
-  return copiesOf(run).findLast((copy) => copy.session === session) ?? null;
-}
-
 /** Never throws a fault: a copy that could not be taken is a warning, the run is not harmed. */
 export async function takeEscrow(deps: Deps, setup: EngineSetup, { run, fence }: Taking): Promise<RunRecord> {
   if (!keepsEscrow(deps, run) || run.session.value === null || setup.home === null) return run;
   try {
     const session = run.session.value;
-    const { transfer } = setup.engine;
-    const taken =
-      transfer === undefined
-        ? await copyFiles(deps, { engine: setup.engine, home: setup.home, run, session })
-        : await exportSession(deps, setup, { run, session });
+    const taken = await copyNow(deps, { ...setup, home: setup.home }, { run, session });
     if (!("escrow" in taken)) {
       if (taken.skipped === null && isLost(setup.engine, run))
         deps.log.warn(
@@ -115,12 +102,13 @@ export async function recoverEscrow(deps: Deps, run: RunRecord, fence: number): 
 /** The user goes on with what is left of a session: its copy counts from now on, and the longer one is kept. */
 export async function leaveCopy(
   deps: Deps,
-  { engine, home }: EngineSetup,
+  setup: EngineSetup,
   { run, fence }: Taking,
   session: string,
 ): Promise<Copies> {
+  const { engine, home } = setup;
   if (!keepsEscrow(deps, run) || home === null) return run;
-  const taken = await copyFiles(deps, { engine, home, run, session });
+  const taken = await copyNow(deps, { ...setup, home }, { run, session });
   if ("escrow" in taken) return recordCopy(deps, engine, { run, fence }, taken);
   if (taken.skipped !== null) deps.log.warn(`no copy of the session was kept: ${taken.skipped}`);
   return run;
@@ -149,22 +137,21 @@ async function saveCopies(deps: Deps, { run, fence }: Taking): Promise<void> {
 export async function withCopy(engine: Engine, run: RunRecord, escrow: Escrow): Promise<Copies> {
   const kept: Escrow[] = [];
   for (const copy of copiesOf(run)) {
-    if (await holds(engine, run, escrow, copy)) continue;
+    if (await holdsAll(engine, run, escrow, copy)) continue;
     // Checked once, when it becomes an earlier one: what is damaged cannot be put back.
     if (copy !== run.escrow || (await damageOf(run, copy)) === null) kept.push(copy);
   }
   return kept.length > 0 || run.kept !== undefined ? { escrow, kept } : { escrow };
 }
 
-async function holds(engine: Engine, run: RunRecord, escrow: Escrow, earlier: Escrow): Promise<boolean> {
-  const [before, after] = [earlier.files[0], escrow.files[0]];
-  if (earlier.session !== escrow.session) return false;
-  if (before === undefined || after === undefined || before.sha256 === after.sha256) return true;
-  const isNewest = earlier === run.escrow;
-  // An export tells nothing of how one copy continues another.
-  if (before.restoreTo === null) return isNewest;
-  if (await continuesCopy(join(run.runDirectory, "escrow", after.file), before)) return true;
-  return engine.session.appendOnly === undefined && isNewest && after.size >= before.size;
+/** What the engine took back while it worked: its last copy stays beside the new one. */
+export function copiesLeft({ title }: Engine, before: RunRecord, after: RunRecord): readonly string[] {
+  const session = after.escrow?.session;
+  const known = new Set((before.kept ?? []).map(copyId));
+  if (!(after.kept ?? []).some((copy) => copy.session === session && !known.has(copyId(copy)))) return [];
+  return [
+    `${title}'s session ${session ?? ""} no longer holds all that its last copy has; that copy stays, and \`${resumeCommand(after.handle, { want: "resume" }, "--restore-copy")}\` puts back what is missing`,
+  ];
 }
 
 /** What `recoverEscrow` would make of it, as far as it can be told without writing. */
@@ -205,8 +192,19 @@ interface NotTaken {
 }
 
 /** Copies, and leaves it to the caller to record the copy. */
-export async function copyFiles(deps: Deps, copying: Copying): Promise<Taken | NotTaken> {
-  const { engine, run, session } = copying;
+export function copyNow(
+  deps: Deps,
+  setup: Pick<EngineSetup, "engine" | "program" | "env"> & { readonly home: string },
+  of: Exporting,
+): Promise<Taken | NotTaken> {
+  const { engine, home } = setup;
+  return engine.transfer === undefined
+    ? copyFiles(deps, { engine, home, ...of })
+    : exportSession(deps, setup, of);
+}
+
+async function copyFiles(deps: Deps, copying: Copying): Promise<Taken | NotTaken> {
+  const { run, session } = copying;
   const sources = await sourcesOf(copying);
   if (sources === null) return { skipped: null };
   const kept = await keepEscrow(run.runDirectory, {
@@ -219,14 +217,12 @@ export async function copyFiles(deps: Deps, copying: Copying): Promise<Taken | N
   const before = lastCopyOf(run, session);
   const rights = sources.rights ?? before?.rights;
   const escrow = rights === undefined ? kept : { ...kept, rights };
-  return { escrow, lacks: await lacksPart({ engine, run, before, escrow, anew: sources.anew }) };
+  return { escrow, lacks: await lacksPart(run, before, escrow) };
 }
 
 interface Sources {
   readonly files: readonly EscrowSource[];
   readonly rights?: readonly string[];
-  /** The engine wrote the file anew, so that it may be shorter than it was. */
-  readonly anew: boolean;
 }
 
 /** The engine's own files; where they were lost or began anew while the agent worked, what our links hold of them. */
@@ -240,21 +236,19 @@ async function sourcesOf({ engine, home, run, session }: Copying): Promise<Sourc
   const own = live === null ? null : join(home, live.restoreTo);
   const elsewhere = present !== null && present.files[0]?.path !== own;
   if (live === null || own === null || live.session !== session || pieces.length === 0 || elsewhere)
-    return present === null ? null : { files: present.files, ...rights, anew: true };
+    return present === null ? null : { files: present.files, ...rights };
   if (located.state === "unknown" || (located.state === "unusable" && !located.damaged)) return null;
   const there = fileAt(own);
   const unseen = there !== null && !pieces.some((piece) => isSameFile(piece, there));
-  const isPart = engine.session.appendOnly === true || located.state === "unusable";
-  const whole = wholeOf(unseen ? [...pieces, there] : pieces, isPart);
+  const whole = wholeOf(unseen ? [...pieces, there] : pieces);
   const source = sourceOf(whole, live.restoreTo);
   const [first] = whole;
   if (source === null || first === undefined) return null;
-  const anew = pieces[0] !== undefined && !isSameFile(first, pieces[0]);
-  if (present !== null) return { files: [source, ...present.files.slice(1)], ...rights, anew };
+  if (present !== null) return { files: [source, ...present.files.slice(1)], ...rights };
   const was = await engine.locate(session, { home, cwd: run.cwd }, sessionFilesWith(own, first.path));
   // What the engine itself would not take for a conversation is not worth a copy.
   if (was.state === "unusable") return null;
-  return { files: [source], ...(was.state === "present" ? rightsIn(was) : {}), anew };
+  return { files: [source], ...(was.state === "present" ? rightsIn(was) : {}) };
 }
 
 function rightsIn({ rights }: { readonly rights?: readonly string[] }): Pick<Sources, "rights"> {
@@ -266,84 +260,16 @@ function isSameFile(one: LivePiece, other: LivePiece): boolean {
 }
 
 /** The new copy does not begin with what the one before it holds, though such files only ever grow. */
-async function lacksPart(now: {
-  readonly engine: Engine;
-  readonly run: RunRecord;
-  readonly before: Escrow | null;
-  readonly escrow: Escrow;
-  readonly anew: boolean;
-}): Promise<boolean> {
-  const [before, after] = [now.before?.files[0], now.escrow.files[0]];
-  if (before === undefined || after === undefined) return false;
-  if (now.engine.session.appendOnly === undefined) return !now.anew && after.size < before.size;
-  return !(await continuesCopy(join(now.run.runDirectory, "escrow", after.file), before));
+async function lacksPart(run: RunRecord, before: Escrow | null, escrow: Escrow): Promise<boolean> {
+  const [had, has] = [before?.files[0], escrow.files[0]];
+  if (had === undefined || has === undefined) return false;
+  return !(await continuesCopy(join(run.runDirectory, "escrow", has.file), had));
 }
 
 /** The run's copy is the better one: what was taken after it goes, the links with it. */
 function dropNewer(run: RunRecord): void {
   dropOldEscrow(run.runDirectory, copiesOf(run));
   endLive(run.runDirectory);
-}
-
-export interface CheckedCopies {
-  /** The session that the newest copy is of, when size and checksum prove it whole. */
-  readonly escrow: string | null;
-  readonly copyDamage?: string;
-  /** Whole ones among the earlier copies, oldest first. */
-  readonly kept: readonly Escrow[];
-}
-
-export async function checkedCopies(run: RunRecord): Promise<CheckedCopies> {
-  const kept: Escrow[] = [];
-  for (const copy of run.kept ?? []) if ((await damageOf(run, copy)) === null) kept.push(copy);
-  if (run.escrow === null) return { escrow: null, kept };
-  const copyDamage = await damageOf(run, run.escrow);
-  return copyDamage === null ? { escrow: run.escrow.session, kept } : { escrow: null, copyDamage, kept };
-}
-
-async function damageOf(run: RunRecord, copy: Escrow): Promise<string | null> {
-  try {
-    await checkEscrow(run.runDirectory, copy);
-    return null;
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    const { path, why } = error.facts;
-    const isTold = typeof path === "string" && typeof why === "string";
-    return isTold ? `${path}: ${why}` : error.message.replace(/\.$/, "");
-  }
-}
-
-/** Does this copy hold anything that the engine's own session lacks? Unknown where the session is no file. */
-export async function hasMore(copy: Escrow, located: Located): Promise<boolean> {
-  if (located.state !== "present") return true;
-  const [theirs, ours] = [located.files[0], copy.files[0]];
-  if (theirs === undefined || ours === undefined) return false;
-  return theirs.restoreTo === ours.restoreTo && !(await continuesCopy(theirs.path, ours));
-}
-
-/** The engine's file lacks something that our copy of the same session holds. */
-export async function isTorn(
-  engine: Engine,
-  run: RunRecord,
-  id: string,
-  located: Located,
-): Promise<KnownSession | null> {
-  const copy = lastCopyOf(run, id)?.files[0];
-  const path =
-    located.state === "present"
-      ? located.files[0]?.path
-      : located.state === "unusable"
-        ? located.path
-        : undefined;
-  if (copy === undefined || path === undefined) return null;
-  const isSame = run.engineHome !== null && relative(run.engineHome, path) === copy.restoreTo;
-  if (!isSame || (await continuesCopy(path, copy))) return null;
-  // The file was deleted while the agent worked and began again in the middle: nothing is in it that the copy lacks.
-  if (await endsCopy(run.runDirectory, copy, path))
-    return { id, state: "absent", note: `only its end is left in ${path}` };
-  // An engine that also rewrites its files may have made this one shorter, if it can read it.
-  const torn = engine.session.appendOnly === true || located.state === "unusable";
-  return torn ? { id, state: "torn", note: path } : null;
 }
 
 /**
@@ -393,8 +319,8 @@ interface Exporting {
   readonly signal?: AbortSignal;
 }
 
-/** By the engine's own command, which tells nothing of how one copy continues another. */
-export async function exportSession(
+/** By the engine's own command. The engine may take back what was said, so an export may lack what the last one has. */
+async function exportSession(
   deps: Deps,
   setup: Pick<EngineSetup, "engine" | "program" | "env">,
   { run, session, signal }: Exporting,

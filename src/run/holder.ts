@@ -22,7 +22,7 @@ import {
   type Watch,
   withHooks,
 } from "./job.ts";
-import { lastWords } from "./last-words.ts";
+import { lastWords } from "./launch.ts";
 import { Ledger } from "./ledger.ts";
 import {
   delayed,

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { redactor } from "../lib/secrets.ts";
-import { lastWords } from "./last-words.ts";
+import { lastWords } from "./launch.ts";
 
 const SECRET = "correct-horse-battery";
 const redact = redactor([{ name: "API_KEY", value: SECRET }]);

@@ -9,6 +9,7 @@ import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, LaunchEnv, RightsVariable, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { isSecretName, MIN_KNOWN, redactor, urlPasswords } from "../lib/secrets.ts";
 
 export type Redact = (text: string) => string;
@@ -181,4 +182,21 @@ function nameOf(arg: string, redact: Redact): string {
   const equals = arg.indexOf("=");
   const name = equals === -1 ? arg : arg.slice(0, equals);
   return hide(name, redact) === name ? name : name.slice(0, 2);
+}
+
+const MOST_LINES = 5;
+const MOST_CHARACTERS = 300;
+
+/**
+ * What an agent wrote to stderr last, as it may be stored and shown: the reason of a crash is often nowhere else. `isWhole`: the tail begins where stderr began.
+ */
+export function lastWords(tail: string, isWhole: boolean, redact: Redact): readonly string[] {
+  // A line whose beginning was cut off may begin inside a secret. Without a line end, nothing is left.
+  const lines = isWhole ? tail : tail.replace(/^[^\n]*\n?/, "");
+  // Redacted before it is split and shortened: a secret may have several lines, and half of one is still a secret.
+  return redact(lines)
+    .split("\n")
+    .map((line) => harmlessLine(line, MOST_CHARACTERS).trimEnd())
+    .filter((line) => line !== "")
+    .slice(-MOST_LINES);
 }

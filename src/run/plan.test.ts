@@ -5,8 +5,11 @@ import {
   type Decision,
   type KnownSession,
   notesFor,
+  oneOf,
+  optionsOf,
   type Plan,
   planResume,
+  resumeCommand,
   type ResumeFacts,
 } from "./plan.ts";
 
@@ -100,6 +103,10 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
     { known: [known("a", "torn")], escrow: "a", kept: ["a"], damage: "restore" },
     { do: "continue", session: "a", restore: true, passedOver: [] },
   ],
+  "damaged, with a copy: there is nothing to go on with": [
+    { known: [known("a", "unusable", true)], escrow: "a", damage: "ignore" },
+    "session_damaged",
+  ],
   "shorter than the copy: gone on with": [
     { known: [known("a", "torn")], escrow: "a", damage: "ignore" },
     { do: "continue", session: "a", restore: false, passedOver: [] },
@@ -132,6 +139,11 @@ const reasons: Record<string, [given: Partial<ResumeFacts>, why: RegExp, ways: r
     { known: [known("a", "unusable", true)], copyDamage: "c: it is gone" },
     /cannot read session a: a note; the run's copy of the session cannot be used: c: it is gone$/,
     [],
+  ],
+  "damaged, with a copy": [
+    { known: [known("a", "unusable", true)], escrow: "a" },
+    /cannot read session a: a note$/,
+    ["--restore-copy"],
   ],
   "cut short": [
     { known: [known("a", "torn")], escrow: "a" },
@@ -191,6 +203,36 @@ test("a note on a restored copy does not call a shorter session lost, nor a fork
   const said = notesFor({ ...FACTS, known: [known("a", "torn")], escrow: "a" }, plan, "fork").join("\n");
   expect(said).toContain("lacks a part");
   expect(said).not.toMatch(/has lost|stays as it is/);
+});
+
+test.each([
+  [{ want: "resume" }, 'reprise resume 1a2b3c4d --restore-copy "…"'],
+  [{ want: "fork" }, 'reprise resume 1a2b3c4d --fork --restore-copy "…"'],
+  [{ want: "fork", session: "s-1" }, 'reprise resume 1a2b3c4d --session s-1 --fork --restore-copy "…"'],
+] as const)("a printed resume is of the session and into the fork of %j", (asked, typed) => {
+  expect(resumeCommand("1a2b3c4d", asked, "--restore-copy")).toBe(typed);
+});
+
+test.each([
+  [{ want: "resume", damage: "refuse" }, []],
+  [{ want: "fresh", damage: "refuse" }, ["--force-fresh"]],
+  [{ want: "fork", damage: "restore" }, ["--restore-copy"]],
+  [{ want: "resume", damage: "ignore" }, ["--ignore-copy"]],
+  [{ want: "resume", damage: "restore", copy: "1a2b3c4d" }, ["--copy", "1a2b3c4d"]],
+] as const)("a resume that is typed again keeps the options of %j", (wish, options) => {
+  expect(optionsOf(wish)).toEqual(options);
+});
+
+test.each([
+  ["11111111-a", "11111111-a"],
+  ["22222222", "22222222-b"],
+  ["2222222", /its first 8 or more characters: 2222222 is too short\. It has 11111111-a/],
+  ["11111111", /has 2 sessions that begin with 11111111\. It has 11111111-a, 11111111-c/],
+  ["33333333", /has no session 33333333\. It has/],
+])("--session %s", (given, then) => {
+  const ids = ["11111111-a", "11111111-c", "22222222-b"];
+  if (typeof then === "string") expect(oneOf(run, ids, given)).toBe(then);
+  else expect(() => oneOf(run, ids, given)).toThrow(then);
 });
 
 function outcomeOf(plan: () => Decision): Plan | FaultCode {

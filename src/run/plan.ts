@@ -6,7 +6,12 @@ import type { AttemptKind, RunRecord } from "../core/records.ts";
 
 export interface ResumeFacts {
   readonly run: RunRecord;
-  readonly engine: { readonly title: string; readonly canFork: boolean };
+  readonly engine: {
+    readonly title: string;
+    readonly canFork: boolean;
+    /** A copy goes back by the engine's own import, which adds what is missing and sets nothing aside. */
+    readonly imports?: true;
+  };
   readonly cwdExists: boolean;
   /** The engine home that an attempt would use now. */
   readonly home: string | null;
@@ -19,6 +24,8 @@ export interface ResumeFacts {
   /** Why the copy that is recorded cannot be used. Absent: it can be, or there is none. */
   readonly copyDamage?: string;
   readonly want: "resume" | "fork" | "fresh";
+  /** The one session that the user asked for. Absent: whichever of `known` can be had. */
+  readonly session?: string;
   /** What the user says about a session that is damaged, or shorter than our copy. */
   readonly damage: "refuse" | "restore" | "ignore";
 }
@@ -56,6 +63,24 @@ export interface Refusal {
   /** Options of `resume` with which it goes on all the same, each with what it does. */
   readonly ways: readonly { readonly option: "--restore-copy" | "--ignore-copy"; readonly does: string }[];
   readonly facts: Facts;
+}
+
+/** A resume as it is typed, of the same session and into a fork as what was asked for; `…` stands for the message. */
+export function resumeCommand(
+  handle: string,
+  { want, session }: { readonly want: ResumeFacts["want"]; readonly session?: string | undefined },
+  ...options: readonly string[]
+): string {
+  const chosen = session === undefined ? [] : ["--session", session];
+  const fork = want === "fork" ? ["--fork"] : [];
+  return ["reprise resume", handle, ...chosen, ...fork, ...options, '"…"'].join(" ");
+}
+
+/** The rest of the options that decide which conversation is gone on with. */
+export function optionsOf(wish: Pick<ResumeFacts, "want" | "damage"> & { readonly copy?: string }): string[] {
+  if (wish.want === "fresh") return ["--force-fresh"];
+  if (wish.copy !== undefined) return ["--copy", wish.copy];
+  return wish.damage === "refuse" ? [] : [`--${wish.damage}-copy`];
 }
 
 /** A place that is gone or another one is a fault; a conversation that cannot be continued is a refusal. */
@@ -179,7 +204,10 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
   const why = copy === null ? what : `${what}; ${copy}`;
   const restore = {
     option: "--restore-copy",
-    does: "puts the copy back and keeps the engine's file beside it",
+    does:
+      facts.engine.imports === true
+        ? "puts back what is missing"
+        : "puts the copy back and keeps the engine's file beside it",
   } as const;
   const ignore = { option: "--ignore-copy", does: "goes on with what is left" } as const;
   const ways = [...(hasCopy ? [restore] : []), ...(session.state === "torn" ? [ignore] : [])];
@@ -206,7 +234,7 @@ export function notesFor(facts: ResumeFacts, plan: Plan, kind: AttemptKind): rea
   if (plan.restore) notes.push(restoreNote(facts, plan.session));
   if (leavesCopy(facts, plan))
     notes.push(
-      `going on with what is left of session ${plan.session}; the longer copy stays: \`reprise resume ${run.handle} --restore-copy "…"\` puts it back`,
+      `going on with what is left of session ${plan.session}; the longer copy stays: \`${resumeCommand(run.handle, { want: "resume", session: facts.session }, "--restore-copy")}\` puts it back`,
     );
   if (kind === "fork") {
     const parent = plan.restore ? "gets its session back from the copy" : "stays as it is";
@@ -245,7 +273,13 @@ export function oneOf({ handle }: RunRecord, ids: readonly string[], text: strin
   if (only !== undefined && (fitting.length === 1 || fitting.includes(text)))
     return fitting.includes(text) ? text : only;
   const listed = ids.length === 0 ? "It has none." : `It has ${ids.slice(0, 10).join(", ")}.`;
-  throw new Fault("session_unknown", `Run ${handle} has no session ${text.slice(0, 80)}. ${listed}`, {
+  const isShort = text.length < 8 && ids.some((id) => id.startsWith(text));
+  const what = isShort
+    ? `Give the session in full, or its first 8 or more characters: ${text} is too short`
+    : fitting.length > 1
+      ? `Run ${handle} has ${fitting.length} sessions that begin with ${text.slice(0, 80)}`
+      : `Run ${handle} has no session ${text.slice(0, 80)}`;
+  throw new Fault("session_unknown", `${what}. ${listed}`, {
     facts: { handle, given: text.slice(0, 80) },
   });
 }

@@ -11,9 +11,10 @@ import { sessionFiles } from "../drivers/drivers.ts";
 import type { Ask, Command, Engine, Located } from "../engines/engine.ts";
 import { keepNative } from "../engines/engines.ts";
 import { candidates } from "./conversation.ts";
+import { type CheckedCopies, chosenCopy, copiesOf, isTorn, usableCopies } from "./copies.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
-import { type CheckedCopies, checkedCopies, copiesOf, expectedEscrow, hasMore, isTorn } from "./escrow.ts";
+import { expectedEscrow } from "./escrow.ts";
 import { assertOwnWorkplace } from "./isolate.ts";
 import {
   assertHiddenMessage,
@@ -32,9 +33,11 @@ import {
   NOTHING_SAID,
   notesFor,
   oneOf,
+  optionsOf,
   type Plan,
   planResume,
   type Refusal,
+  resumeCommand,
   type ResumeFacts,
 } from "./plan.ts";
 
@@ -46,6 +49,8 @@ export interface ResumeWish {
   readonly session?: string;
   /** What to do about a session that is damaged, or shorter than our copy. */
   readonly damage: "refuse" | "restore" | "ignore";
+  /** Which copy goes back: 8 or more characters of its id, as `show` prints it. Absent: the newest that has more. */
+  readonly copy?: string;
   /** Null: the UI again if the run was interactive, which needs a terminal; else `DEFAULT_MESSAGE`. */
   readonly message: string | null;
   readonly native: readonly string[];
@@ -89,7 +94,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
   const { found, decision } = seen;
   const { copyDamage } = seen.copies;
-  if (decision.do === "refuse") throw refused(run, decision, mayBeginAnew(engine, run, found));
+  if (decision.do === "refuse") throw refused(seen.facts, decision, mayBeginAnew(engine, run, found));
   const plan = decision;
   const { unresumable } = run.launch;
   if (plan.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
@@ -185,7 +190,7 @@ function tagOf(run: RunRecord, { forkAs }: ResumeWish): string {
 
 function opensUi(engine: Engine, run: RunRecord, wish: ResumeWish): boolean {
   const wantsUi = wish.message === null && run.launch.interactive;
-  if (wantsUi && wish.ui === undefined && !wish.hasTerminal) throw noTerminal(engine, run);
+  if (wantsUi && wish.ui === undefined && !wish.hasTerminal) throw noTerminal(engine, run, wish);
   const interactive = wish.ui === true || wantsUi;
   if (interactive && !engine.can.interactive)
     throw new Fault("engine_cannot", `${engine.title} has no interactive UI.`);
@@ -193,11 +198,11 @@ function opensUi(engine: Engine, run: RunRecord, wish: ResumeWish): boolean {
 }
 
 /** A person's conversation is not told to go on by itself because a terminal is missing. */
-function noTerminal(engine: Engine, { handle }: RunRecord): Fault {
+function noTerminal(engine: Engine, { handle }: RunRecord, wish: ResumeWish): Fault {
   return new Fault(
     "usage",
     `Run ${handle} took place in the UI of ${engine.title}, which needs a terminal (and no --json). ` +
-      `To go on without the UI, give a message: reprise resume ${handle} "…"`,
+      `To go on without the UI, give a message: ${resumeCommand(handle, wish, ...optionsOf(wish))}`,
     { facts: { handle } },
   );
 }
@@ -231,17 +236,24 @@ interface Prospect {
 export async function prospect(
   engine: Engine,
   run: RunRecord,
-  wish: Pick<ResumeWish, "want" | "damage" | "session"> & { readonly home: string | null },
+  wish: Pick<ResumeWish, "want" | "damage" | "session" | "copy"> & { readonly home: string | null },
 ): Promise<Prospect> {
   const { want, damage, home } = wish;
-  const found = await lookUp(engine, run, wish.session);
+  const chosen = wish.copy === undefined ? null : chosenCopy(run, wish.copy, wish.session);
+  const found = await lookUp(engine, run, chosen?.session ?? wish.session);
   const known = found.map(({ known: session }) => session);
   const isThere = known.every(({ state }) => state === "present" || state === "unknown");
   const copies =
-    isThere && damage !== "restore" ? { escrow: null, kept: [] } : await usableCopies(run, found);
+    isThere && damage !== "restore"
+      ? { escrow: null, kept: [] }
+      : await usableCopies(engine, run, found, chosen);
   const facts: ResumeFacts = {
     run,
-    engine: { title: engine.title, canFork: engine.can.fork },
+    engine: {
+      title: engine.title,
+      canFork: engine.can.fork,
+      ...(engine.transfer === undefined ? {} : { imports: true }),
+    },
     cwdExists: isDirectory(run.cwd),
     home,
     known,
@@ -249,18 +261,9 @@ export async function prospect(
     kept: copies.kept.map(({ session }) => session),
     want,
     damage,
+    ...(wish.session === undefined ? {} : { session: known[0]?.id ?? wish.session }),
   };
   return { found, facts, decision: planResume(facts), copies };
-}
-
-async function usableCopies(run: RunRecord, found: readonly LookedUp[]): Promise<CheckedCopies> {
-  const copies = await checkedCopies(run);
-  const kept: Escrow[] = [];
-  for (const copy of copies.kept) {
-    const located = found.find(({ known }) => known.id === copy.session)?.located;
-    if (located !== undefined && (await hasMore(copy, located))) kept.push(copy);
-  }
-  return { ...copies, kept };
 }
 
 function copyFor(run: RunRecord, { copies }: Prospect, plan: Plan): Escrow | null {
@@ -285,9 +288,10 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
   return decision.do === "refuse" ? { ...decision, mayBeginAnew: mayBeginAnew(engine, run, found) } : null;
 }
 
-function refused(run: RunRecord, { code, why, ways, facts }: Refusal, mayBegin: boolean): Fault {
+function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, mayBegin: boolean): Fault {
+  const { run } = asked;
   const { handle } = run;
-  const offered = ways.map(({ option, does }) => `\`reprise resume ${handle} ${option} "…"\` ${does}`);
+  const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
   const anew = mayBegin
     ? `\`reprise resume ${handle} --force-fresh "…"\` starts anew in the same run`
     : `\`reprise start ${run.agentName} "…"\` starts a new run`;

@@ -18,7 +18,7 @@ import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../co
 import type { Command, Engine } from "../engines/engine.ts";
 import { changedNow, type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
-import { leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
+import { copiesLeft, leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { environmentAt, planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
@@ -314,7 +314,8 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     parentOffer: () => parentOffer(deps, held.run),
     finish: async () => {
       await held.copied;
-      await takeEscrow(deps, setup, { run: held.run, fence: hold.fence });
+      const after = await takeEscrow(deps, setup, { run: held.run, fence: hold.fence });
+      for (const warning of copiesLeft(setup.engine, run, after)) deps.log.warn(warning);
       await orWarn(deps, "the lease was not given back; it ends with this process", () => hold.release());
       // Nobody has to wait for it.
       if (deps.state.writable) await sweepTemp(deps.state, deps.clock, isDead(deps), "beside");

@@ -45,8 +45,8 @@ export async function openSession(
     id: session,
     directory: row.directory,
     earlier: said(db, session, "user"),
-    user: async (text) => insertMessage(db, session, "user", text),
-    assistant: async (text) => insertMessage(db, session, "assistant", text),
+    user: async (text) => insertMessage(db, session, { role: "user", text }),
+    assistant: async (text) => insertMessage(db, session, { role: "assistant", text }),
   };
 }
 
@@ -61,7 +61,7 @@ export async function forkSession(world: World, id: string): Promise<string | nu
     directory: row.directory,
     title: `${row.title} (fork #1)`,
   });
-  for (const { role, text } of transcript(db, id)) insertMessage(db, fork, role, text);
+  for (const { role, text } of transcript(db, id)) insertMessage(db, fork, { role, text });
   return fork;
 }
 
@@ -69,9 +69,9 @@ export async function exportSession(world: World, id: string): Promise<JsonObjec
   const db = await open(world);
   const row = sessionIn(db, id);
   if (row === null) return null;
-  const messages = transcript(db, id).map(({ role, text }) => ({
-    info: { role, sessionID: id },
-    parts: [{ type: "text", text, sessionID: id }],
+  const messages = transcript(db, id).map(({ role, text, messageID, partID }) => ({
+    info: { role, id: messageID, sessionID: id },
+    parts: [{ type: "text", text, id: partID, sessionID: id, messageID }],
   }));
   return {
     info: { id, ...row, version: OPENCODE_VERSION },
@@ -85,13 +85,14 @@ export async function importSession(world: World, file: string, directory: strin
   const id = stringIn(objectIn(exported, "info"), "id");
   if (id === undefined) return null;
   const db = await open(world);
-  // To import once more is harmless.
-  if (sessionIn(db, id) !== null) return id;
-  insertSession(db, { id, directory, title: stringIn(objectIn(exported, "info"), "title") ?? "" });
+  if (sessionIn(db, id) === null)
+    insertSession(db, { id, directory, title: stringIn(objectIn(exported, "info"), "title") ?? "" });
   for (const message of arrayIn(exported, "messages")) {
-    const text = arrayIn(message, "parts").map((part) => stringIn(part, "text") ?? "");
-    const role = stringIn(objectIn(message, "info"), "role") ?? "user";
-    insertMessage(db, id, role, text.join(""));
+    const [part] = arrayIn(message, "parts");
+    const info = objectIn(message, "info");
+    const [messageID, partID] = [stringIn(info, "id"), stringIn(part, "id")];
+    const words = { role: stringIn(info, "role") ?? "user", text: stringIn(part, "text") ?? "" };
+    insertMessage(db, id, { ...words, messageID, partID });
   }
   return id;
 }
@@ -141,34 +142,48 @@ function insertSession(
   ).run(id, directory, directory.slice(1), title, OPENCODE_VERSION, now, now);
 }
 
-function insertMessage(db: DatabaseSyncInstance, session: string, role: string, text: string): void {
+interface Message {
+  readonly role: string;
+  readonly text: string;
+  readonly messageID?: string | undefined;
+  readonly partID?: string | undefined;
+}
+
+/** What is there under the same id stays as it is. */
+function insertMessage(db: DatabaseSyncInstance, session: string, message: Message): void {
+  const { role, text, messageID = newId("msg"), partID = newId("prt") } = message;
   const now = Date.now();
-  const id = newId("msg");
   const data = JSON.stringify({
     role,
     time: { created: now },
     agent: "build",
   });
-  db.prepare("INSERT INTO message VALUES (?, ?, ?, ?, ?)").run(id, session, now, now, data);
+  db.prepare("INSERT OR IGNORE INTO message VALUES (?, ?, ?, ?, ?)").run(messageID, session, now, now, data);
   const part = JSON.stringify({ type: "text", text });
-  db.prepare("INSERT INTO part VALUES (?, ?, ?, ?, ?, ?)").run(newId("prt"), id, session, now, now, part);
+  db.prepare("INSERT OR IGNORE INTO part VALUES (?, ?, ?, ?, ?, ?)").run(
+    partID,
+    messageID,
+    session,
+    now,
+    now,
+    part,
+  );
   db.prepare("UPDATE session SET time_updated = ? WHERE id = ?").run(now, session);
 }
 
-function transcript(
-  db: DatabaseSyncInstance,
-  session: string,
-): { readonly role: string; readonly text: string }[] {
+function transcript(db: DatabaseSyncInstance, session: string): Message[] {
   const rows: readonly unknown[] = db
     .prepare(
-      `SELECT message.data AS message, part.data AS part FROM message JOIN part ON part.message_id = message.id
-       WHERE message.session_id = ? ORDER BY message.time_created, message.id, part.id`,
+      `SELECT message.id AS messageID, part.id AS partID, message.data AS message, part.data AS part
+       FROM message JOIN part ON part.message_id = message.id
+       WHERE message.session_id = ? ORDER BY message.id, part.id`,
     )
     .all(session);
   return rows.flatMap((row) => {
     const text = stringIn(parseObject(stringIn(row, "part") ?? ""), "text");
     const role = stringIn(parseObject(stringIn(row, "message") ?? ""), "role") ?? "";
-    return text === undefined ? [] : [{ role, text }];
+    const ids = { messageID: stringIn(row, "messageID"), partID: stringIn(row, "partID") };
+    return text === undefined ? [] : [{ role, text, ...ids }];
   });
 }
 
