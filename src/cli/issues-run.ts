@@ -1,11 +1,13 @@
 /** `reprise issues run [repo]`: agents work on issues, their work is checked, what passes is closed. */
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { stringIn } from "../lib/json.ts";
 import { plural } from "../lib/plural.ts";
 import { redactValue } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
 import {
   type AccessFrom,
+  assertNoMore,
   type BatchEnd,
   type BatchOptions,
   Brake,
@@ -174,12 +176,19 @@ function accessFrom(deps: Deps, given: RunOptions, { options, before }: Inherite
 /** Refuses, or says what is different from the batch that goes on. */
 function checkKept(deps: Deps, given: RunOptions, { before }: Inherited, batch: BatchOptions): void {
   // A plan without the project's file: what would be said is said already.
-  if (before === null || deps.config.untrusted !== undefined) return;
-  const redact = redactorFor(deps.env, []);
+  if (deps.config.untrusted !== undefined) return;
   const { gate, access, engine } = batch;
-  const now = redactValue({ gate: gateWords(gate), access: access.by ?? access.level, engine }, redact);
-  const change = assertKept(before, given, now);
-  if (change !== null) deps.log.warn(change);
+  if (before !== null) {
+    const redact = redactorFor(deps.env, []);
+    const now = redactValue({ gate: gateWords(gate), access: access.by ?? access.level, engine }, redact);
+    const change = assertKept(before, given, now);
+    if (change !== null) deps.log.warn(change);
+  }
+  const isOther = before !== null && stringIn(before.record.config, "engine") !== engine;
+  assertNoMore(deps, batch, {
+    record: isOther ? null : (before?.record ?? null),
+    asked: given.access !== undefined && before?.sameAccess !== true,
+  });
 }
 
 function showPlan(context: Context, { options, terms }: Work, planned: PlannedBatch): number {

@@ -17,6 +17,7 @@ import {
   redactorFor,
   secretOptions,
   setUpEngine,
+  standing,
   storableArgs,
 } from "../run/run.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
@@ -25,6 +26,7 @@ import { type Decision, decide, type Policy } from "./decide.ts";
 import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
 import { type KnownPast, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
+import { variableWords } from "./rights.ts";
 import type { Issue, Source } from "./source.ts";
 import { IssueWork } from "./worker.ts";
 import type { IssueEnd, WorkOptions, Workshop, WorkView } from "./workshop.ts";
@@ -164,7 +166,7 @@ export async function runBatch(
     };
     const branches = await ourBranches(deps, root);
     if (options.isolate === "worktree" && planned.take.length > 0) await assertRoom(deps, root, branches);
-    const config = redactValue(configOf(options, redact), redact);
+    const config = redactValue(configOf(deps, options, redact), redact);
     const batch = await beginBatch(directory, { ...first, config }, redact);
     const shop: Workshop = {
       deps,
@@ -428,10 +430,11 @@ export function gateWords(gate: GateConfig | null): string[] {
 }
 
 /** What the batch was asked to do, for people who look at it later. */
-function configOf(options: BatchOptions, redact: Redact) {
+function configOf(deps: Deps, options: BatchOptions, redact: Redact) {
   const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
     options;
   const { level, by } = options.access;
+  const { args, rights } = standing(deps, engine);
   return {
     engine,
     resume,
@@ -449,6 +452,8 @@ function configOf(options: BatchOptions, redact: Redact) {
     access_from: options.accessFrom,
     engine_given: resume && options.engineGiven,
     begun: [...options.begun],
+    args: [...storableArgs(args, redact).args],
+    rights: rights.map(variableWords),
     native: [...storableArgs(options.native, redact).args],
     options: [...options.again.words],
     by_hand: [...options.again.byHand],

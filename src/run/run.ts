@@ -46,8 +46,11 @@ export {
   heldInRun,
   secretOptions,
   setUpEngine,
+  type Standing,
+  standing,
   storedDenials,
   tellsTools,
+  widerNow,
 } from "./engine-setup.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
