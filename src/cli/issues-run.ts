@@ -20,7 +20,7 @@ import {
   repositoryRoot,
   runBatch,
 } from "../issues/issues.ts";
-import { type Deps, heldAccess, redactorFor, storableArgs } from "../run/run.ts";
+import { type Deps, findEngine, heldAccess, redactorFor, storableArgs } from "../run/run.ts";
 import { attemptOptions } from "./attempt-options.ts";
 import { parse } from "./command.ts";
 import type { Context } from "./context.ts";
@@ -29,7 +29,6 @@ import { sourceOptions } from "./issues-look.ts";
 import {
   assertKept,
   assertNoMark,
-  byHandText,
   command,
   DEFAULT_ENGINE,
   goOnCommand,
@@ -72,7 +71,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const opened = await context.open({ cwd, ...trust });
   const root = await repositoryRoot(opened, cwd);
   const deps = root === cwd ? opened : await context.configure(opened, { cwd: root, ...trust });
-  const terms = inherit(given, native, priorRuns(deps, root).batches());
+  const terms = inherit(given, native, priorRuns(deps, root).batches(), dashes !== -1);
   const { options } = terms;
   const batch = batchOptions(deps, context, given, terms);
   checkKept(deps, given, terms, batch);
@@ -130,7 +129,9 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
   const { args: words, redacted } = storableArgs(optionWords(typed, native), redact);
   const isBound = before?.sameAccess === true && from === "option" && options.access !== undefined;
   const isGiven = given.access !== undefined && before?.sameAccess !== true;
-  const byHand = [...new Set([...redacted, ...(given.token === undefined ? [] : ["--token"])])];
+  const asksTrust = findEngine(deps, engine).asksTrust === true;
+  const told = [...(given.token === undefined ? [] : ["--token"]), ...(asksTrust ? ["--trust-cwd"] : [])];
+  const byHand = [...new Set([...redacted, ...told])];
   return {
     scope: parseScope(options.scope ?? "all"),
     order: options.order ?? "priority",
@@ -257,7 +258,7 @@ const STOPPING: Readonly<Record<number, string>> = {
   3: "ending the agents",
 };
 
-function report(context: Context, { options, terms, batch, named }: Work, end: BatchEnd): void {
+function report(context: Context, { options, terms, deps, batch, place, named }: Work, end: BatchEnd): void {
   const { exitCode, issues, path, runId } = end;
   const { merge, again } = batch;
   const own = goOnText(end);
@@ -266,8 +267,11 @@ function report(context: Context, { options, terms, batch, named }: Work, end: B
   const earlier = before === null ? null : goOnOf(before, named);
   const isOther = earlier !== null && earlier.command !== goOnCommand(again.words, named);
   const left = isOther ? `batch ${before?.run_id ?? ""} goes on with its own options` : own;
-  const resume = isOther ? earlier.command : left === null ? null : goOnCommand(again.words, named);
-  const byHand = isOther ? earlier.byHand : byHandText(again.byHand);
+  const batches = [...priorRuns(deps, place.root).batches()];
+  const record = batches.find(({ run_id: id }) => id === runId);
+  const mine = record === undefined ? null : goOnOf(record, named);
+  const resume = isOther ? earlier.command : left === null ? null : (mine?.command ?? null);
+  const byHand = (isOther ? earlier : mine)?.byHand ?? "";
   if (options.json === true) {
     const more = resume === null ? { resume } : { resume, byHand: byHand === "" ? null : byHand };
     context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, ...more, issues });

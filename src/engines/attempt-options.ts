@@ -116,7 +116,26 @@ export function widerStart(
   };
   const sets = setsMode(engine);
   const rest = render(parseArgs(grammar, then, true).options.filter((option) => !sets(option)));
-  const found = moreRights(all(asked ? rest : then), all(now));
+  return widerOf(moreRights(all(asked ? rest : then), all(now)));
+}
+
+/**
+ * The same of a run that begins with other arguments than those that the engine refused. An option that Reprise does not
+ * know may be what it refused.
+ */
+export function widerAnew(
+  { grammar }: Pick<Engine, "grammar">,
+  then: readonly string[],
+  now: readonly string[],
+): ReturnType<typeof widerStart> {
+  const known = (args: readonly string[]) => {
+    const parsed = parseArgs(grammar, args, true);
+    return { ...parsed, options: parsed.options.filter(({ spec }) => spec !== null) };
+  };
+  return widerOf(moreRights(known(then), known(now)));
+}
+
+function widerOf(found: ReturnType<typeof moreRights>): ReturnType<typeof widerStart> {
   return found === null ? null : { option: describe([found.option]).join(" "), gone: found.gone };
 }
 

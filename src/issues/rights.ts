@@ -82,3 +82,15 @@ function otherVariable(record: BatchRecord, now: readonly { name: string; sha256
 export function variableWords({ name, sha256 }: { readonly name: string; readonly sha256: string }): string {
   return `${name}=${sha256}`;
 }
+
+/** What the engine said when it refused the command lines of all that a batch has not completed; null: of some it did not. */
+export function refusedOf({ issues }: Pick<BatchRecord, "issues">): string | null {
+  const undone = Object.values(issues).filter(({ status }) => status !== "completed" && status !== "left");
+  const said = undone.map(({ error }) =>
+    error?.startsWith(REFUSED) === true ? error.slice(REFUSED.length) : null,
+  );
+  return said.includes(null) ? null : (said[0] ?? null);
+}
+
+/** How a reason names that trouble. */
+const REFUSED = "usage: ";
