@@ -1,5 +1,6 @@
 /** An engine that refuses its command line begins no conversation: the run begins with the right options, or says what to type. */
 import { expect, test } from "vitest";
+import { AgentBox } from "../e2e/agent-box.ts";
 import { IssueBox } from "../e2e/issue-box.ts";
 import { Sandbox } from "../e2e/sandbox.ts";
 
@@ -72,4 +73,25 @@ test("a Gemini batch that needs trust says so, and --trust-cwd lets runs begin t
   const [handle] = /[0-9a-f]{8}/.exec(/^handle .*$/m.exec(alone.stdout + alone.stderr)?.[0] ?? "") ?? [""];
   const refused = await box.run(["resume", handle, "more"], TRUST);
   expect(refused.stderr).toContain('reprise start gemini --trust-cwd "…"');
+});
+
+test("an agent whose engine refused its options is not said to have lost its conversation, and says what to change", async () => {
+  await using box = new AgentBox();
+  box.runbook(
+    '[agent.worker]\nrun = "demo --modle x"\nmode = "headless"\nprompt = "work"\non_dead = "resume"\n',
+  );
+  const id = await box.start("worker");
+  const { view } = await box.shown(id, "asked", (shown) => shown.view.decision !== null);
+  const { decision } = await box.json(["decisions", "show", view.decision ?? ""]);
+  expect(decision.what).toContain(
+    "Its engine refused to begin (unknown option or missing value: --modle). Correct its options in the runbook",
+  );
+  const labels = decision.options.map(({ label }: { label: string }) => label);
+  expect(labels.join("; ")).not.toContain("conversation");
+  const again = await box.run(["agent", "resume", id]);
+  expect(again).toMatchObject({ code: 1 });
+  expect(again.stdout + again.stderr).toContain(
+    "no conversation ever began: Demo agent refused its command line (unknown option or missing value: --modle). Correct its options in the runbook",
+  );
+  expect((await box.show(id)).attempts).toHaveLength(1);
 });
