@@ -10,7 +10,7 @@ import { typedDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
 import { shellLine } from "../lib/shell.ts";
-import { type AccessFrom, type BatchRecord, refusedOf } from "../issues/issues.ts";
+import { type AccessFrom, type BatchRecord, corrected, RIGHT } from "../issues/issues.ts";
 import type { SharedOptions } from "./attempt-options.ts";
 import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { addSourceOptions, type SourceFlags } from "./issues-look.ts";
@@ -242,31 +242,10 @@ export interface GoOn {
 
 export function goOnOf(record: BatchRecord, place: string | null): GoOn | null {
   if (!isUnfinished(record)) return null;
-  const { words, byHand } = corrected(record, withoutTrust(textsIn(record, "options")));
-  const more = byHandText(textsIn(record, "by_hand"));
-  return {
-    command: goOnCommand(words, place),
-    byHand: [byHand, more].filter((part) => part !== "").join(" "),
-  };
-}
-
-const RIGHT = "…";
-
-/** The same options would be refused again: the right ones are a person's to say. */
-function corrected(
-  record: BatchRecord,
-  words: readonly string[],
-): { readonly words: readonly string[]; readonly byHand: string } {
-  const refused = refusedOf(record);
-  if (refused === null || refused.includes("--trust-cwd")) return { words, byHand: "" };
-  const [own, native] = split(words);
-  const engine = harmlessLine(stringIn(record.config, "engine") ?? "", 60);
-  const why = `${engine} refused its command line (${harmlessLine(refused, 200).replace(/\.$/, "")})`;
-  if (native.length === 0)
-    return { words, byHand: `First correct [engines.${engine}] args in your config file: ${why}.` };
-  const was = harmlessLine(shellLine(native), 200);
-  const byHand = `Put the right options in place of ${RIGHT}, which were ${was}: ${why}. Without any, end the command with --`;
-  return { words: [...own, "--", RIGHT], byHand };
+  const [own, theirs] = split(withoutTrust(textsIn(record, "options")));
+  const { native, byHand } = corrected(record, theirs);
+  const words = [byHand, byHandText(textsIn(record, "by_hand"))].filter((part) => part !== "");
+  return { command: goOnCommand([...own, "--", ...native], place), byHand: words.join(" ") };
 }
 
 /** What plain `--resume` would go on with; where that is nothing, the newest batch. */

@@ -69,7 +69,7 @@ test.each([
 ] as const)("a start of %s with %j, now with %j, is wider by %s", (id, then, now, wanted) => {
   const engine = findEngine(id);
   if (engine === undefined) throw new Error(id);
-  const wider = widerStart(engine, "edit", { then, now, native: [], asked: false });
+  const wider = widerStart(engine, "edit", { had: then, now, native: [], asked: false });
   expect(wider === null ? null : `${wider.gone ? "gone: " : ""}${wider.option}`).toBe(wanted);
 });
 
@@ -77,7 +77,7 @@ test("a level that is asked for replaces the mode that the config had, and no ot
   const engine = findEngine("claude");
   if (engine === undefined) throw new Error("claude");
   const wider = (then: readonly string[], now: readonly string[]) =>
-    widerStart(engine, "edit", { then, now, native: [], asked: true });
+    widerStart(engine, "edit", { had: then, now, native: [], asked: true });
   expect(wider(PLAN, [])).toBeNull();
   expect(wider(BYPASS, BYPASS)?.option).toBe("--permission-mode bypassPermissions");
   expect(wider(["--disallowedTools", "Bash"], [])?.gone).toBe(true);

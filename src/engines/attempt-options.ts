@@ -95,7 +95,7 @@ export function accessOptions(engine: Engine, level: Access, given: readonly str
 
 export interface StandingArgs {
   /** Native arguments of the config: those that a start would have had, and those that it would have now. */
-  readonly then: readonly string[];
+  readonly had: readonly string[];
   readonly now: readonly string[];
   /** Of the user, behind them. */
   readonly native: readonly string[];
@@ -107,7 +107,7 @@ export interface StandingArgs {
 export function widerStart(
   engine: Engine,
   level: Access,
-  { then, now, native, asked }: StandingArgs,
+  { had, now, native, asked }: StandingArgs,
 ): { readonly option: string; readonly gone: boolean } | null {
   const { grammar } = engine;
   const all = (args: readonly string[]) => {
@@ -115,8 +115,8 @@ export function widerStart(
     return parseArgs(grammar, [...args, ...options, ...native], true);
   };
   const sets = setsMode(engine);
-  const rest = render(parseArgs(grammar, then, true).options.filter((option) => !sets(option)));
-  return widerOf(moreRights(all(asked ? rest : then), all(now)));
+  const rest = render(parseArgs(grammar, had, true).options.filter((option) => !sets(option)));
+  return widerOf(moreRights(all(asked ? rest : had), all(now)));
 }
 
 /**

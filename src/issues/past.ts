@@ -157,7 +157,7 @@ async function begins(
 ): Promise<KnownPast> {
   const { why } = known;
   const anew = [...wish.access.options, ...wish.native];
-  const fault = await faultOf(deps, run, "fresh", [], anew);
+  const fault = await faultWith(deps, run, { want: "fresh", native: [], anew });
   if (fault === null) return { ...known, state: "none", unbegun: true };
   const more = fault.message.replace(/ Start a new run instead\.$/, "").replace(/\.$/, "");
   return { ...known, state: "trouble", why: `${why}. ${more}. To begin it anew, set its status to open` };
@@ -192,20 +192,29 @@ function endsWith(given: readonly string[], words: readonly string[]): boolean {
 }
 
 /** Null: such a turn could begin now. */
-async function faultOf(
+function faultOf(
   deps: Deps,
   run: RunRecord,
   want: "resume" | "fresh",
   native: readonly string[],
-  anew?: readonly string[],
+): Promise<Fault | null> {
+  return faultWith(deps, run, { want, native });
+}
+
+async function faultWith(
+  deps: Deps,
+  run: RunRecord,
+  asked: {
+    readonly want: "resume" | "fresh";
+    readonly native: readonly string[];
+    readonly anew?: readonly string[];
+  },
 ): Promise<Fault | null> {
   try {
     await dryRun(deps, run, {
-      ...(anew === undefined ? {} : { anew }),
-      want,
+      ...asked,
       damage: "refuse",
       message: "",
-      native,
       keep: false,
       env: [],
       hasTerminal: false,

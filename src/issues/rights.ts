@@ -2,6 +2,7 @@
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
+import { shellLine } from "../lib/shell.ts";
 import { type Deps, standing, widerNow } from "../run/run.ts";
 import type { BatchRecord } from "./metadata.ts";
 import type { BatchOptions } from "./runner.ts";
@@ -21,9 +22,8 @@ export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }:
   const had = record === null ? null : textsIn(record, "args");
   // Without a record of them, the option that decided tells.
   const isSame = record === null || stringIn(record.config, "access") === (access.by ?? access.level);
-  const then = had ?? now.args;
   const wider = widerNow(deps, engine, access.level, {
-    then,
+    had: had ?? now.args,
     native,
     asked: asked || (had === null && !isSame),
   });
@@ -84,7 +84,7 @@ export function variableWords({ name, sha256 }: { readonly name: string; readonl
 }
 
 /** What the engine said when it refused the command lines of all that a batch has not completed; null: of some it did not. */
-export function refusedOf({ issues }: Pick<BatchRecord, "issues">): string | null {
+function refusedOf({ issues }: Pick<BatchRecord, "issues">): string | null {
   const undone = Object.values(issues).filter(({ status }) => status !== "completed" && status !== "left");
   const said = undone.map(({ error }) =>
     error?.startsWith(REFUSED) === true ? error.slice(REFUSED.length) : null,
@@ -94,3 +94,22 @@ export function refusedOf({ issues }: Pick<BatchRecord, "issues">): string | nul
 
 /** How a reason names that trouble. */
 const REFUSED = "usage: ";
+
+/** Stands in a printed command where a person must say what is right. */
+export const RIGHT = "…";
+
+/** The native options of a batch as they are printed: those that the engine refused would be refused again. */
+export function corrected(
+  record: BatchRecord,
+  native: readonly string[],
+): { readonly native: readonly string[]; readonly byHand: string } {
+  const refused = refusedOf(record);
+  if (refused === null || refused.includes("--trust-cwd")) return { native, byHand: "" };
+  const engine = harmlessLine(stringIn(record.config, "engine") ?? "", 60);
+  const why = `${engine} refused its command line (${harmlessLine(refused, 200).replace(/\.$/, "")})`;
+  if (native.length === 0)
+    return { native, byHand: `First correct [engines.${engine}] args in your config file: ${why}.` };
+  const was = harmlessLine(shellLine(native), 200);
+  const byHand = `Put the right options in place of ${RIGHT}, which were ${was}: ${why}. Without any, end the command with --`;
+  return { native: [RIGHT], byHand };
+}

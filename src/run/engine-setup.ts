@@ -219,12 +219,12 @@ export function standing(deps: Deps, engineId: string): Standing {
   return { args: defaultArgs, rights: rightsVariables(engine, env) };
 }
 
-/** By which option of the config a start may get more than it would have had with the arguments `then`; null: by none. */
+/** By which option of the config a start may get more than it would have had with the arguments `had`; null: by none. */
 export function widerNow(
   deps: Deps,
   engineId: string,
   level: Access,
-  args: Pick<Parameters<typeof widerStart>[2], "then" | "native" | "asked">,
+  args: Pick<Parameters<typeof widerStart>[2], "had" | "native" | "asked">,
 ): ReturnType<typeof widerStart> {
   const engine = findEngine(deps, engineId);
   return widerStart(engine, level, { ...args, now: environmentOf(deps, engine, []).defaultArgs });

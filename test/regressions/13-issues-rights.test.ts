@@ -46,6 +46,12 @@ test("a batch that goes on refuses config arguments that give its new runs more 
   configure(box, args("--disallowedTools", "Bash", "--model", "sonnet"));
   const plan = await box.json([...resume, "--dry-run"]);
   expect(plan["access"]).toMatchObject({ level: "read", options: ["--permission-mode", "plan"] });
+  expect(plan["issues"].at(-1).options.join(" ")).toBe(
+    "--disallowedTools Bash --model sonnet --permission-mode plan",
+  );
+  const other = await box.run([...resume, "--dry-run"], { env: { CLAUDE_CODE_SIMPLE: "1" } });
+  expect(other).toMatchObject({ code: 8 });
+  expect(other.stderr).toContain("the variable CLAUDE_CODE_SIMPLE bears on what claude may do");
 });
 
 test("an --access that is asked for is not overridden by a wider option of a config file", async () => {
