@@ -167,11 +167,14 @@ export function planLines(
   ]);
   const left = skip.map(({ id, why }) => [id, "-", "-", why]);
   const lines = wrapTable([["ISSUE", "PLAN", "SESSION", "WHY"], ...rows, ...left], columns);
-  const on = take.filter(({ decision }) => goesOn(decision));
+  const on = take.filter(goesOn);
   const given = on.find(({ options }) => options.length > 0);
+  const begins = take.find((one) => one.decision.do === "fresh" && !goesOn(one))?.options ?? [];
+  const more =
+    begins.length > access.options.length ? ` Their options: ${harmlessLine(begins.join(" "), 300)}.` : "";
   return [
     ...lines,
-    ...(take.length === 0 ? [] : ["", `New runs: ${accessWords(access)}.`]),
+    ...(take.length === 0 ? [] : ["", `New runs: ${accessWords(access)}.${more}`]),
     ...(on.length === 0
       ? []
       : [
@@ -187,8 +190,8 @@ export function planLines(
 
 /** What agents may do, for the first line of a batch: of new runs and of those that go on, where that differs. */
 function mayWords({ take, access }: PlannedBatch): readonly string[] {
-  const on = take.filter(({ decision }) => goesOn(decision));
-  const isNew = take.some(({ decision }) => decision.do === "fresh" && !goesOn(decision));
+  const on = take.filter(goesOn);
+  const isNew = take.some((one) => one.decision.do === "fresh" && !goesOn(one));
   const ours = access.by ?? (access.options.length === 0 ? null : access.options.join(" "));
   if (on.every(({ held }) => held === ours)) return isNew || on.length > 0 ? [accessWords(access)] : [];
   const held = `what goes on keeps ${heldWords(on, false).join(", ")}`;

@@ -315,3 +315,39 @@ describe("the batch that goes on", () => {
     expect(() => kept(recorded, given, now)).toThrow(said),
   );
 });
+
+describe("a batch whose engine refused its command line", () => {
+  const refused = (error: string, ...options: string[]) => {
+    const issue = { status: "failed", error } as BatchRecord["issues"][string];
+    return batch(options, { config: { options, engine: "demo" }, issues: { a: issue } });
+  };
+
+  test("its options are not printed again as they were", () => {
+    const goOn = goOnOf(
+      refused("usage: unknown option: --modle", "--engine", "demo", "--", "--modle", "x"),
+      null,
+    );
+    expect(goOn?.command).toBe("reprise issues run --resume --engine demo -- '…'");
+    expect(goOn?.byHand).toBe(
+      "Put the right options in place of …, which were --modle x: demo refused its command line (unknown option: --modle). Without any, end the command with --",
+    );
+    expect(() => assertNoMark(["--resume", "--", "…"])).toThrow("Put the right options in place of …");
+  });
+
+  test("without options of its own, the config is what is wrong", () => {
+    const goOn = goOnOf(refused("usage: unknown option: --modle", "--engine", "demo"), null);
+    expect(goOn?.command).toBe("reprise issues run --resume --engine demo");
+    expect(goOn?.byHand).toContain("First correct [engines.demo] args in your config file");
+  });
+
+  test("another failure leaves them as they were", () => {
+    const goOn = goOnOf(refused("the gate failed", "--engine", "demo", "--", "--model", "x"), null);
+    expect(goOn?.command).toBe("reprise issues run --resume --engine demo -- --model x");
+  });
+
+  test("dashes with nothing behind them drop the batch's native options", () => {
+    const last = batch(FULL);
+    expect(inherit({ resume: true }, [], [last])).toMatchObject({ native: ["--model", "m"] });
+    expect(inherit({ resume: true }, [], [last], true)).toMatchObject({ native: [], takenNative: [] });
+  });
+});

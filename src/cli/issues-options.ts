@@ -10,7 +10,7 @@ import { typedDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
 import { shellLine } from "../lib/shell.ts";
-import type { AccessFrom, BatchRecord } from "../issues/issues.ts";
+import { type AccessFrom, type BatchRecord, corrected, RIGHT } from "../issues/issues.ts";
 import type { SharedOptions } from "./attempt-options.ts";
 import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { addSourceOptions, type SourceFlags } from "./issues-look.ts";
@@ -203,12 +203,15 @@ function split(words: readonly string[]): [own: readonly string[], native: reado
 
 /** What a person must do besides typing the command; empty: nothing. */
 export function byHandText(byHand: readonly string[]): string {
-  const secret = byHand.filter((name) => name !== "--token");
+  const secret = byHand.filter((name) => name !== "--token" && name !== "--trust-cwd");
   return [
     secret.length === 0
       ? ""
       : `Put the secret of ${secret.join(", ")} in by hand, in place of ${HIDDEN}: Reprise does not store it.`,
     byHand.includes("--token") ? "Add --token, or set GITHUB_TOKEN: Reprise does not store it." : "",
+    byHand.includes("--trust-cwd")
+      ? "Add --trust-cwd, unless the engine trusts this folder by itself: new runs want it, and Reprise does not repeat it."
+      : "",
   ]
     .filter((part) => part !== "")
     .join(" ");
@@ -219,6 +222,7 @@ const isHidden = (word: string) => /\[redacted(?::\w{1,64})?\]/.test(word);
 
 /** A printed command that was typed with the mark in place of the secret. */
 export function assertNoMark(args: readonly string[]): void {
+  if (args.includes(RIGHT)) throw new Fault("usage", `Put the right options in place of ${RIGHT}.`);
   if (!args.some(isHidden)) return;
   throw new Fault("usage", `Put the secret in place of ${HIDDEN}: Reprise does not store it.`);
 }
@@ -238,10 +242,10 @@ export interface GoOn {
 
 export function goOnOf(record: BatchRecord, place: string | null): GoOn | null {
   if (!isUnfinished(record)) return null;
-  return {
-    command: goOnCommand(withoutTrust(textsIn(record, "options")), place),
-    byHand: byHandText(textsIn(record, "by_hand")),
-  };
+  const [own, theirs] = split(withoutTrust(textsIn(record, "options")));
+  const { native, byHand } = corrected(record, theirs);
+  const words = [byHand, byHandText(textsIn(record, "by_hand"))].filter((part) => part !== "");
+  return { command: goOnCommand([...own, "--", ...native], place), byHand: words.join(" ") };
 }
 
 /** What plain `--resume` would go on with; where that is nothing, the newest batch. */
@@ -301,6 +305,7 @@ export function inherit(
   given: RunOptions,
   native: readonly string[],
   batches: Iterable<BatchRecord>,
+  hasDashes = native.length > 0,
 ): Inherited {
   const nothing = { options: given, native, taken: {}, takenNative: [], batch: null, before: null };
   const last = given.resume === true ? firstBegun(batches) : null;
@@ -317,7 +322,7 @@ export function inherit(
   }
   const taken = takenFrom(before, given);
   const isSame = given.engine === undefined || given.engine === (before.engine ?? DEFAULT_ENGINE);
-  const takesNative = native.length === 0 && given.access === undefined && isSame;
+  const takesNative = !hasDashes && given.access === undefined && isSame;
   const takenNative = takesNative ? theirs : [];
   if (takenNative.some(isHidden))
     throw new Fault(

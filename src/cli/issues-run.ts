@@ -1,11 +1,13 @@
 /** `reprise issues run [repo]`: agents work on issues, their work is checked, what passes is closed. */
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { stringIn } from "../lib/json.ts";
 import { plural } from "../lib/plural.ts";
 import { redactValue } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
 import {
   type AccessFrom,
+  assertNoMore,
   type BatchEnd,
   type BatchOptions,
   Brake,
@@ -18,7 +20,7 @@ import {
   repositoryRoot,
   runBatch,
 } from "../issues/issues.ts";
-import { type Deps, heldAccess, redactorFor, storableArgs } from "../run/run.ts";
+import { type Deps, findEngine, heldAccess, redactorFor, storableArgs } from "../run/run.ts";
 import { attemptOptions } from "./attempt-options.ts";
 import { parse } from "./command.ts";
 import type { Context } from "./context.ts";
@@ -27,7 +29,6 @@ import { sourceOptions } from "./issues-look.ts";
 import {
   assertKept,
   assertNoMark,
-  byHandText,
   command,
   DEFAULT_ENGINE,
   goOnCommand,
@@ -70,7 +71,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const opened = await context.open({ cwd, ...trust });
   const root = await repositoryRoot(opened, cwd);
   const deps = root === cwd ? opened : await context.configure(opened, { cwd: root, ...trust });
-  const terms = inherit(given, native, priorRuns(deps, root).batches());
+  const terms = inherit(given, native, priorRuns(deps, root).batches(), dashes !== -1);
   const { options } = terms;
   const batch = batchOptions(deps, context, given, terms);
   checkKept(deps, given, terms, batch);
@@ -128,7 +129,9 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
   const { args: words, redacted } = storableArgs(optionWords(typed, native), redact);
   const isBound = before?.sameAccess === true && from === "option" && options.access !== undefined;
   const isGiven = given.access !== undefined && before?.sameAccess !== true;
-  const byHand = [...new Set([...redacted, ...(given.token === undefined ? [] : ["--token"])])];
+  const asksTrust = findEngine(deps, engine).asksTrust === true;
+  const told = [...(given.token === undefined ? [] : ["--token"]), ...(asksTrust ? ["--trust-cwd"] : [])];
+  const byHand = [...new Set([...redacted, ...told])];
   return {
     scope: parseScope(options.scope ?? "all"),
     order: options.order ?? "priority",
@@ -174,12 +177,19 @@ function accessFrom(deps: Deps, given: RunOptions, { options, before }: Inherite
 /** Refuses, or says what is different from the batch that goes on. */
 function checkKept(deps: Deps, given: RunOptions, { before }: Inherited, batch: BatchOptions): void {
   // A plan without the project's file: what would be said is said already.
-  if (before === null || deps.config.untrusted !== undefined) return;
-  const redact = redactorFor(deps.env, []);
+  if (deps.config.untrusted !== undefined) return;
   const { gate, access, engine } = batch;
-  const now = redactValue({ gate: gateWords(gate), access: access.by ?? access.level, engine }, redact);
-  const change = assertKept(before, given, now);
-  if (change !== null) deps.log.warn(change);
+  if (before !== null) {
+    const redact = redactorFor(deps.env, []);
+    const now = redactValue({ gate: gateWords(gate), access: access.by ?? access.level, engine }, redact);
+    const change = assertKept(before, given, now);
+    if (change !== null) deps.log.warn(change);
+  }
+  const isOther = before !== null && stringIn(before.record.config, "engine") !== engine;
+  assertNoMore(deps, batch, {
+    record: isOther ? null : (before?.record ?? null),
+    asked: given.access !== undefined && before?.sameAccess !== true,
+  });
 }
 
 function showPlan(context: Context, { options, terms }: Work, planned: PlannedBatch): number {
@@ -248,7 +258,7 @@ const STOPPING: Readonly<Record<number, string>> = {
   3: "ending the agents",
 };
 
-function report(context: Context, { options, terms, batch, named }: Work, end: BatchEnd): void {
+function report(context: Context, { options, terms, deps, batch, place, named }: Work, end: BatchEnd): void {
   const { exitCode, issues, path, runId } = end;
   const { merge, again } = batch;
   const own = goOnText(end);
@@ -257,8 +267,11 @@ function report(context: Context, { options, terms, batch, named }: Work, end: B
   const earlier = before === null ? null : goOnOf(before, named);
   const isOther = earlier !== null && earlier.command !== goOnCommand(again.words, named);
   const left = isOther ? `batch ${before?.run_id ?? ""} goes on with its own options` : own;
-  const resume = isOther ? earlier.command : left === null ? null : goOnCommand(again.words, named);
-  const byHand = isOther ? earlier.byHand : byHandText(again.byHand);
+  const batches = [...priorRuns(deps, place.root).batches()];
+  const record = batches.find(({ run_id: id }) => id === runId);
+  const mine = record === undefined ? null : goOnOf(record, named);
+  const resume = isOther ? earlier.command : left === null ? null : (mine?.command ?? null);
+  const byHand = (isOther ? earlier : mine)?.byHand ?? "";
   if (options.json === true) {
     const more = resume === null ? { resume } : { resume, byHand: byHand === "" ? null : byHand };
     context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, ...more, issues });

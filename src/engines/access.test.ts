@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { accessOptions } from "./attempt-options.ts";
+import { accessOptions, widerStart } from "./attempt-options.ts";
 import { deniedIn } from "./codex-store.ts";
 import { ENGINES, findEngine } from "./engines.ts";
 import { parseArgs } from "./grammar.ts";
@@ -36,6 +36,51 @@ test.each([
   ["demo", "edit", [], "--access write"],
 ] as const)("%s at %s with %j", (engine, level, given, wanted) => {
   expect(optionsOf(engine, level, ...given)).toBe(wanted);
+});
+
+const PLAN = ["--permission-mode", "plan"];
+const BYPASS = ["--permission-mode", "bypassPermissions"];
+
+test.each([
+  ["claude", [], [], null],
+  ["claude", ["--model", "opus"], ["--model", "sonnet", "--debug"], null],
+  ["claude", ["--model", "opus"], [], null],
+  ["claude", [], BYPASS, "--permission-mode bypassPermissions"],
+  ["claude", [], ["--dangerously-skip-permissions"], "--dangerously-skip-permissions"],
+  ["claude", [], ["--settings", "{}"], "--settings {}"],
+  ["claude", [], PLAN, null],
+  ["claude", BYPASS, [], null],
+  ["claude", PLAN, [], "--permission-mode acceptEdits"],
+  ["claude", ["--disallowedTools", "Bash"], [], "gone: --disallowedTools Bash"],
+  ["claude", [], ["--disallowedTools", "Bash"], null],
+  ["claude", [], ["--not-known"], "--not-known"],
+  ["claude", ["--not-known"], ["--not-known"], null],
+  ["claude", ["--not-known"], [], "gone: --not-known"],
+  ["codex", [], ["--yolo"], "--yolo"],
+  ["codex", [], ["-s", "danger-full-access"], "-s danger-full-access"],
+  ["codex", [], ["-c", 'sandbox_mode="danger-full-access"'], '-c sandbox_mode="danger-full-access"'],
+  ["codex", [], ["-s", "read-only"], null],
+  ["codex", ["-c", "model=a"], ["-c", "model=b"], null],
+  ["gemini", [], ["-y"], "-y"],
+  ["gemini", ["--sandbox"], ["--sandbox=no"], "--sandbox=no"],
+  ["opencode", [], ["--auto"], "--auto"],
+  ["opencode", ["--pure"], [], "gone: --pure"],
+  ["iflow", [], ["--yolo"], "--yolo"],
+] as const)("a start of %s with %j, now with %j, is wider by %s", (id, then, now, wanted) => {
+  const engine = findEngine(id);
+  if (engine === undefined) throw new Error(id);
+  const wider = widerStart(engine, "edit", { had: then, now, native: [], asked: false });
+  expect(wider === null ? null : `${wider.gone ? "gone: " : ""}${wider.option}`).toBe(wanted);
+});
+
+test("a level that is asked for replaces the mode that the config had, and no other limit", () => {
+  const engine = findEngine("claude");
+  if (engine === undefined) throw new Error("claude");
+  const wider = (then: readonly string[], now: readonly string[]) =>
+    widerStart(engine, "edit", { had: then, now, native: [], asked: true });
+  expect(wider(PLAN, [])).toBeNull();
+  expect(wider(BYPASS, BYPASS)?.option).toBe("--permission-mode bypassPermissions");
+  expect(wider(["--disallowedTools", "Bash"], [])?.gone).toBe(true);
 });
 
 test("every engine of ours knows edit, and each option of a level is one that its grammar knows", () => {

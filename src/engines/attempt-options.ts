@@ -12,9 +12,11 @@ import {
   describe,
   type Given,
   type Grammar,
+  moreRights,
   override,
   type Parsed,
   parseArgs,
+  render,
   scaleOf,
   splitForResume,
 } from "./grammar.ts";
@@ -91,14 +93,64 @@ export function accessOptions(engine: Engine, level: Access, given: readonly str
   );
 }
 
+export interface StandingArgs {
+  /** Native arguments of the config: those that a start would have had, and those that it would have now. */
+  readonly had: readonly string[];
+  readonly now: readonly string[];
+  /** Of the user, behind them. */
+  readonly native: readonly string[];
+  /** The user has just asked for the level, so what decided in its place counts no more. */
+  readonly asked: boolean;
+}
+
+/** By which option a start now may get more rights, as the engine's own parser reads both; null: it gets no more. */
+export function widerStart(
+  engine: Engine,
+  level: Access,
+  { had, now, native, asked }: StandingArgs,
+): { readonly option: string; readonly gone: boolean } | null {
+  const { grammar } = engine;
+  const all = (args: readonly string[]) => {
+    const { options } = accessOptions(engine, level, [...args, ...native]);
+    return parseArgs(grammar, [...args, ...options, ...native], true);
+  };
+  const sets = setsMode(engine);
+  const rest = render(parseArgs(grammar, had, true).options.filter((option) => !sets(option)));
+  return widerOf(moreRights(all(asked ? rest : had), all(now)));
+}
+
+/**
+ * The same of a run that begins with other arguments than those that the engine refused. An option that Reprise does not
+ * know may be what it refused.
+ */
+export function widerAnew(
+  { grammar }: Pick<Engine, "grammar">,
+  then: readonly string[],
+  now: readonly string[],
+): ReturnType<typeof widerStart> {
+  const known = (args: readonly string[]) => {
+    const parsed = parseArgs(grammar, args, true);
+    return { ...parsed, options: parsed.options.filter(({ spec }) => spec !== null) };
+  };
+  return widerOf(moreRights(known(then), known(now)));
+}
+
+function widerOf(found: ReturnType<typeof moreRights>): ReturnType<typeof widerStart> {
+  return found === null ? null : { option: describe([found.option]).join(" "), gone: found.gone };
+}
+
 /** The first option given that sets what a level would set. */
 function ownMode(engine: Engine, given: readonly string[]): Given | null {
+  return parseArgs(engine.grammar, given, true).options.find(setsMode(engine)) ?? null;
+}
+
+/** Whether an option sets what a level would set. */
+function setsMode(engine: Engine): (option: Given) => boolean {
   const { unless = [], ...levels } = engine.access ?? {};
   const ours = Object.values(levels).flatMap((words) => parseArgs(engine.grammar, words, true).options);
   const scales = new Set(ours.map(scaleOf).filter((scale) => scale !== null));
-  const sets = (option: Given) =>
+  return (option) =>
     scales.has(scaleOf(option) ?? "") ||
     ours.some(({ spec }) => spec !== null && spec === option.spec) ||
     unless.some((name) => option.spec?.names.includes(name) === true);
-  return parseArgs(engine.grammar, given, true).options.find(sets) ?? null;
 }

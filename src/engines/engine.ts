@@ -56,6 +56,8 @@ export interface Engine {
   readonly tellsTools?: readonly string[];
   /** Variables by which this engine gets or loses rights: a resume sees them as the start did (I12). */
   readonly rightsEnv?: readonly string[];
+  /** It works only in a folder that it trusts, which `--trust-cwd` makes it do. */
+  readonly asksTrust?: true;
 
   /** The directory where the engine keeps its sessions, from its environment; null when HOME is unknown. */
   home(env: Env): string | null;

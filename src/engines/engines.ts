@@ -7,7 +7,7 @@ import { gemini } from "./gemini.ts";
 import { iflow } from "./iflow.ts";
 import { opencode } from "./opencode.ts";
 
-export { accessOptions, type HeldAccess } from "./attempt-options.ts";
+export { accessOptions, type HeldAccess, widerAnew, widerStart } from "./attempt-options.ts";
 export { customEngine } from "./custom.ts";
 export { DEMO_PROGRAM } from "./demo.ts";
 export { keepNative, parseArgs, refusedOption } from "./grammar.ts";

@@ -110,6 +110,7 @@ export const gemini: Engine = {
     full: ["--approval-mode", "yolo"],
   },
   rightsEnv: RIGHTS_ENV,
+  asksTrust: true,
   home(env) {
     const root = env["GEMINI_CLI_HOME"] || env["HOME"];
     return root ? join(root, ".gemini") : null;

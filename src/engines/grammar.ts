@@ -392,23 +392,26 @@ function unkept(option: string, message: string): Fault {
 }
 
 function assertNotWider(recorded: readonly Given[], given: Given): void {
-  const refuse = (why: string): never => {
-    throw new Fault(
-      "would_widen",
-      `${given.raw.join(" ")} ${why}. A resume never gets more rights than the run was started with; start a new run instead.`,
-      { facts: { option: given.name } },
-    );
-  };
+  const why = whyWider(recorded, given);
+  if (why === null) return;
+  throw new Fault(
+    "would_widen",
+    `${given.raw.join(" ")} ${why}. A resume never gets more rights than the run was started with; start a new run instead.`,
+    { facts: { option: given.name } },
+  );
+}
+
+/** Why `given` may be more than the options that count in `recorded`; null: it is not. */
+function whyWider(recorded: readonly Given[], given: Given): string | null {
   const { spec } = given;
-  if (spec === null)
-    return refuse("is an option Reprise does not know, so it cannot tell whether it adds rights");
+  if (spec === null) return "is an option Reprise does not know, so it cannot tell whether it adds rights";
   const right = rightOf(given);
-  if (right === null || isRepeated(recorded, given)) return undefined;
-  if (right === "grant" || right === "extra") return refuse("would add a right");
+  if (right === null || isRepeated(recorded, given)) return null;
+  if (right === "grant" || right === "extra") return "would add a right";
   if (right === "limit") {
-    if (spec.takes === "none" && given.values[0] === OFF) return refuse("would take a limit away");
+    if (spec.takes === "none" && given.values[0] === OFF) return "would take a limit away";
     const isNew = recorded.every((other) => other.spec !== spec);
-    return isNew || spec.repeatable === true ? undefined : refuse("would change a limit");
+    return isNew || spec.repeatable === true ? null : "would change a limit";
   }
   const ranks = recorded.flatMap((other) => {
     const known = rightOf(other);
@@ -416,9 +419,36 @@ function assertNotWider(recorded: readonly Given[], given: Given): void {
   });
   // Without a recorded value the engine's own default applied, which only the narrowest value cannot exceed.
   const limit = ranks.length === 0 ? 0 : ranks.includes(null) ? null : Math.min(...ranks.map(Number));
-  if (limit === null || right.rank === null || right.rank > limit)
-    return refuse("would widen the run's rights");
-  return undefined;
+  const isWithin = limit !== null && right.rank !== null && right.rank <= limit;
+  return isWithin ? null : "would widen the run's rights";
+}
+
+/**
+ * The first option by which a start with `now` may have more rights than a start with `then`; null: it has no more. What
+ * adds rights counts, and so does what took some away and is missing.
+ */
+export function moreRights(
+  then: Parsed,
+  now: Parsed,
+): { readonly option: Given; readonly gone: boolean } | null {
+  const [before, after] = [lastWins(then.options), lastWins(now.options)];
+  const isIn = (options: readonly Given[], given: Given) =>
+    options.some(
+      ({ raw }) => raw.length === given.raw.length && raw.every((word, at) => word === given.raw[at]),
+    );
+  const added = after.find((given) =>
+    given.spec === null ? !isIn(before, given) : whyWider(before, given) !== null,
+  );
+  if (added !== undefined) return { option: added, gone: false };
+  const isKept = (given: Given) => {
+    const right = rightOf(given);
+    if (given.spec === null) return isIn(after, given);
+    if (right === null || right === "extra") return true;
+    if (typeof right === "object") return after.some((other) => scaleOf(other) === right.scale);
+    return after.some((other) => sameOption(other, given) && sameValues(other, given));
+  };
+  const gone = before.find((given) => !isKept(given));
+  return gone === undefined ? null : { option: gone, gone: true };
 }
 
 /** The run has it already, and nothing else that decides the same. `recorded`: the options that count. */

@@ -206,3 +206,9 @@ test("an answer about a fetch that failed is an answer", () => {
     reader.line("stderr", line);
   expect(reader.end({ code: 0, signal: null })).toContainEqual({ type: "turn_ended", result: "completed" });
 });
+
+test("an option that it does not know is a refused command line", () => {
+  const exit = { code: 1, signal: null };
+  const stderr = "Options:\n  --model\n\nUnknown argument: modle\n";
+  expect(iflow.explainExit(exit, stderr, 0)).toEqual({ kind: "usage", message: "Unknown argument: modle" });
+});

@@ -106,6 +106,9 @@ export const iflow: Engine = {
   printed: ({ interactive }) => (interactive ? "text" : "events"),
   explainExit({ code }, stderrTail, nowMs) {
     if (code === null || code === 0) return null;
+    // As the CLI that it was forked from says it.
+    const refused = stderrTail.split("\n").find((line) => line.startsWith("Unknown argument"));
+    if (refused !== undefined) return { kind: "usage", message: refused.trim() };
     const words = stderrTail.split("\n").find((line) => API_ERROR.test(line)) ?? "";
     return words === "" ? null : troubleOf(words.trim(), nowMs);
   },

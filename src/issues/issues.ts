@@ -9,6 +9,7 @@ export type { BatchRecord, IssueRecord } from "./metadata.ts";
 export { RESET } from "./decide.ts";
 export { parseScope, readiness } from "./plan.ts";
 export { cleanBatches, priorRuns } from "./prior.ts";
+export { assertNoMore, corrected, RIGHT } from "./rights.ts";
 export {
   type AccessFrom,
   type BatchEnd,

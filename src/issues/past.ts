@@ -18,6 +18,8 @@ export interface KnownPast extends Past {
   readonly spoken: boolean;
   /** Native options that its run gets besides its own. */
   readonly over: readonly string[];
+  /** Its engine refused the command line of its run, so that the run begins with the options of a new one. */
+  readonly unbegun?: true;
   /** The option that says what its run may do with these; null: the engine's own default, or there is no run. */
   readonly held: string | null;
 }
@@ -57,6 +59,9 @@ export interface PastWish {
   readonly over: readonly string[];
   /** What the batch that goes on was held to. */
   readonly bound: readonly string[];
+  /** What a run begins with. */
+  readonly access: { readonly options: readonly string[] };
+  readonly native: readonly string[];
 }
 
 /**
@@ -131,6 +136,8 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
   const known = { session, handle, isolate, next, checked, spoken, entry, over, held, ...ended } as const;
   if (fault === null) return { ...known, state: "alive", why: "" };
+  if (handle !== null && typeof fault.facts["refused"] === "string")
+    return await begins(deps, run, wish, { ...known, session: null, over: [], why: fault.facts["refused"] });
   const why = secretWords(run) ?? fault.message.replace(/\.$/, "");
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why };
   // A new conversation where the work is has the run's options too.
@@ -139,6 +146,21 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
     return { ...known, state: "trouble", why: other.message.replace(/\.$/, "") };
   const anew = handle === null || other !== null ? null : heldInRun(deps, run, over);
   return { ...known, held: anew, state: session === null ? "none" : "stale", why };
+}
+
+/** Of a run whose engine refused its command line: no conversation goes on in it. */
+async function begins(
+  deps: Deps,
+  run: RunRecord,
+  wish: PastWish,
+  known: Omit<KnownPast, "state">,
+): Promise<KnownPast> {
+  const { why } = known;
+  const anew = [...wish.access.options, ...wish.native];
+  const fault = await faultWith(deps, run, { want: "fresh", native: [], anew });
+  if (fault === null) return { ...known, state: "none", unbegun: true };
+  const more = fault.message.replace(/ Start a new run instead\.$/, "").replace(/\.$/, "");
+  return { ...known, state: "trouble", why: `${why}. ${more}. To begin it anew, set its status to open` };
 }
 
 /** Null: it began without a secret in its options. No batch begins runs with one. */
@@ -170,18 +192,29 @@ function endsWith(given: readonly string[], words: readonly string[]): boolean {
 }
 
 /** Null: such a turn could begin now. */
-async function faultOf(
+function faultOf(
   deps: Deps,
   run: RunRecord,
   want: "resume" | "fresh",
   native: readonly string[],
 ): Promise<Fault | null> {
+  return faultWith(deps, run, { want, native });
+}
+
+async function faultWith(
+  deps: Deps,
+  run: RunRecord,
+  asked: {
+    readonly want: "resume" | "fresh";
+    readonly native: readonly string[];
+    readonly anew?: readonly string[];
+  },
+): Promise<Fault | null> {
   try {
     await dryRun(deps, run, {
-      want,
+      ...asked,
       damage: "refuse",
       message: "",
-      native,
       keep: false,
       env: [],
       hasTerminal: false,

@@ -17,6 +17,7 @@ import {
   redactorFor,
   secretOptions,
   setUpEngine,
+  standing,
   storableArgs,
   withoutRepository,
 } from "../run/run.ts";
@@ -26,6 +27,7 @@ import { type Decision, decide, type Policy } from "./decide.ts";
 import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
 import { type KnownPast, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
+import { variableWords } from "./rights.ts";
 import type { Issue, Source } from "./source.ts";
 import { IssueWork } from "./worker.ts";
 import type { IssueEnd, WorkOptions, Workshop, WorkView } from "./workshop.ts";
@@ -47,7 +49,7 @@ export interface PlannedIssue {
   readonly issue: Issue;
   readonly decision: Decision;
   readonly past: KnownPast;
-  /** Native options of this batch that its agent gets; a conversation that goes on has those it began with besides. */
+  /** Native options that its agent gets, those of the config first; a conversation that goes on has those it began with besides. */
   readonly options: readonly string[];
   /** The option that says what its agent may do; null: the engine's own default, or no agent works. */
   readonly held: string | null;
@@ -95,10 +97,11 @@ export async function planBatch(
       `The source does not have ${harmlessLine(gone.join(", "), 300)} any more. The batch goes on without ${gone.length === 1 ? "it" : "them"}.`,
     );
   const planned: PlannedIssue[] = [];
+  const { args } = standing(deps, options.engine);
   for (const issue of take) {
     const past = await pastOf(deps, root, issue, options);
     const decision = decide(issue, past, options);
-    const native = optionsFor(decision, past, options);
+    const native = optionsFor(decision, past, options, args);
     planned.push({ issue, past, decision, options: native, held: heldBy(decision, past, options) });
   }
   // A gate that the user has not trusted is left out of a plan, and the command itself does not begin without it.
@@ -120,19 +123,24 @@ function assertNoSecret(deps: Deps, { engine, native }: BatchOptions): void {
   );
 }
 
-/** It works in a run that there is. */
-export function goesOn({ do: what, ...decision }: Decision): boolean {
-  if (what === "fresh") return "handle" in decision && decision.handle !== null;
-  return what === "resume" || what === "gate";
+/** It works in a run that there is, with the options of that run. */
+export function goesOn({ decision, past }: Pick<PlannedIssue, "decision" | "past">): boolean {
+  if (decision.do === "fresh") return decision.handle !== null && past.unbegun !== true;
+  return decision.do === "resume" || decision.do === "gate";
 }
 
-function optionsFor(decision: Decision, { over }: KnownPast, batch: BatchOptions): readonly string[] {
-  if (goesOn(decision)) return over;
-  return decision.do === "fresh" ? [...batch.access.options, ...batch.native] : [];
+function optionsFor(
+  decision: Decision,
+  past: KnownPast,
+  { access, native }: BatchOptions,
+  args: readonly string[],
+): readonly string[] {
+  if (goesOn({ decision, past })) return past.over;
+  return decision.do === "fresh" ? [...args, ...access.options, ...native] : [];
 }
 
-function heldBy(decision: Decision, { held }: KnownPast, { access }: BatchOptions): string | null {
-  if (goesOn(decision)) return held;
+function heldBy(decision: Decision, past: KnownPast, { access }: BatchOptions): string | null {
+  if (goesOn({ decision, past })) return past.held;
   if (decision.do !== "fresh") return null;
   return access.by ?? (access.options.length === 0 ? null : access.options.join(" "));
 }
@@ -167,7 +175,7 @@ export async function runBatch(
     };
     const branches = await ourBranches(deps, root);
     if (options.isolate === "worktree" && planned.take.length > 0) await assertRoom(deps, root, branches);
-    const config = redactValue(configOf(options, redact), redact);
+    const config = redactValue(configOf(deps, options, redact), redact);
     const batch = await beginBatch(directory, { ...first, config }, redact);
     const shop: Workshop = {
       deps,
@@ -431,10 +439,11 @@ export function gateWords(gate: GateConfig | null): string[] {
 }
 
 /** What the batch was asked to do, for people who look at it later. */
-function configOf(options: BatchOptions, redact: Redact) {
+function configOf(deps: Deps, options: BatchOptions, redact: Redact) {
   const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
     options;
   const { level, by } = options.access;
+  const { args, rights } = standing(deps, engine);
   return {
     engine,
     resume,
@@ -452,6 +461,8 @@ function configOf(options: BatchOptions, redact: Redact) {
     access_from: options.accessFrom,
     engine_given: resume && options.engineGiven,
     begun: [...options.begun],
+    args: [...storableArgs(args, redact).args],
+    rights: rights.map(variableWords),
     native: [...storableArgs(options.native, redact).args],
     options: [...options.again.words],
     by_hand: [...options.again.byHand],

@@ -87,7 +87,7 @@ async function start(desk: Desk, watch: Watch): Promise<AttemptResult> {
       ...attemptOptions(desk),
       engine: options.engine,
       message: firstPrompt(desk.told(), desk.before === null ? null : desk.baseline),
-      native: [...options.access.options, ...options.native],
+      native: newOptions(desk),
       env: [],
       cwd: root,
       cwdGiven: true,
@@ -124,6 +124,7 @@ async function again(
       message: words,
       // What it began with is the run's own.
       native: desk.begunNow ? [] : desk.over,
+      anew: newOptions(desk),
       keep: false,
       env: [],
       hasTerminal: false,
@@ -131,6 +132,11 @@ async function again(
     },
     watch,
   );
+}
+
+/** Of a run that begins in this batch. */
+function newOptions({ shop: { options } }: Desk): readonly string[] {
+  return [...options.access.options, ...options.native];
 }
 
 function attemptOptions({ shop }: Desk) {

@@ -17,7 +17,7 @@ import type { Access } from "../core/config-issues.ts";
 import type { EngineConfig } from "../core/config.ts";
 import type { DeniedCall } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { RightsVariable, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import {
   accessOptions,
@@ -26,12 +26,13 @@ import {
   ENGINES,
   type HeldAccess,
   keepNative,
+  widerStart,
 } from "../engines/engines.ts";
 import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import { inTurn } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
-import { redactorFor, storableArgs } from "./launch.ts";
+import { redactorFor, rightsVariables, storableArgs } from "./launch.ts";
 
 export interface EngineSetup {
   readonly engine: Engine;
@@ -202,6 +203,31 @@ export function heldAccess(
 ): HeldAccess {
   const engine = findEngine(deps, engineId);
   return accessOptions(engine, level, [...environmentOf(deps, engine, []).defaultArgs, ...native]);
+}
+
+/** What every start of an engine has besides what the user gives. */
+export interface Standing {
+  /** Native arguments of the config. */
+  readonly args: readonly string[];
+  /** Variables that bear on what the engine may do. */
+  readonly rights: readonly RightsVariable[];
+}
+
+export function standing(deps: Deps, engineId: string): Standing {
+  const engine = findEngine(deps, engineId);
+  const { env, defaultArgs } = environmentOf(deps, engine, []);
+  return { args: defaultArgs, rights: rightsVariables(engine, env) };
+}
+
+/** By which option of the config a start may get more than it would have had with the arguments `had`; null: by none. */
+export function widerNow(
+  deps: Deps,
+  engineId: string,
+  level: Access,
+  args: Pick<Parameters<typeof widerStart>[2], "had" | "native" | "asked">,
+): ReturnType<typeof widerStart> {
+  const engine = findEngine(deps, engineId);
+  return widerStart(engine, level, { ...args, now: environmentOf(deps, engine, []).defaultArgs });
 }
 
 /**

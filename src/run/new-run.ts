@@ -5,11 +5,12 @@ import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { Launch, Mode, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
-import { refusedOption } from "../engines/engines.ts";
+import { refusedOption, widerAnew } from "../engines/engines.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import type { EngineSetup } from "./engine-setup.ts";
 import { excerpt, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
-import type { Prepared } from "./prepare.ts";
+import { optionsOf, resumeCommand } from "./plan.ts";
+import type { Prepared, ResumeWish } from "./prepare.ts";
 
 export interface NewRun {
   readonly request: {
@@ -182,5 +183,54 @@ export function assertStartable(engine: Engine, request: UiWish, given: readonly
     "usage",
     `Without a prompt ${engine.title} opens its UI, and that needs a terminal. Give a prompt: reprise start ${engine.id} "…"`,
     { facts: { engine: engine.id } },
+  );
+}
+
+/**
+ * A run whose engine refused its command line, with the options and the trust that it is to begin with. Its rights are
+ * those that it was started with: what an engine refused neither gave nor took any.
+ */
+export function anewIn(
+  { engine, defaultArgs, env }: EngineSetup,
+  run: RunRecord,
+  { anew, trustCwd }: Pick<ResumeWish, "anew" | "trustCwd">,
+): RunRecord {
+  const launch = { ...run.launch, trustCwd: run.launch.trustCwd || trustCwd };
+  if (anew === undefined) return { ...run, launch };
+  const given = [...defaultArgs, ...anew];
+  const noPrompt = launch.message !== null;
+  const wider = widerAnew(engine, launch.given, given);
+  if (wider !== null)
+    throw new Fault(
+      "would_widen",
+      `Run ${run.handle} ${wider.gone ? `was started with ${wider.option}, which is missing now, so it` : `was started without ${wider.option}, so with it the run`} might get more rights than it was started with. Start a new run instead.`,
+      { facts: { handle: run.handle, option: wider.option } },
+    );
+  const { args, redacted } = storableArgs(given, redactorFor(env, []));
+  const { unresumable: _before, ...rest } = launch;
+  const why = refusedOption(engine, given, noPrompt);
+  return {
+    ...run,
+    launch: { ...rest, given: args, redacted, ...(why === null ? {} : { unresumable: why }) },
+  };
+}
+
+/** Whether the next attempt of a run opens the engine's UI. */
+export function reopensUi(engine: Engine, run: RunRecord, wish: ResumeWish): boolean {
+  const wantsUi = wish.message === null && run.launch.interactive;
+  if (wantsUi && wish.ui === undefined && !wish.hasTerminal) throw noTerminal(engine, run, wish);
+  const interactive = wish.ui === true || wantsUi;
+  if (interactive && !engine.can.interactive)
+    throw new Fault("engine_cannot", `${engine.title} has no interactive UI.`);
+  return interactive;
+}
+
+/** A person's conversation is not told to go on by itself because a terminal is missing. */
+function noTerminal(engine: Engine, { handle }: RunRecord, wish: ResumeWish): Fault {
+  return new Fault(
+    "usage",
+    `Run ${handle} took place in the UI of ${engine.title}, which needs a terminal (and no --json). ` +
+      `To go on without the UI, give a message: ${resumeCommand(handle, wish, ...optionsOf(wish))}`,
+    { facts: { handle } },
   );
 }

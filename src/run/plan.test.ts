@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { Fault, type FaultCode } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import {
   type Decision,
   type KnownSession,
@@ -9,6 +9,7 @@ import {
   optionsOf,
   type Plan,
   planResume,
+  refusedStart,
   resumeCommand,
   type ResumeFacts,
 } from "./plan.ts";
@@ -244,3 +245,34 @@ function outcomeOf(plan: () => Decision): Plan | FaultCode {
     throw error;
   }
 }
+
+describe("whether a conversation ever began", () => {
+  const USAGE = {
+    result: "failed",
+    reason: "",
+    trouble: { kind: "usage", message: "unknown option" },
+  } as const;
+  const refused = { outcome: USAGE, reported: [], tokens: null } as unknown as AttemptRecord;
+  const failed = { ...refused, outcome: { result: "failed", reason: "" } } as AttemptRecord;
+  const unbegun = { ...run, escrow: null, sessions: [] } as unknown as RunRecord;
+  const chosen = (source: string) => [{ value: "a", source }] as unknown as RunRecord["sessions"];
+  const table: Record<string, [run: Partial<RunRecord>, attempts: AttemptRecord[], said: string | null]> = {
+    "refused once": [{}, [refused], "unknown option"],
+    "refused twice, with an id of ours": [
+      { attempts: 2, sessions: chosen("chosen") },
+      [refused, refused],
+      "unknown option",
+    ],
+    "an id that was there before": [{ sessions: chosen("given") }, [refused], null],
+    "a copy of its session": [{ escrow: {} as RunRecord["escrow"] }, [refused], null],
+    "a proved session": [{ session: { ...NO_SESSION, verifiedAt: "now" } }, [refused], null],
+    "a fork": [{ parent: {} as NonNullable<RunRecord["parent"]> }, [refused], null],
+    "another trouble": [{}, [failed], null],
+    "refused after an attempt that was not": [{ attempts: 2 }, [failed, refused], null],
+    "a reported session": [{}, [{ ...refused, reported: [{}] } as unknown as AttemptRecord], null],
+    "an attempt that cannot be read": [{ attempts: 2 }, [refused], null],
+  };
+  test.each(Object.entries(table))("%s", (_name, [more, attempts, said]) => {
+    expect(refusedStart({ ...unbegun, ...more }, attempts)).toBe(said);
+  });
+});

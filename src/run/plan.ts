@@ -2,7 +2,7 @@
  * What a resume does: facts in, one plan out. Nothing has been started, restored or sent when this decides.
  */
 import { type Facts, Fault, type FaultCode } from "../core/faults.ts";
-import type { AttemptKind, RunRecord } from "../core/records.ts";
+import type { AttemptKind, AttemptRecord, RunRecord } from "../core/records.ts";
 
 export interface ResumeFacts {
   readonly run: RunRecord;
@@ -162,6 +162,45 @@ export const NEVER_STARTED = "its agent was never started";
 /** An agent that was never started has no conversation. */
 export function isUnbegun({ attempts, session }: Pick<RunRecord, "attempts" | "session">): boolean {
   return attempts === 0 && session.value === null;
+}
+
+/**
+ * What the engine said when it refused the command line of every attempt, so that no conversation can have begun; null: one
+ * may have. Whether its store has a session all the same is not asked here.
+ */
+export function refusedStart(run: RunRecord, attempts: readonly AttemptRecord[]): string | null {
+  const { escrow, session, sessions, parent } = run;
+  const isOurs = sessions.every(({ source }) => source === "chosen");
+  if (escrow !== null || session.verifiedAt !== null || parent !== undefined || !isOurs) return null;
+  const isRefused = ({ outcome, reported, tokens }: AttemptRecord) =>
+    outcome?.result === "failed" &&
+    outcome.trouble?.kind === "usage" &&
+    reported.length === 0 &&
+    tokens === null;
+  if (attempts.length !== run.attempts || !attempts.every(isRefused)) return null;
+  return attempts.at(-1)?.outcome?.trouble?.message ?? null;
+}
+
+/** As the end of a sentence about the run. */
+export function refusalWords({ title }: { readonly title: string }, said: string): string {
+  const what = asksTrust(said) ? "refused to start" : "refused its command line";
+  return `no conversation ever began: ${title} ${what} (${said.replace(/\.$/, "")})`;
+}
+
+/** What begins where the engine refused to. */
+export function startInstead({ agentName }: RunRecord, said: string): string {
+  return `reprise start ${agentName}${asksTrust(said) ? " --trust-cwd" : ""} "…"`;
+}
+
+const asksTrust = (said: string) => said.includes("--trust-cwd");
+
+export function neverBegan(engine: { readonly title: string }, run: RunRecord, said: string): Fault {
+  const { handle } = run;
+  return new Fault(
+    "session_unknown",
+    `Run ${handle} cannot be resumed: ${refusalWords(engine, said)}. Start a new run with the right options: ${startInstead(run, said)}`,
+    { facts: { handle, refused: refusalWords(engine, said) } },
+  );
 }
 
 function noSession(run: RunRecord): Refusal {

@@ -26,10 +26,12 @@ import {
   storableArgs,
 } from "./launch.ts";
 import { assertNoBatch } from "./leases.ts";
+import { anewIn, reopensUi } from "./new-run.ts";
 import {
   type Decision,
   type KnownSession,
   leavesCopy,
+  neverBegan,
   NOTHING_SAID,
   notesFor,
   oneOf,
@@ -37,6 +39,7 @@ import {
   type Plan,
   planResume,
   type Refusal,
+  refusedStart,
   resumeCommand,
   type ResumeFacts,
 } from "./plan.ts";
@@ -54,6 +57,11 @@ export interface ResumeWish {
   /** Null: the UI again if the run was interactive, which needs a terminal; else `DEFAULT_MESSAGE`. */
   readonly message: string | null;
   readonly native: readonly string[];
+  /**
+   * Behind the config's: what a run begins with whose engine has refused its command line, so that no conversation ever
+   * began. Absent: what it was started with. Any other run keeps its options.
+   */
+  readonly anew?: readonly string[];
   /** Makes `native` the run's own from now on. A new conversation keeps what it begins with in any case. */
   readonly keep: boolean;
   readonly env: readonly (readonly [string, string])[];
@@ -84,13 +92,16 @@ export interface Prepared {
   readonly notes: readonly string[];
 }
 
-export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish): Promise<Prepared> {
-  const engine = findEngine(deps, run.agentName);
-  await assertUsable(run, wish);
-  assertOwnWorkplace(run);
-  const env = recordedEnv(run, deps.env, wish.env);
+export async function prepareResume(deps: Deps, recorded: RunRecord, wish: ResumeWish): Promise<Prepared> {
+  const engine = findEngine(deps, recorded.agentName);
+  await assertUsable(recorded, wish);
+  assertOwnWorkplace(recorded);
+  const env = recordedEnv(recorded, deps.env, wish.env);
   const setup = setUpEngine(deps, engine, env);
-  assertSameRights(engine, run, setup.env);
+  assertSameRights(engine, recorded, setup.env);
+  const refusal = await refusalOf(deps, engine, recorded);
+  if (refusal !== null && wish.want !== "fresh") throw neverBegan(engine, recorded, refusal);
+  const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
   const { found, decision } = seen;
   const { copyDamage } = seen.copies;
@@ -101,7 +112,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
   if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
-  const interactive = opensUi(engine, run, wish);
+  const interactive = reopensUi(engine, run, wish);
   const message = interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE);
   const kind: AttemptKind = plan.do === "fresh" ? "fresh" : wish.want === "fork" ? "fork" : "resume";
   const trustCwd = trusts(run, wish);
@@ -126,7 +137,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
   assertHiddenMessage(command, message, redact);
   const launch = keeps(wish, plan) ? keptLaunch(engine, run, wish.native, redact) : run.launch;
   return {
-    run: { ...run, launch: trustCwd === launch.trustCwd ? launch : { ...launch, trustCwd } },
+    run: { ...run, launch: { ...launch, trustCwd, ...lasting(command, refusal) } },
     setup,
     plan,
     copy: copyFor(run, seen, plan),
@@ -136,10 +147,24 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     interactive,
     message,
     notes: [
-      ...notesFor(seen.facts, plan, kind),
+      ...(refusal === null ? notesFor(seen.facts, plan, kind) : [`beginning in run ${run.handle}`]),
       ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
     ],
   };
+}
+
+/** What the engine said when it refused to begin a conversation in this run; null: one may have begun. */
+export async function refusalOf(deps: Deps, engine: Engine, run: RunRecord): Promise<string | null> {
+  if (run.status !== "failed" || run.attempts === 0) return null;
+  const said = refusedStart(run, await deps.store.listAttempts(run.runId));
+  if (said === null) return null;
+  const found = await lookUp(engine, run);
+  return found.every(({ known }) => known.state === "absent") ? said : null;
+}
+
+/** A run that only now begins may begin with an option that forbids its resume. */
+function lasting({ ephemeral }: Command, refusal: string | null): Pick<RunRecord["launch"], "unresumable"> {
+  return refusal === null || ephemeral === undefined ? {} : { unresumable: ephemeral };
 }
 
 /** Trust is a right (I12): it comes with the first attempt, which of an adopted run is yet to be made. */
@@ -186,25 +211,6 @@ export async function assertKnownRecord(run: RunRecord): Promise<void> {
 
 function tagOf(run: RunRecord, { forkAs }: ResumeWish): string {
   return forkAs === undefined ? `reprise-${run.handle}-${run.attempts + 1}` : `reprise-${forkAs.slice(-8)}-1`;
-}
-
-function opensUi(engine: Engine, run: RunRecord, wish: ResumeWish): boolean {
-  const wantsUi = wish.message === null && run.launch.interactive;
-  if (wantsUi && wish.ui === undefined && !wish.hasTerminal) throw noTerminal(engine, run, wish);
-  const interactive = wish.ui === true || wantsUi;
-  if (interactive && !engine.can.interactive)
-    throw new Fault("engine_cannot", `${engine.title} has no interactive UI.`);
-  return interactive;
-}
-
-/** A person's conversation is not told to go on by itself because a terminal is missing. */
-function noTerminal(engine: Engine, { handle }: RunRecord, wish: ResumeWish): Fault {
-  return new Fault(
-    "usage",
-    `Run ${handle} took place in the UI of ${engine.title}, which needs a terminal (and no --json). ` +
-      `To go on without the UI, give a message: ${resumeCommand(handle, wish, ...optionsOf(wish))}`,
-    { facts: { handle } },
-  );
 }
 
 /** What a conversation begins with is what all its later attempts are held to. */
@@ -275,6 +281,8 @@ function copyFor(run: RunRecord, { copies }: Prospect, plan: Plan): Escrow | nul
 export interface Obstacle extends Pick<Refusal, "code" | "why" | "ways"> {
   /** `--force-fresh` would be accepted. */
   readonly mayBeginAnew: boolean;
+  /** What to type, where nothing else helps. */
+  readonly next?: string;
 }
 
 /** What stands in the way of a plain resume, whatever the environment of the day is. Null: nothing. */

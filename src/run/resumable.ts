@@ -7,8 +7,8 @@ import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
 import { assertOwnWorkplace } from "./isolate.ts";
-import { isUnbegun, NEVER_STARTED, NOTHING_SAID } from "./plan.ts";
-import { type Obstacle, prospect, whatStandsInTheWay } from "./prepare.ts";
+import { isUnbegun, NEVER_STARTED, NOTHING_SAID, refusalWords, startInstead } from "./plan.ts";
+import { type Obstacle, prospect, refusalOf, whatStandsInTheWay } from "./prepare.ts";
 
 /** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
 export function whyNotResumable(run: RunRecord): string | null {
@@ -116,6 +116,8 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
     return { why, code: "cwd_missing", ways: [], mayBeginAnew: false };
   }
   try {
+    const refusal = await refusalOf(deps, engine, run);
+    if (refusal !== null) return refusedObstacle(engine, run, refusal);
     const found = await whatStandsInTheWay(engine, run);
     if (found?.code !== "session_lost") return found;
     // After a crash, links may hold what no copy has.
@@ -127,8 +129,14 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
   }
 }
 
+function refusedObstacle(engine: Engine, run: RunRecord, said: string): Obstacle {
+  const why = refusalWords(engine, said);
+  return { why, code: "session_unknown", ways: [], mayBeginAnew: false, next: startInstead(run, said) };
+}
+
 async function wayAround(deps: Deps, run: RunRecord, obstacle: Obstacle): Promise<string> {
   const { handle } = run;
+  if (obstacle.next !== undefined) return obstacle.next;
   const [way] = obstacle.ways;
   if (way !== undefined) return `reprise resume ${handle} ${way.option} "…"`;
   const isGone = obstacle.code === "session_lost" || obstacle.code === "session_unknown";

@@ -46,8 +46,11 @@ export {
   heldInRun,
   secretOptions,
   setUpEngine,
+  type Standing,
+  standing,
   storedDenials,
   tellsTools,
+  widerNow,
 } from "./engine-setup.ts";
 export { type Explanation, explainOutput } from "./explain.ts";
 export { checkHealth, type Health } from "./health.ts";
@@ -56,6 +59,7 @@ export { environmentAt, planWorkplace, withoutRepository } from "./isolate.ts";
 export { redactorFor, storableArgs } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
+export { refusedStart } from "./plan.ts";
 export { acceptCopy, assertOwnState } from "../audit/audit.ts";
 export { type Offer, offerFor, type ParentOffer, whyNotResumable } from "./resumable.ts";
 export { forsakeUnrecorded, liveOwner } from "./leases.ts";

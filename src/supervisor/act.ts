@@ -10,7 +10,7 @@ import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../holders/holders.ts";
 import { type Deps, dryRun, environmentAt, redactorFor, type ResumeRequest } from "../run/run.ts";
 import { attemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
-import { escalate } from "./escalate.ts";
+import { CORRECT, escalate } from "./escalate.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import type { Look } from "./look.ts";
 import { type Alive, CONTINUE, planResume, type ResumePlan } from "./plan.ts";
@@ -207,6 +207,23 @@ export async function whyNotContinued(deps: Deps, { agent, run }: Look): Promise
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
     return priorOf(error) === null ? null : error.message;
+  }
+}
+
+/**
+ * Why no attempt of it can ever begin: its engine refused its command line, which stays as it is; null: that is not so. An
+ * engine that only wants trust may begin another time.
+ */
+export async function whyNeverBegins(deps: Deps, { agent, run }: Look): Promise<string | null> {
+  if (run === null || run.status !== "failed") return null;
+  try {
+    await dryRun(deps, run, requestFor(deps, agent, { want: "resume", message: CONTINUE }));
+    return null;
+  } catch (error) {
+    const refused = error instanceof Fault ? error.facts["refused"] : undefined;
+    if (!(error instanceof Fault)) throw error;
+    if (typeof refused !== "string" || refused.includes("--trust-cwd")) return null;
+    return `${refused}. ${CORRECT}`;
   }
 }
 

@@ -6,7 +6,7 @@ import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import type { Deps } from "../run/run.ts";
-import { type Done, type Hand, NEW_CONVERSATION, planFor, whyNotContinued } from "./act.ts";
+import { type Done, type Hand, NEW_CONVERSATION, planFor, whyNeverBegins, whyNotContinued } from "./act.ts";
 import { actForUser } from "./advance.ts";
 import { endAgent, getAgent, reopenAgent } from "./agents.ts";
 import { fromStored, toStored } from "./history.ts";
@@ -112,6 +112,8 @@ async function barTo(
 ): Promise<BroughtBack | null> {
   const plan = planFor(look, { message: null, append: true, kill });
   if (plan.do === "refuse") return refused(plan.why);
+  const never = await whyNeverBegins(deps, look);
+  if (never !== null) return refused(never);
   if (!strict || plan.do === "nudge") return null;
   const why = await whyNotContinued(deps, look);
   return why === null ? null : { ...refused(why), result: "strict" };

@@ -250,7 +250,7 @@ const LASTING: Readonly<Partial<Record<Trouble["kind"], string>>> = {
   auth: "its engine asks for a login",
   quota: "its quota is used up",
   session_lost: "its engine has lost the conversation",
-  usage: "its command line is wrong",
+  usage: "its engine refused its command line",
 };
 
 function troubleBar({ now }: Facts, { trouble, sinceMs }: Occurrence): string | null {

@@ -7,7 +7,7 @@ import type { Trigger } from "../core/runbook.ts";
 import type { AgentRecord, DecisionOption, DecisionRecord } from "../core/supervision.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { screenOf } from "../holders/holders.ts";
-import { type Deps, redactorFor } from "../run/run.ts";
+import { type Deps, redactorFor, refusedStart } from "../run/run.ts";
 import type { Document } from "../store/store.ts";
 import { toStored } from "./history.ts";
 import type { Look } from "./look.ts";
@@ -38,6 +38,10 @@ export async function escalate(deps: Deps, look: Look, decided: Decided, why: st
   return id;
 }
 
+/** What to do about a command line that its engine refuses. */
+export const CORRECT =
+  "Correct its options in the runbook, or those of its engine in the config file, and start it again with `reprise agent run`";
+
 interface Asked {
   readonly id: string;
   readonly decided: Decided;
@@ -49,6 +53,11 @@ async function question(deps: Deps, look: Look, { id, decided, why }: Asked): Pr
   const redact = redactorFor(deps.env, agent.definition.env);
   const trigger: Trigger = decided.trigger === "user" ? "dead" : decided.trigger;
   const tried = triedBefore(look.history, decided);
+  const refused = look.run === null ? null : refusedStart(look.run, look.attempts);
+  const what =
+    refused === null
+      ? why
+      : `${why}. Its engine refused to begin (${refused.replace(/\.$/, "")}). ${CORRECT}.`;
   return {
     v: 1,
     id,
@@ -56,7 +65,7 @@ async function question(deps: Deps, look: Look, { id, decided, why }: Asked): Pr
     runId: agent.runId,
     attempt: decided.attempt,
     trigger,
-    what: harmlessLine(redact(why), 400),
+    what: harmlessLine(redact(what), 600),
     trouble: troubleOf(look),
     ...(tried === null ? {} : { tried: harmless(redact(tried)) }),
     lastWords: redact(await lastWords(deps, look)).slice(-MAX_WORDS),
@@ -104,11 +113,13 @@ const OPTIONS = {
   fresh: { label: "begin a new conversation with the prompt (with -m: with this message)", does: "fresh" },
   done: { label: "the work is done: end the agent", does: "done" },
   fail: { label: "give up: end the agent as failed", does: "fail" },
+  again: { label: "try to begin once more, with the same options", does: "fresh" },
   dismiss: { label: "leave it as it is (attach to it, or answer it yourself)", does: "dismiss" },
 } as const satisfies Record<string, Option>;
 
-function optionsFor(trigger: Trigger, { seen, agent }: Look): readonly Option[] {
-  const { resume, kill, nudge, fresh, done, fail, dismiss } = OPTIONS;
+function optionsFor(trigger: Trigger, { seen, agent, run, attempts }: Look): readonly Option[] {
+  const { resume, kill, nudge, fresh, done, fail, again, dismiss } = OPTIONS;
+  if (run !== null && refusedStart(run, attempts) !== null) return [fail, again, dismiss];
   if (seen.is === "unresponsive") return [kill, fail, dismiss];
   if (trigger === "prompt") return [dismiss, done, fail];
   if (trigger === "idle") return [nudge, done, fail, dismiss];

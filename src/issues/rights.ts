@@ -1,0 +1,115 @@
+/** What new runs of a batch may do: no more than the user asks for, or than the batch that goes on gave its runs. */
+import { Fault } from "../core/faults.ts";
+import { harmlessLine } from "../lib/harmless.ts";
+import { arrayIn, stringIn } from "../lib/json.ts";
+import { shellLine } from "../lib/shell.ts";
+import { type Deps, standing, widerNow } from "../run/run.ts";
+import type { BatchRecord } from "./metadata.ts";
+import type { BatchOptions } from "./runner.ts";
+
+export interface Going {
+  /** The batch that goes on, with the same engine; null: none does. */
+  readonly record: BatchRecord | null;
+  /** The user has asked for this level in this command line. */
+  readonly asked: boolean;
+}
+
+/** Config files and variables may be others by now. What cannot be proved to be no more is refused. */
+export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }: Going): void {
+  if (record === null && !asked) return;
+  const { engine, access, native } = batch;
+  const now = standing(deps, engine);
+  const had = record === null ? null : textsIn(record, "args");
+  // Without a record of them, the option that decided tells.
+  const isSame = record === null || stringIn(record.config, "access") === (access.by ?? access.level);
+  const wider = widerNow(deps, engine, access.level, {
+    had: had ?? now.args,
+    native,
+    asked: asked || (had === null && !isSame),
+  });
+  const facts = { engine, access: access.level, ...(record === null ? {} : { batch: record.run_id }) };
+  const name = harmlessLine(engine, 60);
+  if (wider !== null) {
+    const option = harmlessLine(wider.option, 200);
+    const file = `[engines.${name}] args of a config file`;
+    if (asked && (record === null || wider.option === access.by))
+      throw new Fault(
+        "would_widen",
+        `--access ${access.level} was asked for, but ${file} has ${harmlessLine(access.by ?? wider.option, 200)}, which decides instead and may be more. Nothing was begun. ` +
+          `Take it out of the config file; or leave --access out and let it decide.`,
+        { facts: { ...facts, option: wider.option } },
+      );
+    throw new Fault(
+      "would_widen",
+      `${goesOnWith(record)}: ${file} ${wider.gone ? `had ${option}, and it is gone` : `has ${option} now`}. Nothing was begun. ` +
+        `${wider.gone ? "Put it back" : "Take it out"} to go on with the batch; or begin open issues in a new batch, with the config as it is: reprise issues run --engine ${name}`,
+      { facts: { ...facts, option: wider.option } },
+    );
+  }
+  const variable = record === null ? null : otherVariable(record, now.rights);
+  if (variable === null) return;
+  throw new Fault(
+    "would_widen",
+    `${goesOnWith(record)}: the variable ${variable} bears on what ${name} may do, and it is not what it was. Nothing was begun. ` +
+      `Put it back as it was, in the environment or in [engines.${name}] env; or begin open issues in a new batch: reprise issues run --engine ${name}`,
+    { facts: { ...facts, variable } },
+  );
+}
+
+function goesOnWith(record: BatchRecord | null): string {
+  const name = record === null ? "" : ` ${harmlessLine(record.run_id, 40)}`;
+  return `New runs of batch${name} might get more rights than the batch gave when it began`;
+}
+
+/** Null: an earlier version wrote the record and did not say. */
+function textsIn({ config }: BatchRecord, key: string): readonly string[] | null {
+  if (!Array.isArray(config[key])) return null;
+  return arrayIn(config, key).filter((word) => typeof word === "string");
+}
+
+function otherVariable(record: BatchRecord, now: readonly { name: string; sha256: string }[]): string | null {
+  const then = textsIn(record, "rights");
+  if (then === null) return null;
+  const today = now.map(variableWords);
+  const differs = [
+    ...today.filter((one) => !then.includes(one)),
+    ...then.filter((one) => !today.includes(one)),
+  ];
+  return differs[0]?.split("=")[0] ?? null;
+}
+
+/** As a batch keeps it. */
+export function variableWords({ name, sha256 }: { readonly name: string; readonly sha256: string }): string {
+  return `${name}=${sha256}`;
+}
+
+/** What the engine said when it refused the command lines of all that a batch has not completed; null: of some it did not. */
+function refusedOf({ issues }: Pick<BatchRecord, "issues">): string | null {
+  const undone = Object.values(issues).filter(({ status }) => status !== "completed" && status !== "left");
+  const said = undone.map(({ error }) =>
+    error?.startsWith(REFUSED) === true ? error.slice(REFUSED.length) : null,
+  );
+  return said.includes(null) ? null : (said[0] ?? null);
+}
+
+/** How a reason names that trouble. */
+const REFUSED = "usage: ";
+
+/** Stands in a printed command where a person must say what is right. */
+export const RIGHT = "…";
+
+/** The native options of a batch as they are printed: those that the engine refused would be refused again. */
+export function corrected(
+  record: BatchRecord,
+  native: readonly string[],
+): { readonly native: readonly string[]; readonly byHand: string } {
+  const refused = refusedOf(record);
+  if (refused === null || refused.includes("--trust-cwd")) return { native, byHand: "" };
+  const engine = harmlessLine(stringIn(record.config, "engine") ?? "", 60);
+  const why = `${engine} refused its command line (${harmlessLine(refused, 200).replace(/\.$/, "")})`;
+  if (native.length === 0)
+    return { native, byHand: `First correct [engines.${engine}] args in your config file: ${why}.` };
+  const was = harmlessLine(shellLine(native), 200);
+  const byHand = `Put the right options in place of ${RIGHT}, which were ${was}: ${why}. Without any, end the command with --`;
+  return { native: [RIGHT], byHand };
+}
