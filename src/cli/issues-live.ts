@@ -105,7 +105,7 @@ export class BatchScreen implements BatchView, Disposable {
     if (this.#quiet) return;
     const branch = end.state === "completed" && end.branch !== null ? [`branch ${end.branch}`] : [];
     const where = [...branch, reasonText(end.why, Date.now())].filter((part) => part !== "").join(" · ");
-    const words = `${end.id}: ${end.state}${where === "" ? "" : ` · ${harmlessLine(where, 300)}`}`;
+    const words = `${end.id}: ${end.state}${where === "" ? "" : ` · ${harmlessLine(where)}`}`;
     this.#between(() =>
       process.stderr.write(`${paint(this.#context.terminal, END_PAINT[end.state], harmless(words))}\n`),
     );
@@ -163,7 +163,7 @@ export function planLines(
     issue.id,
     DECISION_WORDS[decision.do],
     harmlessLine("session" in decision ? (decision.session ?? "-") : "-", 40),
-    harmlessLine(`${decision.why}: ${issue.title}`, 300),
+    harmlessLine(`${decision.why}: ${issue.title}`, MAX_REASON),
   ]);
   const left = skip.map(({ id, why }) => [id, "-", "-", why]);
   const lines = wrapTable([["ISSUE", "PLAN", "SESSION", "WHY"], ...rows, ...left], columns);
@@ -217,9 +217,17 @@ function accessWords({ level, options, by }: PlannedBatch["access"]): string {
   return `access ${level}${options.length === 0 ? ", which is the engine's own default" : ` (${options.join(" ")})`}`;
 }
 
-/** A reason with the end of its limit as people say it. Stored, it is a time; shown, it is a wait. */
+/** A reason may name several commands to type, with paths. */
+const MAX_REASON = 1_200;
+
+/** A reason with the end of its limit as people say it. Stored, it is a time; shown, it is a wait, and never cut off. */
 export function reasonText(why: string, nowMs: number): string {
-  return why.replace(RESET, (_all, at: string) => `, ${untilText(Date.parse(at), nowMs)}`);
+  const found = RESET.exec(why);
+  if (found === null) return harmlessLine(why, MAX_REASON);
+  const [all, at = ""] = found;
+  const before = harmlessLine(why.slice(0, found.index), MAX_REASON);
+  const after = harmlessLine(why.slice(found.index + all.length), MAX_REASON);
+  return `${before}, ${untilText(Date.parse(at), nowMs)}${after}`;
 }
 
 const GATE_LINES = 20;
@@ -250,7 +258,7 @@ export function summaryLines(terminal: Terminal, { issues }: BatchEnd): readonly
     state,
     handle ?? "-",
     branch ?? "-",
-    harmlessLine(reasonText(why, Date.now()), 200),
+    reasonText(why, Date.now()),
   ]);
   const [header = "", ...lines] = wrapTable(
     [["ISSUE", "STATE", "HANDLE", "BRANCH", "WHY"], ...rows],

@@ -221,7 +221,7 @@ function printHistory(context: Context, history: readonly Past[], nowMs: number)
     past.handle ?? "-",
     harmlessLine(past.session_id ?? "-", 40),
     age(past.started_at, nowMs),
-    harmlessLine(reasonText(past.error ?? past.branch ?? "", nowMs), 120),
+    reasonText(past.error ?? past.branch ?? "", nowMs),
   ]);
   const [header = "", ...lines] = wrapTable(
     [["ISSUE", "STATE", "ENGINE", "HANDLE", "SESSION", "AGE", "BRANCH OR REASON"], ...rows],

@@ -35,6 +35,7 @@ const ALIVE: Past = {
   checked: false,
 };
 const STALE: Past = { ...ALIVE, state: "stale", why: "the engine does not have session s1" };
+const DAMAGED: Past = { ...ALIVE, state: "damaged", why: "session s1 lacks a part" };
 const RESUME: Policy = { resume: true, strict: false, fresh: false, isolate: "worktree", gate: null };
 const STRICT: Policy = { ...RESUME, strict: true };
 
@@ -128,6 +129,24 @@ const cases: Record<string, Case> = {
     { ...ALIVE, next: "gate" },
     { ...STRICT, isolate: "none" },
     { do: "leave", why: "its work is in a worktree; it is taken up without --isolate none" },
+  ],
+  "a damaged session that can be restored is left, also when its work waits for the gate": [
+    "in_progress",
+    { ...DAMAGED, next: "gate" },
+    RESUME,
+    { do: "leave", why: "session s1 lacks a part" },
+  ],
+  "a damaged session of an issue that was opened again is left": [
+    "open",
+    { ...DAMAGED, reopened: true },
+    { ...RESUME, resume: false },
+    { do: "leave", why: "session s1 lacks a part" },
+  ],
+  "a damaged session, strict: that issue fails": [
+    "in_progress",
+    DAMAGED,
+    STRICT,
+    { do: "fail", why: "Session resumption failed: session s1 lacks a part" },
   ],
   "no session, lenient: fresh, with a warning": [
     "in_progress",

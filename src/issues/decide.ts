@@ -24,8 +24,11 @@ export type Isolate = "worktree" | "none";
 export interface Past {
   /** Null: there was none. */
   readonly session: string | null;
-  /** stale: the engine cannot continue it, whenever it is asked. trouble: it cannot right now. */
-  readonly state: "none" | "alive" | "stale" | "trouble";
+  /**
+   * stale: the engine cannot continue it, whenever it is asked. trouble: it cannot right now. damaged: its session lacks a
+   * part or cannot be read, and a person decides what goes on: the copy of it, or what is left.
+   */
+  readonly state: "none" | "alive" | "stale" | "trouble" | "damaged";
   /** Why, for all but `alive`; one sentence without its full stop. */
   readonly why: string;
   /** The run whose directory still holds the work; null: there is none. */
@@ -102,6 +105,7 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
   if (handle !== null && past.next === "close")
     return { do: "close", handle, session, why: DONE[past.checked ? "checked" : "unchecked"] };
   if (past.state === "trouble") return { do: "leave", why: past.why };
+  if (past.state === "damaged" && !policy.strict) return { do: "leave", why: past.why };
   if (policy.fresh) return { do: "fresh", handle, why: "a new conversation was asked for", warn: false };
   if (past.state === "alive" && session !== null && handle !== null) {
     return past.next === "gate"

@@ -47,6 +47,14 @@ const STALE: readonly FaultCode[] = [
   "cwd_missing",
 ];
 
+/** What is tried without being done; the last two are what a person may decide about a damaged session. */
+const TRIES = {
+  resume: { want: "resume", damage: "refuse" },
+  fresh: { want: "fresh", damage: "refuse" },
+  restore: { want: "resume", damage: "restore" },
+  ignore: { want: "resume", damage: "ignore" },
+} as const;
+
 /** What the next turn would be asked with. */
 export interface PastWish {
   readonly engine: string;
@@ -133,6 +141,8 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   if (fault === null) return { ...known, state: "alive", why: "" };
   const why = secretWords(run) ?? fault.message.replace(/\.$/, "");
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why };
+  if (fault.code === "session_damaged" && (await isDecidable(deps, run, over)))
+    return { ...known, state: "damaged", why };
   // A new conversation where the work is has the run's options too.
   const other = handle === null ? null : await faultOf(deps, run, "fresh", over);
   if (other !== null && !STALE.includes(other.code))
@@ -169,17 +179,22 @@ function endsWith(given: readonly string[], words: readonly string[]): boolean {
   return words.length > 0 && isDeepStrictEqual(given.slice(-words.length), words);
 }
 
+/** Its copy can be put back, or what is left of it can go on. */
+async function isDecidable(deps: Deps, run: RunRecord, native: readonly string[]): Promise<boolean> {
+  if ((await faultOf(deps, run, "restore", native)) === null) return true;
+  return (await faultOf(deps, run, "ignore", native)) === null;
+}
+
 /** Null: such a turn could begin now. */
 async function faultOf(
   deps: Deps,
   run: RunRecord,
-  want: "resume" | "fresh",
+  what: keyof typeof TRIES,
   native: readonly string[],
 ): Promise<Fault | null> {
   try {
     await dryRun(deps, run, {
-      want,
-      damage: "refuse",
+      ...TRIES[what],
       message: "",
       native,
       keep: false,

@@ -1,0 +1,84 @@
+/** A conversation that can be restored is kept for its user: batches and reviews leave it, say why, and say what to type. */
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { IssueBox } from "../e2e/issue-box.ts";
+import { ReviewBox } from "../e2e/review-box.ts";
+import { collect, until } from "../e2e/sandbox.ts";
+
+/** What a person types: the words of a command that was printed, with `go on` in place of the message. */
+const typed = (command: string) =>
+  command
+    .replace(/^reprise /, "")
+    .replace('"…"', "continue")
+    .split(" ");
+
+/** The last lines of a session are lost: its copy in the run directory has more. */
+function cut(path: string, keep = 2): void {
+  const lines = readFileSync(path, "utf8").split("\n");
+  expect(lines.length).toBeGreaterThan(keep + 1);
+  writeFileSync(path, `${lines.slice(0, keep).join("\n")}\n`);
+}
+
+/** A batch that is stopped when the issue's agent has kept its message. Its conversation has a copy. */
+async function stopped(box: IssueBox, id: string, ...args: string[]): Promise<string> {
+  const child = box.spawn(["issues", "run", "--engine", "demo", ...args]);
+  const done = collect(child);
+  await until(`${id} has a session`, () =>
+    box.kept().has(box.batches().at(-1)?.issues[id]?.session_id ?? ""),
+  );
+  child.kill("SIGTERM");
+  await done;
+  return box.batches().at(-1)?.issues[id]?.handle ?? "";
+}
+
+const sessionOf = (box: IssueBox, id: string) => box.batches()[0]?.issues[id]?.session_id ?? "";
+const edit = (box: IssueBox, id: string, from: string, to: string) =>
+  writeFileSync(join(box.cwd, "issues", `${id}.md`), box.text(id).replace(from, to));
+
+describe("an issue in progress whose session lacks what its copy has", () => {
+  test("is left with the reason and the commands, and goes on when one of them was typed", async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt @@hang:after-text");
+    box.commit();
+    const handle = await stopped(box, "a");
+    edit(box, "a", " @@hang:after-text", "");
+    cut(box.sessionFile(sessionOf(box, "a")), 1);
+    const restore = `reprise resume ${handle} --restore-copy "…"`;
+    const plan = await box.json(["issues", "run", "--resume", "--dry-run"]);
+    expect(plan["issues"]).toMatchObject([{ id: "a", do: "leave", why: expect.stringContaining(restore) }]);
+    const messages = box.told().length;
+    const left = await box.run(["issues", "run", "--resume"]);
+    expect(left).toMatchObject({ code: 10, stdout: expect.stringContaining(restore) });
+    expect(left.stdout).toMatch(/^a +left +[0-9a-f]{8} /m);
+    expect(box.told()).toHaveLength(messages);
+    expect(box.statuses()).toEqual({ a: "in_progress" });
+    const strict = await box.json(["issues", "run", "--resume", "--strict"]);
+    expect(strict).toMatchObject({
+      exitCode: 10,
+      issues: [{ state: "failed", why: expect.stringMatching(/^Session resumption failed: /) }],
+    });
+    expect(box.told()).toHaveLength(messages);
+    expect(await box.run(typed(restore))).toMatchObject({ code: 0 });
+    expect(await box.run(["issues", "run", "--resume"])).toMatchObject({ code: 0 });
+    expect(new Set(box.told().map(({ session }) => session)).size).toBe(1);
+    expect(box.statuses()).toEqual({ a: "closed" });
+  });
+
+  test("fails when the session is cut while the batch works, and no new conversation begins", async () => {
+    using box = new IssueBox();
+    // The gate cuts the session of the turn before it, as somebody else might.
+    const sessions = join(box.state, "demo", "sessions");
+    box.gate(
+      `for f in '${sessions}'/*.jsonl; do head -n 2 "$f" > "$f.x"; cat "$f.x" > "$f"; rm "$f.x"; done; exit 1`,
+    );
+    box.issue("a", "@@write:a.txt");
+    box.commit();
+    const result = await box.batch();
+    expect(result).toMatchObject({ code: 10 });
+    expect(result.stdout).toMatch(/^a +failed /m);
+    expect(result.stdout).toContain("--restore-copy");
+    expect(box.told()).toHaveLength(1);
+    expect(box.runDirectories()).toHaveLength(1);
+  });
+});
