@@ -11,6 +11,7 @@ import {
   goesOn,
   type Issue,
   type IssueEnd,
+  type Leave,
   type PlannedBatch,
   type Progress,
   RESET,
@@ -228,6 +229,23 @@ export function reasonText(why: string, nowMs: number): string {
   const before = harmlessLine(why.slice(0, found.index), MAX_REASON);
   const after = harmlessLine(why.slice(found.index + all.length), MAX_REASON);
   return `${before}, ${untilText(Date.parse(at), nowMs)}${after}`;
+}
+
+const MAX_LEAVES = 10;
+
+/** Under a table: issues that a batch did nothing about, those with the same reason together. */
+export function leaveLines(
+  leaves: readonly Leave[],
+  columns: number | undefined,
+  nowMs: number,
+): readonly string[] {
+  const ids = new Map<string, string[]>();
+  for (const { id, why } of leaves) ids.set(why, [...(ids.get(why) ?? []), harmlessLine(id, 40)]);
+  const rows = [...ids].map(([why, all]) => {
+    const more = all.length > MAX_LEAVES ? ` and ${all.length - MAX_LEAVES} more` : "";
+    return [String(all.length), `${all.slice(0, MAX_LEAVES).join(", ")}${more}: ${reasonText(why, nowMs)}`];
+  });
+  return rows.length === 0 ? [] : ["", ...wrapTable([["LEFT", "ISSUES AND REASON"], ...rows], columns)];
 }
 
 const GATE_LINES = 20;

@@ -10,6 +10,7 @@ import {
   type Issue,
   type BatchRecord,
   type IssueRecord,
+  type Leave,
   liveBatch,
   openSource,
   priorRuns,
@@ -24,7 +25,7 @@ import { type Context, paint } from "./context.ts";
 import type { GoOn } from "./issues-options.ts";
 import type { LogsOptions } from "./logs.ts";
 import { workingDirectory } from "./start.ts";
-import { gateLines, reasonText } from "./issues-live.ts";
+import { gateLines, leaveLines, reasonText } from "./issues-live.ts";
 import { onlyArgument } from "./verbs.ts";
 import { age } from "./words.ts";
 
@@ -157,14 +158,13 @@ export async function show(args: readonly string[], context: Context): Promise<n
   const id = onlyArgument(parser.args, "Which issue? `reprise issues list` shows them.");
   const { deps, root } = await open(context, options);
   const issue = (await load(context, deps, root, options)).find((one) => one.id === id);
-  if (issue === undefined) throw unknownIssue(id, "The source");
   const history = historyOf(deps, root).filter((entry) => entry.issue === id);
-  const last = [...priorRuns(deps, root).batches()].find(({ issues }) => Object.hasOwn(issues, id));
-  const isLeft =
-    issue.status === "in_progress" && last !== undefined && liveBatch(deps, root) !== last.run_id;
-  const goOn = isLeft ? await goOnFrom(last, root, options) : null;
+  if (issue === undefined) throw withRun(unknownIssue(id, "The source"), history);
+  const { left, goOn } =
+    issue.status === "in_progress" ? await undone(deps, root, id, options) : { left: null, goOn: null };
   if (options.json === true) {
-    context.printJson({ ok: true, repository: root, issue, history, resume: goOn?.command ?? null });
+    const why = left === null ? {} : { left };
+    context.printJson({ ok: true, repository: root, issue, history, ...why, resume: goOn?.command ?? null });
     return 0;
   }
   context.print(`${issue.id}  ${harmlessLine(issue.title)}`);
@@ -175,8 +175,36 @@ export async function show(args: readonly string[], context: Context): Promise<n
   context.print(`\n${harmless(issue.body.slice(0, 20_000))}`);
   if (history.length > 0) printHistory(context, history, deps.clock.now());
   printGates(context, history);
+  printLeaves(context, left === null ? [] : [left], deps.clock.now());
   printGoOn(context, goOn);
   return 0;
+}
+
+/** Of an issue that the source does not have: its last run is still there to be looked at. */
+function withRun(fault: Fault, history: readonly Past[]): Fault {
+  const handle = history.find((past) => past.handle !== null)?.handle;
+  if (handle === undefined || handle === null) return fault;
+  const more = `Its last run was ${handle}: reprise show ${handle}`;
+  return new Fault("issue_unknown", `${fault.message} ${more}`, { facts: { ...fault.facts, handle } });
+}
+
+/** What the newest batch that knows the issue left of it; nothing while a batch is at work on it. */
+async function undone(
+  deps: Deps,
+  root: string,
+  id: string,
+  { cwd }: SourceFlags,
+): Promise<{ readonly left: Leave | null; readonly goOn: GoOn | null }> {
+  const place = cwd === undefined ? null : root;
+  for (const batch of priorRuns(deps, root).batches()) {
+    const left = batch.leaves?.find((one) => one.id === id) ?? null;
+    if (left === null && !Object.hasOwn(batch.issues, id)) continue;
+    if (liveBatch(deps, root) === batch.run_id) break;
+    const { goOnOf, goOnWith } = await import("./issues-options.ts");
+    if (left === null) return { left, goOn: goOnOf(batch, place) };
+    return { left, goOn: left.go_on === null ? null : goOnWith(batch, left.go_on, place) };
+  }
+  return { left: null, goOn: null };
 }
 
 interface Past extends IssueRecord {
@@ -296,18 +324,21 @@ export async function status(args: readonly string[], context: Context): Promise
   }
   context.print(`${harmlessLine(last.run_id, 40)}  ${live ? "under way" : howLong(last)}`);
   const past = issues.map(([issue, record]) => ({ issue, batch: last.run_id, ...record }));
-  printHistory(context, past, deps.clock.now());
+  if (past.length > 0) printHistory(context, past, deps.clock.now());
+  else if (live) context.print("No issue of it has begun yet.");
+  else context.print(last.left === 0 ? "There was nothing to do." : "It began no issue.");
   printGates(context, past);
+  printLeaves(context, last.leaves ?? [], deps.clock.now());
   printGoOn(context, goOn);
   return 0;
 }
 
-/** Loaded only where it is needed: it brings the options of another command along. */
-async function goOnFrom(batch: BatchRecord, root: string, { cwd }: SourceFlags): Promise<GoOn | null> {
-  const { goOnOf } = await import("./issues-options.ts");
-  return goOnOf(batch, cwd === undefined ? null : root);
+function printLeaves(context: Context, leaves: readonly Leave[], nowMs: number): void {
+  const columns = context.terminal.stdout ? context.terminal.columns : undefined;
+  for (const line of leaveLines(leaves, columns, nowMs)) context.print(line);
 }
 
+/** Loaded only where it is needed: it brings the options of another command along. */
 async function goOnLast(deps: Deps, root: string, { cwd }: SourceFlags): Promise<GoOn | null> {
   const { goOnFirst } = await import("./issues-options.ts");
   return goOnFirst(priorRuns(deps, root).batches(), cwd === undefined ? null : root);

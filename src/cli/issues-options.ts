@@ -232,25 +232,39 @@ const withoutTrust = (words: readonly string[]) => {
 
 /** How a batch in the metadata is gone on with; null: it is finished, or is from before this was written down. */
 export interface GoOn {
+  /** The batch that is gone on with. */
+  readonly batch: string;
   readonly command: string;
   readonly byHand: string;
 }
 
 export function goOnOf(record: BatchRecord, place: string | null): GoOn | null {
-  if (!isUnfinished(record)) return null;
-  return {
-    command: goOnCommand(withoutTrust(textsIn(record, "options")), place),
-    byHand: byHandText(textsIn(record, "by_hand")),
-  };
+  // What it said at its end; of one that was killed, or is from before this was written down, what its issues say.
+  const words = record.go_on === undefined ? (isUnfinished(record) ? ownWords(record) : null) : record.go_on;
+  return words === null ? null : goOnWith(record, words, place);
 }
 
-/** What plain `--resume` would go on with; where that is nothing, the newest batch. */
+export function goOnWith(record: BatchRecord, words: readonly string[], place: string | null): GoOn {
+  const byHand = byHandText(textsIn(record, "by_hand"));
+  return { batch: record.run_id, command: goOnCommand(withoutTrust(words), place), byHand };
+}
+
+const ownWords = (record: BatchRecord) => textsIn(record, "options");
+
+/**
+ * What to type after the newest batch. One that began nothing leaves the batch before it as it was, unless it was that one
+ * going on: then the same command has just done nothing.
+ */
 export function goOnFirst(batches: Iterable<BatchRecord>, place: string | null): GoOn | null {
   let newest: BatchRecord | null = null;
   for (const batch of batches) {
     newest ??= batch;
     if (Object.keys(batch.issues).length === 0) continue;
-    return goOnOf(isUnfinished(batch) ? batch : newest, place);
+    if (newest === batch || !isUnfinished(batch)) break;
+    if (newest.go_on === undefined) return goOnOf(batch, place);
+    const own = goOnOf(newest, place);
+    const isSame = isDeepStrictEqual(withoutTrust(ownWords(newest)), withoutTrust(ownWords(batch)));
+    return own !== null || isSame ? own : goOnOf(batch, place);
   }
   return newest === null ? null : goOnOf(newest, place);
 }

@@ -27,11 +27,10 @@ import { sourceOptions } from "./issues-look.ts";
 import {
   assertKept,
   assertNoMark,
-  byHandText,
   command,
   DEFAULT_ENGINE,
   goOnCommand,
-  goOnOf,
+  goOnFirst,
   inherit,
   type Inherited,
   levelOf,
@@ -154,6 +153,7 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
     onLimit: options.onLimit ?? "wait",
     again: {
       words,
+      source: storableArgs(optionWords(placeOf(options), []), redact).args,
       byHand,
       note: goOnCommand(storableArgs(optionWords(typed, [], "notes"), redact).args),
     },
@@ -161,6 +161,15 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
     gate: deps.config.issues?.gate ?? null,
     watch: options.watch === true,
     version: context.version,
+  };
+}
+
+/** Where issues are. */
+function placeOf({ source, repo, apiUrl }: RunOptions): RunOptions {
+  return {
+    ...(source === undefined ? {} : { source }),
+    ...(repo === undefined ? {} : { repo }),
+    ...(apiUrl === undefined ? {} : { apiUrl }),
   };
 }
 
@@ -248,20 +257,19 @@ const STOPPING: Readonly<Record<number, string>> = {
   3: "ending the agents",
 };
 
-function report(context: Context, { options, terms, batch, named }: Work, end: BatchEnd): void {
-  const { exitCode, issues, path, runId } = end;
-  const { merge, again } = batch;
-  const own = goOnText(end);
-  // A batch that began nothing leaves the one before as it was.
-  const before = own === null && beganNothing(end) ? (terms.before?.record ?? null) : null;
-  const earlier = before === null ? null : goOnOf(before, named);
-  const isOther = earlier !== null && earlier.command !== goOnCommand(again.words, named);
-  const left = isOther ? `batch ${before?.run_id ?? ""} goes on with its own options` : own;
-  const resume = isOther ? earlier.command : left === null ? null : goOnCommand(again.words, named);
-  const byHand = isOther ? earlier.byHand : byHandText(again.byHand);
+function report(context: Context, { options, deps, batch, place, named }: Work, end: BatchEnd): void {
+  const { exitCode, issues, orphans, path, runId } = end;
+  const { merge } = batch;
+  // As `issues status` says it from now on.
+  const {
+    command: resume,
+    byHand,
+    batch: whose,
+  } = goOnFirst(priorRuns(deps, place.root).batches(), named) ?? NO_WAY;
   if (options.json === true) {
     const more = resume === null ? { resume } : { resume, byHand: byHand === "" ? null : byHand };
-    context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, ...more, issues });
+    const all = { issues, orphans: orphans.map(({ go_on: _none, ...orphan }) => orphan) };
+    context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, ...more, ...all });
     return;
   }
   for (const line of summaryLines(context.terminal, end)) context.print(line);
@@ -270,22 +278,21 @@ function report(context: Context, { options, terms, batch, named }: Work, end: B
     context.print(`\nMerge ${branches.length === 1 ? "it" : "them"} when you like:`);
     for (const { branch } of branches) context.print(`  git merge ${branch ?? ""}`);
   }
-  if (resume !== null) context.log.info(`${left ?? ""}: ${resume}`);
+  const left = undoneText(issues);
+  const more = whose === null || whose === runId ? "" : `batch ${whose} goes on with its own options`;
+  const words = [left, more].filter((part) => part !== "").join("; ");
+  if (resume !== null) context.log.info(`${words}: ${resume}`);
+  else if (left !== "") context.log.info(`${left}; the last column says why, and what to do`);
   if (resume !== null && byHand !== "") context.log.info(byHand);
 }
 
-function beganNothing({ issues, exitCode }: BatchEnd): boolean {
-  return exitCode === 10 && issues.length > 0 && issues.every(({ state }) => state === "left");
-}
+const NO_WAY = { command: null, byHand: "", batch: null };
 
-/** What the same batch would do if it went on; null: nothing. */
-function goOnText({ issues, exitCode }: BatchEnd): string | null {
-  const open = ["failed", "interrupted", "no_change"];
-  const begun = issues.filter(({ state, status }) => open.includes(state) && status === "in_progress").length;
+/** Empty: nothing is left of it. */
+function undoneText(issues: BatchEnd["issues"]): string {
+  const undone = issues.filter(({ state }) => state !== "completed");
+  const begun = undone.filter(({ status }) => status === "in_progress").length;
   if (begun > 0) return `${plural(begun, "issue")} stayed in progress`;
-  const left = issues.filter(({ state }) => state === "left").length;
-  // 10: it was not stopped, and what it left alone it would leave alone again.
-  return left === 0 || exitCode === 10
-    ? null
-    : `${plural(left, "issue")} ${left === 1 ? "was" : "were"} not begun`;
+  const left = undone.filter(({ handle, status }) => handle === null && status === "open").length;
+  return left === 0 ? "" : `${plural(left, "issue")} ${left === 1 ? "was" : "were"} not begun`;
 }

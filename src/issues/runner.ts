@@ -21,9 +21,9 @@ import {
 } from "../run/run.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import { type Brake, directoryFor, type LiveBatch, liveOwnerIn, requestStop, workIn } from "./brake.ts";
-import { type Decision, decide, type Policy } from "./decide.ts";
-import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
-import { type KnownPast, pastOf } from "./past.ts";
+import { type Decision, decide, type Policy, undoneOf } from "./decide.ts";
+import { batchId, beginBatch, type Leave, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
+import { type KnownPast, orphans, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
 import type { Issue, Source } from "./source.ts";
 import { IssueWork } from "./worker.ts";
@@ -59,12 +59,16 @@ export interface PlannedBatch {
   readonly anyChange: boolean;
   readonly take: readonly PlannedIssue[];
   readonly skip: readonly { readonly id: string; readonly why: string }[];
+  /** Work on issues that the source has lost. */
+  readonly orphans: readonly Leave[];
 }
 
 export interface BatchEnd {
   readonly runId: string;
   readonly path: string;
   readonly issues: readonly IssueEnd[];
+  /** Work on issues that the source has lost. */
+  readonly orphans: readonly Leave[];
   readonly exitCode: number;
 }
 
@@ -93,6 +97,8 @@ export async function planBatch(
     deps.log.warn(
       `The source does not have ${harmlessLine(gone.join(", "), 300)} any more. The batch goes on without ${gone.length === 1 ? "it" : "them"}.`,
     );
+  const lost = options.resume ? await orphans(deps, { root, source }, issues, gone) : [];
+  for (const { id, why } of lost) deps.log.warn(`${id}: ${why}`);
   const planned: PlannedIssue[] = [];
   for (const issue of take) {
     const past = await pastOf(deps, root, issue, options);
@@ -103,7 +109,7 @@ export async function planBatch(
   // A gate that the user has not trusted is left out of a plan, and the command itself does not begin without it.
   const isHidden = deps.config.untrusted?.includes("issues.gate") === true;
   const anyChange = options.isolate === "none" && options.gate === null && !isHidden;
-  return { take: planned, skip, access: options.access, anyChange };
+  return { take: planned, skip, access: options.access, anyChange, orphans: lost };
 }
 
 /** An agent of a batch may need a second turn: after a limit, a failed gate, a crash or a change of its issue. */
@@ -183,9 +189,12 @@ export async function runBatch(
     await crew.work(planned.take);
     if (options.watch) await watch(deps, place, options, crew);
     crew.leave();
-    const left = crew.ends.filter(({ state }) => state === "left").length;
-    await batch.complete(new Date(deps.clock.now()).toISOString(), left);
-    return { runId, path: batch.path, issues: crew.ends, exitCode: crew.exitCode() };
+    const { goOn, leaves } = undoneOf(crew.ends, crew.ways, options);
+    const at = new Date(deps.clock.now()).toISOString();
+    const left = leaves.length;
+    await batch.complete({ at, left, leaves: [...leaves, ...planned.orphans], go_on: goOn });
+    const exitCode = crew.exitCode();
+    return { runId, path: batch.path, issues: crew.ends, orphans: planned.orphans, exitCode };
   } finally {
     lock.release();
   }
@@ -234,6 +243,8 @@ class Crew {
   readonly #options: BatchOptions;
   readonly #view: BatchView;
   readonly ends: IssueEnd[] = [];
+  /** How to take up what was left. */
+  readonly ways = new Map<string, readonly string[]>();
   /** The exit code of an end that ends the batch. */
   stop: number | null = null;
   readonly #seen = new Set<string>();
@@ -307,6 +318,9 @@ class Crew {
     this.#view.started(issue);
     const end = await new IssueWork(this.#shop, issue, past).work(decision);
     this.ends.push(end);
+    // What stops the whole batch says nothing about the issue.
+    const way = decision.do === "leave" ? decision.with : end.stop === undefined ? undefined : [];
+    if (way !== undefined) this.ways.set(issue.id, way);
     this.stop ??= end.stop ?? null;
     this.#view.ended(end);
     return end;
@@ -327,6 +341,7 @@ class Crew {
       gate: null,
     };
     this.ends.push(end);
+    if (stopped) this.ways.set(issue.id, []);
     this.#view.ended(end);
   }
 

@@ -1,5 +1,5 @@
 /** A conversation that can be restored is kept for its user: batches and reviews leave it, say why, and say what to type. */
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { IssueBox } from "../e2e/issue-box.ts";
@@ -80,5 +80,64 @@ describe("an issue in progress whose session lacks what its copy has", () => {
     expect(result.stdout).toContain("--restore-copy");
     expect(box.told()).toHaveLength(1);
     expect(box.runDirectories()).toHaveLength(1);
+  });
+});
+
+describe("what is offered for issues that a batch left", () => {
+  /** What the summary, `status`, `show` and their JSON offer, which must be one and the same. */
+  async function offered(box: IssueBox, summary: Record<string, any>, id: string | null) {
+    const status = await box.json(["issues", "status"]);
+    expect(status["resume"]).toBe(summary["resume"]);
+    const line = /^Go on with it: (.*)$/m;
+    const printed = (await box.run(["issues", "status"])).stdout;
+    expect(line.exec(printed)?.[1] ?? null).toBe(summary["resume"]);
+    if (id === null) return printed;
+    expect((await box.json(["issues", "show", id]))["resume"]).toBe(summary["resume"]);
+    return printed;
+  }
+
+  test("is the command with their engine, which does something when it is typed", async () => {
+    using box = new IssueBox();
+    box.issue("a", "@@write:a.txt @@hang:after-text");
+    box.issue("b", "@@write:b.txt");
+    box.commit();
+    await stopped(box, "a", "--scope", "ids:a");
+    edit(box, "a", " @@hang:after-text", "");
+    expect(await box.run(["issues", "run", "--engine", "codex", "--scope", "ids:b"])).toMatchObject({
+      code: 0,
+    });
+    box.issue("c", "@@write:c.txt");
+    const command = "reprise issues run --resume --engine demo --scope ids:a";
+    const beside = await box.run(["issues", "run", "--resume"]);
+    expect(beside).toMatchObject({
+      code: 10,
+      stderr: expect.stringContaining(`1 issue stayed in progress: ${command}\n`),
+    });
+    const left = await box.json(["issues", "run", "--resume"]);
+    expect(left).toMatchObject({ exitCode: 10, issues: [{ id: "a", state: "left" }], resume: command });
+    const printed = await offered(box, left, "a");
+    expect(printed).toContain("It began no issue.\n");
+    expect(printed).toMatch(/^1 +a: there is no prior session of claude: .*--engine demo goes on with it$/m);
+    expect(await box.run(typed(left["resume"]))).toMatchObject({ code: 0 });
+    expect(box.statuses()).toEqual({ a: "closed", b: "closed", c: "closed" });
+  });
+
+  test("is nothing for issues that the source has lost, and their runs and branches are named", async () => {
+    using box = new IssueBox();
+    for (const id of ["a", "b", "c"]) box.issue(id, "@@write:w.txt");
+    edit(box, "b", "@@write:w.txt", "@@write:w.txt @@hang:after-text");
+    box.commit();
+    const handle = await stopped(box, "b", "--scope", "ids:a,b,c");
+    for (const id of ["b", "c"]) rmSync(join(box.cwd, "issues", `${id}.md`));
+    const kept = `run ${handle} on branch reprise/b-issue-b is kept: reprise show ${handle}`;
+    const result = await box.run(["issues", "run", "--resume"]);
+    expect(result).toMatchObject({ code: 0, stderr: expect.stringContaining(kept) });
+    const again = await box.json(["issues", "run", "--resume"]);
+    expect(again).toMatchObject({
+      resume: null,
+      orphans: [{ id: "b", handle, branch: "reprise/b-issue-b" }],
+    });
+    expect(await offered(box, again, null)).toContain(kept);
+    expect((await box.run(["issues", "show", "b"])).stderr).toContain(`reprise show ${handle}`);
   });
 });
