@@ -4,7 +4,7 @@ import { isDirectory } from "../audit/audit.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps, dryRun, heldInRun, selectRun } from "../run/run.ts";
+import { type Deps, dryRun, heldInRun, isUndecided, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
 import { type Leave, NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
@@ -46,14 +46,6 @@ const STALE: readonly FaultCode[] = [
   "run_dir_missing",
   "cwd_missing",
 ];
-
-/** What is tried without being done; the last two are what a person may decide about a damaged session. */
-const TRIES = {
-  resume: { want: "resume", damage: "refuse" },
-  fresh: { want: "fresh", damage: "refuse" },
-  restore: { want: "resume", damage: "restore" },
-  ignore: { want: "resume", damage: "ignore" },
-} as const;
 
 /** What the next turn would be asked with. */
 export interface PastWish {
@@ -150,8 +142,7 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const why = secretWords(run) ?? fault.message.replace(/\.$/, "");
   const passing = passes(fault) ? { with: [] } : {};
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why, ...passing };
-  if (fault.code === "session_damaged" && (await isDecidable(deps, run, over)))
-    return { ...known, state: "damaged", why };
+  if (isUndecided(fault)) return { ...known, state: "damaged", why };
   // A new conversation where the work is has the run's options too.
   const other = handle === null ? null : await faultOf(deps, run, "fresh", over);
   if (other !== null && !STALE.includes(other.code))
@@ -193,22 +184,17 @@ function endsWith(given: readonly string[], words: readonly string[]): boolean {
   return words.length > 0 && isDeepStrictEqual(given.slice(-words.length), words);
 }
 
-/** Its copy can be put back, or what is left of it can go on. */
-async function isDecidable(deps: Deps, run: RunRecord, native: readonly string[]): Promise<boolean> {
-  if ((await faultOf(deps, run, "restore", native)) === null) return true;
-  return (await faultOf(deps, run, "ignore", native)) === null;
-}
-
 /** Null: such a turn could begin now. */
 async function faultOf(
   deps: Deps,
   run: RunRecord,
-  what: keyof typeof TRIES,
+  want: "resume" | "fresh",
   native: readonly string[],
 ): Promise<Fault | null> {
   try {
     await dryRun(deps, run, {
-      ...TRIES[what],
+      want,
+      damage: "refuse",
       message: "",
       native,
       keep: false,

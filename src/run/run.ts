@@ -56,6 +56,7 @@ export { planWorkplace } from "./isolate.ts";
 export { redactorFor, storableArgs } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
+export { isUndecided } from "./plan.ts";
 export { acceptCopy, assertOwnState } from "../audit/audit.ts";
 export { type Offer, offerFor, whyNotResumable } from "./resumable.ts";
 export { forsakeUnrecorded, liveOwner } from "./leases.ts";

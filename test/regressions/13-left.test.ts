@@ -1,7 +1,7 @@
 /** A conversation that can be restored is kept for its user: batches and reviews leave it, say why, and say what to type. */
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { IssueBox } from "../e2e/issue-box.ts";
 import { ReviewBox } from "../e2e/review-box.ts";
 import { collect, until } from "../e2e/sandbox.ts";
@@ -140,4 +140,22 @@ describe("what is offered for issues that a batch left", () => {
     expect(await offered(box, again, null)).toContain(kept);
     expect((await box.run(["issues", "show", "b"])).stderr).toContain(`reprise show ${handle}`);
   });
+});
+
+test("a review whose session was cut is refused with what to type, stays offered, and no fresh one takes its place", async () => {
+  using box = new ReviewBox();
+  await box.cued("die:first-delta");
+  const [{ handle, thread_id: thread } = {}] = box.sidecars();
+  const sessions = join(box.home, ".codex", "sessions");
+  const names = readdirSync(sessions, { recursive: true, encoding: "utf8" });
+  cut(join(sessions, names.find((name) => name.includes(thread)) ?? ""), 1);
+  const restore = `reprise resume ${handle} --restore-copy "…"`;
+  for (const when of ["always", "auto", "auto"]) {
+    const refused = await box.fromFile(["--resume", when]);
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining(restore) });
+    expect(refused.stderr).toContain("--resume never begins a fresh one.");
+    expect(box.sidecars()).toMatchObject([{ status: "interrupted", handle }]);
+  }
+  expect(await box.run(typed(restore))).toMatchObject({ code: 0 });
+  expect(box.sidecars()).toMatchObject([{ status: "completed", thread_id: thread, attempts: 2 }]);
 });
