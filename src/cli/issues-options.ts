@@ -396,7 +396,13 @@ export function levelOf(said: Access | null, from: AccessFrom, config: Access | 
 export function assertKept(
   { record, sameAccess, sameNative }: Before,
   given: RunOptions,
-  now: { readonly gate: readonly string[]; readonly access: string; readonly engine: string },
+  now: {
+    readonly gate: readonly string[];
+    /** As earlier versions kept it: without quotes. */
+    readonly plainGate?: readonly string[];
+    readonly access: string;
+    readonly engine: string;
+  },
 ): string | null {
   const name = `Batch ${harmlessLine(record.run_id, 40)}`;
   const was = stringIn(record.config, "access") ?? "";
@@ -410,7 +416,8 @@ export function assertKept(
       { facts: { batch: record.run_id, access: was } },
     );
   const gate = textsIn(record, "gate");
-  if (gate.length === 0 || isDeepStrictEqual(gate, now.gate)) return null;
+  if (gate.length === 0 || isDeepStrictEqual(gate, now.gate) || isDeepStrictEqual(gate, now.plainGate))
+    return null;
   const had = `${name} checked its work with the gate ${harmlessLine(gate.join("; "), 300)}`;
   const change =
     now.gate.length === 0

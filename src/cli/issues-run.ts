@@ -51,6 +51,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       args: ownArgs,
       native,
       engine: DEFAULT_ENGINE,
+      noPrompt: true,
     });
   }
   const given: RunOptions = parser.opts();
@@ -186,9 +187,17 @@ function checkKept(deps: Deps, given: RunOptions, { before }: Inherited, batch: 
   if (before === null || deps.config.untrusted !== undefined) return;
   const redact = redactorFor(deps.env, []);
   const { gate, access, engine } = batch;
-  const now = redactValue({ gate: gateWords(gate), access: access.by ?? access.level, engine }, redact);
+  const now = redactValue(
+    { gate: gateWords(gate), plainGate: plainGate(gate), access: access.by ?? access.level, engine },
+    redact,
+  );
   const change = assertKept(before, given, now);
   if (change !== null) deps.log.warn(change);
+}
+
+/** As earlier versions kept it. */
+function plainGate(gate: BatchOptions["gate"]): string[] {
+  return (gate?.commands ?? []).map(({ run: words }) => words.join(" "));
 }
 
 function showPlan(context: Context, { options, terms }: Work, planned: PlannedBatch): number {

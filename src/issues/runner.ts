@@ -10,6 +10,7 @@ import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
+import { shellLine } from "../lib/shell.ts";
 import {
   type Deps,
   findEngine,
@@ -439,7 +440,7 @@ function ownerIn(about: string): string {
 
 /** The commands of a gate, as a batch keeps them. */
 export function gateWords(gate: GateConfig | null): string[] {
-  return (gate?.commands ?? []).map(({ run }) => run.join(" "));
+  return (gate?.commands ?? []).map(({ run }) => shellLine(run));
 }
 
 /** What the batch was asked to do, for people who look at it later. */

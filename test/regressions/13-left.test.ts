@@ -153,8 +153,8 @@ test("a review whose session was cut is refused with what to type, stays offered
   for (const when of ["always", "auto", "auto"]) {
     const refused = await box.fromFile(["--resume", when]);
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining(restore) });
-    expect(refused.stderr).toContain("--resume never begins a fresh one.");
     expect(box.sidecars()).toMatchObject([{ status: "interrupted", handle }]);
+    expect(refused.stderr).toContain("--resume never begins a fresh one.");
   }
   expect(await box.run(typed(restore))).toMatchObject({ code: 0 });
   expect(box.sidecars()).toMatchObject([{ status: "completed", thread_id: thread, attempts: 2 }]);
