@@ -54,7 +54,7 @@ const DOORS: Record<string, RegExp> = {
 /** Files that a folder may have, 16 where nothing is said: a command or an engine each, and the deepest module. */
 const MOST_FILES: Record<string, number> = {
   lib: 16,
-  cli: 49,
+  cli: 50,
   demo: 21,
   engines: 27,
   issues: 21,

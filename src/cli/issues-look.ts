@@ -17,12 +17,13 @@ import {
   readiness,
   repositoryRoot,
   type SourceOptions,
+  undecided,
   unknownIssue,
 } from "../issues/issues.ts";
 import type { Deps } from "../run/run.ts";
 import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { type Context, paint } from "./context.ts";
-import type { GoOn } from "./issues-options.ts";
+import type { GoOn } from "./issues-go-on.ts";
 import type { LogsOptions } from "./logs.ts";
 import { workingDirectory } from "./start.ts";
 import { gateLines, leaveLines, reasonText } from "./issues-live.ts";
@@ -161,7 +162,9 @@ export async function show(args: readonly string[], context: Context): Promise<n
   const history = historyOf(deps, root).filter((entry) => entry.issue === id);
   if (issue === undefined) throw withRun(unknownIssue(id, "The source"), history);
   const { left, goOn } =
-    issue.status === "in_progress" ? await undone(deps, root, id, options) : { left: null, goOn: null };
+    issue.status === "in_progress"
+      ? await (await goOns()).undone(deps, root, id, placeOf(root, options))
+      : { left: null, goOn: null };
   if (options.json === true) {
     const why = left === null ? {} : { left };
     context.printJson({ ok: true, repository: root, issue, history, ...why, resume: goOn?.command ?? null });
@@ -186,25 +189,6 @@ function withRun(fault: Fault, history: readonly Past[]): Fault {
   if (handle === undefined || handle === null) return fault;
   const more = `Its last run was ${handle}: reprise show ${handle}`;
   return new Fault("issue_unknown", `${fault.message} ${more}`, { facts: { ...fault.facts, handle } });
-}
-
-/** What the newest batch that knows the issue left of it; nothing while a batch is at work on it. */
-async function undone(
-  deps: Deps,
-  root: string,
-  id: string,
-  { cwd }: SourceFlags,
-): Promise<{ readonly left: Leave | null; readonly goOn: GoOn | null }> {
-  const place = cwd === undefined ? null : root;
-  for (const batch of priorRuns(deps, root).batches()) {
-    const left = batch.leaves?.find((one) => one.id === id) ?? null;
-    if (left === null && !Object.hasOwn(batch.issues, id)) continue;
-    if (liveBatch(deps, root) === batch.run_id) break;
-    const { goOnOf, goOnWith } = await import("./issues-options.ts");
-    if (left === null) return { left, goOn: goOnOf(batch, place) };
-    return { left, goOn: left.go_on === null ? null : goOnWith(batch, left.go_on, place) };
-  }
-  return { left: null, goOn: null };
 }
 
 interface Past extends IssueRecord {
@@ -316,9 +300,14 @@ export async function status(args: readonly string[], context: Context): Promise
   }
   const live = last.completed_at === null && liveBatch(deps, root) === last.run_id;
   const issues = Object.entries(last.issues).map(([id, record]) => [id, seen(record, live)] as const);
-  const goOn = live ? null : await goOnLast(deps, root, options);
+  const damaged = live ? [] : await undecided(deps, last);
+  const said = last.leaves ?? [];
+  const leaves = [...said, ...damaged.filter(({ id }) => said.every((one) => one.id !== id))];
+  const goOn = live
+    ? null
+    : (await goOns()).goOnFirst(priorRuns(deps, root).batches(), placeOf(root, options), damaged);
   if (options.json === true) {
-    const batch = { ...last, issues: Object.fromEntries(issues) };
+    const batch = { ...last, issues: Object.fromEntries(issues), ...(leaves.length === 0 ? {} : { leaves }) };
     context.printJson({ ok: true, repository: root, batch, live, resume: goOn?.command ?? null });
     return 0;
   }
@@ -328,7 +317,7 @@ export async function status(args: readonly string[], context: Context): Promise
   else if (live) context.print("No issue of it has begun yet.");
   else context.print(last.left === 0 ? "There was nothing to do." : "It began no issue.");
   printGates(context, past);
-  printLeaves(context, last.leaves ?? [], deps.clock.now());
+  printLeaves(context, leaves, deps.clock.now());
   printGoOn(context, goOn);
   return 0;
 }
@@ -339,10 +328,10 @@ function printLeaves(context: Context, leaves: readonly Leave[], nowMs: number):
 }
 
 /** Loaded only where it is needed: it brings the options of another command along. */
-async function goOnLast(deps: Deps, root: string, { cwd }: SourceFlags): Promise<GoOn | null> {
-  const { goOnFirst } = await import("./issues-options.ts");
-  return goOnFirst(priorRuns(deps, root).batches(), cwd === undefined ? null : root);
-}
+const goOns = () => import("./issues-go-on.ts");
+
+/** The directory, where a command must name it. */
+const placeOf = (root: string, { cwd }: SourceFlags) => (cwd === undefined ? null : root);
 
 function printGoOn(context: Context, goOn: GoOn | null): void {
   if (goOn === null) return;

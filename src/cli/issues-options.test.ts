@@ -10,14 +10,13 @@ import {
   byHandText,
   command,
   goOnCommand,
-  goOnFirst,
-  goOnOf,
   inherit,
   levelOf,
   optionWords,
   REPEATED,
   type RunOptions,
 } from "./issues-options.ts";
+import { goOnFirst, goOnOf } from "./issues-go-on.ts";
 
 type Name = keyof typeof REPEATED;
 

@@ -224,59 +224,20 @@ export function assertNoMark(args: readonly string[]): void {
 }
 
 /** Earlier versions kept it: whoever types the command would agree to files that were changed since. */
-const withoutTrust = (words: readonly string[]) => {
+export const withoutTrust = (words: readonly string[]) => {
   const [own, native] = split(words);
   const kept = own.filter((word) => word !== "--trust-cwd");
   return native.length === 0 ? kept : [...kept, "--", ...native];
 };
 
-/** How a batch in the metadata is gone on with; null: it is finished, or is from before this was written down. */
-export interface GoOn {
-  /** The batch that is gone on with. */
-  readonly batch: string;
-  readonly command: string;
-  readonly byHand: string;
-}
-
-export function goOnOf(record: BatchRecord, place: string | null): GoOn | null {
-  // What it said at its end; of one that was killed, or is from before this was written down, what its issues say.
-  const words = record.go_on === undefined ? (isUnfinished(record) ? ownWords(record) : null) : record.go_on;
-  return words === null ? null : goOnWith(record, words, place);
-}
-
-export function goOnWith(record: BatchRecord, words: readonly string[], place: string | null): GoOn {
-  const byHand = byHandText(textsIn(record, "by_hand"));
-  return { batch: record.run_id, command: goOnCommand(withoutTrust(words), place), byHand };
-}
-
-const ownWords = (record: BatchRecord) => textsIn(record, "options");
-
-/**
- * What to type after the newest batch. One that began nothing leaves the batch before it as it was, unless it was that one
- * going on: then the same command has just done nothing.
- */
-export function goOnFirst(batches: Iterable<BatchRecord>, place: string | null): GoOn | null {
-  let newest: BatchRecord | null = null;
-  for (const batch of batches) {
-    newest ??= batch;
-    if (Object.keys(batch.issues).length === 0) continue;
-    if (newest === batch || !isUnfinished(batch)) break;
-    if (newest.go_on === undefined) return goOnOf(batch, place);
-    const own = goOnOf(newest, place);
-    const isSame = isDeepStrictEqual(withoutTrust(ownWords(newest)), withoutTrust(ownWords(batch)));
-    return own !== null || isSame ? own : goOnOf(batch, place);
-  }
-  return newest === null ? null : goOnOf(newest, place);
-}
-
 /** Something of it is left to be done. */
-function isUnfinished({ config, completed_at: completed, issues, left }: BatchRecord): boolean {
+export function isUnfinished({ config, completed_at: completed, issues, left }: BatchRecord): boolean {
   if (!Array.isArray(config["options"])) return false;
   const isOpen = Object.values(issues).some(({ status }) => status !== "completed");
   return completed === null || left > 0 || isOpen;
 }
 
-const textsIn = ({ config }: BatchRecord, key: string): string[] =>
+export const textsIn = ({ config }: BatchRecord, key: string): string[] =>
   arrayIn(config, key).filter((word) => typeof word === "string");
 
 export interface Inherited {

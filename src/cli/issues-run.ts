@@ -17,11 +17,13 @@ import {
   priorRuns,
   repositoryRoot,
   runBatch,
+  undecided,
 } from "../issues/issues.ts";
 import { type Deps, heldAccess, redactorFor, storableArgs } from "../run/run.ts";
 import { attemptOptions } from "./attempt-options.ts";
 import { parse } from "./command.ts";
 import type { Context } from "./context.ts";
+import { goOnFirst } from "./issues-go-on.ts";
 import { BatchScreen, planLines, summaryLines } from "./issues-live.ts";
 import { sourceOptions } from "./issues-look.ts";
 import {
@@ -30,7 +32,6 @@ import {
   command,
   DEFAULT_ENGINE,
   goOnCommand,
-  goOnFirst,
   inherit,
   type Inherited,
   levelOf,
@@ -253,7 +254,7 @@ async function work(context: Context, job: Work): Promise<number> {
     const outside = { brake, view: screen };
     const end = await withHint(terms, runBatch({ ...deps, log: screen.log }, place, batch, outside));
     screen[Symbol.dispose]();
-    report(context, job, end);
+    await report(context, job, end);
     return end.exitCode;
   } finally {
     process.off("SIGINT", press).off("SIGTERM", terminate).off("SIGHUP", hangUp);
@@ -266,15 +267,15 @@ const STOPPING: Readonly<Record<number, string>> = {
   3: "ending the agents",
 };
 
-function report(context: Context, { options, deps, batch, place, named }: Work, end: BatchEnd): void {
+async function report(context: Context, job: Work, end: BatchEnd): Promise<void> {
+  const { options, deps, batch, place, named } = job;
   const { exitCode, issues, orphans, path, runId } = end;
   const { merge } = batch;
   // As `issues status` says it from now on.
-  const {
-    command: resume,
-    byHand,
-    batch: whose,
-  } = goOnFirst(priorRuns(deps, place.root).batches(), named) ?? NO_WAY;
+  const prior = priorRuns(deps, place.root);
+  const [newest] = prior.batches();
+  const waits = newest === undefined ? [] : await undecided(deps, newest);
+  const { command: resume, byHand, batch: whose } = goOnFirst(prior.batches(), named, waits) ?? NO_WAY;
   if (options.json === true) {
     const more = resume === null ? { resume } : { resume, byHand: byHand === "" ? null : byHand };
     const all = { issues, orphans: orphans.map(({ go_on: _none, ...orphan }) => orphan) };

@@ -144,13 +144,13 @@ const cases: Record<string, Case> = {
     "in_progress",
     { ...DAMAGED, next: "gate" },
     RESUME,
-    { do: "leave", why: "session s1 lacks a part" },
+    { do: "leave", why: "session s1 lacks a part", with: [] },
   ],
   "a damaged session of an issue that was opened again is left": [
     "open",
     { ...DAMAGED, reopened: true },
     { ...RESUME, resume: false },
-    { do: "leave", why: "session s1 lacks a part" },
+    { do: "leave", why: "session s1 lacks a part", with: [] },
   ],
   "a damaged session, strict: that issue fails": [
     "in_progress",

@@ -112,7 +112,8 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
     return { do: "close", handle, session, why: DONE[past.checked ? "checked" : "unchecked"] };
   if (past.state === "trouble")
     return { do: "leave", why: past.why, ...(past.with === undefined ? {} : { with: past.with }) };
-  if (past.state === "damaged" && !policy.strict) return { do: "leave", why: past.why };
+  // Offered when the person has decided: whoever shows it asks `undecided`.
+  if (past.state === "damaged" && !policy.strict) return { do: "leave", why: past.why, with: [] };
   if (policy.fresh) return { do: "fresh", handle, why: "a new conversation was asked for", warn: false };
   if (past.state === "alive" && session !== null && handle !== null) {
     return past.next === "gate"

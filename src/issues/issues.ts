@@ -7,6 +7,7 @@ export { type Issue, unknownIssue } from "./source.ts";
 export { Brake, forsakeBatch } from "./brake.ts";
 export type { BatchRecord, IssueRecord, Leave } from "./metadata.ts";
 export { RESET } from "./decide.ts";
+export { undecided } from "./past.ts";
 export { parseScope, readiness } from "./plan.ts";
 export { cleanBatches, priorRuns } from "./prior.ts";
 export {

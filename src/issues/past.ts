@@ -6,7 +6,7 @@ import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { type Deps, dryRun, heldInRun, isUndecided, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
-import { type Leave, NO_GATE } from "./metadata.ts";
+import { type BatchRecord, type Leave, NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
 import { type PriorEntry, priorRuns } from "./prior.ts";
 import { GONE, type Issue, type Source } from "./source.ts";
@@ -233,6 +233,23 @@ async function runOf(deps: Deps, handle: string | null): Promise<RunRecord | nul
     if (error instanceof Fault && STALE.includes(error.code)) return null;
     throw error;
   }
+}
+
+/** What a batch could not go on with now: sessions that are damaged, until a person has decided. */
+export async function undecided(
+  deps: Deps,
+  { issues, leaves = [] }: Pick<BatchRecord, "issues" | "leaves">,
+  only?: string,
+): Promise<readonly Leave[]> {
+  const begun = Object.entries(issues).filter(([, { status }]) => !["completed", "left"].includes(status));
+  const found: Leave[] = [];
+  for (const { id, handle, branch } of [...leaves, ...begun.map(([id, record]) => ({ id, ...record }))]) {
+    const run = only === undefined || only === id ? await runOf(deps, handle) : null;
+    const fault = run === null ? null : await faultOf(deps, run, "resume", []);
+    if (fault === null || !isUndecided(fault)) continue;
+    found.push({ id, why: fault.message.replace(/\.$/, ""), handle, branch, go_on: null });
+  }
+  return found;
 }
 
 /** Work on issues that the source has lost since: nobody goes on with it, and it is still there. */

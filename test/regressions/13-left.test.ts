@@ -45,6 +45,11 @@ describe("an issue in progress whose session lacks what its copy has", () => {
     edit(box, "a", " @@hang:after-text", "");
     cut(box.sessionFile(sessionOf(box, "a")), 1);
     const restore = `reprise resume ${handle} --restore-copy "…"`;
+    for (const command of [["status"], ["show", "a"]]) {
+      const { stdout } = await box.run(["issues", ...command]);
+      expect(stdout).toContain(restore);
+      expect(stdout).not.toContain("Go on with it");
+    }
     const plan = await box.json(["issues", "run", "--resume", "--dry-run"]);
     expect(plan["issues"]).toMatchObject([{ id: "a", do: "leave", why: expect.stringContaining(restore) }]);
     const messages = box.told().length;
@@ -59,8 +64,11 @@ describe("an issue in progress whose session lacks what its copy has", () => {
       issues: [{ state: "failed", why: expect.stringMatching(/^Session resumption failed: /) }],
     });
     expect(box.told()).toHaveLength(messages);
+    expect(strict["resume"]).toBeNull();
     expect(await box.run(typed(restore))).toMatchObject({ code: 0 });
-    expect(await box.run(["issues", "run", "--resume"])).toMatchObject({ code: 0 });
+    const { resume } = await box.json(["issues", "status"]);
+    expect(resume).toBe("reprise issues run --resume --strict --engine demo");
+    expect(await box.run(typed(resume))).toMatchObject({ code: 0 });
     expect(new Set(box.told().map(({ session }) => session)).size).toBe(1);
     expect(box.statuses()).toEqual({ a: "closed" });
   });
