@@ -241,9 +241,10 @@ export async function undecided(
   { issues, leaves = [] }: Pick<BatchRecord, "issues" | "leaves">,
   only?: string,
 ): Promise<readonly Leave[]> {
-  const begun = Object.entries(issues).filter(([, { status }]) => !["completed", "left"].includes(status));
+  const all = Object.entries(issues).map(([name, record]) => ({ id: name, ...record }));
+  const begun = all.filter(({ status }) => !["completed", "left"].includes(status));
   const found: Leave[] = [];
-  for (const { id, handle, branch } of [...leaves, ...begun.map(([id, record]) => ({ id, ...record }))]) {
+  for (const { id, handle, branch } of [...leaves, ...begun]) {
     const run = only === undefined || only === id ? await runOf(deps, handle) : null;
     const fault = run === null ? null : await faultOf(deps, run, "resume", []);
     if (fault === null || !isUndecided(fault)) continue;
