@@ -56,7 +56,7 @@ const DOORS: Record<string, RegExp> = {
 /** Files that a folder may have, 16 where nothing is said: a command or an engine each, and the deepest module. */
 const MOST_FILES: Record<string, number> = {
   lib: 16,
-  cli: 49,
+  cli: 50,
   certify: 24,
   engines: 27,
   issues: 22,

@@ -11,6 +11,7 @@ import {
   goesOn,
   type Issue,
   type IssueEnd,
+  type Leave,
   type PlannedBatch,
   type Progress,
   RESET,
@@ -105,7 +106,7 @@ export class BatchScreen implements BatchView, Disposable {
     if (this.#quiet) return;
     const branch = end.state === "completed" && end.branch !== null ? [`branch ${end.branch}`] : [];
     const where = [...branch, reasonText(end.why, Date.now())].filter((part) => part !== "").join(" · ");
-    const words = `${end.id}: ${end.state}${where === "" ? "" : ` · ${harmlessLine(where, 300)}`}`;
+    const words = `${end.id}: ${end.state}${where === "" ? "" : ` · ${harmlessLine(where)}`}`;
     this.#between(() =>
       process.stderr.write(`${paint(this.#context.terminal, END_PAINT[end.state], harmless(words))}\n`),
     );
@@ -163,7 +164,7 @@ export function planLines(
     issue.id,
     DECISION_WORDS[decision.do],
     harmlessLine("session" in decision ? (decision.session ?? "-") : "-", 40),
-    harmlessLine(`${decision.why}: ${issue.title}`, 300),
+    harmlessLine(`${decision.why}: ${issue.title}`, MAX_REASON),
   ]);
   const left = skip.map(({ id, why }) => [id, "-", "-", why]);
   const lines = wrapTable([["ISSUE", "PLAN", "SESSION", "WHY"], ...rows, ...left], columns);
@@ -220,9 +221,34 @@ function accessWords({ level, options, by }: PlannedBatch["access"]): string {
   return `access ${level}${options.length === 0 ? ", which is the engine's own default" : ` (${options.join(" ")})`}`;
 }
 
-/** A reason with the end of its limit as people say it. Stored, it is a time; shown, it is a wait. */
+/** A reason may name several commands to type, with paths. */
+const MAX_REASON = 1_200;
+
+/** A reason with the end of its limit as people say it. Stored, it is a time; shown, it is a wait, and never cut off. */
 export function reasonText(why: string, nowMs: number): string {
-  return why.replace(RESET, (_all, at: string) => `, ${untilText(Date.parse(at), nowMs)}`);
+  const found = RESET.exec(why);
+  if (found === null) return harmlessLine(why, MAX_REASON);
+  const [all, at = ""] = found;
+  const before = harmlessLine(why.slice(0, found.index), MAX_REASON);
+  const after = harmlessLine(why.slice(found.index + all.length), MAX_REASON);
+  return `${before}, ${untilText(Date.parse(at), nowMs)}${after}`;
+}
+
+const MAX_LEAVES = 10;
+
+/** Under a table: issues that a batch did nothing about, those with the same reason together. */
+export function leaveLines(
+  leaves: readonly Leave[],
+  columns: number | undefined,
+  nowMs: number,
+): readonly string[] {
+  const ids = new Map<string, string[]>();
+  for (const { id, why } of leaves) ids.set(why, [...(ids.get(why) ?? []), harmlessLine(id, 40)]);
+  const rows = [...ids].map(([why, all]) => {
+    const more = all.length > MAX_LEAVES ? ` and ${all.length - MAX_LEAVES} more` : "";
+    return [String(all.length), `${all.slice(0, MAX_LEAVES).join(", ")}${more}: ${reasonText(why, nowMs)}`];
+  });
+  return rows.length === 0 ? [] : ["", ...wrapTable([["LEFT", "ISSUES AND REASON"], ...rows], columns)];
 }
 
 const GATE_LINES = 20;
@@ -253,7 +279,7 @@ export function summaryLines(terminal: Terminal, { issues }: BatchEnd): readonly
     state,
     handle ?? "-",
     branch ?? "-",
-    harmlessLine(reasonText(why, Date.now()), 200),
+    reasonText(why, Date.now()),
   ]);
   const [header = "", ...lines] = wrapTable(
     [["ISSUE", "STATE", "HANDLE", "BRANCH", "WHY"], ...rows],

@@ -10,21 +10,23 @@ import {
   type Issue,
   type BatchRecord,
   type IssueRecord,
+  type Leave,
   liveBatch,
   openSource,
   priorRuns,
   readiness,
   repositoryRoot,
   type SourceOptions,
+  undecided,
   unknownIssue,
 } from "../issues/issues.ts";
 import type { Deps } from "../run/run.ts";
 import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { type Context, paint } from "./context.ts";
-import type { GoOn } from "./issues-options.ts";
+import type { GoOn } from "./issues-go-on.ts";
 import type { LogsOptions } from "./logs.ts";
 import { workingDirectory } from "./start.ts";
-import { gateLines, reasonText } from "./issues-live.ts";
+import { gateLines, leaveLines, reasonText } from "./issues-live.ts";
 import { onlyArgument } from "./verbs.ts";
 import { age } from "./words.ts";
 
@@ -157,14 +159,15 @@ export async function show(args: readonly string[], context: Context): Promise<n
   const id = onlyArgument(parser.args, "Which issue? `reprise issues list` shows them.");
   const { deps, root } = await open(context, options);
   const issue = (await load(context, deps, root, options)).find((one) => one.id === id);
-  if (issue === undefined) throw unknownIssue(id, "The source");
   const history = historyOf(deps, root).filter((entry) => entry.issue === id);
-  const last = [...priorRuns(deps, root).batches()].find(({ issues }) => Object.hasOwn(issues, id));
-  const isLeft =
-    issue.status === "in_progress" && last !== undefined && liveBatch(deps, root) !== last.run_id;
-  const goOn = isLeft ? await goOnFrom(last, root, options) : null;
+  if (issue === undefined) throw withRun(unknownIssue(id, "The source"), history);
+  const { left, goOn } =
+    issue.status === "in_progress"
+      ? await (await goOns()).undone(deps, root, id, placeOf(root, options))
+      : { left: null, goOn: null };
   if (options.json === true) {
-    context.printJson({ ok: true, repository: root, issue, history, resume: goOn?.command ?? null });
+    const why = left === null ? {} : { left };
+    context.printJson({ ok: true, repository: root, issue, history, ...why, resume: goOn?.command ?? null });
     return 0;
   }
   context.print(`${issue.id}  ${harmlessLine(issue.title)}`);
@@ -175,8 +178,17 @@ export async function show(args: readonly string[], context: Context): Promise<n
   context.print(`\n${harmless(issue.body.slice(0, 20_000))}`);
   if (history.length > 0) printHistory(context, history, deps.clock.now());
   printGates(context, history);
+  printLeaves(context, left === null ? [] : [left], deps.clock.now());
   printGoOn(context, goOn);
   return 0;
+}
+
+/** Of an issue that the source does not have: its last run is still there to be looked at. */
+function withRun(fault: Fault, history: readonly Past[]): Fault {
+  const handle = history.find((past) => past.handle !== null)?.handle;
+  if (handle === undefined || handle === null) return fault;
+  const more = `Its last run was ${handle}: reprise show ${handle}`;
+  return new Fault("issue_unknown", `${fault.message} ${more}`, { facts: { ...fault.facts, handle } });
 }
 
 interface Past extends IssueRecord {
@@ -221,7 +233,7 @@ function printHistory(context: Context, history: readonly Past[], nowMs: number)
     past.handle ?? "-",
     harmlessLine(past.session_id ?? "-", 40),
     age(past.started_at, nowMs),
-    harmlessLine(reasonText(past.error ?? past.branch ?? "", nowMs), 120),
+    reasonText(past.error ?? past.branch ?? "", nowMs),
   ]);
   const [header = "", ...lines] = wrapTable(
     [["ISSUE", "STATE", "ENGINE", "HANDLE", "SESSION", "AGE", "BRANCH OR REASON"], ...rows],
@@ -288,30 +300,38 @@ export async function status(args: readonly string[], context: Context): Promise
   }
   const live = last.completed_at === null && liveBatch(deps, root) === last.run_id;
   const issues = Object.entries(last.issues).map(([id, record]) => [id, seen(record, live)] as const);
-  const goOn = live ? null : await goOnLast(deps, root, options);
+  const damaged = live ? [] : await undecided(deps, last);
+  const said = last.leaves ?? [];
+  const leaves = [...said, ...damaged.filter(({ id }) => said.every((one) => one.id !== id))];
+  const goOn = live
+    ? null
+    : (await goOns()).goOnFirst(priorRuns(deps, root).batches(), placeOf(root, options), damaged);
   if (options.json === true) {
-    const batch = { ...last, issues: Object.fromEntries(issues) };
+    const batch = { ...last, issues: Object.fromEntries(issues), ...(leaves.length === 0 ? {} : { leaves }) };
     context.printJson({ ok: true, repository: root, batch, live, resume: goOn?.command ?? null });
     return 0;
   }
   context.print(`${harmlessLine(last.run_id, 40)}  ${live ? "under way" : howLong(last)}`);
   const past = issues.map(([issue, record]) => ({ issue, batch: last.run_id, ...record }));
-  printHistory(context, past, deps.clock.now());
+  if (past.length > 0) printHistory(context, past, deps.clock.now());
+  else if (live) context.print("No issue of it has begun yet.");
+  else context.print(last.left === 0 ? "There was nothing to do." : "It began no issue.");
   printGates(context, past);
+  printLeaves(context, leaves, deps.clock.now());
   printGoOn(context, goOn);
   return 0;
 }
 
-/** Loaded only where it is needed: it brings the options of another command along. */
-async function goOnFrom(batch: BatchRecord, root: string, { cwd }: SourceFlags): Promise<GoOn | null> {
-  const { goOnOf } = await import("./issues-options.ts");
-  return goOnOf(batch, cwd === undefined ? null : root);
+function printLeaves(context: Context, leaves: readonly Leave[], nowMs: number): void {
+  const columns = context.terminal.stdout ? context.terminal.columns : undefined;
+  for (const line of leaveLines(leaves, columns, nowMs)) context.print(line);
 }
 
-async function goOnLast(deps: Deps, root: string, { cwd }: SourceFlags): Promise<GoOn | null> {
-  const { goOnFirst } = await import("./issues-options.ts");
-  return goOnFirst(priorRuns(deps, root).batches(), cwd === undefined ? null : root);
-}
+/** Loaded only where it is needed: it brings the options of another command along. */
+const goOns = () => import("./issues-go-on.ts");
+
+/** The directory, where a command must name it. */
+const placeOf = (root: string, { cwd }: SourceFlags) => (cwd === undefined ? null : root);
 
 function printGoOn(context: Context, goOn: GoOn | null): void {
   if (goOn === null) return;

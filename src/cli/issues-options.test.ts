@@ -10,14 +10,13 @@ import {
   byHandText,
   command,
   goOnCommand,
-  goOnFirst,
-  goOnOf,
   inherit,
   levelOf,
   optionWords,
   REPEATED,
   type RunOptions,
 } from "./issues-options.ts";
+import { goOnFirst, goOnOf } from "./issues-go-on.ts";
 
 type Name = keyof typeof REPEATED;
 
@@ -218,6 +217,21 @@ describe("what --resume takes from the batch that it goes on with", () => {
     expect(printed(unbegun, done, begun)).toBe("reprise issues run --resume --access full");
     expect(printed(unbegun)).toBe("reprise issues run --resume --access full");
     expect(printed()).toBeUndefined();
+  });
+
+  test("issues status prints what the newest batch said at its end, and no command that has just done nothing", () => {
+    const printed = (...batches: BatchRecord[]) => goOnFirst(batches, null)?.command ?? null;
+    const begun = batch(["--access", "read"]);
+    const nothing = { issues: {}, left: 1, go_on: null };
+    expect(printed(batch(["--access", "read"], nothing), begun)).toBeNull();
+    expect(printed(batch(["--access", "full"], nothing), begun)).toBe(
+      "reprise issues run --resume --access read",
+    );
+    expect(printed(batch([], { ...nothing, go_on: ["--engine", "demo", "--scope", "ids:a"] }), begun)).toBe(
+      "reprise issues run --resume --engine demo --scope ids:a",
+    );
+    expect(printed(batch(["--access", "read"], { go_on: null }))).toBeNull();
+    expect(printed(batch([], { completed_at: null }))).toBe("reprise issues run --resume");
   });
 
   test("issues status prints it with the directory, where it was asked from elsewhere", () => {

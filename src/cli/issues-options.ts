@@ -10,7 +10,7 @@ import { typedDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
 import { shellLine } from "../lib/shell.ts";
-import { type AccessFrom, type BatchRecord, corrected, RIGHT } from "../issues/issues.ts";
+import { type AccessFrom, type BatchRecord, RIGHT } from "../issues/issues.ts";
 import type { SharedOptions } from "./attempt-options.ts";
 import { count, duration, makeCommand, once, oneOf, parse, text } from "./command.ts";
 import { addSourceOptions, type SourceFlags } from "./issues-look.ts";
@@ -196,7 +196,7 @@ export function goOnCommand(words: readonly string[], place: string | null = nul
   return shellLine(["reprise", "issues", "run", "--resume", ...own, ...where, ...rest]);
 }
 
-function split(words: readonly string[]): [own: readonly string[], native: readonly string[]] {
+export function split(words: readonly string[]): [own: readonly string[], native: readonly string[]] {
   const dashes = words.indexOf("--");
   return dashes === -1 ? [words, []] : [words.slice(0, dashes), words.slice(dashes + 1)];
 }
@@ -228,45 +228,20 @@ export function assertNoMark(args: readonly string[]): void {
 }
 
 /** Earlier versions kept it: whoever types the command would agree to files that were changed since. */
-const withoutTrust = (words: readonly string[]) => {
+export const withoutTrust = (words: readonly string[]) => {
   const [own, native] = split(words);
   const kept = own.filter((word) => word !== "--trust-cwd");
   return native.length === 0 ? kept : [...kept, "--", ...native];
 };
 
-/** How a batch in the metadata is gone on with; null: it is finished, or is from before this was written down. */
-export interface GoOn {
-  readonly command: string;
-  readonly byHand: string;
-}
-
-export function goOnOf(record: BatchRecord, place: string | null): GoOn | null {
-  if (!isUnfinished(record)) return null;
-  const [own, theirs] = split(withoutTrust(textsIn(record, "options")));
-  const { native, byHand } = corrected(record, theirs);
-  const words = [byHand, byHandText(textsIn(record, "by_hand"))].filter((part) => part !== "");
-  return { command: goOnCommand([...own, "--", ...native], place), byHand: words.join(" ") };
-}
-
-/** What plain `--resume` would go on with; where that is nothing, the newest batch. */
-export function goOnFirst(batches: Iterable<BatchRecord>, place: string | null): GoOn | null {
-  let newest: BatchRecord | null = null;
-  for (const batch of batches) {
-    newest ??= batch;
-    if (Object.keys(batch.issues).length === 0) continue;
-    return goOnOf(isUnfinished(batch) ? batch : newest, place);
-  }
-  return newest === null ? null : goOnOf(newest, place);
-}
-
 /** Something of it is left to be done. */
-function isUnfinished({ config, completed_at: completed, issues, left }: BatchRecord): boolean {
+export function isUnfinished({ config, completed_at: completed, issues, left }: BatchRecord): boolean {
   if (!Array.isArray(config["options"])) return false;
   const isOpen = Object.values(issues).some(({ status }) => status !== "completed");
   return completed === null || left > 0 || isOpen;
 }
 
-const textsIn = ({ config }: BatchRecord, key: string): string[] =>
+export const textsIn = ({ config }: BatchRecord, key: string): string[] =>
   arrayIn(config, key).filter((word) => typeof word === "string");
 
 export interface Inherited {
@@ -387,7 +362,13 @@ export function levelOf(said: Access | null, from: AccessFrom, config: Access | 
 export function assertKept(
   { record, sameAccess, sameNative }: Before,
   given: RunOptions,
-  now: { readonly gate: readonly string[]; readonly access: string; readonly engine: string },
+  now: {
+    readonly gate: readonly string[];
+    /** As earlier versions kept it: without quotes. */
+    readonly plainGate?: readonly string[];
+    readonly access: string;
+    readonly engine: string;
+  },
 ): string | null {
   const name = `Batch ${harmlessLine(record.run_id, 40)}`;
   const was = stringIn(record.config, "access") ?? "";
@@ -401,7 +382,8 @@ export function assertKept(
       { facts: { batch: record.run_id, access: was } },
     );
   const gate = textsIn(record, "gate");
-  if (gate.length === 0 || isDeepStrictEqual(gate, now.gate)) return null;
+  if (gate.length === 0 || isDeepStrictEqual(gate, now.gate) || isDeepStrictEqual(gate, now.plainGate))
+    return null;
   const had = `${name} checked its work with the gate ${harmlessLine(gate.join("; "), 300)}`;
   const change =
     now.gate.length === 0

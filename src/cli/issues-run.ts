@@ -19,11 +19,13 @@ import {
   priorRuns,
   repositoryRoot,
   runBatch,
+  undecided,
 } from "../issues/issues.ts";
 import { type Deps, findEngine, heldAccess, redactorFor, storableArgs } from "../run/run.ts";
 import { attemptOptions } from "./attempt-options.ts";
 import { parse } from "./command.ts";
 import type { Context } from "./context.ts";
+import { goOnFirst } from "./issues-go-on.ts";
 import { BatchScreen, planLines, summaryLines } from "./issues-live.ts";
 import { sourceOptions } from "./issues-look.ts";
 import {
@@ -32,7 +34,6 @@ import {
   command,
   DEFAULT_ENGINE,
   goOnCommand,
-  goOnOf,
   inherit,
   type Inherited,
   levelOf,
@@ -53,6 +54,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       args: ownArgs,
       native,
       engine: DEFAULT_ENGINE,
+      noPrompt: true,
     });
   }
   const given: RunOptions = parser.opts();
@@ -157,6 +159,7 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
     onLimit: options.onLimit ?? "wait",
     again: {
       words,
+      source: storableArgs(optionWords(placeOf(options), []), redact).args,
       byHand,
       note: goOnCommand(storableArgs(optionWords(typed, [], "notes"), redact).args),
     },
@@ -164,6 +167,15 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
     gate: deps.config.issues?.gate ?? null,
     watch: options.watch === true,
     version: context.version,
+  };
+}
+
+/** Where issues are. */
+function placeOf({ source, repo, apiUrl }: RunOptions): RunOptions {
+  return {
+    ...(source === undefined ? {} : { source }),
+    ...(repo === undefined ? {} : { repo }),
+    ...(apiUrl === undefined ? {} : { apiUrl }),
   };
 }
 
@@ -181,7 +193,10 @@ function checkKept(deps: Deps, given: RunOptions, { before }: Inherited, batch: 
   const { gate, access, engine } = batch;
   if (before !== null) {
     const redact = redactorFor(deps.env, []);
-    const now = redactValue({ gate: gateWords(gate), access: access.by ?? access.level, engine }, redact);
+    const now = redactValue(
+      { gate: gateWords(gate), plainGate: plainGate(gate), access: access.by ?? access.level, engine },
+      redact,
+    );
     const change = assertKept(before, given, now);
     if (change !== null) deps.log.warn(change);
   }
@@ -190,6 +205,11 @@ function checkKept(deps: Deps, given: RunOptions, { before }: Inherited, batch: 
     record: isOther ? null : (before?.record ?? null),
     asked: given.access !== undefined && before?.sameAccess !== true,
   });
+}
+
+/** As earlier versions kept it. */
+function plainGate(gate: BatchOptions["gate"]): string[] {
+  return (gate?.commands ?? []).map(({ run: words }) => words.join(" "));
 }
 
 function showPlan(context: Context, { options, terms }: Work, planned: PlannedBatch): number {
@@ -245,7 +265,7 @@ async function work(context: Context, job: Work): Promise<number> {
     const outside = { brake, view: screen };
     const end = await withHint(terms, runBatch({ ...deps, log: screen.log }, place, batch, outside));
     screen[Symbol.dispose]();
-    report(context, job, end);
+    await report(context, job, end);
     return end.exitCode;
   } finally {
     process.off("SIGINT", press).off("SIGTERM", terminate).off("SIGHUP", hangUp);
@@ -258,23 +278,19 @@ const STOPPING: Readonly<Record<number, string>> = {
   3: "ending the agents",
 };
 
-function report(context: Context, { options, terms, deps, batch, place, named }: Work, end: BatchEnd): void {
-  const { exitCode, issues, path, runId } = end;
-  const { merge, again } = batch;
-  const own = goOnText(end);
-  // A batch that began nothing leaves the one before as it was.
-  const before = own === null && beganNothing(end) ? (terms.before?.record ?? null) : null;
-  const earlier = before === null ? null : goOnOf(before, named);
-  const isOther = earlier !== null && earlier.command !== goOnCommand(again.words, named);
-  const left = isOther ? `batch ${before?.run_id ?? ""} goes on with its own options` : own;
-  const batches = [...priorRuns(deps, place.root).batches()];
-  const record = batches.find(({ run_id: id }) => id === runId);
-  const mine = record === undefined ? null : goOnOf(record, named);
-  const resume = isOther ? earlier.command : left === null ? null : (mine?.command ?? null);
-  const byHand = (isOther ? earlier : mine)?.byHand ?? "";
+async function report(context: Context, job: Work, end: BatchEnd): Promise<void> {
+  const { options, deps, batch, place, named } = job;
+  const { exitCode, issues, orphans, path, runId } = end;
+  const { merge } = batch;
+  // As `issues status` says it from now on.
+  const prior = priorRuns(deps, place.root);
+  const [newest] = prior.batches();
+  const waits = newest === undefined ? [] : await undecided(deps, newest);
+  const { command: resume, byHand, batch: whose } = goOnFirst(prior.batches(), named, waits) ?? NO_WAY;
   if (options.json === true) {
     const more = resume === null ? { resume } : { resume, byHand: byHand === "" ? null : byHand };
-    context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, ...more, issues });
+    const all = { issues, orphans: orphans.map(({ go_on: _none, ...orphan }) => orphan) };
+    context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, ...more, ...all });
     return;
   }
   for (const line of summaryLines(context.terminal, end)) context.print(line);
@@ -283,22 +299,21 @@ function report(context: Context, { options, terms, deps, batch, place, named }:
     context.print(`\nMerge ${branches.length === 1 ? "it" : "them"} when you like:`);
     for (const { branch } of branches) context.print(`  git merge ${branch ?? ""}`);
   }
-  if (resume !== null) context.log.info(`${left ?? ""}: ${resume}`);
+  const left = undoneText(issues);
+  const more = whose === null || whose === runId ? "" : `batch ${whose} goes on with its own options`;
+  const words = [left, more].filter((part) => part !== "").join("; ");
+  if (resume !== null) context.log.info(`${words}: ${resume}`);
+  else if (left !== "") context.log.info(`${left}; the last column says why, and what to do`);
   if (resume !== null && byHand !== "") context.log.info(byHand);
 }
 
-function beganNothing({ issues, exitCode }: BatchEnd): boolean {
-  return exitCode === 10 && issues.length > 0 && issues.every(({ state }) => state === "left");
-}
+const NO_WAY = { command: null, byHand: "", batch: null };
 
-/** What the same batch would do if it went on; null: nothing. */
-function goOnText({ issues, exitCode }: BatchEnd): string | null {
-  const open = ["failed", "interrupted", "no_change"];
-  const begun = issues.filter(({ state, status }) => open.includes(state) && status === "in_progress").length;
+/** Empty: nothing is left of it. */
+function undoneText(issues: BatchEnd["issues"]): string {
+  const undone = issues.filter(({ state }) => state !== "completed");
+  const begun = undone.filter(({ status }) => status === "in_progress").length;
   if (begun > 0) return `${plural(begun, "issue")} stayed in progress`;
-  const left = issues.filter(({ state }) => state === "left").length;
-  // 10: it was not stopped, and what it left alone it would leave alone again.
-  return left === 0 || exitCode === 10
-    ? null
-    : `${plural(left, "issue")} ${left === 1 ? "was" : "were"} not begun`;
+  const left = undone.filter(({ handle, status }) => handle === null && status === "open").length;
+  return left === 0 ? "" : `${plural(left, "issue")} ${left === 1 ? "was" : "were"} not begun`;
 }

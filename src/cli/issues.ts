@@ -38,6 +38,10 @@ const FAMILY: Family = {
       run: async (args, context) => (await look()).clean(args, context),
     },
   },
+  elsewhere: {
+    resume: "To go on with the last batch: `reprise issues run --resume`.",
+    stop: "A batch is stopped with Ctrl-C where it runs, and one issue of it with `reprise stop <handle>`: `reprise issues status` shows the handles.",
+  },
   examples: [
     "reprise issues run --engine claude --max-agents 3",
     "reprise issues run --resume",

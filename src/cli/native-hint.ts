@@ -12,6 +12,8 @@ interface GivenArgs {
   readonly native: readonly string[];
   /** The engine that is meant when none is named. */
   readonly engine?: string;
+  /** Absent: a word may be the prompt. */
+  readonly noPrompt?: true;
 }
 
 /** The same fault, or one that says where native options stand. */
@@ -22,12 +24,12 @@ export function withNativeHint(error: unknown, parser: Command, given: GivenArgs
   const isNative = engine !== null && specOf(engine, option) !== undefined;
   // A mistyped option of ours is better corrected, and a text with spaces is a prompt.
   if (!isNative && (error.message.includes("Did you mean") || /\s/.test(option))) return error;
-  const { own, native } = split(parser, given.args, engine);
+  const { own, native } = split(parser, given, engine);
   const words = [...parser.name().split(" "), ...own, "--", ...native, ...given.native];
   const line = shellLine(words).slice(0, 1_000);
   const whose = isNative
     ? `${option} is an option of ${engine.title}.`
-    : `${option} is no option of \`${parser.name()}\`. A prompt that begins with a dash comes by --stdin or --message-file.`;
+    : `${option} is no option of \`${parser.name()}\`.${given.noPrompt === true ? "" : " A prompt that begins with a dash comes by --stdin or --message-file."}`;
   return new Fault("usage", `${whose} Native options stand after \`--\`: ${line}`, {
     facts: { option, line },
   });
@@ -56,7 +58,7 @@ function engineIn(parser: Command, { args, engine }: GivenArgs): string {
 }
 
 /** What is ours stays in front of the dashes: our options with their values, the engine, the prompt. */
-function split(parser: Command, args: readonly string[], engine: Engine | null) {
+function split(parser: Command, { args, noPrompt }: GivenArgs, engine: Engine | null) {
   const own: string[] = [];
   const native: string[] = [];
   let room = parser.registeredArguments.length;
@@ -69,7 +71,9 @@ function split(parser: Command, args: readonly string[], engine: Engine | null) 
       continue;
     }
     const isOurs = ownOption(parser, arg) !== undefined;
-    const takes = isOurs ? takesValue(parser, arg) : nativeTakes(engine, arg, next, room);
+    const takes = isOurs
+      ? takesValue(parser, arg)
+      : nativeTakes(engine, arg, next, noPrompt === true ? 0 : room);
     const taken = takes && next !== undefined ? [arg, next] : [arg];
     (isOurs ? own : native).push(...taken);
     at += taken.length - 1;

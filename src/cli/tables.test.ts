@@ -6,7 +6,7 @@ import type { Conversation } from "../run/run.ts";
 import { conversationTable } from "./adopt.ts";
 import { checkTable } from "./certify.ts";
 import { engineTable, findingLines } from "./doctor.ts";
-import { planLines, summaryLines } from "./issues-live.ts";
+import { leaveLines, planLines, reasonText, summaryLines } from "./issues-live.ts";
 import { runTable } from "./list.ts";
 import { statusLine } from "./live.ts";
 import { definedTable } from "./runbook.ts";
@@ -146,6 +146,20 @@ const CASES: Record<string, Case> = {
     typed: ["a-12", "1a2b3c4d", "reprise/a-12-1a2b3c4d"],
     wrapped: [REASON],
   },
+  "what a batch left": {
+    render: ({ columns }) =>
+      leaveLines(
+        [
+          { id: "a-12", why: REASON, handle: null, branch: null, go_on: null },
+          { id: "b-12", why: "it waits", handle: null, branch: null, go_on: null },
+          { id: "c-12", why: "it waits", handle: null, branch: null, go_on: null },
+        ],
+        columns,
+        NOW.nowMs,
+      ),
+    typed: [],
+    wrapped: [REASON, "2 b-12, c-12: it waits"],
+  },
   "a reason in show": {
     render: (terminal) => hanging(terminal, `attempt 1  resume, failed: ${WORDS} ${LONG}`, 11).split("\n"),
     typed: [LONG],
@@ -190,4 +204,9 @@ describe.each([80, 60])("at %d columns", (columns) => {
       expect(overruns ? line : "").toBe("");
     }
   });
+});
+
+test("a long reason keeps the end of its limit", () => {
+  const why = `rate_limited: ${WORDS.repeat(20)} (until 2026-11-15T12:30:00.000Z)`;
+  expect(reasonText(why, NOW.nowMs)).toMatch(/…, until \d\d:\d\d \(in 30 min\)$/);
 });

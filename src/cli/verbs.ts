@@ -11,6 +11,8 @@ export interface Family {
   /** What they are about, one sentence. */
   readonly about: string;
   readonly verbs: Readonly<Record<string, Verb>>;
+  /** What people look for here and is done by another command: what to say of it. */
+  readonly elsewhere?: Readonly<Record<string, string>>;
   readonly examples: readonly string[];
 }
 
@@ -38,11 +40,14 @@ export async function runVerb(family: Family, args: readonly string[], context: 
     : ((Object.hasOwn(ALIASES, name) ? ALIASES[name] : undefined) ?? name);
   const verb = Object.hasOwn(family.verbs, known) ? family.verbs[known] : undefined;
   if (verb !== undefined) return verb.run(rest, context);
-  const near = meant(name, Object.keys(family.verbs));
+  const near = meant(name, Object.keys({ ...family.verbs, ...family.elsewhere }));
+  const elsewhere = near === null ? undefined : family.elsewhere?.[near];
   const hint =
-    near === null
-      ? `\`reprise ${family.name} --help\` lists what it does.`
-      : `Did you mean \`${shellLine(["reprise", family.name, near, ...rest])}\`?`;
+    elsewhere !== undefined
+      ? elsewhere
+      : near === null
+        ? `\`reprise ${family.name} --help\` lists what it does.`
+        : `Did you mean \`${shellLine(["reprise", family.name, near, ...rest])}\`?`;
   throw new Fault(
     "usage",
     `\`reprise ${family.name}\` does not know ${JSON.stringify(name.slice(0, 80))}. ${hint}`,

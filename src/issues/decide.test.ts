@@ -10,11 +10,13 @@ import {
   type Policy,
   type TurnFacts,
   type TurnPolicy,
+  undoneOf,
   type Work,
   type WorkFacts,
   workOf,
 } from "./decide.ts";
 import type { IssueStatus } from "./source.ts";
+import type { IssueEnd } from "./workshop.ts";
 
 const NONE: Past = {
   session: null,
@@ -35,6 +37,7 @@ const ALIVE: Past = {
   checked: false,
 };
 const STALE: Past = { ...ALIVE, state: "stale", why: "the engine does not have session s1" };
+const DAMAGED: Past = { ...ALIVE, state: "damaged", why: "session s1 lacks a part" };
 const RESUME: Policy = { resume: true, strict: false, fresh: false, isolate: "worktree", gate: null };
 const STRICT: Policy = { ...RESUME, strict: true };
 
@@ -56,7 +59,7 @@ const cases: Record<string, Case> = {
     "in_progress",
     ALIVE,
     { ...RESUME, resume: false },
-    { do: "leave", why: "it is in progress; --resume takes it up" },
+    { do: "leave", why: "it is in progress; --resume takes it up", with: [] },
   ],
   "an issue that was completed and is open again goes on in its conversation, also without --resume": [
     "open",
@@ -97,7 +100,7 @@ const cases: Record<string, Case> = {
     "in_progress",
     { ...ALIVE, reopened: true },
     { ...RESUME, resume: false },
-    { do: "leave", why: "it is in progress; --resume takes it up" },
+    { do: "leave", why: "it is in progress; --resume takes it up", with: [] },
   ],
   "an issue that was opened again and whose conversation is gone begins anew where its work is": [
     "open",
@@ -121,13 +124,39 @@ const cases: Record<string, Case> = {
     "in_progress",
     { ...ALIVE, isolate: "none" },
     { ...RESUME, fresh: true },
-    { do: "leave", why: "its work is in the checkout itself; --isolate none takes it up" },
+    {
+      do: "leave",
+      why: "its work is in the checkout itself; --isolate none takes it up",
+      with: ["--isolate", "none"],
+    },
   ],
   "work in a worktree is not taken for the checkout's": [
     "in_progress",
     { ...ALIVE, next: "gate" },
     { ...STRICT, isolate: "none" },
-    { do: "leave", why: "its work is in a worktree; it is taken up without --isolate none" },
+    {
+      do: "leave",
+      why: "its work is in a worktree; it is taken up without --isolate none",
+      with: ["--isolate", "worktree"],
+    },
+  ],
+  "a damaged session that can be restored is left, also when its work waits for the gate": [
+    "in_progress",
+    { ...DAMAGED, next: "gate" },
+    RESUME,
+    { do: "leave", why: "session s1 lacks a part", with: [] },
+  ],
+  "a damaged session of an issue that was opened again is left": [
+    "open",
+    { ...DAMAGED, reopened: true },
+    { ...RESUME, resume: false },
+    { do: "leave", why: "session s1 lacks a part", with: [] },
+  ],
+  "a damaged session, strict: that issue fails": [
+    "in_progress",
+    DAMAGED,
+    STRICT,
+    { do: "fail", why: "Session resumption failed: session s1 lacks a part" },
   ],
   "no session, lenient: fresh, with a warning": [
     "in_progress",
@@ -399,5 +428,54 @@ const work: Record<string, [WorkFacts, Work]> = {
 describe("workOf", () => {
   test.each(Object.entries(work))("%s", (_, [facts, then]) => {
     expect(workOf(facts)).toBe(then);
+  });
+});
+
+describe("what a batch leaves undone", () => {
+  const again = { words: ["--order", "input"], source: ["--source", "beads"], byHand: [], note: "" };
+  const end = (id: string, state: IssueEnd["state"], more: Partial<IssueEnd> = {}): IssueEnd => ({
+    id,
+    title: "",
+    status: "in_progress",
+    state,
+    why: "w",
+    handle: null,
+    branch: null,
+    gate: null,
+    ...more,
+  });
+  type Row = [ends: IssueEnd[], ways: Record<string, string[]>, goOn: readonly string[] | null];
+  const rows: Record<string, Row> = {
+    "nothing, when all are completed": [[end("a", "completed", { status: "closed" })], {}, null],
+    "what failed and is in progress goes on with the same command": [[end("a", "failed")], {}, again.words],
+    "what failed before it was claimed does not": [[end("a", "failed", { status: "open" })], {}, null],
+    "what a person decided about does not": [[end("a", "left", { status: "blocked" })], {}, null],
+    "what was left for a reason that passes goes on with the same command": [
+      [end("a", "left"), end("b", "completed")],
+      { a: [] },
+      again.words,
+    ],
+    "what was left for good has no command of a batch": [[end("a", "left")], {}, null],
+    "issues of another engine are named in one command": [
+      [end("a", "left"), end("b", "left"), end("c", "left")],
+      { a: ["--engine", "x"], c: ["--engine", "x"] },
+      ["--source", "beads", "--engine", "x", "--scope", "ids:a,c"],
+    ],
+    "work in another place is taken up there, with the engine of this batch": [
+      [end("a", "left")],
+      { a: ["--isolate", "none"] },
+      ["--source", "beads", "--engine", "e", "--isolate", "none", "--scope", "ids:a"],
+    ],
+    "the same command comes before another one": [
+      [end("a", "left"), end("b", "interrupted")],
+      { a: ["--engine", "x"] },
+      again.words,
+    ],
+  };
+  test.each(Object.entries(rows))("%s", (_name, [ends, ways, goOn]) => {
+    const undone = undoneOf(ends, new Map(Object.entries(ways)), { engine: "e", again });
+    expect(undone.goOn).toEqual(goOn);
+    const left = ends.filter(({ state }) => state === "left").map(({ id }) => id);
+    expect(undone.leaves.map(({ id }) => id)).toEqual(left);
   });
 });

@@ -1,11 +1,13 @@
 /**
- * What happens to an issue: before it starts (resume, start fresh, fail, leave alone) and after each turn. Facts in, one
- * decision out. Pure: nothing has been claimed, started or told when this decides.
+ * What happens to an issue: before it starts (resume, start fresh, fail, leave alone) and after each turn; and what
+ * a batch leaves undone. Facts in, one decision out. Pure: nothing has been claimed, started or told when this decides.
  */
 import type { GateConfig } from "../core/config-issues.ts";
 import type { DeniedCall, Outcome, TroubleKind } from "../core/events.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import type { Leave } from "./metadata.ts";
 import type { IssueStatus } from "./source.ts";
+import type { Again, IssueEnd } from "./workshop.ts";
 
 export interface Policy {
   readonly resume: boolean;
@@ -24,8 +26,11 @@ export type Isolate = "worktree" | "none";
 export interface Past {
   /** Null: there was none. */
   readonly session: string | null;
-  /** stale: the engine cannot continue it, whenever it is asked. trouble: it cannot right now. */
-  readonly state: "none" | "alive" | "stale" | "trouble";
+  /**
+   * stale: the engine cannot continue it, whenever it is asked. trouble: it cannot right now. damaged: its session lacks a
+   * part or cannot be read, and a person decides what goes on: the copy of it, or what is left.
+   */
+  readonly state: "none" | "alive" | "stale" | "trouble" | "damaged";
   /** Why, for all but `alive`; one sentence without its full stop. */
   readonly why: string;
   /** The run whose directory still holds the work; null: there is none. */
@@ -40,6 +45,8 @@ export interface Past {
   readonly reopened?: true;
   /** A person decided about it while its agent worked, and has opened it again. */
   readonly left?: true;
+  /** Of `trouble`: options of `issues run --resume` without it; none: it passes by itself. Absent: there are none. */
+  readonly with?: readonly string[];
   /** Of an issue that is open: what is said of an earlier run that does not go on. */
   readonly earlier?: string;
 }
@@ -69,7 +76,8 @@ export type Decision =
     }
   | { readonly do: "fail"; readonly why: string }
   /** Neither worked on nor failed: the conversation is kept for later. */
-  | { readonly do: "leave"; readonly why: string };
+  /** `with`: options of `issues run --resume` that take it up; none: the same, when the reason has passed. */
+  | { readonly do: "leave"; readonly why: string; readonly with?: readonly string[] };
 
 export const RESUMPTION_FAILED = "Session resumption failed: ";
 
@@ -94,14 +102,18 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
     const { earlier } = past;
     return { do: "fresh", handle: null, why: earlier ?? "it is ready", warn: earlier !== undefined };
   }
-  if (!isOpen && !policy.resume) return { do: "leave", why: "it is in progress; --resume takes it up" };
+  if (!isOpen && !policy.resume)
+    return { do: "leave", why: "it is in progress; --resume takes it up", with: [] };
   const { session, handle } = past;
   // What a worktree is owed (a commit of everything in it) would be done to the user's checkout, or left undone.
   if (handle !== null && past.isolate !== policy.isolate)
-    return { do: "leave", why: ELSEWHERE[past.isolate] };
+    return { do: "leave", why: ELSEWHERE[past.isolate], with: ["--isolate", past.isolate] };
   if (handle !== null && past.next === "close")
     return { do: "close", handle, session, why: DONE[past.checked ? "checked" : "unchecked"] };
-  if (past.state === "trouble") return { do: "leave", why: past.why };
+  if (past.state === "trouble")
+    return { do: "leave", why: past.why, ...(past.with === undefined ? {} : { with: past.with }) };
+  // Offered when the person has decided: whoever shows it asks `undecided`.
+  if (past.state === "damaged" && !policy.strict) return { do: "leave", why: past.why, with: [] };
   if (policy.fresh) return { do: "fresh", handle, why: "a new conversation was asked for", warn: false };
   if (past.state === "alive" && session !== null && handle !== null) {
     return past.next === "gate"
@@ -262,4 +274,38 @@ function whyOf({ reason, trouble }: Outcome): string {
   if (trouble === undefined) return reason;
   const until = trouble.resetsAt === undefined ? "" : ` (until ${trouble.resetsAt})`;
   return `${trouble.kind}: ${trouble.message}${until}`;
+}
+
+/** What a batch leaves undone. The summary, `issues status`, `issues show` and `--json` all say this. */
+export interface Undone {
+  /** Behind `reprise issues run --resume`: what goes on with something of it. Null: no such command does. */
+  readonly goOn: readonly string[] | null;
+  readonly leaves: readonly Leave[];
+}
+
+/** Options that take up an issue that was left; none: the same command, when the reason has passed. */
+export type Ways = ReadonlyMap<string, readonly string[]>;
+
+const OPEN: readonly IssueEnd["state"][] = ["failed", "interrupted", "no_change"];
+
+export function undoneOf(
+  ends: readonly IssueEnd[],
+  ways: Ways,
+  { engine, again }: { readonly engine: string; readonly again: Again },
+): Undone {
+  const left = ends.filter(({ state }) => state === "left");
+  const wordsFor = (way: readonly string[]): readonly string[] => {
+    if (way.length === 0) return again.words;
+    const ids = left.filter(({ id }) => ways.get(id)?.join(" ") === way.join(" ")).map(({ id }) => id);
+    const whose = way.includes("--engine") ? [] : ["--engine", engine];
+    return [...again.source, ...whose, ...way, "--scope", `ids:${ids.join(",")}`];
+  };
+  const leaves = left.map(({ id, why, handle, branch }) => {
+    const way = ways.get(id);
+    return { id, why, handle, branch, go_on: way === undefined ? null : wordsFor(way) };
+  });
+  const goesOn = ends.some(({ state, status }) => OPEN.includes(state) && status === "in_progress");
+  const isSame = left.some(({ id }) => ways.get(id)?.length === 0);
+  const other = leaves.find(({ go_on: words }) => words !== null)?.go_on ?? null;
+  return { goOn: goesOn || isSame ? again.words : other, leaves };
 }

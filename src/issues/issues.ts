@@ -5,8 +5,9 @@
 export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
 export { type Issue, unknownIssue } from "./source.ts";
 export { Brake, forsakeBatch } from "./brake.ts";
-export type { BatchRecord, IssueRecord } from "./metadata.ts";
+export type { BatchRecord, IssueRecord, Leave } from "./metadata.ts";
 export { RESET } from "./decide.ts";
+export { undecided } from "./past.ts";
 export { parseScope, readiness } from "./plan.ts";
 export { cleanBatches, priorRuns } from "./prior.ts";
 export { assertNoMore, corrected, RIGHT } from "./rights.ts";

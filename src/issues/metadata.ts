@@ -62,12 +62,26 @@ export interface IssueRecord {
   readonly finished_at: string | null;
 }
 
+/** An issue that a batch did nothing about. The names are public. */
+export interface Leave {
+  readonly id: string;
+  readonly why: string;
+  readonly handle: string | null;
+  readonly branch: string | null;
+  /** Behind `reprise issues run --resume`: what takes it up. Null: no such command does. */
+  readonly go_on: readonly string[] | null;
+}
+
 export interface BatchRecord {
   readonly run_id: string;
   readonly started_at: string;
   readonly completed_at: string | null;
   /** How many issues it was to work on and did not begin; known at its end. */
   readonly left: number;
+  /** Those, and work on issues that the source has lost. Absent: it has not ended, or an earlier version wrote it. */
+  readonly leaves?: readonly Leave[];
+  /** Behind `reprise issues run --resume`: what goes on with something of it. Null: nothing is left to go on with. */
+  readonly go_on?: readonly string[] | null;
   readonly repo_path: string;
   /** Of Reprise. */
   readonly version: string;
@@ -82,7 +96,9 @@ export interface Batch {
   issue(id: string): IssueRecord | null;
   /** On its way at once; on disk when it resolves. A write that fails is made up for by the next one. */
   update(id: string, change: Partial<IssueRecord> & Pick<IssueRecord, "status">): Promise<void>;
-  complete(at: string, left: number): Promise<void>;
+  complete(
+    end: Required<Pick<BatchRecord, "left" | "leaves" | "go_on">> & { readonly at: string },
+  ): Promise<void>;
 }
 
 export const MAX_METADATA_BYTES = 64 * 1024 * 1024;
@@ -130,8 +146,8 @@ export async function beginBatch(
       texts.set(id, `${JSON.stringify(id)}: ${JSON.stringify(now)}`);
       await save();
     },
-    async complete(at, left) {
-      head = { ...head, completed_at: at, left };
+    async complete({ at, ...end }) {
+      head = { ...head, completed_at: at, ...redactValue(end, redact) };
       await save();
     },
   };
@@ -199,11 +215,29 @@ export function readBatch(value: unknown): BatchRecord | null {
     started_at: stringIn(value, "started_at") ?? "",
     completed_at: textOrNull(value, "completed_at"),
     left: numberIn(value, "left") ?? 0,
+    ...readEnd(value),
     repo_path: stringIn(value, "repo_path") ?? "",
     version: stringIn(value, "version") ?? "",
     config: objectIn(value, "config") ?? {},
     issues: records,
   };
+}
+
+function readEnd(value: unknown): Pick<BatchRecord, "leaves" | "go_on"> {
+  if (fieldIn(value, "go_on") === undefined) return {};
+  const leaves = arrayIn(value, "leaves").map((entry) => ({
+    id: stringIn(entry, "id") ?? "",
+    why: stringIn(entry, "why") ?? "",
+    handle: textOrNull(entry, "handle"),
+    branch: textOrNull(entry, "branch"),
+    go_on: wordsOrNull(entry),
+  }));
+  return { leaves, go_on: wordsOrNull(value) };
+}
+
+function wordsOrNull(value: unknown): readonly string[] | null {
+  if (!Array.isArray(fieldIn(value, "go_on"))) return null;
+  return arrayIn(value, "go_on").filter((word) => typeof word === "string");
 }
 
 export function readIssue(entry: JsonObject): IssueRecord {

@@ -1,15 +1,15 @@
 /** What can be done with an issue's last conversation: asks the metadata, the run and, through it, the engine's own store. */
 import { isDeepStrictEqual } from "node:util";
 import { isDirectory } from "../audit/audit.ts";
-import { Fault, type FaultCode } from "../core/faults.ts";
+import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps, dryRun, heldInRun, selectRun } from "../run/run.ts";
+import { type Deps, dryRun, heldInRun, isUndecided, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
-import { NO_GATE } from "./metadata.ts";
+import { type BatchRecord, type Leave, NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
 import { type PriorEntry, priorRuns } from "./prior.ts";
-import type { Issue } from "./source.ts";
+import { GONE, type Issue, type Source } from "./source.ts";
 
 export interface KnownPast extends Past {
   /** What was carried over from; null: nothing. */
@@ -83,6 +83,13 @@ function newestRun(deps: Deps, root: string, issueId: string, engine: string | n
   return null;
 }
 
+/** The run that holds unfinished work on an issue; null: there is none. */
+async function keptRun(deps: Deps, root: string, issueId: string): Promise<PriorEntry | null> {
+  const entry = newestRun(deps, root, issueId, null);
+  if (entry === null || entry.status === "completed") return null;
+  return (await runOf(deps, entry.handle)) === null ? null : entry;
+}
+
 function earlierWords(entry: PriorEntry, engine: string): string {
   const other = entry.engine === engine ? null : harmlessLine(entry.engine, 60);
   const where = entry.branch === null ? "" : ` on branch ${harmlessLine(entry.branch, 200)}`;
@@ -104,7 +111,8 @@ async function pastInProgress(deps: Deps, root: string, issue: Issue, wish: Past
   const other = otherEngine(deps, root, issue, wish.engine);
   if (other === null) return NO_PAST;
   const why = `there is no prior session of ${wish.engine}: its session is one of ${other}, and --engine ${other} goes on with it`;
-  return { ...NO_PAST, state: wish.engineGiven ? "none" : "trouble", why };
+  if (wish.engineGiven) return { ...NO_PAST, why };
+  return { ...NO_PAST, state: "trouble", why, with: ["--engine", other] };
 }
 
 /** Whose conversation about the issue there is instead; null: nobody's. */
@@ -139,7 +147,9 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   if (handle !== null && typeof fault.facts["refused"] === "string")
     return await begins(deps, run, wish, { ...known, session: null, over: [], why: fault.facts["refused"] });
   const why = secretWords(run) ?? fault.message.replace(/\.$/, "");
-  if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why };
+  const passing = passes(fault) ? { with: [] } : {};
+  if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why, ...passing };
+  if (isUndecided(fault)) return { ...known, state: "damaged", why };
   // A new conversation where the work is has the run's options too.
   const other = handle === null ? null : await faultOf(deps, run, "fresh", over);
   if (other !== null && !STALE.includes(other.code))
@@ -161,6 +171,11 @@ async function begins(
   if (fault === null) return { ...known, state: "none", unbegun: true };
   const more = fault.message.replace(/ Start a new run instead\.$/, "").replace(/\.$/, "");
   return { ...known, state: "trouble", why: `${why}. ${more}. To begin it anew, set its status to open` };
+}
+
+/** The same command may fare better later, or when the user has put right what is outside of the run. */
+function passes({ code }: Fault): boolean {
+  return FAULTS[code].retryable || code === "engine_home_missing" || code === "engine_missing";
 }
 
 /** Null: it began without a secret in its options. No batch begins runs with one. */
@@ -250,5 +265,64 @@ async function runOf(deps: Deps, handle: string | null): Promise<RunRecord | nul
   } catch (error) {
     if (error instanceof Fault && STALE.includes(error.code)) return null;
     throw error;
+  }
+}
+
+/** What a batch could not go on with now: sessions that are damaged, until a person has decided. */
+export async function undecided(
+  deps: Deps,
+  { issues, leaves = [] }: Pick<BatchRecord, "issues" | "leaves">,
+  only?: string,
+): Promise<readonly Leave[]> {
+  const all = Object.entries(issues).map(([name, record]) => ({ id: name, ...record }));
+  const begun = all.filter(({ status }) => !["completed", "left"].includes(status));
+  const found: Leave[] = [];
+  for (const { id, handle, branch } of [...leaves, ...begun]) {
+    const run = only === undefined || only === id ? await runOf(deps, handle) : null;
+    const fault = run === null ? null : await faultOf(deps, run, "resume", []);
+    if (fault === null || !isUndecided(fault)) continue;
+    found.push({ id, why: fault.message.replace(/\.$/, ""), handle, branch, go_on: null });
+  }
+  return found;
+}
+
+/** Work on issues that the source has lost since: nobody goes on with it, and it is still there. */
+export async function orphans(
+  deps: Deps,
+  { root, source }: { readonly root: string; readonly source: Source },
+  listed: readonly Issue[],
+  gone: readonly string[],
+): Promise<readonly Leave[]> {
+  const found: Leave[] = [];
+  const known = new Set(listed.map(({ id }) => id));
+  for (const id of new Set([...gone, ...begunLast(deps, root)])) {
+    if (known.has(id)) continue;
+    const run = await keptRun(deps, root, id);
+    if (run === null || !(gone.includes(id) || (await isGone(source, id)))) continue;
+    const { handle, branch } = run;
+    const where = branch === null ? "" : ` on branch ${branch}`;
+    const why = `the source has it no more; its run ${handle}${where} is kept: reprise show ${handle}`;
+    found.push({ id, why, handle, branch, go_on: null });
+  }
+  return found;
+}
+
+/** What the newest batch that began something did not complete. */
+function begunLast(deps: Deps, root: string): readonly string[] {
+  for (const { issues } of priorRuns(deps, root).batches()) {
+    const all = Object.entries(issues);
+    if (all.length > 0) return all.filter(([, { status }]) => status !== "completed").map(([id]) => id);
+  }
+  return [];
+}
+
+/** A source may list less than it has. */
+async function isGone(source: Source, id: string): Promise<boolean> {
+  try {
+    await source.one(id);
+    return false;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return GONE.includes(error.code);
   }
 }

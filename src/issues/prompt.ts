@@ -5,6 +5,7 @@
 import { createHash } from "node:crypto";
 import { formatDuration } from "../lib/duration.ts";
 import { arrayIn, objectIn, stringIn } from "../lib/json.ts";
+import { shellLine } from "../lib/shell.ts";
 import type { GateCommand } from "../core/config-issues.ts";
 import type { Comment, Issue } from "./source.ts";
 
@@ -134,7 +135,9 @@ function found(findings: readonly string[]): string {
 
 function checks(gate: readonly GateCommand[]): string {
   if (gate.length === 0) return "";
-  const lines = gate.map(({ run, timeoutMs }) => `- ${run.join(" ")} (at most ${formatDuration(timeoutMs)})`);
+  const lines = gate.map(
+    ({ run, timeoutMs }) => `- ${shellLine(run)} (at most ${formatDuration(timeoutMs)})`,
+  );
   return ["Your work is checked with these commands, which must all succeed:", ...lines].join("\n");
 }
 

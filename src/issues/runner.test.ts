@@ -45,7 +45,7 @@ const OPTIONS: BatchOptions = {
   trustCwd: false,
   gate: null,
   watch: true,
-  again: { words: [], byHand: [], note: "reprise issues run --resume" },
+  again: { words: [], source: [], byHand: [], note: "reprise issues run --resume" },
   engineGiven: true,
   accessFrom: "default",
   version: "0",

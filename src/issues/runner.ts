@@ -10,6 +10,7 @@ import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
 import { type Redact, redactValue } from "../lib/secrets.ts";
+import { shellLine } from "../lib/shell.ts";
 import {
   type Deps,
   findEngine,
@@ -23,9 +24,9 @@ import {
 } from "../run/run.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import { type Brake, directoryFor, type LiveBatch, liveOwnerIn, requestStop, workIn } from "./brake.ts";
-import { type Decision, decide, type Policy } from "./decide.ts";
-import { batchId, beginBatch, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
-import { type KnownPast, pastOf } from "./past.ts";
+import { type Decision, decide, type Policy, undoneOf } from "./decide.ts";
+import { batchId, beginBatch, type Leave, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
+import { type KnownPast, orphans, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
 import { variableWords } from "./rights.ts";
 import type { Issue, Source } from "./source.ts";
@@ -62,12 +63,16 @@ export interface PlannedBatch {
   readonly anyChange: boolean;
   readonly take: readonly PlannedIssue[];
   readonly skip: readonly { readonly id: string; readonly why: string }[];
+  /** Work on issues that the source has lost. */
+  readonly orphans: readonly Leave[];
 }
 
 export interface BatchEnd {
   readonly runId: string;
   readonly path: string;
   readonly issues: readonly IssueEnd[];
+  /** Work on issues that the source has lost. */
+  readonly orphans: readonly Leave[];
   readonly exitCode: number;
 }
 
@@ -96,6 +101,8 @@ export async function planBatch(
     deps.log.warn(
       `The source does not have ${harmlessLine(gone.join(", "), 300)} any more. The batch goes on without ${gone.length === 1 ? "it" : "them"}.`,
     );
+  const lost = options.resume ? await orphans(deps, { root, source }, issues, gone) : [];
+  for (const { id, why } of lost) deps.log.warn(`${id}: ${why}`);
   const planned: PlannedIssue[] = [];
   const { args } = standing(deps, options.engine);
   for (const issue of take) {
@@ -107,7 +114,7 @@ export async function planBatch(
   // A gate that the user has not trusted is left out of a plan, and the command itself does not begin without it.
   const isHidden = deps.config.untrusted?.includes("issues.gate") === true;
   const anyChange = options.isolate === "none" && options.gate === null && !isHidden;
-  return { take: planned, skip, access: options.access, anyChange };
+  return { take: planned, skip, access: options.access, anyChange, orphans: lost };
 }
 
 /** An agent of a batch may need a second turn: after a limit, a failed gate, a crash or a change of its issue. */
@@ -194,9 +201,12 @@ export async function runBatch(
     await crew.work(planned.take);
     if (options.watch) await watch(deps, place, options, crew);
     crew.leave();
-    const left = crew.ends.filter(({ state }) => state === "left").length;
-    await batch.complete(new Date(deps.clock.now()).toISOString(), left);
-    return { runId, path: batch.path, issues: crew.ends, exitCode: crew.exitCode() };
+    const { goOn, leaves } = undoneOf(crew.ends, crew.ways, options);
+    const at = new Date(deps.clock.now()).toISOString();
+    const left = leaves.length;
+    await batch.complete({ at, left, leaves: [...leaves, ...planned.orphans], go_on: goOn });
+    const exitCode = crew.exitCode();
+    return { runId, path: batch.path, issues: crew.ends, orphans: planned.orphans, exitCode };
   } finally {
     lock.release();
   }
@@ -245,6 +255,8 @@ class Crew {
   readonly #options: BatchOptions;
   readonly #view: BatchView;
   readonly ends: IssueEnd[] = [];
+  /** How to take up what was left. */
+  readonly ways = new Map<string, readonly string[]>();
   /** The exit code of an end that ends the batch. */
   stop: number | null = null;
   readonly #seen = new Set<string>();
@@ -318,6 +330,9 @@ class Crew {
     this.#view.started(issue);
     const end = await new IssueWork(this.#shop, issue, past).work(decision);
     this.ends.push(end);
+    // What stops the whole batch says nothing about the issue.
+    const way = decision.do === "leave" ? decision.with : end.stop === undefined ? undefined : [];
+    if (way !== undefined) this.ways.set(issue.id, way);
     this.stop ??= end.stop ?? null;
     this.#view.ended(end);
     return end;
@@ -338,6 +353,7 @@ class Crew {
       gate: null,
     };
     this.ends.push(end);
+    if (stopped) this.ways.set(issue.id, []);
     this.#view.ended(end);
   }
 
@@ -435,7 +451,7 @@ function ownerIn(about: string): string {
 
 /** The commands of a gate, as a batch keeps them. */
 export function gateWords(gate: GateConfig | null): string[] {
-  return (gate?.commands ?? []).map(({ run }) => run.join(" "));
+  return (gate?.commands ?? []).map(({ run }) => shellLine(run));
 }
 
 /** What the batch was asked to do, for people who look at it later. */

@@ -4,7 +4,7 @@
  * `test/contracts/source.ts` holds the cases that every source must pass. A source changes only what it was told to change:
  * whatever else stands in a file or on a server stays as it is. All texts of an issue are untrusted.
  */
-import { Fault } from "../core/faults.ts";
+import { Fault, type FaultCode } from "../core/faults.ts";
 
 export type IssueStatus = "open" | "in_progress" | "closed" | "blocked";
 
@@ -128,6 +128,9 @@ export function listed(placed: readonly Placed[], warnings: readonly string[] = 
 export function invalid(at: string, why: string): Fault {
   return new Fault("issues_invalid", `${at}: ${why}.`, { facts: { at, why } });
 }
+
+/** What a source says of an issue that it does not have any more. */
+export const GONE: readonly FaultCode[] = ["issue_unknown", "issues_missing"];
 
 export function unknownIssue(id: string, source: string): Fault {
   return new Fault(

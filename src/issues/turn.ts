@@ -21,11 +21,10 @@ export interface Turn {
   readonly denied: readonly DeniedCall[];
 }
 
-/** Faults that say of the conversation what an engine would say. */
+/** Faults that say of the conversation what an engine would say. A damaged one is a person's to decide about. */
 const LOST: readonly FaultCode[] = [
   "session_lost",
   "session_unknown",
-  "session_damaged",
   "cwd_missing",
   "run_dir_missing",
   "handle_unknown",

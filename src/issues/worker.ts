@@ -306,7 +306,7 @@ export class IssueWork {
     if (brake.force >= 2)
       return this.#give("interrupted", `${this.#whoStopped()} while its work was checked`);
     desk.findings = [finding];
-    desk.note({ status: "running", gate: { passed: false, detail: finding } });
+    desk.note({ status: "checking", gate: { passed: false, detail: finding } });
     this.#gateTries += 1;
     const stuck = await this.#isStuck(cwd);
     const first = finding.split("\n")[0] ?? "";

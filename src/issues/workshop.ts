@@ -4,7 +4,7 @@
  */
 import type { GateCommand, GateConfig } from "../core/config-issues.ts";
 import type { Tokens } from "../core/events.ts";
-import { Fault, type FaultCode } from "../core/faults.ts";
+import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
@@ -15,7 +15,7 @@ import type { Isolate } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { newsIn, type Sent, type Told } from "./prompt.ts";
-import type { Issue, IssueStatus, Source } from "./source.ts";
+import { GONE, type Issue, type IssueStatus, type Source } from "./source.ts";
 import { branchFor } from "./work.ts";
 
 export interface WorkOptions {
@@ -45,6 +45,8 @@ export interface WorkOptions {
 export interface Again {
   /** Its options, as they are typed. */
   readonly words: readonly string[];
+  /** Those of them that say where issues are. */
+  readonly source: readonly string[];
   /** Options whose secrets a person must add. */
   readonly byHand: readonly string[];
   /** The command for notes in issues, which others read. */
@@ -99,9 +101,6 @@ export interface IssueEnd {
   /** The whole batch ends with it. */
   readonly stop?: number;
 }
-
-/** What a source says of an issue that it does not have any more. */
-const GONE: readonly FaultCode[] = ["issue_unknown", "issues_missing"];
 
 const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
 

@@ -38,25 +38,25 @@ test("what prints without end is ended where it may not", async () => {
 
 test.each<[name: string, command: readonly string[], passed: boolean, detail: string]>([
   ["exit 0 passes", ["true"], true, "true passed."],
-  ["any other code fails", ["sh", "-c", "exit 3"], false, "sh -c exit 3 failed with exit code 3."],
-  ["a signal fails", ["sh", "-c", "kill -9 $$"], false, "sh -c kill -9 $$ was ended by SIGKILL."],
+  ["any other code fails", ["sh", "-c", "exit 3"], false, "sh -c 'exit 3' failed with exit code 3."],
+  ["a signal fails", ["sh", "-c", "kill -9 $$"], false, "sh -c 'kill -9 $$' was ended by SIGKILL."],
   [
     "no shell sees the words",
     ["echo", "$HOME; `id` > x"],
     true,
-    "echo $HOME; `id` > x passed.\n$HOME; `id` > x",
+    "echo '$HOME; `id` > x' passed.\n$HOME; `id` > x",
   ],
   [
     "colours go, control characters become visible",
     ["printf", "\\033[31mred\\033[0m \\007"],
     true,
-    "printf \\033[31mred\\033[0m \\007 passed.\nred \\x07",
+    "printf '\\033[31mred\\033[0m \\007' passed.\nred \\x07",
   ],
   [
     "secrets go, from the command too",
     ["echo", "swordfish-4711"],
     true,
-    "echo [redacted:LAB] passed.\n[redacted:LAB]",
+    "echo '[redacted:LAB]' passed.\n[redacted:LAB]",
   ],
   [
     "no such program",

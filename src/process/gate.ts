@@ -10,6 +10,7 @@ import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine, plain } from "../lib/harmless.ts";
 import type { Redact } from "../lib/secrets.ts";
+import { shellLine } from "../lib/shell.ts";
 import type { Child } from "./child.ts";
 import { spawnPiped } from "./pipe.ts";
 
@@ -41,7 +42,7 @@ const MAX_TIMER = 2 ** 31 - 1;
 
 export async function runGate(processes: Processes, request: GateRequest): Promise<GateResult> {
   const [name = "", ...args] = request.command;
-  const shown = harmlessLine(request.redact(request.command.join(" ")), 120);
+  const shown = harmlessLine(request.redact(shellLine(request.command.map(request.redact))), 120);
   const left = await endMarked(processes, request.marker);
   if (left.survivors.length > 0) {
     return {

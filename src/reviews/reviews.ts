@@ -92,6 +92,8 @@ export interface TurnResult {
   readonly refused: string | null;
   /** For scripts: what kind of refusal it is, where that is known. */
   readonly refusedAs?: FaultCode;
+  /** The session can go on when a person has said how: a fresh one is begun only if that is asked for. */
+  readonly undecided?: true;
   /** The session stays open: it is offered again. */
   readonly open?: true;
   /** When the limit that ended the turn ends: ISO 8601, UTC, where it is known. */

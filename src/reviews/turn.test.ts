@@ -415,6 +415,18 @@ describe("a resumed turn", () => {
     expect(await offered()).toBeNull();
   });
 
+  test("its session cannot be read, and its copy is whole: it stays offered until a person decides", async () => {
+    const session = await interrupted();
+    const sessions = join(world.codexHome, "sessions");
+    const names = readdirSync(sessions, { recursive: true, encoding: "utf8" });
+    writeFileSync(join(sessions, names.find((name) => name.endsWith(".jsonl")) ?? ""), "{");
+    const result = await begin({ resume: session }).turn.done;
+    expect(result).toMatchObject({ status: "failed", exitCode: 5, undecided: true });
+    expect(result.refused).toContain(`reprise resume ${session.handle} --restore-copy "…"`);
+    expect(await offered()).toEqual(session);
+    expect(sidecars()).toMatchObject([{ status: "interrupted" }]);
+  });
+
   test("Codex says that it has lost it: refused once, and not offered any more", async () => {
     const session = await interrupted();
     const plan = { refuse: "no rollout found for thread id x" };

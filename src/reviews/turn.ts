@@ -363,13 +363,15 @@ class LiveTurn implements Turn {
   }
 
   /** A resume that cannot be is a result; anything else that cannot be is the caller's. */
-  #refusedBy(fault: Fault): TurnResult {
+  async #refusedBy(fault: Fault): Promise<TurnResult> {
     const { resume } = this.#wish.order;
     const begun = this.#book?.begun ?? false;
     if (begun) this.#close(resume === null && !STORAGE.has(fault.code) ? "failed" : "interrupted", null);
     if (resume === null || begun || !UNCONTINUABLE.has(fault.code)) throw fault;
+    const { isUndecided } = await import("../run/run.ts");
+    const undecided = isUndecided(fault);
     // Nobody is to be asked again about a conversation that is not there any more.
-    if (GONE.has(fault.code)) this.#close("failed", null);
+    if (GONE.has(fault.code) && !undecided) this.#close("failed", null);
     return {
       status: "failed",
       reason: fault.message,
@@ -377,6 +379,7 @@ class LiveTurn implements Turn {
       exitCode: exitCodeOf(fault),
       refused: fault.message,
       refusedAs: fault.code,
+      ...(undecided ? { undecided: true as const } : {}),
     };
   }
 

@@ -250,7 +250,13 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
   } as const;
   const ignore = { option: "--ignore-copy", does: "goes on with what is left" } as const;
   const ways = [...(hasCopy ? [restore] : []), ...(session.state === "torn" ? [ignore] : [])];
-  return { do: "refuse", code: "session_damaged", why, ways, facts: { session: session.id } };
+  const known = { session: session.id, ways: ways.map(({ option }) => option) };
+  return { do: "refuse", code: "session_damaged", why, ways, facts: known };
+}
+
+/** A session that goes on when a person has said how: nobody begins another one in its place unasked. */
+export function isUndecided({ code, facts: { ways } }: Fault): boolean {
+  return code === "session_damaged" && Array.isArray(ways) && ways.length > 0;
 }
 
 /** The session lacks what its copy has, and the attempt goes on with it as it is. */

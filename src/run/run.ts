@@ -59,7 +59,7 @@ export { environmentAt, planWorkplace, withoutRepository } from "./isolate.ts";
 export { redactorFor, storableArgs } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
-export { refusedStart } from "./plan.ts";
+export { isUndecided, refusedStart } from "./plan.ts";
 export { acceptCopy, assertOwnState } from "../audit/audit.ts";
 export { type Offer, offerFor, type ParentOffer, whyNotResumable } from "./resumable.ts";
 export { forsakeUnrecorded, liveOwner } from "./leases.ts";

@@ -17,6 +17,7 @@ describe("options of the engine", () => {
     [["start", "gemini", "x", "-m", "flash"], "reprise start gemini x -- -m flash"],
     [["start", "codex", "a b", "--frob", "3"], "reprise start codex 'a b' -- --frob 3"],
     [["issues", "run", "--model", "opus"], "reprise issues run -- --model opus"],
+    [["issues", "run", "--resume", "--mood", "plain"], "reprise issues run --resume -- --mood plain"],
     [["issues", "run", ".", "--engine", "codex", "-m", "o9"], "reprise issues run . --engine codex -- -m o9"],
   ])("%j is answered with the command line that hands them on", async (args, line) => {
     const result = await box.run(args);
@@ -84,6 +85,16 @@ describe("words of other tools", () => {
       stdout: "",
       stderr: expect.stringContaining(`Did you mean ${line}?`),
     });
+  });
+
+  test.each([
+    [["issues", "resume"], "To go on with the last batch: `reprise issues run --resume`."],
+    [["issues", "continue", "a-12"], "To go on with the last batch: `reprise issues run --resume`."],
+    [["issues", "stop"], "with Ctrl-C where it runs, and one issue of it with `reprise stop <handle>`"],
+  ])("%j is answered with the command that does it", async (args, words) => {
+    const result = await box.run(args);
+    expect(result).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(words) });
+    expect(result.stderr).not.toContain("Did you mean");
   });
 
   test.each([["run"], ["rum"], ["ls -l"], ["rn"], ["um"]])("%s never leads to a removal", async (word) => {

@@ -409,6 +409,8 @@ describe("what people see", () => {
     box.commit();
     const summary = await box.batch();
     expect(summary).toMatchObject({ code: 10 });
+    const states = [...summary.stderr.matchAll(/^(?:reprise: )?a: (\w+)/gm)].map(([, state]) => state);
+    expect(states).toEqual(["running", "checking", "failed"]);
     for (const { stdout } of [
       summary,
       await box.run(["issues", "status"]),
