@@ -35,7 +35,6 @@ import {
   NOTHING_SAID,
   notesFor,
   oneOf,
-  optionsOf,
   type Plan,
   planResume,
   type Refusal,
