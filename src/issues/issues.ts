@@ -10,13 +10,12 @@ export { RESET } from "./decide.ts";
 export { undecided } from "./past.ts";
 export { parseScope, readiness } from "./plan.ts";
 export { cleanBatches, priorRuns } from "./prior.ts";
-export { assertNoMore, corrected, RIGHT } from "./rights.ts";
+export { assertNoMore, corrected, gateWords, RIGHT } from "./rights.ts";
 export {
   type AccessFrom,
   type BatchEnd,
   type BatchOptions,
   type BatchView,
-  gateWords,
   goesOn,
   liveBatch,
   planBatch,

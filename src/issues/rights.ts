@@ -1,9 +1,14 @@
-/** What new runs of a batch may do: no more than the user asks for, or than the batch that goes on gave its runs. */
+/**
+ * What new runs of a batch may do: no more than the user asks for, or than the batch that goes on gave its runs; and what a
+ * batch keeps of its terms, so that a later one can tell.
+ */
+import type { GateConfig } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
+import type { Redact } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
-import { type Deps, standing, widerNow } from "../run/run.ts";
+import { type Deps, standing, storableArgs, widerNow } from "../run/run.ts";
 import type { BatchRecord } from "./metadata.ts";
 import type { BatchOptions } from "./runner.ts";
 
@@ -79,7 +84,7 @@ function otherVariable(record: BatchRecord, now: readonly { name: string; sha256
 }
 
 /** As a batch keeps it. */
-export function variableWords({ name, sha256 }: { readonly name: string; readonly sha256: string }): string {
+function variableWords({ name, sha256 }: { readonly name: string; readonly sha256: string }): string {
   return `${name}=${sha256}`;
 }
 
@@ -112,4 +117,40 @@ export function corrected(
   const was = harmlessLine(shellLine(native), 200);
   const byHand = `Put the right options in place of ${RIGHT}, which were ${was}: ${why}. Without any, end the command with --`;
   return { native: [RIGHT], byHand };
+}
+
+/** The commands of a gate, as a batch keeps them. */
+export function gateWords(gate: GateConfig | null): string[] {
+  return (gate?.commands ?? []).map(({ run }) => shellLine(run));
+}
+
+/** What the batch was asked to do, for people who look at it later. */
+export function configOf(deps: Deps, options: BatchOptions, redact: Redact) {
+  const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
+    options;
+  const { level, by } = options.access;
+  const { args, rights } = standing(deps, engine);
+  return {
+    engine,
+    resume,
+    strict,
+    fresh,
+    maxAgents,
+    maxIssues,
+    order,
+    isolate,
+    onLimit,
+    merge,
+    scope,
+    gate: gateWords(gate),
+    access: by ?? level,
+    access_from: options.accessFrom,
+    engine_given: resume && options.engineGiven,
+    begun: [...options.begun],
+    args: [...storableArgs(args, redact).args],
+    rights: rights.map(variableWords),
+    native: [...storableArgs(options.native, redact).args],
+    options: [...options.again.words],
+    by_hand: [...options.again.byHand],
+  };
 }

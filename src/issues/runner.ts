@@ -4,13 +4,11 @@
  */
 import { join } from "node:path";
 import { readRecord, writeAtomic } from "../audit/audit.ts";
-import type { GateConfig } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { numberIn, stringIn } from "../lib/json.ts";
-import { type Redact, redactValue } from "../lib/secrets.ts";
-import { shellLine } from "../lib/shell.ts";
+import { redactValue } from "../lib/secrets.ts";
 import {
   type Deps,
   findEngine,
@@ -28,7 +26,7 @@ import { type Decision, decide, type Policy, undoneOf } from "./decide.ts";
 import { batchId, beginBatch, type Leave, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
 import { type KnownPast, orphans, pastOf } from "./past.ts";
 import { plan, type PlanOptions } from "./plan.ts";
-import { variableWords } from "./rights.ts";
+import { configOf } from "./rights.ts";
 import type { Issue, Source } from "./source.ts";
 import { IssueWork } from "./worker.ts";
 import type { IssueEnd, WorkOptions, Workshop, WorkView } from "./workshop.ts";
@@ -447,40 +445,4 @@ function ownerIn(about: string): string {
     if (!(error instanceof Fault)) throw error;
     return "it does not say which";
   }
-}
-
-/** The commands of a gate, as a batch keeps them. */
-export function gateWords(gate: GateConfig | null): string[] {
-  return (gate?.commands ?? []).map(({ run }) => shellLine(run));
-}
-
-/** What the batch was asked to do, for people who look at it later. */
-function configOf(deps: Deps, options: BatchOptions, redact: Redact) {
-  const { engine, resume, strict, fresh, maxAgents, maxIssues, order, isolate, onLimit, merge, scope, gate } =
-    options;
-  const { level, by } = options.access;
-  const { args, rights } = standing(deps, engine);
-  return {
-    engine,
-    resume,
-    strict,
-    fresh,
-    maxAgents,
-    maxIssues,
-    order,
-    isolate,
-    onLimit,
-    merge,
-    scope,
-    gate: gateWords(gate),
-    access: by ?? level,
-    access_from: options.accessFrom,
-    engine_given: resume && options.engineGiven,
-    begun: [...options.begun],
-    args: [...storableArgs(args, redact).args],
-    rights: rights.map(variableWords),
-    native: [...storableArgs(options.native, redact).args],
-    options: [...options.again.words],
-    by_hand: [...options.again.byHand],
-  };
 }
