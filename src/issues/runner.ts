@@ -17,7 +17,6 @@ import {
   secretOptions,
   setUpEngine,
   standing,
-  storableArgs,
   withoutRepository,
 } from "../run/run.ts";
 import { type FileLock, lockFile } from "../store/store.ts";

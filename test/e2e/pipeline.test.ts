@@ -234,7 +234,9 @@ test("decisions: listed, shown, refused and made", async () => {
 
 test("a person is told of a decision by a command and a webhook of the user's config", async () => {
   await using box = new AgentBox();
-  box.runbook(AGENT("work @@wait:600000 sk-live-0123456789abcdefghij", 'on_dead = "escalate"'));
+  box.program("check", "echo found sk-live-0123456789abcdefghij; exit 1");
+  const rungs = '[{ action = "gate", run = ["check"] }, { action = "escalate" }]';
+  box.runbook(AGENT("work @@wait:600000", `on_dead = ${rungs}`));
   const told: string[] = [];
   const server = createServer((request, response) => {
     let body = "";
@@ -261,6 +263,7 @@ test("a person is told of a decision by a command and a webhook of the user's co
     await box.shown(id, "asked", ({ view }) => view.decision === facts.decision.id);
     const file = join(box.root, "told");
     await box.until("the command", () => existsSync(file) && readFileSync(file, "utf8").trim() === told[0]);
+    expect(told[0]).toContain("found [redacted]");
     expect(told[0]).not.toContain("sk-live");
     expect(told).toHaveLength(1);
   } finally {
