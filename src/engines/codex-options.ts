@@ -2,6 +2,7 @@
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { parseJson } from "../lib/json.ts";
+import { describeProfile, heldProfile } from "./codex-profiles.ts";
 import type { Ask } from "./engine.ts";
 import {
   describe,
@@ -132,7 +133,30 @@ export function heldRights(ask: Ask, asked: Parsed): readonly Given[] {
   const dirs = new Set(added.flatMap(({ values }) => values).map((dir) => resolve(ask.cwd, dir)));
   const words = rights.map((word) => withoutRoots(word, dirs));
   const held = parseArgs(grammar, words, true).options;
+  if (heldProfile((name) => settingIn(held, name)) !== null) return wholeProfile(held, asked);
   return told ? held.filter((option) => scaleOf(option) !== "sandbox") : held;
+}
+
+/** A sandbox option would switch the profile off, with all that it forbids to read. */
+function wholeProfile(held: readonly Given[], asked: Parsed): readonly Given[] {
+  const profile = heldProfile((name) => settingIn(held, name));
+  const { name = "", isWhole = false } = profile ?? {};
+  const began = `The conversation began with the permission profile ${JSON.stringify(name)} of Codex's config`;
+  const sandbox = asked.options.find((option) => scaleOf(option) === "sandbox");
+  if (sandbox !== undefined) {
+    const option = describe([sandbox]).join(" ");
+    throw new Fault(
+      "would_widen",
+      `${began}, and ${option} would switch it off. Leave ${option} out; or start a new run with it.`,
+      { facts: { option: sandbox.name, profile: name } },
+    );
+  }
+  if (isWhole) return held;
+  throw new Fault(
+    "option_unkept",
+    `${began}, and its rules cannot be told from the session, so they cannot be kept. Start a new run instead.`,
+    { facts: { option: "default_permissions", profile: name } },
+  );
 }
 
 const ROOTS = "sandbox_workspace_write.writable_roots=";
@@ -145,9 +169,12 @@ function withoutRoots(word: string, dirs: ReadonlySet<string>): string {
 }
 
 export function describeHeld(held: readonly Given[]): readonly string[] {
-  return held.map((option) => {
+  return held.flatMap((option) => {
+    const isSetting = option.spec?.guard === setting;
+    const profile = isSetting ? describeProfile(keyAndValue(option.values.at(-1) ?? "")[0]) : undefined;
+    if (profile !== undefined) return profile ?? [];
     const from = scaleOf(option) === "sandbox" ? "no sandbox option" : "today's config";
-    return `${from} → ${describe([option]).join(" ")}, as the conversation began`;
+    return [`${from} → ${describe([option]).join(" ")}, as the conversation began`];
   });
 }
 
