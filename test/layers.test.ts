@@ -56,7 +56,7 @@ const MOST_FILES: Record<string, number> = {
   lib: 16,
   cli: 49,
   demo: 21,
-  engines: 27,
+  engines: 28,
   issues: 21,
   run: 36,
   supervisor: 23,

@@ -23,6 +23,7 @@ import {
   splitForResume,
   valueOf,
 } from "./grammar.ts";
+import { CLAUDE_ENV } from "./guarded-env.ts";
 import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
 
 /** Claude keeps the case in which an id was given. */
@@ -216,6 +217,7 @@ export const claude: Engine = {
     unless: ["--settings", "--permission-prompt-tool"],
   },
   rightsEnv: RIGHTS_ENV,
+  guardedEnv: CLAUDE_ENV,
 
   home(env) {
     const { CLAUDE_CONFIG_DIR: own = "", HOME: home = "" } = env;

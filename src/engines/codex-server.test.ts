@@ -806,19 +806,7 @@ describe("the command", () => {
       "app-server -c sandbox_workspace_write.network_access=false | workspace-write",
     ],
     ["", {}, "app-server | read-only"],
-    ["", { rights: ["-c", 'default_permissions="p"'] }, "option_unkept"],
-    [
-      "",
-      {
-        rights: [
-          "-c",
-          'permissions.reprise-held-p.filesystem={":root"="read"}',
-          "-c",
-          'default_permissions="reprise-held-p"',
-        ],
-      },
-      "option_unkept",
-    ],
+    ["", { rights: ["-c", "default_permissions=p"] }, "option_unkept"],
     ["", { rightsUnknown: "it is gone" }, "option_unkept"],
     ["-s read-only", { rightsUnknown: "it is gone" }, "app-server | read-only"],
     ["-s read-only", { over: "-s workspace-write" }, "would_widen"],

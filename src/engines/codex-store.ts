@@ -6,7 +6,7 @@
 import { basename, join, relative } from "node:path";
 import type { DeniedCall } from "../core/events.ts";
 import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
-import { profileIn } from "./codex-profiles.ts";
+import { profileIn } from "./codex-options.ts";
 import {
   type FoundSession,
   type Located,

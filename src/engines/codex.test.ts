@@ -435,7 +435,7 @@ describe("the session store", () => {
   });
   const context = (payload: object) => `${JSON.stringify({ type: "turn_context", payload })}\n`;
   const turn = (type: string) => context({ sandbox_policy: { type } });
-  const path = (name: string) => ({ type: "path", path: name });
+  const at = (name: string) => ({ type: "path", path: name });
   const special = (kind: string) => ({ type: "special", value: { kind } });
   const profile = (rules: [path: object, access: string][], { id = "p", network = "restricted" } = {}) =>
     context({
@@ -494,7 +494,7 @@ describe("the session store", () => {
     ],
     "a permission profile of the user's own": [
       profile([
-        [path("/keys"), "deny"],
+        [at("/keys"), "deny"],
         [special("root"), "read"],
         [special("tmpdir"), "write"],
         [{ type: "glob_pattern", pattern: '/w/**/".env' }, "deny"],
@@ -509,7 +509,7 @@ describe("the session store", () => {
       },
     ],
     "a permission profile with an open network": [
-      profile([[path("/w"), "write"]], { id: "a b.c", network: "enabled" }),
+      profile([[at("/w"), "write"]], { id: "a b.c", network: "enabled" }),
       {
         rights: [
           "-c",
@@ -522,7 +522,7 @@ describe("the session store", () => {
       },
     ],
     "a permission profile that an earlier attempt held": [
-      profile([[path("/w"), "read"]], { id: "reprise-held-p" }),
+      profile([[at("/w"), "read"]], { id: "reprise-held-p" }),
       {
         rights: [
           "-c",
@@ -538,8 +538,8 @@ describe("the session store", () => {
     ],
     "a permission profile with two rules for one path": [
       profile([
-        [path("/w"), "read"],
-        [path("/w"), "deny"],
+        [at("/w"), "read"],
+        [at("/w"), "deny"],
       ]),
       { rights: ["-c", 'default_permissions="p"'] },
     ],

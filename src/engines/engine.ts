@@ -19,6 +19,7 @@ import type {
 } from "../core/events.ts";
 import type { AttemptKind, AttemptRecord, ProcessIdentity } from "../core/records.ts";
 import type { Grammar } from "./grammar.ts";
+import type { GuardedEnv } from "./guarded-env.ts";
 
 export interface Engine {
   /** Stored with every run. Public API: never renamed. */
@@ -58,6 +59,10 @@ export interface Engine {
   readonly tellsTools?: readonly string[];
   /** Variables by which this engine gets or loses rights: a resume sees them as the start did (I12). */
   readonly rightsEnv?: readonly string[];
+  /** Variables of which an unknown one may bear on rights. Absent: the engine has no prefix of its own. */
+  readonly guardedEnv?: GuardedEnv;
+  /** Variables that open the folder they name to the agent, where these arguments let them. Unset they open nothing (I12). */
+  readonly openingEnv?: { readonly names: readonly string[]; matters(args: readonly string[]): boolean };
 
   /** The directory where the engine keeps its sessions, from its environment; null when HOME is unknown. */
   home(env: Env): string | null;

@@ -18,6 +18,7 @@ import { assertOwnWorkplace } from "./isolate.ts";
 import {
   assertHiddenMessage,
   assertNothingRedacted,
+  assertSameFolders,
   assertSameRights,
   recordedEnv,
   type Redact,
@@ -52,6 +53,8 @@ export interface ResumeWish {
   /** Makes `native` the run's own from now on. A new conversation keeps what it begins with in any case. */
   readonly keep: boolean;
   readonly env: readonly (readonly [string, string])[];
+  /** Variables of the engine that Reprise does not know may differ from those of the start. */
+  readonly allowEnv?: true;
   readonly hasTerminal: boolean;
   /** Opens the engine's UI, also for a message and for nobody who looks at it yet. */
   readonly ui?: true;
@@ -85,7 +88,8 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
   assertOwnWorkplace(run);
   const env = recordedEnv(run, deps.env, wish.env);
   const setup = setUpEngine(deps, engine, env);
-  assertSameRights(engine, run, setup.env);
+  const later = { env: setup.env, allowed: wish.allowEnv === true };
+  assertSameRights(engine, run, later);
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
   const { found, decision } = seen;
   const { copyDamage } = seen.copies;
@@ -117,6 +121,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   };
   const command = engine.command(ask);
+  assertSameFolders(engine, run, command, later);
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
   const launch = keeps(wish, plan) ? keptLaunch(engine, run, wish.native, redact) : run.launch;
