@@ -265,6 +265,26 @@ function absolute(path: string | undefined): string | null {
   return path?.startsWith("/") === true ? path : null;
 }
 
+/** `default_permissions` of a config file, where it is none of those that come with Codex. */
+export function ownProfile(text: string): string | null {
+  for (const line of text.split("\n")) {
+    // Behind the first table it is a key of that table.
+    if (line.trimStart().startsWith("[")) return null;
+    const at = line.indexOf("=");
+    const key = line.slice(0, Math.max(at, 0)).trim().replaceAll(/["']/g, "");
+    if (key !== "default_permissions") continue;
+    const value = line.slice(at + 1).trim();
+    return /^["']:/.test(value) ? null : `default_permissions = ${value}`;
+  }
+  return null;
+}
+
+export function namesProfile(option: Given): boolean {
+  return (
+    option.spec?.guard === setting && keyAndValue(option.values.at(-1) ?? "")[0] === "default_permissions"
+  );
+}
+
 interface HeldProfile {
   readonly name: string;
   /** Its rules stand beside it. */

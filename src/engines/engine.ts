@@ -18,7 +18,7 @@ import type {
   Trouble,
 } from "../core/events.ts";
 import type { AttemptKind, AttemptRecord, ProcessIdentity } from "../core/records.ts";
-import type { Grammar } from "./grammar.ts";
+import type { Given, Grammar } from "./grammar.ts";
 import type { GuardedEnv } from "./guarded-env.ts";
 
 export interface Engine {
@@ -137,6 +137,14 @@ export type Printed = "events" | "dialogue" | "text";
 export interface AccessModes extends Partial<Readonly<Record<Access, readonly string[]>>> {
   /** Options that may set the mode themselves, so that none is added beside them. */
   readonly unless?: readonly string[];
+  /** Rules of the user's own that each of these options would switch off. */
+  readonly profile?: {
+    /** Files that may name the rules, below the engine's home or absolute; the first that does counts. */
+    readonly files: readonly string[];
+    /** What such a file says, as it stands there; null: nothing. */
+    in(text: string): string | null;
+    isNamedBy(option: Given): boolean;
+  };
 }
 
 export interface Ask {

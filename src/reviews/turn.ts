@@ -151,14 +151,19 @@ class LiveTurn implements Turn {
     const { order, place } = this.#wish;
     const { comments, resume } = order;
     if (comments.length === 0) throw new Fault("usage", "There are no comments that Codex could be given.");
-    const [{ resumeRun, startRun }, { composePrompt, markOf }, { Book: Opened }, { reviewsDirectory }] =
-      await Promise.all([
-        import("../run/run.ts"),
-        import("./prompt.ts"),
-        import("./turn-book.ts"),
-        import("./transcript.ts"),
-      ]);
-    if (resume !== null) await this.#assertOpen(resume.handle);
+    const [
+      { ownRules, resumeRun, startRun },
+      { composePrompt, markOf },
+      { Book: Opened },
+      { reviewsDirectory },
+    ] = await Promise.all([
+      import("../run/run.ts"),
+      import("./prompt.ts"),
+      import("./turn-book.ts"),
+      import("./transcript.ts"),
+    ]);
+    if (resume === null) this.#assertSandbox(ownRules(this.#deps, "codex"));
+    else await this.#assertOpen(resume.handle);
     const { pullRequest } = this.#options;
     const { clock, state } = this.#deps;
     const book = new Opened({ directory: reviewsDirectory(state), pullRequest, clock, resume });
@@ -198,6 +203,16 @@ class LiveTurn implements Turn {
       {
         facts: { handle },
       },
+    );
+  }
+
+  /** The sandbox of a review was not asked for, so it does not take the place of rules that the user gave Codex. */
+  #assertSandbox(rules: string | null): void {
+    if (rules === null || this.#options.sandbox !== null) return;
+    throw new Fault(
+      "engine_cannot",
+      `Codex is told ${rules}, and the sandbox of a review switches that off. Give --sandbox read-only to review without it.`,
+      { facts: { rules } },
     );
   }
 
