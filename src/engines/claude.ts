@@ -358,6 +358,13 @@ function again(ask: Ask, kind: "resume" | "fork"): Command {
   }
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const parsed = override(recorded, parseArgs(grammar, ask.native, true));
+  if (kind === "fork" && has(recorded, "--worktree")) {
+    throw new Fault(
+      "option_unkept",
+      "The run works in a worktree of Claude's own (--worktree), and a fork would work in the main checkout instead (2.1.325). Resume the run, or start a new one with --worktree.",
+      { facts: { option: "--worktree" } },
+    );
+  }
   const { root, before, after, dropped } = splitForResume(parsed, ask.interactive ? "ui" : "headless");
   const kept = [...root, ...before, ...after];
   const chosen = forkTo === null ? [] : ["--session-id", valid(forkTo)];

@@ -282,6 +282,8 @@ export type Located =
       /** Where the conversation took place, if the store says so. */
       readonly cwd: string | null;
       readonly updatedAtMs: number | null;
+      /** A worktree that the engine made and goes back to; when it is gone the agent works in the run's directory instead. */
+      readonly worktree?: string;
       /** Native options that hold the rights the conversation began with, where the engine does not restore them. */
       readonly rights?: readonly string[];
       /** Why those rights cannot be told, where the engine does not restore them. */

@@ -14,7 +14,7 @@ import { candidates } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
 import { type CheckedCopies, checkedCopies, copiesOf, expectedEscrow, hasMore, isTorn } from "./escrow.ts";
-import { assertOwnWorkplace } from "./isolate.ts";
+import { assertOwnWorkplace, assertWorktree, cwdNow } from "./isolate.ts";
 import {
   assertHiddenMessage,
   assertNothingRedacted,
@@ -28,6 +28,7 @@ import {
 import { assertNoBatch } from "./leases.ts";
 import {
   type Decision,
+  describeLocated,
   type KnownSession,
   leavesCopy,
   NOTHING_SAID,
@@ -99,6 +100,7 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
   if (plan.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
     throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
   if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
+  assertWorktree(engine, run, goesOn(found, plan));
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
   const interactive = opensUi(engine, run, wish);
   const message = interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE);
@@ -140,6 +142,10 @@ export async function prepareResume(deps: Deps, run: RunRecord, wish: ResumeWish
       ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
     ],
   };
+}
+
+function goesOn(found: readonly LookedUp[], plan: Plan): Located | undefined {
+  return found.find(({ known }) => plan.do === "continue" && known.id === plan.session)?.located;
 }
 
 /** Trust is a right (I12): it comes with the first attempt, which of an adopted run is yet to be made. */
@@ -248,6 +254,7 @@ async function prospect(
     run,
     engine: { title: engine.title, canFork: engine.can.fork },
     cwdExists: isDirectory(run.cwd),
+    ...cwdNow(run),
     home,
     known,
     ...copies,
@@ -337,12 +344,14 @@ function rightsOf(run: RunRecord, seen: Prospect, plan: Plan): Rights {
   return rights === undefined ? { rightsUnknown: "the run's copy of it does not say" } : { rights };
 }
 
-/** What a new conversation in an old run is held to: the oldest one that tells. A run that never had one begins now. */
+/** What a new conversation in an old run is held to: the oldest one that tells. A run whose agent was never started begins now. */
 function earlierRights(run: RunRecord, found: readonly LookedUp[]): Rights {
   const told =
     found.findLast(({ rights }) => rights.rights !== undefined)?.rights.rights ??
     copiesOf(run).find(({ rights }) => rights !== undefined)?.rights;
   if (told !== undefined) return { rights: told };
+  if (found.length === 0 && run.attempts > 0)
+    return { rightsUnknown: "no attempt of the run ever named a conversation" };
   // In a session that is there and says nothing no turn ever began.
   const lost = found.findLast(
     ({ known, rights }) => known.state !== "present" || rights.rightsUnknown !== undefined,
@@ -387,19 +396,6 @@ function rightsIn(located: Located): Rights {
   const { rights, rightsUnknown } = located;
   if (rightsUnknown !== undefined) return { rightsUnknown };
   return rights === undefined ? {} : { rights };
-}
-
-function describeLocated(id: string, located: Located, engineHome: string): KnownSession {
-  switch (located.state) {
-    case "present":
-      return { id, state: "present", note: located.files[0]?.path ?? engineHome };
-    case "absent":
-      return { id, state: "absent", note: `looked in ${located.searched}` };
-    case "unusable":
-      return { id, state: "unusable", note: `${located.why} (${located.path})`, damaged: located.damaged };
-    case "unknown":
-      return { id, state: "unknown", note: located.why };
-  }
 }
 
 /** A program outside Reprise that has the conversation open would be a second writer. */
