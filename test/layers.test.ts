@@ -58,7 +58,7 @@ const MOST_FILES: Record<string, number> = {
   lib: 16,
   cli: 50,
   certify: 24,
-  engines: 27,
+  engines: 28,
   issues: 22,
   run: 36,
   supervisor: 23,

@@ -43,7 +43,10 @@ export function addSharedOptions(command: Command): Command {
       once("--tool-timeout <time>", "end it when one tool call takes longer (default: never)", duration),
     )
     .addOption(list("--env <NAME=value>", "set a variable for the agent (repeatable)"))
-    .option("--allow-env", "let --env set PATH, LD_PRELOAD, NODE_OPTIONS and the like")
+    .option(
+      "--allow-env",
+      "let --env set PATH, LD_PRELOAD, NODE_OPTIONS and the like; on a resume, accept other engine variables",
+    )
     .option("--trust-cwd", "let the engine trust this folder, and use the project's reprise.toml")
     .option("--raw", "show the engine's native output even on a terminal")
     .option("--json", "print one JSON object at the end instead of the output")

@@ -109,6 +109,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     native: options.native ?? [],
     keep: options.keep === true,
     env: readEnv(options),
+    ...(options.allowEnv === undefined ? {} : { allowEnv: true as const }),
     // A detached UI gets its terminal from whoever attaches.
     hasTerminal:
       options.detach === true ||

@@ -72,6 +72,8 @@ export interface Launch {
   readonly env: readonly LaunchEnv[];
   /** Variables by which the engine gets rights, as the first start had them (I12): name and SHA-256 of the value. */
   readonly rights: readonly RightsVariable[];
+  /** `rights` has also the variables with the engine's prefix that Reprise does not know. Absent: an earlier version made it. */
+  readonly guarded?: true;
   readonly mode: Mode;
   readonly interactive: boolean;
   readonly isolate: "dir" | "worktree" | null;

@@ -58,6 +58,7 @@ const launch = z.object({
   redacted: texts,
   env: z.array(z.object({ name: z.string(), value: z.string().nullable() })),
   rights: z.array(z.object({ name: z.string(), sha256: z.string() })),
+  guarded: z.exactOptional(z.literal(true)),
   mode,
   interactive: z.boolean(),
   isolate: z.enum(["dir", "worktree"]).nullable(),

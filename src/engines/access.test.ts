@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { accessOptions, widerStart } from "./attempt-options.ts";
+import { codex } from "./codex.ts";
 import { deniedIn } from "./codex-store.ts";
 import { ENGINES, findEngine } from "./engines.ts";
 import { parseArgs } from "./grammar.ts";
@@ -86,7 +87,7 @@ test("a level that is asked for replaces the mode that the config had, and no ot
 test("every engine of ours knows edit, and each option of a level is one that its grammar knows", () => {
   for (const engine of ENGINES) {
     expect([engine.id, engine.access?.edit !== undefined]).toEqual([engine.id, true]);
-    const { unless = [], ...levels } = engine.access ?? {};
+    const { unless = [], profile: _profile, ...levels } = engine.access ?? {};
     for (const words of Object.values(levels)) {
       const { options, words: rest } = parseArgs(engine.grammar, words, true);
       expect([engine.id, rest, options.every(({ spec }) => spec !== null)]).toEqual([engine.id, [], true]);
@@ -94,6 +95,22 @@ test("every engine of ours knows edit, and each option of a level is one that it
     for (const name of unless)
       expect([name, engine.grammar.options.some(({ names }) => names.includes(name))]).toEqual([name, true]);
   }
+});
+
+test("a permission profile of Codex's config decides instead of a sandbox that would switch it off", () => {
+  const { access } = codex;
+  const rules =
+    access?.profile?.in('model = "x"\n"default_permissions" = "p" # mine\n[permissions.p]\n') ?? null;
+  expect(rules).toBe('default_permissions = "p" # mine');
+  expect(accessOptions(codex, "edit", [], rules)).toEqual({ level: "edit", options: [], by: rules });
+  expect(accessOptions(codex, "full", [], rules)).toEqual({ level: "full", options: [], by: rules });
+  expect(() => accessOptions(codex, "read", [], rules)).toThrow('access "read" would switch that off');
+  expect(accessOptions(codex, "read", ["-s", "read-only"], rules).by).toBe("-s read-only");
+  for (const text of ["", '[permissions.p]\ndefault_permissions = "p"', 'default_permissions = ":workspace"'])
+    expect(access?.profile?.in(text)).toBeNull();
+  expect(optionsOf("codex", "edit", "-c", 'default_permissions="p"')).toBe(
+    'as given: -c default_permissions="p"',
+  );
 });
 
 test("a level that an engine has no option for is refused", () => {

@@ -77,11 +77,28 @@ export interface HeldAccess {
   readonly by: string | null;
 }
 
-/** `given`: native arguments of the config and of the user, which come first. Throws where the engine has no such level. */
-export function accessOptions(engine: Engine, level: Access, given: readonly string[]): HeldAccess {
+/**
+ * `given`: native arguments of the config and of the user, which come first. `profile`: rules of the user's own that an
+ * option would switch off. Throws where the engine has no such level.
+ */
+export function accessOptions(
+  engine: Engine,
+  level: Access,
+  given: readonly string[],
+  profile: string | null = null,
+): HeldAccess {
   const modes = engine.access ?? { edit: [] };
   const own = ownMode(engine, given);
   if (own !== null) return { level, options: [], by: describe([own]).join(" ") };
+  if (profile !== null && level === "read") {
+    throw new Fault(
+      "engine_cannot",
+      `${engine.title} is told ${profile}, and access "read" would switch that off. ` +
+        `Choose access "edit" to work with it, or give ${(modes.read ?? []).join(" ")} after -- to work without it.`,
+      { facts: { engine: engine.id, access: level, profile } },
+    );
+  }
+  if (profile !== null) return { level, options: [], by: profile };
   const options = modes[level];
   if (options !== undefined) return { level, options, by: null };
   const known = (["read", "edit", "full"] as const).filter((one) => modes[one] !== undefined);
@@ -146,11 +163,12 @@ function ownMode(engine: Engine, given: readonly string[]): Given | null {
 
 /** Whether an option sets what a level would set. */
 function setsMode(engine: Engine): (option: Given) => boolean {
-  const { unless = [], ...levels } = engine.access ?? {};
+  const { unless = [], profile, ...levels } = engine.access ?? {};
   const ours = Object.values(levels).flatMap((words) => parseArgs(engine.grammar, words, true).options);
   const scales = new Set(ours.map(scaleOf).filter((scale) => scale !== null));
   return (option) =>
     scales.has(scaleOf(option) ?? "") ||
+    profile?.isNamedBy(option) === true ||
     ours.some(({ spec }) => spec !== null && spec === option.spec) ||
     unless.some((name) => option.spec?.names.includes(name) === true);
 }

@@ -27,7 +27,8 @@ export async function locateTranscript(session: string, where: Where, files: Ses
     const { cwd, messages } = await look(path, files);
     if (messages) {
       const restoreTo = relative(where.home, path);
-      return { state: "present", files: [{ path, restoreTo }], cwd, updatedAtMs: mtimeMs };
+      const worktree = cwd?.includes("/.claude/worktrees/") === true ? { worktree: cwd } : {};
+      return { state: "present", files: [{ path, restoreTo }], cwd, updatedAtMs: mtimeMs, ...worktree };
     }
     const why = "it holds no message, so Claude neither continues it nor takes its id again";
     unusable ??= { state: "unusable", path, why, damaged: true };

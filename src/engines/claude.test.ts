@@ -258,6 +258,9 @@ describe("resume", () => {
     expect(argsOf(fork)).toBe(`${R} --fork-session --session-id ${OTHER} --model opus`);
     expect(claude.command(fork).expects).toBe(OTHER);
     expect(argsOf({ ...fork, forkTo: null })).toBe(`${R} --fork-session --model opus`);
+    // It would work in the main checkout.
+    for (const line of ["-w foo", "--worktree=foo", "--worktree"])
+      expect(() => claude.command(ask({ kind: "fork", line }))).toThrow("would work in the main checkout");
   });
 
   test.each(["", "latest", "my title", `${ID}\r`, ID.slice(0, 8), "/abs/file.jsonl", `-${ID}`])(
@@ -362,6 +365,14 @@ describe("the session store", () => {
 
   test("finds a session of another directory", async () => {
     expect(await locate({ [at("-else")]: line("user", "hi", "/else") })).toEqual(present("-else", "/else"));
+  });
+
+  test("tells the worktree that Claude made for a session", async () => {
+    const worktree = `${CWD}/.claude/worktrees/foo`;
+    expect(await locate({ [at("-else")]: line("user", "hi", worktree) })).toEqual({
+      ...present("-else", worktree),
+      worktree,
+    });
   });
 
   test("knows how long names are cut", async () => {

@@ -23,6 +23,7 @@ import {
   splitForResume,
   valueOf,
 } from "./grammar.ts";
+import { CLAUDE_ENV } from "./guarded-env.ts";
 import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
 
 /** Claude keeps the case in which an id was given. */
@@ -216,6 +217,7 @@ export const claude: Engine = {
     unless: ["--settings", "--permission-prompt-tool"],
   },
   rightsEnv: RIGHTS_ENV,
+  guardedEnv: CLAUDE_ENV,
 
   home(env) {
     const { CLAUDE_CONFIG_DIR: own = "", HOME: home = "" } = env;
@@ -356,6 +358,13 @@ function again(ask: Ask, kind: "resume" | "fork"): Command {
   }
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const parsed = override(recorded, parseArgs(grammar, ask.native, true));
+  if (kind === "fork" && has(recorded, "--worktree")) {
+    throw new Fault(
+      "option_unkept",
+      "The run works in a worktree of Claude's own (--worktree), and a fork would work in the main checkout instead (2.1.325). Resume the run, or start a new one with --worktree.",
+      { facts: { option: "--worktree" } },
+    );
+  }
   const { root, before, after, dropped } = splitForResume(parsed, ask.interactive ? "ui" : "headless");
   const kept = [...root, ...before, ...after];
   const chosen = forkTo === null ? [] : ["--session-id", valid(forkTo)];

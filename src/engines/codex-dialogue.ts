@@ -121,8 +121,19 @@ function optionsOf(ask: Ask): {
       facts: { option: unkept.name },
     });
   }
+  assertNoProfile(options);
   const words = recorded.words.map((word) => JSON.stringify(word));
   return { options, dropped: [...describe(all.filter(leftOut)), ...words], rights };
+}
+
+/** A thread gets its sandbox by name, and that switches a permission profile off. */
+function assertNoProfile(options: readonly Given[]): void {
+  if (settingIn(options, "default_permissions") === undefined) return;
+  throw new Fault(
+    "option_unkept",
+    "A conversation with the Codex server gets a sandbox, which would switch its permission profile off (default_permissions). Use `codex exec` (`reprise start codex`, `reprise resume`) to work with the profile.",
+    { facts: { option: "default_permissions" } },
+  );
 }
 
 /** Concerned only the output, or only the turn or the session that it was given for. */

@@ -1,16 +1,18 @@
 /** Codex's command line as data: the options of 0.166, the rights they give, and the rights a resume must name. */
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
-import { parseJson } from "../lib/json.ts";
+import { fieldIn, isObject, type JsonObject, numberIn, objectIn, parseJson, stringIn } from "../lib/json.ts";
 import type { Ask } from "./engine.ts";
 import {
   describe,
   type Given,
   type Grammar,
   type Guard,
+  has,
   parseArgs,
   type Parsed,
   scaleOf,
+  valueOf,
 } from "./grammar.ts";
 
 /** Wider is higher. `--yolo` beats `-s` when both are given, so all of them share one scale. */
@@ -132,7 +134,30 @@ export function heldRights(ask: Ask, asked: Parsed): readonly Given[] {
   const dirs = new Set(added.flatMap(({ values }) => values).map((dir) => resolve(ask.cwd, dir)));
   const words = rights.map((word) => withoutRoots(word, dirs));
   const held = parseArgs(grammar, words, true).options;
+  if (heldProfile((name) => settingIn(held, name)) !== null) return wholeProfile(held, asked);
   return told ? held.filter((option) => scaleOf(option) !== "sandbox") : held;
+}
+
+/** A sandbox option would switch the profile off, with all that it forbids to read. */
+function wholeProfile(held: readonly Given[], asked: Parsed): readonly Given[] {
+  const profile = heldProfile((name) => settingIn(held, name));
+  const { name = "", isWhole = false } = profile ?? {};
+  const began = `The conversation began with the permission profile ${JSON.stringify(name)} of Codex's config`;
+  const given = asked.options.find((option) => scaleOf(option) === "sandbox");
+  if (given !== undefined) {
+    const option = describe([given]).join(" ");
+    throw new Fault(
+      "would_widen",
+      `${began}, and ${option} would switch it off. Leave ${option} out; or start a new run with it.`,
+      { facts: { option: given.name, profile: name } },
+    );
+  }
+  if (isWhole) return held;
+  throw new Fault(
+    "option_unkept",
+    `${began}, and its rules cannot be told from the session, so they cannot be kept. Start a new run instead.`,
+    { facts: { option: "default_permissions", profile: name } },
+  );
 }
 
 const ROOTS = "sandbox_workspace_write.writable_roots=";
@@ -145,12 +170,142 @@ function withoutRoots(word: string, dirs: ReadonlySet<string>): string {
 }
 
 export function describeHeld(held: readonly Given[]): readonly string[] {
-  return held.map((option) => {
+  return held.flatMap((option) => {
+    const isSetting = option.spec?.guard === setting;
+    const profile = isSetting ? describeProfile(keyAndValue(option.values.at(-1) ?? "")[0]) : undefined;
+    if (profile !== undefined) return profile ?? [];
     const from = scaleOf(option) === "sandbox" ? "no sandbox option" : "today's config";
-    return `${from} → ${describe([option]).join(" ")}, as the conversation began`;
+    return [`${from} → ${describe([option]).join(" ")}, as the conversation began`];
   });
+}
+
+/** Whether the sandbox may write to `$TMPDIR`; where no option says what the sandbox is, it may. */
+export function opensTmpdir(parsed: Parsed): boolean {
+  const last = (name: string) => settingIn(parsed.options, name);
+  const profile = last("default_permissions");
+  const rules = profile === undefined ? undefined : last(`permissions.${profile}.filesystem`);
+  if (rules !== undefined) return rules.includes('":tmpdir"="write"');
+  const mode = valueOf(parsed, "--sandbox") ?? last("sandbox_mode");
+  if (has(parsed, "--yolo") || mode === "read-only" || mode === "danger-full-access") return false;
+  return last("sandbox_workspace_write.exclude_tmpdir_env_var") !== "true";
 }
 
 export function saysSandbox(parsed: Parsed): boolean {
   return parsed.options.some((option) => scaleOf(option) === "sandbox");
+}
+
+/*
+ * Permission profiles of 0.166: `default_permissions = "p"` with `[permissions.p]`, which may forbid reading. A sandbox
+ * option switches a profile off without a word, and its definition may be another one by the next attempt. So an attempt
+ * carries the rules themselves, as Codex wrote them into the first turn's context.
+ */
+
+/** So that the user's own profile of that name is not mixed with the rules that an attempt carries. */
+const HELD = "reprise-held";
+const NAME = /^[A-Za-z0-9_-]{1,60}$/;
+const ACCESS: readonly unknown[] = ["read", "write", "deny"];
+const SPECIAL: readonly unknown[] = ["root", "minimal", "slash_tmp", "tmpdir"];
+
+/**
+ * Options that hold the profile of a turn's context. Null: it has none of the user's own; those that come with Codex
+ * (`:workspace`) are the sandboxes that `-s` names. Only the name of the profile: its rules cannot be told.
+ */
+export function profileIn(context: JsonObject): readonly string[] | null {
+  const active = fieldIn(context, "active_permission_profile");
+  if (active === undefined || active === null) return null;
+  const id = stringIn(active, "id") ?? "";
+  if (id.startsWith(":")) return null;
+  const profile = objectIn(context, "permission_profile");
+  const rules = rulesIn(profile);
+  if (rules === null) return config("default_permissions", JSON.stringify(id));
+  const own = id.startsWith(`${HELD}-`) ? id.slice(HELD.length + 1) : id;
+  const name = NAME.test(own) ? `${HELD}-${own}` : HELD;
+  const isClosed = stringIn(profile, "network") === "restricted";
+  return [
+    ...config(`permissions.${name}.filesystem`, rules),
+    // To which hosts an open network was limited is not in the context.
+    ...(isClosed ? [] : config(`permissions.${name}.network`, "{enabled=false}")),
+    ...config("default_permissions", JSON.stringify(name)),
+  ];
+}
+
+function config(key: string, value: string): readonly string[] {
+  return ["-c", `${key}=${value}`];
+}
+
+/** As an inline table of TOML, whose strings are those of JSON. Null: something in it is not understood. */
+function rulesIn(profile: JsonObject | undefined): string | null {
+  const files = objectIn(profile, "file_system");
+  const entries = fieldIn(files, "entries");
+  const isKnown = stringIn(profile, "type") === "managed" && stringIn(files, "type") === "restricted";
+  if (!isKnown || !Array.isArray(entries) || entries.length === 0) return null;
+  const rules = new Map<string, string>();
+  for (const entry of entries as readonly unknown[]) {
+    const path = pathIn(fieldIn(entry, "path"));
+    const access = fieldIn(entry, "access");
+    if (path === null || rules.has(path) || !ACCESS.includes(access)) return null;
+    rules.set(path, String(access));
+  }
+  const depth = numberIn(files, "glob_scan_max_depth");
+  const words = [...rules].map(([path, access]) => `${JSON.stringify(path)}=${JSON.stringify(access)}`);
+  return `{${[...words, ...(depth === undefined ? [] : [`glob_scan_max_depth=${depth}`])].join(",")}}`;
+}
+
+function pathIn(path: unknown): string | null {
+  const type = stringIn(path, "type");
+  if (type === "path") return absolute(stringIn(path, "path"));
+  if (type === "glob_pattern") return absolute(stringIn(path, "pattern"));
+  const value = fieldIn(path, "value");
+  const kind = stringIn(value, "kind");
+  const isPlain = type === "special" && isObject(value) && Object.keys(value).length === 1;
+  return isPlain && SPECIAL.includes(kind) ? `:${kind ?? ""}` : null;
+}
+
+function absolute(path: string | undefined): string | null {
+  return path?.startsWith("/") === true ? path : null;
+}
+
+/** `default_permissions` of a config file, where it is none of those that come with Codex. */
+export function ownProfile(text: string): string | null {
+  for (const line of text.split("\n")) {
+    // Behind the first table it is a key of that table.
+    if (line.trimStart().startsWith("[")) return null;
+    const at = line.indexOf("=");
+    const key = line.slice(0, Math.max(at, 0)).trim().replaceAll(/["']/g, "");
+    if (key !== "default_permissions") continue;
+    const value = line.slice(at + 1).trim();
+    return /^["']:/.test(value) ? null : `default_permissions = ${value}`;
+  }
+  return null;
+}
+
+export function namesProfile(option: Given): boolean {
+  return (
+    option.spec?.guard === setting && keyAndValue(option.values.at(-1) ?? "")[0] === "default_permissions"
+  );
+}
+
+interface HeldProfile {
+  readonly name: string;
+  /** Its rules stand beside it. */
+  readonly isWhole: boolean;
+}
+
+/** The profile that settings name; `last` gives the last value of a setting. */
+function heldProfile(last: (key: string) => string | undefined): HeldProfile | null {
+  const id = last("default_permissions");
+  if (id === undefined) return null;
+  const isWhole = id.startsWith(HELD) && last(`permissions.${id}.filesystem`) !== undefined;
+  return { name: id.replace(/^reprise-held-?/, ""), isWhole };
+}
+
+/** What became of the profile by a setting of `profileIn`, for people; undefined: the setting is another one. */
+function describeProfile(key: string): string | null | undefined {
+  if (key === "default_permissions") return null;
+  if (!key.startsWith(`permissions.${HELD}`)) return undefined;
+  const [, name = ""] = key.split(".");
+  const profile = `permission profile ${name.slice(HELD.length + 1)}`.trim();
+  return key.endsWith(".network")
+    ? `network of the ${profile} → closed: Codex does not record which hosts it was open to`
+    : `${profile} → its rules as the conversation began`;
 }

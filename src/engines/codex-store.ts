@@ -6,6 +6,7 @@
 import { basename, join, relative } from "node:path";
 import type { DeniedCall } from "../core/events.ts";
 import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
+import { profileIn } from "./codex-options.ts";
 import {
   type FoundSession,
   type Located,
@@ -80,6 +81,8 @@ async function rightsIn(path: string, files: SessionFiles): Promise<Rights> {
     // No turn ever began, so none had any rights; the options of the start are all there is to hold.
     return whole ? {} : { rightsUnknown: "its file shows no turn's context" };
   }
+  const profile = profileIn(context);
+  if (profile !== null) return { rights: profile };
   const policy = objectIn(context, "sandbox_policy");
   const type = stringIn(policy, "type");
   if (type === "workspace-write") return { rights: ["-s", type, ...limitsIn(policy)] };

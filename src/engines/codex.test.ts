@@ -276,6 +276,32 @@ describe("resume", () => {
     expect(argsOf(ask({ kind: "fresh" }))).toBe("exec --json -");
   });
 
+  describe("holds the permission profile of the conversation, not today's of that name (I12)", () => {
+    const rules = 'permissions.reprise-held-p.filesystem={":root"="read","/keys"="deny"}';
+    const rights = ["-c", rules, "-c", 'default_permissions="reprise-held-p"'];
+    const held = `-c ${rules} -c default_permissions="reprise-held-p"`;
+
+    test("and adds no sandbox, which would switch it off", () => {
+      const { args, options } = codex.command(resume('-c default_permissions="p"', { rights }));
+      expect(args.join(" ")).toBe(`exec resume --json -c default_permissions="p" ${held} ${ID} -`);
+      expect(options.rewritten).toEqual(["permission profile p → its rules as the conversation began"]);
+      expect(argsOf(resume("", { rights, kind: "fork" }))).toBe(`exec fork --json ${held} ${ID} -`);
+      expect(argsOf(ask({ kind: "fresh", rights }))).toBe(`exec --json ${held} -`);
+    });
+
+    test.each(["-s read-only", "-c sandbox_mode=read-only"])("refuses %s beside it", (over) => {
+      expect(argsOf(resume("", { rights, over }))).toBe("would_widen");
+      expect(argsOf(ask({ kind: "fresh", rights, native: split(over) }))).toBe("would_widen");
+      expect(argsOf(resume(over, { rights }))).toBe("would_widen");
+    });
+
+    test("refuses where its rules cannot be told, whatever sandbox is asked for", () => {
+      const named = { rights: ["-c", 'default_permissions="p"'] };
+      expect(argsOf(resume("", named))).toBe("option_unkept");
+      expect(argsOf(resume("", { ...named, over: "-s read-only" }))).toBe("would_widen");
+    });
+  });
+
   test("refuses when the sandbox of the conversation cannot be told, unless an option says one (I12)", () => {
     const unknown = { rightsUnknown: "its file shows no turn's context" };
     expect(() => codex.command(resume("-m x", unknown))).toThrow(
@@ -409,6 +435,22 @@ describe("the session store", () => {
   });
   const context = (payload: object) => `${JSON.stringify({ type: "turn_context", payload })}\n`;
   const turn = (type: string) => context({ sandbox_policy: { type } });
+  const at = (name: string) => ({ type: "path", path: name });
+  const special = (kind: string) => ({ type: "special", value: { kind } });
+  const profile = (rules: [path: object, access: string][], { id = "p", network = "restricted" } = {}) =>
+    context({
+      sandbox_policy: { type: "read-only" },
+      active_permission_profile: { id },
+      permission_profile: {
+        type: "managed",
+        network,
+        file_system: {
+          type: "restricted",
+          glob_scan_max_depth: 3,
+          entries: rules.map(([where, access]) => ({ path: where, access })),
+        },
+      },
+    });
   const WRITES = "sandbox_workspace_write";
   const roots = (list: string) => ["-c", `${WRITES}.writable_roots=${list}`];
 
@@ -445,6 +487,65 @@ describe("the session store", () => {
     "a tool that prints such a line": [
       `${JSON.stringify({ type: "response_item", payload: { type: "turn_context" } })}\n${turn("read-only")}`,
       { rights: ["-s", "read-only"] },
+    ],
+    "a profile that comes with Codex": [
+      context({ sandbox_policy: { type: "read-only" }, active_permission_profile: { id: ":read-only" } }),
+      { rights: ["-s", "read-only"] },
+    ],
+    "a permission profile of the user's own": [
+      profile([
+        [at("/keys"), "deny"],
+        [special("root"), "read"],
+        [special("tmpdir"), "write"],
+        [{ type: "glob_pattern", pattern: '/w/**/".env' }, "deny"],
+      ]),
+      {
+        rights: [
+          "-c",
+          'permissions.reprise-held-p.filesystem={"/keys"="deny",":root"="read",":tmpdir"="write","/w/**/\\".env"="deny",glob_scan_max_depth=3}',
+          "-c",
+          'default_permissions="reprise-held-p"',
+        ],
+      },
+    ],
+    "a permission profile with an open network": [
+      profile([[at("/w"), "write"]], { id: "a b.c", network: "enabled" }),
+      {
+        rights: [
+          "-c",
+          'permissions.reprise-held.filesystem={"/w"="write",glob_scan_max_depth=3}',
+          "-c",
+          "permissions.reprise-held.network={enabled=false}",
+          "-c",
+          'default_permissions="reprise-held"',
+        ],
+      },
+    ],
+    "a permission profile that an earlier attempt held": [
+      profile([[at("/w"), "read"]], { id: "reprise-held-p" }),
+      {
+        rights: [
+          "-c",
+          'permissions.reprise-held-p.filesystem={"/w"="read",glob_scan_max_depth=3}',
+          "-c",
+          'default_permissions="reprise-held-p"',
+        ],
+      },
+    ],
+    "a permission profile with a rule of a newer version": [
+      profile([[{ type: "special", value: { kind: "root", below: "x" } }, "read"]]),
+      { rights: ["-c", 'default_permissions="p"'] },
+    ],
+    "a permission profile with two rules for one path": [
+      profile([
+        [at("/w"), "read"],
+        [at("/w"), "deny"],
+      ]),
+      { rights: ["-c", 'default_permissions="p"'] },
+    ],
+    "a permission profile without rules": [
+      context({ sandbox_policy: { type: "read-only" }, active_permission_profile: { id: "p" } }),
+      { rights: ["-c", 'default_permissions="p"'] },
     ],
     "no turn": [user, {}],
     "a turn beyond all bounds": [

@@ -5,7 +5,15 @@ import { afterDashes, withMessage } from "./attempt-options.ts";
 import { dialogueCommand, isDialogue } from "./codex-dialogue.ts";
 import { sessionIn } from "./codex-server.ts";
 import { codexActivity, codexTookUp } from "./codex-live.ts";
-import { describeHeld, grammar, heldRights, setting } from "./codex-options.ts";
+import {
+  describeHeld,
+  grammar,
+  heldRights,
+  namesProfile,
+  opensTmpdir,
+  ownProfile,
+  setting,
+} from "./codex-options.ts";
 import { explainExit, ID, textReader, translate } from "./codex-output.ts";
 import { codexDenied, listRollouts, locateRollout } from "./codex-store.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
@@ -23,6 +31,7 @@ import {
   splitForResume,
   valueOf,
 } from "./grammar.ts";
+import { CODEX_ENV } from "./guarded-env.ts";
 
 export const codex: Engine = {
   id: "codex",
@@ -38,9 +47,13 @@ export const codex: Engine = {
     edit: ["--sandbox", "workspace-write"],
     full: ["--sandbox", "danger-full-access"],
     unless: ["--profile"],
+    profile: { files: ["config.toml", "/etc/codex/config.toml"], in: ownProfile, isNamedBy: namesProfile },
   },
   // Where commands run, and the sandbox of another Codex around this one.
   rightsEnv: ["CODEX_EXEC_SERVER_URL", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"],
+  guardedEnv: CODEX_ENV,
+  // A sandbox that writes may write there, unless the config excludes it.
+  openingEnv: { names: ["TMPDIR"], matters: (args) => opensTmpdir(parseArgs(grammar, args)) },
 
   home(env) {
     const { CODEX_HOME: own = "", HOME: home = "" } = env;

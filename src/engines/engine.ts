@@ -18,7 +18,8 @@ import type {
   Trouble,
 } from "../core/events.ts";
 import type { AttemptKind, AttemptRecord, ProcessIdentity } from "../core/records.ts";
-import type { Grammar } from "./grammar.ts";
+import type { Given, Grammar } from "./grammar.ts";
+import type { GuardedEnv } from "./guarded-env.ts";
 
 export interface Engine {
   /** Stored with every run. Public API: never renamed. */
@@ -58,6 +59,10 @@ export interface Engine {
   readonly rightsEnv?: readonly string[];
   /** It works only in a folder that it trusts, which `--trust-cwd` makes it do. */
   readonly asksTrust?: true;
+  /** Variables of which an unknown one may bear on rights. Absent: the engine has no prefix of its own. */
+  readonly guardedEnv?: GuardedEnv;
+  /** Variables that open the folder they name to the agent, where these arguments let them. Unset they open nothing (I12). */
+  readonly openingEnv?: { readonly names: readonly string[]; matters(args: readonly string[]): boolean };
 
   /** The directory where the engine keeps its sessions, from its environment; null when HOME is unknown. */
   home(env: Env): string | null;
@@ -137,6 +142,14 @@ export type Printed = "events" | "dialogue" | "text";
 export interface AccessModes extends Partial<Readonly<Record<Access, readonly string[]>>> {
   /** Options that may set the mode themselves, so that none is added beside them. */
   readonly unless?: readonly string[];
+  /** Rules of the user's own that each of these options would switch off. */
+  readonly profile?: {
+    /** Files that may name the rules, below the engine's home or absolute; the first that does counts. */
+    readonly files: readonly string[];
+    /** What such a file says, as it stands there; null: nothing. */
+    in(text: string): string | null;
+    isNamedBy(option: Given): boolean;
+  };
 }
 
 export interface Ask {
@@ -274,6 +287,8 @@ export type Located =
       /** Where the conversation took place, if the store says so. */
       readonly cwd: string | null;
       readonly updatedAtMs: number | null;
+      /** A worktree that the engine made and goes back to; when it is gone the agent works in the run's directory instead. */
+      readonly worktree?: string;
       /** Native options that hold the rights the conversation began with, where the engine does not restore them. */
       readonly rights?: readonly string[];
       /** Why those rights cannot be told, where the engine does not restore them. */

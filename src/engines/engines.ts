@@ -10,6 +10,7 @@ import { opencode } from "./opencode.ts";
 export { accessOptions, type HeldAccess, widerAnew, widerStart } from "./attempt-options.ts";
 export { customEngine } from "./custom.ts";
 export { DEMO_PROGRAM } from "./demo.ts";
+export { isGuarded } from "./guarded-env.ts";
 export { keepNative, parseArgs, refusedOption } from "./grammar.ts";
 
 export const ENGINES: readonly Engine[] = [codex, claude, gemini, iflow, opencode, demo];

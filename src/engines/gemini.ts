@@ -18,6 +18,7 @@ import {
   render,
   valueOf,
 } from "./grammar.ts";
+import { GEMINI_ENV } from "./guarded-env.ts";
 
 /** Wider is higher. Gemini refuses `-y` beside `--approval-mode`: they are one setting. */
 const APPROVAL_MODES = ["plan", "default", "auto_edit", "yolo"];
@@ -111,6 +112,7 @@ export const gemini: Engine = {
   },
   rightsEnv: RIGHTS_ENV,
   asksTrust: true,
+  guardedEnv: GEMINI_ENV,
   home(env) {
     const root = env["GEMINI_CLI_HOME"] || env["HOME"];
     return root ? join(root, ".gemini") : null;

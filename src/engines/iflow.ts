@@ -9,6 +9,7 @@ import { hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../
 import { attemptOptions, withMessage } from "./attempt-options.ts";
 import type { Ask, Command, Engine, OutputReader } from "./engine.ts";
 import { type Grammar, type Guard, has, type Parsed, parseArgs, render, valueOf } from "./grammar.ts";
+import { IFLOW_ENV } from "./guarded-env.ts";
 import { troubleOf } from "./troubles.ts";
 
 const ID = /^session-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
@@ -96,6 +97,7 @@ export const iflow: Engine = {
   grammar,
   access: { read: ["--plan"], edit: ["--auto-edit"], full: ["--yolo"] },
   rightsEnv: RIGHTS_ENV,
+  guardedEnv: IFLOW_ENV,
   home: (env) => (env["HOME"] ? join(env["HOME"], ".iflow") : null),
   homeEnv: (home) => ({ HOME: basename(home) === ".iflow" ? dirname(home) : home }),
   version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,

@@ -26,6 +26,7 @@ import {
   render,
   valueOf,
 } from "./grammar.ts";
+import { OPENCODE_ENV } from "./guarded-env.ts";
 import { explainExit, ID, opencodeReader } from "./opencode-output.ts";
 
 /** Another value may mean other rights, and nothing says which is wider. */
@@ -101,6 +102,7 @@ export const opencode: Engine = {
   // It edits in its folder unasked. Its plan agent edits nothing, but runs commands that do (1.18.33).
   access: { edit: [], full: ["--auto"] },
   rightsEnv: RIGHTS_ENV,
+  guardedEnv: OPENCODE_ENV,
   home(env) {
     const data = env["XDG_DATA_HOME"] || (env["HOME"] ? join(env["HOME"], ".local", "share") : "");
     return data === "" ? null : join(data, "opencode");

@@ -152,7 +152,7 @@ class LiveTurn implements Turn {
     const { comments, resume } = order;
     if (comments.length === 0) throw new Fault("usage", "There are no comments that Codex could be given.");
     const [
-      { redactorFor, resumeRun, startRun, withoutRepository },
+      { ownRules, redactorFor, resumeRun, startRun, withoutRepository },
       { composePrompt, markOf },
       { Book: Opened },
       { reviewsDirectory },
@@ -162,7 +162,8 @@ class LiveTurn implements Turn {
       import("./turn-book.ts"),
       import("./transcript.ts"),
     ]);
-    if (resume !== null) await this.#assertOpen(resume.handle);
+    if (resume === null) this.#assertSandbox(ownRules(this.#deps, "codex"));
+    else await this.#assertOpen(resume.handle);
     const { pullRequest } = this.#options;
     const { clock, state } = this.#deps;
     const redact = redactorFor(this.#deps.env, this.#options.env);
@@ -206,6 +207,16 @@ class LiveTurn implements Turn {
       {
         facts: { handle },
       },
+    );
+  }
+
+  /** The sandbox of a review was not asked for, so it does not take the place of rules that the user gave Codex. */
+  #assertSandbox(rules: string | null): void {
+    if (rules === null || this.#options.sandbox !== null) return;
+    throw new Fault(
+      "engine_cannot",
+      `Codex is told ${rules}, and the sandbox of a review switches that off. Give --sandbox read-only to review without it.`,
+      { facts: { rules } },
     );
   }
 

@@ -188,6 +188,7 @@ async function newRun(
       redacted: [],
       env: [],
       rights: rightsVariables(engine, environmentOf(deps, engine, []).env),
+      guarded: true,
       mode: "pipe",
       interactive: false,
       isolate: null,

@@ -1,7 +1,8 @@
 /**
  * Everything about an engine that depends on this machine: its program, version, home and environment.
  */
-import { dirname, join } from "node:path";
+import { readFileSync } from "node:fs";
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import {
   checkOwnDirectory,
@@ -202,7 +203,29 @@ export function heldAccess(
   native: readonly string[],
 ): HeldAccess {
   const engine = findEngine(deps, engineId);
-  return accessOptions(engine, level, [...environmentOf(deps, engine, []).defaultArgs, ...native]);
+  const { defaultArgs } = environmentOf(deps, engine, []);
+  return accessOptions(engine, level, [...defaultArgs, ...native], ownRules(deps, engineId));
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** Rules of the user's own, in the engine's config, that an option of ours would switch off; null: there are none. */
+export function ownRules(deps: Deps, engineId: string): string | null {
+  const engine = findEngine(deps, engineId);
+  const { home } = environmentOf(deps, engine, []);
+  const profile = engine.access?.profile;
+  for (const file of profile?.files ?? []) {
+    const path = home === null ? file : resolve(home, file);
+    const rules = isAbsolute(path) ? (profile?.in(textOf(path)) ?? null) : null;
+    if (rules !== null) return `${rules} in ${path}`;
+  }
+  return null;
 }
 
 /** What every start of an engine has besides what the user gives. */

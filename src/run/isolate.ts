@@ -1,13 +1,15 @@
 /** A place of its own for an agent: a fresh directory or a git worktree inside the run directory. */
 import { dirname, join, relative, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { isDirectory, makeDirectory, realPath, resolveDirectory } from "../audit/audit.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
+import type { Engine, Located } from "../engines/engine.ts";
 import type { Deps } from "./deps.ts";
 import { openGit } from "./git.ts";
+import type { ResumeFacts } from "./plan.ts";
 
 export interface Workplace {
   readonly cwd: string;
@@ -152,4 +154,22 @@ export async function leaveWorktree(deps: Deps, run: RunRecord): Promise<void> {
 
 async function git(deps: Deps, cwd: string, args: readonly string[]) {
   return (await openGit(deps, cwd))(args);
+}
+
+/** Without it the agent would get the run's directory, which the worktree kept it out of (I12). */
+export function assertWorktree(engine: Engine, { handle }: RunRecord, located: Located | undefined): void {
+  if (located?.state !== "present" || located.worktree === undefined || isDirectory(located.worktree)) return;
+  throw new Fault(
+    "cwd_missing",
+    `The worktree that ${engine.title} made for run ${handle} is gone: ${located.worktree}. ` +
+      "Without it the agent would work in the main checkout. Put it back (git worktree add), then resume again; or start a new run.",
+    { facts: { handle, cwd: located.worktree } },
+  );
+}
+
+/** The path was stored with its links resolved, but of an isolated run ours is, and of an adopted one the engine's. */
+export function cwdNow({ cwd, launch, sessions }: RunRecord): Pick<ResumeFacts, "cwdNow"> {
+  const isOurs = launch.isolate === null && sessions.every(({ source }) => source !== "adopted");
+  const now = isOurs ? realPath(cwd) : null;
+  return now === null ? {} : { cwdNow: now };
 }

@@ -1,9 +1,17 @@
 import { describe, expect, test } from "vitest";
+import type { Env } from "../core/deps.ts";
+import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import type { Command } from "../engines/engine.ts";
+import { ENGINES } from "../engines/engines.ts";
 import {
+  assertSameFolders,
+  assertSameRights,
   EXCERPT_CHARACTERS,
   excerpt,
   hiddenNames,
   redactorFor,
+  rightsVariables,
   storableArgs,
   withoutMark,
 } from "./launch.ts";
@@ -48,4 +56,109 @@ test("the password of a URL in a variable is a secret by itself, and the variabl
     "CACHE_URL",
     "DATABASE_URL",
   ]);
+});
+
+/** What a resume with other variables meets; "" is nothing. `args` are those of its command. */
+function met(id: string, env: readonly [start: Env, later: Env], words = "", more: Met = {}): string {
+  const engine = ENGINES.find((one) => one.id === id);
+  if (engine === undefined) throw new Error(id);
+  const launch = { rights: rightsVariables(engine, env[0]), ...(more.old === true ? {} : { guarded: true }) };
+  const run = { handle: "1a2b3c4d", launch } as unknown as RunRecord;
+  const later = { env: env[1], allowed: more.allowed === true };
+  try {
+    assertSameRights(engine, run, later);
+    assertSameFolders(engine, run, { args: words.split(" ") } as unknown as Command, later);
+    return "";
+  } catch (error) {
+    return error instanceof Fault ? error.code : String(error);
+  }
+}
+
+interface Met {
+  readonly allowed?: true;
+  /** The run was recorded before unknown variables were. */
+  readonly old?: true;
+}
+
+describe("a resume refuses a variable of the engine's own that is not as it was at the start (I12)", () => {
+  test.each([
+    ["claude", "CLAUDE_RELAUNCH_SESSION_ADD_DIRS"],
+    ["claude", "CLAUDE_BG_SESSION_PERMISSION_RULES"],
+    ["claude", "CLAUDE_CODE_SESSION_KIND"],
+    ["claude", "CLAUDE_BG_WORKSPACE_TRUSTED"],
+    ["claude", "CLAUDE_CODE_REMOTE_MCP_CONFIG"],
+    ["claude", "CLAUDE_ENV_FILE"],
+    ["claude", "CLAUDE_CODE_OF_A_LATER_VERSION"],
+    ["gemini", "GEMINI_CLI_IDE_SERVER_STDIO_COMMAND"],
+    ["gemini", "GEMINI_SYSTEM_MD"],
+    ["opencode", "OPENCODE_EXPERIMENTAL_WORKSPACES"],
+    ["codex", "CODEX_BWRAP_SHA256"],
+    ["iflow", "iflow_toolDiscoveryUrl"],
+  ])("%s %s", (id, name) => {
+    expect(met(id, [{}, { [name]: "1" }])).toBe("would_widen");
+    expect(met(id, [{ [name]: "1" }, { [name]: "2" }])).toBe("would_widen");
+    expect(met(id, [{ [name]: "1" }, {}])).toBe("would_widen");
+    expect(met(id, [{ [name]: "1" }, { [name]: "1" }])).toBe("");
+    expect(met(id, [{}, { [name]: "1" }], "", { allowed: true })).toBe("");
+    expect(met(id, [{}, { [name]: "1" }], "", { old: true })).toBe("");
+  });
+
+  test("and --allow-env does not reach those that are known to grant rights", () => {
+    const set = { CLAUDE_CODE_EVEN_MORE_DANGEROUSLY_SKIP_PERMISSIONS: "1" };
+    expect(met("claude", [{}, set], "", { allowed: true })).toBe("would_widen");
+    expect(met("claude", [{}, set], "", { old: true })).toBe("would_widen");
+  });
+
+  // As `env` printed them in the shells of claude 2.1.325 and codex 0.166.0, and what editors and users set.
+  test.each([
+    [
+      "claude",
+      `CLAUDECODE CLAUDE_CODE_CHILD_SESSION CLAUDE_CODE_SESSION_ID CLAUDE_PID CLAUDE_EFFORT CLAUDE_CODE_MESSAGING_SOCKET
+      CLAUDE_CODE_MESSAGING_TOKEN CLAUDE_CODE_SESSION_ATTENDED CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_EXECPATH AI_AGENT
+      CLAUDE_CODE_SSE_PORT CLAUDE_CONFIG_DIR CLAUDE_CODE_OAUTH_TOKEN CLAUDE_API_KEY CLAUDE_CODE_MAX_OUTPUT_TOKENS
+      CLAUDE_CODE_API_KEY_HELPER_TTL_MS CLAUDE_CODE_MAX_RETRIES ANTHROPIC_MODEL`,
+    ],
+    [
+      "codex",
+      `CODEX_HOME CODEX_VERSION CODEX_SESSION_ID CODEX_THREAD_ID CODEX_APPLY_PATCH_PRESERVE_LINE_ENDINGS CODEX_CI
+      CODEX_TOOL_CALL_ID CODEX_MANAGED_BY_NPM CODEX_API_KEY CODEX_ACCESS_TOKEN`,
+    ],
+    [
+      "gemini",
+      "GEMINI_CLI GEMINI_API_KEY GEMINI_MODEL GEMINI_CLI_HOME GEMINI_CLI_IDE_SERVER_PORT GEMINI_CLI_IDE_AUTH_TOKEN",
+    ],
+    [
+      "opencode",
+      "OPENCODE OPENCODE_PID OPENCODE_CLIENT OPENCODE_API_KEY OPENCODE_EXPERIMENTAL_BASH_DEFAULT_TIMEOUT_MS",
+    ],
+    ["iflow", "IFLOW_API_KEY iflow_apiKey IFLOW_modelName"],
+  ])("%s, but not those of shells, logins and models", (id, names) => {
+    for (const name of names.split(/\s+/)) {
+      expect([name, met(id, [{}, { [name]: "1" }]), met(id, [{ [name]: "1" }, {}])]).toEqual([name, "", ""]);
+    }
+  });
+});
+
+describe("a resume of Codex refuses another TMPDIR where its sandbox may write there (I12)", () => {
+  const profile = "-c default_permissions=reprise-held -c permissions.reprise-held.filesystem=";
+  const commands: Record<string, string> = {
+    "exec -s workspace-write resume --json x -": "would_widen",
+    "exec resume --json -c sandbox_mode=workspace-write x -": "would_widen",
+    "exec resume --json x -": "would_widen",
+    "app-server": "would_widen",
+    [`exec resume ${profile}{":root"="read",":tmpdir"="write"} x -`]: "would_widen",
+    [`exec resume ${profile}{":root"="read"} x -`]: "",
+    "exec -s workspace-write resume -c sandbox_workspace_write.exclude_tmpdir_env_var=true x -": "",
+    "exec -s read-only resume --json x -": "",
+    "exec -s danger-full-access resume --json x -": "",
+    "exec resume --yolo x -": "",
+  };
+  test.each(Object.entries(commands))("%s", (words, then) => {
+    expect(met("codex", [{}, { TMPDIR: "/a" }], words)).toBe(then);
+    expect(met("codex", [{ TMPDIR: "/b" }, { TMPDIR: "/a" }], words)).toBe(then);
+    expect(met("codex", [{ TMPDIR: "/a" }, { TMPDIR: "/a" }], words)).toBe("");
+    expect(met("codex", [{ TMPDIR: "/a" }, {}], words)).toBe("");
+    expect(met("codex", [{}, { TMPDIR: "/a" }], words, { allowed: true })).toBe("");
+    expect(met("claude", [{}, { TMPDIR: "/a" }], words)).toBe("");
+  });
 });

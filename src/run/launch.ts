@@ -9,6 +9,7 @@ import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, LaunchEnv, RightsVariable, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
+import { isGuarded } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { isSecretName, MIN_KNOWN, redactor, urlPasswords } from "../lib/secrets.ts";
 
@@ -114,26 +115,74 @@ export function recordedEnv(
 
 /** Digests, since such a variable may hold a whole config with keys in it. */
 export function rightsVariables(engine: Engine, env: Env): readonly RightsVariable[] {
-  return (engine.rightsEnv ?? []).flatMap((name) => {
+  const opening = engine.openingEnv?.names ?? [];
+  const known = new Set([...(engine.rightsEnv ?? []), ...opening]);
+  const names = Object.keys(env).filter((name) => known.has(name) || isUnknown(engine, name));
+  return [...known, ...names.filter((name) => !known.has(name)).toSorted()].flatMap((name) => {
     const value = env[name];
     return value === undefined ? [] : [{ name, sha256: createHash("sha256").update(value).digest("hex") }];
   });
 }
 
+/** It has the engine's prefix, and nobody knows what it does. */
+function isUnknown({ guardedEnv, rightsEnv }: Engine, name: string): boolean {
+  return guardedEnv !== undefined && rightsEnv?.includes(name) !== true && isGuarded(guardedEnv, name);
+}
+
+export interface LaterEnv {
+  readonly env: Env;
+  /** The user says that unknown variables may differ (`--allow-env`). */
+  readonly allowed: boolean;
+}
+
 /** What an engine may do also hangs on variables: a resume sees them as the first start did (I12). */
-export function assertSameRights(engine: Engine, run: RunRecord, env: Env): void {
-  const now = new Map(rightsVariables(engine, env).map(({ name, sha256 }) => [name, sha256]));
-  const then = new Map(run.launch.rights.map(({ name, sha256 }) => [name, sha256]));
-  for (const name of engine.rightsEnv ?? []) {
-    if (now.get(name) === then.get(name)) continue;
-    const was = then.has(name) ? (now.has(name) ? "had another value" : "was set") : "was not set";
+export function assertSameRights(engine: Engine, run: RunRecord, { env, allowed }: LaterEnv): void {
+  const { now, began, differ } = differences(engine, run, env);
+  const opening = engine.openingEnv?.names ?? [];
+  for (const name of differ) {
+    const unknown = isUnknown(engine, name);
+    // Runs of earlier versions have no record of these.
+    if (opening.includes(name) || (unknown && (allowed || run.launch.guarded === undefined))) continue;
+    const was = began.has(name) ? (now.has(name) ? "had another value" : "was set") : "was not set";
+    const bears = unknown ? "may bear" : "bears";
+    const way = unknown ? "give --allow-env if it is harmless" : "start a new run";
     throw new Fault(
       "would_widen",
-      `The variable ${name} bears on what ${engine.title} may do, and it ${was} when run ${run.handle} was started. ` +
-        "Put it back as it was, then resume again; or start a new run.",
+      `The variable ${name} ${bears} on what ${engine.title} may do, and it ${was} when run ${run.handle} was started. ` +
+        `Put it back as it was, then resume again; or ${way}.`,
       { facts: { handle: run.handle, variable: name } },
     );
   }
+}
+
+/** A folder that a variable opens to the agent is the one of the start, or none (I12). */
+export function assertSameFolders(
+  engine: Engine,
+  run: RunRecord,
+  { args }: Command,
+  { env, allowed }: LaterEnv,
+): void {
+  const { openingEnv } = engine;
+  if (openingEnv === undefined || allowed || run.launch.guarded === undefined) return;
+  const { now, differ } = differences(engine, run, env);
+  const name = openingEnv.names.find((one) => differ.includes(one) && now.has(one));
+  if (name === undefined || !openingEnv.matters(args)) return;
+  throw new Fault(
+    "would_widen",
+    `${engine.title} lets its agent write to the folder in ${name}, and that was another one when run ${run.handle} was started. ` +
+      `Unset ${name} or put it back as it was, then resume again; or give --allow-env to let the agent write there.`,
+    { facts: { handle: run.handle, variable: name } },
+  );
+}
+
+function differences(engine: Engine, run: RunRecord, env: Env) {
+  const now = new Map(rightsVariables(engine, env).map(({ name, sha256 }) => [name, sha256]));
+  const began = new Map(run.launch.rights.map(({ name, sha256 }) => [name, sha256]));
+  const known = [...(engine.rightsEnv ?? []), ...(engine.openingEnv?.names ?? [])];
+  const names = [...new Set([...now.keys(), ...began.keys()])].filter(
+    (name) => known.includes(name) || isUnknown(engine, name),
+  );
+  return { now, began, differ: names.filter((name) => now.get(name) !== began.get(name)) };
 }
 
 export function assertNothingRedacted(run: RunRecord): void {

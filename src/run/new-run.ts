@@ -44,6 +44,7 @@ export function newRun(deps: Deps, parts: NewRun): RunRecord {
       redacted: given.redacted,
       env: storableEnv(request.env, redact),
       rights: rightsVariables(setup.engine, setup.env),
+      guarded: true,
       mode: parts.interactive ? "pty" : request.mode === "auto" ? "pipe" : request.mode,
       interactive: parts.interactive,
       isolate: request.isolate,

@@ -3,6 +3,7 @@
  */
 import { type Facts, Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, RunRecord } from "../core/records.ts";
+import type { Located } from "../engines/engine.ts";
 
 export interface ResumeFacts {
   readonly run: RunRecord;
@@ -13,6 +14,8 @@ export interface ResumeFacts {
     readonly imports?: true;
   };
   readonly cwdExists: boolean;
+  /** Where the path of the working directory leads now, symlinks resolved. Absent: it is not to be compared. */
+  readonly cwdNow?: string;
   /** The engine home that an attempt would use now. */
   readonly home: string | null;
   /** The run's session ids, newest first, with what the engine's store says of each. */
@@ -37,6 +40,19 @@ export interface KnownSession {
   /** Where it was looked for, or why the engine will not continue it. */
   readonly note: string;
   readonly damaged?: boolean;
+}
+
+export function describeLocated(id: string, located: Located, engineHome: string): KnownSession {
+  switch (located.state) {
+    case "present":
+      return { id, state: "present", note: located.files[0]?.path ?? engineHome };
+    case "absent":
+      return { id, state: "absent", note: `looked in ${located.searched}` };
+    case "unusable":
+      return { id, state: "unusable", note: `${located.why} (${located.path})`, damaged: located.damaged };
+    case "unknown":
+      return { id, state: "unknown", note: located.why };
+  }
 }
 
 export type Plan =
@@ -141,6 +157,14 @@ function assertPlace(facts: ResumeFacts): void {
       "cwd_missing",
       `The working directory of run ${run.handle} is gone: ${run.cwd}. Put it back, then resume again; a session continues only where it took place.`,
       { facts: { handle: run.handle, cwd: run.cwd } },
+    );
+  }
+  if (facts.cwdNow !== undefined && facts.cwdNow !== run.cwd) {
+    throw new Fault(
+      "cwd_missing",
+      `The working directory of run ${run.handle}, ${run.cwd}, is now a link to ${facts.cwdNow}. The agent would work there instead, with the rights it had for ${run.cwd}. ` +
+        `Put the directory itself back, then resume again; or start a new run there: reprise start ${run.agentName} --cwd ${facts.cwdNow} "…"`,
+      { facts: { handle: run.handle, cwd: run.cwd, now: facts.cwdNow } },
     );
   }
   // A home that is gone altogether has lost the session; the copy may still bring it back.

@@ -15,10 +15,11 @@ import { type CheckedCopies, chosenCopy, copiesOf, isTorn, usableCopies } from "
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
-import { assertOwnWorkplace } from "./isolate.ts";
+import { assertOwnWorkplace, assertWorktree, cwdNow } from "./isolate.ts";
 import {
   assertHiddenMessage,
   assertNothingRedacted,
+  assertSameFolders,
   assertSameRights,
   recordedEnv,
   type Redact,
@@ -29,6 +30,7 @@ import { assertNoBatch } from "./leases.ts";
 import { anewIn, reopensUi } from "./new-run.ts";
 import {
   type Decision,
+  describeLocated,
   type KnownSession,
   leavesCopy,
   neverBegan,
@@ -64,6 +66,8 @@ export interface ResumeWish {
   /** Makes `native` the run's own from now on. A new conversation keeps what it begins with in any case. */
   readonly keep: boolean;
   readonly env: readonly (readonly [string, string])[];
+  /** Variables of the engine that Reprise does not know may differ from those of the start. */
+  readonly allowEnv?: true;
   readonly hasTerminal: boolean;
   /** Opens the engine's UI, also for a message and for nobody who looks at it yet. */
   readonly ui?: true;
@@ -97,7 +101,8 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   assertOwnWorkplace(recorded);
   const env = recordedEnv(recorded, deps.env, wish.env);
   const setup = setUpEngine(deps, engine, env);
-  assertSameRights(engine, recorded, setup.env);
+  const later = { env: setup.env, allowed: wish.allowEnv === true };
+  assertSameRights(engine, recorded, later);
   const refusal = await refusalOf(deps, engine, recorded);
   if (refusal !== null && wish.want !== "fresh") throw neverBegan(engine, recorded, refusal);
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
@@ -110,6 +115,7 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   if (plan.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
     throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
   if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
+  assertWorktree(engine, run, goesOn(found, plan));
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
   const interactive = reopensUi(engine, run, wish);
   const message = interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE);
@@ -132,6 +138,7 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   };
   const command = engine.command(ask);
+  assertSameFolders(engine, run, command, later);
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
   const launch = keeps(wish, plan) ? keptLaunch(engine, run, wish.native, redact) : run.launch;
@@ -164,6 +171,10 @@ export async function refusalOf(deps: Deps, engine: Engine, run: RunRecord): Pro
 /** A run that only now begins may begin with an option that forbids its resume. */
 function lasting({ ephemeral }: Command, refusal: string | null): Pick<RunRecord["launch"], "unresumable"> {
   return refusal === null || ephemeral === undefined ? {} : { unresumable: ephemeral };
+}
+
+function goesOn(found: readonly LookedUp[], plan: Plan): Located | undefined {
+  return found.find(({ known }) => plan.do === "continue" && known.id === plan.session)?.located;
 }
 
 /** Trust is a right (I12): it comes with the first attempt, which of an adopted run is yet to be made. */
@@ -260,6 +271,7 @@ export async function prospect(
       ...(engine.transfer === undefined ? {} : { imports: true }),
     },
     cwdExists: isDirectory(run.cwd),
+    ...cwdNow(run),
     home,
     known,
     ...copies,
@@ -343,12 +355,14 @@ function rightsOf(run: RunRecord, seen: Prospect, plan: Plan): Rights {
   return rights === undefined ? { rightsUnknown: "the run's copy of it does not say" } : { rights };
 }
 
-/** What a new conversation in an old run is held to: the oldest one that tells. A run that never had one begins now. */
+/** What a new conversation in an old run is held to: the oldest one that tells. A run whose agent was never started begins now. */
 function earlierRights(run: RunRecord, found: readonly LookedUp[]): Rights {
   const told =
     found.findLast(({ rights }) => rights.rights !== undefined)?.rights.rights ??
     copiesOf(run).find(({ rights }) => rights !== undefined)?.rights;
   if (told !== undefined) return { rights: told };
+  if (found.length === 0 && run.attempts > 0)
+    return { rightsUnknown: "no attempt of the run ever named a conversation" };
   // In a session that is there and says nothing no turn ever began.
   const lost = found.findLast(
     ({ known, rights }) => known.state !== "present" || rights.rightsUnknown !== undefined,
@@ -393,19 +407,6 @@ function rightsIn(located: Located): Rights {
   const { rights, rightsUnknown } = located;
   if (rightsUnknown !== undefined) return { rightsUnknown };
   return rights === undefined ? {} : { rights };
-}
-
-function describeLocated(id: string, located: Located, engineHome: string): KnownSession {
-  switch (located.state) {
-    case "present":
-      return { id, state: "present", note: located.files[0]?.path ?? engineHome };
-    case "absent":
-      return { id, state: "absent", note: `looked in ${located.searched}` };
-    case "unusable":
-      return { id, state: "unusable", note: `${located.why} (${located.path})`, damaged: located.damaged };
-    case "unknown":
-      return { id, state: "unknown", note: located.why };
-  }
 }
 
 /** A program outside Reprise that has the conversation open would be a second writer. */

@@ -43,6 +43,7 @@ export {
   allEngines,
   findEngine,
   heldAccess,
+  ownRules,
   heldInRun,
   secretOptions,
   setUpEngine,

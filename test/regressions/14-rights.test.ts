@@ -1,5 +1,13 @@
 /** A later attempt of a run has no more rights than the first, whichever way it is started (I12). */
-import { appendFileSync, readdirSync, readFileSync, renameSync } from "node:fs";
+import {
+  appendFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Sandbox } from "../e2e/sandbox.ts";
@@ -86,12 +94,77 @@ describe("--trust-cwd on a resume", () => {
   });
 });
 
+describe("a resume, a fork and a fresh conversation are refused", () => {
+  const ways: Record<string, readonly string[]> = {
+    resume: ["go on"],
+    fork: ["--fork", "go on"],
+    fresh: ["--force-fresh", "anew"],
+  };
+
+  test.each(Object.entries(ways))(
+    "where a link took the place of the working directory: %s",
+    async (_name, words) => {
+      const cwd = join(box.root, "place");
+      mkdirSync(cwd);
+      const { handle } = await box.json(["start", "codex", "hello", "--cwd", cwd]);
+      const elsewhere = join(box.root, "elsewhere");
+      renameSync(cwd, elsewhere);
+      symlinkSync(elsewhere, cwd);
+      expect(await box.json(["resume", handle, ...words])).toMatchObject({
+        ok: false,
+        error: { code: "cwd_missing", facts: { now: elsewhere } },
+      });
+    },
+  );
+
+  test("where the worktree that Claude made is gone", async () => {
+    const { handle } = await box.json(["start", "claude", "hello"]);
+    const file = sessionFile(".claude/projects");
+    const gone = `${box.root}/gone/.claude/worktrees/foo`;
+    const lines = readFileSync(file, "utf8")
+      .split("\n")
+      .filter((line) => line !== "");
+    const moved = lines.map((line) => JSON.stringify({ ...JSON.parse(line), cwd: gone }));
+    writeFileSync(file, `${moved.join("\n")}\n`);
+    const result = await box.json(["resume", handle, "go on", "--ignore-copy"]);
+    expect(result).toMatchObject({ ok: false, error: { code: "cwd_missing", facts: { cwd: gone } } });
+  });
+
+  test("where no attempt of Codex named a session, whose sandbox nobody knows then", async () => {
+    const starts = watched("codex");
+    renameSync(join(box.bin, "real-codex"), join(box.bin, "whole-codex"));
+    box.program("real-codex", `[ "$1" = --version ] && echo 'codex-cli 0.166.0' && exit 0; exit 1`);
+    const { handle } = await box.json(["start", "codex", "hello"]);
+    renameSync(join(box.bin, "whole-codex"), join(box.bin, "real-codex"));
+    const refused = await box.json(["resume", handle, "--force-fresh", "anew"]);
+    expect(refused).toMatchObject({ ok: false, error: { code: "option_unkept", facts: { option: "-s" } } });
+    const narrow = ["--native", "-s", "--native", "read-only"];
+    expect(await box.json(["resume", handle, "--force-fresh", "anew", ...narrow])).toMatchObject({
+      ok: true,
+    });
+    expect(starts().at(-1)).toContain("-s read-only");
+  });
+});
+
+test("a working directory that was made again at the same place is the run's", async () => {
+  const cwd = join(box.root, "place");
+  mkdirSync(cwd);
+  const { handle } = await box.json(["start", "codex", "hello", "--cwd", cwd]);
+  renameSync(cwd, `${cwd}.old`);
+  mkdirSync(cwd);
+  expect(await box.json(["resume", handle, "go on"])).toMatchObject({ ok: true });
+});
+
 /** Codex writes the sandbox of each turn into its rollout; the scripted one does not. */
 function beganIn(sandbox: string): void {
-  const folder = join(box.home, ".codex", "sessions");
+  const payload = { sandbox_policy: { type: sandbox } };
+  appendFileSync(sessionFile(".codex/sessions"), `${JSON.stringify({ type: "turn_context", payload })}\n`);
+}
+
+function sessionFile(store: string): string {
+  const folder = join(box.home, store);
   const [file = ""] = readdirSync(folder, { recursive: true, encoding: "utf8" }).filter((name) =>
     name.endsWith(".jsonl"),
   );
-  const payload = { sandbox_policy: { type: sandbox } };
-  appendFileSync(join(folder, file), `${JSON.stringify({ type: "turn_context", payload })}\n`);
+  return join(folder, file);
 }
