@@ -46,7 +46,6 @@ export {
   heldInRun,
   secretOptions,
   setUpEngine,
-  type Standing,
   standing,
   storedDenials,
   tellsTools,
