@@ -47,7 +47,6 @@ export {
   heldInRun,
   secretOptions,
   setUpEngine,
-  type Standing,
   standing,
   storedDenials,
   tellsTools,
