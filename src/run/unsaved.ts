@@ -21,11 +21,6 @@ import { type Git, openGit } from "./git.ts";
 
 /** Why removing the run would destroy work; null when it would not. */
 export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
-  if (run.launch.isolate !== null) {
-    const there = await deps.store.listRuns({ cwd: run.cwd, limit: Number.POSITIVE_INFINITY });
-    const fork = there.find(({ runId }) => runId !== run.runId);
-    if (fork !== undefined) return `run ${fork.handle} works in the same directory, ${run.cwd}`;
-  }
   if (run.launch.isolate === "dir") {
     const directory = join(run.runDirectory, "work");
     return isEmptyDirectory(directory) ? null : `there are files in ${directory}`;
@@ -59,11 +54,7 @@ function placeOf(tree: string, runDirectory: string): Place | string {
   if (back === null || back !== realPath(join(tree, ".git")) || common === null || inside === null)
     return doubt;
   if (common !== dirname(dirname(gitDir)) || isInside(common, inside)) return doubt;
-  const alternates = (readSmallText(join(common, "objects/info/alternates")) ?? "")
-    .split("\n")
-    .filter(Boolean);
-  const stored = alternates.map((path) => realPath(resolve(common, "objects", path)));
-  if (stored.some((path) => path !== null && isInside(path, inside)))
+  if (alternatesOf(common).some((path) => isInside(path, inside)))
     return `the repository keeps objects in ${tree}`;
   return { tree, gitDir, common };
 }
@@ -75,7 +66,29 @@ export function gitDirectoryOf(tree: string): string | null {
   return gitDir !== null && basename(dirname(gitDir)) === "worktrees" ? gitDir : null;
 }
 
-function isInside(path: string, directory: string): boolean {
+/** The repositories that a checkout at or above this directory cannot do without, also where others keep objects for it. */
+export function repositoriesOf(directory: string): readonly string[] {
+  for (let at = directory; ; at = dirname(at)) {
+    const link = join(at, ".git");
+    const named = /^gitdir: (.+)\n?$/.exec(readSmallText(link) ?? "")?.[1];
+    const gitDir = realPath(named === undefined ? link : resolve(at, named));
+    if (gitDir !== null) {
+      const common = realPath(resolve(gitDir, readSmallText(join(gitDir, "commondir"))?.trim() ?? ""));
+      return [gitDir, ...(common === null ? [] : [common, ...alternatesOf(common)])];
+    }
+    if (dirname(at) === at) return [];
+  }
+}
+
+/** Where else git looks for the objects of a repository. */
+function alternatesOf(common: string): readonly string[] {
+  return (readSmallText(join(common, "objects/info/alternates")) ?? "")
+    .split("\n")
+    .filter(Boolean)
+    .flatMap((path) => realPath(resolve(common, "objects", path)) ?? []);
+}
+
+export function isInside(path: string, directory: string): boolean {
   return path === directory || path.startsWith(`${directory}/`);
 }
 

@@ -191,6 +191,8 @@ export interface RunFilter {
   readonly engine?: string;
   readonly status?: RunStatus;
   readonly cwd?: string;
+  /** Runs whose `cwd` is below this directory. */
+  readonly below?: string;
   readonly subject?: string;
   readonly name?: string;
   /** ISO 8601; runs last updated before that moment. */
