@@ -24,10 +24,12 @@ export {
   isDirectory,
   isEmptyDirectory,
   isRootOnly,
+  keepsModes,
   modifiedAtMs,
   readSmallText,
   realPath,
   resolveDirectory,
+  spelled,
 } from "./places.ts";
 export { removeHolderFiles, runtimeDir } from "./runtime.ts";
 export {
@@ -51,7 +53,14 @@ export {
   homeOfOwner,
   stateOrigin,
 } from "./identity.ts";
-export { compareTree, hashFile, type TreeEntry } from "./tree.ts";
+export {
+  compareTree,
+  type FoundRepository,
+  hashFile,
+  pathIn,
+  repositoriesBelow,
+  type TreeEntry,
+} from "./tree.ts";
 export {
   attemptDir,
   beginAttemptDir,
