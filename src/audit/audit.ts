@@ -39,6 +39,7 @@ export {
   startLock,
   type StateDir,
   stateDirectory,
+  stuckTrash,
   sweepRun,
   sweepTemp,
   sweepTrash,

@@ -103,6 +103,8 @@ export interface Pruned {
   /** With `dryRun`: what would be removed. */
   readonly removed: readonly RunRecord[];
   readonly skipped: readonly Skipped[];
+  /** Our bug, which ended the work: what was removed before is said first. */
+  readonly bug?: unknown;
 }
 
 export interface Skipped {
@@ -143,7 +145,7 @@ export async function pruneRuns(
       } else await removeRun(deps, run, options);
       removed.push(run);
     } catch (error) {
-      if (!(error instanceof Fault)) throw error;
+      if (!(error instanceof Fault)) return { removed, skipped, bug: error };
       skipped.push({ run, code: error.code, reason: error.message, failed: !KEPT.includes(error.code) });
     }
   }
