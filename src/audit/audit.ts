@@ -38,6 +38,7 @@ export {
   sharedLock,
   startLock,
   type StateDir,
+  assertReadableDirectory,
   stateDirectory,
   stuckTrash,
   sweepRun,

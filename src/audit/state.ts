@@ -194,6 +194,12 @@ function prepare(path: string, advice: typeof ROOT_ADVICE, log?: Log): boolean {
   }
 }
 
+/** One that is there is one that can be read. */
+export function assertReadableDirectory(path: string): void {
+  const stats = lstat(path);
+  if (stats !== null) assertReadable(path, stats.mode);
+}
+
 function assertReadable(path: string, mode: number): void {
   try {
     accessSync(path, constants.R_OK | constants.X_OK);

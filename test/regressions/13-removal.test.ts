@@ -1,10 +1,10 @@
 /** `rm` and `prune` leave what another run needs, and what cannot be read, and say so. */
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { HolderBox } from "../e2e/holder-box.ts";
-import { CLI, collect, type Result } from "../e2e/sandbox.ts";
+import { plainly } from "../e2e/namespaces.ts";
 import { gitOf } from "../hostile/hidden-work.ts";
 
 let box: HolderBox;
@@ -22,17 +22,6 @@ beforeAll(() => {
   git(repository, "commit", "-q", "-m", "first");
 });
 afterAll(() => box[Symbol.dispose]());
-
-/** As a user without the rights of root. */
-async function plainly(...args: string[]): Promise<Result> {
-  const drop = process.getuid?.() === 0 ? ["--bounding-set=-all"] : [];
-  const child = spawn("setpriv", [...drop, process.execPath, CLI, ...args], {
-    cwd: box.cwd,
-    env: box.env(),
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  return collect(child);
-}
 
 /** A run in a worktree of its own, which has ended. */
 async function isolated(kind = "worktree"): Promise<{ readonly handle: string; readonly place: string }> {
@@ -93,33 +82,33 @@ describe("what cannot be read", () => {
     const { handle, place } = await isolated();
     const other = await box.json(["start", "demo", "hello"]);
     const data = close(place);
-    const refused = await plainly("rm", handle);
+    const refused = await plainly(box, "rm", handle);
     expect(refused).toMatchObject({
       code: 8,
       stderr: expect.stringContaining(`${data} cannot be read (EACCES)`),
     });
-    const pruned = await plainly("prune", "--older-than", "1ms");
+    const pruned = await plainly(box, "prune", "--older-than", "1ms");
     expect(pruned.stdout).toContain(`Removed ${other["handle"]}`);
     expect(pruned.stdout).toContain(`Kept ${handle}`);
     expect(pruned.code).toBe(0);
     chmodSync(data, 0o700);
-    expect(await plainly("rm", handle)).toMatchObject({ code: 0 });
+    expect(await plainly(box, "rm", handle)).toMatchObject({ code: 0 });
   });
 
   test("is left with --discard-work, and named with what helps: once, and then by doctor", async () => {
     const { handle, place } = await isolated();
     close(place);
-    const failed = await plainly("rm", handle, "--discard-work");
+    const failed = await plainly(box, "rm", handle, "--discard-work");
     const left = /rm -rf '?([^'\s]+)/.exec(failed.stderr)?.[1] ?? "";
     expect(failed).toMatchObject({ code: 7, stderr: expect.stringContaining("EACCES") });
     expect(existsSync(left)).toBe(true);
-    const again = await plainly("rm", handle);
+    const again = await plainly(box, "rm", handle);
     expect(again).toMatchObject({ code: 0, stderr: "" });
-    const found = await plainly("doctor");
+    const found = await plainly(box, "doctor");
     expect(found.code).toBe(1);
     expect(found.stdout).toContain(`rm -rf ${left}`);
     chmodSync(join(left, "worktree/build/data"), 0o700);
-    expect((await plainly("doctor")).stdout).not.toContain(left);
+    expect((await plainly(box, "doctor")).stdout).not.toContain(left);
     expect(existsSync(left)).toBe(false);
   });
 
