@@ -50,6 +50,7 @@ export { generationMark } from "./generation.ts";
 export {
   acceptCopy,
   assertOwnState,
+  assertUnlinkedIndex,
   copiedFrom,
   ensureIdentity,
   homeOfOwner,

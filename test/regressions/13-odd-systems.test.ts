@@ -69,3 +69,22 @@ describe.each(Object.entries(PROC))("a /proc that %s", (_what, proc) => {
     60_000,
   );
 });
+
+test("a copy of hard links is not opened, and its original goes on", async () => {
+  const copy = join(box.root, "copy");
+  expect(spawnSync("cp", ["-al", box.state, copy]).status).toBe(0);
+  const there = { env: { REPRISE_HOME: copy } };
+  const [start, list] = [await box.run(["start", "demo", "there"], there), await box.run(["list"], there)];
+  for (const refused of [start, list])
+    expect(refused).toMatchObject({ code: 8, stderr: expect.stringContaining("a hard link") });
+  const here = await box.json(["start", "demo", "here"]);
+  // The index of the copy is rebuilt without the files that both have.
+  const [, advice = ""] = /(rm -f .+)$/m.exec(list.stderr) ?? [];
+  expect(spawnSync("sh", ["-c", advice]).status).toBe(0);
+  const started = await box.json(["start", "demo", "there"], there);
+  expect(started).toMatchObject({ ok: true });
+  const handles = async (more = {}) => (await box.run(["list", "--handles"], more)).stdout.split("\n");
+  expect(await handles()).toEqual(expect.not.arrayContaining([started["handle"]]));
+  expect(await handles()).toEqual(expect.arrayContaining([handle, here["handle"]]));
+  expect(await handles(there)).toEqual(expect.arrayContaining([handle, started["handle"]]));
+}, 60_000);
