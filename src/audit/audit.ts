@@ -50,10 +50,10 @@ export { generationMark } from "./generation.ts";
 export {
   acceptCopy,
   assertOwnState,
-  assertUnlinkedIndex,
   copiedFrom,
   ensureIdentity,
   homeOfOwner,
+  indexGuards,
   stateOrigin,
 } from "./identity.ts";
 export {

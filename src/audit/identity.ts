@@ -11,6 +11,7 @@ import type { Life } from "../core/records.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { shellWord } from "../lib/shell.ts";
 import { lstat, readRecord, writeAtomic } from "./files.ts";
+import { generationMark } from "./generation.ts";
 import type { StateDir } from "./state.ts";
 
 export interface StatePlace {
@@ -162,6 +163,14 @@ export function assertOwnState({ state, machine }: Placed): void {
       "new runs can be started. To use them here from now on, and no longer there: reprise doctor --accept-copy",
     { facts: { path: state.root, original: path, machine: on } },
   );
+}
+
+/** What the store needs to know of the directory around the index. */
+export function indexGuards(placed: Placed) {
+  return {
+    mark: generationMark(placed.state.root),
+    onLinked: (file: string) => assertUnlinkedIndex(placed, file),
+  };
 }
 
 /**
