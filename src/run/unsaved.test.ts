@@ -1,4 +1,4 @@
-/** Every way to hide work that P15 tries with `rm` and `prune`, as far as it is about repositories and names. */
+/** Work that repositories below ignored paths, modes and names that are not UTF-8 hide. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -45,8 +45,26 @@ async function judge({ hide }: Way): Promise<string | null> {
   }
 }
 
-const isHere = ({ name }: Way) =>
-  /below an ignored folder|not UTF-8|core\.fileMode|nothing was changed/.test(name);
+/** One of each kind. P15 tries all of them. */
+const HERE = [
+  "an executable bit behind core.fileMode=false",
+  "a deleted file whose name is not UTF-8, and another one in its place",
+  "a commit in a clone below an ignored folder",
+  "a stash in a clone below an ignored folder",
+  "a new file in a worktree below an ignored folder",
+  "the repository of a worktree elsewhere below an ignored folder",
+  "a commit in a bare repository below an ignored folder",
+  "nothing was changed",
+  "core.fileMode=false, and no mode was changed",
+  "a clone as it was below an ignored folder",
+  "a shallow clone of a tag below an ignored folder",
+  "a .git that leads nowhere below an ignored folder",
+];
+const isHere = ({ name }: Way) => HERE.includes(name);
+
+test("every name is one of a way", () => {
+  expect([...WAYS, ...SAVED].filter(isHere)).toHaveLength(HERE.length);
+});
 
 describe("work that would be lost", () => {
   test.each(WAYS.filter(isHere))("$name", async (way) => {
