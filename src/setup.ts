@@ -16,7 +16,7 @@ import { hostname } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import {
-  generationMark,
+  indexGuards,
   indexIdentity,
   listRunDirs,
   openState,
@@ -228,7 +228,7 @@ async function openOrRebuild(state: StateDir, log: Log, known: Processes): Promi
     openStore(path, {
       readOnly: state.refusal ?? false,
       runDirectory: (runId) => join(state.runsRoot, runId),
-      ...(path === state.indexPath ? { mark: generationMark(state.root) } : {}),
+      ...(path === state.indexPath ? indexGuards({ state, machine: hostname() }) : {}),
       onDamage: (damage) =>
         log.warn(
           `the index has a damaged row: ${damage.table} ${damage.key}. \`reprise doctor --rebuild-index\` repairs it.`,

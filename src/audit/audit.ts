@@ -24,10 +24,12 @@ export {
   isDirectory,
   isEmptyDirectory,
   isRootOnly,
+  keepsModes,
   modifiedAtMs,
   readSmallText,
   realPath,
   resolveDirectory,
+  spelled,
 } from "./places.ts";
 export { removeHolderFiles, runtimeDir } from "./runtime.ts";
 export {
@@ -36,7 +38,9 @@ export {
   sharedLock,
   startLock,
   type StateDir,
+  assertReadableDirectory,
   stateDirectory,
+  stuckTrash,
   sweepRun,
   sweepTemp,
   sweepTrash,
@@ -49,9 +53,17 @@ export {
   copiedFrom,
   ensureIdentity,
   homeOfOwner,
+  indexGuards,
   stateOrigin,
 } from "./identity.ts";
-export { compareTree, hashFile, type TreeEntry } from "./tree.ts";
+export {
+  compareTree,
+  type FoundRepository,
+  hashFile,
+  pathIn,
+  repositoriesBelow,
+  type TreeEntry,
+} from "./tree.ts";
 export {
   attemptDir,
   beginAttemptDir,

@@ -1,5 +1,6 @@
 import {
   cpSync,
+  linkSync,
   mkdirSync,
   mkdtempSync,
   readFileSync,
@@ -15,6 +16,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   acceptCopy,
   assertOwnState,
+  assertUnlinkedIndex,
   ensureIdentity,
   homeOfOwner,
   originOf,
@@ -183,4 +185,41 @@ test("in an accepted copy, an owner whose life is the original's is known as tha
   } finally {
     rmSync(root, { recursive: true });
   }
+});
+
+describe("an index file with a second name", () => {
+  const machine = "one";
+  const index = (folder: string) => join(folder, "index.db");
+
+  test.each([
+    ["is opened where it was made", "state", true],
+    ["is not opened in a copy", "copy", false],
+  ])("in another directory %s", async (_what, name, isOpened) => {
+    const folder = mkdtempSync(join(tmpdir(), "reprise-linked-"));
+    try {
+      const original = await openState(join(folder, "state"));
+      ensureIdentity(original, machine);
+      cpSync(original.root, join(folder, "copy"), { recursive: true });
+      writeFileSync(index(original.root), "");
+      linkSync(index(original.root), index(join(folder, "copy")));
+      const state = await openState(join(folder, name));
+      const look = () => assertUnlinkedIndex({ state, machine }, state.indexPath);
+      if (isOpened) look();
+      else expect(look).toThrow(expect.objectContaining({ code: "state_copied" }));
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+
+  test("beside it, as a rebuild that was cut off leaves it, is opened", async () => {
+    const folder = mkdtempSync(join(tmpdir(), "reprise-linked-"));
+    try {
+      const state = await openState(join(folder, "state"));
+      writeFileSync(state.indexPath, "");
+      linkSync(state.indexPath, `${state.indexPath}.damaged-20260101`);
+      expect(() => assertUnlinkedIndex({ state, machine }, state.indexPath)).not.toThrow();
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
 });

@@ -3,13 +3,15 @@
  * the original's, which may be at work on the same sessions.
  */
 import { randomUUID } from "node:crypto";
-import { existsSync, realpathSync, statSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Fault } from "../core/faults.ts";
 import type { Life } from "../core/records.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
+import { shellWord } from "../lib/shell.ts";
 import { lstat, readRecord, writeAtomic } from "./files.ts";
+import { generationMark } from "./generation.ts";
 import type { StateDir } from "./state.ts";
 
 export interface StatePlace {
@@ -160,6 +162,34 @@ export function assertOwnState({ state, machine }: Placed): void {
     `The state directory ${state.root} ${copiedFrom(origin, state.root, machine)}, so its runs are left alone here; ` +
       "new runs can be started. To use them here from now on, and no longer there: reprise doctor --accept-copy",
     { facts: { path: state.root, original: path, machine: on } },
+  );
+}
+
+/** What the store needs to know of the directory around the index. */
+export function indexGuards(placed: Placed) {
+  return {
+    mark: generationMark(placed.state.root),
+    onLinked: (file: string) => assertUnlinkedIndex(placed, file),
+  };
+}
+
+/**
+ * A hard-linked copy (`cp -al`) shares the file of the index with its original, and no lock: each has journals under its own
+ * name. So the copy is not opened. Names in the same directory are what a rebuild that was cut off leaves.
+ */
+export function assertUnlinkedIndex({ state, machine }: Placed, file: string): void {
+  const { ino, nlink } = statSync(file, { bigint: true });
+  const own = readdirSync(state.root).filter((name) => name.startsWith(basename(state.indexPath)));
+  const isIt = (name: string) =>
+    lstatSync(join(state.root, name), { bigint: true, throwIfNoEntry: false })?.ino === ino;
+  if (own.filter(isIt).length >= Number(nlink) || stateOrigin(state, machine)?.is === "same") return;
+  const files = ["", "-wal", "-shm"].map((suffix) => shellWord(`${state.indexPath}${suffix}`));
+  throw new Fault(
+    "state_copied",
+    `${file} is the same file as that of another state directory: a hard link, as \`cp -al\` makes it. ` +
+      "Both would write into it, so it was not opened. Make the copy with `cp -a`, or have the index of this copy " +
+      `rebuilt from its run directories: rm -f ${files.join(" ")}`,
+    { facts: { path: file } },
   );
 }
 

@@ -11,11 +11,12 @@ import {
   readdirSync,
   readSync,
   realpathSync,
+  type Stats,
   statSync,
 } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
-import { isErrno } from "./files.ts";
+import { isErrno, storageFault } from "./files.ts";
 
 /** The real path of a directory that an agent can work in. */
 export function resolveDirectory(path: string): string {
@@ -44,14 +45,19 @@ function unspeakableName(path: string): string | null {
   try {
     // By the system's own function, which knows the current directory without a name.
     const real = realpathSync.native(path, "buffer");
-    if (isUtf8(real)) return null;
-    return real
-      .toString("latin1")
-      .replaceAll(/[^ -~]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
+    return isUtf8(real) ? null : spelled(real);
   } catch (error) {
     if (isErrno(error)) return null;
     throw error;
   }
+}
+
+/** A path for people; bytes that are not UTF-8 are spelled out. */
+export function spelled(path: Buffer): string {
+  if (isUtf8(path)) return path.toString();
+  return path
+    .toString("latin1")
+    .replaceAll(/[^ -~]/g, (char) => `\\x${char.charCodeAt(0).toString(16).padStart(2, "0")}`);
 }
 
 function notUtf8(path: string): Fault {
@@ -62,28 +68,48 @@ function notUtf8(path: string): Fault {
   );
 }
 
+/** Null: nothing is there. A place that may not be looked at is a fault: nobody knows what is there. */
+function look(path: string): Stats | null {
+  try {
+    return statSync(path, { throwIfNoEntry: false }) ?? null;
+  } catch (error) {
+    throw storageFault(error, "look at", path);
+  }
+}
+
 export function isDirectory(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  return look(path)?.isDirectory() ?? false;
 }
 
 /** Missing counts as empty. */
 export function isEmptyDirectory(path: string): boolean {
-  return !isDirectory(path) || readdirSync(path).length === 0;
+  if (!isDirectory(path)) return true;
+  try {
+    return readdirSync(path).length === 0;
+  } catch (error) {
+    throw storageFault(error, "read", path);
+  }
 }
 
 /** Null: there is no such file. */
 export function fileSize(path: string): number | null {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? null;
+  return look(path)?.size ?? null;
 }
 
 /** 0: there is no such file. */
 export function modifiedAtMs(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  return look(path)?.mtimeMs ?? 0;
+}
+
+/** False: the file system shows another mode than the one that a file of ours was made with. */
+export function keepsModes(record: string): boolean {
+  const mode = look(record)?.mode;
+  return mode === undefined || (mode & 0o777) === 0o600;
 }
 
 /** Changes whenever the file is replaced or rewritten. */
 export function fileStamp(path: string): string {
-  const stat = statSync(path, { throwIfNoEntry: false });
+  const stat = look(path) ?? undefined;
   return stat === undefined ? "missing" : `${stat.ino}-${stat.size}-${stat.mtimeMs}`;
 }
 
@@ -100,7 +126,7 @@ export function realPath(path: string): string | null {
 const MAX_SMALL = 16 << 20;
 
 /** A regular file of at most 16 MiB; null: there is none, or it cannot be read. */
-export function readSmallText(path: string): string | null {
+export function readSmallText(path: string | Buffer, encoding: "utf8" | "latin1" = "utf8"): string | null {
   let fd: number;
   try {
     fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
@@ -112,19 +138,19 @@ export function readSmallText(path: string): string | null {
     const stat = fstatSync(fd);
     if (!stat.isFile() || stat.size > MAX_SMALL) return null;
     const bytes = Buffer.alloc(stat.size);
-    return bytes.toString("utf8", 0, readSync(fd, bytes, 0, bytes.length, 0));
+    return bytes.toString(encoding, 0, readSync(fd, bytes, 0, bytes.length, 0));
   } finally {
     closeSync(fd);
   }
 }
 
-/** Empty: there is no such directory, or it cannot be read. */
+/** Empty: there is no such directory. One that cannot be read is a fault: something could be overlooked. */
 export function entriesOf(path: string): readonly Dirent[] {
   try {
     return readdirSync(path, { withFileTypes: true });
   } catch (error) {
-    if (isErrno(error)) return [];
-    throw error;
+    if (isErrno(error, "ENOENT", "ENOTDIR")) return [];
+    throw storageFault(error, "read", path);
   }
 }
 

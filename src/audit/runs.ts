@@ -29,7 +29,7 @@ import {
   writeAtomic,
 } from "./files.ts";
 import { assertNoMounts } from "./mounts.ts";
-import type { StateDir } from "./state.ts";
+import { leftOver, type StateDir } from "./state.ts";
 
 /** Even a caller that knows no secret values stores nothing that looks like one (I11). */
 const LOOKS_SECRET = redactor([]);
@@ -112,7 +112,7 @@ export async function removeRunDir(state: StateDir, runId: string): Promise<void
     syncDirectory(state.runsRoot);
     await rm(trash, { recursive: true, force: true });
   } catch (error) {
-    throw storageFault(error, "remove all of", `${directory}, now ${trash}`);
+    throw leftOver(error, trash, `${directory},`);
   }
 }
 

@@ -7,6 +7,7 @@ import {
   existsSync,
   mkdirSync,
   readdirSync,
+  renameSync,
   rmSync,
   unlinkSync,
 } from "node:fs";
@@ -15,6 +16,7 @@ import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import type { Clock, Env, Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
+import { shellWord } from "../lib/shell.ts";
 import {
   isErrno,
   isOurs,
@@ -192,6 +194,12 @@ function prepare(path: string, advice: typeof ROOT_ADVICE, log?: Log): boolean {
   }
 }
 
+/** One that is there is one that can be read. */
+export function assertReadableDirectory(path: string): void {
+  const stats = lstat(path);
+  if (stats !== null) assertReadable(path, stats.mode);
+}
+
 function assertReadable(path: string, mode: number): void {
   try {
     accessSync(path, constants.R_OK | constants.X_OK);
@@ -280,6 +288,50 @@ export async function sweepTemp(
   return removed;
 }
 
+/** Ends the name of what a removal could not remove and the user has been told of: from then on, doctor names it. */
+const TOLD = "-left";
+
+/** A directory that a removal has given its new name, and that cannot be removed. `what` begins the sentence. */
+export function leftOver(error: unknown, trash: string, what: string): unknown {
+  if (!isErrno(error)) return error;
+  let path = trash;
+  try {
+    renameSync(trash, `${trash}${TOLD}`);
+    path = `${trash}${TOLD}`;
+  } catch {
+    // It is told of once more.
+  }
+  const at =
+    error.path?.startsWith(`${trash}/`) === true
+      ? ` at ${shortened(error.path.slice(trash.length + 1))}`
+      : "";
+  return new Fault(
+    "storage_failed",
+    `Could not remove all of ${what} now ${path}: ${error.code}${at}. Remove it as a user who may: rm -rf ${shellWord(path)}`,
+    { facts: { path, errno: error.code }, cause: error },
+  );
+}
+
+function shortened(path: string): string {
+  return path.length > 300 ? `${path.slice(0, 300)}…` : path;
+}
+
+/** What removals left and cannot be removed, for doctor. */
+export async function stuckTrash(
+  state: StateDir,
+  clock: Clock,
+  isDead: (pid: number) => boolean,
+): Promise<readonly string[]> {
+  const names = await readdir(state.runsRoot).catch(() => []);
+  const found: string[] = [];
+  for (const name of names.filter((one) => LEFTOVER.exec(one)?.[1] === "trash")) {
+    const path = join(state.runsRoot, name);
+    // Another process may remove it just now.
+    if (await isAbandoned(path, clock, isDead).catch(() => false)) found.push(path);
+  }
+  return found;
+}
+
 /** Finishes what removals of runs left that died, and throws for what cannot be removed. */
 export async function sweepTrash(
   state: StateDir,
@@ -293,7 +345,8 @@ export async function sweepTrash(
     try {
       if (await isAbandoned(path, clock, isDead)) await removeTree(path);
     } catch (error) {
-      if (!isErrno(error, "ENOENT")) refusals.push(storageFault(error, "remove", path));
+      if (isErrno(error, "ENOENT") || name.endsWith(TOLD)) continue;
+      refusals.push(error instanceof Fault ? error : leftOver(error, path, "what a removed run left,"));
     }
   }
   // One that cannot be removed must not keep the others.

@@ -3,15 +3,17 @@ import { createHash } from "node:crypto";
 import {
   closeSync,
   constants,
+  existsSync,
   fstatSync,
   lstatSync,
   openSync,
   readdirSync,
   readlinkSync,
   readSync,
+  statSync,
 } from "node:fs";
-import { join } from "node:path";
-import { isErrno } from "./files.ts";
+import { isErrno, storageFault } from "./files.ts";
+import { readSmallText, spelled } from "./places.ts";
 
 /** One entry of a commit, as `git ls-tree` prints it. */
 export interface TreeEntry {
@@ -20,6 +22,7 @@ export interface TreeEntry {
   readonly id: string;
 }
 
+/** All paths are below the root, with one character per byte (latin1): a name need not be UTF-8. */
 export interface TreeDifference {
   /** In both, with other bytes. */
   readonly changed: readonly string[];
@@ -38,7 +41,7 @@ interface Walk {
   readonly entries: ReadonlyMap<string, TreeEntry>;
   /** Every directory that the commit has. */
   readonly directories: ReadonlySet<string>;
-  readonly fileMode: boolean;
+  readonly modes: boolean;
   readonly changed: string[];
   readonly altered: string[];
   readonly extra: string[];
@@ -46,11 +49,11 @@ interface Walk {
   readonly seen: Set<string>;
 }
 
-/** `fileMode`: whether the file system can tell an executable file. */
+/** `modes`: whether the file system can tell an executable file. Throws a fault that names what cannot be read. */
 export function compareTree(
   root: string,
   entries: ReadonlyMap<string, TreeEntry>,
-  fileMode: boolean,
+  modes: boolean,
 ): TreeDifference {
   const directories = new Set<string>();
   for (const path of entries.keys()) {
@@ -61,7 +64,7 @@ export function compareTree(
     root,
     entries,
     directories,
-    fileMode,
+    modes,
     changed: [],
     altered: [],
     extra: [],
@@ -76,51 +79,129 @@ export function compareTree(
 const SUBMODULE = "160000";
 const LINK = "120000";
 
+/** A path with one character per byte, as the system wants it. */
+export function pathIn(root: string, path: string): Buffer {
+  return Buffer.concat([Buffer.from(`${root}/`), Buffer.from(path, "latin1")]);
+}
+
+interface Name {
+  /** One character per byte. */
+  readonly name: string;
+  readonly isDirectory: boolean;
+}
+
+function namesIn(directory: Buffer): readonly Name[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true, encoding: "buffer" }).map((entry) => ({
+      name: entry.name.toString("latin1"),
+      isDirectory: entry.isDirectory(),
+    }));
+  } catch (error) {
+    throw unreadable(error, directory);
+  }
+}
+
+/** A path may be longer than anybody reads. */
+const SHOWN = 300;
+
+function unreadable(error: unknown, path: Buffer): unknown {
+  const name = spelled(path);
+  return storageFault(error, "read", name.length > SHOWN ? `${name.slice(0, SHOWN)}…` : name);
+}
+
 function look(walk: Walk, directory: string): void {
-  for (const found of readdirSync(join(walk.root, directory), { withFileTypes: true })) {
-    const path = directory === "" ? found.name : `${directory}/${found.name}`;
+  for (const { name, isDirectory } of namesIn(pathIn(walk.root, directory))) {
+    const path = directory === "" ? name : `${directory}/${name}`;
     if (path === ".git") continue;
-    // A name that is not valid UTF-8 cannot be compared with what git printed.
-    const entry = found.name.includes("\uFFFD") ? undefined : walk.entries.get(path);
+    const entry = walk.entries.get(path);
     walk.seen.add(path);
     if (entry?.mode === SUBMODULE) {
-      if (!found.isDirectory()) walk.altered.push(path);
-      else if (readdirSync(join(walk.root, path)).length > 0) walk.submodules.push(path);
-    } else if (found.isDirectory()) {
+      if (!isDirectory) walk.altered.push(path);
+      else if (namesIn(pathIn(walk.root, path)).length > 0) walk.submodules.push(path);
+    } else if (isDirectory) {
       if (entry !== undefined) walk.altered.push(path);
       else if (walk.directories.has(path)) look(walk, path);
-      else if (holdsFile(join(walk.root, path))) walk.extra.push(`${path}/`);
+      else if (holdsFile(pathIn(walk.root, path))) walk.extra.push(`${path}/`);
     } else if (entry === undefined) walk.extra.push(path);
     else compare(walk, path, entry);
   }
 }
 
 /** Git keeps no empty directories, so they hold no work. */
-function holdsFile(directory: string): boolean {
-  return readdirSync(directory, { withFileTypes: true }).some(
-    (one) => !one.isDirectory() || holdsFile(join(directory, one.name)),
+function holdsFile(directory: Buffer): boolean {
+  return namesIn(directory).some(
+    ({ name, isDirectory }) => !isDirectory || holdsFile(below(directory, name)),
   );
 }
 
-function compare({ root, fileMode, changed, altered }: Walk, path: string, { mode, id }: TreeEntry): void {
-  const file = join(root, path);
-  const stat = lstatSync(file);
+function below(directory: Buffer, name: string): Buffer {
+  return Buffer.concat([directory, Buffer.from(`/${name}`, "latin1")]);
+}
+
+function compare({ root, modes, changed, altered }: Walk, path: string, { mode, id }: TreeEntry): void {
+  const file = pathIn(root, path);
   const algorithm = id.length === 64 ? "sha256" : "sha1";
-  if (mode === LINK) {
-    if (!stat.isSymbolicLink()) return void altered.push(path);
-    const target = readlinkSync(file, { encoding: "buffer" });
-    const linked = createHash(algorithm).update(`blob ${target.length}\0`).update(target).digest("hex");
-    return void (linked === id || altered.push(path));
+  try {
+    const stat = lstatSync(file);
+    if (mode === LINK) {
+      if (!stat.isSymbolicLink()) return void altered.push(path);
+      const target = readlinkSync(file, { encoding: "buffer" });
+      const linked = createHash(algorithm).update(`blob ${target.length}\0`).update(target).digest("hex");
+      return void (linked === id || altered.push(path));
+    }
+    const isExecutable = (stat.mode & 0o100) !== 0;
+    if (!stat.isFile() || (modes && (mode === "100755") !== isExecutable)) altered.push(path);
+    else if (hashFile(file, algorithm, (size) => `blob ${size}\0`) !== id) changed.push(path);
+  } catch (error) {
+    throw unreadable(error, file);
   }
-  const isExecutable = (stat.mode & 0o100) !== 0;
-  if (!stat.isFile() || (fileMode && (mode === "100755") !== isExecutable)) altered.push(path);
-  else if (hashFile(file, algorithm, (size) => `blob ${size}\0`) !== id) changed.push(path);
+}
+
+/** A repository in a directory that git does not look into. */
+export interface FoundRepository {
+  /** The directory with its `.git`, or the repository itself when it is bare. */
+  readonly path: Buffer;
+  readonly bare: boolean;
+}
+
+/** At and below the directory; what is inside of one of them is for whoever looks into that one. */
+export function repositoriesBelow(directory: Buffer): readonly FoundRepository[] {
+  const names = namesIn(directory);
+  if (names.some(({ name }) => name === ".git") && leadsToRepository(directory))
+    return [{ path: directory, bare: false }];
+  if (isRepository(names)) return [{ path: directory, bare: true }];
+  return names
+    .filter(({ name, isDirectory }) => isDirectory && name !== ".git")
+    .flatMap(({ name }) => repositoriesBelow(below(directory, name)));
+}
+
+/** Also one that lost its HEAD: the objects are what would be lost. */
+function isRepository(names: readonly Name[]): boolean {
+  const has = (wanted: string) => names.some(({ name, isDirectory }) => isDirectory && name === wanted);
+  return has("objects") && has("refs");
+}
+
+/** Packages are shipped with a `.git` of a submodule, which leads nowhere. */
+function leadsToRepository(directory: Buffer): boolean {
+  const link = below(directory, ".git");
+  try {
+    if (statSync(link, { throwIfNoEntry: false })?.isDirectory() === true) return isRepository(namesIn(link));
+  } catch (error) {
+    throw unreadable(error, link);
+  }
+  const named = /^gitdir: (.+)\n?$/.exec(readSmallText(link, "latin1") ?? "")?.[1];
+  if (named === undefined) return false;
+  return existsSync(named.startsWith("/") ? Buffer.from(named, "latin1") : below(directory, named));
 }
 
 const CHUNK = 1 << 20;
 
 /** Null: it cannot be read, or grows meanwhile. */
-export function hashFile(file: string, algorithm: string, head: (size: number) => string): string | null {
+export function hashFile(
+  file: string | Buffer,
+  algorithm: string,
+  head: (size: number) => string,
+): string | null {
   let fd: number;
   try {
     fd = openSync(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);

@@ -58,6 +58,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       if (done > 0 && done % 100 === 0) context.log.info(`${done} of ${of} runs`);
     },
   );
+  if ("bug" in pruned) {
+    for (const { handle } of pruned.removed) context.log.warn(`Removed run ${handle}.`);
+    throw pruned.bug;
+  }
   if (options.json === true) context.printJson(toJson(pruned, options.dryRun === true));
   else print(context, pruned, options.dryRun === true, deps.clock.now());
   return pruned.skipped.some(({ failed }) => failed) ? 10 : 0;

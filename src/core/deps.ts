@@ -52,6 +52,8 @@ export interface ToolOptions {
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly maxBytes?: number;
+  /** How its output becomes text; latin1: one character per byte, where names or files need not be UTF-8. */
+  readonly encoding?: "utf8" | "latin1";
   /** Written to its stdin, which is then closed. Absent: stdin is empty. */
   readonly stdin?: string;
   /** Ends it with all its children. */

@@ -1,7 +1,7 @@
 /** Who a pid is: a pid alone is never authority, because pids are used again (I6). */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import type { Standing } from "../core/deps.ts";
-import { wantOf } from "../core/faults.ts";
+import { Fault, wantOf } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import * as ps from "./ps.ts";
 
@@ -131,17 +131,36 @@ function isOver([state]: readonly string[]): boolean {
   return state === "Z" || state === "X";
 }
 
+const BOOT_ID = "/proc/sys/kernel/random/boot_id";
+const PID_SPACE = "/proc/self/ns/pid";
+
+/** Without these an owner that lives cannot be told from one that is gone, so nothing is begun (I6). */
+function needed(path: string, read: (path: string) => string): string {
+  try {
+    return read(path);
+  } catch (error) {
+    assertLooked(error);
+    const why = error instanceof Error && "code" in error ? ` (${String(error.code)})` : "";
+    throw new Fault(
+      "platform_unsupported",
+      `${path} cannot be read${why}, and without it Reprise cannot tell processes apart; nothing was started. ` +
+        "Mount all of /proc: mount -t proc proc /proc (in a systemd unit: ProcSubset=all)",
+      { facts: { path }, cause: error },
+    );
+  }
+}
+
 let bootId: string | undefined;
 
 function boot(): string {
-  bootId ??= hasProc ? readFileSync("/proc/sys/kernel/random/boot_id", "latin1").trim() : ps.bootTime();
+  bootId ??= hasProc ? needed(BOOT_ID, (path) => readFileSync(path, "latin1").trim()) : ps.bootTime();
   return bootId;
 }
 
 let spaceId: string | undefined;
 
 function space(): string {
-  spaceId ??= hasProc ? `${readlinkSync("/proc/self/ns/pid")}${timeSpace()}` : "all";
+  spaceId ??= hasProc ? `${needed(PID_SPACE, readlinkSync)}${timeSpace()}` : "all";
   return spaceId;
 }
 

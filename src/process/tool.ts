@@ -14,7 +14,7 @@ export async function runTool(
   args: readonly string[],
   options: ToolOptions,
 ): Promise<ToolResult> {
-  const { cwd, env, timeoutMs, maxBytes = MAX_BYTES, stdin = null } = options;
+  const { cwd, env, timeoutMs, maxBytes = MAX_BYTES, stdin = null, encoding = "utf8" } = options;
   const kept = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
   const room = { stdout: maxBytes, stderr: maxBytes };
   const child = await spawnPiped({ file, args, cwd, env, stdin }, (stream, chunk) => {
@@ -39,6 +39,6 @@ export async function runTool(
   options.signal?.removeEventListener("abort", stop);
   await stopping;
   const { code, signal } = stopping === undefined ? exit : { code: null, signal: "SIGKILL" };
-  const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString("utf8");
+  const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString(encoding);
   return { code, signal, stdout: text(kept.stdout), stderr: text(kept.stderr), timedOut };
 }

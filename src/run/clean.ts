@@ -10,7 +10,7 @@ import { assertNoMounts, assertOwnState, removeRunDir, sweepTrash } from "../aud
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
-import { leaveWorktree } from "./isolate.ts";
+import { leaveWorktree, neededBy } from "./isolate.ts";
 import { assertAgentGone, assertNoBatch, holdRun, isDead, liveOwner } from "./leases.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
@@ -27,6 +27,7 @@ export interface CleanOptions {
 export async function removeRun(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {
   assertOwnState(deps);
   await assertNotLive(deps, run);
+  await assertNotNeeded(deps, run, options);
   await using _held = await withReserve(deps, () => holdRun(deps, run));
   // An agent that outlived its owner would work on in a directory that is gone, and nothing would name it. Only what a
   // finished turn left running in the user's own directory, a server say, is the user's.
@@ -35,6 +36,7 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
     await assertAgentGone(deps, run);
   }
   await assertNoWork(deps, run, options);
+  await assertNotNeeded(deps, run, options);
   await options.alongside?.(run);
   await leaveWorktree(deps, run);
   await removeRunDir(deps.state, run.runId);
@@ -102,6 +104,8 @@ export interface Pruned {
   /** With `dryRun`: what would be removed. */
   readonly removed: readonly RunRecord[];
   readonly skipped: readonly Skipped[];
+  /** Our bug, which ended the work: what was removed before is said first. */
+  readonly bug?: unknown;
 }
 
 export interface Skipped {
@@ -137,11 +141,12 @@ export async function pruneRuns(
     try {
       if (options.dryRun) {
         await assertNotLive(deps, run);
+        await assertNotNeeded(deps, run, options);
         await assertNoWork(deps, run, options);
       } else await removeRun(deps, run, options);
       removed.push(run);
     } catch (error) {
-      if (!(error instanceof Fault)) throw error;
+      if (!(error instanceof Fault)) return { removed, skipped, bug: error };
       skipped.push({ run, code: error.code, reason: error.message, failed: !KEPT.includes(error.code) });
     }
   }
@@ -172,6 +177,17 @@ async function assertNotSupervised(deps: Deps, { handle }: RunRecord): Promise<v
       facts: { handle },
     },
   );
+}
+
+/** A run that is live would lose the directory that it works in; the user's word that work may go does not cover that run. */
+async function assertNotNeeded(deps: Deps, run: RunRecord, { discardWork }: CleanOptions): Promise<void> {
+  const need = await neededBy(deps, run);
+  if (need === null || (discardWork && need.stop === null)) return;
+  const what = `Run ${run.handle} was not removed: run ${need.handle} ${need.how}`;
+  const facts = { handle: run.handle, neededBy: need.handle };
+  if (need.stop !== null) throw new Fault("run_busy", `${what}. End it first: ${need.stop}`, { facts });
+  const next = `Remove it first (reprise rm ${need.handle}), or add --discard-work: it cannot be resumed then.`;
+  throw new Fault("work_unsaved", `${what}. ${next}`, { facts });
 }
 
 async function assertNoWork(deps: Deps, run: RunRecord, options: CleanOptions): Promise<void> {

@@ -80,10 +80,21 @@ export class EscrowKeeper {
     if (this.#stopped || !keepsEscrow(this.#deps, this.#ledger.run)) return;
     this.#session = session;
     this.#file = null;
-    if (liveSession(this.#ledger.run.runDirectory)?.session !== session)
-      endLive(this.#ledger.run.runDirectory);
     this.#patience = FIRST_LOOK_MS;
-    this.#look();
+    try {
+      if (liveSession(this.#ledger.run.runDirectory)?.session !== session)
+        endLive(this.#ledger.run.runDirectory);
+      this.#look();
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+
+  /** A conversation that cannot be kept goes on all the same, and the user hears of it. */
+  #failed(error: unknown): void {
+    if (!(error instanceof Fault)) throw error;
+    this.#deps.log.warn(`no copy of the session is kept while the agent works: ${error.message}`);
+    this.stop();
   }
 
   /** At once. What is under way is given up at its next step; `settled` says when. */
@@ -111,9 +122,7 @@ export class EscrowKeeper {
         if (this.#file === null) await this.#search();
         else await this.#keepFile(this.#file);
       } catch (error) {
-        if (!(error instanceof Fault)) throw error;
-        this.#deps.log.warn(`no copy of the session is kept while the agent works: ${error.message}`);
-        this.stop();
+        this.#failed(error);
       }
     }
   }

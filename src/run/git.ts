@@ -10,6 +10,7 @@ export interface GitOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string;
   readonly timeoutMs?: number;
+  readonly encoding?: "utf8" | "latin1";
 }
 
 /** One repository, asked as often as needed. */
@@ -69,11 +70,15 @@ export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = 
   for (const name of ["PATH", "HOME", "XDG_CONFIG_HOME"]) {
     if (deps.env[name] !== undefined) base[name] = deps.env[name];
   }
-  const ask = (args: readonly string[], { env: more = {}, stdin, timeoutMs = TIMEOUT_MS }: GitOptions = {}) =>
+  const ask = (
+    args: readonly string[],
+    { env: more = {}, stdin, timeoutMs = TIMEOUT_MS, encoding = "utf8" }: GitOptions = {},
+  ) =>
     deps.processes.runTool(program, ["-C", cwd, ...args], {
       cwd,
       env: { ...base, ...more },
       timeoutMs,
+      encoding,
       ...(stdin === undefined ? {} : { stdin }),
     });
   // Reading settings runs nothing, and names those of included files too.

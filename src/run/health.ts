@@ -2,10 +2,11 @@
  * Is everything in order? Facts about engines, state directory, index and leftovers, and findings that say what
  * to do. Changes nothing but what crashed writers left behind.
  */
-import { copiedFrom, stateFacts, stateOrigin, sweepTemp } from "../audit/audit.ts";
+import { copiedFrom, stateFacts, stateOrigin, stuckTrash, sweepTemp } from "../audit/audit.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
 import { plural } from "../lib/plural.ts";
+import { shellWord } from "../lib/shell.ts";
 import { checkRuns, type Finding, REBUILD } from "./check-runs.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findProgram, versionOf } from "./engine-setup.ts";
@@ -93,7 +94,7 @@ export function withoutChange(finding: Finding): Finding {
   return finding.todo !== null && CHANGES.test(finding.todo) ? { ...finding, todo: null } : finding;
 }
 
-const CHANGES = /^(?:reprise (?:rm|prune|resume|doctor --(?:rebuild-index|accept-copy))|mv|chmod)\b/;
+const CHANGES = /^(?:reprise (?:rm|prune|resume|doctor --(?:rebuild-index|accept-copy))|mv|chmod|rm)\b/;
 
 async function engineHealth(deps: Deps, engine: Engine): Promise<EngineHealth> {
   const program = findProgram(deps, engine);
@@ -209,6 +210,14 @@ async function leftovers(deps: Deps, findings: Finding[]): Promise<void> {
         "state",
         `${plural(swept, "unfinished file")} of crashed processes ${swept === 1 ? "was" : "were"} removed`,
         null,
+      ),
+    );
+  for (const path of await stuckTrash(deps.state, deps.clock, isDead(deps)))
+    findings.push(
+      attention(
+        "state",
+        `${path} is left of a run that was removed, and cannot be removed by this user`,
+        `rm -rf ${shellWord(path)}`,
       ),
     );
   for (const run of await listRuns(deps, { limit: STRAY_RUNS })) {

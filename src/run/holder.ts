@@ -145,6 +145,7 @@ class Holder {
     const every = this.#job.engine.liveSession === undefined ? 2_000 : 500;
     const ticking = setInterval(() => this.#tick(), 1_000);
     const finding = this.#looks() ? setInterval(() => void this.#findSession(false), every) : null;
+    let isOver = false;
     try {
       this.#recording(() => this.#ledger.save({ attempt: { state: "running", agent: agent.identity } }));
       if (this.#stop !== null) this.#end(this.#stop, "terminate");
@@ -162,8 +163,13 @@ class Holder {
       this.#observer?.begin(agent.identity);
       this.#keeper.follow(this.#job.kind === "resume" ? this.#job.continues : this.#job.command.expects);
       const exit = await agent.ended;
+      isOver = true;
       await this.#ending;
       return await this.#finish(exit);
+    } catch (error) {
+      // An agent that nobody records any more would go on, and what it says would find the store closed.
+      if (!isOver) await agent.end("terminate").then(() => Promise.allSettled([agent.ended, ...this.#locks]));
+      throw error;
     } finally {
       this.#keeper.stop();
       this.#observer?.end();

@@ -10,6 +10,8 @@ import type { Engine, Located } from "../engines/engine.ts";
 import type { Deps } from "./deps.ts";
 import { openGit } from "./git.ts";
 import type { ResumeFacts } from "./plan.ts";
+import { liveOwner } from "./leases.ts";
+import { isInside, repositoriesOf } from "./unsaved.ts";
 
 export interface Workplace {
   readonly cwd: string;
@@ -143,6 +145,51 @@ async function addWorktree(
     }
     await sleep(ADD_PATIENCE_MS * tries);
   }
+}
+
+/** Another run that cannot go on without the directory of this one. */
+export interface Need {
+  readonly handle: string;
+  /** As the end of a sentence about that run. */
+  readonly how: string;
+  /** Ends it; null: it has ended, and may be resumed. */
+  readonly stop: string | null;
+}
+
+/** The live runs first. Null: nobody else works in the run's directory, or in a worktree whose repository is there. */
+export async function neededBy(deps: Deps, run: RunRecord): Promise<Need | null> {
+  const roots = [...new Set([run.runDirectory, realPath(run.runDirectory) ?? run.runDirectory])];
+  const all = Number.POSITIVE_INFINITY;
+  const inside = (path: string) => roots.some((root) => isInside(path, root));
+  const asked = roots.flatMap((root) => [{ below: root }, { cwd: root }]);
+  const found = await Promise.all(asked.map((filter) => deps.store.listRuns({ ...filter, limit: all })));
+  const there = found.flat().map((one): Neighbour => [one, one.cwd]);
+  const running = await deps.store.listRuns({ status: "running", limit: all });
+  const borrowing = running.flatMap((one) =>
+    repositoriesOf(one.cwd)
+      .filter(inside)
+      .map((path): Neighbour => [one, path]),
+  );
+  const needs: Need[] = [];
+  for (const [other, path] of [...there, ...borrowing]) {
+    if (other.runId === run.runId) continue;
+    const same = path === run.cwd ? `the same directory, ${path}` : path;
+    const how =
+      path === other.cwd ? `works in ${same}` : `works in ${other.cwd}, whose repository is ${path}`;
+    const stop = await howToStop(deps, other);
+    // What was left by an owner that died is not live, though its record may say so.
+    if (stop !== null || path === other.cwd) needs.push({ handle: other.handle, how, stop });
+  }
+  return needs.find(({ stop }) => stop !== null) ?? needs[0] ?? null;
+}
+
+/** A run, and what it needs. */
+type Neighbour = readonly [RunRecord, string];
+
+/** Null: it is not live. A supervised agent is brought back when it dies. */
+async function howToStop(deps: Deps, { runId, handle }: RunRecord): Promise<string | null> {
+  if ((await deps.store.getDocument("agent", handle))?.open === true) return `reprise agent stop ${handle}`;
+  return (await liveOwner(deps, runId)) === null ? null : `reprise stop ${handle}`;
 }
 
 /** Unregisters the worktree; the files go with the run directory. */

@@ -1,5 +1,6 @@
 /** Whether a run can be resumed, and what to type: every hint asks here before it offers `reprise resume`. */
-import { checkOwnDirectory, isDirectory, stateOrigin } from "../audit/audit.ts";
+import { join } from "node:path";
+import { assertReadableDirectory, checkOwnDirectory, isDirectory, stateOrigin } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -151,7 +152,11 @@ async function wayAround(deps: Deps, run: RunRecord, obstacle: Obstacle): Promis
 /** Without its directory an attempt could not be recorded, so none is begun. */
 export function assertRunDirectory(run: RunRecord): void {
   const { handle, runDirectory, agentName, session } = run;
-  if (checkOwnDirectory(runDirectory)) return;
+  if (checkOwnDirectory(runDirectory)) {
+    // Copies that cannot be read can neither be compared nor kept, and that is known before the agent is told anything.
+    assertReadableDirectory(join(runDirectory, "escrow"));
+    return;
+  }
   // Killed between the index and the directory: nobody was told of it, and no agent was started.
   if (isUnbegun(run))
     throw new Fault(

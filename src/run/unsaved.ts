@@ -3,17 +3,23 @@
  * the commit byte for byte, commits must be reachable from a ref outside the worktree, and the engine must have all of a
  * conversation that the run has copies of. In doubt the work stays.
  */
+import { isUtf8 } from "node:buffer";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import {
   compareTree,
   entriesOf,
   fileSize,
+  type FoundRepository,
   hashFile,
   isDirectory,
   isEmptyDirectory,
+  keepsModes,
   modifiedAtMs,
+  pathIn,
   readSmallText,
   realPath,
+  repositoriesBelow,
+  spelled,
   type TreeEntry,
 } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
@@ -27,13 +33,18 @@ import { expectedEscrow } from "./escrow.ts";
 import { type Git, openGit } from "./git.ts";
 import { resumeCommand } from "./plan.ts";
 
-/** Why removing the run would destroy work; null when it would not. */
+/** Why removing the run would destroy work; null when it would not. What cannot be read may be work. */
 export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
-  if (run.launch.isolate !== null) {
-    const there = await deps.store.listRuns({ cwd: run.cwd, limit: Number.POSITIVE_INFINITY });
-    const fork = there.find(({ runId }) => runId !== run.runId);
-    if (fork !== undefined) return `run ${fork.handle} works in the same directory, ${run.cwd}`;
+  try {
+    return await atRisk(deps, run);
+  } catch (error) {
+    const facts = error instanceof Fault && error.code === "storage_failed" ? error.facts : {};
+    if (typeof facts["path"] !== "string") throw error;
+    return `${facts["path"]} cannot be read (${String(facts["errno"])}), so nothing shows what is in it`;
   }
+}
+
+async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
   if (run.launch.isolate === "dir") {
     const directory = join(run.runDirectory, "work");
     return isEmptyDirectory(directory) ? null : `there are files in ${directory}`;
@@ -43,7 +54,24 @@ export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | n
   const place = placeOf(worktree, run.runDirectory);
   if (typeof place === "string") return place;
   const git = await openGit(deps, worktree, { GIT_DIR: place.gitDir, GIT_WORK_TREE: worktree });
-  return (await filesAtRisk(deps, git, place)) ?? (await commitsAtRisk(git, place, run));
+  const removal: Removal = {
+    deps,
+    goes: [realPath(run.runDirectory) ?? run.runDirectory, place.gitDir],
+    kept: place.common,
+    modes: keepsModes(join(run.runDirectory, "run.json")),
+  };
+  return (await filesAtRisk(removal, git, place)) ?? (await commitsAtRisk(git, place, run));
+}
+
+/** What is to be removed, as far as every question about it needs to know. */
+interface Removal {
+  readonly deps: Deps;
+  /** The directories that go, links resolved. */
+  readonly goes: readonly string[];
+  /** The repository of the run's worktree. It stays. */
+  readonly kept: string;
+  /** The file system can tell an executable file. */
+  readonly modes: boolean;
 }
 
 /** A checkout and the repository that it belongs to. */
@@ -51,7 +79,7 @@ interface Place {
   readonly tree: string;
   /** What git keeps for this checkout alone; it goes with the checkout. */
   readonly gitDir: string;
-  /** What stays. */
+  /** What stays; the same as `gitDir` in a repository that goes as a whole. */
   readonly common: string;
 }
 
@@ -67,11 +95,7 @@ function placeOf(tree: string, runDirectory: string): Place | string {
   if (back === null || back !== realPath(join(tree, ".git")) || common === null || inside === null)
     return doubt;
   if (common !== dirname(dirname(gitDir)) || isInside(common, inside)) return doubt;
-  const alternates = (readSmallText(join(common, "objects/info/alternates")) ?? "")
-    .split("\n")
-    .filter(Boolean);
-  const stored = alternates.map((path) => realPath(resolve(common, "objects", path)));
-  if (stored.some((path) => path !== null && isInside(path, inside)))
+  if (alternatesOf(common).some((path) => isInside(path, inside)))
     return `the repository keeps objects in ${tree}`;
   return { tree, gitDir, common };
 }
@@ -83,28 +107,59 @@ export function gitDirectoryOf(tree: string): string | null {
   return gitDir !== null && basename(dirname(gitDir)) === "worktrees" ? gitDir : null;
 }
 
-function isInside(path: string, directory: string): boolean {
+/** The repositories that a checkout at or above this directory cannot do without, also where others keep objects for it. */
+export function repositoriesOf(directory: string): readonly string[] {
+  for (let at = directory; ; at = dirname(at)) {
+    const link = join(at, ".git");
+    const named = /^gitdir: (.+)\n?$/.exec(readSmallText(link) ?? "")?.[1];
+    const gitDir = realPath(named === undefined ? link : resolve(at, named));
+    if (gitDir !== null) {
+      const common = realPath(resolve(gitDir, readSmallText(join(gitDir, "commondir"))?.trim() ?? ""));
+      return [gitDir, ...(common === null ? [] : [common, ...alternatesOf(common)])];
+    }
+    if (dirname(at) === at) return [];
+  }
+}
+
+/** Where else git looks for the objects of a repository. */
+function alternatesOf(common: string): readonly string[] {
+  return (readSmallText(join(common, "objects/info/alternates")) ?? "")
+    .split("\n")
+    .filter(Boolean)
+    .flatMap((path) => realPath(resolve(common, "objects", path)) ?? []);
+}
+
+export function isInside(path: string, directory: string): boolean {
   return path === directory || path.startsWith(`${directory}/`);
 }
 
 const cannotTell = (tree: string) => `git cannot tell what is in ${tree}`;
-const uncommitted = (tree: string, what: string) => `there is uncommitted work in ${tree}: ${what}`;
+const uncommitted = (tree: string, what: string) =>
+  `there is uncommitted work in ${tree}: ${spelled(Buffer.from(what, "latin1"))}`;
+
+/** Paths are bytes, and so are the contents of files. */
+const BYTES = { encoding: "latin1" } as const;
 
 /** Files that are not what the commit at HEAD says, and what was staged. */
-async function filesAtRisk(deps: Deps, git: Git, place: Place): Promise<string | null> {
+async function filesAtRisk(removal: Removal, git: Git, place: Place): Promise<string | null> {
   const { tree } = place;
-  const [listed, staged, ignored, skipped, fileMode] = await Promise.all([
-    git(["ls-tree", "-r", "-z", "--full-tree", "HEAD"]),
-    git(["diff-index", "--cached", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=none", "HEAD"]),
-    git(["ls-files", "--others", "--ignored", "--directory", "-z", "--exclude-per-directory=.gitignore"]),
-    git(["ls-files", "-t", "-z"]),
-    git(["config", "--type=bool", "core.fileMode"]),
+  const [listed, staged, ignored, skipped] = await Promise.all([
+    git(["ls-tree", "-r", "-z", "--full-tree", "HEAD"], BYTES),
+    git(
+      ["diff-index", "--cached", "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=none", "HEAD"],
+      BYTES,
+    ),
+    git(
+      ["ls-files", "--others", "--ignored", "--directory", "-z", "--exclude-per-directory=.gitignore"],
+      BYTES,
+    ),
+    git(["ls-files", "-t", "-z"], BYTES),
   ]);
   if ([listed, staged, ignored, skipped].some(({ code }) => code !== 0)) return cannotTell(tree);
   const [first] = nulls(staged.stdout);
   if (first !== undefined) return uncommitted(tree, first);
   const entries = entriesIn(listed.stdout);
-  const found = compareTree(tree, entries, fileMode.stdout.trim() !== "false");
+  const found = compareTree(tree, entries, removal.modes);
   const sparse = new Set(
     nulls(skipped.stdout).flatMap((line) => (line.startsWith("S ") ? [line.slice(2)] : [])),
   );
@@ -118,10 +173,121 @@ async function filesAtRisk(deps: Deps, git: Git, place: Place): Promise<string |
   const changed = found.altered[0] ?? (await reallyChanged(git, place, entries, found.changed));
   if (changed !== null) return uncommitted(tree, changed);
   for (const path of found.submodules) {
-    const risk = await submoduleAtRisk(deps, place, path, entries.get(path)?.id ?? "");
+    const risk = await submoduleAtRisk(removal, place, path, entries.get(path)?.id ?? "");
     if (risk !== null) return risk;
   }
+  for (const path of found.extra.filter((one) => one.endsWith("/"))) {
+    for (const one of repositoriesBelow(pathIn(tree, path.slice(0, -1)))) {
+      const risk = await repositoryAtRisk(removal, one);
+      if (risk !== null) return risk;
+    }
+  }
   return null;
+}
+
+/**
+ * A repository below a path that may go: an ignored one. What is in it goes with it, so its commits must be on a branch that it
+ * has from elsewhere, or in the repository of the run's worktree.
+ */
+async function repositoryAtRisk(removal: Removal, { path, bare }: FoundRepository): Promise<string | null> {
+  const tree = path.toString();
+  const doubt = `nothing shows that the work in the repository ${spelled(path)} is saved elsewhere`;
+  const [gitDir, common = gitDir] = bare ? [realPath(tree)] : repositoriesOf(tree);
+  // Git is told where the repository is by a name, which is text.
+  if (!isUtf8(path) || gitDir === undefined || gitDir === null || common === null || common === undefined)
+    return doubt;
+  const git = await openGit(removal.deps, tree, {
+    GIT_DIR: gitDir,
+    ...(bare ? {} : { GIT_WORK_TREE: tree }),
+  });
+  const place = { tree, gitDir, common };
+  const goes = isGoing(removal, common);
+  if (goes) {
+    const [borrower] = worktreesOf(common).filter((one) => !isGoing(removal, one));
+    if (borrower !== undefined) return `the worktree ${borrower} belongs to the repository ${spelled(path)}`;
+    const lost = await unsentCommits(removal, git, place);
+    if (lost === null) return cannotTell(tree);
+    if (lost.length > 0) return `commits in ${tree} are nowhere else: ${lost.join(", ")}`;
+  } else if (gitDir !== common) {
+    const lost = await unreachable(git, idsBelow(gitDir), { refs: OUTSIDE });
+    if (lost === null) return cannotTell(tree);
+    if (lost.length > 0) return onNoBranch(`in ${tree}`, lost);
+  }
+  if (bare) return null;
+  const isBegun = (await git(["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])).code === 0;
+  if (isBegun) return filesAtRisk(removal, git, place);
+  const isEmpty = entriesOf(tree).every(({ name }) => name === ".git") && !entriesOf(gitDir).some(isIndex);
+  return isEmpty ? null : doubt;
+}
+
+const isIndex = ({ name }: { readonly name: string }) => name === "index";
+
+function isGoing({ goes }: Removal, path: string): boolean {
+  return goes.some((directory) => isInside(path, directory));
+}
+
+/** The worktrees that a repository has elsewhere, as far as they are there. */
+function worktreesOf(common: string): readonly string[] {
+  const all = join(common, "worktrees");
+  return entriesOf(all).flatMap(({ name }) => {
+    const link = realPath(readSmallText(join(all, name, "gitdir"))?.trim() ?? "");
+    return link === null ? [] : [dirname(link)];
+  });
+}
+
+/** A few of the commits that only this repository has, also those that nothing leads to any more; null: git cannot tell. */
+async function unsentCommits(
+  removal: Removal,
+  git: Git,
+  { gitDir, common }: Place,
+): Promise<readonly string[] | null> {
+  const outside = await openGit(removal.deps, removal.kept, { GIT_DIR: removal.kept });
+  const stdin = `${madeSince(common, 0).join("\n")}\n`;
+  const [own, kept, objects, remotes] = await Promise.all([
+    git(["rev-list", "--all", "--reflog", "--no-walk"]),
+    outside(["for-each-ref", "--format=%(objectname)"]),
+    git(["cat-file", "--batch-check"], { stdin }),
+    remotesOf(removal, git, dirname(gitDir)),
+  ]);
+  if ([own, kept, objects].some(({ code }) => code !== 0)) return null;
+  // A clone of the newest commits has the last one in `shallow` from elsewhere, and nothing before it.
+  const elsewhere = [...linesOf(kept.stdout), ...remotes.ids, ...idsIn(join(common, "shallow"))];
+  const lost = await unreachable(git, linesOf(own.stdout), { refs: remotes.refs, elsewhere });
+  if (lost === null || lost.length > 0) return lost;
+  // A clone on the same disk begins with all objects of the original, also with those that nothing leads to.
+  const commits = commitsIn(objects.stdout);
+  const copied = await outside(["cat-file", "--batch-check"], { stdin: `${commits.join("\n")}\n` });
+  const [there, all] = [new Set(commitsIn(copied.stdout)), [...remotes.refs, "--all"]];
+  const only = commits.filter((id) => !there.has(id));
+  return copied.code === 0 ? unreachable(git, only, { refs: all, elsewhere, loose: true }) : null;
+}
+
+/** What the remotes have that do not go: of one on this machine by its own word, of others by what was fetched from there. */
+async function remotesOf(
+  removal: Removal,
+  git: Git,
+  from: string,
+): Promise<{ readonly ids: readonly string[]; readonly refs: readonly string[] }> {
+  const { stdout } = await git(["config", "--get-regexp", "--null", "^remote\\..*\\.url$"]);
+  const ids: string[] = [];
+  const refs: string[] = [];
+  for (const setting of nulls(stdout)) {
+    const [key = "", url = ""] = setting.split("\n");
+    const name = key.slice("remote.".length, -".url".length);
+    const local = url.startsWith("file://") ? url.slice("file://".length) : url;
+    const isFar = local === url && /^[^/]*:/.test(url);
+    // Other names could be patterns.
+    if (isFar && /^[\w./-]+$/.test(name)) refs.push(`--remotes=${name}`);
+    const path = isFar ? null : realPath(resolve(from, local));
+    if (path === null || isGoing(removal, path)) continue;
+    const there = await (await openGit(removal.deps, path))(["for-each-ref", "--format=%(objectname)"]);
+    if (there.code === 0) ids.push(...linesOf(there.stdout));
+  }
+  return { ids, refs };
+}
+
+function linesOf(text: string): readonly string[] {
+  return text.split("\n").filter(Boolean);
 }
 
 function nulls(text: string): readonly string[] {
@@ -149,12 +315,13 @@ async function reallyChanged(
   if (paths.length > MOST_CONVERTED) return paths[0] ?? null;
   for (const path of paths) {
     const id = entries.get(path)?.id ?? "";
-    const file = join(tree, path);
-    const checkedOut = await git(["cat-file", "--filters", `--path=${path}`, id]);
-    // Bytes that are no text cannot be compared in this way.
-    const isText = checkedOut.code === 0 && !checkedOut.stdout.includes("\uFFFD");
-    if (isText && readSmallText(file) === checkedOut.stdout) continue;
-    const lfs = LFS_POINTER.exec((await git(["cat-file", "blob", id])).stdout)?.[1];
+    const bytes = Buffer.from(path, "latin1");
+    // An argument is text, so git cannot be asked about this one.
+    if (!isUtf8(bytes)) return path;
+    const file = join(tree, bytes.toString());
+    const checkedOut = await git(["cat-file", "--filters", `--path=${bytes.toString()}`, id], BYTES);
+    if (checkedOut.code === 0 && readSmallText(file, "latin1") === checkedOut.stdout) continue;
+    const lfs = LFS_POINTER.exec((await git(["cat-file", "blob", id], BYTES)).stdout)?.[1];
     if (lfs === undefined || hashFile(file, "sha256", () => "") !== lfs) return path;
     if (fileSize(join(common, "lfs/objects", lfs.slice(0, 2), lfs.slice(2, 4), lfs)) === null) return path;
   }
@@ -165,12 +332,15 @@ const LFS_POINTER = /^version https:\/\/git-lfs\.github\.com\/spec\/v1\n[^]*oid 
 
 /** A submodule's repository is inside the worktree's own, so its commits must be in the submodule of the main checkout. */
 async function submoduleAtRisk(
-  deps: Deps,
+  removal: Removal,
   place: Place,
   path: string,
   pinned: string,
 ): Promise<string | null> {
-  const tree = join(place.tree, path);
+  const { deps } = removal;
+  const bytes = pathIn(place.tree, path);
+  if (isGoing(removal, place.common)) return repositoryAtRisk(removal, { path: bytes, bare: false });
+  const tree = bytes.toString();
   const doubt = `nothing shows that the work in the submodule ${tree} is saved elsewhere`;
   const named = /^gitdir: (.+)\n?$/.exec(readSmallText(join(tree, ".git")) ?? "")?.[1];
   const gitDir = named === undefined ? null : realPath(resolve(tree, named));
@@ -186,10 +356,7 @@ async function submoduleAtRisk(
     outside(["for-each-ref", "--format=%(objectname)"]),
   ]);
   if (head.stdout.trim() !== pinned) return uncommitted(place.tree, path);
-  const not = kept.stdout
-    .split("\n")
-    .filter(Boolean)
-    .map((id) => `^${id}\n`);
+  const not = linesOf(kept.stdout).map((id) => `^${id}\n`);
   const lost = await git(
     ["rev-list", "--all", "--reflog", "HEAD", "--max-count=1", "--ignore-missing", "--stdin"],
     {
@@ -197,7 +364,7 @@ async function submoduleAtRisk(
     },
   );
   if (kept.code !== 0 || lost.code !== 0 || lost.stdout.trim() !== "") return doubt;
-  return filesAtRisk(deps, git, { tree, gitDir, common });
+  return filesAtRisk(removal, git, { tree, gitDir, common });
 }
 
 const OUTSIDE = ["--branches", "--remotes", "--tags"];
@@ -217,13 +384,13 @@ async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Promise<st
   const { tree, gitDir, common } = place;
   // What goes with the worktree: where its HEAD has been, refs of its own, and what an unfinished rebase remembers.
   const own = idsBelow(gitDir);
-  const lost = await unreachable(git, own, OUTSIDE);
+  const lost = await unreachable(git, own, { refs: OUTSIDE });
   if (lost === null) return cannotTell(tree);
   // With reflogs off, only the objects themselves tell of a commit that HEAD has left.
   const made = lost.length > 0 ? [] : madeSince(common, Date.parse(run.createdAt));
   const kinds =
     made.length === 0 ? null : await git(["cat-file", "--batch-check"], { stdin: `${made.join("\n")}\n` });
-  const commits = [...(kinds?.stdout ?? "").matchAll(/^([0-9a-f]+) commit /gm)].map(([, id = ""]) => id);
+  const commits = commitsIn(kinds?.stdout ?? "");
   const others = entriesOf(join(common, "worktrees"))
     .map(({ name }) => join(common, "worktrees", name))
     .filter((path) => realPath(path) !== gitDir);
@@ -232,25 +399,41 @@ async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Promise<st
     ...idsIn(join(common, "logs/HEAD")),
     ...idsIn(join(common, "logs/refs/stash")),
   ];
-  const left = await unreachable(git, commits, [...OUTSIDE, "--glob=refs/*"], elsewhere);
+  const refs = [...OUTSIDE, "--glob=refs/*"];
+  const left = await unreachable(git, commits, { refs, elsewhere, loose: true });
   if (left === null || (kinds !== null && kinds.code !== 0)) return cannotTell(tree);
-  const says = (what: string, ids: readonly string[]) =>
-    `commits made ${what} are on no branch: ${ids.join(", ")} (\`git branch <name> <commit>\` keeps them)`;
-  if (lost.length > 0) return says(`in ${tree}`, lost);
-  return left.length === 0 ? null : says(`in ${common} since this run began`, left);
+  if (lost.length > 0) return onNoBranch(`in ${tree}`, lost);
+  return left.length === 0 ? null : onNoBranch(`in ${common} since this run began`, left);
+}
+
+function onNoBranch(where: string, ids: readonly string[]): string {
+  return `commits made ${where} are on no branch: ${ids.join(", ")} (\`git branch <name> <commit>\` keeps them)`;
+}
+
+/** Of what `cat-file --batch-check` says. */
+function commitsIn(kinds: string): readonly string[] {
+  return [...kinds.matchAll(/^([0-9a-f]+) commit /gm)].map(([, id = ""]) => id);
 }
 
 const SHOWN = 3;
+
+/** What counts as saved. */
+interface Saved {
+  /** Options of `rev-list` that name refs. */
+  readonly refs: readonly string[];
+  readonly elsewhere?: readonly string[];
+  /** Nothing leads to the commits that are asked about. */
+  readonly loose?: boolean;
+}
 
 /** The newest few of these commits and their parents that no such ref leads to; null: git cannot tell. */
 async function unreachable(
   git: Git,
   ids: readonly string[],
-  refs: readonly string[],
-  elsewhere?: readonly string[],
+  { refs, elsewhere = [], loose = false }: Saved,
 ): Promise<readonly string[] | null> {
   if (ids.length === 0) return [];
-  const stdin = [...ids, ...(elsewhere ?? []).map((id) => `^${id}`)].map((line) => `${line}\n`).join("");
+  const stdin = [...ids, ...elsewhere.map((id) => `^${id}`)].map((line) => `${line}\n`).join("");
   const list = [
     "rev-list",
     "--format=%h%x09%ce%x09%p%x09%s",
@@ -262,7 +445,7 @@ async function unreachable(
   const found = await git(list, { stdin });
   if (found.code !== 0) return null;
   // What nothing ever referred to may be no work at all; where HEAD has been is.
-  const isWork = (line: string) => line.includes("\t") && (elsewhere === undefined || !isNoWork(line));
+  const isWork = (line: string) => line.includes("\t") && (!loose || !isNoWork(line));
   const lines = found.stdout.split("\n").filter(isWork);
   return lines.slice(0, SHOWN).map((line) => line.split("\t")[0] ?? "");
 }

@@ -180,7 +180,7 @@ function checkpoint(db: DatabaseSyncInstance): void {
 function open(sqlite: Sqlite, path: string, options: OpenOptions): Live {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) throw notAFile(path);
   if (isReadOnly(options)) return openReadOnly(sqlite, path, options);
-  makePrivate(path);
+  makePrivate(path, options.onLinked);
   const db = openDatabase(sqlite, path, options);
   try {
     const version = versionOf(db);
@@ -267,7 +267,7 @@ function liveOf(db: DatabaseSyncInstance, facts: Facts, files: Files | null): Li
 }
 
 /** SQLite gives a new file, and a WAL the mode of its index, whatever the umask is. */
-export function makePrivate(path: string): void {
+export function makePrivate(path: string, onLinked?: OpenOptions["onLinked"]): void {
   try {
     // Exclusive: succeeds only where no index was, so no connection of this process has it open.
     closeSync(openSync(path, "wx", 0o600));
@@ -275,7 +275,8 @@ export function makePrivate(path: string): void {
     if (errnoOf(error) !== "EEXIST") throw error;
   }
   for (const file of [path, `${path}-wal`, `${path}-shm`]) {
-    const mode = statSync(file, { throwIfNoEntry: false })?.mode ?? 0;
+    const { mode = 0, nlink = 1 } = statSync(file, { throwIfNoEntry: false }) ?? {};
+    if (nlink > 1) onLinked?.(file);
     if ((mode & 0o077) !== 0) chmodSync(file, 0o600);
   }
 }

@@ -177,16 +177,18 @@ function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions)
 }
 
 function selectionOf(filter: RunFilter): [text: string, bound: (string | number)[]] {
-  const { engine, status, cwd, subject, name, updatedBefore, limit = 50 } = filter;
+  const { engine, status, cwd, below, subject, name, updatedBefore, limit = 50 } = filter;
   const wanted = Object.entries({
-    engine,
-    status,
-    cwd,
-    subject,
-    name,
-    updated_at: updatedBefore,
-  }).flatMap(([column, value]) => (value === undefined ? [] : [{ column, value: rows.toColumn(value) }]));
-  const tests = wanted.map(({ column }) => `${column} ${column === "updated_at" ? "<" : "="} ?`);
+    "engine =": engine,
+    "status =": status,
+    "cwd =": cwd,
+    "subject =": subject,
+    "name =": name,
+    "updated_at <": updatedBefore,
+    // A slash begins what is below, and "0" is the character after it.
+    ...(below === undefined ? {} : { "cwd >": `${below}/`, "cwd <": `${below}0` }),
+  }).flatMap(([test, value]) => (value === undefined ? [] : [{ test, value: rows.toColumn(value) }]));
+  const tests = wanted.map(({ test }) => `${test} ?`);
   const where = tests.length === 0 ? "" : `WHERE ${tests.join(" AND ")}`;
   const bound = [...wanted.map(({ value }) => value), Number.isFinite(limit) ? limit : -1];
   return [`SELECT * FROM runs ${where} ${NEWEST_FIRST} LIMIT ?`, bound];

@@ -16,6 +16,8 @@ export interface OpenOptions {
   readonly busyTimeoutMs?: number;
   /** Told of every row that `listRuns` and `findByHandle` leave out, and of an index that was replaced while open. */
   readonly onDamage?: (damage: Damage) => void;
+  /** Told of a file of the index with more than one name before it is opened for writing; throws if that must not be. */
+  readonly onLinked?: (file: string) => void;
   /** Where the index's generation is noted outside it. Absent: nowhere, and an older index is not noticed. */
   readonly mark?: Mark;
   /** Where a run's directory is now: the state directory may have been moved since the row was written. */
@@ -178,6 +180,8 @@ export interface RunFilter {
   readonly engine?: string;
   readonly status?: RunStatus;
   readonly cwd?: string;
+  /** Runs whose `cwd` is below this directory. */
+  readonly below?: string;
   readonly subject?: string;
   readonly name?: string;
   /** ISO 8601; runs last updated before that moment. */

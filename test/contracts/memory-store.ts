@@ -206,11 +206,12 @@ function documentVerbs(memory: Memory): Pick<Store, DocumentVerb> {
 }
 
 function fits(run: RunRecord, filter: RunFilter): boolean {
-  const { engine, status, cwd, subject, name, updatedBefore } = filter;
+  const { engine, status, cwd, below, subject, name, updatedBefore } = filter;
   return (
     (engine === undefined || run.agentName === engine) &&
     (status === undefined || run.status === status) &&
     (cwd === undefined || run.cwd === cwd) &&
+    (below === undefined || run.cwd.startsWith(`${below}/`)) &&
     (subject === undefined || run.subject === subject) &&
     (name === undefined || run.name === name) &&
     (updatedBefore === undefined || run.updatedAt < updatedBefore)

@@ -182,6 +182,15 @@ const LISTS: Cases = {
     assert.deepEqual(await handles(store, { engine, ...rest }), two);
     assert.deepEqual(await handles(store, { engine: "codex", name: "n" }), []);
   },
+  "the runs that work below a directory, that directory excluded": async (store) => {
+    const places = ["/a/b", "/a/b/c", "/a/b/c/d/ü", "/a/b0", "/a/b-", "/a/b.c/d", "/a"];
+    await fill(
+      store,
+      places.map((cwd, at) => runLike(at + 1, { cwd })),
+    );
+    const found = await store.listRuns({ below: "/a/b", limit: Number.POSITIVE_INFINITY });
+    assert.deepEqual(found.map(({ cwd }) => cwd).toSorted(), ["/a/b/c", "/a/b/c/d/ü"]);
+  },
   "updated before a moment, that moment excluded": async (store) => {
     await fill(store, [runLike(1), runLike(2), runLike(3)]);
     assert.deepEqual(await handles(store, { updatedBefore: runLike(2).updatedAt }), [runLike(1).handle]);

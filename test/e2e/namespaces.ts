@@ -57,6 +57,15 @@ export function runThere(box: Sandbox, there: There, args: readonly string[]): P
   return collect(child);
 }
 
+/** The CLI without the rights of root: permissions count, whoever runs the tests. */
+export function plainly(box: Sandbox, ...args: string[]): Promise<Result> {
+  const drop = process.getuid?.() === 0 ? ["--bounding-set=-all"] : [];
+  const words = [...drop, process.execPath, CLI, ...args];
+  return collect(
+    spawn("setpriv", words, { cwd: box.cwd, env: box.env(), stdio: ["ignore", "pipe", "pipe"] }),
+  );
+}
+
 function jump(box: Sandbox, aheadMs: number): readonly string[] {
   if (aheadMs === 0) return [];
   const file = join(box.root, `jump-${aheadMs}.cjs`);

@@ -30,6 +30,9 @@ export interface Way {
 }
 
 const FILE = "src/file.txt";
+/** The committed file whose name is not UTF-8. */
+const bytesAt = (tree: string, byte = 0xff) =>
+  Buffer.concat([Buffer.from(`${tree}/docs/byte-`), Buffer.from([byte])]);
 const gitDirOf = ({ git, tree }: Ground) => git(tree, "rev-parse", "--absolute-git-dir").trim();
 const change = ({ tree }: Ground, path = FILE) => writeFileSync(join(tree, path), "work of the agent\n");
 const commit = ({ git, tree }: Ground, ...options: string[]) =>
@@ -78,6 +81,26 @@ const FILES: readonly Way[] = [
     ),
   },
   { name: "a deleted file", hide: ({ tree }) => rmSync(join(tree, FILE)) },
+  {
+    name: "an executable bit behind core.fileMode=false",
+    hide: (ground) => (set(ground, "core.fileMode", "false"), chmodSync(join(ground.tree, FILE), 0o755)),
+  },
+  {
+    name: "an executable bit behind core.fileMode=false of the worktree alone",
+    hide: (ground) => (
+      set(ground, "extensions.worktreeConfig", "true"),
+      ground.git(ground.tree, "config", "--worktree", "core.fileMode", "false"),
+      chmodSync(join(ground.tree, FILE), 0o755)
+    ),
+  },
+  {
+    name: "a changed file whose name is not UTF-8",
+    hide: ({ tree }) => writeFileSync(bytesAt(tree), "work of the agent\n"),
+  },
+  {
+    name: "a deleted file whose name is not UTF-8, and another one in its place",
+    hide: ({ tree }) => renameSync(bytesAt(tree), bytesAt(tree, 0xfe)),
+  },
   { name: "an executable bit", hide: ({ tree }) => chmodSync(join(tree, FILE), 0o755) },
   {
     name: "a file that became a link",
@@ -363,6 +386,102 @@ const SUBMODULES: readonly Way[] = [
   }),
 ];
 
+/** A repository below a path that the committed .gitignore names, so that git says nothing of it. */
+function belowIgnored(
+  name: string,
+  make: (ground: Ground, build: string) => string,
+  hide: (inner: string, ground: Ground) => void,
+): Way {
+  return {
+    name: `${name} below an ignored folder`,
+    hide(ground) {
+      const build = join(ground.tree, "build");
+      mkdirSync(build);
+      hide(make(ground, build), ground);
+    },
+  };
+}
+
+const clone = ({ git, repository }: Ground, build: string) => {
+  git(build, "clone", "-q", repository, "clone");
+  return join(build, "clone");
+};
+const fresh = ({ git }: Ground, build: string) => {
+  git(build, "init", "-q", "own");
+  return join(build, "own");
+};
+const linked = ({ git, tree }: Ground, build: string) => {
+  git(tree, "worktree", "add", "-q", "--detach", join(build, "linked"), "main");
+  return join(build, "linked");
+};
+const work = (inner: string, path = FILE) => writeFileSync(join(inner, path), "work of the agent\n");
+const commitIn = (inner: string, { git }: Ground) =>
+  git(inner, "commit", "-q", "--allow-empty", "-m", "work of the agent");
+
+const NESTED: readonly Way[] = [
+  belowIgnored("a commit in a clone", clone, commitIn),
+  belowIgnored("a changed file in a clone", clone, (inner) => work(inner)),
+  belowIgnored("a new file in a clone", clone, (inner) => work(inner, "new.txt")),
+  belowIgnored("a stash in a clone", clone, (inner, { git }) => (work(inner), git(inner, "stash", "-q"))),
+  belowIgnored("a commit that the HEAD of a clone has left", clone, (inner, ground) => {
+    commitIn(inner, ground);
+    ground.git(inner, "reset", "-q", "--hard", "HEAD~");
+  }),
+  belowIgnored("a commit that the HEAD of a clone has left, without reflogs", clone, (inner, ground) => {
+    ground.git(inner, "config", "core.logAllRefUpdates", "false");
+    commitIn(inner, ground);
+    ground.git(inner, "reset", "-q", "--hard", "HEAD~");
+    rmSync(join(inner, ".git/logs"), { recursive: true });
+    rmSync(join(inner, ".git/ORIG_HEAD"), { force: true });
+  }),
+  belowIgnored(
+    "a commit that only a remote branch of a clone holds, whose origin is gone",
+    clone,
+    (inner, ground) => {
+      commitIn(inner, ground);
+      ground.git(inner, "update-ref", "refs/remotes/origin/main", "HEAD");
+      ground.git(inner, "config", "remote.origin.url", join(ground.tree, "gone"));
+    },
+  ),
+  belowIgnored("a commit in a clone of a clone", clone, (inner, ground) => {
+    commitIn(inner, ground);
+    ground.git(join(inner, ".."), "clone", "-q", inner, "second");
+    rmSync(inner, { recursive: true });
+  }),
+  belowIgnored("a commit in the ignored folder of a clone", clone, (inner, ground) => {
+    mkdirSync(join(inner, "build"));
+    commitIn(fresh(ground, join(inner, "build")), ground);
+  }),
+  belowIgnored("a commit in the submodule of a clone", clone, (inner, ground) => {
+    ground.git(inner, "-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init");
+    commitIn(join(inner, "module"), ground);
+  }),
+  belowIgnored("the repository of a worktree elsewhere", clone, (inner, { git, repository }) =>
+    git(inner, "worktree", "add", "-q", "--detach", join(repository, "..", `elsewhere-${Date.now()}`)),
+  ),
+  belowIgnored("a commit in a new repository", fresh, commitIn),
+  belowIgnored("a file in a new repository without a commit", fresh, (inner) => work(inner, "new.txt")),
+  belowIgnored("a repository without a HEAD", fresh, (inner, ground) => {
+    commitIn(inner, ground);
+    rmSync(join(inner, ".git/HEAD"));
+  }),
+  belowIgnored("a commit in a bare repository", clone, (inner, ground) => {
+    commitIn(inner, ground);
+    ground.git(join(inner, ".."), "clone", "-q", "--bare", inner, "bare.git");
+    rmSync(inner, { recursive: true });
+  }),
+  belowIgnored("a new file in a worktree", linked, (inner) => work(inner, "new.txt")),
+  belowIgnored("a commit on no branch in a worktree", linked, commitIn),
+  belowIgnored("a commit in a clone whose git directory is elsewhere in it", clone, (inner, ground) => {
+    commitIn(inner, ground);
+    ground.git(inner, "init", "-q", "--separate-git-dir", join(inner, "../apart"));
+  }),
+  belowIgnored("a commit in a clone whose name is not UTF-8", clone, (inner, ground) => {
+    commitIn(inner, ground);
+    renameSync(inner, Buffer.concat([Buffer.from(`${inner}-`), Buffer.from([0xff])]));
+  }),
+];
+
 /** A mount point in what would be removed: the files behind it are not the run's. */
 export interface Mounted extends Way {
   /** Shell words, for a mount namespace: TREE is the worktree, RUN the run directory, BEHIND a folder with a file. */
@@ -408,7 +527,7 @@ export const MOUNTED: readonly Mounted[] = [
   ),
 ];
 
-export const WAYS: readonly Way[] = [...FILES, ...COMMITS, ...LINKS, ...SUBMODULES];
+export const WAYS: readonly Way[] = [...FILES, ...COMMITS, ...LINKS, ...SUBMODULES, ...NESTED];
 
 /** Nothing would be lost, so the removal must go through. */
 export const SAVED: readonly Way[] = [
@@ -444,6 +563,30 @@ export const SAVED: readonly Way[] = [
     },
   },
   { name: "a file with other line ends in the checkout", hide: () => {} },
+  {
+    name: "core.fileMode=false, and no mode was changed",
+    hide: (ground) => set(ground, "core.fileMode", "false"),
+  },
+  belowIgnored("a clone as it was", clone, () => {}),
+  belowIgnored("a clone whose commit was pushed", clone, (inner, ground) => {
+    commitIn(inner, ground);
+    ground.git(inner, "push", "-q", "origin", `HEAD:refs/heads/pushed-${Date.now()}`);
+  }),
+  belowIgnored("a clone as it was, without its remote", clone, (inner, { git }) =>
+    git(inner, "remote", "remove", "origin"),
+  ),
+  belowIgnored("a shallow clone of a tag", fresh, (inner, { git, repository }) => {
+    git(repository, "tag", "-f", "v1");
+    rmSync(inner, { recursive: true });
+    git(join(inner, ".."), "clone", "-q", "--depth=1", "--branch=v1", `file://${repository}`, inner);
+  }),
+  belowIgnored("a worktree as it was", linked, () => {}),
+  belowIgnored("a new repository with nothing in it", fresh, () => {}),
+  belowIgnored("a .git that leads nowhere", fresh, (inner) => {
+    rmSync(join(inner, ".git"), { recursive: true });
+    writeFileSync(join(inner, ".git"), "gitdir: ../../.git/modules/part\n");
+    writeFileSync(join(inner, "package.json"), "{}\n");
+  }),
 ];
 
 /** A repository with folders, a link, line ends that are converted, and a submodule that is checked out. */
@@ -458,6 +601,7 @@ export function makeRepository(root: string, git: Ground["git"]): string {
   git(repository, "init", "-q", "-b", "main");
   writeFileSync(join(repository, FILE), "committed\n");
   writeFileSync(join(repository, "docs/page.md"), "page\n");
+  writeFileSync(bytesAt(repository), "committed\n");
   writeFileSync(join(repository, ".gitignore"), "build/\n");
   writeFileSync(join(repository, ".gitattributes"), "*.bat text eol=crlf\n");
   writeFileSync(join(repository, "run.bat"), "echo\r\n");

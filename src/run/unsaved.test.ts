@@ -1,0 +1,79 @@
+/** Work that repositories below ignored paths, modes and names that are not UTF-8 hide. */
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { testDeps } from "../../test/deps.ts";
+import { gitOf, type Ground, makeRepository, SAVED, type Way, WAYS } from "../../test/hostile/hidden-work.ts";
+import { createRunDir, saveRunFile } from "../audit/audit.ts";
+import type { RunRecord } from "../core/records.ts";
+import { runLike } from "../../test/contracts/store-samples.ts";
+import type { Deps } from "./deps.ts";
+import { workAtRisk } from "./unsaved.ts";
+
+let root: string;
+let deps: Deps;
+let repository: string;
+let git: Ground["git"];
+let runs = 0;
+beforeAll(async () => {
+  root = mkdtempSync(join(tmpdir(), "reprise-unsaved-"));
+  deps = await testDeps(root);
+  git = gitOf(root);
+  repository = makeRepository(root, git);
+});
+afterAll(() => rmSync(root, { recursive: true }));
+
+/** What is said of a worktree with such work in it. */
+async function judge({ hide }: Way): Promise<string | null> {
+  runs += 1;
+  const like = runLike(runs, { agentName: "demo", status: "completed" });
+  const runDirectory = createRunDir(deps.state, like.runId) ?? "";
+  const tree = join(runDirectory, "worktree");
+  const launch = { ...like.launch, isolate: "worktree" } as const;
+  const run: RunRecord = { ...like, runDirectory, cwd: tree, launch, createdAt: new Date().toISOString() };
+  saveRunFile(run);
+  git(repository, "worktree", "add", "-q", "--detach", tree, "main");
+  hide({ repository, tree, git });
+  try {
+    return await workAtRisk(deps, run);
+  } finally {
+    // Some of the ways are settings of the repository.
+    git(repository, "config", "core.fileMode", "true");
+    rmSync(join(repository, ".git/config.worktree"), { force: true });
+    git(repository, "worktree", "remove", "--force", "--force", tree);
+  }
+}
+
+/** One of each kind. P15 tries all of them. */
+const HERE = [
+  "an executable bit behind core.fileMode=false",
+  "a deleted file whose name is not UTF-8, and another one in its place",
+  "a commit in a clone below an ignored folder",
+  "a stash in a clone below an ignored folder",
+  "a new file in a worktree below an ignored folder",
+  "the repository of a worktree elsewhere below an ignored folder",
+  "a commit in a bare repository below an ignored folder",
+  "nothing was changed",
+  "core.fileMode=false, and no mode was changed",
+  "a clone as it was below an ignored folder",
+  "a shallow clone of a tag below an ignored folder",
+  "a .git that leads nowhere below an ignored folder",
+];
+const isHere = ({ name }: Way) => HERE.includes(name);
+
+test("every name is one of a way", () => {
+  expect([...WAYS, ...SAVED].filter(isHere)).toHaveLength(HERE.length);
+});
+
+describe("work that would be lost", () => {
+  test.each(WAYS.filter(isHere))("$name", async (way) => {
+    expect(await judge(way)).toEqual(expect.any(String));
+  });
+});
+
+describe("nothing would be lost with", () => {
+  test.each(SAVED.filter(isHere))("$name", async (way) => {
+    expect(await judge(way)).toBeNull();
+  });
+});
