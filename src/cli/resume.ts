@@ -91,12 +91,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const request = {
     ...attemptOptions(options, deps, context),
     selector: found.runId,
-    want:
-      options.forceFresh === true
-        ? ("fresh" as const)
-        : options.fork === true
-          ? ("fork" as const)
-          : ("resume" as const),
+    want: wanted(options),
     ...(options.session === undefined ? {} : { session: options.session }),
     ...(options.copy === undefined ? {} : { copy: options.copy }),
     damage:
@@ -124,6 +119,10 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const view = Object.assign(openView(context, options), watch);
   const result = await resumeRun(deps, request, view).finally(() => view.close());
   return await finishAttempt(context, options, result, view);
+}
+
+function wanted({ forceFresh, fork }: ResumeOptions): "fresh" | "fork" | "resume" {
+  return forceFresh === true ? "fresh" : fork === true ? "fork" : "resume";
 }
 
 /** An option that would do nothing beside another one is refused. */

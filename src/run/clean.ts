@@ -14,7 +14,8 @@ import { leaveWorktree, neededBy } from "./isolate.ts";
 import { assertAgentGone, assertNoBatch, holdRun, isDead, liveOwner } from "./leases.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
-import { conversationAtRisk, gitDirectoryOf, workAtRisk } from "./unsaved.ts";
+import { conversationAtRisk } from "./resumable.ts";
+import { gitDirectoryOf, workAtRisk } from "./unsaved.ts";
 
 export interface CleanOptions {
   /** Removes a worktree or directory with work that is saved nowhere else, and the only copy of a conversation. */

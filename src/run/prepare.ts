@@ -107,13 +107,9 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   if (refusal !== null && wish.want !== "fresh") throw neverBegan(engine, recorded, refusal);
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
-  const { found, decision } = seen;
+  const { found } = seen;
   const { copyDamage } = seen.copies;
-  if (decision.do === "refuse") throw refused(seen.facts, decision, mayBeginAnew(engine, run, found));
-  const plan = decision;
-  const { unresumable } = run.launch;
-  if (plan.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
-    throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
+  const plan = possible(engine, run, seen);
   if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
   assertWorktree(engine, run, goesOn(found, plan));
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
@@ -157,6 +153,18 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
       ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
     ],
   };
+}
+
+function possible(
+  engine: Engine,
+  run: RunRecord,
+  { facts, found, decision }: Awaited<ReturnType<typeof prospect>>,
+): Plan {
+  if (decision.do === "refuse") throw refused(facts, decision, mayBeginAnew(engine, run, found));
+  const { unresumable } = run.launch;
+  if (decision.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
+    throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
+  return decision;
 }
 
 /** What the engine said when it refused to begin a conversation in this run; null: one may have begun. */

@@ -1,14 +1,19 @@
-/** Whether a run can be resumed, and what to type: every hint asks here before it offers `reprise resume`. */
+/**
+ * Whether a run can be resumed, and what to type: every hint asks here before it offers `reprise resume`. Whether the run has
+ * the only copy of a conversation: then it is not removed.
+ */
 import { join } from "node:path";
 import { assertReadableDirectory, checkOwnDirectory, isDirectory, stateOrigin } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
-import type { Engine } from "../engines/engine.ts";
+import type { Escrow, RunRecord } from "../core/records.ts";
+import { sessionFiles } from "../drivers/drivers.ts";
+import type { Engine, Located } from "../engines/engine.ts";
+import { copiesOf, copyId, damageOf, isElsewhere } from "./copies.ts";
 import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
 import { assertOwnWorkplace } from "./isolate.ts";
-import { isUnbegun, NEVER_STARTED, NOTHING_SAID, refusalWords, startInstead } from "./plan.ts";
+import { isUnbegun, NEVER_STARTED, NOTHING_SAID, refusalWords, resumeCommand, startInstead } from "./plan.ts";
 import { type Obstacle, prospect, refusalOf, whatStandsInTheWay } from "./prepare.ts";
 
 /** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
@@ -174,4 +179,54 @@ export function assertRunDirectory(run: RunRecord): void {
       `Put the directory back, or remove what is left of the run: reprise rm ${handle}.${adopt}`,
     { facts: { handle, path: runDirectory } },
   );
+}
+
+export interface OnlyCopy {
+  /** As the end of a sentence about the run. */
+  readonly why: string;
+  /** Puts the copy back. */
+  readonly next: string;
+}
+
+/** The newest copy that would be lost with the run; null: the engine has everything that the copies hold. */
+export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<OnlyCopy | null> {
+  const engine = allEngines(deps).find(({ id }) => id === run.agentName);
+  const { engineHome, runDirectory } = run;
+  if (engine === undefined || engineHome === null || run.empty === true || !isDirectory(runDirectory))
+    return null;
+  // After a crash, links may hold what no copy has.
+  const now = await expectedEscrow(deps, run);
+  for (const copy of copiesOf(now).toReversed()) {
+    const located = await engine.locate(copy.session, { home: engineHome, cwd: run.cwd }, sessionFiles());
+    if ((await isSafe(engine, run, copy, located)) || (await damageOf(run, copy)) !== null) continue;
+    return onlyCopy(engine, now, copy, located);
+  }
+  return null;
+}
+
+/** What cannot be read may lack everything. */
+async function isSafe(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<boolean> {
+  try {
+    return await isElsewhere(engine, run, copy, located);
+  } catch (error) {
+    if (error instanceof Fault) return false;
+    throw error;
+  }
+}
+
+function onlyCopy(engine: Engine, run: RunRecord, copy: Escrow, located: Located): OnlyCopy {
+  const { session } = copy;
+  const isNewest = copy === run.escrow && session === run.session.value;
+  const what =
+    located.state === "absent"
+      ? `${engine.title} no longer has session ${session}`
+      : located.state === "unknown"
+        ? `nothing shows that ${engine.title} still has session ${session} (${located.why})`
+        : `${engine.title}'s session ${session} lacks a part that the run's copy has`;
+  const isLost = located.state === "absent" && isNewest;
+  const options = isLost ? [] : isNewest ? ["--restore-copy"] : ["--copy", copyId(copy).slice(0, 8)];
+  return {
+    why: `${what}, and a copy of it is in the run's directory`,
+    next: resumeCommand(run.handle, { want: "resume" }, ...options),
+  };
 }

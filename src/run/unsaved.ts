@@ -1,7 +1,6 @@
 /**
  * Whether work would be lost if a run were removed. Only what is provably elsewhere may go: the files are compared with
- * the commit byte for byte, commits must be reachable from a ref outside the worktree, and the engine must have all of a
- * conversation that the run has copies of. In doubt the work stays.
+ * the commit byte for byte, and commits must be reachable from a ref outside the worktree. In doubt the work stays.
  */
 import { isUtf8 } from "node:buffer";
 import { basename, dirname, join, relative, resolve } from "node:path";
@@ -23,15 +22,9 @@ import {
   type TreeEntry,
 } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
-import type { Escrow, RunRecord } from "../core/records.ts";
-import { sessionFiles } from "../drivers/drivers.ts";
-import type { Engine, Located } from "../engines/engine.ts";
-import { copiesOf, copyId, damageOf, isElsewhere } from "./copies.ts";
+import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
-import { allEngines } from "./engine-setup.ts";
-import { expectedEscrow } from "./escrow.ts";
 import { type Git, openGit } from "./git.ts";
-import { resumeCommand } from "./plan.ts";
 
 /** Why removing the run would destroy work; null when it would not. What cannot be read may be work. */
 export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
@@ -476,54 +469,4 @@ function madeSince(common: string, sinceMs: number): readonly string[] {
         )
         .map((one) => `${name}${one.name}`),
     );
-}
-
-export interface OnlyCopy {
-  /** As the end of a sentence about the run. */
-  readonly why: string;
-  /** Puts the copy back. */
-  readonly next: string;
-}
-
-/** The newest copy that would be lost with the run; null: the engine has everything that the copies hold. */
-export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<OnlyCopy | null> {
-  const engine = allEngines(deps).find(({ id }) => id === run.agentName);
-  const { engineHome, runDirectory } = run;
-  if (engine === undefined || engineHome === null || run.empty === true || !isDirectory(runDirectory))
-    return null;
-  // After a crash, links may hold what no copy has.
-  const now = await expectedEscrow(deps, run);
-  for (const copy of copiesOf(now).toReversed()) {
-    const located = await engine.locate(copy.session, { home: engineHome, cwd: run.cwd }, sessionFiles());
-    if ((await isSafe(engine, run, copy, located)) || (await damageOf(run, copy)) !== null) continue;
-    return onlyCopy(engine, now, copy, located);
-  }
-  return null;
-}
-
-/** What cannot be read may lack everything. */
-async function isSafe(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<boolean> {
-  try {
-    return await isElsewhere(engine, run, copy, located);
-  } catch (error) {
-    if (error instanceof Fault) return false;
-    throw error;
-  }
-}
-
-function onlyCopy(engine: Engine, run: RunRecord, copy: Escrow, located: Located): OnlyCopy {
-  const { session } = copy;
-  const isNewest = copy === run.escrow && session === run.session.value;
-  const what =
-    located.state === "absent"
-      ? `${engine.title} no longer has session ${session}`
-      : located.state === "unknown"
-        ? `nothing shows that ${engine.title} still has session ${session} (${located.why})`
-        : `${engine.title}'s session ${session} lacks a part that the run's copy has`;
-  const isLost = located.state === "absent" && isNewest;
-  const options = isLost ? [] : isNewest ? ["--restore-copy"] : ["--copy", copyId(copy).slice(0, 8)];
-  return {
-    why: `${what}, and a copy of it is in the run's directory`,
-    next: resumeCommand(run.handle, { want: "resume" }, ...options),
-  };
 }
