@@ -91,7 +91,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const request = {
     ...attemptOptions(options, deps, context),
     selector: found.runId,
-    want: wanted(options),
+    want: wantOf(options),
     ...(options.session === undefined ? {} : { session: options.session }),
     ...(options.copy === undefined ? {} : { copy: options.copy }),
     damage:
@@ -121,7 +121,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return await finishAttempt(context, options, result, view);
 }
 
-function wanted({ forceFresh, fork }: ResumeOptions): "fresh" | "fork" | "resume" {
+function wantOf({ forceFresh, fork }: ResumeOptions): "fresh" | "fork" | "resume" {
   return forceFresh === true ? "fresh" : fork === true ? "fork" : "resume";
 }
 
