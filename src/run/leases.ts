@@ -329,9 +329,10 @@ export async function assertAgentGone(deps: Deps, run: RunRecord): Promise<void>
   const attempts = await deps.store.listAttempts(run.runId);
   for (const { n, owner: by } of attempts.slice(-2)) {
     const path = agentLock(run, n);
-    if (by.boot !== boot || by.space === space || !existsSync(path)) continue;
+    // A container may have a boot id of its own, so the lock is looked at whatever the boots are.
+    if ((by.boot === boot && by.space === space) || !existsSync(path)) continue;
     const found = await untilFree(deps, path);
-    if (found === "free") continue;
+    if (found === "free" || (found === "unknown" && by.boot !== boot)) continue;
     const what =
       found === "held"
         ? `The agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${by.pid}) in another container or namespace. End it there: reprise stop ${run.handle}`

@@ -58,6 +58,7 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
       { place: "pids", aheadMs: HOUR },
     ],
     ["this one, from a time namespace", { place: "here" }, { place: "time", aheadMs: HOUR }],
+    ["this one, from a container with a boot id of its own", { place: "here" }, { place: "boot" }],
   ])("no command ends or doubles an agent that works in %s", async (_name, there, from) => {
     const { owner, handle } = await working(there);
     const reading = [["list"], ["logs", handle], ["doctor"], ["status"]];
