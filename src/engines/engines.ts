@@ -10,7 +10,7 @@ import { opencode } from "./opencode.ts";
 export { accessOptions, type HeldAccess } from "./attempt-options.ts";
 export { customEngine } from "./custom.ts";
 export { DEMO_PROGRAM } from "./demo.ts";
-export { keepNative, parseArgs, refusedOption } from "./grammar.ts";
+export { earlierChoice, keepNative, parseArgs, refusedOption } from "./grammar.ts";
 
 export const ENGINES: readonly Engine[] = [codex, claude, gemini, iflow, opencode, demo];
 

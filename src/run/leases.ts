@@ -79,6 +79,19 @@ export class RunHold implements AsyncDisposable {
     if (held !== undefined) await this.#deps.store.releaseLease(held.key, held.fence);
   }
 
+  /**
+   * For an engine that chooses the earlier conversation itself: until it has named its choice, nothing else is continued
+   * in that directory. Throws `session_busy` when another attempt is about to choose there.
+   */
+  async holdChoice(run: RunRecord): Promise<void> {
+    await assertNoChoice(this.#deps, run);
+    await this.holdSession(run, choiceIn(run));
+  }
+
+  async releaseChoice(run: RunRecord): Promise<void> {
+    await this.releaseSession(run, choiceIn(run));
+  }
+
   /** Another process believes that we are dead: whoever works under this lease must stop (I6). */
   onLost(listener: () => void): void {
     this.#onLost = listener;
@@ -118,6 +131,17 @@ export class RunHold implements AsyncDisposable {
       if (!(error instanceof Fault)) throw error;
     }
   }
+}
+
+/** No engine has such an id. */
+const choiceIn = ({ cwd }: RunRecord) => `the earlier one of ${cwd}`;
+
+/** Throws `session_busy` while an engine is about to choose a conversation in this directory: it may be the one asked for. */
+export async function assertNoChoice(deps: Deps, run: RunRecord): Promise<void> {
+  const lease = await deps.store.getLease(sessionKey(run.agentName, choiceIn(run)));
+  if (lease === null || !ownerLives(deps, lease.owner) || (await freeOrphan(deps, lease))) return;
+  const handle = (await workedOnBy(deps, lease)) ?? run.handle;
+  throw busy(deps, handle, lease, `an earlier conversation in ${run.cwd}, which the engine chooses`);
 }
 
 /** Takes the run, or says who has it. A live batch has its runs between their turns, too. */

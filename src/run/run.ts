@@ -16,6 +16,7 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
+import { earlierChoice } from "../engines/engines.ts";
 import { changedNow, type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
 import { leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
@@ -23,7 +24,7 @@ import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
 import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
-import { assertAgentGone, clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
+import { assertAgentGone, assertNoChoice, clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { assertStartable, forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
@@ -144,13 +145,19 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   assertHiddenMessage(command, request.message, redactorFor(setup.env, request.env));
   const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
   warnOfUnresumable(deps, wanted);
-  if (command.expects !== null && command.expects !== chosen)
+  const choice = command.expects === null ? earlierChoice(engine, given, request.message !== null) : null;
+  if (choice !== null || (command.expects !== null && command.expects !== chosen))
     await (await import("./unindexed.ts")).assertMayName(deps, engine.id);
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await holdRun(deps, wanted);
   return hold.untilFinished(async () => {
     // A session that another attempt is in leaves no run behind that never began.
     if (command.expects !== null) await hold.holdSession(wanted, command.expects);
+    if (choice === null && command.expects !== chosen) await assertNoChoice(deps, wanted);
+    if (choice !== null) {
+      await hold.holdChoice(wanted);
+      await (await import("./unindexed.ts")).assertMayChoose(deps, engine, wanted, choice);
+    }
     const run = await recordRun(deps, wanted);
     await makeOrFail(deps, run, workplace, hold.fence);
     const plan = { run, setup, command, hold, interactive, request, env: request.env };
@@ -204,7 +211,10 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
     assertNext(current, request.asAttempt);
     const prepared = await prepareResume(deps, current, request);
     const { setup, plan } = prepared;
-    if (plan.do === "continue") await hold.holdSession(current, plan.session);
+    if (plan.do === "continue") {
+      await hold.holdSession(current, plan.session);
+      await assertNoChoice(deps, current);
+    }
     for (const note of prepared.notes) deps.log.info(note);
     const held = { run: current, fence: hold.fence };
     let { escrow, kept } = current;
@@ -347,6 +357,7 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     continues: plan.continues?.session ?? null,
     onSession: async (session) => {
       await hold.holdSession(run, session);
+      await hold.releaseChoice(run);
       // The engine has read the conversation that it copies, which may go on now.
       if (run.parent !== undefined && session !== run.parent.session)
         await hold.releaseSession(run, run.parent.session);

@@ -5,8 +5,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { assertOwnState, listRunDirs, openLog, readRecord, type StateDir } from "../audit/audit.ts";
 import type { Log, Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import { sessionFiles } from "../drivers/drivers.ts";
+import type { Engine } from "../engines/engine.ts";
+import type { earlierChoice } from "../engines/engines.ts";
 import type { Deps } from "./deps.ts";
-import { ownerGoneFile } from "./leases.ts";
+import { ownerGoneFile, runKey } from "./leases.ts";
 import { caughtUp, type FoundRun, liveOf, readRun, readRuns } from "./rebuild.ts";
 
 const SILENT: Log = { info() {}, warn() {} };
@@ -34,6 +38,55 @@ export async function assertMayName(deps: Deps, engine: string): Promise<void> {
     if (file?.["status"] !== "running" || file["agentName"] !== engine) continue;
     await orNull(async () => caughtUp(deps, runId, await deps.store.getRun(runId)));
   }
+}
+
+/** An owner whose attempt has ended only puts the copy of the session away. */
+const FINISHING_MS = 5_000;
+
+/**
+ * Before an agent is started whose engine chooses an earlier conversation itself (`--continue`): an agent that is at work may be
+ * in that conversation. The caller holds the choice (`holdChoice`).
+ */
+export async function assertMayChoose(
+  deps: Deps,
+  engine: Engine,
+  wanted: RunRecord,
+  { word, scope }: NonNullable<ReturnType<typeof earlierChoice>>,
+): Promise<void> {
+  const { cwd, engineHome: home } = wanted;
+  const listed = new Set<string>();
+  if (scope === "here" && home !== null && engine.can.readStore)
+    for (const { id } of await engine.sessions({ home, cwd }, sessionFiles())) listed.add(id);
+  const mayBeIn = (run: RunRecord) =>
+    run.agentName === engine.id &&
+    run.engineHome === home &&
+    (scope === "any" || run.cwd === cwd || run.sessions.some(({ value }) => listed.has(value)));
+  const deadline = deps.clock.mono() + FINISHING_MS;
+  for (;;) {
+    const live = (await liveRuns(deps, wanted)).filter(mayBeIn);
+    const [first] = live.toSorted((a, b) => Number(b.status === "running") - Number(a.status === "running"));
+    if (first === undefined) return;
+    if (first.status === "running" || deps.clock.mono() > deadline) throw mayBeLive(engine, first, word);
+    await sleep(POLL_MS);
+  }
+}
+
+/** Runs that somebody holds, but for this one. */
+async function liveRuns({ store, processes }: Deps, { runId }: RunRecord): Promise<readonly RunRecord[]> {
+  const held = (await store.listLeases()).filter(
+    ({ key, owner }) => key.startsWith(runKey("")) && key !== runKey(runId) && processes.isAlive(owner),
+  );
+  const runs = await Promise.all(held.map(({ key }) => store.getRun(key.slice(runKey("").length))));
+  return runs.filter((run) => run !== null);
+}
+
+function mayBeLive({ title }: Engine, { handle, cwd }: RunRecord, word: string): Fault {
+  return new Fault(
+    "session_busy",
+    `With ${word} ${title} chooses an earlier conversation itself, and run ${handle} in ${cwd} may be at work in that one. ` +
+      `Wait for it, end it with \`reprise stop ${handle}\`, or name another conversation by its id.`,
+    { facts: { handle, option: word } },
+  );
 }
 
 const END_MS = 10_000;

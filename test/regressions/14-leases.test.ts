@@ -246,3 +246,23 @@ test("an agent that outlived its owner ends when its supervision is stopped", as
   const stopped = await agents.run(["agent", "stop", id]);
   expect([before, stopped.code, isAlive(pid)]).toEqual([true, 0, false]);
 });
+
+describe("an earlier conversation that the engine chooses itself", () => {
+  test.each([
+    ["claude", ["--continue"]],
+    ["codex", ["exec", "resume", "--last", "me too"]],
+  ])("is not chosen in %s while an agent may be at work in it", async (engine, native) => {
+    const child = box.spawn(["start", engine, "remember 4711 @@hang"]);
+    children.push(child);
+    child.stdin?.end();
+    await until("the agent works", () => events("hang").length === 1);
+    const message = engine === "codex" ? [] : ["me too"];
+    const second = ["start", engine, ...message, "--", ...native];
+    const refused = await box.run(second);
+    expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining("chooses an earlier")]);
+    expect([events("start").length, box.runDirectories().length]).toEqual([1, 1]);
+    await killed(child);
+    await until("the agent is gone", () => !isAlive(Number(events("start")[0]?.["pid"])));
+    expect((await box.run(second)).code).toBe(0);
+  });
+});
