@@ -29,7 +29,7 @@ export {
   realPath,
   resolveDirectory,
 } from "./places.ts";
-export { removeHolderFiles, runtimeDir } from "./runtime.ts";
+export { daemonLock, removeHolderFiles, runtimeDir } from "./runtime.ts";
 export {
   openState,
   saveSettings,
