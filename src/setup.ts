@@ -134,6 +134,10 @@ async function processesOf(state: StateDir): Promise<Processes> {
     owner: () => ({ ...processes.self(), ...lifeOrRoom(lives, state) }),
     examine,
     isAlive: (identity) => examine(identity) !== "gone",
+    hasOtherOwner(known) {
+      const files = new Set(known.map(({ life }) => life?.file));
+      return lives.held().some((file) => !files.has(file));
+    },
   };
 }
 

@@ -30,6 +30,8 @@ export interface Processes {
   isAlive(identity: ProcessIdentity): boolean;
   /** The same, with the doubt told apart. */
   examine(identity: ProcessIdentity & { readonly machine?: string }): Standing;
+  /** Does another process hold a life here that none of these owners has? Absent: nobody knows. */
+  hasOtherOwner?(known: readonly ProcessIdentity[]): boolean;
   identify(pid: number): ProcessIdentity | null;
   /** False when the process is not that one any more; then nothing was signalled. */
   signal(identity: ProcessIdentity, signal: "SIGINT" | "SIGTERM" | "SIGKILL"): boolean;

@@ -10,20 +10,23 @@
  * when the owner has seen the agent end; one that is left belongs to an owner that died.
  */
 import { closeSync, existsSync, statSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   assertOwnState,
   attemptDir,
   listAttemptDirs,
+  listRunDirs,
   openLog,
   removeHolderFiles,
   removeQuietly,
   runtimeDir,
+  type StateDir,
   sweepRun,
 } from "../audit/audit.ts";
+import type { Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { Lease, LeaseOwner } from "../store/store.ts";
@@ -38,6 +41,8 @@ const FINISHING_LOOKS = 300;
 const END_MS = 5_000;
 const FLOCK_MS = 5_000;
 
+/** What every process of an attempt carries in its environment. */
+export const markerOf = (runId: string, n: number): string => `${runId}/${n}`;
 export const runKey = (runId: string): string => `run:${runId}`;
 export const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
 
@@ -365,6 +370,91 @@ export async function assertAgentGone(deps: Deps, run: RunRecord): Promise<void>
   }
 }
 
+export interface Unrecorded {
+  readonly runDirectory: string;
+  readonly handle: string;
+  readonly n: number;
+  /** False: nothing proves it. */
+  readonly lives: boolean;
+  /** Those of its processes that can be seen from here. */
+  readonly pids: readonly number[];
+}
+
+/**
+ * An agent at work in an attempt of this directory whose record is lost: nobody can tell whose it is, so nobody may start
+ * another one or end it as a stray. Null: there is none.
+ */
+export async function findUnrecorded(
+  world: Pick<Deps, "processes" | "env">,
+  runDirectory: string,
+  recorded: { readonly numbers: readonly number[]; readonly owners: readonly ProcessIdentity[] },
+): Promise<Unrecorded | null> {
+  const { processes } = world;
+  const runId = basename(runDirectory);
+  for (const n of attemptsIn(runDirectory)) {
+    const path = agentLock({ runDirectory }, n);
+    if (recorded.numbers.includes(n) || !existsSync(path)) continue;
+    const pids = processes.findMarked(markerOf(runId, n)).map(({ pid }) => pid);
+    const lives = (await lookAt(world, path)) === "held" || pids.length > 0;
+    const mayLive = () =>
+      !existsSync(ownerGoneFile({ runDirectory }, n)) && processes.hasOtherOwner?.(recorded.owners) === true;
+    if (lives || mayLive()) return { runDirectory, handle: runId.slice(-8), n, lives, pids };
+  }
+  return null;
+}
+
+/** None where the directory is not safely ours; others say so. */
+function attemptsIn(runDirectory: string): readonly number[] {
+  try {
+    return listAttemptDirs(runDirectory);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return [];
+  }
+}
+
+/** The same in all run directories, also in those without a usable `run.json`. `found`: what could be read. */
+export async function lostIn(
+  state: StateDir,
+  found: readonly {
+    readonly run: Pick<RunRecord, "runId">;
+    readonly attempts: readonly Pick<AttemptRecord, "n" | "owner">[];
+  }[],
+  processes: Processes,
+): Promise<Unrecorded | null> {
+  const known = new Map(found.map(({ run, attempts }) => [run.runId, attempts.map(({ n }) => n)]));
+  const owners = found.flatMap(({ attempts }) => attempts.map(({ owner: by }) => by));
+  for (const runId of listRunDirs(state).runIds) {
+    const recorded = { numbers: known.get(runId) ?? [], owners };
+    const world = { processes, env: process.env };
+    const lost = await findUnrecorded(world, join(state.runsRoot, runId), recorded);
+    if (lost !== null) return lost;
+  }
+  return null;
+}
+
+/** What to do about it. */
+export function unrecordedAgent({ handle, n, lives, pids }: Unrecorded): string {
+  const who = `the record of attempt ${n} of run ${handle} is lost, and its agent ${lives ? "is" : "may be"} live`;
+  const end =
+    pids.length > 0
+      ? `(pid ${pids.join(", ")}). To end it now: reprise stop ${handle} (or: kill ${pids.join(" ")})`
+      : "in another container or namespace: stop it there";
+  return `${who} ${end}${lives ? "" : `. Only if it is certainly gone: reprise stop ${handle} --owner-gone`}`;
+}
+
+/** Throws when an agent works in an attempt that neither the index nor the run directory has a record of. */
+export async function assertAllRecorded(deps: Deps, run: RunRecord): Promise<void> {
+  const attempts = await deps.store.listAttempts(run.runId);
+  const recorded = { numbers: attempts.map(({ n }) => n), owners: attempts.map(({ owner: by }) => by) };
+  const found = await findUnrecorded(deps, run.runDirectory, recorded);
+  if (found === null || !found.lives) return;
+  const text = unrecordedAgent(found);
+  throw new Fault("session_busy", `Run ${run.handle} cannot go on: ${text}`, {
+    facts: { handle: run.handle, attempt: found.n, pids: found.pids.map(String) },
+  });
+}
+
 /** False: the kernel says that an agent of the last attempts lives. All are looked at before one is forgotten. */
 async function forsakeAgent(deps: Deps, run: RunRecord): Promise<boolean> {
   const attempts = (await deps.store.listAttempts(run.runId)).slice(-2);
@@ -386,7 +476,7 @@ async function untilFree(deps: Deps, path: string): Promise<Seen> {
   }
 }
 
-async function lookAt(deps: Deps, path: string): Promise<Seen> {
+async function lookAt(deps: Pick<Deps, "processes" | "env">, path: string): Promise<Seen> {
   const flock = flockOf(deps);
   if (flock === null || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return "unknown";
   const options = { cwd: "/", env: { PATH: deps.env["PATH"] ?? "" }, timeoutMs: FLOCK_MS };
@@ -394,6 +484,6 @@ async function lookAt(deps: Deps, path: string): Promise<Seen> {
   return code === 0 ? "free" : code === 1 ? "held" : "unknown";
 }
 
-function flockOf({ processes, env }: Deps): string | null {
+function flockOf({ processes, env }: Pick<Deps, "processes" | "env">): string | null {
   return processes.resolveProgram("flock", env);
 }

@@ -24,7 +24,15 @@ import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
 import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
-import { assertAgentGone, assertNoChoice, clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
+import {
+  assertAgentGone,
+  assertAllRecorded,
+  assertNoChoice,
+  clearAfterDead,
+  holdRun,
+  isDead,
+  type RunHold,
+} from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { assertStartable, forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
@@ -280,6 +288,7 @@ async function readyForNext(deps: Deps, found: RunRecord, hold: RunHold): Promis
   const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
   assertRunDirectory(current);
   await assertKnownRecord(current);
+  await assertAllRecorded(deps, current);
   await endStrays(deps, current);
   await assertAgentGone(deps, current);
   await clearAfterDead(deps, current);

@@ -1,6 +1,6 @@
 /** What the run directories tell where the index cannot: it is gone, or older than they are and does not look so. */
 import { closeSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { assertOwnState, listRunDirs, openLog, readRecord, type StateDir } from "../audit/audit.ts";
 import type { Log, Processes } from "../core/deps.ts";
@@ -10,7 +10,8 @@ import { sessionFiles } from "../drivers/drivers.ts";
 import type { Engine } from "../engines/engine.ts";
 import type { earlierChoice } from "../engines/engines.ts";
 import type { Deps } from "./deps.ts";
-import { ownerGoneFile, runKey } from "./leases.ts";
+import { markerOf } from "./job.ts";
+import { lostIn, ownerGoneFile, runKey, type Unrecorded } from "./leases.ts";
 import { caughtUp, type FoundRun, liveOf, readRun, readRuns } from "./rebuild.ts";
 
 const SILENT: Log = { info() {}, warn() {} };
@@ -103,7 +104,7 @@ export async function endUnindexed(
   processes: Processes,
 ): Promise<boolean> {
   const owner = (await liveOne(state, wanted, processes))?.attempts.at(-1)?.owner;
-  if (owner === undefined) return false;
+  if (owner === undefined) return endLost(state, wanted, processes);
   for (const asked of ["asked pid", "asked again: pid"]) {
     // No signal reaches it where it is.
     if (!processes.signal(owner, "SIGINT")) return !processes.isAlive(owner);
@@ -117,6 +118,24 @@ export async function endUnindexed(
   return false;
 }
 
+/** The owner of an agent whose record is lost is not known; it sees that its agent ends, and ends with it. */
+async function endLost(state: StateDir, wanted: string, processes: Processes): Promise<boolean> {
+  const lost = await lostOne(state, wanted, processes);
+  if (lost === null || lost.pids.length === 0) return false;
+  const marker = markerOf(basename(lost.runDirectory), lost.n);
+  return (await processes.endTree(null, marker, "terminate")).survivors.length === 0;
+}
+
+async function lostOne(state: StateDir, wanted: string, processes: Processes): Promise<Unrecorded | null> {
+  const { usable } = await readRuns(state, SILENT);
+  const lost = await lostIn(state, usable, processes);
+  const text = wanted.toLowerCase();
+  const isMeant =
+    basename(lost?.runDirectory ?? "") === wanted ||
+    (text.length >= 4 && lost?.handle.startsWith(text) === true);
+  return isMeant ? lost : null;
+}
+
 /**
  * The user says that the owner of the named run is gone. That is noted in the run's directory, where it holds although another run
  * may still be in the way of an index. False: no such run, or the kernel says that its owner lives.
@@ -128,6 +147,11 @@ export async function forsakeUnindexed(
 ): Promise<boolean> {
   const found = await liveOne(state, wanted, processes);
   const last = found?.attempts.at(-1);
+  const lost = found === null ? await lostOne(state, wanted, processes) : null;
+  if (lost?.lives === false) {
+    closeSync(openLog(ownerGoneFile(lost, lost.n)));
+    return true;
+  }
   if (found === null || last === undefined || processes.examine(last.owner) === "lives") return false;
   closeSync(openLog(ownerGoneFile(found.run, last.n)));
   return true;

@@ -38,6 +38,10 @@ export function livesIn(directory: string, boot: () => string): Lives {
       return { file: found.file, inode: found.inode, shared: found.shared };
     },
     look: (life) => (own.get(directory)?.file === life.file ? "held" : look(directory, life)),
+    held: () =>
+      namesIn(directory).filter(
+        (file) => own.get(directory)?.file !== file && lookAt(join(directory, file)) === "held",
+      ),
     get shared() {
       return isShared();
     },
@@ -113,8 +117,8 @@ function end(directory: string): void {
  * own. Each file is locked while it is removed, so that no process takes it for its life meanwhile.
  */
 function sweep(directory: string, start: string): void {
-  for (const name of readdirSync(directory)) {
-    if (!NAME.test(name) || name.startsWith(`${start}-`)) continue;
+  for (const name of namesIn(directory)) {
+    if (name.startsWith(`${start}-`)) continue;
     const path = join(directory, name);
     try {
       const lock = lockExclusively(path);
@@ -128,11 +132,23 @@ function sweep(directory: string, start: string): void {
   }
 }
 
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory).filter((name) => NAME.test(name));
+  } catch (error) {
+    if (errnoOf(error) === "ENOENT") return [];
+    throw faultOf(error, directory);
+  }
+}
+
 function look(directory: string, { file, inode }: Life): ReturnType<Lives["look"]> {
   if (!NAME.test(file)) return "unknown";
   const path = join(directory, file);
   // In a copy of the state directory the file is another one, and nobody has locked it.
-  if (statSync(path, { throwIfNoEntry: false })?.ino !== inode) return "unknown";
+  return statSync(path, { throwIfNoEntry: false })?.ino === inode ? lookAt(path) : "unknown";
+}
+
+function lookAt(path: string): ReturnType<Lives["look"]> {
   const { DatabaseSync } = loadSqlite();
   let db: InstanceType<typeof DatabaseSync> | null = null;
   try {

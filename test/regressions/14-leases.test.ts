@@ -87,6 +87,23 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect([owner.exitCode, events("start").length]).toEqual([null, 1]);
   });
 
+  test("an agent whose record is lost with the index is neither doubled nor ended as a stray", async () => {
+    const { owner, handle } = await working({ place: "here" });
+    const record = join(box.runDirectories()[0] ?? "", "attempts/1/meta.json");
+    // The last thing that its owner writes into it before the end.
+    await until("the session was seen", () => readFileSync(record, "utf8").includes('"stdout",'));
+    for (const name of readdirSync(box.state).filter((one) => one.startsWith("index.db")))
+      rmSync(join(box.state, name));
+    rmSync(record);
+    for (const place of ["here", "pids"] as const) {
+      const refused = await runThere(box, { place }, ["resume", handle, "a second one"]);
+      expect([refused.code, refused.stderr]).toEqual([5, expect.stringContaining("its agent is live")]);
+    }
+    expect([owner.exitCode, events("start").length, events("signal").length]).toEqual([null, 1, 0]);
+    expect((await box.run(["stop", handle])).code).toBe(0);
+    expect((await box.run(["resume", handle, "go on"])).code).toBe(0);
+  });
+
   test("an owner that was killed there frees its run at once, without a look at the clock", async () => {
     const { owner, handle } = await working({ place: "pids" });
     const over = collect(owner);
