@@ -161,6 +161,7 @@ const realProcesses: Processes = {
   identify: processes.identify,
   signal: processes.signal,
   findMarked: processes.findMarked,
+  findMarkedBy: processes.findMarkedBy,
   endTree: (root, marker, from) => processes.endTree(root, marker, LADDER, from),
   resolveProgram: processes.resolveProgram,
   opensTerminals: async () => (await import("./process/pty.ts")).opensTerminals(),

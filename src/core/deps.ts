@@ -37,6 +37,8 @@ export interface Processes {
   signal(identity: ProcessIdentity, signal: "SIGINT" | "SIGTERM" | "SIGKILL"): boolean;
   /** Live processes that carry `REPRISE_ATTEMPT=<marker>` in their environment. */
   findMarked(marker: string): readonly ProcessIdentity[];
+  /** Those whose marker begins so, and the rest of it. */
+  findMarkedBy(beginning: string): readonly { readonly identity: ProcessIdentity; readonly rest: string }[];
   /** SIGINT, SIGTERM, SIGKILL in turn to the tree, its group and everything marked; returns what is left. */
   endTree(
     root: ProcessIdentity | null,

@@ -10,7 +10,15 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { leaveWorktree } from "./isolate.ts";
-import { assertAgentGone, assertAllRecorded, assertNoBatch, holdRun, isDead, liveOwner } from "./leases.ts";
+import {
+  assertAgentGone,
+  assertAllRecorded,
+  assertNoBatch,
+  assertNoneLater,
+  holdRun,
+  isDead,
+  liveOwner,
+} from "./leases.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
 import { gitDirectoryOf, workAtRisk } from "./unsaved.ts";
@@ -27,6 +35,7 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   assertOwnState(deps);
   await assertNotLive(deps, run);
   await using _held = await withReserve(deps, () => holdRun(deps, run));
+  assertNoneLater(deps, (await deps.store.getRun(run.runId)) ?? run);
   // An agent that outlived its owner would work on in a directory that is gone, and nothing would name it. Only what a
   // finished turn left running in the user's own directory, a server say, is the user's.
   if (run.status !== "completed" || run.launch.isolate !== null) {

@@ -29,6 +29,7 @@ import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
+import { plural } from "../lib/plural.ts";
 import type { Lease, LeaseOwner } from "../store/store.ts";
 import { batchHoldOf, type Deps } from "./deps.ts";
 
@@ -42,7 +43,7 @@ const END_MS = 5_000;
 const FLOCK_MS = 5_000;
 
 /** What every process of an attempt carries in its environment. */
-export const markerOf = (runId: string, n: number): string => `${runId}/${n}`;
+export const markerOf = (runId: string, n: number | ""): string => `${runId}/${n}`;
 export const runKey = (runId: string): string => `run:${runId}`;
 export const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
 
@@ -441,6 +442,25 @@ export function unrecordedAgent({ handle, n, lives, pids }: Unrecorded): string 
       ? `(pid ${pids.join(", ")}). To end it now: reprise stop ${handle} (or: kill ${pids.join(" ")})`
       : "in another container or namespace: stop it there";
   return `${who} ${end}${lives ? "" : `. Only if it is certainly gone: reprise stop ${handle} --owner-gone`}`;
+}
+
+/**
+ * Throws when processes carry the marker of an attempt that comes after all that are recorded: the state directory was put
+ * back from a backup, say, while that attempt was at work.
+ */
+export function assertNoneLater(deps: Deps, run: RunRecord): void {
+  const later = deps.processes
+    .findMarkedBy(markerOf(run.runId, ""))
+    .filter(({ rest }) => /^\d{1,9}$/.test(rest) && Number(rest) > run.attempts);
+  const [first] = later;
+  if (first === undefined) return;
+  const pids = later.filter(({ rest }) => rest === first.rest).map(({ identity }) => identity.pid);
+  throw new Fault(
+    "session_busy",
+    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), and only ${plural(run.attempts, "attempt")} ${run.attempts === 1 ? "is" : "are"} recorded: an older state directory was put back, perhaps. ` +
+      `Wait for it, or end it: kill ${pids.join(" ")}`,
+    { facts: { handle: run.handle, attempt: Number(first.rest), pids: pids.map(String) } },
+  );
 }
 
 /** Throws when an agent works in an attempt that neither the index nor the run directory has a record of. */

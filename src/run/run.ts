@@ -22,12 +22,14 @@ import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } fro
 import { leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { planWorkplace, type Workplace } from "./isolate.ts";
-import { type Job, markerOf, type Watch } from "./job.ts";
+import { ownsAttempt } from "./ledger.ts";
+import type { Job, Watch } from "./job.ts";
 import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
 import {
   assertAgentGone,
   assertAllRecorded,
   assertNoChoice,
+  assertNoneLater,
   clearAfterDead,
   holdRun,
   isDead,
@@ -39,6 +41,7 @@ import { exitCodeFor } from "./outcome.ts";
 import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
 import { assertRunDirectory, type Offer, offerFor } from "./resumable.ts";
 import { recordEnd, selectRun, selectRunDir } from "./select.ts";
+import { endLeftBehind } from "./stop.ts";
 import { receiptFor } from "./witness.ts";
 
 export type { BatchHold, Deps } from "./deps.ts";
@@ -288,8 +291,9 @@ async function readyForNext(deps: Deps, found: RunRecord, hold: RunHold): Promis
   const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
   assertRunDirectory(current);
   await assertKnownRecord(current);
+  assertNoneLater(deps, current);
   await assertAllRecorded(deps, current);
-  await endStrays(deps, current);
+  await endLeftBehind(deps, current);
   await assertAgentGone(deps, current);
   await clearAfterDead(deps, current);
   return recoverEscrow(deps, current, hold.fence);
@@ -319,7 +323,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     plan.continues === null
       ? null
       : storable(receiptFor(held, { ...plan, continues: plan.continues, at: isoNow(deps) }), redact);
-  if (receipt !== null)
+  if (receipt !== null && ownsAttempt(run, held.attempt))
     await orWarn(deps, "the receipt was not written", () => saveReceipt(run.runDirectory, receipt));
   const { outcome } = held.attempt;
   return {
@@ -441,23 +445,4 @@ async function makeOrFail(deps: Deps, run: RunRecord, workplace: Workplace, fenc
     await deps.store.saveRun(failed, fence);
     throw error;
   }
-}
-
-/** Children of an earlier attempt that outlived it would be a second writer on the same session. */
-async function endStrays(deps: Deps, run: RunRecord): Promise<void> {
-  // What a finished turn left running on purpose, a server say, is the user's.
-  if (run.status === "completed") return;
-  const marker = markerOf(run.runId, run.attempts);
-  const strays = deps.processes.findMarked(marker);
-  if (strays.length === 0) return;
-  deps.log.info(`ending ${strays.length} process(es) that the last attempt left behind`);
-  const { survivors } = await deps.processes.endTree(null, marker, "terminate");
-  if (survivors.length === 0) return;
-  throw new Fault(
-    "session_busy",
-    `Processes of the last attempt of run ${run.handle} cannot be ended: ${survivors.join(", ")}.`,
-    {
-      facts: { handle: run.handle },
-    },
-  );
 }

@@ -3,7 +3,7 @@
  * that is gone, sessions that the user names. The agents' own journal is the judge.
  */
 import type { ChildProcess } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AgentBox } from "../e2e/agent-box.ts";
@@ -262,6 +262,30 @@ test("an agent that outlived its owner ends when its supervision is stopped", as
   const before = isAlive(pid);
   const stopped = await agents.run(["agent", "stop", id]);
   expect([before, stopped.code, isAlive(pid)]).toEqual([true, 0, false]);
+});
+
+test("a state directory that is put back under a live attempt gets no second agent", async () => {
+  const { handle } = (await box.json(["start", "codex", "first"])) as { handle: string };
+  cpSync(box.state, join(box.root, "backup"), { recursive: true });
+  const live = box.spawn(["resume", handle, "live @@hang"]);
+  children.push(live);
+  live.stdin?.end();
+  await until("the agent works", () => events("hang").length === 1);
+  const [before, signals] = [events("start").length, events("signal").length];
+  for (const name of readdirSync(box.state)) rmSync(join(box.state, name), { recursive: true });
+  cpSync(join(box.root, "backup"), box.state, { recursive: true });
+  for (const words of [
+    ["resume", handle, "a second one"],
+    ["resume", handle, "--force-fresh", "new"],
+    ["rm", handle],
+  ]) {
+    const refused = await box.run(words);
+    expect([refused.code, refused.stderr]).toEqual([
+      4,
+      expect.stringMatching(/attempt 2 of run .*\(pid \d+/),
+    ]);
+  }
+  expect([live.exitCode, events("start").length, events("signal").length]).toEqual([null, before, signals]);
 });
 
 describe("an earlier conversation that the engine chooses itself", () => {
