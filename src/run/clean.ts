@@ -14,7 +14,7 @@ import {
   assertAgentGone,
   assertAllRecorded,
   assertNoBatch,
-  assertNoneLater,
+  assertNoneUnknown,
   holdRun,
   isDead,
   liveOwner,
@@ -35,7 +35,7 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   assertOwnState(deps);
   await assertNotLive(deps, run);
   await using _held = await withReserve(deps, () => holdRun(deps, run));
-  assertNoneLater(deps, (await deps.store.getRun(run.runId)) ?? run);
+  await assertNoneUnknown(deps, run);
   // An agent that outlived its owner would work on in a directory that is gone, and nothing would name it. Only what a
   // finished turn left running in the user's own directory, a server say, is the user's.
   if (run.status !== "completed" || run.launch.isolate !== null) {

@@ -7,7 +7,8 @@
  *
  * An agent may outlive its owner, and in another pid namespace no process table shows it. So the agent keeps a file of its
  * attempt locked as long as it lives, by `flock`, whose lock is inherited where that of a process is not. The file goes
- * when the owner has seen the agent end; one that is left belongs to an owner that died.
+ * when the owner has seen the agent end; one that is left belongs to an owner that died. A lock that is held proves a life;
+ * one that is free proves nothing, since many agents are started by a launcher that passes no descriptors on.
  */
 import { closeSync, existsSync, statSync, writeSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -29,7 +30,6 @@ import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { plural } from "../lib/plural.ts";
 import type { Lease, LeaseOwner } from "../store/store.ts";
 import { batchHoldOf, type Deps } from "./deps.ts";
 
@@ -350,6 +350,9 @@ export function prepareLock(deps: Deps, path: string): void {
   }
 }
 
+/** The kernel's first pid namespace, from which all others are seen. Its number never changes. */
+const SEES_ALL = "pid:[4026531836]";
+
 /**
  * Throws when an agent of the last attempts lives, or may live, where its processes cannot be seen from here. Those that
  * can be seen have been ended before.
@@ -362,11 +365,15 @@ export async function assertAgentGone(deps: Deps, run: RunRecord): Promise<void>
     // A container may have a boot id of its own, so the lock is looked at whatever the boots are.
     if ((by.boot === boot && by.space === space) || !existsSync(path)) continue;
     const found = await untilFree(deps, path);
-    if (found === "free" || (found === "unknown" && by.boot !== boot)) continue;
+    // After a restart of the machine nothing is left.
+    if (found !== "held" && by.boot !== boot) continue;
+    if (found === "free" && space === SEES_ALL) continue;
+    const where = `its owner (pid ${by.pid}) in another container or namespace`;
+    const gone = `Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`;
     const what =
       found === "held"
-        ? `The agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${by.pid}) in another container or namespace. End it there: reprise stop ${run.handle}`
-        : `Nothing shows whether the agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${by.pid}) in another container or namespace: that needs flock, there and here. Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`;
+        ? `The agent of attempt ${n} of run ${run.handle} outlived ${where}. End it there: reprise stop ${run.handle}`
+        : `Nothing shows whether the agent of attempt ${n} of run ${run.handle} outlived ${where}. ${gone}`;
     throw new Fault("session_busy", what, { facts: { handle: run.handle, pid: by.pid } });
   }
 }
@@ -445,19 +452,24 @@ export function unrecordedAgent({ handle, n, lives, pids }: Unrecorded): string 
 }
 
 /**
- * Throws when processes carry the marker of an attempt that comes after all that are recorded: the state directory was put
- * back from a backup, say, while that attempt was at work.
+ * Throws when processes carry the marker of an attempt that has no record, neither in the index nor in the run directory: the
+ * state directory was put back from a backup, say, while that attempt was at work.
  */
-export function assertNoneLater(deps: Deps, run: RunRecord): void {
-  const later = deps.processes
+export async function assertNoneUnknown(deps: Deps, run: RunRecord): Promise<void> {
+  const marked = deps.processes
     .findMarkedBy(markerOf(run.runId, ""))
-    .filter(({ rest }) => /^\d{1,9}$/.test(rest) && Number(rest) > run.attempts);
-  const [first] = later;
+    .filter(({ rest }) => /^\d{1,9}$/.test(rest));
+  if (marked.length === 0) return;
+  const rows = new Set((await deps.store.listAttempts(run.runId)).map(({ n }) => n));
+  const isKnown = (n: number) =>
+    rows.has(n) || existsSync(join(attemptDir(run.runDirectory, n), "meta.json"));
+  const unknown = marked.filter(({ rest }) => !isKnown(Number(rest)));
+  const [first] = unknown;
   if (first === undefined) return;
-  const pids = later.filter(({ rest }) => rest === first.rest).map(({ identity }) => identity.pid);
+  const pids = unknown.map(({ identity }) => identity.pid);
   throw new Fault(
     "session_busy",
-    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), and only ${plural(run.attempts, "attempt")} ${run.attempts === 1 ? "is" : "are"} recorded: an older state directory was put back, perhaps. ` +
+    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), which is not recorded here: an older state directory was put back, perhaps. ` +
       `Wait for it, or end it: kill ${pids.join(" ")}`,
     { facts: { handle: run.handle, attempt: Number(first.rest), pids: pids.map(String) } },
   );
@@ -473,6 +485,12 @@ export async function assertAllRecorded(deps: Deps, run: RunRecord): Promise<voi
   throw new Fault("session_busy", `Run ${run.handle} cannot go on: ${text}`, {
     facts: { handle: run.handle, attempt: found.n, pids: found.pids.map(String) },
   });
+}
+
+/** The agents of the last attempts are gone, and the caller holds the run: nobody need ask again, from wherever. */
+export function forgetLocks(run: RunRecord): void {
+  for (const n of [run.attempts - 1, run.attempts])
+    if (n > 0 && existsSync(agentLock(run, n))) removeQuietly(agentLock(run, n));
 }
 
 /** False: the kernel says that an agent of the last attempts lives. All are looked at before one is forgotten. */

@@ -29,8 +29,9 @@ import {
   assertAgentGone,
   assertAllRecorded,
   assertNoChoice,
-  assertNoneLater,
+  assertNoneUnknown,
   clearAfterDead,
+  forgetLocks,
   holdRun,
   isDead,
   type RunHold,
@@ -291,10 +292,11 @@ async function readyForNext(deps: Deps, found: RunRecord, hold: RunHold): Promis
   const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
   assertRunDirectory(current);
   await assertKnownRecord(current);
-  assertNoneLater(deps, current);
+  await assertNoneUnknown(deps, current);
   await assertAllRecorded(deps, current);
   await endLeftBehind(deps, current);
   await assertAgentGone(deps, current);
+  forgetLocks(current);
   await clearAfterDead(deps, current);
   return recoverEscrow(deps, current, hold.fence);
 }

@@ -123,7 +123,13 @@ async function endLost(state: StateDir, wanted: string, processes: Processes): P
   const lost = await lostOne(state, wanted, processes);
   if (lost === null || lost.pids.length === 0) return false;
   const marker = markerOf(basename(lost.runDirectory), lost.n);
-  return (await processes.endTree(null, marker, "terminate")).survivors.length === 0;
+  const { survivors } = await processes.endTree(null, marker, "terminate");
+  const deadline = Date.now() + END_MS;
+  for (;;) {
+    if (survivors.length === 0 && (await lostOne(state, wanted, processes)) === null) return true;
+    if (survivors.length > 0 || Date.now() > deadline) return false;
+    await sleep(POLL_MS);
+  }
 }
 
 async function lostOne(state: StateDir, wanted: string, processes: Processes): Promise<Unrecorded | null> {

@@ -3,7 +3,16 @@
  * that is gone, sessions that the user names. The agents' own journal is the judge.
  */
 import type { ChildProcess } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AgentBox } from "../e2e/agent-box.ts";
@@ -104,11 +113,15 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect((await box.run(["resume", handle, "go on"])).code).toBe(0);
   });
 
-  test("an owner that was killed there frees its run at once, without a look at the clock", async () => {
+  test("an owner that was killed there frees its run when the user says that its agent is gone", async () => {
     const { owner, handle } = await working({ place: "pids" });
-    const over = collect(owner);
-    owner.kill("SIGKILL");
-    await over;
+    await killed(owner);
+    const refused = await runThere(box, { place: "pids", aheadMs: HOUR }, ["resume", handle, "too early"]);
+    expect([refused.code, refused.stderr]).toEqual([
+      4,
+      expect.stringContaining(`reprise stop ${handle} --owner-gone`),
+    ]);
+    await runThere(box, { place: "pids" }, ["stop", handle, "--owner-gone"]);
     const resumed = await runThere(box, { place: "pids", aheadMs: -HOUR }, [
       "resume",
       handle,
@@ -129,8 +142,29 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect([forsaken.code, forsaken.stderr]).toEqual([4, expect.stringContaining("it holds its lock")]);
     expect(events("start")).toHaveLength(1);
     process.kill(Number(agent?.["pid"]), "SIGKILL");
+    await runThere(box, { place: "pids" }, ["stop", handle, "--owner-gone"]);
     const resumed = await runThere(box, { place: "pids" }, ["resume", handle, "and now?"]);
     expect(resumed.code).toBe(0);
+  });
+
+  test("an agent whose launcher kept the lock to itself keeps others out after both were killed", async () => {
+    const launcher = join(box.root, "launcher.cjs");
+    // As Codex's own launcher: Node closes all descriptors but the first three for its child.
+    const start = '.spawn("claude-itself", process.argv.slice(2), { stdio: "inherit" })';
+    writeFileSync(
+      launcher,
+      `require("node:child_process")${start}.on("exit", (code) => process.exit(code ?? 1));`,
+    );
+    renameSync(join(box.bin, "claude"), join(box.bin, "claude-itself"));
+    box.program("claude", `exec '${process.execPath}' '${launcher}' "$@"`);
+    const { handle } = await working({ place: "here" }, "hi @@hang");
+    const [agent] = events("start");
+    children[0]?.kill("SIGKILL");
+    process.kill(Number(agent?.["ppid"]), "SIGKILL");
+    const refused = await runThere(box, { place: "pids" }, ["resume", handle, "a second one"]);
+    expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining("--owner-gone")]);
+    expect([events("start").length, isAlive(Number(agent?.["pid"]))]).toEqual([1, true]);
+    process.kill(Number(agent?.["pid"]), "SIGKILL");
   });
 
   test("an owner that nothing can be told of is let go of by the user alone", async () => {
@@ -265,12 +299,14 @@ test("an agent that outlived its owner ends when its supervision is stopped", as
 });
 
 test("a state directory that is put back under a live attempt gets no second agent", async () => {
-  const { handle } = (await box.json(["start", "codex", "first"])) as { handle: string };
+  const { handle } = (await box.json(["start", "--no-escrow", "codex", "first"])) as { handle: string };
   cpSync(box.state, join(box.root, "backup"), { recursive: true });
   const live = box.spawn(["resume", handle, "live @@hang"]);
   children.push(live);
   live.stdin?.end();
   await until("the agent works", () => events("hang").length === 1);
+  const record = join(box.runDirectories()[0] ?? "", "attempts/2/meta.json");
+  await until("the session was seen", () => readFileSync(record, "utf8").includes('"stdout",'));
   const [before, signals] = [events("start").length, events("signal").length];
   for (const name of readdirSync(box.state)) rmSync(join(box.state, name), { recursive: true });
   cpSync(join(box.root, "backup"), box.state, { recursive: true });
