@@ -134,10 +134,7 @@ async function processesOf(state: StateDir): Promise<Processes> {
     owner: () => ({ ...processes.self(), ...lifeOrRoom(lives, state) }),
     examine,
     isAlive: (identity) => examine(identity) !== "gone",
-    hasOtherOwner(known) {
-      const files = new Set(known.map(({ life }) => life?.file));
-      return lives.held().some((file) => !files.has(file));
-    },
+    hasOtherOwner: (known) => lives.hasOther(known),
   };
 }
 
@@ -315,9 +312,7 @@ function assertPlace(env: Env): void {
     throw new Fault(
       "denied",
       `Reprise runs as root with the home of another user (${home}). Run it without sudo, or with sudo -H.`,
-      {
-        facts: { home },
-      },
+      { facts: { home } },
     );
   }
 }

@@ -38,10 +38,10 @@ export function livesIn(directory: string, boot: () => string): Lives {
       return { file: found.file, inode: found.inode, shared: found.shared };
     },
     look: (life) => (own.get(directory)?.file === life.file ? "held" : look(directory, life)),
-    held: () =>
-      namesIn(directory).filter(
-        (file) => own.get(directory)?.file !== file && lookAt(join(directory, file)) === "held",
-      ),
+    hasOther(known) {
+      const files = new Set([own.get(directory)?.file, ...known.map(({ life }) => life?.file)]);
+      return namesIn(directory).some((name) => !files.has(name) && lookAt(join(directory, name)) === "held");
+    },
     get shared() {
       return isShared();
     },
