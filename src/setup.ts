@@ -134,6 +134,7 @@ async function processesOf(state: StateDir): Promise<Processes> {
     owner: () => ({ ...processes.self(), ...lifeOrRoom(lives, state) }),
     examine,
     isAlive: (identity) => examine(identity) !== "gone",
+    hasOtherOwner: (known) => lives.hasOther(known),
   };
 }
 
@@ -157,6 +158,7 @@ const realProcesses: Processes = {
   identify: processes.identify,
   signal: processes.signal,
   findMarked: processes.findMarked,
+  findMarkedBy: processes.findMarkedBy,
   endTree: (root, marker, from) => processes.endTree(root, marker, LADDER, from),
   resolveProgram: processes.resolveProgram,
   opensTerminals: async () => (await import("./process/pty.ts")).opensTerminals(),
@@ -310,9 +312,7 @@ function assertPlace(env: Env): void {
     throw new Fault(
       "denied",
       `Reprise runs as root with the home of another user (${home}). Run it without sudo, or with sudo -H.`,
-      {
-        facts: { home },
-      },
+      { facts: { home } },
     );
   }
 }

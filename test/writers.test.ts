@@ -16,6 +16,8 @@ const WRITERS: Readonly<Record<string, string>> = {
   "audit/generation.ts":
     "an empty file whose name only grows: a rename from a name that is gone fails, and looks again",
   "audit/identity.ts": "two that are first at once write the same place; a person accepts a copy",
+  "audit/runtime.ts":
+    "where sockets are, when the state directory's path is too long: the newest usable place is the right one",
   "audit/runs.ts":
     "run.json, meta.json, receipt.json, agent.json: the owner of the run's lease, by its ledger",
   "audit/state.ts": "settings, notice and reserve: every writer writes the same, and reads nothing first",

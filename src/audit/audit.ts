@@ -31,7 +31,7 @@ export {
   resolveDirectory,
   spelled,
 } from "./places.ts";
-export { removeHolderFiles, runtimeDir } from "./runtime.ts";
+export { daemonLock, removeHolderFiles, runtimeDir } from "./runtime.ts";
 export {
   openState,
   saveSettings,

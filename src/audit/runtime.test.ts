@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, statSync, syml
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { openState, runtimeDir } from "./audit.ts";
+import { daemonLock, openState, runtimeDir } from "./audit.ts";
 
 let root = "";
 beforeEach(() => {
@@ -30,6 +30,19 @@ test("too long a path: the user's runtime directory, another one for each state 
   expect(mode(directory)).toBe(0o700);
   expect(runtimeDir(one, env)).toBe(directory);
   expect(runtimeDir(other, env)).not.toBe(directory);
+});
+
+test("too long a path: one place, whatever the variable says later, until that place is gone", async () => {
+  const state = await openState(join(root, "s".repeat(90)));
+  const [one, two] = ["a", "b"].map((name) => join(root, name)) as [string, string];
+  for (const directory of [one, two]) mkdirSync(directory, { mode: 0o700 });
+  const first = runtimeDir(state, { XDG_RUNTIME_DIR: one });
+  expect(runtimeDir(state, { XDG_RUNTIME_DIR: two })).toBe(first);
+  expect(runtimeDir(state, {})).toBe(first);
+  rmSync(one, { recursive: true });
+  const second = runtimeDir(state, { XDG_RUNTIME_DIR: two });
+  expect([second.startsWith(`${two}/`), runtimeDir(state, {})]).toEqual([true, second]);
+  expect(daemonLock(state)).toBe(join(state.root, "run/d.lock"));
 });
 
 const refused: Record<string, (state: string) => Record<string, string>> = {

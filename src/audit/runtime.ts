@@ -1,10 +1,18 @@
 /** The directory of sockets, tokens and locks: files that mean something only while their owner lives. */
 import { createHash } from "node:crypto";
 import { chmodSync } from "node:fs";
-import { isAbsolute, join } from "node:path";
+import { basename, dirname, isAbsolute, join } from "node:path";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import { isOurs, lstat, makeDirectory, removeQuietly, storageFault } from "./files.ts";
+import {
+  isOurs,
+  lstat,
+  makeDirectory,
+  readOwnText,
+  removeQuietly,
+  storageFault,
+  writeAtomic,
+} from "./files.ts";
 import type { StateDir } from "./state.ts";
 
 /** The system cuts a longer path of a socket off, without a word, at 104 or 108 bytes. */
@@ -14,15 +22,23 @@ const LONGEST_NAME = "h-00000000.sock";
 
 /**
  * `run` in the state directory; where the path would be too long for a socket, a directory of that state directory's
- * own in `$XDG_RUNTIME_DIR`. Made when it is missing; ours alone, or refused.
+ * own in `$XDG_RUNTIME_DIR`. Made when it is missing; ours alone, or refused. A place outside is noted in `run`, so that
+ * processes with another `$XDG_RUNTIME_DIR` find it.
  */
 export function runtimeDir(state: StateDir, env: Env): string {
   const own = join(state.root, "run");
   if (fits(own)) return prepared(own);
-  const base = env["XDG_RUNTIME_DIR"];
-  const name = `reprise-${createHash("sha256").update(state.root).digest("hex").slice(0, 8)}`;
-  if (base !== undefined && isAbsolute(base) && isUsable(base) && fits(join(base, name)))
-    return prepared(join(base, name));
+  const hash = createHash("sha256").update(state.root).digest("hex").slice(0, 8);
+  const note = join(own, `place-${hash}`);
+  const noted = readOwnText(note, MAX_PLACE)?.trim() ?? "";
+  if (isPlace(dirname(noted), hash) && basename(noted) === nameFor(hash) && lstat(noted) !== null)
+    return prepared(noted);
+  const base = env["XDG_RUNTIME_DIR"] ?? "";
+  if (isPlace(base, hash)) {
+    const place = prepared(join(base, nameFor(hash)));
+    if (state.writable) writeAtomic(join(prepared(own), basename(note)), `${place}\n`);
+    return place;
+  }
   const length = Buffer.byteLength(join(own, LONGEST_NAME));
   throw new Fault(
     "usage",
@@ -30,6 +46,18 @@ export function runtimeDir(state: StateDir, env: Env): string {
       "Set REPRISE_HOME to a shorter path.",
     { facts: { path: own, bytes: length } },
   );
+}
+
+/** Held by the one daemon of the state directory. Not beside the socket, whose place may depend on the environment. */
+export function daemonLock(state: StateDir): string {
+  return join(prepared(join(state.root, "run")), "d.lock");
+}
+
+const MAX_PLACE = 4_096;
+const nameFor = (hash: string) => `reprise-${hash}`;
+
+function isPlace(base: string, hash: string): boolean {
+  return isAbsolute(base) && isUsable(base) && fits(join(base, nameFor(hash)));
 }
 
 /** Socket and record of a run's holder. The caller holds the run, so there is no holder that lives. */

@@ -30,11 +30,15 @@ export interface Processes {
   isAlive(identity: ProcessIdentity): boolean;
   /** The same, with the doubt told apart. */
   examine(identity: ProcessIdentity & { readonly machine?: string }): Standing;
+  /** Does another process hold a life here that none of these owners has? Absent: nobody knows. */
+  hasOtherOwner?(known: readonly ProcessIdentity[]): boolean;
   identify(pid: number): ProcessIdentity | null;
   /** False when the process is not that one any more; then nothing was signalled. */
   signal(identity: ProcessIdentity, signal: "SIGINT" | "SIGTERM" | "SIGKILL"): boolean;
   /** Live processes that carry `REPRISE_ATTEMPT=<marker>` in their environment. */
   findMarked(marker: string): readonly ProcessIdentity[];
+  /** Those whose marker begins so, and the rest of it. */
+  findMarkedBy(beginning: string): readonly { readonly identity: ProcessIdentity; readonly rest: string }[];
   /** SIGINT, SIGTERM, SIGKILL in turn to the tree, its group and everything marked; returns what is left. */
   endTree(
     root: ProcessIdentity | null,

@@ -67,6 +67,8 @@ function table(lines: string, common: Omit<OptionSpec, "names" | "takes" | "repe
 
 /** 2.1.325, with the hidden options that people use; 2.1.197 has fewer and none that differs. */
 const grammar: Grammar = {
+  continues: { "--continue": "here", "--resume": "any", "--from-pr": "any" },
+  forks: ["--fork-session"],
   commands: {
     "": `agents attach auth auto-mode doctor gateway import install logs mcp plugin|plugins project purge respawn rm
       setup-token stop|kill ultrareview update|upgrade remote-control|rc`.split(/\s+/),

@@ -62,6 +62,8 @@ export const grammar: Grammar = {
       help`.split(/\s+/),
     exec: ["resume", "fork", "review", "help"],
   },
+  continues: { resume: "any", "--last": "here", "--all": "any" },
+  forks: ["fork"],
   // Without a guard: the model and its provider, what the prompt holds (`-i`), how output looks.
   options: [
     { names: ["--config", "-c"], takes: "value", repeatable: true, guard: setting },

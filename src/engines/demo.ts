@@ -39,6 +39,8 @@ const ACCESS = ["read", "write", "all"];
 
 const grammar: Grammar = {
   commands: {},
+  continues: { "--resume": "any" },
+  forks: ["--fork"],
   options: [
     { names: ["--model", "-m"], takes: "value" },
     { names: ["--mood"], takes: "value" },

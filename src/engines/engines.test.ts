@@ -9,7 +9,7 @@ import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { parseJson } from "../lib/json.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
-import { ENGINES, findEngine } from "./engines.ts";
+import { earlierChoice, ENGINES, findEngine } from "./engines.ts";
 
 const NOW = Date.parse("2026-11-15T02:30:00Z");
 const UUID = "11111111-1111-4111-8111-111111111111";
@@ -154,3 +154,31 @@ function linesOf(text: string): readonly string[] {
   const lines = text.split("\n").map((line) => line.replace(/\r$/, ""));
   return lines.at(-1) === "" ? lines.slice(0, -1) : lines;
 }
+
+test.each<[string, string, ReturnType<typeof earlierChoice>]>([
+  ["claude", "--continue", { word: "--continue", scope: "here" }],
+  ["claude", "-c --model opus", { word: "--continue", scope: "here" }],
+  ["claude", "-r", { word: "--resume", scope: "any" }],
+  ["claude", "--resume=some-title", { word: "--resume", scope: "any" }],
+  ["claude", "--from-pr 12", { word: "--from-pr", scope: "any" }],
+  ["claude", "--continue --fork-session", null],
+  ["claude", "--session-id 11111111-1111-4111-8111-111111111111", null],
+  ["codex", "exec resume --last", { word: "--last", scope: "here" }],
+  ["codex", "e resume --last --all", { word: "--last", scope: "any" }],
+  ["codex", "resume", { word: "resume", scope: "any" }],
+  ["codex", "exec resume some-name", { word: "resume", scope: "any" }],
+  ["codex", "fork --last", null],
+  ["codex", "exec", null],
+  ["gemini", "--resume latest", { word: "--resume", scope: "here" }],
+  ["gemini", "-r", { word: "--resume", scope: "here" }],
+  ["gemini", "--resume=1", { word: "--resume", scope: "here" }],
+  ["gemini", "--sessionFile s.json", { word: "--session-file", scope: "any" }],
+  ["gemini", "-m pro", null],
+  ["opencode", "-c", { word: "--continue", scope: "any" }],
+  ["opencode", "--continue --fork", null],
+  ["iflow", "-c", { word: "--continue", scope: "any" }],
+  ["iflow", "--resume", { word: "--resume", scope: "any" }],
+])("%s %s is told to continue an earlier conversation, or is not", (id, words, choice) => {
+  const engine = findEngine(id);
+  expect(engine === undefined ? undefined : earlierChoice(engine, words.split(" "), true)).toEqual(choice);
+});

@@ -35,6 +35,7 @@ function approval(fixed?: string): Guard {
 const grammar: Grammar = {
   strictValues: true,
   yargs: true,
+  continues: { "--resume": "here", "--session-file": "any" },
   options: [
     { names: ["--approval-mode", "--approvalMode"], takes: "value", guard: approval() },
     { names: ["--yolo", "-y"], takes: "none", guard: approval("yolo") },

@@ -44,6 +44,13 @@ export interface Grammar {
   readonly options: readonly OptionSpec[];
   /** Sub-commands that may follow a path of sub-commands, aliases after the canonical word: `{ "": ["exec|e"], exec: ["resume"] }`. */
   readonly commands: Readonly<Record<string, readonly string[]>>;
+  /**
+   * Options and sub-commands that continue an earlier conversation, by canonical names. here: with no id it is one of the
+   * working directory. any: it may be one from elsewhere. Options outweigh the sub-command.
+   */
+  readonly continues?: Readonly<Record<string, Scope>>;
+  /** Options and sub-commands that continue a copy of it instead. */
+  readonly forks?: readonly string[];
   /** A word that begins with a dash is never taken as an option's value. */
   readonly strictValues?: true;
   /**
@@ -53,6 +60,8 @@ export interface Grammar {
    */
   readonly yargs?: true;
 }
+
+export type Scope = "here" | "any";
 
 /** One option as it was typed. `raw` is what is rendered; `values` what was understood. */
 export interface Given {
@@ -186,6 +195,23 @@ export function refusedOption(
 ): string | null {
   const found = parseArgs(grammar, given, noPrompt).options.find(({ spec }) => spec?.refuse !== undefined);
   return found === undefined ? null : `${found.name} cannot be kept: ${found.spec?.refuse ?? ""}`;
+}
+
+/** By which word the engine is told to continue an earlier conversation. Null: it begins a new one, or makes a copy. */
+export function earlierChoice(
+  { grammar }: { readonly grammar: Grammar },
+  given: readonly string[],
+  noPrompt: boolean,
+): { readonly word: string; readonly scope: Scope } | null {
+  const { commands, options } = parseArgs(grammar, given, noPrompt);
+  const { continues = {}, forks = [] } = grammar;
+  const names = options.map(({ spec, name }) => spec?.names[0] ?? name);
+  if ([...commands, ...names].some((name) => forks.includes(name))) return null;
+  const chosen = names.filter((name) => Object.hasOwn(continues, name));
+  const [word] = [...chosen, ...commands.filter((name) => Object.hasOwn(continues, name))];
+  if (word === undefined) return null;
+  const scopes = (chosen.length > 0 ? chosen : [word]).map((name) => continues[name]);
+  return { word, scope: scopes.includes("any") ? "any" : "here" };
 }
 
 export function render(options: readonly Given[]): string[] {

@@ -31,6 +31,7 @@ function mode(name: string): Guard {
 const grammar: Grammar = {
   strictValues: true,
   yargs: true,
+  continues: { "--resume": "any", "--continue": "any" },
   options: [
     { names: ["--model", "-m"], takes: "value" },
     { names: ["--prompt", "-p"], takes: "value", bears: "prompt" },

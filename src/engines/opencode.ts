@@ -77,6 +77,9 @@ const grammar: Grammar = {
     { names: ["--no-replay"], takes: "none", only: "ui" },
     { names: ["--replay-limit", "--replayLimit"], takes: "value", only: "ui" },
   ],
+  // The last conversation of a project, which may have several directories.
+  continues: { "--continue": "any", "--session": "any" },
+  forks: ["--fork"],
   commands: {
     "": `run completion acp mcp attach debug providers|auth agent upgrade uninstall serve web models stats export
       import github pr session plugin|plug db`.split(/\s+/),

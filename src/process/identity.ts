@@ -73,6 +73,32 @@ export function hasVariable(pid: number, assignment: string): boolean {
   }
 }
 
+/** Processes with such a variable in the environment that they were started with, and what it says. */
+export function findVariables(
+  beginning: string,
+): readonly { readonly entry: ProcessEntry; readonly word: string }[] {
+  if (!hasProc)
+    return ps.findVariables(beginning).flatMap(({ pid, word }) => {
+      const entry = ps.find(pid);
+      return entry === null ? [] : [{ entry, word }];
+    });
+  return processTable(new Set()).flatMap((entry) => {
+    const word = entry.zombie ? null : variableOf(entry.pid, beginning);
+    return word === null ? [] : [{ entry, word }];
+  });
+}
+
+function variableOf(pid: number, beginning: string): string | null {
+  try {
+    const environment = `\0${environmentOf(pid)}\0`;
+    const at = environment.indexOf(`\0${beginning}`) + 1;
+    return at === 0 ? null : environment.slice(at, environment.indexOf("\0", at));
+  } catch (error) {
+    assertLooked(error);
+    return null;
+  }
+}
+
 /** How long a process may be between two programs; the system needs microseconds where it is not overloaded. */
 const EXEC_MS = 200;
 

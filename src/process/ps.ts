@@ -21,6 +21,17 @@ export function hasVariable(pid: number, assignment: string): boolean {
   return words.includes(assignment);
 }
 
+/** Words of all processes that begin so, of the same user; one call for all of them. */
+export function findVariables(beginning: string): readonly { readonly pid: number; readonly word: string }[] {
+  return output("/bin/ps", ["-A", "-Eww", "-o", "pid=,command="])
+    .split("\n")
+    .flatMap((line) => {
+      const [pid, ...words] = line.trim().split(/\s+/);
+      const word = words.find((one) => one.startsWith(beginning));
+      return word === undefined ? [] : [{ pid: Number(pid), word }];
+    });
+}
+
 export function bootTime(): string {
   return output("/usr/sbin/sysctl", ["-n", "kern.boottime"]).trim();
 }

@@ -4,7 +4,14 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { ProcessIdentity } from "../core/records.ts";
-import { hasVariable, identityOf, isAlive, processTable, type ProcessEntry } from "./identity.ts";
+import {
+  findVariables,
+  hasVariable,
+  identityOf,
+  isAlive,
+  processTable,
+  type ProcessEntry,
+} from "./identity.ts";
 
 /** The variable in every agent's environment that names its attempt. */
 export const MARKER_VARIABLE = "REPRISE_ATTEMPT";
@@ -44,6 +51,16 @@ export function signal(id: ProcessIdentity, name: NodeJS.Signals): boolean {
 /** Live processes whose environment names this marker, ourselves excepted. */
 export function findMarked(marker: string): readonly ProcessIdentity[] {
   return lookAround(marker).marked.map(identityOf);
+}
+
+/** Live processes whose marker begins so, ourselves excepted, with the rest of it. */
+export function findMarkedBy(
+  beginning: string,
+): readonly { readonly identity: ProcessIdentity; readonly rest: string }[] {
+  const assignment = `${MARKER_VARIABLE}=${beginning}`;
+  return findVariables(assignment)
+    .filter(({ entry }) => mayBeSignalled(entry))
+    .map(({ entry, word }) => ({ identity: identityOf(entry), rest: word.slice(assignment.length) }));
 }
 
 interface Member {

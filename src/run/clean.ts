@@ -11,7 +11,15 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import { leaveWorktree, neededBy } from "./isolate.ts";
-import { assertAgentGone, assertNoBatch, holdRun, isDead, liveOwner } from "./leases.ts";
+import {
+  assertAgentGone,
+  assertAllRecorded,
+  assertNoBatch,
+  assertNoneUnknown,
+  holdRun,
+  isDead,
+  liveOwner,
+} from "./leases.ts";
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
 import { conversationAtRisk } from "./resumable.ts";
@@ -30,9 +38,11 @@ export async function removeRun(deps: Deps, run: RunRecord, options: CleanOption
   await assertNotLive(deps, run);
   await assertNotNeeded(deps, run, options);
   await using _held = await withReserve(deps, () => holdRun(deps, run));
+  await assertNoneUnknown(deps, run);
   // An agent that outlived its owner would work on in a directory that is gone, and nothing would name it. Only what a
   // finished turn left running in the user's own directory, a server say, is the user's.
   if (run.status !== "completed" || run.launch.isolate !== null) {
+    await assertAllRecorded(deps, run);
     await endStrays(deps, run);
     await assertAgentGone(deps, run);
   }

@@ -21,10 +21,7 @@ export async function connect(deps: Deps, job: Job, place: Place, hooks: Dialogu
   const lock = agentLock(job.run, place.n);
   prepareLock(deps, lock);
   try {
-    const agent = await open(deps, job, { ...place, lock }, hooks);
-    // Whoever comes later need not ask whether the agent lives: it was seen to end.
-    void agent.ended.then(() => removeQuietly(lock));
-    return agent;
+    return await open(deps, job, { ...place, lock }, hooks);
   } catch (error) {
     removeQuietly(lock);
     throw error;

@@ -23,6 +23,7 @@ import {
   withHooks,
 } from "./job.ts";
 import { lastWords } from "./launch.ts";
+import { agentLock } from "./leases.ts";
 import { Ledger } from "./ledger.ts";
 import {
   delayed,
@@ -362,6 +363,8 @@ class Holder {
     });
     // An agent that died left its tools behind; one that finished may have started a server on purpose.
     if (outcome.result !== "completed") await this.#agent?.end("terminate");
+    // From now on nobody needs to ask whether the agent lives: it was seen to end.
+    removeQuietly(agentLock(this.#job.run, this.#ledger.attempt.n));
     const version = await Promise.race([this.#job.version, sleep(VERSION_PATIENCE_MS, null, { ref: false })]);
     const { attempt, run } = this.#ledger;
     const failed = outcome.result === "failed" || outcome.result === "interrupted";

@@ -13,6 +13,8 @@ import { excerpt, type Redact, storableArgs } from "./launch.ts";
 import type { Limits } from "./liveness.ts";
 import type { StopReason } from "./outcome.ts";
 
+export { markerOf } from "./leases.ts";
+
 export interface Job {
   readonly run: RunRecord;
   readonly engine: Engine;
@@ -110,10 +112,6 @@ export interface Held {
   readonly wrote: boolean;
   /** Resolves when nothing is copied any more that was begun while the agent worked. */
   readonly copied: Promise<void>;
-}
-
-export function markerOf(runId: string, n: number): string {
-  return `${runId}/${n}`;
 }
 
 /** Recorded before anything is started (I1). */

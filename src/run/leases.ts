@@ -7,23 +7,27 @@
  *
  * An agent may outlive its owner, and in another pid namespace no process table shows it. So the agent keeps a file of its
  * attempt locked as long as it lives, by `flock`, whose lock is inherited where that of a process is not. The file goes
- * when the owner has seen the agent end; one that is left belongs to an owner that died.
+ * when the owner has seen the agent end; one that is left belongs to an owner that died. A lock that is held proves a life;
+ * one that is free proves nothing, since many agents are started by a launcher that passes no descriptors on.
  */
 import { closeSync, existsSync, statSync, writeSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   assertOwnState,
   attemptDir,
   listAttemptDirs,
+  listRunDirs,
   openLog,
   removeHolderFiles,
   removeQuietly,
   runtimeDir,
+  type StateDir,
   sweepRun,
 } from "../audit/audit.ts";
+import type { Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { Lease, LeaseOwner } from "../store/store.ts";
@@ -38,6 +42,8 @@ const FINISHING_LOOKS = 300;
 const END_MS = 5_000;
 const FLOCK_MS = 5_000;
 
+/** What every process of an attempt carries in its environment. */
+export const markerOf = (runId: string, n: number | ""): string => `${runId}/${n}`;
 export const runKey = (runId: string): string => `run:${runId}`;
 export const sessionKey = (engine: string, session: string): string => `session:${engine}:${session}`;
 
@@ -79,6 +85,19 @@ export class RunHold implements AsyncDisposable {
     if (held !== undefined) await this.#deps.store.releaseLease(held.key, held.fence);
   }
 
+  /**
+   * For an engine that chooses the earlier conversation itself: until it has named its choice, nothing else is continued
+   * in that directory. Throws `session_busy` when another attempt is about to choose there.
+   */
+  async holdChoice(run: RunRecord): Promise<void> {
+    await assertNoChoice(this.#deps, run);
+    await this.holdSession(run, choiceIn(run));
+  }
+
+  async releaseChoice(run: RunRecord): Promise<void> {
+    await this.releaseSession(run, choiceIn(run));
+  }
+
   /** Another process believes that we are dead: whoever works under this lease must stop (I6). */
   onLost(listener: () => void): void {
     this.#onLost = listener;
@@ -118,6 +137,17 @@ export class RunHold implements AsyncDisposable {
       if (!(error instanceof Fault)) throw error;
     }
   }
+}
+
+/** No engine has such an id. */
+const choiceIn = ({ cwd }: RunRecord) => `the earlier one of ${cwd}`;
+
+/** Throws `session_busy` while an engine is about to choose a conversation in this directory: it may be the one asked for. */
+export async function assertNoChoice(deps: Deps, run: RunRecord): Promise<void> {
+  const lease = await deps.store.getLease(sessionKey(run.agentName, choiceIn(run)));
+  if (lease === null || !ownerLives(deps, lease.owner) || (await freeOrphan(deps, lease))) return;
+  const handle = (await workedOnBy(deps, lease)) ?? run.handle;
+  throw busy(deps, handle, lease, `an earlier conversation in ${run.cwd}, which the engine chooses`);
 }
 
 /** Takes the run, or says who has it. A live batch has its runs between their turns, too. */
@@ -320,6 +350,9 @@ export function prepareLock(deps: Deps, path: string): void {
   }
 }
 
+/** The kernel's first pid namespace, from which all others are seen. Its number never changes. */
+const SEES_ALL = "pid:[4026531836]";
+
 /**
  * Throws when an agent of the last attempts lives, or may live, where its processes cannot be seen from here. Those that
  * can be seen have been ended before.
@@ -329,15 +362,135 @@ export async function assertAgentGone(deps: Deps, run: RunRecord): Promise<void>
   const attempts = await deps.store.listAttempts(run.runId);
   for (const { n, owner: by } of attempts.slice(-2)) {
     const path = agentLock(run, n);
-    if (by.boot !== boot || by.space === space || !existsSync(path)) continue;
+    // A container may have a boot id of its own, so the lock is looked at whatever the boots are.
+    if ((by.boot === boot && by.space === space) || !existsSync(path)) continue;
     const found = await untilFree(deps, path);
-    if (found === "free") continue;
+    // After a restart of the machine nothing is left.
+    if (found !== "held" && by.boot !== boot) continue;
+    if (found === "free" && space === SEES_ALL) continue;
+    const where = `its owner (pid ${by.pid}) in another container or namespace`;
+    const gone = `Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`;
     const what =
       found === "held"
-        ? `The agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${by.pid}) in another container or namespace. End it there: reprise stop ${run.handle}`
-        : `Nothing shows whether the agent of attempt ${n} of run ${run.handle} outlived its owner (pid ${by.pid}) in another container or namespace: that needs flock, there and here. Only if it is certainly gone: reprise stop ${run.handle} --owner-gone`;
+        ? `The agent of attempt ${n} of run ${run.handle} outlived ${where}. End it there: reprise stop ${run.handle}`
+        : `Nothing shows whether the agent of attempt ${n} of run ${run.handle} outlived ${where}. ${gone}`;
     throw new Fault("session_busy", what, { facts: { handle: run.handle, pid: by.pid } });
   }
+}
+
+export interface Unrecorded {
+  readonly runDirectory: string;
+  readonly handle: string;
+  readonly n: number;
+  /** False: nothing proves it. */
+  readonly lives: boolean;
+  /** Those of its processes that can be seen from here. */
+  readonly pids: readonly number[];
+}
+
+/**
+ * An agent at work in an attempt of this directory whose record is lost: nobody can tell whose it is, so nobody may start
+ * another one or end it as a stray. Null: there is none.
+ */
+export async function findUnrecorded(
+  world: Pick<Deps, "processes" | "env">,
+  runDirectory: string,
+  recorded: { readonly numbers: readonly number[]; readonly owners: readonly ProcessIdentity[] },
+): Promise<Unrecorded | null> {
+  const { processes } = world;
+  const runId = basename(runDirectory);
+  for (const n of attemptsIn(runDirectory)) {
+    const path = agentLock({ runDirectory }, n);
+    if (recorded.numbers.includes(n) || !existsSync(path)) continue;
+    const pids = processes.findMarked(markerOf(runId, n)).map(({ pid }) => pid);
+    const lives = (await lookAt(world, path)) === "held" || pids.length > 0;
+    const mayLive = () =>
+      !existsSync(ownerGoneFile({ runDirectory }, n)) && processes.hasOtherOwner?.(recorded.owners) === true;
+    if (lives || mayLive()) return { runDirectory, handle: runId.slice(-8), n, lives, pids };
+  }
+  return null;
+}
+
+/** None where the directory is not safely ours; others say so. */
+function attemptsIn(runDirectory: string): readonly number[] {
+  try {
+    return listAttemptDirs(runDirectory);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return [];
+  }
+}
+
+/** The same in all run directories, also in those without a usable `run.json`. `found`: what could be read. */
+export async function lostIn(
+  state: StateDir,
+  found: readonly {
+    readonly run: Pick<RunRecord, "runId">;
+    readonly attempts: readonly Pick<AttemptRecord, "n" | "owner">[];
+  }[],
+  processes: Processes,
+): Promise<Unrecorded | null> {
+  const known = new Map(found.map(({ run, attempts }) => [run.runId, attempts.map(({ n }) => n)]));
+  const owners = found.flatMap(({ attempts }) => attempts.map(({ owner: by }) => by));
+  for (const runId of listRunDirs(state).runIds) {
+    const recorded = { numbers: known.get(runId) ?? [], owners };
+    const world = { processes, env: process.env };
+    const lost = await findUnrecorded(world, join(state.runsRoot, runId), recorded);
+    if (lost !== null) return lost;
+  }
+  return null;
+}
+
+/** What to do about it. */
+export function unrecordedAgent({ handle, n, lives, pids }: Unrecorded): string {
+  const who = `the record of attempt ${n} of run ${handle} is lost, and its agent ${lives ? "is" : "may be"} live`;
+  const end =
+    pids.length > 0
+      ? `(pid ${pids.join(", ")}). To end it now: reprise stop ${handle} (or: kill ${pids.join(" ")})`
+      : "in another container or namespace: stop it there";
+  return `${who} ${end}${lives ? "" : `. Only if it is certainly gone: reprise stop ${handle} --owner-gone`}`;
+}
+
+/**
+ * Throws when processes carry the marker of an attempt that has no record, neither in the index nor in the run directory: the
+ * state directory was put back from a backup, say, while that attempt was at work.
+ */
+export async function assertNoneUnknown(deps: Deps, run: RunRecord): Promise<void> {
+  const marked = deps.processes
+    .findMarkedBy(markerOf(run.runId, ""))
+    .filter(({ rest }) => /^\d{1,9}$/.test(rest));
+  if (marked.length === 0) return;
+  const rows = new Set((await deps.store.listAttempts(run.runId)).map(({ n }) => n));
+  const isKnown = (n: number) =>
+    rows.has(n) || existsSync(join(attemptDir(run.runDirectory, n), "meta.json"));
+  const unknown = marked.filter(({ rest }) => !isKnown(Number(rest)));
+  const [first] = unknown;
+  if (first === undefined) return;
+  const pids = unknown.map(({ identity }) => identity.pid);
+  throw new Fault(
+    "session_busy",
+    `An agent works in attempt ${first.rest} of run ${run.handle} (pid ${pids.join(", ")}), which is not recorded here: an older state directory was put back, perhaps. ` +
+      `Wait for it, or end it: kill ${pids.join(" ")}`,
+    { facts: { handle: run.handle, attempt: Number(first.rest), pids: pids.map(String) } },
+  );
+}
+
+/** Throws when an agent works in an attempt that neither the index nor the run directory has a record of. */
+export async function assertAllRecorded(deps: Deps, run: RunRecord): Promise<void> {
+  const attempts = await deps.store.listAttempts(run.runId);
+  const recorded = { numbers: attempts.map(({ n }) => n), owners: attempts.map(({ owner: by }) => by) };
+  const found = await findUnrecorded(deps, run.runDirectory, recorded);
+  if (found === null || !found.lives) return;
+  const text = unrecordedAgent(found);
+  throw new Fault("session_busy", `Run ${run.handle} cannot go on: ${text}`, {
+    facts: { handle: run.handle, attempt: found.n, pids: found.pids.map(String) },
+  });
+}
+
+/** The agents of the last attempts are gone, and the caller holds the run: nobody need ask again, from wherever. */
+export function forgetLocks(run: RunRecord): void {
+  for (const n of [run.attempts - 1, run.attempts])
+    if (n > 0 && existsSync(agentLock(run, n))) removeQuietly(agentLock(run, n));
 }
 
 /** False: the kernel says that an agent of the last attempts lives. All are looked at before one is forgotten. */
@@ -361,7 +514,7 @@ async function untilFree(deps: Deps, path: string): Promise<Seen> {
   }
 }
 
-async function lookAt(deps: Deps, path: string): Promise<Seen> {
+async function lookAt(deps: Pick<Deps, "processes" | "env">, path: string): Promise<Seen> {
   const flock = flockOf(deps);
   if (flock === null || (statSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0) return "unknown";
   const options = { cwd: "/", env: { PATH: deps.env["PATH"] ?? "" }, timeoutMs: FLOCK_MS };
@@ -369,6 +522,6 @@ async function lookAt(deps: Deps, path: string): Promise<Seen> {
   return code === 0 ? "free" : code === 1 ? "held" : "unknown";
 }
 
-function flockOf({ processes, env }: Deps): string | null {
+function flockOf({ processes, env }: Pick<Deps, "processes" | "env">): string | null {
   return processes.resolveProgram("flock", env);
 }

@@ -4,9 +4,12 @@
  * Each change goes to the run directory first, synchronously, then to the index: the directory is the truth for
  * what happened, so an index that cannot be written right now loses nothing and is repaired from it later.
  */
-import { saveAttemptFile, saveRunFile, storable } from "../audit/audit.ts";
+import { join } from "node:path";
+import { attemptDir, readRecord, saveAttemptFile, saveRunFile, storable } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
+import { objectIn } from "../lib/json.ts";
+import { identityIn } from "../store/store.ts";
 import { changedNow, type Deps } from "./deps.ts";
 import type { Redact } from "./launch.ts";
 
@@ -17,6 +20,24 @@ export interface LedgerStart {
   readonly redact: Redact;
   /** Another process believes that we are dead: the agent must be stopped (I6). */
   readonly onLeaseLost: () => void;
+}
+
+/** False: another process has an attempt of this number. An older state directory was put back, and it went on from there. */
+export function ownsAttempt({ runDirectory }: RunRecord, { n, owner }: AttemptRecord): boolean {
+  const there = identityIn(objectIn(recordOrNull(join(attemptDir(runDirectory, n), "meta.json")), "owner"));
+  return (
+    there === null || (["pid", "start", "boot", "space"] as const).every((key) => there[key] === owner[key])
+  );
+}
+
+/** A record that cannot be read says nothing, and is written again. */
+function recordOrNull(path: string): unknown {
+  try {
+    return readRecord(path);
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return null;
+  }
 }
 
 export class Ledger {
@@ -38,6 +59,10 @@ export class Ledger {
   }
 
   save(change: { run?: Partial<RunRecord>; attempt?: Partial<AttemptRecord> }): void {
+    if (!ownsAttempt(this.run, this.attempt)) {
+      this.#onLeaseLost();
+      return;
+    }
     if (change.attempt !== undefined) {
       this.attempt = storable({ ...this.attempt, ...change.attempt }, this.#redact);
       saveAttemptFile(this.run.runDirectory, this.attempt);

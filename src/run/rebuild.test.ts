@@ -61,6 +61,7 @@ function processes(alive: boolean, examined: Standing = "lives"): Processes {
     identify: refuse,
     signal: refuse,
     findMarked: refuse,
+    findMarkedBy: refuse,
     endTree: refuse,
     resolveProgram: refuse,
     runTool: refuse,

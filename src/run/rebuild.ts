@@ -31,7 +31,16 @@ import { type Damage, type Lease, openStore, type Store } from "../store/store.t
 import { forgetAgent } from "./clean.ts";
 import { observe } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { liveOwner, ownerGoneFile, runKey, sessionKey, tryHoldRun } from "./leases.ts";
+import {
+  liveOwner,
+  lostIn,
+  ownerGoneFile,
+  runKey,
+  sessionKey,
+  tryHoldRun,
+  type Unrecorded,
+  unrecordedAgent,
+} from "./leases.ts";
 
 export interface Rebuilt {
   /** How many runs the index has from run directories. */
@@ -379,6 +388,8 @@ async function leasesOfLive(
 ): Promise<readonly Lease[]> {
   const live = liveOf(found, processes);
   const [first] = live;
+  const lost = await lostIn(state, found, processes);
+  if (lost !== null) throw lostAgent(state, lost);
   if (first === undefined) return [];
   if (indexIdentity(state) === null) throw stillLive(state, first, processes, { how: "gone" });
   const leases: Lease[] = [];
@@ -396,6 +407,14 @@ async function leasesOfLive(
     }
   }
   return leases;
+}
+
+function lostAgent({ indexPath }: StateDir, lost: Unrecorded): Fault {
+  return new Fault(
+    "index_damaged",
+    `The index ${indexPath} cannot be rebuilt now: ${unrecordedAgent(lost)}. The index is rebuilt by the next command after that.`,
+    { facts: { handle: lost.handle, attempt: lost.n, path: indexPath } },
+  );
 }
 
 /** Those whose owner lives, or may live where nobody has said that it is gone. */

@@ -16,20 +16,33 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
+import { earlierChoice } from "../engines/engines.ts";
 import { changedNow, type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
 import { copiesLeft, leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { environmentAt, planWorkplace, type Workplace } from "./isolate.ts";
-import { type Job, markerOf, type Watch } from "./job.ts";
+import { ownsAttempt } from "./ledger.ts";
+import type { Job, Watch } from "./job.ts";
 import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
-import { assertAgentGone, clearAfterDead, holdRun, isDead, type RunHold } from "./leases.ts";
+import {
+  assertAgentGone,
+  assertAllRecorded,
+  assertNoChoice,
+  assertNoneUnknown,
+  clearAfterDead,
+  forgetLocks,
+  holdRun,
+  isDead,
+  type RunHold,
+} from "./leases.ts";
 import type { Limits } from "./liveness.ts";
 import { assertStartable, forkedRun, newRun, newRunId, recordRun, warnOfUnresumable } from "./new-run.ts";
 import { exitCodeFor } from "./outcome.ts";
 import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
 import { assertRunDirectory, type Offer, offerFor, type ParentOffer, parentOffer } from "./resumable.ts";
 import { recordEnd, selectRun, selectRunDir } from "./select.ts";
+import { endLeftBehind } from "./stop.ts";
 import { receiptFor } from "./witness.ts";
 
 export type { BatchHold, Deps } from "./deps.ts";
@@ -150,13 +163,19 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   assertHiddenMessage(command, request.message, redactorFor(setup.env, request.env));
   const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
   warnOfUnresumable(deps, wanted);
-  if (command.expects !== null && command.expects !== chosen)
+  const choice = command.expects === null ? earlierChoice(engine, given, request.message !== null) : null;
+  if (choice !== null || (command.expects !== null && command.expects !== chosen))
     await (await import("./unindexed.ts")).assertMayName(deps, engine.id);
   // Held before it is recorded: a run that says it is running is never without a living owner.
   const hold = await holdRun(deps, wanted);
   return hold.untilFinished(async () => {
     // A session that another attempt is in leaves no run behind that never began.
     if (command.expects !== null) await hold.holdSession(wanted, command.expects);
+    if (choice === null && command.expects !== chosen) await assertNoChoice(deps, wanted);
+    if (choice !== null) {
+      await hold.holdChoice(wanted);
+      await (await import("./unindexed.ts")).assertMayChoose(deps, engine, wanted, choice);
+    }
     const run = await recordRun(deps, wanted);
     await makeOrFail(deps, run, workplace, hold.fence);
     const plan = { run, setup, command, hold, interactive, request, env: request.env };
@@ -210,7 +229,10 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
     assertNext(current, request.asAttempt);
     const prepared = await prepareResume(deps, current, request);
     const { setup, plan } = prepared;
-    if (plan.do === "continue") await hold.holdSession(current, plan.session);
+    if (plan.do === "continue") {
+      await hold.holdSession(current, plan.session);
+      await assertNoChoice(deps, current);
+    }
     for (const note of prepared.notes) deps.log.info(note);
     const held = { run: current, fence: hold.fence };
     let { escrow, kept } = current;
@@ -276,8 +298,11 @@ async function readyForNext(deps: Deps, found: RunRecord, hold: RunHold): Promis
   const current = await asItIsNow(deps, await recordEnd(deps, found, hold.fence));
   assertRunDirectory(current);
   await assertKnownRecord(current);
-  await endStrays(deps, current);
+  await assertNoneUnknown(deps, current);
+  await assertAllRecorded(deps, current);
+  await endLeftBehind(deps, current);
   await assertAgentGone(deps, current);
+  forgetLocks(current);
   await clearAfterDead(deps, current);
   return recoverEscrow(deps, current, hold.fence);
 }
@@ -306,7 +331,7 @@ async function attempt(deps: Deps, watch: Watch, plan: AttemptPlan): Promise<Att
     plan.continues === null
       ? null
       : storable(receiptFor(held, { ...plan, continues: plan.continues, at: isoNow(deps) }), redact);
-  if (receipt !== null)
+  if (receipt !== null && ownsAttempt(run, held.attempt))
     await orWarn(deps, "the receipt was not written", () => saveReceipt(run.runDirectory, receipt));
   const { outcome } = held.attempt;
   return {
@@ -355,6 +380,7 @@ function jobOf(deps: Deps, plan: AttemptPlan, redact: Redact): Job {
     continues: plan.continues?.session ?? null,
     onSession: async (session) => {
       await hold.holdSession(run, session);
+      await hold.releaseChoice(run);
       // The engine has read the conversation that it copies, which may go on now.
       if (run.parent !== undefined && session !== run.parent.session)
         await hold.releaseSession(run, run.parent.session);
@@ -435,23 +461,4 @@ async function makeOrFail(deps: Deps, run: RunRecord, workplace: Workplace, fenc
     await deps.store.saveRun(failed, fence);
     throw error;
   }
-}
-
-/** Children of an earlier attempt that outlived it would be a second writer on the same session. */
-async function endStrays(deps: Deps, run: RunRecord): Promise<void> {
-  // What a finished turn left running on purpose, a server say, is the user's.
-  if (run.status === "completed") return;
-  const marker = markerOf(run.runId, run.attempts);
-  const strays = deps.processes.findMarked(marker);
-  if (strays.length === 0) return;
-  deps.log.info(`ending ${strays.length} process(es) that the last attempt left behind`);
-  const { survivors } = await deps.processes.endTree(null, marker, "terminate");
-  if (survivors.length === 0) return;
-  throw new Fault(
-    "session_busy",
-    `Processes of the last attempt of run ${run.handle} cannot be ended: ${survivors.join(", ")}.`,
-    {
-      facts: { handle: run.handle },
-    },
-  );
 }

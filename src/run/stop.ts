@@ -145,3 +145,22 @@ export async function endStrays(deps: Deps, run: RunRecord): Promise<number> {
   }
   return count;
 }
+
+/** Children of an earlier attempt that outlived it would be a second writer on the same session. */
+export async function endLeftBehind(deps: Deps, run: RunRecord): Promise<void> {
+  // What a finished turn left running on purpose, a server say, is the user's.
+  if (run.status === "completed") return;
+  const marker = markerOf(run.runId, run.attempts);
+  const strays = deps.processes.findMarked(marker);
+  if (strays.length === 0) return;
+  deps.log.info(`ending ${strays.length} process(es) that the last attempt left behind`);
+  const { survivors } = await deps.processes.endTree(null, marker, "terminate");
+  if (survivors.length === 0) return;
+  throw new Fault(
+    "session_busy",
+    `Processes of the last attempt of run ${run.handle} cannot be ended: ${survivors.join(", ")}.`,
+    {
+      facts: { handle: run.handle },
+    },
+  );
+}

@@ -1,12 +1,17 @@
 /** What the run directories tell where the index cannot: it is gone, or older than they are and does not look so. */
 import { closeSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { assertOwnState, listRunDirs, openLog, readRecord, type StateDir } from "../audit/audit.ts";
 import type { Log, Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import { sessionFiles } from "../drivers/drivers.ts";
+import type { Engine } from "../engines/engine.ts";
+import type { earlierChoice } from "../engines/engines.ts";
 import type { Deps } from "./deps.ts";
-import { ownerGoneFile } from "./leases.ts";
+import { markerOf } from "./job.ts";
+import { lostIn, ownerGoneFile, runKey, type Unrecorded } from "./leases.ts";
 import { caughtUp, type FoundRun, liveOf, readRun, readRuns } from "./rebuild.ts";
 
 const SILENT: Log = { info() {}, warn() {} };
@@ -36,6 +41,55 @@ export async function assertMayName(deps: Deps, engine: string): Promise<void> {
   }
 }
 
+/** An owner whose attempt has ended only puts the copy of the session away. */
+const FINISHING_MS = 5_000;
+
+/**
+ * Before an agent is started whose engine chooses an earlier conversation itself (`--continue`): an agent that is at work may be
+ * in that conversation. The caller holds the choice (`holdChoice`).
+ */
+export async function assertMayChoose(
+  deps: Deps,
+  engine: Engine,
+  wanted: RunRecord,
+  { word, scope }: NonNullable<ReturnType<typeof earlierChoice>>,
+): Promise<void> {
+  const { cwd, engineHome: home } = wanted;
+  const listed = new Set<string>();
+  if (scope === "here" && home !== null && engine.can.readStore)
+    for (const { id } of await engine.sessions({ home, cwd }, sessionFiles())) listed.add(id);
+  const mayBeIn = (run: RunRecord) =>
+    run.agentName === engine.id &&
+    run.engineHome === home &&
+    (scope === "any" || run.cwd === cwd || run.sessions.some(({ value }) => listed.has(value)));
+  const deadline = deps.clock.mono() + FINISHING_MS;
+  for (;;) {
+    const live = (await liveRuns(deps, wanted)).filter(mayBeIn);
+    const [first] = live.toSorted((a, b) => Number(b.status === "running") - Number(a.status === "running"));
+    if (first === undefined) return;
+    if (first.status === "running" || deps.clock.mono() > deadline) throw mayBeLive(engine, first, word);
+    await sleep(POLL_MS);
+  }
+}
+
+/** Runs that somebody holds, but for this one. */
+async function liveRuns({ store, processes }: Deps, { runId }: RunRecord): Promise<readonly RunRecord[]> {
+  const held = (await store.listLeases()).filter(
+    ({ key, owner }) => key.startsWith(runKey("")) && key !== runKey(runId) && processes.isAlive(owner),
+  );
+  const runs = await Promise.all(held.map(({ key }) => store.getRun(key.slice(runKey("").length))));
+  return runs.filter((run) => run !== null);
+}
+
+function mayBeLive({ title }: Engine, { handle, cwd }: RunRecord, word: string): Fault {
+  return new Fault(
+    "session_busy",
+    `With ${word} ${title} chooses an earlier conversation itself, and run ${handle} in ${cwd} may be at work in that one. ` +
+      `Wait for it, end it with \`reprise stop ${handle}\`, or name another conversation by its id.`,
+    { facts: { handle, option: word } },
+  );
+}
+
 const END_MS = 10_000;
 const POLL_MS = 50;
 
@@ -50,7 +104,7 @@ export async function endUnindexed(
   processes: Processes,
 ): Promise<boolean> {
   const owner = (await liveOne(state, wanted, processes))?.attempts.at(-1)?.owner;
-  if (owner === undefined) return false;
+  if (owner === undefined) return endLost(state, wanted, processes);
   for (const asked of ["asked pid", "asked again: pid"]) {
     // No signal reaches it where it is.
     if (!processes.signal(owner, "SIGINT")) return !processes.isAlive(owner);
@@ -64,6 +118,30 @@ export async function endUnindexed(
   return false;
 }
 
+/** The owner of an agent whose record is lost is not known; it sees that its agent ends, and ends with it. */
+async function endLost(state: StateDir, wanted: string, processes: Processes): Promise<boolean> {
+  const lost = await lostOne(state, wanted, processes);
+  if (lost === null || lost.pids.length === 0) return false;
+  const marker = markerOf(basename(lost.runDirectory), lost.n);
+  const { survivors } = await processes.endTree(null, marker, "terminate");
+  const deadline = Date.now() + END_MS;
+  for (;;) {
+    if (survivors.length === 0 && (await lostOne(state, wanted, processes)) === null) return true;
+    if (survivors.length > 0 || Date.now() > deadline) return false;
+    await sleep(POLL_MS);
+  }
+}
+
+async function lostOne(state: StateDir, wanted: string, processes: Processes): Promise<Unrecorded | null> {
+  const { usable } = await readRuns(state, SILENT);
+  const lost = await lostIn(state, usable, processes);
+  const text = wanted.toLowerCase();
+  const isMeant =
+    basename(lost?.runDirectory ?? "") === wanted ||
+    (text.length >= 4 && lost?.handle.startsWith(text) === true);
+  return isMeant ? lost : null;
+}
+
 /**
  * The user says that the owner of the named run is gone. That is noted in the run's directory, where it holds although another run
  * may still be in the way of an index. False: no such run, or the kernel says that its owner lives.
@@ -75,6 +153,11 @@ export async function forsakeUnindexed(
 ): Promise<boolean> {
   const found = await liveOne(state, wanted, processes);
   const last = found?.attempts.at(-1);
+  const lost = found === null ? await lostOne(state, wanted, processes) : null;
+  if (lost?.lives === false) {
+    closeSync(openLog(ownerGoneFile(lost, lost.n)));
+    return true;
+  }
   if (found === null || last === undefined || processes.examine(last.owner) === "lives") return false;
   closeSync(openLog(ownerGoneFile(found.run, last.n)));
   return true;

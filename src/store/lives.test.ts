@@ -14,6 +14,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import type { ProcessIdentity } from "../core/records.ts";
 import { judgeOwner, type Sight } from "./lease.ts";
+import { loadSqlite } from "./sqlite-module.ts";
 import { openLives } from "./store.ts";
 
 const root = mkdtempSync(join(tmpdir(), "reprise-lives-"));
@@ -130,4 +131,17 @@ test("what earlier boots left is removed by the next owner, and nothing else", a
     existsSync(join(directory, name)),
   );
   expect(left).toEqual([false, true, true]);
+});
+
+test("a life that is held stays, whatever boot its name says: a container may have a boot id of its own", async () => {
+  const directory = join(root, "containers");
+  mkdirSync(directory);
+  const held = "00000002-0123456789abcdef";
+  const { DatabaseSync } = loadSqlite();
+  using lock = new DatabaseSync(join(directory, held));
+  lock.exec("BEGIN EXCLUSIVE");
+  const inode = statSync(join(directory, held)).ino;
+  const lives = await openLives(directory, () => BOOT);
+  lives.own();
+  expect(lives.look({ file: held, inode, shared: false })).toBe("held");
 });

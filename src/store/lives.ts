@@ -38,6 +38,10 @@ export function livesIn(directory: string, boot: () => string): Lives {
       return { file: found.file, inode: found.inode, shared: found.shared };
     },
     look: (life) => (own.get(directory)?.file === life.file ? "held" : look(directory, life)),
+    hasOther(known) {
+      const files = new Set([own.get(directory)?.file, ...known.map(({ life }) => life?.file)]);
+      return namesIn(directory).some((name) => !files.has(name) && lookAt(join(directory, name)) === "held");
+    },
     get shared() {
       return isShared();
     },
@@ -52,22 +56,52 @@ export function countLease(life: Life | undefined, key: string, isHeld: boolean)
   }
 }
 
+const TRIES = 5;
+
 function begin(directory: string, boot: string, shared: boolean): Own {
   const start = bootOf(boot);
-  const file = `${start}-${randomBytes(8).toString("hex")}`;
-  const path = join(directory, file);
   try {
     mkdirSync(directory, { mode: 0o700, recursive: true });
     if (!shared) sweep(directory, start);
-    closeSync(openSync(path, "wx", 0o600));
-    const { DatabaseSync } = loadSqlite();
-    const lock = new DatabaseSync(path, { timeout: 0, defensive: true });
+  } catch (error) {
+    throw refusal(faultOf(error, directory), directory);
+  }
+  for (let tries = 1; ; tries += 1) {
+    const file = `${start}-${randomBytes(8).toString("hex")}`;
+    const path = join(directory, file);
+    try {
+      closeSync(openSync(path, "wx", 0o600));
+      const lock = lockExclusively(path);
+      // A sweep under another boot id may have had the file before it was locked.
+      const inode = statSync(path, { throwIfNoEntry: false })?.ino;
+      if (lock !== null && inode !== undefined) {
+        process.once("exit", () => end(directory));
+        return { file, inode, shared, path, lock, leases: new Set() };
+      }
+      lock?.close();
+      if (tries === TRIES)
+        throw new Fault("storage_failed", `${path} was removed or locked by another process`);
+    } catch (error) {
+      throw refusal(faultOf(error, path), directory);
+    }
+  }
+}
+
+type Lock = InstanceType<ReturnType<typeof loadSqlite>["DatabaseSync"]>;
+
+/** Null: another process has it. */
+function lockExclusively(path: string): Lock | null {
+  const { DatabaseSync } = loadSqlite();
+  const lock = new DatabaseSync(path, { timeout: 0, defensive: true });
+  try {
     // Nothing is written, so nothing needs a journal beside it.
     lock.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
-    process.once("exit", () => end(directory));
-    return { file, inode: statSync(path).ino, shared, path, lock, leases: new Set() };
+    return lock;
   } catch (error) {
-    throw refusal(faultOf(error, path), directory);
+    lock.close();
+    const fault = faultOf(error, path);
+    if (fault instanceof Fault && fault.code === "index_busy") return null;
+    throw error;
   }
 }
 
@@ -78,17 +112,43 @@ function end(directory: string): void {
   removeQuietly(found.path);
 }
 
-/** Before a restart of the machine everything was another boot's, and is judged by that alone. */
+/**
+ * Files of other boots whose processes have ended. Another boot id alone does not say so: a container may have one of its
+ * own. Each file is locked while it is removed, so that no process takes it for its life meanwhile.
+ */
 function sweep(directory: string, start: string): void {
-  for (const name of readdirSync(directory))
-    if (NAME.test(name) && !name.startsWith(`${start}-`)) removeQuietly(join(directory, name));
+  for (const name of namesIn(directory)) {
+    if (name.startsWith(`${start}-`)) continue;
+    const path = join(directory, name);
+    try {
+      const lock = lockExclusively(path);
+      if (lock === null) continue;
+      removeQuietly(path);
+      lock.close();
+    } catch (error) {
+      // A file that cannot be locked stays: one file too many harms nobody.
+      if (!(faultOf(error, path) instanceof Fault)) throw error;
+    }
+  }
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory).filter((name) => NAME.test(name));
+  } catch (error) {
+    if (errnoOf(error) === "ENOENT") return [];
+    throw faultOf(error, directory);
+  }
 }
 
 function look(directory: string, { file, inode }: Life): ReturnType<Lives["look"]> {
   if (!NAME.test(file)) return "unknown";
   const path = join(directory, file);
   // In a copy of the state directory the file is another one, and nobody has locked it.
-  if (statSync(path, { throwIfNoEntry: false })?.ino !== inode) return "unknown";
+  return statSync(path, { throwIfNoEntry: false })?.ino === inode ? lookAt(path) : "unknown";
+}
+
+function lookAt(path: string): ReturnType<Lives["look"]> {
   const { DatabaseSync } = loadSqlite();
   let db: InstanceType<typeof DatabaseSync> | null = null;
   try {

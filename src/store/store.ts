@@ -57,6 +57,8 @@ export interface Lives {
   own(): Life;
   /** held: its process lives. free: it has ended. unknown: its file is gone or another one, or cannot be locked. */
   look(life: Life): "held" | "free" | "unknown";
+  /** Does another process hold a life that none of these owners has? */
+  hasOther(known: readonly Pick<ProcessIdentity, "life">[]): boolean;
   /** Several machines may have this directory. */
   readonly shared: boolean;
 }

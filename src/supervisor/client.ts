@@ -8,7 +8,7 @@ import { closeSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { openLog, readOwnText, runtimeDir } from "../audit/audit.ts";
+import { daemonLock, openLog, readOwnText, runtimeDir } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { numberIn, parseObject, stringIn } from "../lib/json.ts";
 import { type Connection, connect, detachedEnv } from "../holders/holders.ts";
@@ -70,7 +70,12 @@ export function daemonPlaces(deps: Deps): {
 } {
   const directory = runtimeDir(deps.state, deps.env);
   const place = (name: string) => join(directory, name);
-  return { socket: place("d.sock"), token: place("d.token"), lock: place("d.lock"), log: place("d.log") };
+  return {
+    socket: place("d.sock"),
+    token: place("d.token"),
+    lock: daemonLock(deps.state),
+    log: place("d.log"),
+  };
 }
 
 /** Null: no daemon runs. */

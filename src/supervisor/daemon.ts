@@ -6,6 +6,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { lstatSync } from "node:fs";
+import { dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { generationMark, isDirectory, writeAtomic } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
@@ -121,6 +122,8 @@ function groundOf(
   return async () => {
     if (!isDirectory(deps.state.root)) return { end: "stopped", why: "the state directory is gone" };
     if (lockAt() !== ours) return { end: "begin_anew", why: `${places.lock} was removed` };
+    if (!isDirectory(dirname(places.socket)))
+      return { end: "begin_anew", why: `${dirname(places.socket)} was removed` };
     try {
       await channel.renew();
       if (fileAt(places.token) === null) writeAtomic(places.token, `${token}\n`);

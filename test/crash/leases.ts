@@ -266,7 +266,9 @@ class Case {
       if (survives && box.events("start").length > starts)
         this.say("a second agent was started beside a survivor");
       for (const pid of survives ? box.leftovers().filter(isAgent) : []) box.kill(pid);
-      if (lost?.includes("lives") === true) await this.#tell(box, place, ["stop", handle, "--owner-gone"]);
+      // From another pid namespace nothing shows that an agent is gone with its owner: the user says so.
+      if (!survives || lost?.includes("lives") === true)
+        await this.#tell(box, place, ["stop", handle, "--owner-gone"]);
       if (Date.now() > deadline) {
         this.say(`still locked ${FREE_MS / 1_000} s after its owner died`);
         return;

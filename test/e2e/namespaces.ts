@@ -1,5 +1,6 @@
 /** Places that see the same state directory and not each other's processes, or not the same clock. Built CLI alone. */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CLI, collect, type Result, type Sandbox } from "./sandbox.ts";
@@ -7,12 +8,13 @@ import { CLI, collect, type Result, type Sandbox } from "./sandbox.ts";
 const USER = process.getuid?.() === 0 ? [] : ["-r"];
 const PIDS = [...USER, "-m", "-p", "-f", "--mount-proc", "--kill-child"];
 
-/** here: no namespace. time: the same processes, another time since boot. */
+/** here: no namespace. time: the same processes, another time since boot. boot: a container that has a boot id of its own. */
 export const PLACES = {
   here: [],
   pids: PIDS,
   "pids and network": [...PIDS, "-n"],
   "pids and time": [...PIDS, "-T", "--boottime", "7000000", "--monotonic", "7000000"],
+  boot: PIDS,
   time: [...USER, "-f", "-T", "--boottime", "5000000", "--monotonic", "5000000", "--kill-child"],
 } as const;
 export type Place = keyof typeof PLACES;
@@ -40,6 +42,7 @@ export function spawnThere(box: Sandbox, there: There, args: readonly string[]):
   const { place, aheadMs = 0, env = {}, stays } = there;
   const words = [
     ...(PLACES[place].length === 0 ? [] : ["unshare", ...PLACES[place]]),
+    ...(place === "boot" ? bootId(box) : []),
     ...(stays === undefined ? [] : ["sh", "-c", '"$@"; exec sleep 1000', "sh"]),
     process.execPath,
     ...jump(box, aheadMs),
@@ -64,6 +67,13 @@ export function plainly(box: Sandbox, ...args: string[]): Promise<Result> {
   return collect(
     spawn("setpriv", words, { cwd: box.cwd, env: box.env(), stdio: ["ignore", "pipe", "pipe"] }),
   );
+}
+
+function bootId(box: Sandbox): readonly string[] {
+  const file = join(box.root, `boot-${randomUUID()}`);
+  writeFileSync(file, `${randomUUID()}\n`);
+  const mount = 'mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@"';
+  return ["sh", "-c", mount, "sh", file];
 }
 
 function jump(box: Sandbox, aheadMs: number): readonly string[] {

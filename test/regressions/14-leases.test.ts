@@ -3,7 +3,16 @@
  * that is gone, sessions that the user names. The agents' own journal is the judge.
  */
 import type { ChildProcess } from "node:child_process";
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { AgentBox } from "../e2e/agent-box.ts";
@@ -58,6 +67,7 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
       { place: "pids", aheadMs: HOUR },
     ],
     ["this one, from a time namespace", { place: "here" }, { place: "time", aheadMs: HOUR }],
+    ["this one, from a container with a boot id of its own", { place: "here" }, { place: "boot" }],
   ])("no command ends or doubles an agent that works in %s", async (_name, there, from) => {
     const { owner, handle } = await working(there);
     const reading = [["list"], ["logs", handle], ["doctor"], ["status"]];
@@ -86,11 +96,32 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect([owner.exitCode, events("start").length]).toEqual([null, 1]);
   });
 
-  test("an owner that was killed there frees its run at once, without a look at the clock", async () => {
+  test("an agent whose record is lost with the index is neither doubled nor ended as a stray", async () => {
+    const { owner, handle } = await working({ place: "here" });
+    const record = join(box.runDirectories()[0] ?? "", "attempts/1/meta.json");
+    // The last thing that its owner writes into it before the end.
+    await until("the session was seen", () => readFileSync(record, "utf8").includes('"stdout",'));
+    for (const name of readdirSync(box.state).filter((one) => one.startsWith("index.db")))
+      rmSync(join(box.state, name));
+    rmSync(record);
+    for (const place of ["here", "pids"] as const) {
+      const refused = await runThere(box, { place }, ["resume", handle, "a second one"]);
+      expect([refused.code, refused.stderr]).toEqual([5, expect.stringContaining("its agent is live")]);
+    }
+    expect([owner.exitCode, events("start").length, events("signal").length]).toEqual([null, 1, 0]);
+    expect((await box.run(["stop", handle])).code).toBe(0);
+    expect((await box.run(["resume", handle, "go on"])).code).toBe(0);
+  });
+
+  test("an owner that was killed there frees its run when the user says that its agent is gone", async () => {
     const { owner, handle } = await working({ place: "pids" });
-    const over = collect(owner);
-    owner.kill("SIGKILL");
-    await over;
+    await killed(owner);
+    const refused = await runThere(box, { place: "pids", aheadMs: HOUR }, ["resume", handle, "too early"]);
+    expect([refused.code, refused.stderr]).toEqual([
+      4,
+      expect.stringContaining(`reprise stop ${handle} --owner-gone`),
+    ]);
+    await runThere(box, { place: "pids" }, ["stop", handle, "--owner-gone"]);
     const resumed = await runThere(box, { place: "pids", aheadMs: -HOUR }, [
       "resume",
       handle,
@@ -111,8 +142,29 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect([forsaken.code, forsaken.stderr]).toEqual([4, expect.stringContaining("it holds its lock")]);
     expect(events("start")).toHaveLength(1);
     process.kill(Number(agent?.["pid"]), "SIGKILL");
+    await runThere(box, { place: "pids" }, ["stop", handle, "--owner-gone"]);
     const resumed = await runThere(box, { place: "pids" }, ["resume", handle, "and now?"]);
     expect(resumed.code).toBe(0);
+  });
+
+  test("an agent whose launcher kept the lock to itself keeps others out after both were killed", async () => {
+    const launcher = join(box.root, "launcher.cjs");
+    // As Codex's own launcher: Node closes all descriptors but the first three for its child.
+    const start = '.spawn("claude-itself", process.argv.slice(2), { stdio: "inherit" })';
+    writeFileSync(
+      launcher,
+      `require("node:child_process")${start}.on("exit", (code) => process.exit(code ?? 1));`,
+    );
+    renameSync(join(box.bin, "claude"), join(box.bin, "claude-itself"));
+    box.program("claude", `exec '${process.execPath}' '${launcher}' "$@"`);
+    const { handle } = await working({ place: "here" }, "hi @@hang");
+    const [agent] = events("start");
+    children[0]?.kill("SIGKILL");
+    process.kill(Number(agent?.["ppid"]), "SIGKILL");
+    const refused = await runThere(box, { place: "pids" }, ["resume", handle, "a second one"]);
+    expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining("--owner-gone")]);
+    expect([events("start").length, isAlive(Number(agent?.["pid"]))]).toEqual([1, true]);
+    process.kill(Number(agent?.["pid"]), "SIGKILL");
   });
 
   test("an owner that nothing can be told of is let go of by the user alone", async () => {
@@ -244,4 +296,50 @@ test("an agent that outlived its owner ends when its supervision is stopped", as
   const before = isAlive(pid);
   const stopped = await agents.run(["agent", "stop", id]);
   expect([before, stopped.code, isAlive(pid)]).toEqual([true, 0, false]);
+});
+
+test("a state directory that is put back under a live attempt gets no second agent", async () => {
+  const { handle } = (await box.json(["start", "--no-escrow", "codex", "first"])) as { handle: string };
+  cpSync(box.state, join(box.root, "backup"), { recursive: true });
+  const live = box.spawn(["resume", handle, "live @@hang"]);
+  children.push(live);
+  live.stdin?.end();
+  await until("the agent works", () => events("hang").length === 1);
+  const record = join(box.runDirectories()[0] ?? "", "attempts/2/meta.json");
+  await until("the session was seen", () => readFileSync(record, "utf8").includes('"stdout",'));
+  const [before, signals] = [events("start").length, events("signal").length];
+  for (const name of readdirSync(box.state)) rmSync(join(box.state, name), { recursive: true });
+  cpSync(join(box.root, "backup"), box.state, { recursive: true });
+  for (const words of [
+    ["resume", handle, "a second one"],
+    ["resume", handle, "--force-fresh", "new"],
+    ["rm", handle],
+  ]) {
+    const refused = await box.run(words);
+    expect([refused.code, refused.stderr]).toEqual([
+      4,
+      expect.stringMatching(/attempt 2 of run .*\(pid \d+/),
+    ]);
+  }
+  expect([live.exitCode, events("start").length, events("signal").length]).toEqual([null, before, signals]);
+});
+
+describe("an earlier conversation that the engine chooses itself", () => {
+  test.each([
+    ["claude", ["--continue"]],
+    ["codex", ["exec", "resume", "--last", "me too"]],
+  ])("is not chosen in %s while an agent may be at work in it", async (engine, native) => {
+    const child = box.spawn(["start", engine, "remember 4711 @@hang"]);
+    children.push(child);
+    child.stdin?.end();
+    await until("the agent works", () => events("hang").length === 1);
+    const message = engine === "codex" ? [] : ["me too"];
+    const second = ["start", engine, ...message, "--", ...native];
+    const refused = await box.run(second);
+    expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining("chooses an earlier")]);
+    expect([events("start").length, box.runDirectories().length]).toEqual([1, 1]);
+    await killed(child);
+    await until("the agent is gone", () => !isAlive(Number(events("start")[0]?.["pid"])));
+    expect((await box.run(second)).code).toBe(0);
+  });
 });
