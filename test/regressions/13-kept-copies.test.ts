@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "no
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Sandbox } from "../e2e/sandbox.ts";
+import { ACTOR, Sandbox } from "../e2e/sandbox.ts";
 
 let box: Sandbox;
 beforeAll(() => {
@@ -90,7 +90,7 @@ describe("a session that lacks what its copy has", () => {
       `const { DatabaseSync } = require(${library}); const db = new DatabaseSync(${JSON.stringify(rows)});
        for (const table of ["part", "message"]) db.exec("DELETE FROM " + table + " WHERE session_id = '${session.value}'");`,
     );
-    const agent = `${process.execPath} ${resolve("dist/demo-agent.js")} --as opencode -- "$@"`;
+    const agent = `${process.execPath} ${ACTOR} --as opencode -- "$@"`;
     box.program(
       "opencode",
       `[ "$1" != run ] || { ${process.execPath} ${before} && : > ${before}; }; exec ${agent}`,

@@ -1,8 +1,9 @@
 /** Variables that name a repository (GIT_DIR and the like) do not lead an isolated agent back to the user's own checkout. */
 import { existsSync, readFileSync, rmSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { IssueBox } from "../e2e/issue-box.ts";
+import { ACTOR } from "../e2e/sandbox.ts";
 
 let box: IssueBox;
 let seen: string;
@@ -19,7 +20,7 @@ beforeAll(() => {
     GIT_PREFIX: "",
     GIT_AUTHOR_NAME: "Somebody",
   };
-  const demo = `exec ${JSON.stringify(process.execPath)} ${JSON.stringify(resolve("dist/demo-agent.js"))}`;
+  const demo = `exec ${JSON.stringify(process.execPath)} ${JSON.stringify(ACTOR)}`;
   const note = (who: string) => `env | sed -n 's/^\\(GIT_[A-Z_]*\\)=.*/${who} \\1/p' >> ${seen}`;
   box.program(
     "codex",
