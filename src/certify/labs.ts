@@ -244,7 +244,12 @@ const gemini: EngineLab = {
   rights: ({ turn }) => ({ tools: turn.tools }),
   // A resume in another minute goes on in another file, of the same id.
   conversations: (place) =>
-    new Set(gemini.storeFiles(place).map((file) => file.slice(-"12345678.jsonl".length))).size,
+    new Set(
+      gemini
+        .storeFiles(place)
+        .filter(isWhole)
+        .map((file) => file.slice(-"12345678.jsonl".length)),
+    ).size,
   engineHome: (place) => join(place.home, ".gemini"),
   resumeByHand: (session) => [
     "-m",
