@@ -12,14 +12,13 @@ import {
   describe,
   type Given,
   type Grammar,
-  moreRights,
   override,
   type Parsed,
   parseArgs,
   render,
-  scaleOf,
   splitForResume,
 } from "./grammar.ts";
+import { moreRights, scaleOf } from "./rights.ts";
 
 export interface AttemptOptions {
   /** What the user first gave, understood. */

@@ -14,7 +14,6 @@ import {
   type Grammar,
   type Guard,
   has,
-  lastWins,
   type OptionSpec,
   override,
   type Parsed,
@@ -23,6 +22,7 @@ import {
   splitForResume,
   valueOf,
 } from "./grammar.ts";
+import { lastWins } from "./rights.ts";
 import { CLAUDE_ENV } from "./guarded-env.ts";
 import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
 

@@ -17,12 +17,12 @@ import {
   describe,
   type Given,
   has,
-  lastWins,
   override,
   parseArgs,
   render,
   valueOf,
 } from "./grammar.ts";
+import { lastWins } from "./rights.ts";
 
 /** Options that the server takes itself. */
 const OWN = ["--config", "--enable", "--disable", "--strict-config"];

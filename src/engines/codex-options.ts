@@ -11,9 +11,9 @@ import {
   has,
   parseArgs,
   type Parsed,
-  scaleOf,
   valueOf,
 } from "./grammar.ts";
+import { scaleOf } from "./rights.ts";
 
 /** Wider is higher. `--yolo` beats `-s` when both are given, so all of them share one scale. */
 const SANDBOX = ["read-only", "workspace-write", "--approve-for-me", "danger-full-access", "--yolo"];

@@ -24,13 +24,13 @@ import {
   type Given,
   has,
   override,
-  lastWins,
   type Parsed,
   parseArgs,
   render,
   splitForResume,
   valueOf,
 } from "./grammar.ts";
+import { lastWins } from "./rights.ts";
 import { CODEX_ENV } from "./guarded-env.ts";
 
 export const codex: Engine = {

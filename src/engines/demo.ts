@@ -23,7 +23,6 @@ import {
   describe,
   type Grammar,
   has,
-  lastWins,
   override,
   type Parsed,
   parseArgs,
@@ -31,6 +30,7 @@ import {
   splitForResume,
   valueOf,
 } from "./grammar.ts";
+import { lastWins } from "./rights.ts";
 
 /** Not on PATH: whoever spawns turns this name into the running Node and `demo-agent.js` of this package. */
 export const DEMO_PROGRAM = "reprise-demo-agent";

@@ -8,7 +8,6 @@ import {
   type Grammar,
   has,
   keepNative,
-  lastWins,
   override,
   type Parsed,
   parseArgs,
@@ -16,6 +15,7 @@ import {
   splitForResume,
   valueOf,
 } from "./grammar.ts";
+import { lastWins } from "./rights.ts";
 
 const RANKS = ["low", "mid", "high"];
 const rank = (value: string | null) => {

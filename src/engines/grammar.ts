@@ -5,6 +5,16 @@
  * is kept, in order: the word after it counts as its value unless that word is the only one that can be the prompt.
  */
 import { Fault } from "../core/faults.ts";
+import {
+  assertNotWider,
+  isRepeated,
+  lastWins,
+  OFF,
+  rightOf,
+  sameOption,
+  sameValues,
+  scaleOf,
+} from "./rights.ts";
 
 export interface OptionSpec {
   /** Every spelling, canonical first: `["--model", "-m"]`. */
@@ -96,16 +106,6 @@ export function parseArgs(grammar: Grammar, args: readonly string[], noPrompt = 
     options: settled.flatMap((token) => (token.kind === "option" ? [token.given] : [])),
     words: [...settled.flatMap((token) => (token.kind === "word" ? [token.word] : [])), ...after],
   };
-}
-
-/** The options that count: of one that is not repeatable only the last, which stays where it stands. */
-export function lastWins(options: readonly Given[]): readonly Given[] {
-  return options.filter(
-    ({ spec }, at) =>
-      spec === null ||
-      spec.repeatable === true ||
-      !options.some((other, index) => index > at && other.spec === spec),
-  );
 }
 
 /** Options of `parsed` that a resume carries, by where they must stand, and those it leaves out. */
@@ -356,9 +356,6 @@ function makeGiven(grammar: Grammar, found: Match, taken: readonly string[], dep
   return { spec, name, values, raw: [text, ...taken], depth, ...incomplete };
 }
 
-/** The value of an option that takes none and was switched off. */
-const OFF = "false";
-
 /** Decides, for each word after an unknown option, whether it is that option's value. */
 function settleUnknown(tokens: readonly Token[], promptElsewhere: boolean): readonly Token[] {
   const certain = tokens.some((token) => token.kind === "word" && token.maybe === undefined);
@@ -415,99 +412,4 @@ function assertDroppable(given: Given, mode: "headless" | "ui"): void {
 
 function unkept(option: string, message: string): Fault {
   return new Fault("option_unkept", message, { facts: { option } });
-}
-
-function assertNotWider(recorded: readonly Given[], given: Given): void {
-  const why = whyWider(recorded, given);
-  if (why === null) return;
-  throw new Fault(
-    "would_widen",
-    `${given.raw.join(" ")} ${why}. A resume never gets more rights than the run was started with; start a new run instead.`,
-    { facts: { option: given.name } },
-  );
-}
-
-/** Why `given` may be more than the options that count in `recorded`; null: it is not. */
-function whyWider(recorded: readonly Given[], given: Given): string | null {
-  const { spec } = given;
-  if (spec === null) return "is an option Reprise does not know, so it cannot tell whether it adds rights";
-  const right = rightOf(given);
-  if (right === null || isRepeated(recorded, given)) return null;
-  if (right === "grant" || right === "extra") return "would add a right";
-  if (right === "limit") {
-    if (spec.takes === "none" && given.values[0] === OFF) return "would take a limit away";
-    const isNew = recorded.every((other) => other.spec !== spec);
-    return isNew || spec.repeatable === true ? null : "would change a limit";
-  }
-  const ranks = recorded.flatMap((other) => {
-    const known = rightOf(other);
-    return typeof known === "object" && known?.scale === right.scale ? [known.rank] : [];
-  });
-  // Without a recorded value the engine's own default applied, which only the narrowest value cannot exceed.
-  const limit = ranks.length === 0 ? 0 : ranks.includes(null) ? null : Math.min(...ranks.map(Number));
-  const isWithin = limit !== null && right.rank !== null && right.rank <= limit;
-  return isWithin ? null : "would widen the run's rights";
-}
-
-/**
- * The first option by which a start with `now` may have more rights than a start with `then`; null: it has no more. What
- * adds rights counts, and so does what took some away and is missing.
- */
-export function moreRights(
-  then: Parsed,
-  now: Parsed,
-): { readonly option: Given; readonly gone: boolean } | null {
-  const [before, after] = [lastWins(then.options), lastWins(now.options)];
-  const isIn = (options: readonly Given[], given: Given) =>
-    options.some(
-      ({ raw }) => raw.length === given.raw.length && raw.every((word, at) => word === given.raw[at]),
-    );
-  const added = after.find((given) =>
-    given.spec === null ? !isIn(before, given) : whyWider(before, given) !== null,
-  );
-  if (added !== undefined) return { option: added, gone: false };
-  const isKept = (given: Given) => {
-    const right = rightOf(given);
-    if (given.spec === null) return isIn(after, given);
-    if (right === null || right === "extra") return true;
-    if (typeof right === "object") return after.some((other) => scaleOf(other) === right.scale);
-    return after.some((other) => sameOption(other, given) && sameValues(other, given));
-  };
-  const gone = before.find((given) => !isKept(given));
-  return gone === undefined ? null : { option: gone, gone: true };
-}
-
-/** The run has it already, and nothing else that decides the same. `recorded`: the options that count. */
-function isRepeated(recorded: readonly Given[], given: Given): boolean {
-  const scale = scaleOf(given);
-  const same = (other: Given) => sameOption(other, given) && sameValues(other, given);
-  return (
-    recorded.some(same) && (scale === null || recorded.every((one) => scaleOf(one) !== scale || same(one)))
-  );
-}
-
-type Right = "grant" | "extra" | "limit" | { readonly scale: string; readonly rank: number | null };
-
-function rightOf({ spec, values }: Given): Right | null {
-  const value = values.at(-1) ?? null;
-  let guard: Guard | null = spec?.guard ?? null;
-  while (guard !== null && typeof guard === "object" && "of" in guard) guard = guard.of(value);
-  if (guard === null || typeof guard === "string") return guard;
-  return { scale: guard.scale ?? spec?.names[0] ?? "", rank: guard.rank(value) };
-}
-
-/** The scale on which an option sets rights, if it does. */
-export function scaleOf(given: Given): string | null {
-  const right = rightOf(given);
-  return typeof right === "object" && right !== null ? right.scale : null;
-}
-
-function sameOption(one: Given, other: Given): boolean {
-  return one.spec !== null && one.spec === other.spec;
-}
-
-function sameValues(one: Given, other: Given): boolean {
-  return (
-    one.values.length === other.values.length && one.values.every((value, at) => value === other.values[at])
-  );
 }

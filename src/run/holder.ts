@@ -112,10 +112,8 @@ class Holder {
       answer: (id, decision) => this.#agent?.answer(id, decision),
       fault: (fault) => void this.#recording(() => raise(fault)),
     });
-    this.#observer =
-      watch.activity === undefined
-        ? null
-        : new Observer(deps, job, records.ledger, (observed) => watch.activity?.(observed));
+    const { activity } = watch;
+    this.#observer = activity === undefined ? null : new Observer(deps, job, records.ledger, activity);
     this.#lastTick = deps.clock.mono();
     this.#pulse = firstPulse(this.#lastTick);
   }

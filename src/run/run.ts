@@ -4,15 +4,7 @@
  * Follow a run here: `startRun` records it, `resumeRun` plans it, both hand a job to the holder and prove what came back.
  */
 import { join } from "node:path";
-import {
-  assertOwnState,
-  listAttemptDirs,
-  loadAttemptFile,
-  saveReceipt,
-  saveRunFile,
-  storable,
-  sweepTemp,
-} from "../audit/audit.ts";
+import { assertOwnState, saveReceipt, saveRunFile, storable, sweepTemp } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
@@ -41,7 +33,7 @@ import { assertStartable, forkedRun, newRun, newRunId, recordRun, warnOfUnresuma
 import { exitCodeFor } from "./outcome.ts";
 import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
 import { assertRunDirectory, type Offer, offerFor, type ParentOffer, parentOffer } from "./resumable.ts";
-import { recordEnd, selectRun, selectRunDir } from "./select.ts";
+import { asItIsNow, recordEnd, selectRun, selectRunDir } from "./select.ts";
 import { endLeftBehind } from "./stop.ts";
 import { receiptFor } from "./witness.ts";
 
@@ -416,28 +408,6 @@ function headlessMode({ run, command, request }: AttemptPlan): Mode {
   if (command.dialogue !== undefined) return "pipe";
   if (request.mode !== "auto") return request.mode;
   return run.launch.interactive ? "pipe" : run.launch.mode;
-}
-
-/** Another process may have finished an attempt between the look-up and the lease. */
-async function asItIsNow(deps: Deps, run: RunRecord): Promise<RunRecord> {
-  const now = (await deps.store.getRun(run.runId)) ?? run;
-  // An attempt may have its row while the run's counter, rebuilt from an older file, is behind it.
-  const last = (await deps.store.listAttempts(run.runId)).at(-1)?.n ?? 0;
-  let attempts = Math.max(now.attempts, last);
-  // One that only its directory knows keeps its number: an older run.json was put back, say.
-  for (const n of listAttemptDirs(run.runDirectory))
-    if (n > attempts && (await isRecorded(run, n))) attempts = n;
-  return { ...now, attempts };
-}
-
-/** Other files may lie in the directory of an attempt that was never begun. */
-async function isRecorded({ runDirectory }: RunRecord, n: number): Promise<boolean> {
-  try {
-    return (await loadAttemptFile(runDirectory, n)) !== null;
-  } catch (error) {
-    if (!(error instanceof Fault)) throw error;
-    return error.code === "schema_newer";
-  }
 }
 
 /** Whoever decides upon an attempt by its number makes it at most once, however many decide (I8). */

@@ -4,6 +4,7 @@
 import {
   createAttemptDir,
   isDirectory,
+  listAttemptDirs,
   loadAttemptFile,
   loadRunFile,
   readRecord,
@@ -269,4 +270,26 @@ function unknown(text: string): Fault {
       facts: { given: text },
     },
   );
+}
+
+/** Another process may have finished an attempt between the look-up and the lease. */
+export async function asItIsNow(deps: Deps, run: RunRecord): Promise<RunRecord> {
+  const now = (await deps.store.getRun(run.runId)) ?? run;
+  // An attempt may have its row while the run's counter, rebuilt from an older file, is behind it.
+  const last = (await deps.store.listAttempts(run.runId)).at(-1)?.n ?? 0;
+  let attempts = Math.max(now.attempts, last);
+  // One that only its directory knows keeps its number: an older run.json was put back, say.
+  for (const n of listAttemptDirs(run.runDirectory))
+    if (n > attempts && (await isRecorded(run, n))) attempts = n;
+  return { ...now, attempts };
+}
+
+/** Other files may lie in the directory of an attempt that was never begun. */
+async function isRecorded({ runDirectory }: RunRecord, n: number): Promise<boolean> {
+  try {
+    return (await loadAttemptFile(runDirectory, n)) !== null;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return error.code === "schema_newer";
+  }
 }
