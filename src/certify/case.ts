@@ -95,13 +95,14 @@ const Talk = z.strictObject({
 
 /**
  * Moments. session: the engine named its session. request: the model was asked, an instant ago. before-token, mid-stream,
- * mid-tool: the same, and the engine has had the time to write the message down. after: the answer was sent.
+ * mid-tool: the same, and the engine has had the time to write the message down. copied: the answer is under way, and
+ * Reprise has made a copy of the conversation since this attempt began. after: the answer was sent.
  */
 const Interrupt = z.strictObject({
   /** terminal: with SIGHUP its pane is closed, with SIGKILL it dies itself. */
   who: z.enum(["reprise", "agent", "tree", "terminal"]),
   signal: z.enum(["SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"]),
-  at: z.enum(["spawn", "session", "request", "before-token", "mid-stream", "mid-tool", "after"]),
+  at: z.enum(["spawn", "session", "request", "before-token", "mid-stream", "mid-tool", "copied", "after"]),
 });
 
 const Expected = z.union([Expect, z.array(Expect)]);

@@ -31,6 +31,7 @@ const HOLD: Readonly<Record<CaseInterrupt["at"], string>> = {
   request: "@@silent",
   "before-token": "@@silent",
   "mid-stream": "@@slow:60000",
+  copied: "@@slow:60000",
   "mid-tool": "@@tool:touch {mark}; tail -f /dev/null",
   after: "",
 };
@@ -84,6 +85,7 @@ export function isKept({ lab, place }: Pick<World, "lab" | "place">, message: st
 interface AttemptFile {
   readonly agent: { readonly pid: number } | null;
   readonly reported: readonly unknown[];
+  readonly startedAt: string;
 }
 
 function isAt(world: World, at: CaseInterrupt["at"]): boolean {
@@ -99,6 +101,8 @@ function isAt(world: World, at: CaseInterrupt["at"]): boolean {
       return turn !== undefined;
     case "mid-stream":
       return turn?.state === "streaming";
+    case "copied":
+      return turn?.state === "streaming" && (copiedAt(world) ?? "") > (attempt?.startedAt ?? "~");
     case "mid-tool":
       return existsSync(markOf(world.place));
     case "after":
@@ -113,6 +117,19 @@ export function attemptOf(world: World): AttemptFile | null {
   const file = join(directory, "attempts", String((world.shown?.attempts ?? 0) + 1), "meta.json");
   try {
     return JSON.parse(readFileSync(file, "utf8")) as AttemptFile;
+  } catch {
+    return null;
+  }
+}
+
+function copiedAt(world: World): string | null {
+  const directory = runDirectory(world);
+  if (directory === null) return null;
+  try {
+    const run = JSON.parse(readFileSync(join(directory, "run.json"), "utf8")) as {
+      readonly escrow: { readonly takenAt: string } | null;
+    };
+    return run.escrow?.takenAt ?? null;
   } catch {
     return null;
   }

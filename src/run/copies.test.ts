@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { keepEscrowText } from "../audit/audit.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { findEngine } from "../engines/engines.ts";
-import { holdsAll } from "./copies.ts";
+import { holdsAll, saidSince } from "./copies.ts";
 
 let runDirectory: string;
 beforeAll(() => {
@@ -66,3 +66,42 @@ test.each(Object.entries(cases))(
     expect(await holdsAll(engine, run, { ...later, session: "ses_2" }, earlier)).toBe(false);
   },
 );
+
+const at = (minute: number) => `2026-11-01T10:${String(minute).padStart(2, "0")}:00.000Z`;
+const copied = { session: "ses_1", files: [], takenAt: at(10) };
+const attempt = (n: number, started: number, more: object = {}) =>
+  ({
+    n,
+    agent: { pid: 1 },
+    asked: "ses_1",
+    reported: [],
+    startedAt: at(started),
+    endedAt: at(started + 5),
+    outcome: { result: "interrupted" },
+    ...more,
+  }) as unknown as AttemptRecord;
+const since: Record<string, [attempts: readonly AttemptRecord[], said: string | null]> = {
+  "a copy of the last attempt lacks nothing": [[attempt(1, 1)], null],
+  "an attempt that began later is not in it": [
+    [attempt(1, 1), attempt(2, 20)],
+    "the copy is older than attempt 2: what was said there is not in it",
+  ],
+  "two attempts that began later are named": [
+    [attempt(1, 1), attempt(2, 20), attempt(3, 30)],
+    "the copy is older than attempts 2, 3: what was said there is not in it",
+  ],
+  "an attempt that was cut short after the copy was made": [
+    [attempt(1, 8)],
+    "the copy was made while attempt 1 worked: what was said after that is not in it",
+  ],
+  "an attempt that ended in order has its whole turn in the copy": [
+    [attempt(1, 8, { outcome: { result: "completed" } })],
+    null,
+  ],
+  "an agent that was never started said nothing": [[attempt(1, 20, { agent: null })], null],
+  "another conversation does not count": [[attempt(1, 20, { asked: null })], null],
+};
+
+test.each(Object.entries(since))("%s", (_name, [attempts, said]) => {
+  expect(saidSince(copied, attempts)).toBe(said);
+});

@@ -7,7 +7,7 @@
 import { join, relative } from "node:path";
 import { checkEscrow, continuesCopy, endsCopy, readCopy } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
-import type { Escrow, EscrowFile, RunRecord } from "../core/records.ts";
+import type { AttemptRecord, Escrow, EscrowFile, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import type { Engine, Located } from "../engines/engine.ts";
 import type { KnownSession } from "./plan.ts";
@@ -26,6 +26,25 @@ export function copyId({ files }: Escrow): string {
 
 export function lastCopyOf(run: Copies, session: string): Escrow | null {
   return copiesOf(run).findLast((copy) => copy.session === session) ?? null;
+}
+
+/** What is missing from a copy that goes back, in a sentence for the user. Null: as far as is known, nothing is. */
+export function saidSince(copy: Escrow, attempts: readonly AttemptRecord[]): string | null {
+  const told = attempts.filter(
+    ({ agent, asked, reported }) =>
+      agent !== null && [asked, ...reported.map(({ value }) => value)].includes(copy.session),
+  );
+  const later = told.filter(({ startedAt }) => startedAt > copy.takenAt).map(({ n }) => n);
+  if (later.length > 0) {
+    const which = later.length === 1 ? `attempt ${later[0]}` : `attempts ${later.join(", ")}`;
+    return `the copy is older than ${which}: what was said there is not in it`;
+  }
+  const cut = told.find(
+    ({ endedAt, outcome }) => outcome?.result === "interrupted" && (endedAt ?? "") > copy.takenAt,
+  );
+  return cut === undefined
+    ? null
+    : `the copy was made while attempt ${cut.n} worked: what was said after that is not in it`;
 }
 
 /** Does this copy hold all that an earlier one holds? In doubt it does not. */

@@ -10,7 +10,7 @@ import type { AttemptKind, Escrow, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import type { Ask, Command, Engine, Located } from "../engines/engine.ts";
 import { keepNative } from "../engines/engines.ts";
-import { type CheckedCopies, chosenCopy, usableCopies } from "./copies.ts";
+import { type CheckedCopies, chosenCopy, saidSince, usableCopies } from "./copies.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
@@ -134,12 +134,14 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   assertSameFolders(engine, run, command, later);
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
+  const copy = copyFor(run, seen, plan);
+  const missing = copy === null ? null : saidSince(copy, await deps.store.listAttempts(run.runId));
   const launch = keeps(wish, plan) ? keptLaunch(engine, run, wish.native, redact) : run.launch;
   return {
     run: { ...run, launch: { ...launch, trustCwd, ...lasting(command, refusal) } },
     setup,
     plan,
-    copy: copyFor(run, seen, plan),
+    copy,
     leavesCopy: leavesCopy(seen.facts, plan),
     command,
     kind,
@@ -147,6 +149,7 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
     message,
     notes: [
       ...(refusal === null ? notesFor(seen.facts, plan, kind) : [`beginning in run ${run.handle}`]),
+      ...(missing === null ? [] : [missing]),
       ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
     ],
   };
