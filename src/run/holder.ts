@@ -110,10 +110,12 @@ class Holder {
     this.#keeper = new EscrowKeeper(deps, job, records.ledger, () => this.#turn.over());
     this.#questions = new Questions(watch, {
       answer: (id, decision) => this.#agent?.answer(id, decision),
-      fault: (fault) => void this.#recording(() => raise(fault)),
+      fault: (fault) => this.#notRecorded(fault),
     });
-    const { activity } = watch;
-    this.#observer = activity === undefined ? null : new Observer(deps, job, records.ledger, activity);
+    this.#observer =
+      watch.activity === undefined
+        ? null
+        : new Observer(deps, job, records.ledger, (observed) => watch.activity?.(observed));
     this.#lastTick = deps.clock.mono();
     this.#pulse = firstPulse(this.#lastTick);
   }
@@ -304,14 +306,17 @@ class Holder {
       write();
       return true;
     } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      if (this.#storageFault === null) {
-        this.#storageFault = error;
-        this.#deps.state.releaseReserve();
-        this.#end({ by: "storage", what: error.message }, "terminate");
-      }
+      this.#notRecorded(error);
       return false;
     }
+  }
+
+  #notRecorded(error: unknown): void {
+    if (!(error instanceof Fault)) throw error;
+    if (this.#storageFault !== null) return;
+    this.#storageFault = error;
+    this.#deps.state.releaseReserve();
+    this.#end({ by: "storage", what: error.message }, "terminate");
   }
 
   #tick(): void {
@@ -429,7 +434,7 @@ class Holder {
     try {
       return await this.#tape.close();
     } catch (error) {
-      this.#recording(() => raise(error));
+      this.#notRecorded(error);
       return this.#ledger.attempt.bytes;
     }
   }
@@ -448,8 +453,4 @@ class Holder {
     });
     await this.#ledger.settled();
   }
-}
-
-function raise(error: unknown): never {
-  throw error;
 }

@@ -60,7 +60,7 @@ export interface Watch {
   /** Once a second, and whenever it matters. */
   status(status: LiveStatus): void;
   /** What the agent is doing: whenever that changes, and once a second while something grows. */
-  readonly activity?: (observed: Observed) => void;
+  activity?(observed: Observed): void;
   /** The agent lives. Interactive callers type and resize through this. */
   live(controls: LiveControls): void;
   /** The attempt ends and nobody takes its output any more: what was not taken is given up. The tape has it. */
