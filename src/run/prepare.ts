@@ -104,11 +104,10 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   if (refusal !== null && wish.want !== "fresh") throw neverBegan(engine, recorded, refusal);
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
-  const { found } = seen;
   const { copyDamage } = seen.copies;
   const plan = possible(engine, run, seen);
   if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
-  assertWorktree(engine, run, goesOn(found, plan));
+  assertWorktree(engine, run, goesOn(seen.found, plan));
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
   const interactive = reopensUi(engine, run, wish);
   const message = interactive ? wish.message : (wish.message ?? DEFAULT_MESSAGE);
@@ -135,7 +134,6 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
   const copy = copyFor(run, seen, plan);
-  const missing = copy === null ? null : saidSince(copy, await deps.store.listAttempts(run.runId));
   const launch = keeps(wish, plan) ? keptLaunch(engine, run, wish.native, redact) : run.launch;
   return {
     run: { ...run, launch: { ...launch, trustCwd, ...lasting(command, refusal) } },
@@ -149,10 +147,15 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
     message,
     notes: [
       ...(refusal === null ? notesFor(seen.facts, plan, kind) : [`beginning in run ${run.handle}`]),
-      ...(missing === null ? [] : [missing]),
+      ...(await missingIn(deps, run, copy)),
       ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
     ],
   };
+}
+
+async function missingIn(deps: Deps, run: RunRecord, copy: Escrow | null): Promise<readonly string[]> {
+  const said = copy === null ? null : saidSince(copy, await deps.store.listAttempts(run.runId));
+  return said === null ? [] : [said];
 }
 
 function possible(
