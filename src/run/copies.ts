@@ -1,5 +1,6 @@
 /**
- * What a conversation and its copies have to do with each other: which of them holds all that another one holds.
+ * The conversations of a run, in the engine's store and in its own copies: which are there, with which rights, and which
+ * of them holds all that another one holds.
  *
  * A session's file only ever grows, so one that begins with a copy holds all of it. Exports are compared by the engine's
  * own ids of what is in them. A copy goes only where this is certain.
@@ -9,8 +10,9 @@ import { checkEscrow, continuesCopy, endsCopy, readCopy } from "../audit/audit.t
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Escrow, EscrowFile, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
-import type { Engine, Located } from "../engines/engine.ts";
-import type { KnownSession } from "./plan.ts";
+import type { Ask, Engine, Located } from "../engines/engine.ts";
+import { candidates } from "./conversation.ts";
+import { describeLocated, type KnownSession, oneOf } from "./plan.ts";
 
 type Copies = Pick<RunRecord, "escrow" | "kept">;
 
@@ -242,4 +244,58 @@ export function chosenCopy(run: RunRecord, text: string, session: string | undef
     `Run ${handle} has no copy ${text.slice(0, 80)}${of}. Nothing was started. Give 8 or more characters of the id of a copy; \`reprise show ${handle}\` lists the copies.`,
     { facts: { handle, given: text.slice(0, 80) } },
   );
+}
+
+/** What a new conversation in an old run is held to: the oldest one that tells. A run whose agent was never started begins now. */
+export function earlierRights(run: RunRecord, found: readonly LookedUp[]): Rights {
+  const told =
+    found.findLast(({ rights }) => rights.rights !== undefined)?.rights.rights ??
+    copiesOf(run).find(({ rights }) => rights !== undefined)?.rights;
+  if (told !== undefined) return { rights: told };
+  if (found.length === 0 && run.attempts > 0)
+    return { rightsUnknown: "no attempt of the run ever named a conversation" };
+  // In a session that is there and says nothing no turn ever began.
+  const lost = found.findLast(
+    ({ known, rights }) => known.state !== "present" || rights.rightsUnknown !== undefined,
+  );
+  return lost === undefined ? {} : { rightsUnknown: lost.rights.rightsUnknown ?? lost.known.note };
+}
+
+export type Rights = Pick<Ask, "rights" | "rightsUnknown">;
+
+export interface LookedUp {
+  readonly known: KnownSession;
+  readonly located: Located;
+  readonly rights: Rights;
+}
+
+/** `chosen`: only this one of the run's sessions. */
+export async function lookUp(engine: Engine, run: RunRecord, chosen?: string): Promise<readonly LookedUp[]> {
+  const all = candidates(run.sessions, run.session).filter((id) => engine.session.format.test(id));
+  const ids = chosen === undefined ? all : [oneOf(run, all, chosen)];
+  const { engineHome } = run;
+  if (engineHome === null || !engine.can.readStore) {
+    const why = "the engine's store cannot be read";
+    return ids.map((id) => ({
+      known: { id, state: "unknown", note: why },
+      located: { state: "unknown", why },
+      rights: { rightsUnknown: why },
+    }));
+  }
+  return Promise.all(
+    ids.map(async (id) => {
+      const located = await engine.locate(id, { home: engineHome, cwd: run.cwd }, sessionFiles());
+      const torn = await isTorn(engine, run, id, located);
+      const known = torn ?? describeLocated(id, located, engineHome);
+      return { known, located, rights: rightsIn(located) };
+    }),
+  );
+}
+
+function rightsIn(located: Located): Rights {
+  if (located.state === "unknown") return { rightsUnknown: located.why };
+  if (located.state !== "present") return {};
+  const { rights, rightsUnknown } = located;
+  if (rightsUnknown !== undefined) return { rightsUnknown };
+  return rights === undefined ? {} : { rights };
 }

@@ -10,7 +10,16 @@ import type { AttemptKind, Escrow, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import type { Ask, Command, Engine, Located } from "../engines/engine.ts";
 import { keepNative } from "../engines/engines.ts";
-import { type CheckedCopies, chosenCopy, saidSince, usableCopies } from "./copies.ts";
+import {
+  type CheckedCopies,
+  chosenCopy,
+  earlierRights,
+  type LookedUp,
+  lookUp,
+  type Rights,
+  saidSince,
+  usableCopies,
+} from "./copies.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
@@ -26,7 +35,6 @@ import {
   storableArgs,
 } from "./launch.ts";
 import { assertNoBatch } from "./leases.ts";
-import { earlierRights, type LookedUp, lookUp, type Rights } from "./look-up.ts";
 import { anewIn, reopensUi } from "./new-run.ts";
 import {
   type Decision,
