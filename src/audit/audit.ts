@@ -60,6 +60,7 @@ export {
   compareTree,
   type FoundRepository,
   hashFile,
+  isCache,
   pathIn,
   repositoriesBelow,
   type TreeEntry,

@@ -12,8 +12,9 @@ import {
   readSync,
   statSync,
 } from "node:fs";
+import { join } from "node:path";
 import { isErrno, storageFault } from "./files.ts";
-import { readSmallText, spelled } from "./places.ts";
+import { fileSize, readSmallText, spelled } from "./places.ts";
 
 /** One entry of a commit, as `git ls-tree` prints it. */
 export interface TreeEntry {
@@ -222,4 +223,16 @@ export function hashFile(
   } finally {
     closeSync(fd);
   }
+}
+
+const CACHE = "Signature: 8a477f597d28d172789f06886806bc55";
+
+/** Whether the folder says of itself that it can be made again: a cache by its tag, or a Python environment. */
+export function isCache(root: string, folder: string): boolean {
+  if (folder === ".") return false;
+  const own = pathIn(root, folder).toString();
+  return (
+    readSmallText(join(own, "CACHEDIR.TAG"))?.startsWith(CACHE) === true ||
+    fileSize(join(own, "pyvenv.cfg")) !== null
+  );
 }

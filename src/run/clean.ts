@@ -23,7 +23,8 @@ import {
 import { listRuns } from "./select.ts";
 import { endStrays } from "./stop.ts";
 import { conversationAtRisk } from "./resumable.ts";
-import { gitDirectoryOf, workAtRisk } from "./unsaved.ts";
+import { gitDirectoryOf } from "./git.ts";
+import { workAtRisk } from "./unsaved.ts";
 
 export interface CleanOptions {
   /** Removes a worktree or directory with work that is saved nowhere else, and the only copy of a conversation. */

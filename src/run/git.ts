@@ -2,6 +2,9 @@
  * Git, asked so that no setting of a repository can run a program or hide work. An agent can write a repository's
  * configuration, so only the user's own (global and system) settings may name programs; filters such as LFS come from there.
  */
+import { isUtf8 } from "node:buffer";
+import { basename, dirname, join, resolve } from "node:path";
+import { readSmallText, realPath } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { ToolResult } from "../core/deps.ts";
 import type { Deps } from "./deps.ts";
@@ -127,4 +130,57 @@ function settingsEnv(settings: readonly (readonly [string, string])[]): Record<s
     env[`GIT_CONFIG_VALUE_${at}`] = value;
   }
   return env;
+}
+
+/** What git keeps for this worktree alone. Null: its `.git` leads to no such directory. */
+export function gitDirectoryOf(tree: string): string | null {
+  const named = /^gitdir: (.+)\n?$/.exec(readSmallText(join(tree, ".git")) ?? "")?.[1];
+  const gitDir = named === undefined ? null : realPath(resolve(tree, named));
+  return gitDir !== null && basename(dirname(gitDir)) === "worktrees" ? gitDir : null;
+}
+
+/** The repositories that a checkout at or above this directory cannot do without, also where others keep objects for it. */
+export function repositoriesOf(directory: string): readonly string[] {
+  for (let at = directory; ; at = dirname(at)) {
+    const link = join(at, ".git");
+    const named = /^gitdir: (.+)\n?$/.exec(readSmallText(link) ?? "")?.[1];
+    const gitDir = realPath(named === undefined ? link : resolve(at, named));
+    if (gitDir !== null) {
+      const common = realPath(resolve(gitDir, readSmallText(join(gitDir, "commondir"))?.trim() ?? ""));
+      return [gitDir, ...(common === null ? [] : [common, ...alternatesOf(common)])];
+    }
+    if (dirname(at) === at) return [];
+  }
+}
+
+/** Where else git looks for the objects of a repository. */
+export function alternatesOf(common: string): readonly string[] {
+  return (readSmallText(join(common, "objects/info/alternates")) ?? "")
+    .split("\n")
+    .filter(Boolean)
+    .flatMap((path) => realPath(resolve(common, "objects", path)) ?? []);
+}
+
+export interface Hidden {
+  readonly path: string;
+  /** The file with the rule that hides it; empty: there is none. */
+  readonly source: string;
+}
+
+/** Which rule makes git ignore each of these untracked paths, which are given and told as bytes. */
+export async function hidingRules(git: Git, paths: readonly string[]): Promise<readonly Hidden[]> {
+  // Git is asked in text.
+  const texts = new Map(
+    paths.map((path) => [path, Buffer.from(path, "latin1")] as const).filter(([, bytes]) => isUtf8(bytes)),
+  );
+  if (paths.length === 0) return [];
+  const stdin = [...texts.values()].map((bytes) => `${bytes.toString()}\0`).join("");
+  const { stdout } = await git(["check-ignore", "--verbose", "--stdin", "-z"], { encoding: "latin1", stdin });
+  const fields = stdout.split("\0");
+  const sources = new Map<string, string>();
+  for (let at = 0; at + 3 < fields.length; at += 4) {
+    const [source = "", , pattern = "", path = ""] = fields.slice(at, at + 4);
+    if (!pattern.startsWith("!")) sources.set(path, source);
+  }
+  return paths.map((path) => ({ path, source: sources.get(path) ?? "" }));
 }

@@ -8,10 +8,10 @@ import { isRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine, Located } from "../engines/engine.ts";
 import type { Deps } from "./deps.ts";
-import { openGit } from "./git.ts";
+import { openGit, repositoriesOf } from "./git.ts";
 import type { ResumeFacts } from "./plan.ts";
 import { liveOwner } from "./leases.ts";
-import { isInside, repositoriesOf } from "./unsaved.ts";
+import { isInside } from "./unsaved.ts";
 
 export interface Workplace {
   readonly cwd: string;

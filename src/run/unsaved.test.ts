@@ -47,6 +47,13 @@ async function judge({ hide }: Way): Promise<string | null> {
 
 /** One of each kind. P15 tries all of them. */
 const HERE = [
+  "a new folder behind a .gitignore in it that names itself",
+  "a new file in a committed folder behind a .gitignore that names itself",
+  "a new folder in a folder behind a .gitignore that names itself",
+  "a new folder that .git/info/exclude names beside a .gitignore that names itself",
+  "a cache with its tag and a .gitignore of its own",
+  "a Python environment with a .gitignore of its own",
+  "what a committed .gitignore names in a folder beside nothing else",
   "an executable bit behind core.fileMode=false",
   "a deleted file whose name is not UTF-8, and another one in its place",
   "a commit in a clone below an ignored folder",

@@ -3,13 +3,14 @@
  * the commit byte for byte, and commits must be reachable from a ref outside the worktree. In doubt the work stays.
  */
 import { isUtf8 } from "node:buffer";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import {
   compareTree,
   entriesOf,
   fileSize,
   type FoundRepository,
   hashFile,
+  isCache,
   isDirectory,
   isEmptyDirectory,
   keepsModes,
@@ -24,7 +25,15 @@ import {
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
-import { type Git, openGit } from "./git.ts";
+import {
+  alternatesOf,
+  type Git,
+  gitDirectoryOf,
+  type Hidden,
+  hidingRules,
+  openGit,
+  repositoriesOf,
+} from "./git.ts";
 
 /** Why removing the run would destroy work; null when it would not. What cannot be read may be work. */
 export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | null> {
@@ -93,35 +102,6 @@ function placeOf(tree: string, runDirectory: string): Place | string {
   return { tree, gitDir, common };
 }
 
-/** What git keeps for this worktree alone. Null: its `.git` leads to no such directory. */
-export function gitDirectoryOf(tree: string): string | null {
-  const named = /^gitdir: (.+)\n?$/.exec(readSmallText(join(tree, ".git")) ?? "")?.[1];
-  const gitDir = named === undefined ? null : realPath(resolve(tree, named));
-  return gitDir !== null && basename(dirname(gitDir)) === "worktrees" ? gitDir : null;
-}
-
-/** The repositories that a checkout at or above this directory cannot do without, also where others keep objects for it. */
-export function repositoriesOf(directory: string): readonly string[] {
-  for (let at = directory; ; at = dirname(at)) {
-    const link = join(at, ".git");
-    const named = /^gitdir: (.+)\n?$/.exec(readSmallText(link) ?? "")?.[1];
-    const gitDir = realPath(named === undefined ? link : resolve(at, named));
-    if (gitDir !== null) {
-      const common = realPath(resolve(gitDir, readSmallText(join(gitDir, "commondir"))?.trim() ?? ""));
-      return [gitDir, ...(common === null ? [] : [common, ...alternatesOf(common)])];
-    }
-    if (dirname(at) === at) return [];
-  }
-}
-
-/** Where else git looks for the objects of a repository. */
-function alternatesOf(common: string): readonly string[] {
-  return (readSmallText(join(common, "objects/info/alternates")) ?? "")
-    .split("\n")
-    .filter(Boolean)
-    .flatMap((path) => realPath(resolve(common, "objects", path)) ?? []);
-}
-
 export function isInside(path: string, directory: string): boolean {
   return path === directory || path.startsWith(`${directory}/`);
 }
@@ -163,6 +143,8 @@ async function filesAtRisk(removal: Removal, git: Git, place: Place): Promise<st
     (path) => !mayGo.some((one) => one === path || (one.endsWith("/") && path.startsWith(one))),
   );
   if (extra !== undefined) return uncommitted(tree, extra);
+  const hidden = await hiddenByWork(git, tree, entries, found.extra);
+  if (hidden !== null) return uncommitted(tree, hidden);
   const changed = found.altered[0] ?? (await reallyChanged(git, place, entries, found.changed));
   if (changed !== null) return uncommitted(tree, changed);
   for (const path of found.submodules) {
@@ -176,6 +158,34 @@ async function filesAtRisk(removal: Removal, git: Git, place: Place): Promise<st
     }
   }
   return null;
+}
+
+/**
+ * Of untracked paths that git ignores, the first that only an uncommitted `.gitignore` hides: one that an agent wrote may
+ * name itself and the agent's work. Null: committed rules hide them all, or what they are in is a cache.
+ */
+async function hiddenByWork(
+  git: Git,
+  tree: string,
+  entries: ReadonlyMap<string, TreeEntry>,
+  paths: readonly string[],
+): Promise<string | null> {
+  const isTold = ({ source }: Hidden) => entries.has(source) || isCache(tree, dirname(source));
+  const rest = (await hidingRules(git, paths)).filter((one) => !isTold(one)).map(({ path }) => path);
+  if (rest.length === 0) return null;
+  // A folder counts as ignored when all that is in it is, by whatever rules.
+  const [folders, files] = [
+    rest.filter((path) => path.endsWith("/")),
+    rest.filter((path) => !path.endsWith("/")),
+  ];
+  if (files[0] !== undefined) return files[0];
+  const listed = await git(
+    ["ls-files", "--others", "--ignored", "-z", "--exclude-per-directory=.gitignore"],
+    BYTES,
+  );
+  if (listed.code !== 0) return folders[0] ?? null;
+  const inside = nulls(listed.stdout).filter((path) => folders.some((folder) => path.startsWith(folder)));
+  return (await hidingRules(git, inside)).find((one) => !isTold(one))?.path ?? null;
 }
 
 /**

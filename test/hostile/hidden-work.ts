@@ -70,6 +70,11 @@ function liar({ tree }: Ground, script: string): string {
   return file;
 }
 
+function ignoring({ tree }: Ground, folder: string, rules: string): void {
+  mkdirSync(join(tree, folder), { recursive: true });
+  writeFileSync(join(tree, folder, ".gitignore"), `${rules}\n`);
+}
+
 const FILES: readonly Way[] = [
   { name: "a changed file", hide: (ground) => change(ground) },
   { name: "a new file", hide: (ground) => change(ground, "new.txt") },
@@ -156,6 +161,30 @@ const FILES: readonly Way[] = [
   {
     name: "a new file behind a new .gitignore",
     hide: (ground) => (writeFileSync(join(ground.tree, ".gitignore"), "*\n"), change(ground, "new.txt")),
+  },
+  {
+    name: "a new folder behind a .gitignore in it that names itself",
+    hide: (ground) => (ignoring(ground, "out", "*"), change(ground, "out/new.txt")),
+  },
+  {
+    name: "a new file in a committed folder behind a .gitignore that names itself",
+    hide: (ground) => (ignoring(ground, "docs", "/.gitignore\n/new.txt"), change(ground, "docs/new.txt")),
+  },
+  {
+    name: "a new folder in a folder behind a .gitignore that names itself",
+    hide: (ground) => (
+      ignoring(ground, "a/b", "*"),
+      ignoring(ground, "a/c", "*"),
+      change(ground, "a/c/new.txt")
+    ),
+  },
+  {
+    name: "a new folder that .git/info/exclude names beside a .gitignore that names itself",
+    hide(ground) {
+      ignoring(ground, "apart", "*");
+      appendFileSync(join(ground.repository, ".git/info/exclude"), "/apart/\n");
+      change(ground, "apart/new.txt");
+    },
   },
   {
     name: "a file of the same size and time",
@@ -536,6 +565,34 @@ export const SAVED: readonly Way[] = [
   {
     name: "what a committed .gitignore names",
     hide: ({ tree }) => (mkdirSync(join(tree, "build")), writeFileSync(join(tree, "build/out"), "made\n")),
+  },
+  {
+    name: "a cache with its tag and a .gitignore of its own",
+    hide(ground) {
+      ignoring(ground, ".tool_cache", "*");
+      writeFileSync(
+        join(ground.tree, ".tool_cache/CACHEDIR.TAG"),
+        "Signature: 8a477f597d28d172789f06886806bc55\n",
+      );
+      writeFileSync(join(ground.tree, ".tool_cache/data"), "made\n");
+    },
+  },
+  {
+    name: "a Python environment with a .gitignore of its own",
+    hide(ground) {
+      ignoring(ground, ".venv", "*");
+      writeFileSync(join(ground.tree, ".venv/pyvenv.cfg"), "home = /usr/bin\n");
+    },
+  },
+  {
+    name: "what a committed .gitignore names in a folder beside nothing else",
+    hide({ git, tree }) {
+      git(tree, "switch", "-q", "-c", `ignores-${Date.now()}`);
+      writeFileSync(join(tree, ".gitignore"), "build/\n*.log\n");
+      git(tree, "commit", "-q", "-a", "-m", "ignore logs");
+      mkdirSync(join(tree, "logs/deep"), { recursive: true });
+      writeFileSync(join(tree, "logs/deep/a.log"), "made\n");
+    },
   },
   {
     name: "a commit on a branch",
