@@ -41,6 +41,7 @@ export {
   assertReadableDirectory,
   stateDirectory,
   stuckTrash,
+  isLeftover,
   sweepRun,
   sweepTemp,
   sweepTrash,

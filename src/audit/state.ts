@@ -258,6 +258,11 @@ function furnish(root: string, reserve: string): void {
 }
 
 const LEFTOVER = /^\.(tmp|trash)-(\d{1,10})-/;
+
+/** Whether a file is what a writer of Reprise leaves when it dies. */
+export function isLeftover(name: string): boolean {
+  return LEFTOVER.test(name);
+}
 const HOUR = 3_600_000;
 const MINUTE = 60_000;
 

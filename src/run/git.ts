@@ -145,12 +145,19 @@ export function repositoriesOf(directory: string): readonly string[] {
     const link = join(at, ".git");
     const named = /^gitdir: (.+)\n?$/.exec(readSmallText(link) ?? "")?.[1];
     const gitDir = realPath(named === undefined ? link : resolve(at, named));
-    if (gitDir !== null) {
-      const common = realPath(resolve(gitDir, readSmallText(join(gitDir, "commondir"))?.trim() ?? ""));
-      return [gitDir, ...(common === null ? [] : [common, ...alternatesOf(common)])];
-    }
+    if (gitDir !== null) return [gitDir, ...borrowedBy(gitDir)];
     if (dirname(at) === at) return [];
   }
+}
+
+function borrowedBy(gitDir: string): readonly string[] {
+  const common = realPath(resolve(gitDir, readSmallText(join(gitDir, "commondir"))?.trim() ?? ""));
+  return common === null ? [] : [common, ...alternatesOf(common)];
+}
+
+/** The same for a path that a remote names: a checkout, or a repository without one. */
+export function repositoriesAt(path: string): readonly string[] {
+  return readSmallText(join(path, "HEAD")) === null ? repositoriesOf(path) : [path, ...borrowedBy(path)];
 }
 
 /** Where else git looks for the objects of a repository. */
@@ -183,4 +190,9 @@ export async function hidingRules(git: Git, paths: readonly string[]): Promise<r
     if (!pattern.startsWith("!")) sources.set(path, source);
   }
   return paths.map((path) => ({ path, source: sources.get(path) ?? "" }));
+}
+
+/** Of what `cat-file --batch-check` says. */
+export function commitsIn(kinds: string): readonly string[] {
+  return [...kinds.matchAll(/^([0-9a-f]+) commit /gm)].map(([, id = ""]) => id);
 }

@@ -47,6 +47,9 @@ async function judge({ hide }: Way): Promise<string | null> {
 
 /** One of each kind. P15 tries all of them. */
 const HERE = [
+  "a file beside the worktree",
+  "a worktree beside the worktree, with a new file",
+  "a commit in a repository from which its remote borrows objects below an ignored folder",
   "a new folder behind a .gitignore in it that names itself",
   "a new file in a committed folder behind a .gitignore that names itself",
   "a new folder in a folder behind a .gitignore that names itself",

@@ -11,6 +11,7 @@ import {
   type FoundRepository,
   hashFile,
   isCache,
+  isLeftover,
   isDirectory,
   isEmptyDirectory,
   keepsModes,
@@ -27,11 +28,13 @@ import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";
 import {
   alternatesOf,
+  commitsIn,
   type Git,
   gitDirectoryOf,
   type Hidden,
   hidingRules,
   openGit,
+  repositoriesAt,
   repositoriesOf,
 } from "./git.ts";
 
@@ -46,7 +49,12 @@ export async function workAtRisk(deps: Deps, run: RunRecord): Promise<string | n
   }
 }
 
+/** What Reprise puts into a run's directory. An agent in a worktree there may put more beside it: `git worktree add ../x`. */
+const OWN = new Set(["run.json", "agent.json", "attempts", "escrow", "work", "worktree"]);
+
 async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
+  const beside = entriesOf(run.runDirectory).find(({ name }) => !OWN.has(name) && !isLeftover(name));
+  if (beside !== undefined) return `Reprise did not make ${join(run.runDirectory, beside.name)}`;
   if (run.launch.isolate === "dir") {
     const directory = join(run.runDirectory, "work");
     return isEmptyDirectory(directory) ? null : `there are files in ${directory}`;
@@ -283,6 +291,8 @@ async function remotesOf(
     if (isFar && /^[\w./-]+$/.test(name)) refs.push(`--remotes=${name}`);
     const path = isFar ? null : realPath(resolve(from, local));
     if (path === null || isGoing(removal, path)) continue;
+    // It may have been told to find objects in what goes.
+    if (repositoriesAt(path).some((one) => isGoing(removal, one))) continue;
     const there = await (await openGit(removal.deps, path))(["for-each-ref", "--format=%(objectname)"]);
     if (there.code === 0) ids.push(...linesOf(there.stdout));
   }
@@ -411,11 +421,6 @@ async function commitsAtRisk(git: Git, place: Place, run: RunRecord): Promise<st
 
 function onNoBranch(where: string, ids: readonly string[]): string {
   return `commits made ${where} are on no branch: ${ids.join(", ")} (\`git branch <name> <commit>\` keeps them)`;
-}
-
-/** Of what `cat-file --batch-check` says. */
-function commitsIn(kinds: string): readonly string[] {
-  return [...kinds.matchAll(/^([0-9a-f]+) commit /gm)].map(([, id = ""]) => id);
 }
 
 const SHOWN = 3;

@@ -63,8 +63,8 @@ function inSubmodule(name: string, hide: (module: string, ground: Ground) => voi
 }
 
 /** A program in the repository's configuration that says what suits the work. */
-function liar({ tree }: Ground, script: string): string {
-  const file = join(tree, "..", "liar.sh");
+function liar({ repository }: Ground, script: string): string {
+  const file = join(repository, ".git", "liar.sh");
   writeFileSync(file, `#!/bin/sh\n${script}\n`);
   chmodSync(file, 0o755);
   return file;
@@ -157,6 +157,24 @@ const FILES: readonly Way[] = [
       set(ground, "core.excludesFile", join(ground.repository, ".git/hidden")),
       change(ground, "new.txt")
     ),
+  },
+  {
+    name: "a file beside the worktree",
+    hide: ({ tree }) => writeFileSync(join(tree, "../report.md"), "work of the agent\n"),
+  },
+  {
+    name: "a worktree beside the worktree, with a new file",
+    hide({ git, tree }) {
+      git(tree, "worktree", "add", "-q", "-b", `beside-${Date.now()}`, "../feature");
+      writeFileSync(join(tree, "../feature/new.txt"), "work of the agent\n");
+    },
+  },
+  {
+    name: "a worktree that was moved, with a new file",
+    hide(ground) {
+      change(ground, "new.txt");
+      ground.git(ground.repository, "worktree", "move", ground.tree, join(ground.tree, "../moved"));
+    },
   },
   {
     name: "a new file behind a new .gitignore",
@@ -489,6 +507,13 @@ const NESTED: readonly Way[] = [
     git(inner, "worktree", "add", "-q", "--detach", join(repository, "..", `elsewhere-${Date.now()}`)),
   ),
   belowIgnored("a commit in a new repository", fresh, commitIn),
+  belowIgnored("a commit in a repository from which its remote borrows objects", fresh, (inner, ground) => {
+    const remote = join(ground.repository, `../borrows-${Date.now()}.git`);
+    commitIn(inner, ground);
+    ground.git(inner, "clone", "-q", "--bare", "--shared", inner, remote);
+    ground.git(inner, "remote", "add", "origin", remote);
+    ground.git(inner, "fetch", "-q", "origin", "+refs/heads/*:refs/remotes/origin/*");
+  }),
   belowIgnored("a file in a new repository without a commit", fresh, (inner) => work(inner, "new.txt")),
   belowIgnored("a repository without a HEAD", fresh, (inner, ground) => {
     commitIn(inner, ground);
