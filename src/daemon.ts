@@ -1,7 +1,7 @@
 /**
  * The entry of the daemon: one detached process that watches all agents. It may be killed at any moment.
  */
-import { keepFilesPrivate } from "./process/umask.ts";
+import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { stateDirectory } from "./audit/audit.ts";
@@ -13,6 +13,7 @@ import { VERSION } from "./version.ts";
 const AGAIN_MS = 5_000;
 
 keepFilesPrivate();
+keepDebuggersOut();
 // Whoever started us may close its terminal or its pipe.
 process.on("SIGHUP", () => {});
 process.on("SIGPIPE", () => {});

@@ -3,7 +3,7 @@
  *
  * Its errand comes through an inherited descriptor; after the answer nothing ties it to whoever started it.
  */
-import { keepFilesPrivate } from "./process/umask.ts";
+import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { Socket } from "node:net";
 import { writeSync } from "node:fs";
 import type { WorldOptions } from "./cli/cli.ts";
@@ -16,6 +16,7 @@ import { selectRun } from "./run/select.ts";
 import { configure, openDeps } from "./setup.ts";
 
 keepFilesPrivate();
+keepDebuggersOut();
 
 const heard = { warnings: [] as string[], notes: [] as string[] };
 let answered = false;

@@ -4,10 +4,11 @@
  *
  * Start-up is part of the product: nothing is imported before it is needed, and `--version` needs nothing.
  */
-import { keepFilesPrivate } from "./process/umask.ts";
+import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { VERSION } from "./version.ts";
 
 keepFilesPrivate();
+keepDebuggersOut();
 // Before the other files are loaded: their maps are read only then.
 if (process.env["REPRISE_DEBUG"] === "1") process.setSourceMapsEnabled(true);
 

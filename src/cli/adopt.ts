@@ -4,7 +4,7 @@ import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { fitTable } from "../lib/table.ts";
-import { adoptSession, type Conversation, type Deps, findConversations } from "../run/run.ts";
+import { adoptSession, type Conversation, type Deps, findConversations, offerFor } from "../run/run.ts";
 import { count, makeCommand, once, parse, personName, text } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 import { age, shortPath } from "./words.ts";
@@ -60,7 +60,12 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     const id = (adopted.sessions.findLast(({ value }) => value.startsWith(session)) ?? adopted.session).value;
     // The run may have gone on in another conversation.
     const which = id === null || id === adopted.session.value ? "" : ` --session ${id}`;
-    context.print(`${what} ${adopted.handle}. Continue it: reprise resume ${adopted.handle}${which} "…"`);
+    const { why } = await offerFor(deps, adopted);
+    const next =
+      why === null
+        ? `Continue it: reprise resume ${adopted.handle}${which} "…"`
+        : `It cannot be resumed: ${why}.`;
+    context.print(`${what} ${adopted.handle}. ${next}`);
   }
   return 0;
 }

@@ -10,6 +10,11 @@ export function keepFilesPrivate(): void {
   shared[USERS] ??= process.umask(0o077);
 }
 
+/** Node opens a port for debuggers when it gets SIGUSR1. Nothing of Reprise listens on TCP. */
+export function keepDebuggersOut(): void {
+  process.on("SIGUSR1", () => {});
+}
+
 /** What `start` starts, and at once, gets the umask that Reprise was started with. */
 export function asUser<Started>(start: () => Started): Started {
   const users = shared[USERS];

@@ -6,7 +6,7 @@ import { afterAll, expect, test } from "vitest";
 import { testDeps } from "../../test/deps.ts";
 import { isRootOnly } from "../audit/audit.ts";
 import type { Command, SettingsFile } from "../engines/engine.ts";
-import { settingsEnv } from "./engine-setup.ts";
+import { findEngine, settingsEnv, setUpEngine } from "./engine-setup.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "reprise-settings-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -70,4 +70,12 @@ test("an engine that believes only files of root is given no other", async () =>
   expect(isRootOnly(dir)).toBe(false);
   expect(isRootOnly("/")).toBe(true);
   expect(isRootOnly(join(dir, "missing"))).toBe(false);
+});
+
+test.each(["REPRISE_DEMO_HOME", "HOME"])("a home in a relative %s is refused", async (name) => {
+  const deps = await testDeps(join(dir, name));
+  const env = { ...deps.env, HOME: "/home/of/nobody", REPRISE_HOME: undefined, [name]: "not/absolute" };
+  expect(() => setUpEngine({ ...deps, env }, findEngine(deps, "demo"), [])).toThrow(
+    /absolute path in REPRISE_DEMO_HOME or HOME/,
+  );
 });

@@ -73,9 +73,21 @@ export function setUpEngine(
   const program = findProgram(deps, engine);
   if (program === null) throw missing(deps, engine);
   const setup = environmentOf(deps, engine, given);
+  assertFixedHome(setup);
   // The demo agent's home is in the state directory, and treated like all that is.
   if (setup.home !== null && dirname(setup.home) === deps.state.root) checkOwnDirectory(setup.home);
   return { ...setup, program };
+}
+
+/** Reprise and its agents run in different directories, and a later resume in yet another one. */
+function assertFixedHome({ engine, home }: Omit<EngineSetup, "program">): void {
+  if (home === null || isAbsolute(home)) return;
+  const names = [...Object.keys(engine.homeEnv(home)), "HOME"].join(" or ");
+  throw new Fault(
+    "usage",
+    `${engine.title} would keep its conversations in ${JSON.stringify(home)}, which means another place in every directory, so Reprise would not find them again. Give an absolute path in ${names}.`,
+    { facts: { engine: engine.id, home } },
+  );
 }
 
 /** The same without the program, for looking things up in the engine's store. */
