@@ -38,6 +38,7 @@ import { assertNoBatch } from "./leases.ts";
 import { anewIn, reopensUi } from "./new-run.ts";
 import {
   type Decision,
+  goingBack,
   leavesCopy,
   neverBegan,
   NOTHING_SAID,
@@ -137,7 +138,7 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
     ...(wish.ui === true ? { watched: true } : {}),
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   };
-  const command = engine.command(ask);
+  const command = warning(engine.command(ask), goingBack(plan));
   assertSameFolders(engine, run, command, later);
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
@@ -159,6 +160,10 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
       ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
     ],
   };
+}
+
+function warning(command: Command, more: readonly string[]): Command {
+  return more.length === 0 ? command : { ...command, warnings: [...more, ...(command.warnings ?? [])] };
 }
 
 async function missingIn(deps: Deps, run: RunRecord, copy: Escrow | null): Promise<readonly string[]> {

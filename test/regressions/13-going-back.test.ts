@@ -1,0 +1,78 @@
+/** A resume speaks into the run's newest conversation or into none: it goes back only over one in which nothing was ever said. */
+import { readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Sandbox } from "../e2e/sandbox.ts";
+
+let box: Sandbox;
+beforeEach(() => {
+  box = new Sandbox();
+});
+afterEach(() => box[Symbol.dispose]());
+
+/** The file in which Claude has this session goes. */
+function lose(session: string): void {
+  const home = join(box.home, ".claude/projects");
+  for (const name of readdirSync(home, { recursive: true, encoding: "utf8" }))
+    if (name.endsWith(`${session}.jsonl`)) rmSync(join(home, name));
+}
+
+const told = () => box.journalEntries().filter(({ event }) => event === "message").length;
+
+/** A run with an earlier conversation and a newest one. */
+async function twice(...options: string[]) {
+  const { handle, runDirectory, session } = await box.json(["start", "claude", "topic A", ...options]);
+  const newest = await box.json(["resume", handle, "--force-fresh", "topic B"]);
+  return { handle, runDirectory, earlier: session.value, newest: newest["session"].value } as Record<
+    "handle" | "runDirectory" | "earlier" | "newest",
+    string
+  >;
+}
+
+test("a newest conversation that is gone is lost, and the earlier one is named instead of spoken into", async () => {
+  const { handle, earlier, newest } = await twice("--no-escrow");
+  lose(newest);
+  const before = told();
+  const way = `reprise resume ${handle} --session ${earlier} "…"`;
+  const shown = await box.json(["show", handle]);
+  expect(shown).toMatchObject({ resumable: false });
+  expect((await box.run(["show", handle])).stdout).toContain(way);
+  const refusals = [["go on"], ["--quiet", "go on"], ["--dry-run"], ["--fork", "go on"], ["--fork", "--dry-run"]];
+  for (const words of refusals) {
+    const { code, stderr } = await box.run(["resume", handle, ...words]);
+    expect([code, words]).toEqual([3, words]);
+    expect(stderr).toContain(`does not have session ${newest}`);
+    const fork = words.includes("--fork") ? "--fork " : "";
+    expect(stderr).toContain(`reprise resume ${handle} ${fork}--session ${earlier} "…"`);
+  }
+  const refused = await box.json(["resume", handle, "go on"]);
+  expect(refused).toMatchObject({ ok: false, error: { code: "session_lost", facts: { earlier } } });
+  expect(told()).toBe(before);
+  const asked = await box.json(["resume", handle, "--session", earlier, "what do you remember?"]);
+  expect(asked).toMatchObject({ ok: true, session: { value: earlier } });
+  expect(asked["text"]).toContain("topic A");
+});
+
+test("a newest conversation that is gone with its copy is lost as well", async () => {
+  const { handle, runDirectory, earlier, newest } = await twice();
+  lose(newest);
+  const { escrow } = await box.json(["show", handle]);
+  rmSync(join(runDirectory, "escrow", escrow.files[0].file));
+  const { code, stderr } = await box.run(["resume", handle, "go on"]);
+  expect(code).toBe(3);
+  expect(stderr).toContain(`--session ${earlier} "…"`);
+  expect(await box.json(["show", handle])).toMatchObject({ resumable: false });
+});
+
+test("a resume goes back over a conversation that never began, and says so", async () => {
+  const { handle, session } = await box.json(["start", "claude", "topic A"]);
+  const failed = await box.json(["resume", handle, "--force-fresh", "topic B @@die:before-session"]);
+  expect(failed).toMatchObject({ ok: false });
+  expect(failed["session"].value).not.toBe(session.value);
+  const resumed = await box.json(["resume", handle, "what do you remember?"]);
+  expect(resumed).toMatchObject({ ok: true, session: { value: session.value } });
+  expect(resumed["text"]).toContain("topic A");
+  expect(resumed["diagnostics"]).toEqual([
+    `session ${failed["session"].value} never began; going back to ${session.value}`,
+  ]);
+});
