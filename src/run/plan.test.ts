@@ -85,7 +85,10 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
     { known: [silent("c", "absent"), known("b", "absent"), known("a", "present")] },
     "session_lost",
   ],
-  "nothing was said in any of them": [{ known: [silent("b", "absent"), silent("a", "absent")] }, "session_lost"],
+  "nothing was said in any of them": [
+    { known: [silent("b", "absent"), silent("a", "absent")] },
+    "session_lost",
+  ],
   "the newest has a copy: not back": [
     { known: [known("b", "absent"), known("a", "present")], escrow: "b" },
     { do: "continue", session: "b", restore: true, passedOver: [] },

@@ -270,7 +270,11 @@ describe("what a UI is doing", () => {
 
   test("a new conversation that was left without a word: a resume goes back to the one before it", async () => {
     const desk = new Desk();
-    const first = await visit(startRun(deps(), starting({ escrow: false }), desk), desk, /our first exchange/);
+    const first = await visit(
+      startRun(deps(), starting({ escrow: false }), desk),
+      desk,
+      /our first exchange/,
+    );
     const { handle, runDirectory, session } = first.run;
     const left = new Desk();
     const anew = resumeRun(deps(), resuming({ selector: handle, want: "fresh" }), left);

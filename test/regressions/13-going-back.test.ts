@@ -1,7 +1,8 @@
 /** A resume speaks into the run's newest conversation or into none: it goes back only over one in which nothing was ever said. */
-import { readdirSync, rmSync } from "node:fs";
+import { cpSync, readdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
+import { AgentBox } from "../e2e/agent-box.ts";
 import { Sandbox } from "../e2e/sandbox.ts";
 
 let box: Sandbox;
@@ -37,7 +38,13 @@ test("a newest conversation that is gone is lost, and the earlier one is named i
   const shown = await box.json(["show", handle]);
   expect(shown).toMatchObject({ resumable: false });
   expect((await box.run(["show", handle])).stdout).toContain(way);
-  const refusals = [["go on"], ["--quiet", "go on"], ["--dry-run"], ["--fork", "go on"], ["--fork", "--dry-run"]];
+  const refusals = [
+    ["go on"],
+    ["--quiet", "go on"],
+    ["--dry-run"],
+    ["--fork", "go on"],
+    ["--fork", "--dry-run"],
+  ];
   for (const words of refusals) {
     const { code, stderr } = await box.run(["resume", handle, ...words]);
     expect([code, words]).toEqual([3, words]);
@@ -75,4 +82,38 @@ test("a resume goes back over a conversation that never began, and says so", asy
   expect(resumed["diagnostics"]).toEqual([
     `session ${failed["session"].value} never began; going back to ${session.value}`,
   ]);
+});
+
+test("a supervised agent whose newest conversation is gone is not resumed in an earlier one", async () => {
+  await using agents = new AgentBox();
+  agents.runbook(
+    `[agent.worker]\nengine = "claude"\nmode = "headless"\nprompt = "work @@wait:600000"\non_dead = "escalate"\n`,
+  );
+  const home = join(agents.home, ".claude/projects");
+  const files = () =>
+    readdirSync(home, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".jsonl"));
+  const id = await agents.start("worker");
+  process.kill(await agents.told(), "SIGKILL");
+  await agents.shown(id, "asked", ({ view }) => view.decision !== null);
+  const [run = ""] = agents.runDirectories();
+  const away = join(agents.root, "away");
+  renameSync(home, away);
+  rmSync(join(run, "escrow"), { recursive: true });
+  expect(await agents.run(["agent", "resume", id])).toMatchObject({ code: 0 });
+  const pid = await agents.until("the new conversation", () => {
+    const [, second] = agents.events("message");
+    return (
+      second !== undefined && agents.storedTurns(`${String(second["session"])}.jsonl`) > 0 && second["pid"]
+    );
+  });
+  process.kill(Number(pid), "SIGKILL");
+  await agents.shown(id, "asked", ({ view, attempts }) => attempts.length === 2 && view.decision !== null);
+  for (const name of files()) rmSync(join(home, name));
+  rmSync(join(run, "escrow"), { recursive: true });
+  cpSync(away, home, { recursive: true });
+  expect(files()).toHaveLength(1);
+  const strict = await agents.run(["agent", "resume", id, "--strict"]);
+  expect(strict).toMatchObject({ code: 1, stdout: expect.stringContaining("does not have session") });
+  const { attempts } = await agents.show(id);
+  expect(attempts).toHaveLength(2);
 });
