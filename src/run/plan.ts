@@ -219,18 +219,25 @@ export function refusalWords({ title }: { readonly title: string }, said: string
   return `no conversation ever began: ${title} ${what} (${said.replace(/\.$/, "")})`;
 }
 
-/** What begins where the engine refused to. */
-export function startInstead({ agentName }: RunRecord, said: string): string {
+/** What begins where the engine refused to; `inRun`: this run may begin once the folder is trusted, with its options. */
+export function beginInstead({ handle, agentName }: RunRecord, said: string, inRun: boolean): string {
+  if (inRun) return `reprise resume ${handle} --force-fresh --trust-cwd "…"`;
   return `reprise start ${agentName}${asksTrust(said) ? " --trust-cwd" : ""} "…"`;
 }
 
-const asksTrust = (said: string) => said.includes("--trust-cwd");
+export const asksTrust = (said: string) => said.includes("--trust-cwd");
 
-export function neverBegan(engine: { readonly title: string }, run: RunRecord, said: string): Fault {
+export function neverBegan(
+  engine: { readonly title: string },
+  run: RunRecord,
+  said: string,
+  inRun: boolean,
+): Fault {
   const { handle } = run;
+  const what = inRun ? "Begin in this run, with its options" : "Start a new run with the right options";
   return new Fault(
     "session_unknown",
-    `Run ${handle} cannot be resumed: ${refusalWords(engine, said)}. Start a new run with the right options: ${startInstead(run, said)}`,
+    `Run ${handle} cannot be resumed: ${refusalWords(engine, said)}. ${what}: ${beginInstead(run, said, inRun)}`,
     { facts: { handle, refused: refusalWords(engine, said) } },
   );
 }

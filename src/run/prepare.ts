@@ -37,6 +37,7 @@ import {
 import { assertNoBatch } from "./leases.ts";
 import { anewIn, reopensUi } from "./new-run.ts";
 import {
+  asksTrust,
   type Decision,
   goingBack,
   leavesCopy,
@@ -110,7 +111,8 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   const later = { env: setup.env, allowed: wish.allowEnv === true };
   assertSameRights(engine, recorded, later);
   const refusal = await refusalOf(deps, engine, recorded);
-  if (refusal !== null && wish.want !== "fresh") throw neverBegan(engine, recorded, refusal);
+  if (refusal !== null && wish.want !== "fresh")
+    throw neverBegan(engine, recorded, refusal, await wantsOnlyTrust(engine, recorded, refusal));
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
   const { copyDamage } = seen.copies;
@@ -190,6 +192,13 @@ export async function refusalOf(deps: Deps, engine: Engine, run: RunRecord): Pro
   if (said === null) return null;
   const found = await lookUp(engine, run);
   return found.every(({ known }) => known.state === "absent") ? said : null;
+}
+
+/** Would the run begin with `--force-fresh --trust-cwd`, as far as Reprise can tell? `said`: what the engine refused it with. */
+export async function wantsOnlyTrust(engine: Engine, run: RunRecord, said: string): Promise<boolean> {
+  if (!asksTrust(said) || run.launch.trustCwd) return false;
+  const trusting = { ...run, launch: { ...run.launch, trustCwd: true } };
+  return mayBeginAnew(engine, trusting, await lookUp(engine, run));
 }
 
 /** A run that only now begins may begin with an option that forbids its resume. */

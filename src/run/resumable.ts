@@ -13,8 +13,8 @@ import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
 import { assertOwnWorkplace } from "./isolate.ts";
-import { isUnbegun, NEVER_STARTED, NOTHING_SAID, refusalWords, resumeCommand, startInstead } from "./plan.ts";
-import { type Obstacle, prospect, refusalOf, whatStandsInTheWay } from "./prepare.ts";
+import { beginInstead, isUnbegun, NEVER_STARTED, NOTHING_SAID, refusalWords, resumeCommand } from "./plan.ts";
+import { type Obstacle, prospect, refusalOf, wantsOnlyTrust, whatStandsInTheWay } from "./prepare.ts";
 
 /** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
 export function whyNotResumable(run: RunRecord): string | null {
@@ -123,7 +123,7 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
   }
   try {
     const refusal = await refusalOf(deps, engine, run);
-    if (refusal !== null) return refusedObstacle(engine, run, refusal);
+    if (refusal !== null) return await refusedObstacle(engine, run, refusal);
     const found = await whatStandsInTheWay(engine, run);
     if (found?.code !== "session_lost") return found;
     // After a crash, links may hold what no copy has.
@@ -135,9 +135,10 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
   }
 }
 
-function refusedObstacle(engine: Engine, run: RunRecord, said: string): Obstacle {
+async function refusedObstacle(engine: Engine, run: RunRecord, said: string): Promise<Obstacle> {
   const why = refusalWords(engine, said);
-  return { why, code: "session_unknown", ways: [], mayBeginAnew: false, next: startInstead(run, said) };
+  const next = beginInstead(run, said, await wantsOnlyTrust(engine, run, said));
+  return { why, code: "session_unknown", ways: [], mayBeginAnew: false, next };
 }
 
 async function wayAround(deps: Deps, run: RunRecord, obstacle: Obstacle): Promise<string> {
