@@ -83,6 +83,11 @@ export interface Refusal {
   readonly facts: Facts;
 }
 
+/** Neither the engine nor the run has the conversation. */
+export function isGone({ code }: Pick<Refusal, "code">): boolean {
+  return code === "session_lost" || code === "session_unknown";
+}
+
 type WayOption = "--restore-copy" | "--ignore-copy" | `--session ${string}`;
 
 /** A resume as it is typed, of the same session and into a fork as what was asked for; `…` stands for the message. */

@@ -40,6 +40,7 @@ import {
   asksTrust,
   type Decision,
   goingBack,
+  isGone,
   leavesCopy,
   neverBegan,
   NOTHING_SAID,
@@ -116,7 +117,7 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
   const { copyDamage } = seen.copies;
-  const plan = possible(engine, run, seen);
+  const plan = await possible(deps, engine, run, seen);
   if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
   assertWorktree(engine, run, goesOn(seen.found, plan));
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
@@ -173,16 +174,26 @@ async function missingIn(deps: Deps, run: RunRecord, copy: Escrow | null): Promi
   return said === null ? [] : [said];
 }
 
-function possible(
+async function possible(
+  deps: Deps,
   engine: Engine,
   run: RunRecord,
-  { facts, found, decision }: Awaited<ReturnType<typeof prospect>>,
-): Plan {
-  if (decision.do === "refuse") throw refused(facts, decision, mayBeginAnew(engine, run, found));
+  { facts, found, decision }: Prospect,
+): Promise<Plan> {
+  if (decision.do === "refuse") {
+    const again = isGone(decision) ? await forkAgain(deps, run) : null;
+    throw refused(facts, decision, { again, mayBegin: mayBeginAnew(engine, run, found) });
+  }
   const { unresumable } = run.launch;
   if (decision.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
     throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
   return decision;
+}
+
+/** A fork whose conversation is gone is made once more of the one that it was made of. Null: it is no fork, or cannot be. */
+async function forkAgain(deps: Deps, run: RunRecord): Promise<string | null> {
+  if (run.parent === undefined) return null;
+  return (await import("./resumable.ts")).forkOfParent(deps, run);
 }
 
 /** What the engine said when it refused to begin a conversation in this run; null: one may have begun. */
@@ -327,6 +338,8 @@ export interface Obstacle extends Pick<Refusal, "code" | "why" | "ways"> {
   readonly mayBeginAnew: boolean;
   /** What to type, where nothing else helps. */
   readonly next?: string;
+  /** No conversation ever began. */
+  readonly unbegun?: true;
 }
 
 /** What stands in the way of a plain resume, whatever the environment of the day is. Null: nothing. */
@@ -337,13 +350,23 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
     damage: "refuse",
     home: run.engineHome,
   });
-  return decision.do === "refuse" ? { ...decision, mayBeginAnew: mayBeginAnew(engine, run, found) } : null;
+  if (decision.do !== "refuse") return null;
+  const began = found.some(({ known }) => known.silent !== true || known.damaged === true);
+  const unbegun = found.length === 0 || began ? {} : { unbegun: true as const };
+  return { ...decision, mayBeginAnew: mayBeginAnew(engine, run, found), ...unbegun };
 }
 
-function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, mayBegin: boolean): Fault {
+interface Else {
+  /** Makes a fork once more. */
+  readonly again: string | null;
+  readonly mayBegin: boolean;
+}
+
+function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, { again, mayBegin }: Else): Fault {
   const { run } = asked;
   const { handle } = run;
   const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
+  if (again !== null) offered.push(`\`${again}\` makes the fork once more`);
   const anew = mayBegin
     ? `\`reprise resume ${handle} --force-fresh "…"\` starts anew in the same run`
     : `\`reprise start ${run.agentName} "…"\` starts a new run`;

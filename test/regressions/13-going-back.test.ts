@@ -84,6 +84,16 @@ test("a resume goes back over a conversation that never began, and says so", asy
   ]);
 });
 
+test("a fork whose conversation is gone: show and a refused resume name the same command", async () => {
+  const { handle } = await box.json(["start", "codex", "base"]);
+  const { handle: fork } = await box.json(["resume", handle, "--fork", "more @@die:after-session"]);
+  const again = `reprise resume ${handle} --fork "…"`;
+  expect((await box.run(["show", fork])).stdout).toMatch(new RegExp(`^next +${again} `, "m"));
+  const { code, stderr } = await box.run(["resume", fork, "go on"]);
+  expect(code).toBe(3);
+  expect(stderr).toContain(`\`${again}\` makes the fork once more`);
+});
+
 test("a supervised agent whose newest conversation is gone is not resumed in an earlier one", async () => {
   await using agents = new AgentBox();
   agents.runbook(

@@ -72,7 +72,10 @@ test("a Gemini batch that needs trust says so, and --trust-cwd lets runs begin t
   const alone = await box.run(["start", "gemini", "hi", "--", "--model", "pro"], TRUST);
   const [handle] = /[0-9a-f]{8}/.exec(/^handle .*$/m.exec(alone.stdout + alone.stderr)?.[0] ?? "") ?? [""];
   const offered = `reprise resume ${handle} --force-fresh --trust-cwd "…"`;
-  expect((await box.run(["show", handle], TRUST)).stdout).toContain(offered);
+  const { stdout: shown } = await box.run(["show", handle], TRUST);
+  expect(shown).toContain(offered);
+  for (const said of [shown, alone.stderr])
+    expect(said).toMatch(/^session +none: no conversation ever began$/m);
   const refused = await box.run(["resume", handle, "more", "--trust-cwd"], TRUST);
   expect(refused).toMatchObject({ code: 3, stderr: expect.stringContaining(offered) });
   const begun = await box.run(["resume", handle, "--force-fresh", "--trust-cwd", "hi", "--json"], TRUST);
