@@ -27,7 +27,7 @@ export interface ResumeFacts {
   /** Why the copy that is recorded cannot be used. Absent: it can be, or there is none. */
   readonly copyDamage?: string;
   readonly want: "resume" | "fork" | "fresh";
-  /** The one session that the user asked for. Absent: whichever of `known` can be had. */
+  /** The one session that the user asked for. Absent: the newest of `known` in which anything was said. */
   readonly session?: string;
   /** What the user says about a session that is damaged, or shorter than our copy. */
   readonly damage: "refuse" | "restore" | "ignore";

@@ -35,7 +35,7 @@ import {
   storableArgs,
 } from "./launch.ts";
 import { assertNoBatch } from "./leases.ts";
-import { anewIn, reopensUi } from "./new-run.ts";
+import { anewIn, mayBeginAnew, reopensUi } from "./new-run.ts";
 import {
   asksTrust,
   type Decision,
@@ -57,7 +57,7 @@ export const DEFAULT_MESSAGE = "Continue where you left off.";
 
 export interface ResumeWish {
   readonly want: "resume" | "fork" | "fresh";
-  /** Which of the run's sessions: an id, or its first 8 or more characters. Absent: the newest that can be had. */
+  /** Which of the run's sessions: an id, or its first 8 or more characters. Absent: the newest in which anything was said. */
   readonly session?: string;
   /** What to do about a session that is damaged, or shorter than our copy. */
   readonly damage: "refuse" | "restore" | "ignore";
@@ -111,9 +111,7 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   const setup = setUpEngine(deps, engine, env);
   const later = { env: setup.env, allowed: wish.allowEnv === true };
   assertSameRights(engine, recorded, later);
-  const refusal = await refusalOf(deps, engine, recorded);
-  if (refusal !== null && wish.want !== "fresh")
-    throw neverBegan(engine, recorded, refusal, await wantsOnlyTrust(engine, recorded, refusal));
+  const refusal = await refusalFor(deps, engine, recorded, wish);
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
   const { copyDamage } = seen.copies;
@@ -203,6 +201,19 @@ export async function refusalOf(deps: Deps, engine: Engine, run: RunRecord): Pro
   if (said === null) return null;
   const found = await lookUp(engine, run);
   return found.every(({ known }) => known.state === "absent") ? said : null;
+}
+
+/** Where no conversation ever began, only a new one can. */
+async function refusalFor(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  { want }: ResumeWish,
+): Promise<string | null> {
+  const said = await refusalOf(deps, engine, run);
+  if (said !== null && want !== "fresh")
+    throw neverBegan(engine, run, said, await wantsOnlyTrust(engine, run, said));
+  return said;
 }
 
 /** Would the run begin with `--force-fresh --trust-cwd`, as far as Reprise can tell? `said`: what the engine refused it with. */
@@ -373,33 +384,6 @@ function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, { agai
   return new Fault(code, `Run ${handle} cannot be resumed: ${why}. ${[...offered, anew].join("; ")}.`, {
     facts: { handle, ...facts },
   });
-}
-
-const SOME_SESSION = "00000000-0000-4000-8000-000000000000";
-
-/** Would `--force-fresh` be accepted? Options and rights of the run may forbid it. */
-function mayBeginAnew(engine: Engine, run: RunRecord, found: readonly LookedUp[]): boolean {
-  if (run.launch.redacted.length > 0) return false;
-  try {
-    engine.command({
-      kind: "fresh",
-      interactive: false,
-      message: DEFAULT_MESSAGE,
-      session: engine.can.chooseSession ? SOME_SESSION : null,
-      forkTo: null,
-      given: run.launch.given,
-      givenHasNoPrompt: run.launch.message !== null,
-      native: [],
-      cwd: run.cwd,
-      tag: `reprise-${run.handle}`,
-      ...earlierRights(run, found),
-      trustCwd: run.launch.trustCwd,
-    });
-    return true;
-  } catch (error) {
-    if (error instanceof Fault) return false;
-    throw error;
-  }
 }
 
 /** From the engine's own session, or from our copy of it when that goes back. */
