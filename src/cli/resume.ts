@@ -151,7 +151,7 @@ async function followReview(
 
 /**
  * The message begins with the first word that is no option of ours and, but for `--last`, no handle. Options stand before
- * it or after it; one of ours that stands in the middle of it is part of it. Commander alone would read options inside the message.
+ * it or after it; one that stands between its words is refused. Commander alone would read options inside the message.
  */
 export function splitMessage(
   parser: Command,
@@ -187,8 +187,8 @@ export function splitMessage(
 }
 
 /**
- * Where the options begin that stand after the message: from there on, nothing else follows. An option that nobody
- * knows must not be told to the agent instead: the arguments end with it, and commander says what is wrong.
+ * Where the options begin that stand after the message: from there on, nothing else follows. An option must not be told
+ * to the agent instead: with one that nobody knows the arguments end, and commander says what is wrong.
  */
 function endOfMessage(
   parser: Command,
@@ -196,8 +196,11 @@ function endOfMessage(
 ): { end: number; unknown: readonly string[] } {
   const dashes = words.indexOf("--");
   const end = dashes === -1 ? ownOptionsFrom(parser, words) : dashes;
-  const unknown = words.slice(1, end).find((word) => isOptionWord(word) && !isOwnOption(parser, word));
+  const options = words.slice(1, end).filter(isOptionWord);
+  const unknown = options.find((word) => !isOwnOption(parser, word));
   if (unknown !== undefined) return { end, unknown: [unknown] };
+  const [known] = options;
+  if (known !== undefined) throw betweenWords(known);
   const behind = dashes === -1 ? "" : (words[dashes + 1] ?? "");
   if (isOptionWord(behind)) throw insideMessage(behind);
   return { end: dashes === -1 ? end : words.length, unknown: [] };
@@ -217,6 +220,16 @@ function ownOptionsFrom(parser: Command, words: readonly string[]): number {
 /** Not a dash in a text: `-`, `->`, `-1`, or several words in quotes. */
 function isOptionWord(word: string): boolean {
   return /^--?[a-z][^\s]*$/i.test(word);
+}
+
+/** Meant as an option or as a word: only the user knows. */
+function betweenWords(word: string): Fault {
+  const option = word.slice(0, 80);
+  return new Fault(
+    "usage",
+    `${option} stands between the words of the message. Nothing was started. Put the option before or after the whole message, or quote the message if the option is part of it: reprise resume HANDLE "… ${option} …"`,
+    { facts: { option } },
+  );
 }
 
 /** In `start`, native options stand there. */

@@ -4,10 +4,10 @@ import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { type Deps, type InspectedAttempt, type Inspection, inspectRun, offerFor } from "../run/run.ts";
+import { type InspectedAttempt, type Inspection, inspectRun, type Offer, offerFor } from "../run/run.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
-import { isFromStore, lastWordsOf } from "./summary.ts";
+import { isFromStore, lastWordsOf, NO_CONVERSATION } from "./summary.ts";
 import { age, hanging, hangingPath, resetText, STATUS_COLORS, unbroken } from "./words.ts";
 
 interface ShowOptions {
@@ -55,11 +55,13 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     return 0;
   }
   for (const warning of found.warnings) context.log.warn(warning);
-  if (options.attempt === undefined) printRun(context, found, deps.clock.now());
+  const isWhole = options.attempt === undefined;
+  const offer = isWhole && found.live === null ? await offerFor(deps, found.run) : null;
+  if (isWhole) printRun(context, found, offer, deps.clock.now());
   for (const attempt of attempts) printAttempt(context, attempt, deps.clock.now());
-  if (options.attempt !== undefined) return 0;
+  if (!isWhole) return 0;
   context.print("");
-  lineIn(context)("next", await next(deps, found));
+  lineIn(context)("next", next(found, offer));
   return 0;
 }
 
@@ -77,7 +79,7 @@ function chosen(found: Inspection, n: number | undefined): readonly InspectedAtt
   );
 }
 
-function printRun(context: Context, found: Inspection, nowMs: number): void {
+function printRun(context: Context, found: Inspection, offer: Offer | null, nowMs: number): void {
   const { terminal } = context;
   const { run: record } = found;
   const line = lineIn(context);
@@ -99,7 +101,7 @@ function printRun(context: Context, found: Inspection, nowMs: number): void {
   line("subject", record.subject === null ? null : harmlessLine(record.subject, 200));
   line("message", record.launch.message === null ? null : harmlessLine(record.launch.message, 200));
   path("cwd", record.cwd);
-  line("session", sessionText(record));
+  line("session", offer?.unbegun === true ? NO_CONVERSATION : sessionText(record));
   line("fork of", parentText(record));
   line("launch", launchText(found));
   path("home", record.engineHome);
@@ -246,11 +248,9 @@ function verdict(receipt: Receipt, asked: string, reported: string | null): stri
   }
 }
 
-async function next(deps: Deps, { run: record, live }: Inspection): Promise<string> {
-  const { handle } = record;
+function next({ run: { handle } }: Inspection, offer: Offer | null): string {
   const logs = unbroken(`reprise logs ${handle}`);
-  if (live !== null) return `${logs}${unbroken(" -f")}    or    ${unbroken(`reprise stop ${handle}`)}`;
-  const offer = await offerFor(deps, record);
+  if (offer === null) return `${logs}${unbroken(" -f")}    or    ${unbroken(`reprise stop ${handle}`)}`;
   const typed = unbroken(offer.next);
   if (offer.why === null) return `${typed}    or    ${logs}`;
   return `${typed}    (it cannot be resumed: ${harmlessLine(offer.why, 1_000)})`;

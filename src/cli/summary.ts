@@ -104,9 +104,11 @@ function say(context: Context, result: AttemptResult, { offer, parent }: Offers,
   const proved =
     receipt === null || receipt.verified === "diverged" ? "" : ` (${proofText(receipt, attempt)})`;
   const session =
-    run.session.value === null
-      ? "none found"
-      : `${run.session.field ?? "session"} ${harmlessLine(run.session.value, 200)}${proved}`;
+    offer.unbegun === true
+      ? NO_CONVERSATION
+      : run.session.value === null
+        ? "none found"
+        : `${run.session.field ?? "session"} ${harmlessLine(run.session.value, 200)}${proved}`;
   lines.push(
     `handle   ${paint(terminal, "bold", run.handle)}   (${nextOf(offer)})`,
     ...(parent === null ? [] : [`fork of  ${parent.handle}   (${parentText(parent)})`]),
@@ -119,6 +121,9 @@ function say(context: Context, result: AttemptResult, { offer, parent }: Offers,
 }
 
 const LABEL = 9;
+
+/** Instead of an id that is that of no conversation. */
+export const NO_CONVERSATION = "none: no conversation ever began";
 
 function nextOf({ why, next }: Offer): string {
   return why === null ? unbroken(next) : `cannot be resumed: ${harmlessLine(why, 1_000)}`;

@@ -103,8 +103,12 @@ class Hearing {
       this.#read(stream, this.#lines[stream].splitter.end());
     }
     const last = understood(() => this.#reader.end(exit));
-    const line = this.#lines.stdout.count;
-    if (last.length > 0) this.#hooks.events(last.map((event) => ({ event, stream: "stdout", line })));
+    const { namesLastOn = "stdout" } = this.#reader;
+    const seen = last.map((event) => {
+      const stream = event.type === "session" ? namesLastOn : "stdout";
+      return { event, stream, line: this.#lines[stream].count };
+    });
+    if (seen.length > 0) this.#hooks.events(seen);
   }
 
   /** One report a chunk. */

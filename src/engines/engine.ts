@@ -269,6 +269,8 @@ export interface OutputReader {
   line(stream: Stream, text: string): readonly EngineEvent[];
   /** After the last line: what only the end reveals (a pretty-printed object, a missing terminal event). */
   end(exit: Exit): readonly EngineEvent[];
+  /** The stream on which the engine names a session that only `end` tells of. Absent: stdout. */
+  readonly namesLastOn?: Stream;
 }
 
 /** For text: of a model's own words nothing is understood, since they may look like any line of the engine's (I5). */

@@ -229,6 +229,7 @@ function iflowReader(now: () => number): OutputReader {
       const trusted = last.filter(({ type }) => own !== null || type !== "session");
       return [...trusted, ...ended(state, exit, now())];
     },
+    namesLastOn: "stderr",
   };
 }
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { SeenSession, Session } from "../core/records.ts";
-import { candidates, observe, sessionOf, settle } from "./conversation.ts";
+import { candidates, isConfirmed, observe, sessionOf, settle, unsaid } from "./conversation.ts";
 
 const seen = (value: string, over: Partial<SeenSession> = {}): SeenSession => ({
   value,
@@ -56,6 +56,26 @@ describe("settle", () => {
 test("a known id is never replaced by nothing (I3)", () => {
   const before: Session = { field: "thread_id", value: "a", source: "stdout", verifiedAt: "t" };
   expect(sessionOf("thread_id", null, before)).toEqual(before);
+});
+
+describe("whether anything was said in a session", () => {
+  const current: Session = { field: "f", value: "b", source: "chosen", verifiedAt: null };
+  const chosen = seen("b", { attempt: 2, source: "chosen", verifiedAt: null });
+  const cases: Record<string, [sessions: readonly SeenSession[], session: Session, confirmed: boolean]> = {
+    "its id was only chosen": [[seen("a"), chosen], current, false],
+    "the engine named it": [[seen("a"), seen("b")], current, true],
+    "the store confirmed it": [[seen("a"), chosen], { ...current, verifiedAt: "t" }, true],
+    "it was named as another one than asked for": [[seen("b", { foreign: true })], current, false],
+    "a UI named it and was left": [unsaid([seen("a"), seen("b")], 1, new Set(["b"])), current, false],
+    "a UI named it and was left, after an attempt in it": [
+      unsaid([seen("b"), seen("b", { attempt: 2 })], 2, new Set(["b"])),
+      current,
+      true,
+    ],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [sessions, session, confirmed]) => {
+    expect(isConfirmed({ session, sessions }, "b")).toBe(confirmed);
+  });
 });
 
 test("candidates: the current id, then every other, newest first, each once", () => {

@@ -42,6 +42,27 @@ export function disown(
   );
 }
 
+/** Ids that were named and of which the engine keeps nothing: nothing was said there. They stay, and count as chosen only. */
+export function unsaid(
+  sessions: readonly SeenSession[],
+  attempt: number,
+  ids: ReadonlySet<string>,
+): readonly SeenSession[] {
+  if (ids.size === 0) return sessions;
+  return sessions.map((one) =>
+    one.attempt === attempt && ids.has(one.value) ? { ...one, verifiedAt: null } : one,
+  );
+}
+
+/** Has the engine ever named this session, or its store confirmed it? */
+export function isConfirmed(
+  { session, sessions }: { readonly session: Session; readonly sessions: readonly SeenSession[] },
+  id: string,
+): boolean {
+  if (session.value === id && session.verifiedAt !== null) return true;
+  return sessions.some((one) => one.value === id && one.foreign === undefined && one.verifiedAt !== null);
+}
+
 /** The run's session after an attempt: a known id is never replaced by nothing (I3). */
 export function sessionOf(field: string, seen: SeenSession | null, before: Session): Session {
   if (seen === null) return before;

@@ -11,7 +11,7 @@ import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Escrow, EscrowFile, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import type { Ask, Engine, Located } from "../engines/engine.ts";
-import { candidates } from "./conversation.ts";
+import { candidates, isConfirmed } from "./conversation.ts";
 import { describeLocated, type KnownSession, oneOf } from "./plan.ts";
 
 type Copies = Pick<RunRecord, "escrow" | "kept">;
@@ -287,9 +287,15 @@ export async function lookUp(engine: Engine, run: RunRecord, chosen?: string): P
       const located = await engine.locate(id, { home: engineHome, cwd: run.cwd }, sessionFiles());
       const torn = await isTorn(engine, run, id, located);
       const known = torn ?? describeLocated(id, located, engineHome);
-      return { known, located, rights: rightsIn(located) };
+      const silent = hasBegun(run, id) ? {} : { silent: true as const };
+      return { known: { ...known, ...silent }, located, rights: rightsIn(located) };
     }),
   );
+}
+
+/** In doubt it has: an id that only we have chosen, or that a UI was left with, is that of no conversation. */
+function hasBegun(run: RunRecord, id: string): boolean {
+  return isConfirmed(run, id) || lastCopyOf(run, id) !== null;
 }
 
 function rightsIn(located: Located): Rights {

@@ -354,7 +354,7 @@ class Holder {
     if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     await Promise.all(this.#locks);
-    const verdict = await this.#witness.verdict();
+    const verdict = await this.#witness.verdict(bytes.stdout === 0);
     const outcome = judge({
       structured: command.structured,
       interactive,

@@ -6,6 +6,7 @@ import { makeRunId } from "../core/ids.ts";
 import type { Launch, Mode, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
 import { refusedOption, widerAnew } from "../engines/engines.ts";
+import { earlierRights, type LookedUp } from "./copies.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import type { EngineSetup } from "./engine-setup.ts";
 import { excerpt, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
@@ -214,6 +215,33 @@ export function anewIn(
     ...run,
     launch: { ...rest, given: args, redacted, ...(why === null ? {} : { unresumable: why }) },
   };
+}
+
+const SOME_SESSION = "00000000-0000-4000-8000-000000000000";
+
+/** Would `--force-fresh` be accepted? Options and rights of the run may forbid it. */
+export function mayBeginAnew(engine: Engine, run: RunRecord, found: readonly LookedUp[]): boolean {
+  if (run.launch.redacted.length > 0) return false;
+  try {
+    engine.command({
+      kind: "fresh",
+      interactive: false,
+      message: "go on",
+      session: engine.can.chooseSession ? SOME_SESSION : null,
+      forkTo: null,
+      given: run.launch.given,
+      givenHasNoPrompt: run.launch.message !== null,
+      native: [],
+      cwd: run.cwd,
+      tag: `reprise-${run.handle}`,
+      ...earlierRights(run, found),
+      trustCwd: run.launch.trustCwd,
+    });
+    return true;
+  } catch (error) {
+    if (error instanceof Fault) return false;
+    throw error;
+  }
 }
 
 /** Whether the next attempt of a run opens the engine's UI. */

@@ -3,6 +3,7 @@ import { Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import {
   type Decision,
+  goingBack,
   type KnownSession,
   notesFor,
   oneOf,
@@ -27,6 +28,11 @@ const known = (id: string, state: KnownSession["state"], damaged = false): Known
   state,
   note: "a note",
   damaged,
+});
+
+const silent = (id: string, state: KnownSession["state"]): KnownSession => ({
+  ...known(id, state),
+  silent: true,
 });
 
 const FACTS: ResumeFacts = {
@@ -55,9 +61,33 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
   ],
   "lost, and the copy is of another": [{ known: [known("a", "absent")], escrow: "b" }, "session_lost"],
   "lost, no copy": [{ known: [known("a", "absent")] }, "session_lost"],
-  "the newest was never written: back to the one before": [
-    { known: [known("b", "absent"), known("a", "present")] },
+  "nothing was ever said in the newest: back to the one before": [
+    { known: [silent("b", "absent"), known("a", "present")] },
     { do: "continue", session: "a", restore: false, passedOver: ["b"] },
+  ],
+  "nothing was ever said in the newest, and the one before has a copy": [
+    { known: [silent("c", "unusable"), silent("b", "absent"), known("a", "absent")], escrow: "a" },
+    { do: "continue", session: "a", restore: true, passedOver: ["c", "b"] },
+  ],
+  "the newest was spoken in and is gone: not back": [
+    { known: [known("b", "absent"), known("a", "present")] },
+    "session_lost",
+  ],
+  "the newest was spoken in and is gone: no fork of the one before": [
+    { known: [known("b", "absent"), known("a", "present")], want: "fork" },
+    "session_lost",
+  ],
+  "the engine will not continue the newest: not back": [
+    { known: [known("b", "unusable"), known("a", "present")] },
+    "session_lost",
+  ],
+  "back over the newest, in which nothing was said, to one that is gone: no further": [
+    { known: [silent("c", "absent"), known("b", "absent"), known("a", "present")] },
+    "session_lost",
+  ],
+  "nothing was said in any of them": [
+    { known: [silent("b", "absent"), silent("a", "absent")] },
+    "session_lost",
   ],
   "the newest has a copy: not back": [
     { known: [known("b", "absent"), known("a", "present")], escrow: "b" },
@@ -131,6 +161,31 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
 
 const reasons: Record<string, [given: Partial<ResumeFacts>, why: RegExp, ways: readonly string[]]> = {
   "no copy": [{ known: [known("a", "absent")] }, /session a \(a note\), and there is no copy/, []],
+  "gone, and an earlier one is there": [
+    { known: [known("b", "absent"), known("z", "absent"), known("a", "present")] },
+    /does not have session b \(a note\)/,
+    ["--session a"],
+  ],
+  "gone, and an earlier one has a copy": [
+    { known: [known("b", "absent"), known("a", "absent")], escrow: "a" },
+    /session b .*, and the copy is of another session, a$/,
+    ["--session a"],
+  ],
+  "gone, and an earlier one lacks a part": [
+    { known: [known("b", "absent"), known("a", "torn")], escrow: "a" },
+    /session b/,
+    [],
+  ],
+  "gone, and newer ones in which nothing was said": [
+    { known: [silent("c", "absent"), known("b", "absent"), known("a", "present")] },
+    /does not have session b/,
+    ["--session a"],
+  ],
+  "there, but the engine will not continue it": [
+    { known: [known("a", "unusable")] },
+    /^Codex cannot continue session a \(a note\)/,
+    [],
+  ],
   "a copy that cannot be used": [
     { known: [known("a", "absent")], copyDamage: "c: its checksum is wrong" },
     /and the run's copy of the session cannot be used: c: its checksum is wrong$/,
@@ -197,6 +252,15 @@ test.each(Object.entries(notes))("a new conversation says how to return: %s", (_
   const session = { ...NO_SESSION, value: "a" };
   const facts = { ...FACTS, ...given, run: { ...run, session, launch: {} } as unknown as RunRecord };
   expect(notesFor(facts, { do: "fresh" }, "fresh")).toEqual([expect.stringMatching(note)]);
+});
+
+test("a resume that goes back says which conversations never began", () => {
+  const plan = { do: "continue", session: "a", restore: false } as const;
+  expect(goingBack({ ...plan, passedOver: [] })).toEqual([]);
+  expect(goingBack({ ...plan, passedOver: ["b"] })).toEqual(["session b never began; going back to a"]);
+  expect(goingBack({ ...plan, passedOver: ["c", "b"] })).toEqual([
+    "sessions c, b never began; going back to a",
+  ]);
 });
 
 test("a note on a restored copy does not call a shorter session lost, nor a fork's parent unchanged", () => {

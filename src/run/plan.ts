@@ -27,7 +27,7 @@ export interface ResumeFacts {
   /** Why the copy that is recorded cannot be used. Absent: it can be, or there is none. */
   readonly copyDamage?: string;
   readonly want: "resume" | "fork" | "fresh";
-  /** The one session that the user asked for. Absent: whichever of `known` can be had. */
+  /** The one session that the user asked for. Absent: the newest of `known` in which anything was said. */
   readonly session?: string;
   /** What the user says about a session that is damaged, or shorter than our copy. */
   readonly damage: "refuse" | "restore" | "ignore";
@@ -40,6 +40,8 @@ export interface KnownSession {
   /** Where it was looked for, or why the engine will not continue it. */
   readonly note: string;
   readonly damaged?: boolean;
+  /** As far as is known, nothing was ever said in it. */
+  readonly silent?: true;
 }
 
 export function describeLocated(id: string, located: Located, engineHome: string): KnownSession {
@@ -63,7 +65,7 @@ export type Plan =
       readonly restore: boolean;
       /** What goes back is an earlier copy, not the newest one. */
       readonly kept?: true;
-      /** Newer ids of this run that the engine does not have. */
+      /** Newer ids of this run, of conversations that never began. */
       readonly passedOver: readonly string[];
     }
   | { readonly do: "fresh" };
@@ -77,9 +79,16 @@ export interface Refusal {
   /** As the end of a sentence about the run. */
   readonly why: string;
   /** Options of `resume` with which it goes on all the same, each with what it does. */
-  readonly ways: readonly { readonly option: "--restore-copy" | "--ignore-copy"; readonly does: string }[];
+  readonly ways: readonly { readonly option: WayOption; readonly does: string }[];
   readonly facts: Facts;
 }
+
+/** Neither the engine nor the run has the conversation. */
+export function isGone({ code }: Pick<Refusal, "code">): boolean {
+  return code === "session_lost" || code === "session_unknown";
+}
+
+type WayOption = "--restore-copy" | "--ignore-copy" | `--session ${string}`;
 
 /** A resume as it is typed, of the same session and into a fork as what was asked for; `…` stands for the message. */
 export function resumeCommand(
@@ -99,7 +108,10 @@ export function optionsOf(wish: Pick<ResumeFacts, "want" | "damage"> & { readonl
   return wish.damage === "refuse" ? [] : [`--${wish.damage}-copy`];
 }
 
-/** A place that is gone or another one is a fault; a conversation that cannot be continued is a refusal. */
+/**
+ * A place that is gone or another one is a fault; a conversation that cannot be continued is a refusal. What is meant for the
+ * newest conversation is told to no earlier one, unless nothing was ever said in the newest.
+ */
 export function planResume(facts: ResumeFacts): Decision {
   const { run } = facts;
   assertPlace(facts);
@@ -127,9 +139,10 @@ export function planResume(facts: ResumeFacts): Decision {
       }
       return damaged(facts, session, restored !== null);
     }
+    if (session.silent !== true) return lost(facts, session);
     passedOver.push(session.id);
   }
-  return lost(facts);
+  return lost(facts, facts.known[0]);
 }
 
 /** The newest copy goes back before earlier ones; of a session that is there, only an earlier one has more. */
@@ -211,18 +224,25 @@ export function refusalWords({ title }: { readonly title: string }, said: string
   return `no conversation ever began: ${title} ${what} (${said.replace(/\.$/, "")})`;
 }
 
-/** What begins where the engine refused to. */
-export function startInstead({ agentName }: RunRecord, said: string): string {
+/** What begins where the engine refused to; `inRun`: this run may begin once the folder is trusted, with its options. */
+export function beginInstead({ handle, agentName }: RunRecord, said: string, inRun: boolean): string {
+  if (inRun) return `reprise resume ${handle} --force-fresh --trust-cwd "…"`;
   return `reprise start ${agentName}${asksTrust(said) ? " --trust-cwd" : ""} "…"`;
 }
 
-const asksTrust = (said: string) => said.includes("--trust-cwd");
+export const asksTrust = (said: string) => said.includes("--trust-cwd");
 
-export function neverBegan(engine: { readonly title: string }, run: RunRecord, said: string): Fault {
+export function neverBegan(
+  engine: { readonly title: string },
+  run: RunRecord,
+  said: string,
+  inRun: boolean,
+): Fault {
   const { handle } = run;
+  const what = inRun ? "Begin in this run, with its options" : "Start a new run with the right options";
   return new Fault(
     "session_unknown",
-    `Run ${handle} cannot be resumed: ${refusalWords(engine, said)}. Start a new run with the right options: ${startInstead(run, said)}`,
+    `Run ${handle} cannot be resumed: ${refusalWords(engine, said)}. ${what}: ${beginInstead(run, said, inRun)}`,
     { facts: { handle, refused: refusalWords(engine, said) } },
   );
 }
@@ -232,24 +252,38 @@ function noSession(run: RunRecord): Refusal {
   return { do: "refuse", code: "session_unknown", why, ways: [], facts: { missing: "session.value" } };
 }
 
-function lost(facts: ResumeFacts): Refusal {
+function lost(facts: ResumeFacts, session: KnownSession | undefined): Refusal {
   const { known } = facts;
-  const newest = known[0];
   const copy =
     damagedCopy(facts) ??
     (facts.escrow === null
       ? "there is no copy in the run directory"
-      : facts.escrow === newest?.id
+      : facts.escrow === session?.id
         ? "the copy in the run directory holds no more of it"
         : `the copy is of another session, ${facts.escrow}`);
-  const why = `${facts.engine.title} does not have session ${newest?.id ?? ""} (${newest?.note ?? ""}), and ${copy}`;
+  const verb = session?.state === "unusable" ? "cannot continue" : "does not have";
+  const why = `${facts.engine.title} ${verb} session ${session?.id ?? ""} (${session?.note ?? ""}), and ${copy}`;
+  const earlier = earlierThan(facts, session);
+  const does = "goes on in an earlier conversation of the run";
   return {
     do: "refuse",
     code: "session_lost",
     why,
-    ways: [],
-    facts: { sessions: known.map(({ id }) => id) },
+    ways: earlier === null ? [] : [{ option: `--session ${earlier}`, does }],
+    facts: { sessions: known.map(({ id }) => id), ...(earlier === null ? {} : { earlier }) },
   };
+}
+
+/** The newest one of the earlier conversations that `--session` would continue. */
+function earlierThan(facts: ResumeFacts, lostOne: KnownSession | undefined): string | null {
+  const earlier = lostOne === undefined ? [] : facts.known.slice(facts.known.indexOf(lostOne) + 1);
+  const found = earlier.find(
+    (session) =>
+      session.state === "present" ||
+      session.state === "unknown" ||
+      (session.state === "absent" && restoring(facts, session) !== null),
+  );
+  return found?.id ?? null;
 }
 
 function damagedCopy({ copyDamage }: ResumeFacts): string | null {
@@ -291,15 +325,12 @@ export function leavesCopy({ known }: ResumeFacts, plan: Plan): boolean {
 
 /** What the user should hear of a plan before it is carried out. */
 export function notesFor(facts: ResumeFacts, plan: Plan, kind: AttemptKind): readonly string[] {
-  const { run, engine } = facts;
+  const { run } = facts;
   if (plan.do === "fresh") {
     const back = wayBack(facts);
     return [`starting a new conversation in run ${run.handle}${back === null ? "" : `; ${back}`}`];
   }
   const notes: string[] = [];
-  const [newest] = plan.passedOver;
-  if (newest !== undefined)
-    notes.push(`${engine.title} does not have session ${newest}; going back to ${plan.session}`);
   if (plan.restore) notes.push(restoreNote(facts, plan.session));
   if (leavesCopy(facts, plan))
     notes.push(
@@ -310,6 +341,13 @@ export function notesFor(facts: ResumeFacts, plan: Plan, kind: AttemptKind): rea
     notes.push(`the fork becomes a new run in the same directory, ${run.cwd}; run ${run.handle} ${parent}`);
   }
   return notes;
+}
+
+/** Which conversation goes on instead of the newest one; a part of the attempt's record. */
+export function goingBack(plan: Plan): readonly string[] {
+  if (plan.do === "fresh" || plan.passedOver.length === 0) return [];
+  const what = plan.passedOver.length === 1 ? "session" : "sessions";
+  return [`${what} ${plan.passedOver.join(", ")} never began; going back to ${plan.session}`];
 }
 
 function restoreNote({ engine: { title }, known }: ResumeFacts, session: string): string {

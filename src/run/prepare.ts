@@ -35,9 +35,12 @@ import {
   storableArgs,
 } from "./launch.ts";
 import { assertNoBatch } from "./leases.ts";
-import { anewIn, reopensUi } from "./new-run.ts";
+import { anewIn, mayBeginAnew, reopensUi } from "./new-run.ts";
 import {
+  asksTrust,
   type Decision,
+  goingBack,
+  isGone,
   leavesCopy,
   neverBegan,
   NOTHING_SAID,
@@ -54,7 +57,7 @@ export const DEFAULT_MESSAGE = "Continue where you left off.";
 
 export interface ResumeWish {
   readonly want: "resume" | "fork" | "fresh";
-  /** Which of the run's sessions: an id, or its first 8 or more characters. Absent: the newest that can be had. */
+  /** Which of the run's sessions: an id, or its first 8 or more characters. Absent: the newest in which anything was said. */
   readonly session?: string;
   /** What to do about a session that is damaged, or shorter than our copy. */
   readonly damage: "refuse" | "restore" | "ignore";
@@ -108,12 +111,11 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   const setup = setUpEngine(deps, engine, env);
   const later = { env: setup.env, allowed: wish.allowEnv === true };
   assertSameRights(engine, recorded, later);
-  const refusal = await refusalOf(deps, engine, recorded);
-  if (refusal !== null && wish.want !== "fresh") throw neverBegan(engine, recorded, refusal);
+  const refusal = await refusalFor(deps, engine, recorded, wish);
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
   const seen = await prospect(engine, run, { ...wish, home: setup.home });
   const { copyDamage } = seen.copies;
-  const plan = possible(engine, run, seen);
+  const plan = await possible(deps, engine, run, seen);
   if (copyDamage !== undefined) deps.log.warn(`the run's copy of the session cannot be used: ${copyDamage}`);
   assertWorktree(engine, run, goesOn(seen.found, plan));
   if (plan.do === "continue") await assertNotOpenElsewhere(deps, engine, run, plan.session);
@@ -137,7 +139,7 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
     ...(wish.ui === true ? { watched: true } : {}),
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   };
-  const command = engine.command(ask);
+  const command = warning(engine.command(ask), goingBack(plan));
   assertSameFolders(engine, run, command, later);
   const redact = redactorFor(setup.env, env);
   assertHiddenMessage(command, message, redact);
@@ -161,21 +163,35 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   };
 }
 
+function warning(command: Command, more: readonly string[]): Command {
+  return more.length === 0 ? command : { ...command, warnings: [...more, ...(command.warnings ?? [])] };
+}
+
 async function missingIn(deps: Deps, run: RunRecord, copy: Escrow | null): Promise<readonly string[]> {
   const said = copy === null ? null : saidSince(copy, await deps.store.listAttempts(run.runId));
   return said === null ? [] : [said];
 }
 
-function possible(
+async function possible(
+  deps: Deps,
   engine: Engine,
   run: RunRecord,
-  { facts, found, decision }: Awaited<ReturnType<typeof prospect>>,
-): Plan {
-  if (decision.do === "refuse") throw refused(facts, decision, mayBeginAnew(engine, run, found));
+  { facts, found, decision }: Prospect,
+): Promise<Plan> {
+  if (decision.do === "refuse") {
+    const again = isGone(decision) ? await forkAgain(deps, run) : null;
+    throw refused(facts, decision, { again, mayBegin: mayBeginAnew(engine, run, found) });
+  }
   const { unresumable } = run.launch;
   if (decision.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
     throw startAnother("option_unkept", run, `cannot begin a new conversation: ${unresumable}`);
   return decision;
+}
+
+/** A fork whose conversation is gone is made once more of the one that it was made of. Null: it is no fork, or cannot be. */
+async function forkAgain(deps: Deps, run: RunRecord): Promise<string | null> {
+  if (run.parent === undefined) return null;
+  return (await import("./resumable.ts")).forkOfParent(deps, run);
 }
 
 /** What the engine said when it refused to begin a conversation in this run; null: one may have begun. */
@@ -185,6 +201,26 @@ export async function refusalOf(deps: Deps, engine: Engine, run: RunRecord): Pro
   if (said === null) return null;
   const found = await lookUp(engine, run);
   return found.every(({ known }) => known.state === "absent") ? said : null;
+}
+
+/** Where no conversation ever began, only a new one can. */
+async function refusalFor(
+  deps: Deps,
+  engine: Engine,
+  run: RunRecord,
+  { want }: ResumeWish,
+): Promise<string | null> {
+  const said = await refusalOf(deps, engine, run);
+  if (said !== null && want !== "fresh")
+    throw neverBegan(engine, run, said, await wantsOnlyTrust(engine, run, said));
+  return said;
+}
+
+/** Would the run begin with `--force-fresh --trust-cwd`, as far as Reprise can tell? `said`: what the engine refused it with. */
+export async function wantsOnlyTrust(engine: Engine, run: RunRecord, said: string): Promise<boolean> {
+  if (!asksTrust(said) || run.launch.trustCwd) return false;
+  const trusting = { ...run, launch: { ...run.launch, trustCwd: true } };
+  return mayBeginAnew(engine, trusting, await lookUp(engine, run));
 }
 
 /** A run that only now begins may begin with an option that forbids its resume. */
@@ -313,6 +349,8 @@ export interface Obstacle extends Pick<Refusal, "code" | "why" | "ways"> {
   readonly mayBeginAnew: boolean;
   /** What to type, where nothing else helps. */
   readonly next?: string;
+  /** No conversation ever began. */
+  readonly unbegun?: true;
 }
 
 /** What stands in the way of a plain resume, whatever the environment of the day is. Null: nothing. */
@@ -323,46 +361,29 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
     damage: "refuse",
     home: run.engineHome,
   });
-  return decision.do === "refuse" ? { ...decision, mayBeginAnew: mayBeginAnew(engine, run, found) } : null;
+  if (decision.do !== "refuse") return null;
+  const began = found.some(({ known }) => known.silent !== true || known.damaged === true);
+  const unbegun = found.length === 0 || began ? {} : { unbegun: true as const };
+  return { ...decision, mayBeginAnew: mayBeginAnew(engine, run, found), ...unbegun };
 }
 
-function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, mayBegin: boolean): Fault {
+interface Else {
+  /** Makes a fork once more. */
+  readonly again: string | null;
+  readonly mayBegin: boolean;
+}
+
+function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, { again, mayBegin }: Else): Fault {
   const { run } = asked;
   const { handle } = run;
   const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
+  if (again !== null) offered.push(`\`${again}\` makes the fork once more`);
   const anew = mayBegin
     ? `\`reprise resume ${handle} --force-fresh "…"\` starts anew in the same run`
     : `\`reprise start ${run.agentName} "…"\` starts a new run`;
   return new Fault(code, `Run ${handle} cannot be resumed: ${why}. ${[...offered, anew].join("; ")}.`, {
     facts: { handle, ...facts },
   });
-}
-
-const SOME_SESSION = "00000000-0000-4000-8000-000000000000";
-
-/** Would `--force-fresh` be accepted? Options and rights of the run may forbid it. */
-function mayBeginAnew(engine: Engine, run: RunRecord, found: readonly LookedUp[]): boolean {
-  if (run.launch.redacted.length > 0) return false;
-  try {
-    engine.command({
-      kind: "fresh",
-      interactive: false,
-      message: DEFAULT_MESSAGE,
-      session: engine.can.chooseSession ? SOME_SESSION : null,
-      forkTo: null,
-      given: run.launch.given,
-      givenHasNoPrompt: run.launch.message !== null,
-      native: [],
-      cwd: run.cwd,
-      tag: `reprise-${run.handle}`,
-      ...earlierRights(run, found),
-      trustCwd: run.launch.trustCwd,
-    });
-    return true;
-  } catch (error) {
-    if (error instanceof Fault) return false;
-    throw error;
-  }
 }
 
 /** From the engine's own session, or from our copy of it when that goes back. */

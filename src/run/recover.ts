@@ -77,9 +77,10 @@ async function fromTape(
   }
   // Some engines name their session last, in a block that only the end completes.
   const last = reader.end({ code: null, signal: null }).find((event) => event.type === "session");
+  const { namesLastOn = "stdout" } = reader;
   return last === undefined
     ? null
-    : seenNow(deps, attempt, last.session, attempt.mode === "pty" ? "pty-output" : "stderr");
+    : seenNow(deps, attempt, last.session, attempt.mode === "pty" ? "pty-output" : namesLastOn);
 }
 
 async function fromStore(

@@ -13,8 +13,16 @@ import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
 import { assertOwnWorkplace } from "./isolate.ts";
-import { isUnbegun, NEVER_STARTED, NOTHING_SAID, refusalWords, resumeCommand, startInstead } from "./plan.ts";
-import { type Obstacle, prospect, refusalOf, whatStandsInTheWay } from "./prepare.ts";
+import {
+  beginInstead,
+  isGone,
+  isUnbegun,
+  NEVER_STARTED,
+  NOTHING_SAID,
+  refusalWords,
+  resumeCommand,
+} from "./plan.ts";
+import { type Obstacle, prospect, refusalOf, wantsOnlyTrust, whatStandsInTheWay } from "./prepare.ts";
 
 /** Why this run cannot be resumed, as the end of a sentence. Null: as far as its record tells, it can be. */
 export function whyNotResumable(run: RunRecord): string | null {
@@ -34,6 +42,8 @@ export interface Offer {
   readonly why: string | null;
   /** What to type: to continue the conversation, else the nearest thing to it. */
   readonly next: string;
+  /** No conversation ever began: an id that the run has is that of none. */
+  readonly unbegun?: true;
 }
 
 /**
@@ -49,7 +59,12 @@ export async function offerFor(deps: Deps, run: RunRecord): Promise<Offer> {
   if (run.status === "running") return { why, next: resume };
   const obstacle = await obstacleFor(deps, run);
   if (obstacle === null) return { why, next: why === null ? resume : `reprise logs ${handle}` };
-  return { why: obstacle.why, next: await wayAround(deps, run, obstacle) };
+  const { why: stands, unbegun } = obstacle;
+  return {
+    why: stands,
+    next: await wayAround(deps, run, obstacle),
+    ...(unbegun === undefined ? {} : { unbegun }),
+  };
 }
 
 /** What keeps every conversation of a run from being resumed. Null: nothing does. */
@@ -63,7 +78,7 @@ async function barFor(deps: Deps, run: RunRecord): Promise<Offer | null> {
   if (held !== null) return { why: batchWords(held), next: `reprise stop ${handle}` };
   const why = whyNotResumable(run);
   // An empty conversation has nothing to show.
-  if (run.empty === true && why !== null) return { why, next: `reprise rm ${handle}` };
+  if (run.empty === true && why !== null) return { why, next: `reprise rm ${handle}`, unbegun: true };
   if (launch.redacted.length > 0 || launch.unresumable !== undefined)
     return { why, next: `reprise logs ${handle}` };
   return null;
@@ -86,6 +101,12 @@ export async function parentOffer(deps: Deps, { parent }: RunRecord): Promise<Pa
   if (origin === null) return { handle, resume: null, gone: true };
   const option = await optionTo(deps, origin, session);
   return { handle, resume: option === null ? null : `reprise resume ${handle}${option}`, gone: false };
+}
+
+/** Makes a fork once more. Null: the run is no fork, or its parent cannot be resumed. */
+export async function forkOfParent(deps: Deps, run: RunRecord): Promise<string | null> {
+  const resume = (await parentOffer(deps, run))?.resume ?? null;
+  return resume === null ? null : `${resume} --fork "…"`;
 }
 
 /** What a resume of this conversation of the run needs beside the handle; null: it would be refused. */
@@ -123,7 +144,7 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
   }
   try {
     const refusal = await refusalOf(deps, engine, run);
-    if (refusal !== null) return refusedObstacle(engine, run, refusal);
+    if (refusal !== null) return await refusedObstacle(engine, run, refusal);
     const found = await whatStandsInTheWay(engine, run);
     if (found?.code !== "session_lost") return found;
     // After a crash, links may hold what no copy has.
@@ -135,9 +156,10 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
   }
 }
 
-function refusedObstacle(engine: Engine, run: RunRecord, said: string): Obstacle {
+async function refusedObstacle(engine: Engine, run: RunRecord, said: string): Promise<Obstacle> {
   const why = refusalWords(engine, said);
-  return { why, code: "session_unknown", ways: [], mayBeginAnew: false, next: startInstead(run, said) };
+  const next = beginInstead(run, said, await wantsOnlyTrust(engine, run, said));
+  return { why, code: "session_unknown", ways: [], mayBeginAnew: false, next, unbegun: true };
 }
 
 async function wayAround(deps: Deps, run: RunRecord, obstacle: Obstacle): Promise<string> {
@@ -145,10 +167,9 @@ async function wayAround(deps: Deps, run: RunRecord, obstacle: Obstacle): Promis
   if (obstacle.next !== undefined) return obstacle.next;
   const [way] = obstacle.ways;
   if (way !== undefined) return `reprise resume ${handle} ${way.option} "…"`;
-  const isGone = obstacle.code === "session_lost" || obstacle.code === "session_unknown";
-  if (!isGone) return isUnbegun(run) ? `reprise rm ${handle}` : `reprise logs ${handle}`;
-  const parent = await parentOffer(deps, run);
-  if (parent !== null && parent.resume !== null) return `${parent.resume} --fork "…"`;
+  if (!isGone(obstacle)) return isUnbegun(run) ? `reprise rm ${handle}` : `reprise logs ${handle}`;
+  const again = await forkOfParent(deps, run);
+  if (again !== null) return again;
   return obstacle.mayBeginAnew
     ? `reprise resume ${handle} --force-fresh "…"`
     : `reprise start ${run.agentName} "…"`;

@@ -268,6 +268,28 @@ describe("what a UI is doing", () => {
     expect(result.run.sessions.map(({ attempt }) => attempt)).toEqual([1, 1]);
   });
 
+  test("a new conversation that was left without a word: a resume goes back to the one before it", async () => {
+    const desk = new Desk();
+    const first = await visit(
+      startRun(deps(), starting({ escrow: false }), desk),
+      desk,
+      /our first exchange/,
+    );
+    const { handle, runDirectory, session } = first.run;
+    const left = new Desk();
+    const anew = resumeRun(deps(), resuming({ selector: handle, want: "fresh" }), left);
+    await left.shows(/claude is here/);
+    await named(runDirectory, 2);
+    const { run } = await visit(anew, left, /claude is here/);
+    expect(run.session).toMatchObject({ value: run.sessions.at(-1)?.value, verifiedAt: null });
+    const then = new Desk();
+    const again = resumeRun(deps(), resuming({ selector: handle, message: "second" }), then);
+    const { attempt } = await visit(again, then, /I remember 1 earlier/);
+    expect(attempt.diagnostics).toEqual([
+      `session ${run.session.value} never began; going back to ${session.value}`,
+    ]);
+  });
+
   test("no hook file is left behind", async () => {
     const desk = new Desk();
     const { run } = await visit(startRun(deps(), starting({}), desk), desk, /our first exchange/);

@@ -13,7 +13,7 @@ import type {
 } from "../core/records.ts";
 import { runsUnmarked, sessionFiles, Typed, writtenBy } from "../drivers/drivers.ts";
 import type { Command, FoundSession } from "../engines/engine.ts";
-import { disown, observe, sessionOf, settle } from "./conversation.ts";
+import { disown, observe, sessionOf, settle, unsaid } from "./conversation.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type Held, type Job, markerOf } from "./job.ts";
 import type { Ledger } from "./ledger.ts";
@@ -189,7 +189,8 @@ export class Witness {
     return engine.tookUp(message, ui, where, sessionFiles());
   }
 
-  async verdict(): Promise<Verdict> {
+  /** `mute`: the agent printed nothing on stdout. */
+  async verdict(mute: boolean): Promise<Verdict> {
     const confirmed = await this.#confirmed();
     const { asked, reported: seen } = this.#ledger.attempt;
     // A UI that prints no id is proved by its store: the conversation that was asked for went on there.
@@ -206,14 +207,32 @@ export class Witness {
         : run.session;
     const losers = settled.mismatch ? attempt.reported.map((one) => one.value) : [];
     const foreign = losers.filter((id) => id !== reported && id !== session.value);
+    const silent = await this.#unsaid(mute);
     return {
       reported,
       diverged,
-      run: { session, sessions: disown(run.sessions, attempt.n, foreign) },
+      run: {
+        session: silent.has(session.value ?? "") ? { ...session, verifiedAt: null } : session,
+        sessions: unsaid(disown(run.sessions, attempt.n, foreign), attempt.n, silent),
+      },
       diagnostics: this.#diagnostics(settled.mismatch, reported, isEmpty),
       isEmpty,
       wrote: reported !== null && reported === this.#job.continues && (await this.#written(reported)),
     };
+  }
+
+  /** Sessions that only the engine's registry named, or a UI, and of which its store has nothing. */
+  async #unsaid(mute: boolean): Promise<ReadonlySet<string>> {
+    const { engine, engineHome: home, interactive, continues } = this.#job;
+    const { reported, cwd } = this.#ledger.attempt;
+    const silent = new Set<string>();
+    if (!(interactive || mute) || home === null || !engine.can.readStore) return silent;
+    for (const { value, source } of reported) {
+      if (value === continues || source !== "store") continue;
+      const found = await engine.locate(value, { home, cwd }, sessionFiles());
+      if (found.state === "absent" || (found.state === "unusable" && !found.damaged)) silent.add(value);
+    }
+    return silent;
   }
 
   async #isEmpty(): Promise<boolean> {

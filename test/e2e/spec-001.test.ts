@@ -47,17 +47,18 @@ describe("Requirement: Interactive handle metadata record", () => {
 });
 
 describe("Requirement: Multi-engine session id extraction", () => {
-  const fields: [name: string, engine: EngineName, field: string, format: RegExp][] = [
-    ["Codex extraction", "codex", "thread_id", /^[0-9a-f-]{36}$/],
-    ["Gemini extraction", "gemini", "session_id", /^[0-9a-f_-]{36}$/],
-    ["iFlow extraction", "iflow", "session-id", /^session-[0-9a-f-]{36}$/],
-    ["OpenCode extraction", "opencode", "sessionID", /^ses_/],
+  const fields: [name: string, engine: EngineName, field: string, format: RegExp, source: RegExp][] = [
+    ["Codex extraction", "codex", "thread_id", /^[0-9a-f-]{36}$/, /^stdout$/],
+    ["Gemini extraction", "gemini", "session_id", /^[0-9a-f_-]{36}$/, /^stdout$/],
+    ["iFlow extraction", "iflow", "session-id", /^session-[0-9a-f-]{36}$/, /^stderr$/],
+    ["OpenCode extraction", "opencode", "sessionID", /^ses_/, /^std(out|err)$/],
   ];
-  test.each(fields)("Scenario: %s", async (_name, engine, field, format) => {
+  test.each(fields)("Scenario: %s", async (_name, engine, field, ...[format, source]) => {
     const { handle } = await box.json(["start", engine, "hello there"]);
     const { session } = await box.json(["show", handle]);
     expect(session.field).toBe(field);
     expect(session.value).toMatch(format);
+    expect(session.source).toMatch(source);
   });
 
   test("Scenario: No session id found", async () => {

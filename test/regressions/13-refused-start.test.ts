@@ -69,10 +69,18 @@ test("a Gemini batch that needs trust says so, and --trust-cwd lets runs begin t
   const trusting = await box.run(["issues", "run", "--resume", "--engine", "gemini", "--trust-cwd"], TRUST);
   expect(trusting).toMatchObject({ code: 0 });
   expect(trusting.stderr).not.toContain("was started without --trust-cwd");
-  const alone = await box.run(["start", "gemini", "hi"], TRUST);
+  const alone = await box.run(["start", "gemini", "hi", "--", "--model", "pro"], TRUST);
   const [handle] = /[0-9a-f]{8}/.exec(/^handle .*$/m.exec(alone.stdout + alone.stderr)?.[0] ?? "") ?? [""];
-  const refused = await box.run(["resume", handle, "more"], TRUST);
-  expect(refused.stderr).toContain('reprise start gemini --trust-cwd "…"');
+  const offered = `reprise resume ${handle} --force-fresh --trust-cwd "…"`;
+  const { stdout: shown } = await box.run(["show", handle], TRUST);
+  expect(shown).toContain(offered);
+  for (const said of [shown, alone.stderr])
+    expect(said).toMatch(/^session +none: no conversation ever began$/m);
+  const refused = await box.run(["resume", handle, "more", "--trust-cwd"], TRUST);
+  expect(refused).toMatchObject({ code: 3, stderr: expect.stringContaining(offered) });
+  const begun = await box.run(["resume", handle, "--force-fresh", "--trust-cwd", "hi", "--json"], TRUST);
+  expect(begun).toMatchObject({ code: 0 });
+  expect((await box.json(["show", handle]))["history"][1].args.join(" ")).toContain("--model pro");
 });
 
 test("an agent whose engine refused its options is not said to have lost its conversation, and says what to change", async () => {

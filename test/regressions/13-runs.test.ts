@@ -205,9 +205,9 @@ describe("options of resume", () => {
     expect((await box.json(["show", handle]))["history"][1].message).toBe("go on");
   });
 
-  test("in the middle of the message are part of it, and so is everything after --", async () => {
+  test("are part of a quoted message, and so is everything after --", async () => {
     const { handle } = await box.json(["start", "demo", "hello"]);
-    await box.run(["resume", handle, "explain", "--json", "to", "me"]);
+    await box.run(["resume", handle, "explain --json to me"]);
     await box.run(["resume", handle, "--", "--json"]);
     await box.run([
       "resume",
@@ -237,6 +237,17 @@ describe("options of resume", () => {
     ["a short one of the engine", ["go", "on", "-m", "opus", "--timeout", "1m"], "'-m'"],
     ["--native with two words", ["hi", "--native", "--model", "opus"], "--native --model --native NAME"],
     ["one of the engine after --, as in start", ["hi", "--", "--model", "opus"], "--native --model"],
+    [
+      "one of ours between its words",
+      ["go on", "--dry-run", "please"],
+      'message if the option is part of it: reprise resume HANDLE "… --dry-run …"',
+    ],
+    [
+      "one with a value between its words",
+      ["go", "--timeout", "5m", "on", "--quiet"],
+      "--timeout stands between",
+    ],
+    ["--help between its words", ["what", "does", "--help", "print"], "--help stands between"],
     ["one of ours after --", ["hi", "--", "--json"], "stands after `--` as a whole"],
   ])("are not told to the agent: %s", async (_what, words, named) => {
     // Refused before the run is even looked for: an unknown handle would be exit 3.
