@@ -14,8 +14,11 @@ import {
   type Resumed,
   selectAgent,
   stopAgent,
+  wayBack,
+  type WayBack,
 } from "../supervisor/supervisor.ts";
 import { makeCommand, parse } from "./command.ts";
+import { wayWords } from "./agent-look.ts";
 import type { Context } from "./context.ts";
 
 const sendCommand = () =>
@@ -76,10 +79,23 @@ export async function stop(args: readonly string[], context: Context): Promise<n
   else
     context.print(
       stopped
-        ? `Agent ${record.id} has stopped. Bring it back: reprise agent resume ${record.id}`
+        ? `Agent ${record.id} has stopped. ${backWords(record.id, await wayBack(deps, record))}`
         : `Agent ${record.id} was ${record.phase} already.`,
     );
   return 0;
+}
+
+/** Only a command that works is offered. */
+function backWords(id: string, back: WayBack): string {
+  const command = `reprise agent resume ${id}`;
+  switch (back.way) {
+    case "resume":
+      return `Bring it back: ${command}`;
+    case "fresh":
+      return `Bring it back: ${command} (a new conversation begins: ${back.why})`;
+    case "none":
+      return `It cannot be brought back${back.later ? " as it is" : ""}: ${wayWords(back, command)}`;
+  }
 }
 
 const resumeCommand = () =>

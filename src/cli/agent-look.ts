@@ -2,7 +2,7 @@
 import { Fault } from "../core/faults.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
-import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
 import { type Column, fitTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
 import { type HolderLink, openHolder, screenOf } from "../holders/holders.ts";
@@ -16,6 +16,7 @@ import {
   runOf,
   selectAgent,
   viewOf,
+  type WayBack,
 } from "../supervisor/supervisor.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { makeCommand, parse } from "./command.ts";
@@ -76,15 +77,24 @@ export function agentTable(
       view.state,
       formatDuration(nowMs - view.sinceMs),
       String(view.attempts),
-      harmlessLine(next(view), MOST_WORDS),
+      wholeSentences(next(view), MOST_WORDS),
     ]);
     const heads = engines === undefined ? COLUMNS : COLUMNS.toSpliced(2, 0, { head: "ENGINE" });
     return fitTable(heads, rows, stdout ? columns : undefined);
   };
-  const [header = "", ...rows] = made((view) => nextWords(view, nowMs));
+  return withQuestions(views, made, (view) => nextWords(view, nowMs));
+}
+
+/** A command that a terminal has no room for stands on a line of its own, below its row. */
+export function withQuestions<T extends { readonly decision: string | null }>(
+  views: readonly T[],
+  made: (last: (view: T) => string) => string[],
+  words: (view: T) => string,
+): string[] {
+  const [header = "", ...rows] = made(words);
   const isBroken = views.some(({ decision }, at) => decision !== null && rows[at]?.includes("\n") === true);
   if (!isBroken) return [header, ...rows];
-  const [short = "", ...others] = made((view) => (view.decision === null ? nextWords(view, nowMs) : ASKS));
+  const [short = "", ...others] = made((view) => (view.decision === null ? words(view) : ASKS));
   return [
     short,
     ...others.map((row, at) => {
@@ -95,13 +105,20 @@ export function agentTable(
 }
 
 const ASKS = "asks you:";
+export const asksWords = (decision: string) => `${ASKS} ${showDecision(decision)}`;
 const showDecision = (id: string) => `reprise decisions show ${harmlessLine(id, 40)}`;
+
+/** Why something is not resumed, what helps, and what to type after that. */
+export function wayWords({ why, todo, later }: Extract<WayBack, { way: "none" }>, resume: string): string {
+  if (!later) return harmlessLine(`${why}. ${todo}`);
+  return [`${why}.`, `  ${todo}`, `  Then: ${resume}`].map((line) => harmlessLine(line)).join("\n");
+}
 
 /** Of a reason in a list. */
 export const MOST_WORDS = 400;
 
 export function nextWords(view: AgentView, nowMs: number): string {
-  if (view.decision !== null) return `${ASKS} ${showDecision(view.decision)}`;
+  if (view.decision !== null) return asksWords(view.decision);
   if (view.next === null) return view.why;
   const { action, atMs } = view.next;
   return atMs <= nowMs ? `${action} now` : `waits ${untilText(atMs, nowMs)}, then ${action}`;

@@ -15,7 +15,8 @@ import { itemsOf } from "./transcript.ts";
 const command = () =>
   makeCommand({
     name: "attach",
-    summary: "Look at a detached run, and type into it. Ctrl-] leaves it to itself again.",
+    summary:
+      "Look at a detached run, and type into it. Ctrl-] leaves a UI to itself again, Ctrl-C an agent without one.",
     examples: [
       "reprise attach 1a2b3c4d",
       "reprise attach 1a2b --direct      (without tmux)",
@@ -76,6 +77,7 @@ async function watch(context: Context, deps: Deps, link: HolderLink, found: RunR
   void link.closed.then(() => (over.yet = true));
   const view = openView(context, { readable: true, watching: true });
   view.onStop(() => leave.abort());
+  if (context.terminal.stderr) context.log.info(`watching ${found.handle}; Ctrl-C leaves it running`);
   const source = { deps, found, n, terminal: context.terminal, signal: leave.signal, ended: () => over.yet };
   try {
     for await (const item of itemsOf(source, { interactive }, true)) {

@@ -3,7 +3,7 @@ import { Fault } from "../core/faults.ts";
 import { isRunId, isSelected, parseSelector } from "../core/ids.ts";
 import type { DecisionOption, DecisionRecord } from "../core/supervision.ts";
 import { localTime } from "../lib/duration.ts";
-import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
 import { type Column, fitTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
 import { widthOf } from "../lib/width.ts";
@@ -61,7 +61,7 @@ async function printTable(deps: Deps, context: Context, decisions: readonly Deci
   for (const decision of decisions) {
     const { id, agentId, state, createdAt, what } = decision;
     const name = harmlessLine(await nameOf(deps, agentId), 64);
-    rows.push([id, name, state, age(createdAt, deps.clock.now()), harmlessLine(what, 400)]);
+    rows.push([id, name, state, age(createdAt, deps.clock.now()), wholeSentences(what, 400)]);
   }
   const [header = "", ...lines] = decisionTable(rows, terminal);
   context.print(paint(terminal, "dim", header));
@@ -117,7 +117,7 @@ async function describe(
       "agent",
       `${harmlessLine(await nameOf(deps, agentId), 64)} (${agentId}), attempt ${attempt}, on ${trigger}`,
     ),
-    ...line("what", harmlessLine(what, 1_000)),
+    ...line("what", harmlessLine(what)),
     ...(trouble === null ? [] : line("trouble", harmlessLine(`${trouble.kind}: ${trouble.message}`, 1_000))),
     ...(trouble?.resetsAt === undefined ? [] : line("limit", resetWords(trouble.resetsAt, now))),
     ...quoted("tried", tried ?? "", terminal),
@@ -258,8 +258,11 @@ async function carryOut(deps: Deps, context: Context, { decision, option, json }
   }
 }
 
+/** Enough for any refusal with the commands that it names. */
+const MAX_WHY = 4_000;
+
 function sentence(text: string): string {
-  const line = harmlessLine(text, 300);
+  const line = wholeSentences(text, MAX_WHY);
   return line === ""
     ? ""
     : `${line.charAt(0).toUpperCase()}${line.slice(1)}${/[.!?]$/.test(line) ? "" : "."}`;

@@ -1,21 +1,25 @@
 /** `reprise pipeline run|list|show|resume|cancel`: steps in order, driven by the supervisor. */
-import type { PipelineRecord, StepRecord } from "../core/supervision.ts";
+import type { DecisionRecord, PipelineRecord, StepRecord } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
-import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
 import { type Column, fitTable } from "../lib/table.ts";
-import { allEngines } from "../run/run.ts";
+import { allEngines, type Deps } from "../run/run.ts";
 import { findPipeline } from "../runbooks/runbooks.ts";
 import {
   cancelPipeline,
   ensureDaemon,
   findDaemon,
+  listDecisions,
   listPipelines,
+  pipelineWayOn,
   type Resumed,
   resumePipeline,
   selectPipeline,
   startPipeline,
   stopAgent,
+  type WayBack,
 } from "../supervisor/supervisor.ts";
+import { asksWords, wayWords, withQuestions } from "./agent-look.ts";
 import { readVars } from "./agent-run.ts";
 import { list as repeatable, makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
@@ -104,7 +108,8 @@ async function list(args: readonly string[], context: Context): Promise<number> 
   const options: { all?: true; json?: true; ids?: true } = parser.opts();
   const deps = await context.open({ cwd: null });
   const pipelines = await listPipelines(deps, options.all === true ? {} : { open: true });
-  if (options.json === true) context.printJson({ ok: true, pipelines: pipelines.map(briefly) });
+  const views = await viewsOf(deps, pipelines);
+  if (options.json === true) context.printJson({ ok: true, pipelines: views });
   else if (options.ids === true) for (const { id } of pipelines) context.print(id);
   else if (pipelines.length === 0)
     context.print(
@@ -113,7 +118,7 @@ async function list(args: readonly string[], context: Context): Promise<number> 
         : "No pipeline is active. `reprise pipeline list --all` shows those that have ended.",
     );
   else {
-    const [header = "", ...lines] = pipelineTable(pipelines.map(briefly), deps.clock.now(), context.terminal);
+    const [header = "", ...lines] = pipelineTable(views, deps.clock.now(), context.terminal);
     context.print(paint(context.terminal, "dim", header));
     for (const line of lines) context.print(line);
   }
@@ -126,11 +131,31 @@ export interface PipelineView extends Pick<
   "id" | "phase" | "step" | "reason" | "workspace" | "createdAt" | "endedAt"
 > {
   readonly name: string;
+  /** The open question of its agent to a person. */
+  readonly decision: string | null;
 }
 
-export function briefly(record: PipelineRecord): PipelineView {
-  const { id, definition, phase, step, reason, workspace, createdAt, endedAt } = record;
-  return { id, name: definition.name, phase, step, reason, workspace, createdAt, endedAt };
+export async function viewsOf(
+  deps: Deps,
+  records: readonly PipelineRecord[],
+): Promise<readonly PipelineView[]> {
+  const isActive = records.some(({ phase }) => phase === "active");
+  const open = isActive ? await listDecisions(deps, { open: true }) : [];
+  return records.map((record) => {
+    const { id, definition, phase, step, reason, workspace, createdAt, endedAt } = record;
+    const decision = questionOf(record, open);
+    return { id, name: definition.name, phase, step, reason, decision, workspace, createdAt, endedAt };
+  });
+}
+
+/** Its agent waits for a person, and it waits with it. */
+function questionOf({ phase, step, steps }: PipelineRecord, open: readonly DecisionRecord[]): string | null {
+  const agent = phase === "active" ? steps.find(({ name }) => name === step)?.agent : null;
+  return open.find(({ agentId }) => agentId === agent)?.id ?? null;
+}
+
+export function pipelineWords({ decision, reason }: Pick<PipelineView, "decision" | "reason">): string {
+  return decision === null ? (reason ?? "") : asksWords(decision);
 }
 
 const COLUMNS: readonly Column[] = [
@@ -146,37 +171,60 @@ const COLUMNS: readonly Column[] = [
 export function pipelineTable(
   pipelines: readonly PipelineView[],
   nowMs: number,
-  { stdout, columns }: Pick<Terminal, "stdout" | "columns">,
+  terminal: Pick<Terminal, "stdout" | "columns">,
 ): string[] {
-  const rows = pipelines.map(({ id, name, phase, step, createdAt, endedAt, reason }) => [
-    harmlessLine(id, 8),
-    harmlessLine(name, 64),
-    phase,
-    harmlessLine(step ?? "-", 64),
-    age(endedAt ?? createdAt, nowMs),
-    harmlessLine(reason ?? "", 400),
-  ]);
-  return fitTable(COLUMNS, rows, stdout ? columns : undefined);
+  const made = (why: (view: PipelineView) => string) => {
+    const rows = pipelines.map((view) => [
+      harmlessLine(view.id, 8),
+      harmlessLine(view.name, 64),
+      view.phase,
+      harmlessLine(view.step ?? "-", 64),
+      age(view.endedAt ?? view.createdAt, nowMs),
+      wholeSentences(why(view), 400),
+    ]);
+    return fitTable(COLUMNS, rows, terminal.stdout ? terminal.columns : undefined);
+  };
+  return withQuestions(pipelines, made, pipelineWords);
 }
 
 async function show(args: readonly string[], context: Context): Promise<number> {
   const { json, given } = oneId("show", "Show one pipeline and what became of its steps.", args);
   const deps = await context.open({ cwd: null });
   const { record } = await selectPipeline(deps, given);
-  if (json) context.printJson({ ok: true, pipeline: record });
-  else
-    for (const line of describe(record, deps.clock.now(), deps.env["HOME"], context.terminal))
-      context.print(line);
+  const decision = questionOf(record, await listDecisions(deps, { open: true }));
+  const isOver = record.phase === "failed" || record.phase === "cancelled";
+  const on = isOver ? await pipelineWayOn(deps, record) : null;
+  const command = `reprise pipeline resume ${record.id}`;
+  const works = on !== null && on.way !== "none";
+  if (json) context.printJson({ ok: true, pipeline: record, decision, resume: works ? command : null });
+  else {
+    const facts = { decision, nowMs: deps.clock.now(), home: deps.env["HOME"] };
+    for (const line of describe(record, facts, context.terminal)) context.print(line);
+    if (on !== null) context.print(`\n${onWords(command, on)}`);
+  }
   return 0;
+}
+
+/** Only a command that works is offered. */
+function onWords(command: string, on: WayBack): string {
+  if (on.way === "none") return `It cannot go on${on.later ? " as it is" : ""}: ${wayWords(on, command)}`;
+  const again = on.way === "fresh" ? ` (its agent begins a new conversation: ${harmlessLine(on.why)})` : "";
+  return `Go on: ${command}${again}`;
+}
+
+interface Around {
+  readonly decision: string | null;
+  readonly nowMs: number;
+  readonly home: string | undefined;
 }
 
 function describe(
   record: PipelineRecord,
-  nowMs: number,
-  home: string | undefined,
+  { decision, nowMs, home }: Around,
   terminal: Pick<Terminal, "stdout" | "columns">,
 ): readonly string[] {
   const { id, definition, phase, reason, createdAt, endedAt } = record;
+  const why = pipelineWords({ decision, reason });
   const line = (name: string, text: string) => labelled(terminal, `${name.padEnd(9)} `, text);
   const took = formatDuration((endedAt === null ? nowMs : Date.parse(endedAt)) - Date.parse(createdAt));
   const vars = Object.entries(record.vars).map(([name, value]) => `${name}=${value}`);
@@ -184,7 +232,7 @@ function describe(
     ...labelled(
       terminal,
       `${id}  `,
-      `${harmlessLine(definition.name, 64)}  ${phase}${reason === null ? "" : `: ${harmlessLine(reason, 1_000)}`}`,
+      `${harmlessLine(definition.name, 64)}  ${phase}${why === "" ? "" : `: ${harmlessLine(why, 1_000)}`}`,
     ),
     ...line("began", `${createdAt}, ${endedAt === null ? `${took} ago` : `took ${took}`}`),
     ...line("workspace", shortPath(record.workspace, home)),
@@ -197,13 +245,12 @@ function describe(
       return [
         ...labelled(
           terminal,
-          `${entry?.state ?? "-"}  ${name}  `,
+          `${name === record.step && decision !== null ? "waiting" : (entry?.state ?? "-")}  ${name}  `,
           `${harmlessLine(what, 400)}${timesOf(entry)}`,
         ),
         ...wordsOf(entry),
       ];
     }),
-    ...(phase === "failed" || phase === "cancelled" ? ["", `Go on: reprise pipeline resume ${id}`] : []),
   ];
 }
 

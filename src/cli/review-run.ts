@@ -114,7 +114,10 @@ export class HeadlessReview implements Disposable {
     if (result.refused === null) return this.#conclude(desk, result, session !== null);
     const why = `The session cannot be resumed: ${sentence(result.refused)}`;
     if (result.undecided === true)
-      return this.#refuse(`${why} It is kept. --resume never begins a fresh one.`, result.refusedAs);
+      return this.#refuse(
+        `${why} The session is kept. To begin a fresh one instead, add: --resume never`,
+        result.refusedAs,
+      );
     if (when === "always") return this.#refuse(why, result.refusedAs);
     this.#context.log.warn(`${why} A fresh one is started.`);
     return this.#conclude(desk, await this.#work(desk, comments, null), false);

@@ -33,6 +33,7 @@ const pipeline = (more: Partial<Status["pipelines"][number]> = {}): Status["pipe
   phase: "active",
   step: "test",
   reason: null,
+  decision: null,
   workspace: "/p",
   createdAt: "2026-04-01T11:00:00.000Z",
   endedAt: null,
@@ -67,6 +68,13 @@ describe("frameOf", () => {
       [
         "AGENT     NAME    STATE    FOR      ATT  NEXT",
         "1a2b3c4d  worker  waiting  2 m 5 s  2    asks you: reprise decisions show 1a2b3c4d-9",
+      ],
+    ],
+    "a pipeline whose agent asks": [
+      status({ agents: [], pipelines: [pipeline({ decision: "1a2b3c4d-9" })] }),
+      [
+        "PIPELINE  NAME  STATE   STEP  FOR  WHY",
+        "99887766  ci    active  test  1 h  asks you: reprise decisions show 1a2b3c4d-9",
       ],
     ],
     "pipelines below": [
@@ -130,11 +138,15 @@ describe("frameOf", () => {
         }),
         agent({ state: "error", why }),
       ],
-      pipelines: [pipeline({ name: "nightly-integration", step: "wait-for-the-deployment", reason: why })],
+      pipelines: [
+        pipeline({ name: "nightly-integration", step: "wait-for-the-deployment", reason: why }),
+        pipeline({ name: "nightly-integration", step: "fix", decision: "55667788-1234" }),
+      ],
     });
     for (const columns of [60, 80, 120]) {
       const lines = frameOf(given, { ...SCREEN, columns }, NOW);
-      for (const command of ["reprise daemon start", "reprise decisions show 1a2b3c4d-1234"])
+      const shows = ["1a2b3c4d-1234", "55667788-1234"].map((id) => `reprise decisions show ${id}`);
+      for (const command of ["reprise daemon start", ...shows])
         expect(lines.filter((line) => line.includes(command))).toHaveLength(1);
       for (const text of ["reprise daemon start", "reprise decisions show 1a2b3c4d-1234", "99887766", why])
         expect(words(lines)).toContain(text);
@@ -169,6 +181,11 @@ describe("changesBetween", () => {
       status({ pipelines: [pipeline()] }),
       status({ pipelines: [pipeline({ step: "fix" })] }),
       ["99887766  ci  active, step fix"],
+    ],
+    "a question in a pipeline": [
+      status({ pipelines: [pipeline()] }),
+      status({ pipelines: [pipeline({ decision: "1a2b3c4d-9" })] }),
+      ["99887766  ci  active, step test  asks you: reprise decisions show 1a2b3c4d-9"],
     ],
     "the supervisor goes and comes": [
       status(),

@@ -16,7 +16,7 @@ import {
 import { agentTable, MOST_WORDS, nextWords, see } from "./agent-look.ts";
 import { makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
-import { briefly, pipelineTable, type PipelineView } from "./pipeline.ts";
+import { pipelineTable, type PipelineView, pipelineWords, viewsOf } from "./pipeline.ts";
 import { labelled } from "./words.ts";
 
 const EVERY_MS = 1_000;
@@ -69,7 +69,7 @@ class Source implements AsyncDisposable {
   }
 
   async read(): Promise<Status> {
-    const pipelines = (await listPipelines(this.#deps, { open: true })).map(briefly);
+    const pipelines = await viewsOf(this.#deps, await listPipelines(this.#deps, { open: true }));
     const told = await this.#ask();
     if (told !== null) return { ...told, pipelines };
     const agents: AgentView[] = [];
@@ -223,9 +223,11 @@ export function changesBetween(before: Status, now: Status, nowMs: number): read
       next,
     };
   });
-  const pipelines = changed(before.pipelines, now.pipelines, ({ id, name, phase, step }) => {
+  const pipelines = changed(before.pipelines, now.pipelines, (view) => {
+    const { id, name, phase, step, decision } = view;
     const state = harmlessLine(`${phase}, step ${step ?? "none"}`, 60);
-    return { name: `${id}  ${harmlessLine(name, 24)}`, state, key: state, next: "" };
+    const next = harmlessLine(pipelineWords(view), MOST_WORDS);
+    return { name: `${id}  ${harmlessLine(name, 24)}`, state, key: `${state} ${decision ?? ""}`, next };
   });
   return [...supervisor, ...agents, ...pipelines];
 }

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { cpuMs } from "../../test/cpu.ts";
-import { harmless, harmlessJson, harmlessLine, plain } from "./harmless.ts";
+import { harmless, harmlessJson, harmlessLine, plain, wholeSentences } from "./harmless.ts";
 
 describe("harmless", () => {
   test.each([
@@ -25,6 +25,17 @@ describe("harmless", () => {
       }),
     );
   });
+});
+
+describe("wholeSentences", () => {
+  test.each([
+    ["It is short: reprise show 1", 40, "It is short: reprise show 1"],
+    ["It broke. Type this: reprise resume 1a2b3c4d", 40, "It broke. …"],
+    ["It broke. It did\ntwice. Type this: reprise resume 1a2b3c4d", 40, "It broke. It did twice. …"],
+    ["It broke, so type: `reprise resume 1a2b3c4d --force-fresh`", 40, "It broke, so type …"],
+    ["a word and another word and another word and more", 20, "a word and another …"],
+    ["It ends like this …", 40, "It ends like this …"],
+  ])("%j in %d columns", (text, max, then) => expect(wholeSentences(text, max)).toBe(then));
 });
 
 describe("harmlessJson", () => {

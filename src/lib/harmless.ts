@@ -27,6 +27,21 @@ export function harmlessLine(text: string, max?: number): string {
   return text.length <= enough || line.endsWith("…") ? line : `${line.trimEnd()}…`;
 }
 
+/**
+ * One line of at most so many columns that ends with a sentence: what is cut inside one may be half a command. A first
+ * sentence that is longer alone is cut before what it tells to type.
+ */
+export function wholeSentences(text: string, max: number): string {
+  const line = harmlessLine(text, max);
+  if (!line.endsWith("…") || harmlessLine(text) === line) return line;
+  const end = Math.max(...[". ", "! ", "? "].map((mark) => line.lastIndexOf(mark)));
+  if (end > 0) return `${line.slice(0, end + 1)} …`;
+  let command = line.lastIndexOf("reprise ");
+  if (command <= 0) return line;
+  while (command > 0 && " `:".includes(line.charAt(command - 1))) command -= 1;
+  return `${line.slice(0, command)} …`;
+}
+
 /** JSON text in which nothing but its own layout stands raw: the same value, safe to show. */
 export function harmlessJson(value: unknown, indent = 0): string {
   return JSON.stringify(value, null, indent).replace(HARMFUL, (run) => {

@@ -10,9 +10,10 @@ import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../holders/holders.ts";
 import { type Deps, dryRun, environmentAt, redactorFor, type ResumeRequest } from "../run/run.ts";
 import { attemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
-import { CORRECT, escalate } from "./escalate.ts";
+import { escalate } from "./escalate.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import type { Look } from "./look.ts";
+import { correction } from "./pipelines.ts";
 import { type Alive, CONTINUE, planResume, type ResumePlan } from "./plan.ts";
 import type { Decided } from "./tally.ts";
 
@@ -50,12 +51,18 @@ export async function carryOut(hand: Hand, look: Look, decided: Decided, why: st
       case "fail":
         return await end(hand.deps, look.agent, "failed", why);
       case "escalate":
-        return { result: "ok", detail: `decision ${await escalate(hand.deps, look, decided, why)}` };
+        return { result: "ok", detail: `decision ${await ask(hand.deps, look, decided, why)}` };
     }
   } catch (error) {
     if (!(error instanceof Fault) || decided.action === "escalate") throw error;
     return { result: "failed", detail: error.message };
   }
+}
+
+async function ask(deps: Deps, look: Look, decided: Decided, why: string): Promise<string> {
+  const isOver = look.run !== null && look.run.status !== "running";
+  const isContinuable = !isOver || (await barToContinue(deps, look)) === null;
+  return escalate(deps, look, { decided, why, isContinuable });
 }
 
 /** The rung that a decision stands on; undefined: a person's, or one that the runbook does not have any more. */
@@ -86,11 +93,13 @@ async function say(link: HolderLink | null, message: string, key: string): Promi
 
 async function resume(hand: Hand, look: Look, decided: Decided): Promise<Done> {
   const rung = rungOf(look.agent, decided);
-  const append = decided.how === "fresh" ? false : (rung?.append ?? true);
-  const kill = decided.how === "kill";
-  const message =
-    decided.how === "fresh" ? (decided.message ?? look.agent.definition.prompt) : decided.message;
-  const plan = planFor(look, { message, append, kill });
+  const { message, how } = decided;
+  const plan = planFor(look, {
+    message,
+    append: rung?.append ?? true,
+    kill: how === "kill",
+    fresh: how === "fresh",
+  });
   if (plan.do === "nudge") return say(hand.link, plan.message ?? CONTINUE, decided.key);
   return startAgain(hand, look, decided, plan);
 }
@@ -99,14 +108,15 @@ interface Wish {
   readonly message: string | null;
   readonly append: boolean;
   readonly kill: boolean;
+  readonly fresh?: boolean;
   /** Absent: whether the engine still has the conversation, or the run a copy, is found out when it is asked for. */
   readonly prior?: "lost" | "none";
 }
 
-export function planFor(look: Look, { message, append, kill, prior }: Wish): ResumePlan {
+export function planFor(look: Look, { prior, ...wish }: Wish): ResumePlan {
   const { prompt, mode } = look.agent.definition;
   const priorSession = prior ?? (look.run?.sessions.length === 0 ? "none" : "present");
-  return planResume({ message, append, prompt, priorSession, alive: aliveOf(look), kill, mode });
+  return planResume({ ...wish, prompt, priorSession, alive: aliveOf(look), mode });
 }
 
 /** What can be done to it now. A state that is only guessed at is not typed into. */
@@ -162,8 +172,9 @@ async function isForbidden({ store }: Deps, { agent, latest }: Look, decided: De
 
 /** Of a runbook it is a failure: when nothing else is left to try, a person is asked. */
 function forbidden({ trigger }: Decided, { why }: ResumePlan): Done {
-  const detail = `${why}, and --strict allows no new one`;
-  return { result: trigger === "user" ? "refused" : "failed", detail };
+  return trigger === "user"
+    ? { result: "refused", detail: `${why}, and nobody asked for a new one` }
+    : { result: "failed", detail: `${why}, and --strict allows no new one` };
 }
 
 /** In the report on an attempt that begins another conversation; what follows says why. */
@@ -199,15 +210,40 @@ function priorOf({ code }: Fault): "lost" | "none" | null {
 }
 
 /** Why the conversation cannot be continued; null: nothing stands in its way. Starts nothing. */
-export async function whyNotContinued(deps: Deps, { agent, run }: Look): Promise<string | null> {
-  if (run === null || run.sessions.length === 0) return "there is no conversation to continue";
+export async function whyNotContinued(deps: Deps, look: Look): Promise<string | null> {
+  const bar = await barToContinue(deps, look);
+  return bar === null || bar.code === "session_damaged" ? null : bar.message;
+}
+
+/** The conversation is lost, was never there, or lacks something. What else may stand in the way can pass. */
+async function barToContinue(deps: Deps, { agent, run }: Look): Promise<Fault | null> {
+  if (run === null || run.sessions.length === 0)
+    return new Fault("session_unknown", "there is no conversation to continue");
+  const fault = await faultOf(deps, run, requestFor(deps, agent, { want: "resume", message: CONTINUE }));
+  if (fault === null) return null;
+  return priorOf(fault) !== null || fault.code === "session_damaged" ? fault : null;
+}
+
+/** What an attempt would be refused with; null: it would be started. */
+async function faultOf(deps: Deps, run: RunRecord, request: ResumeRequest): Promise<Fault | null> {
   try {
-    await dryRun(deps, run, requestFor(deps, agent, { want: "resume", message: CONTINUE }));
+    await dryRun(deps, run, request);
     return null;
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    return priorOf(error) === null ? null : error.message;
+    return error;
   }
+}
+
+/** How an agent whose conversation is gone would begin another one; null: it would be refused. Starts nothing. */
+export async function planAnew(deps: Deps, look: Look): Promise<ResumePlan | null> {
+  const { agent, run } = look;
+  if (run === null || (await whyNotContinued(deps, look)) === null) return null;
+  const prior = run.sessions.length === 0 ? "none" : "lost";
+  const plan = planFor(look, { message: null, append: true, kill: false, prior });
+  if (plan.do !== "fresh") return null;
+  const request = requestFor(deps, agent, { want: "fresh", message: plan.message });
+  return (await faultOf(deps, run, request)) === null ? plan : null;
 }
 
 /**
@@ -216,15 +252,10 @@ export async function whyNotContinued(deps: Deps, { agent, run }: Look): Promise
  */
 export async function whyNeverBegins(deps: Deps, { agent, run }: Look): Promise<string | null> {
   if (run === null || run.status !== "failed") return null;
-  try {
-    await dryRun(deps, run, requestFor(deps, agent, { want: "resume", message: CONTINUE }));
-    return null;
-  } catch (error) {
-    const refused = error instanceof Fault ? error.facts["refused"] : undefined;
-    if (!(error instanceof Fault)) throw error;
-    if (typeof refused !== "string" || refused.includes("--trust-cwd")) return null;
-    return `${refused}. ${CORRECT}`;
-  }
+  const fault = await faultOf(deps, run, requestFor(deps, agent, { want: "resume", message: CONTINUE }));
+  const refused = fault?.facts["refused"];
+  if (typeof refused !== "string" || refused.includes("--trust-cwd")) return null;
+  return `${refused}. ${await correction(deps, agent)}`;
 }
 
 function requestFor(

@@ -189,9 +189,10 @@ async function answerIn({ deps }: Hand, { agent, history }: Look): Promise<Wish 
     if (history.some((other) => other.kind === "decided" && other.key === key)) continue;
     const message = (await getDecision(deps, event.decision))?.choice?.message ?? null;
     if (event.choice === "fresh") return { action: "resume", how: "fresh", message, key };
-    if (event.choice === "resume") return { action: "resume", message, key };
-    if (event.choice === "nudge" || event.choice === "done" || event.choice === "fail")
-      return { action: event.choice, message, key };
+    // Continuing a conversation never begins a new one.
+    if (event.choice === "resume" || event.choice === "nudge")
+      return { action: event.choice, message, strict: true, key };
+    if (event.choice === "done" || event.choice === "fail") return { action: event.choice, message, key };
   }
   return null;
 }

@@ -15,6 +15,7 @@ import { assertReachable, type Deps, forgetAgent, type Limits, removeRun, stopRu
 import { selectRun } from "../run/select.ts";
 import type { Document } from "../store/store.ts";
 import { runOf } from "./look.ts";
+import { startCommand } from "./pipelines.ts";
 import { lacksOptions, redactorOf, refuseSecretAgent } from "./secrets.ts";
 
 /** A record with the version that a change is made from. */
@@ -205,7 +206,7 @@ export async function finishStart(deps: Deps, record: AgentRecord): Promise<bool
   try {
     if ((await deps.store.getRun(record.runId)) !== null || !(await isActive(deps, record))) return false;
     if (lacksOptions(record.definition)) {
-      const why = `it was never started, and an option held a secret, which is not stored. Start it again: reprise agent run ${record.definition.name}`;
+      const why = `it was never started, and an option held a secret, which is not stored. Start it again: ${await startCommand(deps, record)}`;
       await endAgent(deps, record.id, "failed", why);
       return false;
     }

@@ -2,15 +2,26 @@
  * `agent resume`: an agent that is not running goes on, and what came of it is told as it is: the same conversation, a new
  * one and why, running already, or not at all. What is told comes from the record of the attempt, not from the intention.
  */
+import { isDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
-import type { AgentRecord } from "../core/supervision.ts";
-import type { Deps } from "../run/run.ts";
-import { type Done, type Hand, NEW_CONVERSATION, planFor, whyNeverBegins, whyNotContinued } from "./act.ts";
+import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
+import { type Deps, offerFor } from "../run/run.ts";
+import {
+  type Done,
+  type Hand,
+  NEW_CONVERSATION,
+  planAnew,
+  planFor,
+  whyNeverBegins,
+  whyNotContinued,
+} from "./act.ts";
 import { actForUser } from "./advance.ts";
 import { endAgent, getAgent, reopenAgent } from "./agents.ts";
 import { fromStored, toStored } from "./history.ts";
 import { type Look, lookAt, runOf, UNWATCHED, viewOf } from "./look.ts";
+import { agentOf, correction, runCommand, startCommand } from "./pipelines.ts";
+import { entryOf } from "./reduce.ts";
 import type { Roster } from "./roster.ts";
 import type { Decided } from "./tally.ts";
 
@@ -40,6 +51,8 @@ export interface BroughtBack {
   readonly session: string | null;
   /** The engine has reported the conversation that was asked for, or its store confirms it. */
   readonly verified: boolean;
+  /** Of a refusal: no later try can help. */
+  readonly never?: true;
   /** Of one that is running: what `--kill` would do after it ended it; absent: `--kill` would be refused. */
   readonly kill?: "resume" | "fresh";
 }
@@ -49,6 +62,8 @@ interface Place {
   readonly roster: Pick<Roster, "ask">;
   /** When this supervisor was started. */
   readonly sinceMs: number;
+  /** The attempts that a person was told of as brought back: `<runId>/<attempt>`. */
+  readonly told: Set<string>;
 }
 
 /** Nothing is changed before it is certain that it will be tried. */
@@ -113,7 +128,7 @@ async function barTo(
   const plan = planFor(look, { message: null, append: true, kill });
   if (plan.do === "refuse") return refused(plan.why);
   const never = await whyNeverBegins(deps, look);
-  if (never !== null) return refused(never);
+  if (never !== null) return { ...refused(never), never: true };
   if (!strict || plan.do === "nudge") return null;
   const why = await whyNotContinued(deps, look);
   return why === null ? null : { ...refused(why), result: "strict" };
@@ -139,9 +154,12 @@ function running(place: Place, look: Look, { kill, strict }: BringBackOptions): 
   );
 }
 
-/** This supervisor has brought it back by its runbook before it was asked to; null: it has not. */
+/**
+ * This supervisor has brought it back by its runbook before it was asked to; null: it has not, or that was told. A new
+ * conversation is none for `--strict`, however often it is asked.
+ */
 function alreadyBack(
-  { sinceMs }: Place,
+  { sinceMs, told }: Place,
   look: Look,
   { state, strict }: { readonly state: string; readonly strict: boolean },
 ): BroughtBack | null {
@@ -151,11 +169,16 @@ function alreadyBack(
   const decided = decidedOf(history, attempt.n);
   if (decided === undefined || decided.trigger === "user") return null;
   const facts = { already: true, ...factsOf(run, attempt) };
+  const why = () => whyNew(look.agent, history, attempt.n);
+  if (attempt.kind === "fresh" && strict) return { result: "strict", why: why(), ...facts };
+  const key = `${run.runId}/${attempt.n}`;
+  if (told.has(key) || (attempt.kind !== "fresh" && attempt.kind !== "resume")) return null;
   // A headless agent that was nudged got its next attempt, and was not gone.
-  if (attempt.kind === "resume")
-    return decided.action === "resume" ? { result: "resumed", why: state, ...facts } : null;
-  if (attempt.kind !== "fresh") return null;
-  return { result: strict ? "strict" : "restarted", why: whyNew(look.agent, history, attempt.n), ...facts };
+  if (attempt.kind === "resume" && decided.action !== "resume") return null;
+  told.add(key);
+  return attempt.kind === "resume"
+    ? { result: "resumed", why: state, ...facts }
+    : { result: "restarted", why: why(), ...facts };
 }
 
 function stateOf(look: Look): string {
@@ -163,6 +186,48 @@ function stateOf(look: Look): string {
   return state === "waiting"
     ? "it asks for permission; attach to it and answer, or stop it first"
     : `it is ${state}`;
+}
+
+/** What `agent resume` would do for an agent that has ended, as far as its run tells. */
+export type WayBack =
+  | { readonly way: "resume" }
+  /** Its conversation is gone: a new one begins. */
+  | { readonly way: "fresh"; readonly why: string }
+  /** It would be skipped. `todo`: what helps, one sentence. `later`: after that it can be resumed. */
+  | { readonly way: "none"; readonly why: string; readonly todo: string; readonly later: boolean };
+
+export async function wayBack(deps: Deps, agent: AgentRecord): Promise<WayBack> {
+  const run = await runOf(deps, agent);
+  const anew = `Start it again: ${await startCommand(deps, agent)}`;
+  if (run === null)
+    return { way: "none", why: "its run is gone, or was never started", todo: anew, later: false };
+  const look = await lookAt(deps, agent, run, UNWATCHED);
+  const never = await whyNeverBegins(deps, look);
+  const { why, next } = await offerFor(deps, run);
+  if (never !== null) {
+    const todo = await correction(deps, agent);
+    return { way: "none", why: why ?? never, todo, later: false };
+  }
+  if (why === null) return { way: "resume" };
+  const plan = await planAnew(deps, look);
+  if (plan !== null) return { way: "fresh", why: plan.why };
+  // What else is offered for a run is no way to continue it.
+  const todo = next.startsWith("reprise resume ") ? `First: ${next}` : `Look at it: reprise show ${agent.id}`;
+  return { way: "none", why, todo, later: true };
+}
+
+/** The same for a pipeline that has ended before it was done. */
+export async function pipelineWayOn(deps: Deps, record: PipelineRecord): Promise<WayBack> {
+  const { definition, vars, workspace } = record;
+  if (!isDirectory(workspace)) {
+    const todo = `Start a new one: ${runCommand("pipeline", definition.name, vars)}`;
+    return { way: "none", why: `its workspace is gone: ${workspace}`, todo, later: false };
+  }
+  const entry = entryOf(record, record.step);
+  const agent = entry?.agent == null ? null : await agentOf(deps, entry.agent);
+  if (agent === null || entry?.state === "done" || agent.phase === "active" || agent.phase === "done")
+    return { way: "resume" };
+  return wayBack(deps, agent);
 }
 
 /** What was carried out, as it is recorded now. */

@@ -214,13 +214,14 @@ class Supervision {
 
 function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<string, Method> {
   const { roster } = watch;
+  const told = new Set<string>();
   return {
     poke: (params) => {
       const id = stringIn(params, "id");
       void (id === undefined ? watch.sweep() : roster.look(id));
     },
     resume: async (params) => {
-      const { result, ...rest } = await bringBack({ deps, roster, sinceMs }, agentIn(params), {
+      const { result, ...rest } = await bringBack({ deps, roster, sinceMs, told }, agentIn(params), {
         kill: fieldIn(params, "kill") === true,
         ended: fieldIn(params, "ended") === true,
         wasActive: fieldIn(params, "wasActive") === true,

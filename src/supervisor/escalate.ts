@@ -5,24 +5,26 @@
 import { Fault } from "../core/faults.ts";
 import type { Trigger } from "../core/runbook.ts";
 import type { AgentRecord, DecisionOption, DecisionRecord } from "../core/supervision.ts";
-import { harmless, harmlessLine } from "../lib/harmless.ts";
+import { harmless, wholeSentences } from "../lib/harmless.ts";
 import { screenOf } from "../holders/holders.ts";
 import { type Deps, redactorFor, refusedStart } from "../run/run.ts";
 import type { Document } from "../store/store.ts";
 import { toStored } from "./history.ts";
 import type { Look } from "./look.ts";
 import { notify } from "./notify.ts";
-import { agentOf } from "./pipelines.ts";
+import { agentOf, correction } from "./pipelines.ts";
 import { refuseSecretMessage } from "./secrets.ts";
 import { type Decided, reportOf } from "./tally.ts";
 
 const LAST_WORDS = { cols: 120, rows: 20 };
 const MAX_WORDS = 4_000;
+const MAX_WHAT = 2_000;
 
 /** The id of the question, which follows from the decision: so a crash in between asks the same question, once. */
-export async function escalate(deps: Deps, look: Look, decided: Decided, why: string): Promise<string> {
+export async function escalate(deps: Deps, look: Look, asked: Asked): Promise<string> {
+  const { decided } = asked;
   const id = `${look.agent.id}-${decided.seq}`;
-  const record = await question(deps, look, { id, decided, why });
+  const record = await question(deps, look, id, asked);
   await deps.store.saveDocument({ kind: "decision", id, open: true, data: { ...record } }, null);
   await deps.store.appendEvent(
     toStored(look.agent.runId, {
@@ -33,23 +35,21 @@ export async function escalate(deps: Deps, look: Look, decided: Decided, why: st
     }),
   );
   // Whoever stored it may have died before anybody was told: rather twice than never.
-  const asked = await getDecision(deps, id);
-  if (asked?.state === "open") await notify(deps, asked);
+  const stored = await getDecision(deps, id);
+  if (stored?.state === "open") await notify(deps, stored);
   return id;
 }
 
-/** What to do about a command line that its engine refuses. */
-export const CORRECT =
-  "Correct its options in the runbook, or those of its engine in the config file, and start it again with `reprise agent run`";
-
-interface Asked {
-  readonly id: string;
+export interface Asked {
   readonly decided: Decided;
   readonly why: string;
+  /** Its conversation is there, or nobody can tell yet. */
+  readonly isContinuable: boolean;
 }
 
-async function question(deps: Deps, look: Look, { id, decided, why }: Asked): Promise<DecisionRecord> {
+async function question(deps: Deps, look: Look, id: string, asked: Asked): Promise<DecisionRecord> {
   const { agent } = look;
+  const { decided, why } = asked;
   const redact = redactorFor(deps.env, agent.definition.env);
   const trigger: Trigger = decided.trigger === "user" ? "dead" : decided.trigger;
   const tried = triedBefore(look.history, decided);
@@ -57,7 +57,7 @@ async function question(deps: Deps, look: Look, { id, decided, why }: Asked): Pr
   const what =
     refused === null
       ? why
-      : `${why}. Its engine refused to begin (${refused.replace(/\.$/, "")}). ${CORRECT}.`;
+      : `${why}. Its engine refused to begin (${refused.replace(/\.$/, "")}). ${await correction(deps, agent)}.`;
   return {
     v: 1,
     id,
@@ -65,11 +65,11 @@ async function question(deps: Deps, look: Look, { id, decided, why }: Asked): Pr
     runId: agent.runId,
     attempt: decided.attempt,
     trigger,
-    what: harmlessLine(redact(what), 600),
+    what: wholeSentences(redact(what), MAX_WHAT),
     trouble: troubleOf(look),
     ...(tried === null ? {} : { tried: harmless(redact(tried)) }),
     lastWords: redact(await lastWords(deps, look)).slice(-MAX_WORDS),
-    options: optionsFor(trigger, look).map((option, at) => ({ n: at + 1, ...option })),
+    options: optionsFor(trigger, look, asked.isContinuable).map((option, at) => ({ n: at + 1, ...option })),
     state: "open",
     choice: null,
     createdAt: new Date(deps.clock.now()).toISOString(),
@@ -109,6 +109,7 @@ type Option = Omit<DecisionOption, "n">;
 const OPTIONS = {
   resume: { label: "continue the conversation (with -m: with this message)", does: "resume" },
   kill: { label: "end the process and continue the conversation", does: "resume" },
+  killFresh: { label: "end the process and begin a new conversation with the prompt", does: "fresh" },
   nudge: { label: "tell it to go on (with -m: this message)", does: "nudge" },
   fresh: { label: "begin a new conversation with the prompt (with -m: with this message)", does: "fresh" },
   done: { label: "the work is done: end the agent", does: "done" },
@@ -117,11 +118,17 @@ const OPTIONS = {
   dismiss: { label: "leave it as it is (attach to it, or answer it yourself)", does: "dismiss" },
 } as const satisfies Record<string, Option>;
 
-function optionsFor(trigger: Trigger, { seen, agent, run, attempts }: Look): readonly Option[] {
-  const { resume, kill, nudge, fresh, done, fail, again, dismiss } = OPTIONS;
+/** Only what can be done: a conversation that is gone is not continued, and nothing more is said in it. */
+function optionsFor(
+  trigger: Trigger,
+  { seen, agent, run, attempts }: Look,
+  isContinuable: boolean,
+): readonly Option[] {
+  const { resume, kill, killFresh, nudge, fresh, done, fail, again, dismiss } = OPTIONS;
   if (run !== null && refusedStart(run, attempts) !== null) return [fail, again, dismiss];
-  if (seen.is === "unresponsive") return [kill, fail, dismiss];
+  if (seen.is === "unresponsive") return [run?.sessions.length === 0 ? killFresh : kill, fail, dismiss];
   if (trigger === "prompt") return [dismiss, done, fail];
+  if (!isContinuable) return [fresh, done, fail, dismiss];
   if (trigger === "idle") return [nudge, done, fail, dismiss];
   const isLive = seen.is === "live" && agent.definition.mode === "interactive";
   return isLive ? [resume, done, fail, dismiss] : [resume, fresh, done, fail, dismiss];

@@ -12,6 +12,7 @@ import { isSelected, parseSelector, readSelector } from "../core/ids.ts";
 import type { AgentDefinition, PipelineDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { isSecretName } from "../lib/secrets.ts";
+import { shellLine } from "../lib/shell.ts";
 import { assertReachable, type Deps, planWorkplace } from "../run/run.ts";
 import { cancelled, entryOf, resumed } from "./reduce.ts";
 import { redactorOf, refuseSecretPipeline } from "./secrets.ts";
@@ -174,6 +175,8 @@ export const CANCELLED = "its pipeline was cancelled";
 export interface ResumeAnswer {
   readonly done: boolean;
   readonly why: string;
+  /** No later try can help. */
+  readonly never?: true;
 }
 
 /**
@@ -201,7 +204,7 @@ async function continueStep(
   record: PipelineRecord,
 ): Promise<boolean> {
   const { id, phase, step, workspace } = record;
-  const refuse = (code: "usage" | "run_busy", why: string) =>
+  const refuse = (code: "usage" | "run_busy" | "session_unknown", why: string) =>
     new Fault(code, `Pipeline ${id} ${why}`, { facts: { id, phase, step } });
   if (phase === "done") throw refuse("usage", "is done; there is nothing to resume.");
   if (!isDirectory(workspace)) {
@@ -218,7 +221,7 @@ async function continueStep(
     const answer = await resumeAgent(agent.id);
     if (!answer.done)
       throw refuse(
-        "run_busy",
+        codeOf(answer),
         `is active, at ${at}, and its agent ${agent.id} was not resumed: ${answer.why}.`,
       );
     return true;
@@ -227,8 +230,12 @@ async function continueStep(
   if (agent.phase === "active" || agent.phase === "done") return true;
   const answer = await resumeAgent(agent.id);
   if (!answer.done)
-    throw refuse("run_busy", `stays ${phase}: its agent ${agent.id} was not resumed: ${answer.why}.`);
+    throw refuse(codeOf(answer), `stays ${phase}: its agent ${agent.id} was not resumed: ${answer.why}.`);
   return true;
+}
+
+function codeOf({ never }: ResumeAnswer): "run_busy" | "session_unknown" {
+  return never === true ? "session_unknown" : "run_busy";
 }
 
 /** The agents that were started for it, oldest first. */
@@ -251,6 +258,33 @@ export async function getPipeline(deps: Pick<Deps, "store">, id: string): Promis
   if (document === null) return null;
   // Written by us alone, with a checksum.
   return { record: document.data as unknown as PipelineRecord, version: document.version };
+}
+
+/** What to do about a command line that its engine refuses. */
+export async function correction(deps: Pick<Deps, "store">, agent: AgentRecord): Promise<string> {
+  const what = agent.pipeline === null ? "it" : "the pipeline";
+  const again = await startCommand(deps, agent);
+  return `Correct its options in the runbook, or those of its engine in the config file, and start ${what} again in its project with \`${again}\``;
+}
+
+/** What begins this agent's work anew, in the project of its runbook. */
+export async function startCommand(
+  deps: Pick<Deps, "store">,
+  { definition, pipeline, vars }: AgentRecord,
+): Promise<string> {
+  if (pipeline === null) return runCommand("agent", definition.name, vars);
+  const found = await getPipeline(deps, pipeline.id);
+  if (found === null) return "reprise pipeline run";
+  return runCommand("pipeline", found.record.definition.name, found.record.vars);
+}
+
+export function runCommand(
+  what: "agent" | "pipeline",
+  name: string,
+  vars: Readonly<Record<string, string>>,
+): string {
+  const given = Object.entries(vars).flatMap(([variable, value]) => ["--var", `${variable}=${value}`]);
+  return shellLine(["reprise", what, "run", name, ...given]);
 }
 
 /** Null: somebody was faster. */

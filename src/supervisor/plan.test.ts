@@ -53,6 +53,22 @@ const rows: Record<string, [given: Partial<ResumeFacts>, then: ResumePlan]> = {
     { priorSession: "lost_but_escrow", message: SAY, append: true },
     { do: "resume", message: SAY, why: restored },
   ],
+  "a new conversation that is asked for begins with the prompt, and no message is claimed": [
+    { fresh: true },
+    { do: "fresh", message: "fix it", why: "it is told its prompt again" },
+  ],
+  "a new conversation that is asked for with a message begins with that": [
+    { fresh: true, message: SAY },
+    { do: "fresh", message: SAY, why: replaced },
+  ],
+  "a new conversation that is asked for without a prompt opens the UI, and continues nothing": [
+    { fresh: true, prompt: null },
+    { do: "fresh", message: null, why: "its UI opens without a prompt" },
+  ],
+  "headless, a new conversation without a prompt": [
+    { fresh: true, prompt: null, mode: "headless" },
+    { do: "refuse", message: null, why: "there is no prompt to begin a new conversation with" },
+  ],
   "lost, and escrow too": [{ priorSession: "lost" }, { do: "fresh", message: "fix it", why: lost }],
   "lost, with a message: prompt and message": [
     { priorSession: "lost", message: SAY, append: true },

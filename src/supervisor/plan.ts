@@ -9,6 +9,8 @@ export interface ResumeFacts {
   readonly message: string | null;
   /** The message goes into the conversation. Without it, the message begins a new one. */
   readonly append: boolean;
+  /** A new conversation is asked for, with the message or else with the prompt. */
+  readonly fresh?: boolean;
   /** What the agent was first started with. */
   readonly prompt: string | null;
   /** Of the newest conversation that can be had, also of earlier attempts; with escrow the engine gets it back. */
@@ -54,6 +56,7 @@ export function planResume(facts: ResumeFacts): ResumePlan {
 /** A new process for the agent. */
 function again(facts: ResumeFacts): ResumePlan {
   const { message, append, prompt, priorSession, mode } = facts;
+  if (facts.fresh === true) return anew(facts);
   if (message !== null && !append) {
     return { do: "fresh", message, why: "the message replaces the prompt" };
   }
@@ -71,6 +74,13 @@ function again(facts: ResumeFacts): ResumePlan {
   const words = [prompt, message].filter((text) => text !== null);
   if (words.length === 0 && mode === "headless") return refused(`${lost}, and no prompt to begin another`);
   return { do: "fresh", message: words.length === 0 ? null : words.join("\n\n"), why: lost };
+}
+
+function anew({ message, prompt, mode }: ResumeFacts): ResumePlan {
+  if (message !== null) return { do: "fresh", message, why: "the message replaces the prompt" };
+  if (prompt !== null) return { do: "fresh", message: prompt, why: "it is told its prompt again" };
+  if (mode === "headless") return refused("there is no prompt to begin a new conversation with");
+  return { do: "fresh", message: null, why: "its UI opens without a prompt" };
 }
 
 function killed(plan: ResumePlan, asked: boolean): ResumePlan {

@@ -494,6 +494,8 @@ describe("a turn", () => {
 
   test("a refused resume says why and offers a fresh start", () => {
     expect(statusOf(refused).text).toBe("thread is busy. Start fresh? [y/n]");
+    // Codex did not work on anything, so nothing of it failed.
+    expect(refused.log.entries.at(-1)).toMatchObject({ text: "Session not resumed: thread is busy" });
     expect(after(refused, "n").state.codex).toEqual({ phase: "idle" });
     expect(words(after(refused, "y").effects)).toBe("begin fresh");
   });

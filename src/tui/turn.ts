@@ -179,7 +179,8 @@ export function ended(state: State, ticket: number, result: TurnResult): Step {
 }
 
 /** What can be done about it comes before the words of Codex, which may be many. */
-function endOf({ status, reason, resetsAt, open }: TurnResult, now: number): string {
+function endOf({ status, reason, resetsAt, open, refused }: TurnResult, now: number): string {
+  if (refused !== null) return `Session not resumed: ${refused}`;
   if (status === "completed") return ENDS.completed;
   const at = Date.parse(resetsAt ?? "");
   const until = Number.isNaN(at) || at <= now ? "" : ` ${untilText(at, now)}`;

@@ -133,10 +133,13 @@ test("after a reboot, agents that the starting supervisor brings back are back, 
       ),
     ),
   ]);
+  // That was told: by now it is an agent that runs, as one that a person resumed is.
   expect(await resumed(box, "--all")).toMatchObject({
-    ...{ ok: true, resumed: [id], restarted: [], running: [], skipped: [] },
-    agents: [{ id, result: "resumed", already: true, attempt: 2, session }],
+    ...{ ok: true, resumed: [], restarted: [], running: [id], skipped: [] },
+    agents: [{ id, result: "running", already: false, attempt: 2, session }],
   });
+  const again = await box.run(["agent", "resume", id]);
+  expect([again.code, again.stdout]).toEqual([1, expect.stringMatching(new RegExp(`^running ${id}: `))]);
   expect(box.events("start")).toHaveLength(3);
 });
 

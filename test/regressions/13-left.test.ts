@@ -162,7 +162,9 @@ test("a review whose session was cut is refused with what to type, stays offered
     const refused = await box.fromFile(["--resume", when]);
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining(restore) });
     expect(box.sidecars()).toMatchObject([{ status: "interrupted", handle }]);
-    expect(refused.stderr).toContain("--resume never begins a fresh one.");
+    expect(refused.stderr).toContain(
+      "The session is kept. To begin a fresh one instead, add: --resume never",
+    );
   }
   expect(await box.run(typed(restore))).toMatchObject({ code: 0 });
   expect(box.sidecars()).toMatchObject([{ status: "completed", thread_id: thread, attempts: 2 }]);

@@ -102,4 +102,9 @@ test("an agent whose engine refused its options is not said to have lost its con
     "no conversation ever began: Demo agent refused its command line (unknown option or missing value: --modle). Correct its options in the runbook",
   );
   expect((await box.show(id)).attempts).toHaveLength(1);
+  const stopped = await box.run(["agent", "stop", id]);
+  expect(stopped.stdout).not.toContain("agent resume");
+  expect(stopped.stdout).toMatch(
+    /cannot be brought back: .* refused its command line .*`reprise agent run worker`/,
+  );
 });
