@@ -229,7 +229,7 @@ export function reasonText(why: string, nowMs: number): string {
   const found = RESET.exec(why);
   if (found === null) return harmlessLine(why, MAX_REASON);
   const [all, at = ""] = found;
-  const before = harmlessLine(why.slice(0, found.index), MAX_REASON);
+  const before = harmlessLine(why.slice(0, found.index), MAX_REASON).replace(/\.$/, "");
   const after = harmlessLine(why.slice(found.index + all.length), MAX_REASON);
   return `${before}, ${untilText(Date.parse(at), nowMs)}${after}`;
 }

@@ -17,7 +17,6 @@ import {
   readiness,
   repositoryRoot,
   type SourceOptions,
-  undecided,
   unknownIssue,
 } from "../issues/issues.ts";
 import type { Deps } from "../run/run.ts";
@@ -294,21 +293,22 @@ export async function status(args: readonly string[], context: Context): Promise
   const { deps, root } = await open(context, options);
   const [last] = priorRuns(deps, root).batches();
   if (last === undefined) {
-    if (options.json === true) context.printJson({ ok: true, repository: root, batch: null, live: false });
+    const none = { batch: null, live: false, resume: null, orphans: [] };
+    if (options.json === true) context.printJson({ ok: true, repository: root, ...none });
     else context.print("There was no batch in this repository yet. Start one: reprise issues run");
     return 0;
   }
   const live = last.completed_at === null && liveBatch(deps, root) === last.run_id;
   const issues = Object.entries(last.issues).map(([id, record]) => [id, seen(record, live)] as const);
-  const damaged = live ? [] : await undecided(deps, last);
-  const said = last.leaves ?? [];
-  const leaves = [...said, ...damaged.filter(({ id }) => said.every((one) => one.id !== id))];
-  const goOn = live
-    ? null
-    : (await goOns()).goOnFirst(priorRuns(deps, root).batches(), placeOf(root, options), damaged);
+  const typist = { place: placeOf(root, options), config: deps.config };
+  const { leaves, orphans, goOn } = live
+    ? { leaves: [], orphans: [], goOn: null }
+    : await (await goOns()).standingOf(deps, root, last, typist);
   if (options.json === true) {
-    const batch = { ...last, issues: Object.fromEntries(issues), ...(leaves.length === 0 ? {} : { leaves }) };
-    context.printJson({ ok: true, repository: root, batch, live, resume: goOn?.command ?? null });
+    const left = last.leaves === undefined && leaves.length === 0 ? {} : { leaves };
+    const batch = { ...last, issues: Object.fromEntries(issues), ...left };
+    const now = { resume: goOn?.command ?? null, orphans: orphans.map(({ go_on: _none, ...one }) => one) };
+    context.printJson({ ok: true, repository: root, batch, live, ...now });
     return 0;
   }
   context.print(`${harmlessLine(last.run_id, 40)}  ${live ? "under way" : howLong(last)}`);
@@ -316,11 +316,30 @@ export async function status(args: readonly string[], context: Context): Promise
   if (past.length > 0) printHistory(context, past, deps.clock.now());
   else if (live) context.print("No issue of it has begun yet.");
   else context.print(last.left === 0 ? "There was nothing to do." : "It began no issue.");
+  printUnbegun(context, last, live);
   printGates(context, past);
   printLeaves(context, leaves, deps.clock.now());
   printGoOn(context, goOn);
   return 0;
 }
+
+/** Of a batch that has ended, its leaves say it. */
+function printUnbegun(
+  context: Context,
+  { planned = [], issues, completed_at: ended }: BatchRecord,
+  live: boolean,
+) {
+  const ids = planned.filter((id) => !Object.hasOwn(issues, id));
+  if (ids.length === 0 || ended !== null) return;
+  const isOne = ids.length === 1;
+  const words = live ? `${isOne ? "has" : "have"} not begun yet` : `${isOne ? "was" : "were"} not begun`;
+  const more = ids.length > MAX_UNBEGUN ? `, and ${ids.length - MAX_UNBEGUN} more` : "";
+  context.print(
+    `\n${plural(ids.length, "issue")} ${words}: ${harmlessLine(ids.slice(0, MAX_UNBEGUN).join(", "), 1_000)}${more}`,
+  );
+}
+
+const MAX_UNBEGUN = 10;
 
 function printLeaves(context: Context, leaves: readonly Leave[], nowMs: number): void {
   const columns = context.terminal.stdout ? context.terminal.columns : undefined;

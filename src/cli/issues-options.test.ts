@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { harmlessLine } from "../lib/harmless.ts";
-import type { BatchRecord } from "../issues/issues.ts";
+import { type BatchRecord, corrected } from "../issues/issues.ts";
 import { redactorFor, storableArgs } from "../run/run.ts";
 import { parse } from "./command.ts";
 import {
@@ -19,6 +19,8 @@ import {
 import { goOnFirst, goOnOf } from "./issues-go-on.ts";
 
 type Name = keyof typeof REPEATED;
+
+const HERE = { place: null, config: { engines: {} } };
 
 /** A value for each option that takes one. */
 const VALUES: Partial<Record<Name, string>> = {
@@ -212,7 +214,7 @@ describe("what --resume takes from the batch that it goes on with", () => {
     const unbegun = batch(["--access", "full"], { issues: {}, left: 1 });
     const begun = batch(["--access", "read", "--trust-cwd", "--", "--trust-cwd"]);
     const done = batch([], { issues: { a: { ...ISSUE, status: "completed" } } });
-    const printed = (...batches: BatchRecord[]) => goOnFirst(batches, null)?.command;
+    const printed = (...batches: BatchRecord[]) => goOnFirst(batches, HERE)?.command;
     expect(printed(unbegun, begun)).toBe("reprise issues run --resume --access read -- --trust-cwd");
     expect(printed(unbegun, done, begun)).toBe("reprise issues run --resume --access full");
     expect(printed(unbegun)).toBe("reprise issues run --resume --access full");
@@ -220,7 +222,7 @@ describe("what --resume takes from the batch that it goes on with", () => {
   });
 
   test("issues status prints what the newest batch said at its end, and no command that has just done nothing", () => {
-    const printed = (...batches: BatchRecord[]) => goOnFirst(batches, null)?.command ?? null;
+    const printed = (...batches: BatchRecord[]) => goOnFirst(batches, HERE)?.command ?? null;
     const begun = batch(["--access", "read"]);
     const nothing = { issues: {}, left: 1, go_on: null };
     expect(printed(batch(["--access", "read"], nothing), begun)).toBeNull();
@@ -235,14 +237,14 @@ describe("what --resume takes from the batch that it goes on with", () => {
   });
 
   test("issues status prints it with the directory, where it was asked from elsewhere", () => {
-    expect(goOnOf(batch(FULL), "/my repo")?.command).toBe(
+    expect(goOnOf(batch(FULL), { ...HERE, place: "/my repo" })?.command).toBe(
       "reprise issues run --resume --scope ids:a --engine demo --access full '/my repo' -- --model m",
     );
-    expect(goOnOf(batch(["--scope", "ids:a"]), null)?.command).toBe(
+    expect(goOnOf(batch(["--scope", "ids:a"]), HERE)?.command).toBe(
       "reprise issues run --resume --scope ids:a",
     );
-    expect(goOnOf(batch(FULL, { issues: {} }), null)).toBeNull();
-    expect(goOnOf(batch(FULL, { config: {} }), null)).toBeNull();
+    expect(goOnOf(batch(FULL, { issues: {} }), HERE)).toBeNull();
+    expect(goOnOf(batch(FULL, { config: {} }), HERE)).toBeNull();
   });
 });
 
@@ -335,11 +337,43 @@ describe("a batch whose engine refused its command line", () => {
     const issue = { status: "failed", error } as BatchRecord["issues"][string];
     return batch(options, { config: { options, engine: "demo" }, issues: { a: issue } });
   };
+  const MISTYPED = "usage: unknown option: --modle";
+
+  test.each<[string, args: string[], native: string[], now: string[], native: string[], said: RegExp]>([
+    ["in the config", ["--modle", "x"], [], ["--modle", "x"], [], /^First correct \[engines\.demo\] args /],
+    ["in the config, and corrected since", ["--modle", "x"], [], [], [], /^$/],
+    ["in the config, beside native options", ["--modle"], ["--mood"], ["--modle"], ["--mood"], /^First corr/],
+    [
+      "in the native options, beside the config",
+      ["--mood"],
+      ["--modle"],
+      ["--mood"],
+      ["…"],
+      /^Put the right/,
+    ],
+    ["nowhere that can be corrected", [], [], [], [], /^First see to what it refused: demo refused its comm/],
+  ])("a mistyped option that stands %s", (_where, args, native, now, printed, said) => {
+    const config = { engine: "demo", args };
+    const record = batch([], { config, issues: { a: { ...ISSUE, status: "failed", error: MISTYPED } } });
+    expect(corrected(record, native, now)).toEqual({ native: printed, byHand: expect.stringMatching(said) });
+  });
+
+  test("where --strict would not let it begin, its options are not printed again either", () => {
+    const error =
+      "Session resumption failed: no conversation ever began: Demo agent refused its command line (unknown option: --modle)";
+    const goOn = goOnOf(refused(error, "--strict", "--", "--modle"), HERE);
+    expect(goOn?.command).toBe("reprise issues run --resume --strict -- '…'");
+    expect(goOn?.byHand).toContain("demo refused its command line (unknown option: --modle).");
+    expect(goOnOf(refused(error, "--", "--model"), HERE)).toMatchObject({
+      command: "reprise issues run --resume -- --model",
+      byHand: "",
+    });
+  });
 
   test("its options are not printed again as they were", () => {
     const goOn = goOnOf(
       refused("usage: unknown option: --modle", "--engine", "demo", "--", "--modle", "x"),
-      null,
+      HERE,
     );
     expect(goOn?.command).toBe("reprise issues run --resume --engine demo -- '…'");
     expect(goOn?.byHand).toBe(
@@ -348,14 +382,8 @@ describe("a batch whose engine refused its command line", () => {
     expect(() => assertNoMark(["--resume", "--", "…"])).toThrow("Put the right options in place of …");
   });
 
-  test("without options of its own, the config is what is wrong", () => {
-    const goOn = goOnOf(refused("usage: unknown option: --modle", "--engine", "demo"), null);
-    expect(goOn?.command).toBe("reprise issues run --resume --engine demo");
-    expect(goOn?.byHand).toContain("First correct [engines.demo] args in your config file");
-  });
-
   test("another failure leaves them as they were", () => {
-    const goOn = goOnOf(refused("the gate failed", "--engine", "demo", "--", "--model", "x"), null);
+    const goOn = goOnOf(refused("the gate failed", "--engine", "demo", "--", "--model", "x"), HERE);
     expect(goOn?.command).toBe("reprise issues run --resume --engine demo -- --model x");
   });
 

@@ -138,12 +138,14 @@ const ALWAYS: Repeat = { repeat: true, inherit: true, inNotes: true };
 const NOT_IN_NOTES: Repeat = { ...ALWAYS, inNotes: false };
 /** Typed again by a person, but nothing that a later command does unasked. */
 const BY_HAND: Repeat = { repeat: true, inherit: false, inNotes: true };
+/** With it, the command of a note would fail again. */
+const STRICT: Repeat = { ...BY_HAND, inNotes: false };
 const ONLY_PRINTS: Repeat = { repeat: false, why: "it changes what is printed, not what is done" };
 
 /** One line per option: a new one does not compile without it, and a test compares the table with the parser. */
 export const REPEATED: Readonly<Record<Exclude<keyof RunOptions, "cwd">, Repeat>> = {
   resume: { repeat: false, why: "it is in the command already" },
-  strict: BY_HAND,
+  strict: STRICT,
   fresh: { repeat: false, why: "it would drop the conversations that this batch has begun" },
   acceptGate: { repeat: false, why: "it is about the batch before, and about the gate of the moment" },
   scope: ALWAYS,
@@ -424,7 +426,7 @@ function isAgainst(name: keyof typeof REPEATED, given: RunOptions): boolean {
 }
 
 /** Null: this version does not know them all. */
-function parsedWords(words: readonly string[]): RunOptions | null {
+export function parsedWords(words: readonly string[]): RunOptions | null {
   const parser = command();
   try {
     parse(parser, words);

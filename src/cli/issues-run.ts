@@ -212,7 +212,8 @@ function plainGate(gate: BatchOptions["gate"]): string[] {
   return (gate?.commands ?? []).map(({ run: words }) => words.join(" "));
 }
 
-function showPlan(context: Context, { options, terms }: Work, planned: PlannedBatch): number {
+function showPlan(context: Context, job: Work, planned: PlannedBatch): number {
+  const { options, terms } = job;
   if (options.json === true) {
     const issues = planned.take.map(({ issue, decision, options: native, held }) => ({
       id: issue.id,
@@ -221,21 +222,31 @@ function showPlan(context: Context, { options, terms }: Work, planned: PlannedBa
       options: native,
       access: held,
     }));
-    const taken = terms.batch === null ? null : { batch: terms.batch, options: takenWords(terms) };
-    context.printJson({ ok: true, access: planned.access, taken, issues, skipped: planned.skip });
+    const taken = terms.batch === null ? null : { batch: terms.batch, options: takenWords(job) };
+    const all = { issues, skipped: planned.skip, orphans: plain(planned.orphans) };
+    context.printJson({ ok: true, access: planned.access, taken, ...all });
   } else {
     const columns = context.terminal.stdout ? context.terminal.columns : undefined;
     for (const line of planLines(planned, columns)) context.print(line);
-    if (terms.batch !== null) context.print(takenText(terms));
+    const taken = takenText(job);
+    if (taken !== "") context.print(taken);
   }
   return 0;
 }
 
-const takenWords = ({ taken, takenNative }: Inherited) => optionWords(taken, takenNative);
+/** An option given after the dashes may decide in place of the access that would be taken. */
+function takenWords({ terms: { taken, takenNative }, batch }: Pick<Work, "terms" | "batch">): string[] {
+  const { access, ...rest } = taken;
+  const isReplaced = access === undefined || (takenNative.length === 0 && batch.access.by !== null);
+  return optionWords(isReplaced ? rest : taken, takenNative);
+}
 
-/** What is done because the batch before was told to. */
-function takenText(terms: Inherited): string {
-  const words = harmlessLine(shellLine(takenWords(terms)), 1_000);
+/** What is done because the batch before was told to. Empty: nothing is. */
+function takenText(job: Pick<Work, "terms" | "batch">): string {
+  const { terms } = job;
+  const all = takenWords(job);
+  if (terms.batch === null || all.length === 0) return "";
+  const words = harmlessLine(shellLine(all), 1_000);
   return `As batch ${harmlessLine(terms.batch ?? "", 40)} was started: ${words}. Other options given here replace these.`;
 }
 
@@ -261,7 +272,8 @@ async function work(context: Context, job: Work): Promise<number> {
   const hangUp = () => void brake.press("SIGHUP");
   process.on("SIGINT", press).on("SIGTERM", terminate).on("SIGHUP", hangUp);
   try {
-    if (terms.batch !== null && options.json === undefined) screen.say(takenText(terms));
+    const taken = takenText(job);
+    if (taken !== "" && options.json === undefined) screen.say(taken);
     const outside = { brake, view: screen };
     const end = await withHint(terms, runBatch({ ...deps, log: screen.log }, place, batch, outside));
     screen[Symbol.dispose]();
@@ -286,10 +298,12 @@ async function report(context: Context, job: Work, end: BatchEnd): Promise<void>
   const prior = priorRuns(deps, place.root);
   const [newest] = prior.batches();
   const waits = newest === undefined ? [] : await undecided(deps, newest);
-  const { command: resume, byHand, batch: whose } = goOnFirst(prior.batches(), named, waits) ?? NO_WAY;
+  const goOn = goOnFirst(prior.batches(), { place: named, config: deps.config }, waits);
+  const { command: resume, byHand } = goOn ?? NO_WAY;
+  const whose = goOn?.batch.run_id ?? null;
   if (options.json === true) {
     const more = resume === null ? { resume } : { resume, byHand: byHand === "" ? null : byHand };
-    const all = { issues, orphans: orphans.map(({ go_on: _none, ...orphan }) => orphan) };
+    const all = { issues, orphans: plain(orphans) };
     context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, ...more, ...all });
     return;
   }
@@ -297,7 +311,8 @@ async function report(context: Context, job: Work, end: BatchEnd): Promise<void>
   const branches = issues.filter(({ state, branch }) => state === "completed" && branch !== null);
   if (branches.length > 0 && !merge) {
     context.print(`\nMerge ${branches.length === 1 ? "it" : "them"} when you like:`);
-    for (const { branch } of branches) context.print(`  git merge ${branch ?? ""}`);
+    const git = named === null ? ["git"] : ["git", "-C", place.root];
+    for (const { branch } of branches) context.print(`  ${shellLine([...git, "merge", branch ?? ""])}`);
   }
   const left = undoneText(issues);
   const more = whose === null || whose === runId ? "" : `batch ${whose} goes on with its own options`;
@@ -307,7 +322,9 @@ async function report(context: Context, job: Work, end: BatchEnd): Promise<void>
   if (resume !== null && byHand !== "") context.log.info(byHand);
 }
 
-const NO_WAY = { command: null, byHand: "", batch: null };
+const plain = (orphans: BatchEnd["orphans"]) => orphans.map(({ go_on: _none, ...orphan }) => orphan);
+
+const NO_WAY = { command: null, byHand: "" };
 
 /** Empty: nothing is left of it. */
 function undoneText(issues: BatchEnd["issues"]): string {

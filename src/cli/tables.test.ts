@@ -209,4 +209,6 @@ describe.each([80, 60])("at %d columns", (columns) => {
 test("a long reason keeps the end of its limit", () => {
   const why = `rate_limited: ${WORDS.repeat(20)} (until 2026-11-15T12:30:00.000Z)`;
   expect(reasonText(why, NOW.nowMs)).toMatch(/…, until \d\d:\d\d \(in 30 min\)$/);
+  const whole = why.replace(/^.*(?= \(until )/, "rate_limited: It ends soon.");
+  expect(reasonText(whole, NOW.nowMs)).toMatch(/^rate_limited: It ends soon, until /);
 });

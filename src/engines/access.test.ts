@@ -74,6 +74,19 @@ test.each([
   expect(wider === null ? null : `${wider.gone ? "gone: " : ""}${wider.option}`).toBe(wanted);
 });
 
+test("an option that Reprise does not know may be gone where the engine refused it, and no other", () => {
+  const engine = findEngine("claude");
+  if (engine === undefined) throw new Error("claude");
+  const wider = (then: readonly string[], now: readonly string[], refused: boolean) =>
+    widerStart(engine, "edit", { had: then, now, native: [], asked: false, refused })?.option ?? null;
+  const mistyped = ["--modle", "x"];
+  expect(wider(mistyped, [], false)).toBe("--modle x");
+  expect(wider(mistyped, ["--model", "x"], true)).toBeNull();
+  expect(wider(mistyped, mistyped, true)).toBeNull();
+  expect(wider(mistyped, ["--mdoel", "x"], true)).toBe("--mdoel x");
+  expect(wider([...mistyped, "--disallowedTools", "Bash"], mistyped, true)).toBe("--disallowedTools Bash");
+});
+
 test("a level that is asked for replaces the mode that the config had, and no other limit", () => {
   const engine = findEngine("claude");
   if (engine === undefined) throw new Error("claude");

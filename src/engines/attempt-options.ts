@@ -117,13 +117,15 @@ export interface StandingArgs {
   readonly native: readonly string[];
   /** The user has just asked for the level, so what decided in its place counts no more. */
   readonly asked: boolean;
+  /** The engine refused `had`. An option in it that Reprise does not know may be why, so it may be gone. */
+  readonly refused?: boolean;
 }
 
 /** By which option a start now may get more rights, as the engine's own parser reads both; null: it gets no more. */
 export function widerStart(
   engine: Engine,
   level: Access,
-  { had, now, native, asked }: StandingArgs,
+  { had, now, native, asked, refused = false }: StandingArgs,
 ): { readonly option: string; readonly gone: boolean } | null {
   const { grammar } = engine;
   const all = (args: readonly string[]) => {
@@ -132,7 +134,10 @@ export function widerStart(
   };
   const sets = setsMode(engine);
   const rest = render(parseArgs(grammar, had, true).options.filter((option) => !sets(option)));
-  return widerOf(moreRights(all(asked ? rest : had), all(now)));
+  const [then, today] = [all(asked ? rest : had), all(now)];
+  const isThere = ({ raw }: Given) => today.options.some((other) => other.raw.join("\0") === raw.join("\0"));
+  const options = then.options.filter((given) => !refused || given.spec !== null || isThere(given));
+  return widerOf(moreRights({ ...then, options }, today));
 }
 
 /**

@@ -10,6 +10,7 @@ import {
   type Policy,
   type TurnFacts,
   type TurnPolicy,
+  RESUMPTION_FAILED,
   undoneOf,
   type Work,
   type WorkFacts,
@@ -156,7 +157,7 @@ const cases: Record<string, Case> = {
     "in_progress",
     DAMAGED,
     STRICT,
-    { do: "fail", why: "Session resumption failed: session s1 lacks a part" },
+    { do: "fail", why: "Session resumption failed: session s1 lacks a part", with: [] },
   ],
   "no session, lenient: fresh, with a warning": [
     "in_progress",
@@ -432,7 +433,9 @@ describe("workOf", () => {
 });
 
 describe("what a batch leaves undone", () => {
-  const again = { words: ["--order", "input"], source: ["--source", "beads"], byHand: [], note: "" };
+  const BARRED = `${RESUMPTION_FAILED}lost`;
+  const words = ["--strict", "--order", "input", "--", "--strict"];
+  const again = { words, source: ["--source", "beads"], byHand: [], note: "" };
   const end = (id: string, state: IssueEnd["state"], more: Partial<IssueEnd> = {}): IssueEnd => ({
     id,
     title: "",
@@ -448,6 +451,21 @@ describe("what a batch leaves undone", () => {
   const rows: Record<string, Row> = {
     "nothing, when all are completed": [[end("a", "completed", { status: "closed" })], {}, null],
     "what failed and is in progress goes on with the same command": [[end("a", "failed")], {}, again.words],
+    "what --strict would not let begin goes on without it": [
+      [end("a", "failed", { why: BARRED }), end("b", "left")],
+      { b: ["--engine", "x"] },
+      ["--order", "input", "--", "--strict"],
+    ],
+    "what --strict would not let begin leaves it for others": [
+      [end("a", "failed", { why: BARRED }), end("b", "interrupted")],
+      {},
+      again.words,
+    ],
+    "what --strict lets begin when a person has decided keeps it": [
+      [end("a", "failed", { why: BARRED })],
+      { a: [] },
+      again.words,
+    ],
     "what failed before it was claimed does not": [[end("a", "failed", { status: "open" })], {}, null],
     "what a person decided about does not": [[end("a", "left", { status: "blocked" })], {}, null],
     "what was left for a reason that passes goes on with the same command": [

@@ -74,7 +74,8 @@ export type Decision =
       readonly session: string | null;
       readonly why: string;
     }
-  | { readonly do: "fail"; readonly why: string }
+  /** `with`: as below; absent: it fails again, unless `--strict` is left out. */
+  | { readonly do: "fail"; readonly why: string; readonly with?: readonly string[] }
   /** Neither worked on nor failed: the conversation is kept for later. */
   /** `with`: options of `issues run --resume` that take it up; none: the same, when the reason has passed. */
   | { readonly do: "leave"; readonly why: string; readonly with?: readonly string[] };
@@ -129,7 +130,10 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
           ...(reopened ? { reopened } : {}),
         };
   }
-  if (policy.strict) return { do: "fail", why: `${RESUMPTION_FAILED}${past.why}` };
+  if (policy.strict) {
+    const later = past.state === "damaged" ? { with: [] } : {};
+    return { do: "fail", why: `${RESUMPTION_FAILED}${past.why}`, ...later };
+  }
   return { do: "fresh", handle, why: past.why, warn: true };
 }
 
@@ -283,7 +287,7 @@ export interface Undone {
   readonly leaves: readonly Leave[];
 }
 
-/** Options that take up an issue that was left; none: the same command, when the reason has passed. */
+/** Options that take up an issue that was left, or failed before it began; none: the same command, when the reason has passed. */
 export type Ways = ReadonlyMap<string, readonly string[]>;
 
 const OPEN: readonly IssueEnd["state"][] = ["failed", "interrupted", "no_change"];
@@ -304,8 +308,16 @@ export function undoneOf(
     const way = ways.get(id);
     return { id, why, handle, branch, go_on: way === undefined ? null : wordsFor(way) };
   });
-  const goesOn = ends.some(({ state, status }) => OPEN.includes(state) && status === "in_progress");
+  const open = ends.filter(({ state, status }) => OPEN.includes(state) && status === "in_progress");
+  const isBarred = ({ id, why }: IssueEnd) => why.startsWith(RESUMPTION_FAILED) && !ways.has(id);
   const isSame = left.some(({ id }) => ways.get(id)?.length === 0);
+  if (isSame || !open.every(isBarred)) return { goOn: again.words, leaves };
   const other = leaves.find(({ go_on: words }) => words !== null)?.go_on ?? null;
-  return { goOn: goesOn || isSame ? again.words : other, leaves };
+  return { goOn: open.length > 0 ? withoutStrict(again.words) : other, leaves };
+}
+
+/** Where the dashes are, the engine's own options begin. */
+function withoutStrict(words: readonly string[]): readonly string[] {
+  const dashes = words.indexOf("--");
+  return words.filter((word, at) => word !== "--strict" || (dashes !== -1 && at > dashes));
 }

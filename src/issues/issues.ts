@@ -3,12 +3,12 @@
  * The door of this folder.
  */
 export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
-export { type Issue, unknownIssue } from "./source.ts";
+export { type Issue, type Source, unknownIssue } from "./source.ts";
 export { Brake, forsakeBatch } from "./brake.ts";
 export type { BatchRecord, IssueRecord, Leave } from "./metadata.ts";
 export { RESET } from "./decide.ts";
-export { undecided } from "./past.ts";
-export { parseScope, readiness } from "./plan.ts";
+export { isOrphan, orphans, undecided } from "./past.ts";
+export { parseScope, plan, readiness } from "./plan.ts";
 export { cleanBatches, priorRuns } from "./prior.ts";
 export { assertNoMore, corrected, gateWords, RIGHT } from "./rights.ts";
 export {

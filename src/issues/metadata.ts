@@ -76,6 +76,8 @@ export interface BatchRecord {
   readonly run_id: string;
   readonly started_at: string;
   readonly completed_at: string | null;
+  /** Ids of the issues that it set out to work on. Absent: an earlier version wrote it. */
+  readonly planned?: readonly string[];
   /** How many issues it was to work on and did not begin; known at its end. */
   readonly left: number;
   /** Those, and work on issues that the source has lost. Absent: it has not ended, or an earlier version wrote it. */
@@ -214,6 +216,7 @@ export function readBatch(value: unknown): BatchRecord | null {
     run_id: stringIn(value, "run_id") ?? "",
     started_at: stringIn(value, "started_at") ?? "",
     completed_at: textOrNull(value, "completed_at"),
+    ...(Array.isArray(fieldIn(value, "planned")) ? { planned: textsIn(value, "planned") } : {}),
     left: numberIn(value, "left") ?? 0,
     ...readEnd(value),
     repo_path: stringIn(value, "repo_path") ?? "",
@@ -237,7 +240,11 @@ function readEnd(value: unknown): Pick<BatchRecord, "leaves" | "go_on"> {
 
 function wordsOrNull(value: unknown): readonly string[] | null {
   if (!Array.isArray(fieldIn(value, "go_on"))) return null;
-  return arrayIn(value, "go_on").filter((word) => typeof word === "string");
+  return textsIn(value, "go_on");
+}
+
+function textsIn(value: unknown, key: string): readonly string[] {
+  return arrayIn(value, key).filter((word) => typeof word === "string");
 }
 
 export function readIssue(entry: JsonObject): IssueRecord {

@@ -143,11 +143,21 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const held = fault === null ? heldInRun(deps, run, over) : null;
   const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
   const known = { session, handle, isolate, next, checked, spoken, entry, over, held, ...ended } as const;
+  // A new conversation that was asked for needs none before it.
+  const asked = wish.fresh ? await faultOf(deps, run, "resume", []) : fault;
+  const refused = asked?.facts["refused"];
+  if (handle !== null && typeof refused === "string")
+    return await begins(deps, run, wish, { ...known, session: null, over: [], why: refused });
   if (fault === null) return { ...known, state: "alive", why: "" };
-  if (handle !== null && typeof fault.facts["refused"] === "string")
-    return await begins(deps, run, wish, { ...known, session: null, over: [], why: fault.facts["refused"] });
   const why = secretWords(run) ?? fault.message.replace(/\.$/, "");
   const passing = passes(fault) ? { with: [] } : {};
+  if (fault.code === "would_widen" && over.length > 0 && (await faultOf(deps, run, "resume", [])) === null)
+    return {
+      ...known,
+      state: "trouble",
+      why: `${NEW_RUN.reduce(cutOff, why)}. ${LEAVE_OUT}`,
+      with: ["--engine", wish.engine],
+    };
   if (!STALE.includes(fault.code)) return { ...known, state: "trouble", why, ...passing };
   if (isUndecided(fault)) return { ...known, state: "damaged", why };
   // A new conversation where the work is has the run's options too.
@@ -157,6 +167,12 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const anew = handle === null || other !== null ? null : heldInRun(deps, run, over);
   return { ...known, held: anew, state: session === null ? "none" : "stale", why };
 }
+
+/** How faults about one run end. An issue may have another run. */
+const NEW_RUN = [". Start a new run instead", "; start a new run instead"];
+const cutOff = (text: string, end: string) => (text.endsWith(end) ? text.slice(0, -end.length) : text);
+const LEAVE_OUT =
+  "To go on with its run, give no option that adds rights; to begin it anew with more, set its status to open";
 
 /** Of a run whose engine refused its command line: no conversation goes on in it. */
 async function begins(
@@ -169,7 +185,7 @@ async function begins(
   const anew = [...wish.access.options, ...wish.native];
   const fault = await faultWith(deps, run, { want: "fresh", native: [], anew });
   if (fault === null) return { ...known, state: "none", unbegun: true };
-  const more = fault.message.replace(/ Start a new run instead\.$/, "").replace(/\.$/, "");
+  const more = NEW_RUN.reduce(cutOff, fault.message.replace(/\.$/, ""));
   return { ...known, state: "trouble", why: `${why}. ${more}. To begin it anew, set its status to open` };
 }
 
@@ -286,10 +302,15 @@ export async function undecided(
   return found;
 }
 
+const LOST = "the source has it no more";
+
+/** At that time, the source had lost it. */
+export const isOrphan = ({ why, go_on: words }: Leave) => words === null && why.startsWith(LOST);
+
 /** Work on issues that the source has lost since: nobody goes on with it, and it is still there. */
 export async function orphans(
   deps: Deps,
-  { root, source }: { readonly root: string; readonly source: Source },
+  { root, source }: { readonly root: string; readonly source: Pick<Source, "one"> },
   listed: readonly Issue[],
   gone: readonly string[],
 ): Promise<readonly Leave[]> {
@@ -301,7 +322,7 @@ export async function orphans(
     if (run === null || !(gone.includes(id) || (await isGone(source, id)))) continue;
     const { handle, branch } = run;
     const where = branch === null ? "" : ` on branch ${branch}`;
-    const why = `the source has it no more; its run ${handle}${where} is kept: reprise show ${handle}`;
+    const why = `${LOST}; its run ${handle}${where} is kept: reprise show ${handle}`;
     found.push({ id, why, handle, branch, go_on: null });
   }
   return found;
@@ -317,7 +338,7 @@ function begunLast(deps: Deps, root: string): readonly string[] {
 }
 
 /** A source may list less than it has. */
-async function isGone(source: Source, id: string): Promise<boolean> {
+async function isGone(source: Pick<Source, "one">, id: string): Promise<boolean> {
   try {
     await source.one(id);
     return false;

@@ -2,6 +2,7 @@
  * What new runs of a batch may do: no more than the user asks for, or than the batch that goes on gave its runs; and what a
  * batch keeps of its terms, so that a later one can tell.
  */
+import { isDeepStrictEqual } from "node:util";
 import type { GateConfig } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -9,6 +10,7 @@ import { arrayIn, stringIn } from "../lib/json.ts";
 import type { Redact } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
 import { type Deps, standing, storableArgs, widerNow } from "../run/run.ts";
+import { RESUMPTION_FAILED } from "./decide.ts";
 import type { BatchRecord } from "./metadata.ts";
 import type { BatchOptions } from "./runner.ts";
 
@@ -31,6 +33,7 @@ export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }:
     had: had ?? now.args,
     native,
     asked: asked || (had === null && !isSame),
+    refused: record !== null && wasRefused(record),
   });
   const facts = { engine, access: access.level, ...(record === null ? {} : { batch: record.run_id }) };
   const name = harmlessLine(engine, 60);
@@ -47,7 +50,7 @@ export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }:
     throw new Fault(
       "would_widen",
       `${goesOnWith(record)}: ${file} ${wider.gone ? `had ${option}, and it is gone` : `has ${option} now`}. Nothing was begun. ` +
-        `${wider.gone ? "Put it back" : "Take it out"} to go on with the batch; or begin open issues in a new batch, with the config as it is: reprise issues run --engine ${name}`,
+        `${wider.gone ? "Put it back" : "Take it out"} to go on with the batch; or ${beginAnew("with the config as it is", name)}`,
       { facts: { ...facts, option: wider.option } },
     );
   }
@@ -56,7 +59,7 @@ export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }:
   throw new Fault(
     "would_widen",
     `${goesOnWith(record)}: the variable ${variable} bears on what ${name} may do, and it is not what it was. Nothing was begun. ` +
-      `Put it back as it was, in the environment or in [engines.${name}] env; or begin open issues in a new batch: reprise issues run --engine ${name}`,
+      `Put it back as it was, in the environment or in [engines.${name}] env; or ${beginAnew("with the environment as it is", name)}`,
     { facts: { ...facts, variable } },
   );
 }
@@ -64,6 +67,11 @@ export function assertNoMore(deps: Deps, batch: BatchOptions, { record, asked }:
 function goesOnWith(record: BatchRecord | null): string {
   const name = record === null ? "" : ` ${harmlessLine(record.run_id, 40)}`;
   return `New runs of batch${name} might get more rights than the batch gave when it began`;
+}
+
+/** A new batch leaves what is in progress alone. */
+function beginAnew(how: string, engine: string): string {
+  return `set the status of issues in progress to open and begin them anew, ${how}: reprise issues run --engine ${engine}`;
 }
 
 /** Null: an earlier version wrote the record and did not say. */
@@ -91,29 +99,58 @@ function variableWords({ name, sha256 }: { readonly name: string; readonly sha25
 /** What the engine said when it refused the command lines of all that a batch has not completed; null: of some it did not. */
 function refusedOf({ issues }: Pick<BatchRecord, "issues">): string | null {
   const undone = Object.values(issues).filter(({ status }) => status !== "completed" && status !== "left");
-  const said = undone.map(({ error }) =>
-    error?.startsWith(REFUSED) === true ? error.slice(REFUSED.length) : null,
-  );
+  const said = undone.map(({ error }) => refusalIn(error ?? ""));
   return said.includes(null) ? null : (said[0] ?? null);
 }
 
-/** How a reason names that trouble. */
+/** No agent of the batch ever had the options that its config had then. */
+function wasRefused(record: BatchRecord): boolean {
+  const said = refusedOf(record);
+  if (said === null || said.includes("--trust-cwd")) return false;
+  return Object.values(record.issues).every(({ status }) => status === "failed");
+}
+
+/** How a reason names that trouble: where the engine said it, and where `--strict` would not let the run begin. */
 const REFUSED = "usage: ";
+const NEVER_BEGAN = " refused its command line (";
+
+function refusalIn(error: string): string | null {
+  if (error.startsWith(REFUSED)) return error.slice(REFUSED.length);
+  const at = error.startsWith(RESUMPTION_FAILED) ? error.indexOf(NEVER_BEGAN) : -1;
+  return at === -1 ? null : error.slice(at + NEVER_BEGAN.length).replace(/\)$/, "");
+}
+
+function isBarred({ issues }: BatchRecord): boolean {
+  return Object.values(issues).some(({ error }) => error?.startsWith(RESUMPTION_FAILED) === true);
+}
 
 /** Stands in a printed command where a person must say what is right. */
 export const RIGHT = "…";
 
-/** The native options of a batch as they are printed: those that the engine refused would be refused again. */
+/**
+ * The native options of a batch as they are printed: those that the engine refused would be refused again. `args`: of the
+ * engine's config by now.
+ */
 export function corrected(
   record: BatchRecord,
   native: readonly string[],
+  args: readonly string[],
 ): { readonly native: readonly string[]; readonly byHand: string } {
   const refused = refusedOf(record);
   if (refused === null || refused.includes("--trust-cwd")) return { native, byHand: "" };
   const engine = harmlessLine(stringIn(record.config, "engine") ?? "", 60);
   const why = `${engine} refused its command line (${harmlessLine(refused, 200).replace(/\.$/, "")})`;
-  if (native.length === 0)
+  const isBlamed = (words: readonly string[]) =>
+    words.some((word) => word.startsWith("-") && refused.includes(word));
+  const had = textsIn(record, "args") ?? args;
+  // Where `--strict` let nothing begin, an earlier batch had the options, and they may be corrected by now.
+  if (!isBlamed([...had, ...native]) && /-\w/.test(refused) && isBarred(record))
+    return { native, byHand: "" };
+  const isConfig = had.length > 0 && (native.length === 0 || (isBlamed(had) && !isBlamed(native)));
+  if (isConfig && !isDeepStrictEqual(had, args)) return { native, byHand: "" };
+  if (isConfig)
     return { native, byHand: `First correct [engines.${engine}] args in your config file: ${why}.` };
+  if (native.length === 0) return { native, byHand: `First see to what it refused: ${why}.` };
   const was = harmlessLine(shellLine(native), 200);
   const byHand = `Put the right options in place of ${RIGHT}, which were ${was}: ${why}. Without any, end the command with --`;
   return { native: [RIGHT], byHand };

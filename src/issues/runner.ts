@@ -127,6 +127,8 @@ function assertNoSecret(deps: Deps, { engine, native }: BatchOptions): void {
   );
 }
 
+const isTaken = ({ decision }: PlannedIssue) => decision.do !== "leave" && decision.do !== "fail";
+
 /** It works in a run that there is, with the options of that run. */
 export function goesOn({ decision, past }: Pick<PlannedIssue, "decision" | "past">): boolean {
   if (decision.do === "fresh") return decision.handle !== null && past.unbegun !== true;
@@ -173,6 +175,7 @@ export async function runBatch(
       run_id: runId,
       started_at: started,
       completed_at: null,
+      planned: planned.take.filter(isTaken).map(({ issue }) => issue.id),
       left: 0,
       repo_path: root,
       version: options.version,
@@ -328,7 +331,8 @@ class Crew {
     const end = await new IssueWork(this.#shop, issue, past).work(decision);
     this.ends.push(end);
     // What stops the whole batch says nothing about the issue.
-    const way = decision.do === "leave" ? decision.with : end.stop === undefined ? undefined : [];
+    const isBarred = decision.do === "leave" || decision.do === "fail";
+    const way = isBarred ? decision.with : end.stop === undefined ? undefined : [];
     if (way !== undefined) this.ways.set(issue.id, way);
     this.stop ??= end.stop ?? null;
     this.#view.ended(end);

@@ -184,7 +184,7 @@ export async function mergeWork(deps: Deps, root: string, branch: string): Promi
   const why = said.replace(/\.$/, "");
   throw new Fault(
     "work_unsaved",
-    `${branch} could not be merged: ${why}. Merge it yourself: git merge ${branch}`,
+    `${branch} could not be merged: ${why}. Merge it yourself, in the repository: git merge ${branch}`,
     {
       facts: { branch },
     },

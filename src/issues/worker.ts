@@ -214,8 +214,9 @@ export class IssueWork {
     const { brake } = this.#desk;
     for (let ask = first; ;) {
       const waited = await this.#waitForLimit();
+      const waitsFor = this.#waitsFor === "" ? "" : `: ${this.#waitsFor}`;
       if (waited === "stopped")
-        return this.#give("interrupted", `${this.#whoStopped()} while it waited${this.#waitsFor}`);
+        return this.#give("interrupted", `${this.#whoStopped()} while it waited${waitsFor}`);
       const given = waited === "waited" ? await this.#decided("while it waited") : null;
       if (given !== null) return given;
       const turn = await takeTurn(this.#desk, ask);
@@ -245,7 +246,7 @@ export class IssueWork {
       case "again":
         if (next.limit) {
           this.#troubles += 1;
-          this.#waitsFor = `: ${next.why}`;
+          this.#waitsFor = next.why;
           const until = untilText(this.#shop.limitedUntilMs, this.#shop.deps.clock.now());
           this.#shop.deps.log.info(`${this.#issue.id} waits ${until}: ${next.why.replace(RESET, "")}`);
         } else this.#crashes += 1;
@@ -269,9 +270,11 @@ export class IssueWork {
     const { brake } = this.#desk;
     const now = () => deps.clock.now();
     if (now() >= limitedUntilMs) return "at once";
-    this.#desk.note({ status: "waiting" }, untilText(limitedUntilMs, now()));
+    const what = this.#waitsFor === "" ? "the engine's limit" : this.#waitsFor.replace(RESET, "");
+    const error = `${what} (until ${new Date(limitedUntilMs).toISOString()})`;
+    this.#desk.note({ status: "waiting", error }, untilText(limitedUntilMs, now()));
     if (!(await brake.waitUntil(limitedUntilMs, now))) return "stopped";
-    this.#desk.note({ status: "running" });
+    this.#desk.note({ status: "running", error: null });
     return "waited";
   }
 

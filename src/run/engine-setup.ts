@@ -259,7 +259,7 @@ export function widerNow(
   deps: Deps,
   engineId: string,
   level: Access,
-  args: Pick<Parameters<typeof widerStart>[2], "had" | "native" | "asked">,
+  args: Pick<Parameters<typeof widerStart>[2], "had" | "native" | "asked" | "refused">,
 ): ReturnType<typeof widerStart> {
   const engine = findEngine(deps, engineId);
   return widerStart(engine, level, { ...args, now: environmentOf(deps, engine, []).defaultArgs });
