@@ -134,6 +134,10 @@ export async function resume(args: readonly string[], context: Context): Promise
   const agents =
     given === undefined ? await listAgents(deps, { open: true }) : [await selectAgent(deps, given)];
   if (options.strict === true) for (const { record } of agents) await keepActive(deps, record);
+  // A supervisor that starts now acts by its runbooks at once.
+  const seen = new Map<string, number | null>();
+  for (const { record } of agents)
+    seen.set(record.id, (await deps.store.getRun(record.runId))?.attempts ?? null);
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
   const told: Told[] = [];
   for (const [at, { record }] of agents.entries()) {
@@ -146,6 +150,7 @@ export async function resume(args: readonly string[], context: Context): Promise
       ended: given !== undefined,
       wasActive: record.phase === "active",
       strict: options.strict === true,
+      seen: seen.get(id) ?? null,
     };
     const answer = await orReason(daemon.resume(id, how));
     if (given === undefined && answer.result === "refused" && (await hasEnded(deps, id))) continue;

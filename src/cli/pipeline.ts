@@ -281,6 +281,7 @@ async function resume(args: readonly string[], context: Context): Promise<number
         kill: false,
         ended: true,
         wasActive: false,
+        seen: null,
         strict: false,
       });
       told = { ...answer, id: agent };

@@ -34,6 +34,8 @@ export interface BringBackOptions {
   readonly wasActive: boolean;
   /** No new conversation may begin. */
   readonly strict: boolean;
+  /** The attempts that it had when the person asked; null: nobody looked. */
+  readonly seen: number | null;
 }
 
 export interface BroughtBack {
@@ -86,7 +88,8 @@ export async function bringBack(place: Place, id: string, options: BringBackOpti
   let said: BroughtBack | null = null;
   const done = await roster.ask(id, async (hand, look) => {
     if (options.strict && look.run?.status !== "running") await forbidNew(deps, look);
-    said = running(place, look, options) ?? (await barTo(deps, look, options));
+    said =
+      running(place, look, options) ?? backSince(place, look, options) ?? (await barTo(deps, look, options));
     if (said !== null) return { result: "refused", detail: said.why };
     // One that is ended first is its runbook's as soon as it has ended.
     if (options.strict && options.kill) await forbidNew(deps, look);
@@ -152,6 +155,12 @@ function running(place: Place, look: Look, { kill, strict }: BringBackOptions): 
       ...then,
     }
   );
+}
+
+/** Since the person asked it was brought back, and its turn is over already: it is not told to go on a second time. */
+function backSince(place: Place, look: Look, { kill, seen, strict }: BringBackOptions): BroughtBack | null {
+  if (kill || seen === null || look.latest <= seen) return null;
+  return alreadyBack(place, look, { state: stateOf(look), strict });
 }
 
 /**

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { generationMark, isDirectory, writeAtomic } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { formatDuration } from "../lib/duration.ts";
-import { fieldIn, type JsonObject, stringIn } from "../lib/json.ts";
+import { fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
 import { type Channel, listen, type Method } from "../holders/holders.ts";
 import { assertOwnState, type Deps, finishRemovals } from "../run/run.ts";
 import { lockFile } from "../store/store.ts";
@@ -226,6 +226,7 @@ function methodsFor(deps: Deps, watch: Supervision, sinceMs: number): Record<str
         ended: fieldIn(params, "ended") === true,
         wasActive: fieldIn(params, "wasActive") === true,
         strict: fieldIn(params, "strict") === true,
+        seen: numberIn(params, "seen") ?? null,
       });
       return { done: result === "resumed" || result === "restarted" || result === "told", result, ...rest };
     },

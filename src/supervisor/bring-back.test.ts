@@ -1,0 +1,47 @@
+/** A person asks for an agent while the supervisor brings it back by its runbook. */
+import { expect, test } from "vitest";
+import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
+import type { Deps } from "../run/run.ts";
+import { bringBack, type BringBackOptions } from "./bring-back.ts";
+import type { Look } from "./look.ts";
+import type { Roster } from "./roster.ts";
+
+const run = runLike(1, { status: "completed", attempts: 2 });
+const agent = { id: run.handle, runId: run.runId, phase: "active", definition: { mode: "headless" } };
+const attempts = [1, 2].map((n) =>
+  attemptLike(run, n, { kind: n === 1 ? "start" : "resume", state: "ended" }),
+);
+const decided = { kind: "decided", newAttempt: 2, action: "resume", trigger: "dead", key: "k" };
+const look = {
+  agent,
+  run,
+  attempts,
+  attempt: 2,
+  latest: 2,
+  history: [decided],
+  seen: { is: "ended", outcome: { result: "completed" } },
+  decision: { why: "", do: "wait" },
+};
+const ASKED: BringBackOptions = { kill: false, ended: true, wasActive: true, strict: false, seen: 1 };
+
+const asked = () => {
+  throw new Error("the hand is asked");
+};
+const HAND = new Proxy({}, { get: asked });
+
+async function ask(options: Partial<BringBackOptions>) {
+  const deps = {
+    store: { getDocument: async () => ({ id: agent.id, version: 1, open: true, data: agent }) },
+  };
+  const roster: Pick<Roster, "ask"> = { ask: (_id, act) => act(HAND as never, look as unknown as Look) };
+  const place = { deps: deps as unknown as Deps, roster, sinceMs: 0, told: new Set<string>() };
+  return bringBack(place, agent.id, { ...ASKED, ...options });
+}
+
+test("an agent that came back after the person asked, and whose turn is over, is not told to go on again", async () => {
+  expect(await ask({})).toMatchObject({ result: "resumed", already: true, attempt: 2 });
+});
+
+test("an agent that was back before the person asked is looked at for another turn", async () => {
+  await expect(ask({ seen: 2 })).rejects.toThrow("the hand is asked");
+});
