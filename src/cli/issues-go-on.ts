@@ -89,9 +89,17 @@ export function goOnFirst(
     if (newest.go_on === undefined) return goOnOf(batch, typist);
     const own = goOnOf(newest, typist);
     const isSame = isDeepStrictEqual(withoutTrust(ownWords(newest)), withoutTrust(ownWords(batch)));
-    return own !== null || isSame ? own : goOnOf(batch, typist);
+    if (isSame || (own !== null && !isWayTo(batch, newest))) return own;
+    return goOnOf(batch, typist) ?? own;
   }
   return newest === null ? null : goOnOf(newest, typist);
+}
+
+/** All that the newest one says how to take up was begun by that batch, whose own command takes it up. */
+function isWayTo({ issues }: BatchRecord, newest: BatchRecord): boolean {
+  const taken = (newest.leaves ?? []).filter(({ go_on: words }) => words !== null);
+  const isOther = !isDeepStrictEqual(newest.go_on, ownWords(newest));
+  return isOther && taken.length > 0 && taken.every(({ id }) => Object.hasOwn(issues, id));
 }
 
 /** All that it could go on with waits for a person. */

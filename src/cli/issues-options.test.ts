@@ -232,6 +232,13 @@ describe("what --resume takes from the batch that it goes on with", () => {
     expect(printed(batch([], { ...nothing, go_on: ["--engine", "demo", "--scope", "ids:a"] }), begun)).toBe(
       "reprise issues run --resume --engine demo --scope ids:a",
     );
+    const way = ["--engine", "demo", "--scope", "ids:a"];
+    const leaf = { id: "a", why: "w", handle: null, branch: null, go_on: way };
+    const wider = batch(["--access", "full"], { ...nothing, go_on: way, leaves: [leaf] });
+    expect(printed(wider, begun)).toBe("reprise issues run --resume --access read");
+    expect(printed(wider, batch([], { issues: { z: ISSUE } }))).toBe(
+      "reprise issues run --resume --engine demo --scope ids:a",
+    );
     expect(printed(batch(["--access", "read"], { go_on: null }))).toBeNull();
     expect(printed(batch([], { completed_at: null }))).toBe("reprise issues run --resume");
   });
