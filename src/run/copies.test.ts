@@ -171,7 +171,7 @@ function storeOf(parts: Record<number, string>): string {
   return engineHome;
 }
 
-const said = (parts: Record<number, string>, takenAt = at(10)): Escrow => ({
+const exportOf = (parts: Record<number, string>, takenAt = at(10)): Escrow => ({
   ...keepEscrowText(runDirectory, {
     session: "ses_1",
     text: exported(
@@ -202,7 +202,7 @@ const stores: Record<string, [has: Record<number, string>, known: object | null,
 
 test.each(Object.entries(stores))("a store and its copy: %s", async (_name, [has, known, restores]) => {
   const engine = engineOf("opencode");
-  const copy = said({ 1: "one", 2: "two" });
+  const copy = exportOf({ 1: "one", 2: "two" });
   const run = { runDirectory, engineHome: storeOf(has), cwd: "/", escrow: copy } as RunRecord;
   const torn = await isTorn(engine, run, "ses_1", THERE);
   if (known === null) expect(torn).toBeNull();
@@ -213,9 +213,9 @@ test.each(Object.entries(stores))("a store and its copy: %s", async (_name, [has
 
 test("the end of an attempt offers --restore-copy only for what an import brings back", () => {
   const engine = engineOf("opencode");
-  const before = { runDirectory, handle: "1a2b3c4d", escrow: said({ 1: "one", 2: "two" }) } as RunRecord;
+  const before = { runDirectory, handle: "1a2b3c4d", escrow: exportOf({ 1: "one", 2: "two" }) } as RunRecord;
   const told = (now: Record<number, string>) =>
-    copiesLeft(engine, before, { ...before, escrow: said(now), kept: copiesOf(before) }).join("\n");
+    copiesLeft(engine, before, { ...before, escrow: exportOf(now), kept: copiesOf(before) }).join("\n");
   expect(told({ 1: "one" })).toMatch(/--restore-copy "…"` puts back what is missing$/);
   expect(told({ 1: "one", 2: "TWO" })).toMatch(/stays: of words that were changed .* import leaves/);
   expect(told({ 1: "ONE" })).toMatch(/puts back what is missing; of words that were changed/);
@@ -223,7 +223,7 @@ test("the end of an attempt offers --restore-copy only for what an import brings
 
 test("an import leaves what was said since in the session, so only what no import brings is missing", async () => {
   const engine = engineOf("opencode");
-  const [copy, newer] = [said({ 1: "one", 2: "two" }), said({ 1: "one", 3: "three" }, at(20))];
+  const [copy, newer] = [exportOf({ 1: "one", 2: "two" }), exportOf({ 1: "one", 3: "three" }, at(20))];
   const attempts = [attempt(1, 1), attempt(2, 15)];
   const run = { runDirectory, engineHome: storeOf({ 1: "one", 3: "three" }), cwd: "/" };
   const record = { ...run, escrow: newer, kept: [copy] } as unknown as RunRecord;
