@@ -4,7 +4,14 @@ import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
-import { type InspectedAttempt, type Inspection, inspectRun, type Offer, offerFor } from "../run/run.ts";
+import {
+  copyId,
+  type InspectedAttempt,
+  type Inspection,
+  inspectRun,
+  type Offer,
+  offerFor,
+} from "../run/run.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import { type Context, paint } from "./context.ts";
 import { isFromStore, lastWordsOf, NO_CONVERSATION } from "./summary.ts";
@@ -161,7 +168,7 @@ function parentText({ parent }: RunRecord): string | null {
 function copyText(copy: Escrow, state: string | undefined, nowMs: number): string {
   const bytes = copy.files.reduce((sum, { size }) => sum + size, 0);
   const what = state === "whole" ? "whole" : "damaged or gone";
-  const id = copy.files[0]?.sha256.slice(0, 8) ?? "";
+  const id = copyId(copy).slice(0, 8);
   return `${id} of session ${harmlessLine(copy.session, 200)}, ${bytes} bytes, taken ${ago(copy.takenAt, nowMs)}: ${what}`;
 }
 

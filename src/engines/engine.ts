@@ -127,8 +127,8 @@ export interface Engine {
     importArgs(file: string): readonly string[];
     /** What an export holds: the words of each message and part, by the engine's own ids. Null: it cannot be told. */
     readExport(text: string): ReadonlyMap<string, string> | null;
-    /** The ids of all that the store has of a session. Null: it cannot be told. */
-    idsIn(session: string, where: Where, files: SessionFiles): Promise<ReadonlySet<string> | null>;
+    /** The same of all that the store has of a session. Null: it cannot be told. */
+    wordsIn(session: string, where: Where, files: SessionFiles): Promise<ReadonlyMap<string, string> | null>;
   };
 }
 

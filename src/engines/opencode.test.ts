@@ -426,11 +426,22 @@ describe("the store", () => {
     expect(files.asked).toEqual([["/h/opencode/opencode.db", [ID]]]);
   });
 
-  test("names everything that it has of a session", async () => {
+  test("names everything that it has of a session, with its words", async () => {
     const where = { home: "/h/opencode", cwd: CWD };
-    const ids = await opencode.transfer?.idsIn(ID, where, database([{ id: "msg_1" }, { id: "prt_1" }]));
-    expect(ids).toEqual(new Set(["msg_1", "prt_1"]));
-    expect(await opencode.transfer?.idsIn(ID, where, database(null))).toBeNull();
+    const parts = [{ type: "text", text: "one" }, { state: { output: "42" } }].map((part, at) => ({
+      id: `prt_${at}`,
+      data: JSON.stringify(part),
+    }));
+    const rows = [{ id: "msg_1", data: "" }, ...parts, { id: "prt_2", data: "no JSON" }];
+    expect(await opencode.transfer?.wordsIn(ID, where, database(rows))).toEqual(
+      new Map([
+        ["msg_1", ""],
+        ["prt_0", "one"],
+        ["prt_1", "42"],
+        ["prt_2", ""],
+      ]),
+    );
+    expect(await opencode.transfer?.wordsIn(ID, where, database(null))).toBeNull();
   });
 
   test("is gone altogether", async () => {

@@ -150,14 +150,20 @@ export const opencode: Engine = {
     exportArgs: (session) => ["export", session],
     importArgs: (file) => ["import", file],
     readExport,
-    async idsIn(session, { home }, files) {
+    async wordsIn(session, { home }, files) {
       const sql =
-        "SELECT id FROM message WHERE session_id = ?1 UNION ALL SELECT id FROM part WHERE session_id = ?1";
+        "SELECT id, '' AS data FROM message WHERE session_id = ?1 UNION ALL SELECT id, data FROM part WHERE session_id = ?1";
       const rows = await files.rows(join(home, "opencode.db"), sql, [session]);
-      return rows === null ? null : new Set(rows.flatMap((row) => textIn(row, "id") ?? []));
+      if (rows === null) return null;
+      const pieces = rows.map((row) => [textIn(row, "id") ?? "", textIn(row, "data") ?? ""] as const);
+      return new Map(pieces.map(([id, data]) => [id, wordsIn(parseObject(data))]));
     },
   },
 };
+
+function wordsIn(piece: unknown): string {
+  return stringIn(piece, "text") ?? stringIn(objectIn(piece, "state"), "output") ?? "";
+}
 
 /** The words of a message are in its parts, which grow while the model answers: text, and what a tool has returned. */
 function readExport(text: string): ReadonlyMap<string, string> | null {
@@ -169,7 +175,7 @@ function readExport(text: string): ReadonlyMap<string, string> | null {
     for (const piece of [objectIn(message, "info"), ...parts]) {
       const id = stringIn(piece, "id");
       if (id === undefined) return null;
-      found.set(id, stringIn(piece, "text") ?? stringIn(objectIn(piece, "state"), "output") ?? "");
+      found.set(id, wordsIn(piece));
     }
   }
   return found;

@@ -217,7 +217,7 @@ async function assertNoWork(deps: Deps, run: RunRecord, options: CleanOptions): 
   if (only === null) return;
   throw new Fault(
     "work_unsaved",
-    `Run ${handle} was not removed: ${only.why}. \`${only.next}\` puts it back; \`reprise rm ${handle} --discard-work\` throws it away.`,
+    `Run ${handle} was not removed: ${only.why}. ${only.way}; \`reprise rm ${handle} --discard-work\` throws away ${only.lost}.`,
     { facts: { handle, why: only.why } },
   );
 }

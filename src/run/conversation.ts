@@ -1,7 +1,9 @@
 /**
  * Which session an attempt belongs to (I2–I5): ids are only ever added, and the engine's own store has the last word.
+ * What one state of a conversation holds and another one lacks.
  */
-import type { SeenSession, Session, SessionSource } from "../core/records.ts";
+import type { AttemptRecord, Escrow, SeenSession, Session, SessionSource } from "../core/records.ts";
+import type { Ask, Located } from "../engines/engine.ts";
 
 export interface Settled {
   readonly session: SeenSession | null;
@@ -79,4 +81,69 @@ export function candidates(sessions: readonly SeenSession[], current: Session): 
 /** A chosen id that the engine then reports was still chosen by us; any other source is replaced by the proof. */
 function proof(known: SessionSource, next: SessionSource): SessionSource {
   return known === "chosen" || known === "adopted" ? next : known;
+}
+
+/** What was surely said after a copy was made, in a sentence for the user. Null: as far as the attempts tell, nothing was. */
+export function saidSince(copy: Escrow, attempts: readonly AttemptRecord[]): string | null {
+  const told = attempts.filter(
+    ({ agent, asked, reported }) =>
+      agent !== null && [asked, ...reported.map(({ value }) => value)].includes(copy.session),
+  );
+  const later = told.filter(({ startedAt }) => startedAt > copy.takenAt).map(({ n }) => n);
+  if (later.length > 0) {
+    const which = later.length === 1 ? `attempt ${later[0]}` : `attempts ${later.join(", ")}`;
+    return `the copy is older than ${which}: what was said there is not in it`;
+  }
+  const cut = told.find(
+    ({ endedAt, outcome }) => outcome?.result === "interrupted" && (endedAt ?? "") > copy.takenAt,
+  );
+  return cut === undefined
+    ? null
+    : `the copy was made while attempt ${cut.n} worked: what was said after that is not in it`;
+}
+
+/** What was said, by the engine's own ids of messages and parts. */
+export type Words = ReadonlyMap<string, string>;
+
+/** An answer grows; when it is complete, the engine cuts the space behind it. */
+function holdsWords(has: Words, id: string, words: string): boolean {
+  return has.get(id)?.startsWith(words.trimEnd()) === true;
+}
+
+export interface Missing {
+  /** Messages and parts that are no longer there. An import brings them back. */
+  readonly gone: number;
+  /** Those that are there with other words. An import leaves them as they are. */
+  readonly changed: number;
+  readonly of: number;
+  /** No word is left. */
+  readonly empty: boolean;
+}
+
+export function isNothing({ gone, changed }: Missing): boolean {
+  return gone + changed === 0;
+}
+
+/** What an export holds and another one, or the engine's store, lacks. Null: it cannot be told. */
+export function differenceOf(had: Words | null, has: Words | null): Missing | null {
+  if (had === null || has === null) return null;
+  const lost = [...had].filter(([id, words]) => !holdsWords(has, id, words));
+  const gone = lost.filter(([id]) => !has.has(id)).length;
+  const empty = lost.length > 0 && [...has.values()].every((words) => words === "");
+  return { gone, changed: lost.length - gone, of: had.size, empty };
+}
+
+export function changedWords({ changed, of }: Missing): string {
+  return `${changed} of ${of} messages and parts ${changed === 1 ? "has" : "have"} other words`;
+}
+
+export type Rights = Pick<Ask, "rights" | "rightsUnknown">;
+
+/** The rights that a session tells. */
+export function rightsIn(located: Located): Rights {
+  if (located.state === "unknown") return { rightsUnknown: located.why };
+  if (located.state !== "present") return {};
+  const { rights, rightsUnknown } = located;
+  if (rightsUnknown !== undefined) return { rightsUnknown };
+  return rights === undefined ? {} : { rights };
 }

@@ -5,7 +5,7 @@
  * is taken after the attempt, never delays the summary, and goes back only where the engine has nothing: an existing
  * file of the engine is never overwritten.
  */
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import {
   checkEscrow,
   continuesCopy,
@@ -24,12 +24,23 @@ import {
   wholeOf,
 } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
-import type { Escrow, RunRecord } from "../core/records.ts";
+import type { Escrow, EscrowFile, RunRecord } from "../core/records.ts";
 import { restoreFile, sessionFiles, sessionFilesWith, setAside } from "../drivers/drivers.ts";
 import type { Engine } from "../engines/engine.ts";
-import { copiesOf, copyId, damageOf, holdsAll, lastCopyOf } from "./copies.ts";
+import {
+  continuesFile,
+  copiesOf,
+  copyId,
+  damageOf,
+  holdsAll,
+  lastCopyOf,
+  leftAsIs,
+  lostSince,
+  sameFile,
+} from "./copies.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { type EngineSetup, findEngine } from "./engine-setup.ts";
+import type { RunHold } from "./leases.ts";
 import { resumeCommand } from "./plan.ts";
 
 interface Taking {
@@ -58,6 +69,10 @@ export async function takeEscrow(deps: Deps, setup: EngineSetup, { run, fence }:
       dropNewer(run);
       return run;
     }
+    for (const file of taken.longer)
+      deps.log.warn(
+        `${file}, which session ${session} depends on, lacks a part that its last copy has; that copy stays in ${join(run.runDirectory, "escrow")}`,
+      );
     return await recordCopy(deps, setup.engine, { run, fence }, taken);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
@@ -108,7 +123,7 @@ export async function leaveCopy(
 ): Promise<Copies> {
   const { engine, home } = setup;
   if (!keepsEscrow(deps, run) || home === null) return run;
-  const taken = await copyNow(deps, { ...setup, home }, { run, session });
+  const taken = await copyNow(deps, { ...setup, home }, { run, session, asIs: true });
   if ("escrow" in taken) return recordCopy(deps, engine, { run, fence }, taken);
   if (taken.skipped !== null) deps.log.warn(`no copy of the session was kept: ${taken.skipped}`);
   return run;
@@ -145,12 +160,24 @@ export async function withCopy(engine: Engine, run: RunRecord, escrow: Escrow): 
 }
 
 /** What the engine took back while it worked: its last copy stays beside the new one. */
-export function copiesLeft({ title }: Engine, before: RunRecord, after: RunRecord): readonly string[] {
-  const session = after.escrow?.session;
+export function copiesLeft(engine: Engine, before: RunRecord, after: RunRecord): readonly string[] {
+  const newest = after.escrow;
   const known = new Set((before.kept ?? []).map(copyId));
-  if (!(after.kept ?? []).some((copy) => copy.session === session && !known.has(copyId(copy)))) return [];
+  const left = (after.kept ?? []).filter(
+    (copy) => copy.session === newest?.session && !known.has(copyId(copy)),
+  );
+  const [copy] = left;
+  if (newest === null || copy === undefined) return [];
+  const command = resumeCommand(after.handle, { want: "resume" }, "--restore-copy");
+  const lost = left.map((one) => lostSince(engine, after, one, newest));
+  const isGone = lost.some((one) => one === null || one.gone > 0);
+  const isChanged = lost.some((one) => one !== null && one.changed > 0);
+  const ways = [
+    ...(isGone ? [`\`${command}\` puts back what is missing`] : []),
+    ...(isChanged ? [`of words that were changed in their place, ${leftAsIs(engine, after, copy)}`] : []),
+  ];
   return [
-    `${title}'s session ${session ?? ""} no longer holds all that its last copy has; that copy stays, and \`${resumeCommand(after.handle, { want: "resume" }, "--restore-copy")}\` puts back what is missing`,
+    `${engine.title}'s session ${newest.session} no longer holds all that its last copy has; that copy stays: ${ways.join("; ")}`,
   ];
 }
 
@@ -168,7 +195,7 @@ export async function expectedEscrow(deps: Deps, run: RunRecord): Promise<RunRec
   const before = lastCopyOf(run, session);
   if (before?.files[0] !== undefined && !(await continuesCopy(piece.path, before.files[0]))) return run;
   const rights = sources.rights ?? before?.rights;
-  const files = [await describeCopy(piece.path, live.restoreTo)];
+  const files = [await describeCopy(piece.path, live.restoreTo), ...(before?.files.slice(1) ?? [])];
   const escrow = { session, files, takenAt: isoNow(deps), ...(rights === undefined ? {} : { rights }) };
   return { ...run, ...(await withCopy(engine, run, escrow)) };
 }
@@ -178,10 +205,14 @@ interface Copying {
   readonly home: string;
   readonly run: RunRecord;
   readonly session: string;
+  /** Also what is shorter than in the last copy. */
+  readonly asIs?: true;
 }
 
 interface Taken {
   readonly escrow: Escrow;
+  /** Files that the session depends on and that lack what the last copy has of them: the new copy has that instead. */
+  readonly longer: readonly string[];
   /** The new copy does not have all that the run's last copy of this session has. */
   readonly lacks: boolean;
 }
@@ -216,8 +247,34 @@ async function copyFiles(deps: Deps, copying: Copying): Promise<Taken | NotTaken
   if ("skipped" in kept) return kept;
   const before = lastCopyOf(run, session);
   const rights = sources.rights ?? before?.rights;
-  const escrow = rights === undefined ? kept : { ...kept, rights };
-  return { escrow, lacks: await lacksPart(run, before, escrow) };
+  const { files, longer } =
+    copying.asIs === true || before === null
+      ? { files: kept.files, longer: [] }
+      : await withLonger(run, before, kept.files);
+  const escrow = { ...kept, files, ...(rights === undefined ? {} : { rights }) };
+  return { escrow, longer, lacks: await lacksPart(run, before, escrow) };
+}
+
+/** What a session depends on belongs to another conversation, which may be cut short: the copy keeps what it had of it. */
+async function withLonger(
+  run: RunRecord,
+  before: Escrow,
+  [own, ...others]: readonly EscrowFile[],
+): Promise<{ readonly files: readonly EscrowFile[]; readonly longer: readonly string[] }> {
+  const files = new Map(others.map((file) => [file, file]));
+  const longer: string[] = [];
+  const lost: EscrowFile[] = [];
+  for (const had of before.files.slice(1)) {
+    const has = sameFile(others, had);
+    const isHeld = has !== undefined && (await continuesFile(run, has, had));
+    if (isHeld || (await damageOf(run, { ...before, files: [had] })) !== null) continue;
+    if (has === undefined) lost.push(had);
+    else {
+      files.set(has, { ...had, restoreTo: has.restoreTo });
+      longer.push(has.restoreTo ?? "");
+    }
+  }
+  return { files: [...(own === undefined ? [] : [own]), ...files.values(), ...lost], longer };
 }
 
 interface Sources {
@@ -248,7 +305,8 @@ async function sourcesOf({ engine, home, run, session }: Copying): Promise<Sourc
   const was = await engine.locate(session, { home, cwd: run.cwd }, sessionFilesWith(own, first.path));
   // What the engine itself would not take for a conversation is not worth a copy.
   if (was.state === "unusable") return null;
-  return { files: [source], ...(was.state === "present" ? rightsIn(was) : {}) };
+  if (was.state !== "present") return { files: [source] };
+  return { files: [source, ...was.files.slice(1)], ...rightsIn(was) };
 }
 
 function rightsIn({ rights }: { readonly rights?: readonly string[] }): Pick<Sources, "rights"> {
@@ -273,48 +331,73 @@ function dropNewer(run: RunRecord): void {
 }
 
 /**
- * Puts the copy back into the engine's home; the file that is there is kept beside it. An earlier copy becomes the newest
- * before that, and the one that was is kept.
+ * Puts the copy back into the engine's home; a file that is there without all that the copy has is kept beside it. An
+ * earlier copy becomes the newest before that, and the one that was is kept.
  */
 export async function restoreEscrow(
   deps: Deps,
   setup: EngineSetup,
-  { run, fence }: Taking,
+  { run, fence, hold }: Taking & { readonly hold: RunHold },
   copy: Escrow | null,
 ): Promise<Copies> {
   if (copy === null || setup.home === null) return run;
+  const others = await sessionsOf(deps, run, copy.files.slice(1));
+  for (const session of others) await hold.holdSession(run, session);
   const isNewest = copy === run.escrow;
   const now = isNewest ? run : { ...run, escrow: copy, kept: copiesOf(run).filter((one) => one !== copy) };
   if (!isNewest) await saveCopies(deps, { run: now, fence });
   await putCopyBack(deps, setup, now, copy);
+  for (const session of others) await hold.releaseSession(run, session);
   return now;
 }
 
+/** The conversations of other runs that these files are of: nobody may work in one while its file is put back. */
+async function sessionsOf(
+  deps: Deps,
+  { agentName, engineHome }: RunRecord,
+  files: readonly EscrowFile[],
+): Promise<readonly string[]> {
+  if (files.length === 0) return [];
+  const runs = await deps.store.listRuns({ engine: agentName, limit: Number.POSITIVE_INFINITY });
+  const ids = runs
+    .filter((run) => run.engineHome === engineHome)
+    .flatMap(({ session, sessions }) => [session.value, ...sessions.map(({ value }) => value)]);
+  const names = files.map(({ restoreTo }) => basename(restoreTo ?? ""));
+  const isNamed = (id: string | null): id is string =>
+    id !== null && id !== "" && names.some((name) => name.includes(id));
+  return [...new Set(ids.filter(isNamed))];
+}
+
 async function putCopyBack(deps: Deps, setup: EngineSetup, run: RunRecord, copy: Escrow): Promise<void> {
-  if (setup.home === null) return;
-  const [own] = copy.files;
-  const place = own?.restoreTo === null || own === undefined ? null : join(setup.home, own.restoreTo);
-  if (place !== null && (await sessionFiles().stat(place)) !== null) {
-    deps.log.info(`the engine's file is kept as ${await setAside(place, deps.clock.now())}`);
-  }
-  for (const [at, { path, restoreTo }] of (await checkEscrow(run.runDirectory, copy)).entries()) {
-    if (restoreTo === null) await importSession(deps, setup, { run, session: copy.session }, path);
-    else await putBack(path, join(setup.home, restoreTo), at > 0);
+  const { home } = setup;
+  if (home === null) return;
+  const places = (await checkEscrow(run.runDirectory, copy)).map(({ path, restoreTo }, at) => ({
+    path,
+    file: copy.files[at],
+    place: restoreTo === null ? null : join(home, restoreTo),
+  }));
+  const whole: string[] = [];
+  for (const { file, place } of places)
+    if (place !== null && file !== undefined && (await continuesCopy(place, file))) whole.push(place);
+  // When nothing of it is missing, it is the session's own file that the engine cannot read.
+  const isOwn = whole.length === places.length;
+  for (const [at, { path, place }] of places.entries()) {
+    if (place === null) await importSession(deps, setup, { run, session: copy.session }, path);
+    else if (!whole.includes(place) || (at === 0 && isOwn)) await putBack(deps, path, place);
   }
 }
 
-/** What a session depends on, the parent of a fork, may still be there. */
-async function putBack(from: string, to: string, mayExist: boolean): Promise<void> {
-  try {
-    await restoreFile(from, to);
-  } catch (error) {
-    if (!(error instanceof Fault && mayExist && error.facts["code"] === "EEXIST")) throw error;
-  }
+async function putBack(deps: Deps, from: string, to: string): Promise<void> {
+  if ((await sessionFiles().stat(to)) !== null)
+    deps.log.info(`the engine's file is kept as ${await setAside(to, deps.clock.now())}`);
+  await restoreFile(from, to);
 }
 
 interface Exporting {
   readonly run: RunRecord;
   readonly session: string;
+  /** Also what is shorter than in the last copy. */
+  readonly asIs?: true;
   /** Gives up. */
   readonly signal?: AbortSignal;
 }
@@ -337,7 +420,7 @@ async function exportSession(
   if (result.code !== 0 || result.timedOut) return { skipped: null };
   const { clock } = deps;
   const escrow = keepEscrowText(run.runDirectory, { session, text: result.stdout, clock });
-  return { escrow, lacks: false };
+  return { escrow, longer: [], lacks: false };
 }
 
 async function importSession(

@@ -211,6 +211,16 @@ const reasons: Record<string, [given: Partial<ResumeFacts>, why: RegExp, ways: r
     /lacks a part/,
     ["--ignore-copy"],
   ],
+  "other words, which the copy cannot put back": [
+    { known: [{ ...known("a", "torn"), stuck: "an import leaves them" }], escrow: "a", damage: "restore" },
+    /lacks a part that the run's copy has \(a note\); an import leaves them$/,
+    ["--ignore-copy"],
+  ],
+  "other words, and an earlier copy has more": [
+    { known: [{ ...known("a", "torn"), stuck: "an import leaves them" }], escrow: "a", kept: ["a"] },
+    /an import leaves them$/,
+    ["--restore-copy", "--ignore-copy"],
+  ],
   "no id": [{ known: [] }, /^no session id is known \(session\.value is null\)$/, []],
   "no attempt": [
     { known: [], run: { ...run, attempts: 0, session: NO_SESSION } },
@@ -231,6 +241,14 @@ describe("planResume", () => {
   });
 });
 
+test("what no copy can put back is not called nothing", () => {
+  const stuck = [{ session: "a", why: "in copy 1a2b3c4d, 1 of 4 messages and parts has other words" }];
+  const given = { known: [known("a", "present")], damage: "restore", stuck } as const;
+  expect(() => planResume({ ...FACTS, ...given })).toThrow(
+    /nothing that --restore-copy can put back: in copy 1a2b3c4d, 1 of 4 messages and parts has other words\./,
+  );
+});
+
 const notes: Record<string, [given: Partial<ResumeFacts>, note: RegExp]> = {
   "the engine has it": [
     { known: [known("a", "present")] },
@@ -244,6 +262,10 @@ const notes: Record<string, [given: Partial<ResumeFacts>, note: RegExp]> = {
   "a copy has more of it": [
     { known: [known("a", "torn")], escrow: "a" },
     /--session a --restore-copy "…"` returns/,
+  ],
+  "a copy has words that it cannot put back": [
+    { known: [{ ...known("a", "torn"), stuck: "an import leaves them" }], escrow: "a" },
+    /--session a --ignore-copy "…"` returns/,
   ],
   "nobody has it": [{ known: [known("a", "absent")] }, /neither Codex nor the run has the earlier one, a$/],
 };

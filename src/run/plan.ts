@@ -26,6 +26,8 @@ export interface ResumeFacts {
   readonly kept?: readonly string[];
   /** Why the copy that is recorded cannot be used. Absent: it can be, or there is none. */
   readonly copyDamage?: string;
+  /** Of earlier copies with words that the session lacks and that cannot be put back: why not. Absent: there are none. */
+  readonly stuck?: readonly { readonly session: string; readonly why: string }[];
   readonly want: "resume" | "fork" | "fresh";
   /** The one session that the user asked for. Absent: the newest of `known` in which anything was said. */
   readonly session?: string;
@@ -42,6 +44,8 @@ export interface KnownSession {
   readonly damaged?: boolean;
   /** As far as is known, nothing was ever said in it. */
   readonly silent?: true;
+  /** torn: why the newest copy cannot put back what is missing. */
+  readonly stuck?: string;
 }
 
 export function describeLocated(id: string, located: Located, engineHome: string): KnownSession {
@@ -148,16 +152,23 @@ export function planResume(facts: ResumeFacts): Decision {
 /** The newest copy goes back before earlier ones; of a session that is there, only an earlier one has more. */
 function restoring(
   { escrow, kept = [] }: ResumeFacts,
-  { id, state }: KnownSession,
+  { id, state, stuck }: KnownSession,
 ): { readonly restore: true; readonly kept?: true } | null {
-  if (escrow === id && state !== "present" && state !== "unknown") return { restore: true };
+  const isThere = state === "present" || state === "unknown";
+  if (escrow === id && !isThere && stuck === undefined) return { restore: true };
   return kept.includes(id) ? { restore: true, kept: true } : null;
 }
 
-function nothingToRestore({ run, engine }: ResumeFacts, { id }: KnownSession): Fault {
+function nothingToRestore({ run, engine, stuck = [] }: ResumeFacts, { id }: KnownSession): Fault {
+  const reasons = stuck.filter(({ session }) => session === id).map(({ why }) => why);
+  const why =
+    reasons.length === 0
+      ? `no whole copy in its directory holds more than ${engine.title}'s session ${id}`
+      : reasons.join("; ");
+  const what = reasons.length === 0 ? "nothing to restore" : "nothing that --restore-copy can put back";
   return new Fault(
     "copy_missing",
-    `Run ${run.handle} has nothing to restore: no whole copy in its directory holds more than ${engine.title}'s session ${id}. ` +
+    `Run ${run.handle} has ${what}: ${why}. ` +
       `Nothing was started. Leave out --restore-copy to go on; \`reprise show ${run.handle}\` lists the copies.`,
     { facts: { handle: run.handle, session: id } },
   );
@@ -297,8 +308,7 @@ function damaged(facts: ResumeFacts, session: KnownSession, hasCopy: boolean): R
     session.state === "torn"
       ? `${title}'s session ${session.id} lacks a part that the run's copy has (${session.note})`
       : `${title} cannot read session ${session.id}: ${session.note}`;
-  const copy = damagedCopy(facts);
-  const why = copy === null ? what : `${what}; ${copy}`;
+  const why = [what, session.stuck, damagedCopy(facts)].filter((part) => part != null).join("; ");
   const restore = {
     option: "--restore-copy",
     does:
@@ -333,9 +343,7 @@ export function notesFor(facts: ResumeFacts, plan: Plan, kind: AttemptKind): rea
   const notes: string[] = [];
   if (plan.restore) notes.push(restoreNote(facts, plan.session));
   if (leavesCopy(facts, plan))
-    notes.push(
-      `going on with what is left of session ${plan.session}; the longer copy stays: \`${resumeCommand(run.handle, { want: "resume", session: facts.session }, "--restore-copy")}\` puts it back`,
-    );
+    notes.push(`going on with what is left of session ${plan.session}; ${copyStays(facts, plan.session)}`);
   if (kind === "fork") {
     const parent = plan.restore ? "gets its session back from the copy" : "stays as it is";
     notes.push(`the fork becomes a new run in the same directory, ${run.cwd}; run ${run.handle} ${parent}`);
@@ -348,6 +356,12 @@ export function goingBack(plan: Plan): readonly string[] {
   if (plan.do === "fresh" || plan.passedOver.length === 0) return [];
   const what = plan.passedOver.length === 1 ? "session" : "sessions";
   return [`${what} ${plan.passedOver.join(", ")} never began; going back to ${plan.session}`];
+}
+
+function copyStays({ run, known, session }: ResumeFacts, id: string): string {
+  const stuck = known.find((one) => one.id === id)?.stuck;
+  if (stuck !== undefined) return `the copy stays: ${stuck}`;
+  return `the longer copy stays: \`${resumeCommand(run.handle, { want: "resume", session }, "--restore-copy")}\` puts it back`;
 }
 
 function restoreNote({ engine: { title }, known }: ResumeFacts, session: string): string {
@@ -367,7 +381,8 @@ function wayBack({ run, engine: { title }, known, escrow, kept = [] }: ResumeFac
   const back = (option: string) =>
     `\`reprise resume ${run.handle} --session ${id}${option} "…"\` returns to the earlier one`;
   if (state === "present" || state === "unknown" || (state === "absent" && hasCopy)) return back("");
-  if (state === "torn") return back(hasCopy ? " --restore-copy" : " --ignore-copy");
+  if (state === "torn")
+    return back(hasCopy && session.stuck === undefined ? " --restore-copy" : " --ignore-copy");
   if (session.damaged === true && hasCopy) return back(" --restore-copy");
   return state === "absent"
     ? `neither ${title} nor the run has the earlier one, ${id}`

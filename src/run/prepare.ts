@@ -14,12 +14,12 @@ import {
   type CheckedCopies,
   chosenCopy,
   earlierRights,
+  lacking,
   type LookedUp,
   lookUp,
-  type Rights,
-  saidSince,
   usableCopies,
 } from "./copies.ts";
+import type { Rights } from "./conversation.ts";
 import type { Deps } from "./deps.ts";
 import { type EngineSetup, findEngine, setUpEngine } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
@@ -157,7 +157,7 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
     message,
     notes: [
       ...(refusal === null ? notesFor(seen.facts, plan, kind) : [`beginning in run ${run.handle}`]),
-      ...(await missingIn(deps, run, copy)),
+      ...(copy === null ? [] : await missingIn(deps, run, seen, copy)),
       ...(wish.trustCwd && !trustCwd ? distrust(engine, run, ask, command) : []),
     ],
   };
@@ -167,9 +167,16 @@ function warning(command: Command, more: readonly string[]): Command {
   return more.length === 0 ? command : { ...command, warnings: [...more, ...(command.warnings ?? [])] };
 }
 
-async function missingIn(deps: Deps, run: RunRecord, copy: Escrow | null): Promise<readonly string[]> {
-  const said = copy === null ? null : saidSince(copy, await deps.store.listAttempts(run.runId));
-  return said === null ? [] : [said];
+async function missingIn(
+  deps: Deps,
+  run: RunRecord,
+  { found }: Prospect,
+  copy: Escrow,
+): Promise<readonly string[]> {
+  const located = found.find(({ known }) => known.id === copy.session)?.located;
+  if (located === undefined) return [];
+  const attempts = await deps.store.listAttempts(run.runId);
+  return lacking(findEngine(deps, run.agentName), run, copy, { located, attempts });
 }
 
 async function possible(

@@ -8,7 +8,7 @@ import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import type { Engine, Located } from "../engines/engine.ts";
-import { copiesOf, copyId, damageOf, isElsewhere } from "./copies.ts";
+import { copiesOf, copyId, damageOf, isElsewhere, lackedWith, nameOf, whyStuck } from "./copies.ts";
 import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
@@ -205,11 +205,13 @@ export function assertRunDirectory(run: RunRecord): void {
 export interface OnlyCopy {
   /** As the end of a sentence about the run. */
   readonly why: string;
-  /** Puts the copy back. */
-  readonly next: string;
+  /** What puts the copy back, and what that leads to, as a sentence without its end. */
+  readonly way: string;
+  /** What is lost with the run. */
+  readonly lost: string;
 }
 
-/** The newest copy that would be lost with the run; null: the engine has everything that the copies hold. */
+/** The newest copy that would be lost with the run, and what else would be; null: the engine has everything that the copies hold. */
 export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<OnlyCopy | null> {
   const engine = allEngines(deps).find(({ id }) => id === run.agentName);
   const { engineHome, runDirectory } = run;
@@ -217,12 +219,18 @@ export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<On
     return null;
   // After a crash, links may hold what no copy has.
   const now = await expectedEscrow(deps, run);
+  const risky: { copy: Escrow; located: Located }[] = [];
   for (const copy of copiesOf(now).toReversed()) {
     const located = await engine.locate(copy.session, { home: engineHome, cwd: run.cwd }, sessionFiles());
     if ((await isSafe(engine, run, copy, located)) || (await damageOf(run, copy)) !== null) continue;
-    return onlyCopy(engine, now, copy, located);
+    risky.push({ copy, located });
   }
-  return null;
+  const [first] = risky;
+  if (first === undefined) return null;
+  const why = whatIsLost(engine, first.copy.session, first.located);
+  const way = await wayBackTo(engine, now, first.copy, first.located);
+  const named = risky.map(({ copy }) => `copy ${nameOf(copy)}`).join(" and ");
+  return { why: `${why}, and a copy of it is in the run's directory`, way, lost: named };
 }
 
 /** What cannot be read may lack everything. */
@@ -235,19 +243,39 @@ async function isSafe(engine: Engine, run: RunRecord, copy: Escrow, located: Loc
   }
 }
 
-function onlyCopy(engine: Engine, run: RunRecord, copy: Escrow, located: Located): OnlyCopy {
+function whatIsLost({ title }: Engine, session: string, located: Located): string {
+  if (located.state === "absent") return `${title} no longer has session ${session}`;
+  if (located.state === "unknown")
+    return `nothing shows that ${title} still has session ${session} (${located.why})`;
+  return `${title}'s session ${session} lacks a part that the run's copy has`;
+}
+
+async function wayBackTo(engine: Engine, run: RunRecord, copy: Escrow, located: Located): Promise<string> {
   const { session } = copy;
+  const stuck = located.state === "present" ? await whyStuck(engine, run, copy) : null;
+  if (stuck !== null) return `It cannot be put back: in copy ${copyId(copy).slice(0, 8)}, ${stuck}`;
   const isNewest = copy === run.escrow && session === run.session.value;
-  const what =
-    located.state === "absent"
-      ? `${engine.title} no longer has session ${session}`
-      : located.state === "unknown"
-        ? `nothing shows that ${engine.title} still has session ${session} (${located.why})`
-        : `${engine.title}'s session ${session} lacks a part that the run's copy has`;
   const isLost = located.state === "absent" && isNewest;
   const options = isLost ? [] : isNewest ? ["--restore-copy"] : ["--copy", copyId(copy).slice(0, 8)];
-  return {
-    why: `${what}, and a copy of it is in the run's directory`,
-    next: resumeCommand(run.handle, { want: "resume" }, ...options),
-  };
+  const way = `\`${resumeCommand(run.handle, { want: "resume" }, ...options)}\` puts it back`;
+  const apart = await apartFrom(engine, run, copy, located);
+  if (apart.length === 0) return way;
+  const named = apart.map((other) => `copy ${nameOf(other)}`).join(" and ");
+  return `${way}, but then the session lacks what only ${named} holds: they went different ways, and a session holds one of them`;
+}
+
+/** Copies that the session would lack in their turn. An import adds to what is there; a file takes the place of another one. */
+async function apartFrom(
+  engine: Engine,
+  run: RunRecord,
+  copy: Escrow,
+  located: Located,
+): Promise<readonly Escrow[]> {
+  if (engine.transfer !== undefined) return [];
+  try {
+    return await lackedWith(engine, run, copy, located);
+  } catch (error) {
+    if (error instanceof Fault) return [];
+    throw error;
+  }
 }

@@ -43,6 +43,7 @@ export type { Limits } from "./liveness.ts";
 export { type DryRun, dryRun } from "./prepare.ts";
 export type { HeldAccess } from "../engines/engines.ts";
 export { adoptSession, type Conversation, findConversations } from "./adopt.ts";
+export { copyId } from "./copies.ts";
 export { finishRemovals, forgetAgent, type Pruned, pruneRuns, removeRun } from "./clean.ts";
 export {
   allEngines,
@@ -226,7 +227,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
       await assertNoChoice(deps, current);
     }
     for (const note of prepared.notes) deps.log.info(note);
-    const held = { run: current, fence: hold.fence };
+    const held = { run: current, fence: hold.fence, hold };
     let { escrow, kept } = current;
     if (plan.do === "continue" && plan.restore)
       ({ escrow, kept } = await restoreEscrow(deps, setup, held, prepared.copy));
@@ -268,7 +269,7 @@ async function forkRun(
   return await hold.untilFinished(async () => {
     await hold.holdSession(parent, plan.session);
     for (const note of prepared.notes) deps.log.info(note);
-    const held = { run: parent, fence: parentHold.fence };
+    const held = { run: parent, fence: parentHold.fence, hold };
     if (plan.restore) await restoreEscrow(deps, setup, held, prepared.copy);
     const run = await recordRun(deps, fork);
     await parentHold.release();
