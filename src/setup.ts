@@ -159,6 +159,7 @@ const realProcesses: Processes = {
   signal: processes.signal,
   findMarked: processes.findMarked,
   findMarkedBy: processes.findMarkedBy,
+  findStrays: processes.findStrays,
   endTree: (root, marker, from) => processes.endTree(root, marker, LADDER, from),
   resolveProgram: processes.resolveProgram,
   opensTerminals: async () => (await import("./process/pty.ts")).opensTerminals(),

@@ -21,6 +21,15 @@ export interface Log {
 /** doubt: it is in another pid namespace or on another machine, and nothing proves that it is gone. */
 export type Standing = "lives" | "gone" | "doubt";
 
+/**
+ * A process that an agent has left. denied: it runs as another user, and this one may not end it. doubtful: its session has the
+ * number of the agent's, and may be a later one; it is never signalled.
+ */
+export interface Stray {
+  readonly identity: ProcessIdentity;
+  readonly standing: "ours" | "denied" | "doubtful";
+}
+
 /** The operating system's processes, as far as a run needs to know them. */
 export interface Processes {
   self(): ProcessIdentity;
@@ -37,9 +46,14 @@ export interface Processes {
   signal(identity: ProcessIdentity, signal: "SIGINT" | "SIGTERM" | "SIGKILL"): boolean;
   /** Live processes that carry `REPRISE_ATTEMPT=<marker>` in their environment. */
   findMarked(marker: string): readonly ProcessIdentity[];
+  /**
+   * The same, with the agent's descendants and everyone in the session that the agent began, whatever their environment and
+   * their user. The agent itself may be gone.
+   */
+  findStrays(marker: string, agent: ProcessIdentity | null): readonly Stray[];
   /** Those whose marker begins so, and the rest of it. */
   findMarkedBy(beginning: string): readonly { readonly identity: ProcessIdentity; readonly rest: string }[];
-  /** SIGINT, SIGTERM, SIGKILL in turn to the tree, its group and everything marked; returns what is left. */
+  /** SIGINT, SIGTERM, SIGKILL in turn to the tree, its session and everything marked; returns what is left. */
   endTree(
     root: ProcessIdentity | null,
     marker: string,

@@ -19,6 +19,8 @@ export interface ProcessIdentity {
   readonly boot: string;
   /** The pid namespace, and the time namespace unless it is the system's own: pid and start mean nothing outside them. */
   readonly space: string;
+  /** Of an agent, which leads a session: the kernel's name of it, used once per boot. Absent: this system has none. */
+  readonly autogroup?: string;
   /** Of a process that owns runs: what shows that it lives to those who cannot look at it. */
   readonly life?: Life;
 }

@@ -22,6 +22,7 @@ const processIdentity = z.object({
   start: z.string(),
   boot: z.string(),
   space: z.string(),
+  autogroup: z.exactOptional(z.string()),
   life: z.exactOptional(z.object({ file: z.string(), inode: count, shared: z.boolean() })),
 });
 

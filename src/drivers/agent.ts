@@ -21,8 +21,8 @@ export interface LiveAgent {
   resize(size: TerminalSize): void;
   /** Answers what the agent asked; nothing is said to one that asks nothing. */
   answer(id: string, decision: Decision): void;
-  /** Asks the agent to stop, as Ctrl-C does; nobody is forced. */
-  interrupt(): void;
+  /** Asks the agent to stop, as Ctrl-C does; nobody is forced. Returns those who may not be signalled. */
+  interrupt(): readonly number[];
   /** First as `interrupt` does, then SIGTERM, then SIGKILL, from `from` on, to the whole tree. */
   end(from?: Rung): Promise<{ readonly survivors: readonly number[] }>;
   /** The last `TAIL_BYTES` of stderr, without control sequences. */

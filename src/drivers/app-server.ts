@@ -165,9 +165,9 @@ class Talk {
   }
 
   /** The turn has some time to end or not to begin, whether or not there was something to say; then the agent is let go. */
-  interrupt(): void {
+  interrupt(): readonly number[] {
     // Nobody is there any more, and waiting would only keep this process.
-    if (this.#interrupting || this.#silent) return;
+    if (this.#interrupting || this.#silent) return [];
     this.#interrupting = true;
     this.#act(() => this.#dialogue.interrupt());
     this.#batch.flush();
@@ -175,6 +175,8 @@ class Talk {
       this.hush();
       this.#isOver();
     }, this.#patience.stop);
+    // It was asked by a message, which needs nobody's permission.
+    return [];
   }
 
   /** Nothing is said any more. */

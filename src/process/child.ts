@@ -8,7 +8,7 @@ import { closeSync, openSync, statSync } from "node:fs";
 import type { Exit, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { ProcessIdentity } from "../core/records.ts";
-import { identityOfChild } from "./identity.ts";
+import { identityOfChild, identityOfLeader } from "./identity.ts";
 import { deathSignalPrefix, lockProgram, requireProgram } from "./program.ts";
 import { MARKER_VARIABLE } from "./tree.ts";
 import { asUser } from "./umask.ts";
@@ -94,7 +94,7 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launche
       child.once("exit", (code, signal) => resolve({ code, signal }));
     });
     // Read before the event loop can reap a child that has already ended.
-    const identity = child.pid === undefined ? null : knownOrEnded(child, child.pid);
+    const identity = child.pid === undefined ? null : knownOrEnded(child, child.pid, spec);
     await new Promise<void>((resolve, reject) => {
       child.once("spawn", resolve);
       child.on("error", reject);
@@ -113,9 +113,10 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launche
 }
 
 /** A child that cannot be looked at could not be ended later. */
-function knownOrEnded(child: ChildProcess, pid: number): ProcessIdentity {
+function knownOrEnded(child: ChildProcess, pid: number, { lock }: ChildSpec): ProcessIdentity {
   try {
-    return identityOfChild(pid);
+    // Only of agents it is recorded who they are.
+    return lock === undefined ? identityOfChild(pid) : identityOfLeader(pid);
   } catch (error) {
     child.kill("SIGKILL");
     throw error;

@@ -45,6 +45,12 @@ export function identityOfChild(pid: number): ProcessIdentity {
   return identityOf(entryOf(pid) ?? { pid, start: "" });
 }
 
+/** The same of one that leads a session, with what tells that session from a later one with its number. */
+export function identityOfLeader(pid: number): ProcessIdentity {
+  const autogroup = autogroupOf(pid);
+  return { ...identityOfChild(pid), ...(autogroup === null ? {} : { autogroup }) };
+}
+
 export function identityOf(entry: Pick<ProcessEntry, "pid" | "start">): ProcessIdentity {
   return { pid: entry.pid, start: entry.start, boot: boot(), space: space() };
 }
@@ -59,6 +65,45 @@ export function processTable(known: Set<number>): readonly ProcessEntry[] {
     .filter(isNew)
     .map(entryOf)
     .filter((entry) => entry !== null);
+}
+
+/** Who was found by the number of a session: members of it, and those who may be in a later one with that number. */
+export interface SessionMembers {
+  readonly ours: readonly ProcessEntry[];
+  readonly doubtful: readonly ProcessEntry[];
+}
+
+/**
+ * Who of the table is in the session that this process leads, or led: while one of its members lives, no process gets its
+ * number as a pid. When all have ended, one may, and may begin a session of its own and end: the kernel's name tells them apart.
+ */
+export function membersOf(leader: ProcessIdentity, table: readonly ProcessEntry[]): SessionMembers {
+  const { pid, start, autogroup } = leader;
+  const none = { ours: [], doubtful: [] };
+  if (leader.boot !== boot() || leader.space !== space()) return none;
+  const found = table.filter((entry) => [entry.pid, entry.group, entry.session].includes(pid));
+  if (found.length === 0) return none;
+  const now = entryOf(pid);
+  if (now !== null) return now.start === start ? { ours: found, doubtful: [] } : none;
+  const named = found.map((entry) => ({ entry, name: autogroupOf(entry.pid) }));
+  const isOurs = (name: string | null) => autogroup !== undefined && name === autogroup;
+  const isDoubtful = (entry: ProcessEntry, name: string | null) =>
+    (autogroup === undefined || name === null) && !(Number(entry.start) < Number(start));
+  return {
+    ours: named.filter(({ name }) => isOurs(name)).map(({ entry }) => entry),
+    doubtful: named.filter(({ entry, name }) => isDoubtful(entry, name)).map(({ entry }) => entry),
+  };
+}
+
+/** Linux names every session that is begun, and never twice; the name is inherited with the session. */
+function autogroupOf(pid: number): string | null {
+  if (!hasProc) return null;
+  try {
+    return /^\/autogroup-\d+/.exec(readFileSync(`/proc/${pid}/autogroup`, "latin1"))?.[0] ?? null;
+  } catch (error) {
+    assertLooked(error);
+    return null;
+  }
 }
 
 /** Is this variable in the environment that the process was started with? */

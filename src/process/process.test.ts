@@ -21,6 +21,7 @@ import {
   endTree,
   Family,
   findMarked,
+  findStrays,
   identify,
   isAlive,
   resolveProgram,
@@ -392,6 +393,34 @@ describe("identity", () => {
     const { child, marker } = await start("pipe", ["sleep", "300"]);
     expect(findMarked(marker)).toEqual([child.identity]);
     expect([findMarked(marker.slice(0, -1)), findMarked(`${marker}0`), findMarked("")]).toEqual([[], [], []]);
+  });
+
+  test("who is left of an agent's session shows without a marker, and a later session with its number is left alone", async () => {
+    const lock = script("agent.lock", "", 0o600);
+    // A shell that starts a program with an empty environment, says its pid, and ends.
+    const leaves = "env -i sleep 300 >&- 2>&- & echo $!";
+    const run = await start("pipe", ["sh", "-c", leaves], { lock });
+    const { child, marker } = run;
+    await child.ended;
+    const left = identify(Number(run.text("stdout")));
+    expect(left).not.toBeNull();
+    await until("it is another program", () => findMarked(marker).length === 0);
+    const { autogroup, ...bare } = child.identity;
+    const doubtful = [{ identity: left, standing: "doubtful" }];
+    const told = autogroup === undefined ? doubtful : [{ identity: left, standing: "ours" }];
+    const others: readonly (readonly [ProcessIdentity, unknown])[] = [
+      [child.identity, told],
+      [bare, doubtful],
+      [{ ...bare, autogroup: "/autogroup-0" }, autogroup === undefined ? doubtful : []],
+      [{ ...child.identity, boot: "x" }, []],
+      [{ ...child.identity, space: "x" }, []],
+    ];
+    expect(others.map(([agent]) => findStrays(marker, agent))).toEqual(others.map(([, found]) => found));
+    for (const [agent] of others.slice(1)) await endTree(agent, marker, QUICK);
+    expect(left !== null && isAlive(left)).toBe(true);
+    if (autogroup === undefined) expect(left !== null && signal(left, "SIGKILL")).toBe(true);
+    else expect(await endTree(child.identity, marker, QUICK)).toEqual({ survivors: [] });
+    await until("it has ended", () => left !== null && !isAlive(left));
   });
 
   const hasSetpriv = process.platform === "linux" && resolveProgram("setpriv", process.env) !== null;

@@ -12,5 +12,5 @@ export { resolveProgram } from "./program.ts";
 export { spawnPty } from "./pty.ts";
 export { runTool } from "./tool.ts";
 export { asUser } from "./umask.ts";
-export { endTree, Family, findMarked, findMarkedBy, signal } from "./tree.ts";
+export { endTree, Family, findMarked, findMarkedBy, findStrays, signal } from "./tree.ts";
 export type { Ladder, Rung } from "./tree.ts";

@@ -1,14 +1,16 @@
 /**
- * Ending an agent with everything it started: its group, its session, its descendants, and strays that left
- * all three but still carry the marker in their environment. A signal is sent only after an identity check.
+ * Ending an agent with everything it started: its group and its session, also after its own end; its descendants; and strays
+ * that left all three but still carry the marker in their environment. A signal is sent only after an identity check.
  */
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Stray } from "../core/deps.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import {
   findVariables,
   hasVariable,
   identityOf,
   isAlive,
+  membersOf,
   processTable,
   type ProcessEntry,
 } from "./identity.ts";
@@ -53,6 +55,11 @@ export function findMarked(marker: string): readonly ProcessIdentity[] {
   return lookAround(marker).marked.map(identityOf);
 }
 
+/** What an agent with this marker, whose pid may be gone, has left running. Null: its pid is not known. */
+export function findStrays(marker: string, agent: ProcessIdentity | null): readonly Stray[] {
+  return new Family(agent, marker).strays();
+}
+
 /** Live processes whose marker begins so, ourselves excepted, with the rest of it. */
 export function findMarkedBy(
   beginning: string,
@@ -73,20 +80,26 @@ export class Family {
   readonly #root: ProcessIdentity | null;
   readonly #marker: string;
   readonly #members = new Map<number, Member>();
+  /** Found by the last look, and never signalled. */
+  #doubtful: readonly ProcessEntry[] = [];
 
   constructor(root: ProcessIdentity | null, marker: string) {
     this.#root = root;
     this.#marker = marker;
   }
 
-  /** Asks the agent's own group to stop, as Ctrl-C on a terminal does. Nothing is awaited and nobody is forced. */
-  interrupt(): void {
-    // Known before anything is signalled: who belongs to the agent shows only while the agent lives.
+  /**
+   * Asks the agent's own group to stop, as Ctrl-C on a terminal does. Nothing is awaited and nobody is forced. Returns those
+   * who may not be signalled: they run as another user.
+   */
+  interrupt(): readonly number[] {
+    // Known before anything is signalled: descendants show only while their parents live.
     const members = this.#alive();
     signalAll(
       members.filter((member) => member.entry.group === this.#root?.pid),
       "SIGINT",
     );
+    return members.filter(({ identity }) => isDenied(identity)).map(({ identity }) => identity.pid);
   }
 
   /**
@@ -97,13 +110,13 @@ export class Family {
     this.#alive();
     if (from === "interrupt" && this.#root !== null && isAlive(this.#root)) {
       this.interrupt();
-      // What the agent leaves behind need not be asked so gently.
-      await untilDead([this.#root], ladder.interruptMs);
+      // What the agent leaves behind need not be asked so gently; what cannot hear is not waited for.
+      if (!isDenied(this.#root)) await untilDead([this.#root], ladder.interruptMs);
     }
     if (from !== "kill") await untilDead(signalAll(this.#alive(), "SIGTERM"), ladder.terminateMs);
     const deadline = performance.now() + KILL_MS;
     let left = this.#alive();
-    while (left.length > 0 && performance.now() < deadline) {
+    while (left.some(({ identity }) => !isDenied(identity)) && performance.now() < deadline) {
       await untilDead(signalAll(left, "SIGKILL"), 100);
       left = this.#alive();
     }
@@ -114,18 +127,26 @@ export class Family {
     return this.#alive().map((member) => member.identity);
   }
 
+  strays(): readonly Stray[] {
+    const members = this.#alive();
+    return [
+      ...members.map(({ identity }) => ({
+        identity,
+        standing: isDenied(identity) ? ("denied" as const) : ("ours" as const),
+      })),
+      ...this.#doubtful
+        .map((entry) => ({ identity: identityOf(entry), standing: "doubtful" as const }))
+        .filter(({ identity }) => isAlive(identity)),
+    ];
+  }
+
   /** Looks for new members, then lists those alive. */
   #alive(): readonly Member[] {
     const { table, marked } = lookAround(this.#marker);
-    // The numbers of a group and a session mean something only while the agent itself vouches for them.
-    if (this.#root !== null && isAlive(this.#root)) {
-      const { pid } = this.#root;
-      for (const entry of table) {
-        if (entry.pid === pid || entry.group === pid || entry.session === pid) this.#add(entry);
-      }
-    }
-    for (const entry of marked) this.#add(entry);
+    const session = this.#root === null ? null : membersOf(this.#root, table);
+    for (const entry of [...(session?.ours ?? []), ...marked]) this.#add(entry);
     this.#addDescendants(table);
+    this.#doubtful = (session?.doubtful ?? []).filter((entry) => this.#memberOf(entry) === undefined);
     return table.map((entry) => this.#memberOf(entry)).filter((member) => member !== undefined);
   }
 
@@ -158,7 +179,17 @@ function signalAll(members: readonly Member[], name: NodeJS.Signals): readonly P
     // A stopped process sees no other signal but SIGKILL before it goes on.
     if (name !== "SIGKILL") signal(identity, "SIGCONT");
   }
-  return members.map((member) => member.identity);
+  return members.map((member) => member.identity).filter((identity) => !isDenied(identity));
+}
+
+/** It lives and runs as another user. */
+function isDenied({ pid }: ProcessIdentity): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return error instanceof Error && "code" in error && error.code === "EPERM";
+  }
 }
 
 async function untilDead(identities: readonly ProcessIdentity[], waitMs: number): Promise<void> {

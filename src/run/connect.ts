@@ -3,13 +3,15 @@
  * to the caller.
  */
 import { removeQuietly, startLock } from "../audit/audit.ts";
-import type { Decision, Question } from "../core/events.ts";
+import type { Decision, Outcome, Question } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../drivers/drivers.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
 import { agentLock, prepareLock } from "./leases.ts";
+import type { Ledger } from "./ledger.ts";
+import { cannotBeEnded } from "./stop.ts";
 
 export interface Place {
   readonly cwd: string;
@@ -51,6 +53,30 @@ function open(
     reader: engine.reader(now, command.structured ? "events" : "text"),
     hooks,
   });
+}
+
+/** What no signal of ours reaches works on: that is said and recorded, and the attempt lasts as long as its agent. */
+export function noteUnheard({ log }: Deps, ledger: Ledger, pids: readonly number[]): void {
+  const what = `the agent was told to stop, but ${cannotBeEnded(pids)}`;
+  log.warn(what);
+  const { diagnostics } = ledger.attempt;
+  if (!diagnostics.includes(what)) ledger.save({ attempt: { diagnostics: [...diagnostics, what] } });
+}
+
+/**
+ * An agent that died left its tools behind; one that finished may have started a server on purpose. The lock goes when the
+ * agent was seen to end: from then on nobody needs to ask whether it lives.
+ */
+export async function endRest(
+  agent: LiveAgent | null,
+  lock: string,
+  outcome: Outcome,
+): Promise<{ readonly outcome: Outcome; readonly survivors: readonly number[] }> {
+  const ended = outcome.result === "completed" ? null : await agent?.end("terminate");
+  const survivors = ended?.survivors ?? [];
+  if (survivors.length === 0) removeQuietly(lock);
+  const lives = survivors.length === 0 ? "" : `, but pid ${survivors.join(", ")} could not be ended`;
+  return { outcome: { ...outcome, reason: `${outcome.reason}${lives}` }, survivors };
 }
 
 /** Nobody waits longer for other starts: the links and copies of a session protect it then. */

@@ -10,9 +10,9 @@ import { shellWord } from "../lib/shell.ts";
 import { checkRuns, type Finding, REBUILD } from "./check-runs.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findProgram, versionOf } from "./engine-setup.ts";
-import { markerOf } from "./job.ts";
 import { isDead } from "./leases.ts";
 import { listRuns } from "./select.ts";
+import { findLeft } from "./stop.ts";
 
 export interface Health {
   readonly at: string;
@@ -222,9 +222,9 @@ async function leftovers(deps: Deps, findings: Finding[]): Promise<void> {
     );
   for (const run of await listRuns(deps, { limit: STRAY_RUNS })) {
     if (run.status === "running" || run.attempts === 0) continue;
-    const strays = deps.processes.findMarked(markerOf(run.runId, run.attempts));
-    if (strays.length === 0) continue;
-    const pids = strays.map(({ pid }) => pid).join(", ");
+    const left = await findLeft(deps, run);
+    if (left.length === 0) continue;
+    const pids = left.join(", ");
     findings.push(
       attention(
         "runs",

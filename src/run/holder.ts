@@ -6,10 +6,10 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { attemptDir, openTape, removeQuietly, type Tape } from "../audit/audit.ts";
-import type { EngineEvent, Exit, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
+import type { EngineEvent, Exit, Outcome, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
-import { connect, Questions, StartTurn } from "./connect.ts";
+import { connect, endRest, noteUnheard, Questions, StartTurn } from "./connect.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { EscrowKeeper, PUT_BACK } from "./escrow-keeper.ts";
 import {
@@ -17,6 +17,7 @@ import {
   type Held,
   intendedAttempt,
   type Job,
+  neverStarted,
   placeFor,
   type StopRequest,
   type Watch,
@@ -37,7 +38,7 @@ import {
 import { Observer } from "./observer.ts";
 import { judge, type StopReason } from "./outcome.ts";
 import { offerFor } from "./resumable.ts";
-import { NO_EXIT, Witness } from "./witness.ts";
+import { NO_EXIT, type Verdict, Witness } from "./witness.ts";
 
 /** A version is worth knowing, and not worth waiting for. */
 const VERSION_PATIENCE_MS = 1_000;
@@ -288,7 +289,7 @@ class Holder {
     if (this.#agent === null) return;
     // The user's first request only asks: an agent may take its time to stop well, and a second request ends it.
     if (reason.by === "user" && from === "interrupt") {
-      this.#agent.interrupt();
+      this.#unheard(this.#agent.interrupt());
       return;
     }
     // Whoever does not read our output must not keep the agent from ending.
@@ -297,7 +298,11 @@ class Holder {
       this.#watch.mute();
       this.#agent.resume();
     }
-    this.#ending = this.#agent.end(from);
+    this.#ending = this.#agent.end(from).then(({ survivors }) => this.#unheard(survivors));
+  }
+
+  #unheard(pids: readonly number[]): void {
+    if (pids.length > 0) this.#recording(() => noteUnheard(this.#deps, this.#ledger, pids));
   }
 
   /** False: the disk refused. The agent is ended, and the reserve leaves room to record why. */
@@ -349,25 +354,18 @@ class Holder {
   }
 
   async #finish(exit: Exit): Promise<Held> {
-    const { command, interactive } = this.#job;
     this.#keeper.stop();
-    if (interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
+    if (this.#job.interactive || this.#ledger.attempt.reported.length === 0) await this.#findSession(true);
     const bytes = await this.#closeTape();
     await Promise.all(this.#locks);
     const verdict = await this.#witness.verdict(bytes.stdout === 0);
-    const outcome = judge({
-      structured: command.structured,
-      interactive,
-      exit,
-      turnEnd: this.#turnEnd,
-      stop: this.#stop,
-      explained: this.#turnEnd === null ? this.#explain(exit) : null,
-      diverged: verdict.diverged,
-    });
-    // An agent that died left its tools behind; one that finished may have started a server on purpose.
-    if (outcome.result !== "completed") await this.#agent?.end("terminate");
-    // From now on nobody needs to ask whether the agent lives: it was seen to end.
-    removeQuietly(agentLock(this.#job.run, this.#ledger.attempt.n));
+    const judged = this.#judge(exit, verdict.diverged);
+    const { outcome, survivors } = await endRest(
+      this.#agent,
+      agentLock(this.#job.run, this.#ledger.attempt.n),
+      judged,
+    );
+    this.#unheard(survivors);
     const version = await Promise.race([this.#job.version, sleep(VERSION_PATIENCE_MS, null, { ref: false })]);
     const { attempt, run } = this.#ledger;
     const failed = outcome.result === "failed" || outcome.result === "interrupted";
@@ -412,6 +410,13 @@ class Holder {
     };
   }
 
+  #judge(exit: Exit, diverged: Verdict["diverged"]): Outcome {
+    const { command, interactive } = this.#job;
+    const explained = this.#turnEnd === null ? this.#explain(exit) : null;
+    const facts = { structured: command.structured, interactive, exit, turnEnd: this.#turnEnd };
+    return judge({ ...facts, stop: this.#stop, explained, diverged });
+  }
+
   #explain(exit: Exit): Trouble | null {
     const { engine, command, interactive } = this.#job;
     const isText = !command.structured && !interactive;
@@ -441,16 +446,7 @@ class Holder {
 
   async #neverStarted(fault: Fault): Promise<void> {
     const bytes = await this.#closeTape();
-    this.#ledger.save({
-      attempt: {
-        state: "ended",
-        endedAt: isoNow(this.#deps),
-        bytes,
-        outcome: { result: "failed", reason: `the agent was not started: ${fault.message}` },
-        diagnostics: [...this.#ledger.attempt.diagnostics, "no session id: the agent was not started"],
-      },
-      run: { status: "failed" },
-    });
+    this.#ledger.save(neverStarted(this.#deps, this.#ledger.attempt, bytes, fault));
     await this.#ledger.settled();
   }
 }

@@ -188,3 +188,22 @@ export async function placeFor(deps: Deps, job: Job, attempt: AttemptRecord): Pr
     throw error;
   }
 }
+
+/** The end of an attempt whose agent the system refused to start. */
+export function neverStarted(
+  deps: Deps,
+  { diagnostics }: AttemptRecord,
+  bytes: AttemptRecord["bytes"],
+  fault: Fault,
+): { readonly attempt: Partial<AttemptRecord>; readonly run: Partial<RunRecord> } {
+  return {
+    attempt: {
+      state: "ended",
+      endedAt: isoNow(deps),
+      bytes,
+      outcome: { result: "failed", reason: `the agent was not started: ${fault.message}` },
+      diagnostics: [...diagnostics, "no session id: the agent was not started"],
+    },
+    run: { status: "failed" },
+  };
+}

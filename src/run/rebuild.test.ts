@@ -62,6 +62,7 @@ function processes(alive: boolean, examined: Standing = "lives"): Processes {
     signal: refuse,
     findMarked: refuse,
     findMarkedBy: refuse,
+    findStrays: refuse,
     endTree: refuse,
     resolveProgram: refuse,
     runTool: refuse,

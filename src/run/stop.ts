@@ -1,15 +1,18 @@
 /**
  * Stopping a run from outside. The owner is asked as Ctrl-C would ask it, so that it ends its agent properly and
- * records the end itself; only an owner that does not listen is killed, and then its agent is ended by its marker.
+ * records the end itself; only an owner that does not listen is killed, and then its agent is ended by its marker and its session.
  */
+import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { assertOwnState, homeOfOwner } from "../audit/audit.ts";
-import { Fault } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { Stray } from "../core/deps.ts";
+import { Fault, type FaultCode } from "../core/faults.ts";
+import type { ProcessIdentity, RunRecord } from "../core/records.ts";
+import { plural } from "../lib/plural.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import { markerOf } from "./job.ts";
-import { assertAgentGone, elsewhere, forsake, liveOwner } from "./leases.ts";
+import { agentLock, assertAgentGone, elsewhere, forsake, liveOwner } from "./leases.ts";
 import { correctStatus, selectRun } from "./select.ts";
 
 export interface Stopped {
@@ -95,9 +98,18 @@ async function askTwice(
   }
   onProgress(`asked pid ${owner.pid} to stop`);
   if (await untilGone(deps, run, owner, FIRST_WAIT_MS)) return true;
+  await assertEndable(deps, run);
   onProgress(`asking pid ${owner.pid} again`);
   deps.processes.signal(owner, "SIGINT");
   return untilGone(deps, run, owner, SECOND_WAIT_MS);
+}
+
+/** Without its owner an agent that cannot be ended would work on, and nobody would record it. */
+async function assertEndable(deps: Deps, run: RunRecord): Promise<void> {
+  const now = (await deps.store.getRun(run.runId)) ?? run;
+  const { strays } = await leftOf(deps, now, now.attempts);
+  const denied = strays.filter(({ standing }) => standing === "denied");
+  if (denied.length > 0) throw cannotEnd(run, pidsOf(denied), "run_busy");
 }
 
 function outOfReach(deps: Deps, { handle }: Pick<RunRecord, "handle">, owner: LeaseOwner): Fault {
@@ -112,8 +124,15 @@ export async function assertReachable(deps: Deps, run: Pick<RunRecord, "handle" 
   assertOwnState(deps);
   const owner = await liveOwner(deps, run.runId);
   if (owner !== null && elsewhere(deps, owner, run.handle) !== null) throw outOfReach(deps, run, owner);
-  const record = owner === null ? await deps.store.getRun(run.runId) : null;
-  if (record !== null) await assertAgentGone(deps, record);
+  const record = await deps.store.getRun(run.runId);
+  if (record === null) return;
+  if (owner === null) await assertAgentGone(deps, record);
+  const { agent, strays } = await leftOf(deps, record, record.attempts);
+  // Of a live agent only itself: what its tools run as root for a moment ends with them.
+  const denied = strays.filter(
+    ({ standing, identity }) => standing === "denied" && (owner === null || identity.pid === agent?.pid),
+  );
+  if (denied.length > 0) throw cannotEnd(record, pidsOf(denied), "run_busy");
 }
 
 async function untilGone(deps: Deps, run: RunRecord, owner: LeaseOwner, waitMs: number): Promise<boolean> {
@@ -126,41 +145,77 @@ async function untilGone(deps: Deps, run: RunRecord, owner: LeaseOwner, waitMs: 
   }
 }
 
-/** Ends what carries the marker of the last attempts; returns how many processes that were. */
+/** Ends what the last attempts left; returns how many processes that were. */
 export async function endStrays(deps: Deps, run: RunRecord): Promise<number> {
-  let count = 0;
   // The owner may have begun an attempt that the record in our hands does not know.
-  for (const n of [run.attempts, run.attempts + 1]) {
-    const marker = markerOf(run.runId, n);
-    const strays = n === 0 ? [] : deps.processes.findMarked(marker);
-    if (strays.length === 0) continue;
-    count += strays.length;
-    const { survivors } = await deps.processes.endTree(null, marker, "terminate");
-    if (survivors.length === 0) continue;
-    throw new Fault(
-      "run_busy",
-      `Processes of run ${run.handle} cannot be ended: pid ${survivors.join(", ")}. End them yourself, then stop it again.`,
-      { facts: { handle: run.handle, pids: survivors.map(String) } },
-    );
-  }
-  return count;
+  const before = await endLeftOf(deps, run, run.attempts, "run_busy");
+  return before + (await endLeftOf(deps, run, run.attempts + 1, "run_busy"));
 }
 
 /** Children of an earlier attempt that outlived it would be a second writer on the same session. */
 export async function endLeftBehind(deps: Deps, run: RunRecord): Promise<void> {
   // What a finished turn left running on purpose, a server say, is the user's.
   if (run.status === "completed") return;
-  const marker = markerOf(run.runId, run.attempts);
-  const strays = deps.processes.findMarked(marker);
-  if (strays.length === 0) return;
-  deps.log.info(`ending ${strays.length} process(es) that the last attempt left behind`);
-  const { survivors } = await deps.processes.endTree(null, marker, "terminate");
-  if (survivors.length === 0) return;
-  throw new Fault(
-    "session_busy",
-    `Processes of the last attempt of run ${run.handle} cannot be ended: ${survivors.join(", ")}.`,
-    {
-      facts: { handle: run.handle },
-    },
+  const count = await endLeftOf(deps, run, run.attempts, "session_busy");
+  if (count > 0)
+    deps.log.info(`ended ${plural(count, "process", "processes")} that the last attempt left behind`);
+}
+
+async function endLeftOf(deps: Deps, run: RunRecord, n: number, code: FaultCode): Promise<number> {
+  const { agent, strays } = await leftOf(deps, run, n);
+  const marker = markerOf(run.runId, n);
+  if (strays.some(({ standing }) => standing !== "doubtful")) {
+    const { survivors } = await deps.processes.endTree(agent, marker, "terminate");
+    if (survivors.length > 0) throw cannotEnd(run, survivors, code);
+  }
+  const doubtful = strays.filter(({ standing }) => standing === "doubtful");
+  if (doubtful.length > 0) throw mayBeLeft(run, n, pidsOf(doubtful), code);
+  return strays.length;
+}
+
+interface Left {
+  /** As recorded; null: nothing was started, or nobody wrote it down. */
+  readonly agent: ProcessIdentity | null;
+  readonly strays: readonly Stray[];
+}
+
+/** What this attempt has running: by its marker, and by the session of the agent that it recorded. */
+async function leftOf(deps: Deps, run: RunRecord, n: number): Promise<Left> {
+  if (n === 0) return { agent: null, strays: [] };
+  const agent = (await deps.store.listAttempts(run.runId)).find((attempt) => attempt.n === n)?.agent ?? null;
+  const strays = deps.processes.findStrays(markerOf(run.runId, n), agent);
+  // The lock goes when somebody saw the agent end, or the user says that it is gone: then only what is certain counts.
+  const mayBe = existsSync(agentLock(run, n));
+  return { agent, strays: strays.filter(({ standing }) => mayBe || standing !== "doubtful") };
+}
+
+/** Pids of what the last attempt has running. */
+export async function findLeft(deps: Deps, run: RunRecord): Promise<readonly number[]> {
+  return pidsOf((await leftOf(deps, run, run.attempts)).strays);
+}
+
+const pidsOf = (strays: readonly Stray[]) => strays.map(({ identity }) => identity.pid);
+
+/** What to say of processes that outlive SIGKILL. */
+export function cannotBeEnded(pids: readonly number[]): string {
+  const [are, them] = pids.length === 1 ? ["it runs", "it"] : ["they run", "them"];
+  return (
+    `pid ${pids.join(", ")} cannot be ended by this user: ${are} as another user, or the system holds ${them}. ` +
+    `End ${them} as root: sudo kill ${pids.join(" ")}`
+  );
+}
+
+function cannotEnd({ handle }: RunRecord, pids: readonly number[], code: FaultCode): Fault {
+  return new Fault(code, `Run ${handle} is not over: ${cannotBeEnded(pids)}`, {
+    facts: { handle, pids: pids.map(String) },
+  });
+}
+
+function mayBeLeft({ handle }: RunRecord, n: number, pids: readonly number[], code: FaultCode): Fault {
+  return new Fault(
+    code,
+    `The agent of attempt ${n} of run ${handle} may still work: pid ${pids.join(", ")} is in a process group with its number. ` +
+      `Look: ps -fp ${pids.join(",")}. If it is the agent, end it: kill ${pids.join(" ")}. If not: reprise stop ${handle} --owner-gone`,
+    { facts: { handle, pids: pids.map(String) } },
   );
 }
