@@ -25,7 +25,16 @@ import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
-import { commitWork, fingerprint, headCommit, mergeWork, subjectFor, treeOf, workIn } from "./work.ts";
+import {
+  commitWork,
+  fingerprint,
+  headCommit,
+  mergeWork,
+  subjectFor,
+  treeOf,
+  unfinishedIn,
+  workIn,
+} from "./work.ts";
 import { Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
 /** No other issue would fare better. */
@@ -283,6 +292,8 @@ export class IssueWork {
     const { gate } = options;
     const cwd = desk.run?.cwd ?? root;
     desk.show("checking", "");
+    const left = await unfinishedIn(deps, { cwd, root, baseline: desk.baseline });
+    if (left !== null) return this.#unfinished(left);
     if (options.isolate === "worktree") {
       const message = subjectFor(this.#issue, redact);
       await commitWork(deps, { worktree: cwd, branch: desk.branch, message });
@@ -342,6 +353,14 @@ export class IssueWork {
     this.#desk.findings = [`Your last turn ended, but ${told}. ${denied}`.trim()];
     const why = work === "others" ? WORK_WORDS.others : "the agent changed nothing";
     return this.#give("no_change", [why, denied].filter(Boolean).join("; "));
+  }
+
+  /** The agent says that it is done, and git shows that it is not. */
+  async #unfinished(left: string): Promise<IssueEnd> {
+    this.#desk.findings = [
+      `Your last turn ended, but ${left}. Finish it, so that your work is in this worktree.`,
+    ];
+    return this.#give("failed", left);
   }
 
   /** The same files at several gates in a row. */
