@@ -60,10 +60,12 @@ export function headCommit(deps: Deps, cwd: string): Promise<string | null> {
   return gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
 }
 
-export interface Left {
+interface Left {
   readonly cwd: string;
   /** The repository of the batch. */
   readonly root: string;
+  /** The agent has a worktree. False: it works in the checkout itself. */
+  readonly isolated: boolean;
   /** The commit that the work began from. Null: not known. */
   readonly baseline: string | null;
 }
@@ -74,8 +76,7 @@ export interface Left {
  * in the middle of counts.
  */
 export async function unfinishedIn(deps: Deps, left: Left): Promise<string | null> {
-  const { cwd, root } = left;
-  const isolated = cwd !== root;
+  const { cwd, root, isolated } = left;
   if (isolated && !leadsTo(cwd, root))
     return `${join(cwd, ".git")} does not lead to the repository any more, so no branch holds the work`;
   if (deps.processes.resolveProgram("git", deps.env) === null) return null;
@@ -191,6 +192,16 @@ export interface Work {
   readonly branch: string | null;
   /** Without secrets, and harmless. */
   readonly message: string;
+}
+
+/** Afterwards all of the work is on its branch, if it has one; otherwise nothing is done and why not is told. */
+export async function settleWork(
+  deps: Deps,
+  { branch, message, ...left }: Left & Pick<Work, "branch" | "message">,
+): Promise<string | null> {
+  const why = await unfinishedIn(deps, left);
+  if (why === null && left.isolated) await commitWork(deps, { worktree: left.cwd, branch, message });
+  return why;
 }
 
 /** What the agent left uncommitted, and what it committed elsewhere, is on the branch afterwards. */

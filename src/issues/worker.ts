@@ -25,16 +25,7 @@ import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
-import {
-  commitWork,
-  fingerprint,
-  headCommit,
-  mergeWork,
-  subjectFor,
-  treeOf,
-  unfinishedIn,
-  workIn,
-} from "./work.ts";
+import { fingerprint, headCommit, mergeWork, settleWork, subjectFor, treeOf, workIn } from "./work.ts";
 import { Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
 /** No other issue would fare better. */
@@ -222,7 +213,7 @@ export class IssueWork {
     const { deps, options } = this.#shop;
     const { brake } = this.#desk;
     for (let ask = first; ;) {
-      const waited = await this.#waitForLimit();
+      const waited = await this.#desk.waitForLimit();
       if (waited === "stopped")
         return this.#give("interrupted", `${this.#whoStopped()} while it waited${this.#waitsFor}`);
       const given = waited === "waited" ? await this.#decided("while it waited") : null;
@@ -273,17 +264,6 @@ export class IssueWork {
     }
   }
 
-  async #waitForLimit(): Promise<"at once" | "waited" | "stopped"> {
-    const { deps, limitedUntilMs } = this.#shop;
-    const { brake } = this.#desk;
-    const now = () => deps.clock.now();
-    if (now() >= limitedUntilMs) return "at once";
-    this.#desk.note({ status: "waiting" }, untilText(limitedUntilMs, now()));
-    if (!(await brake.waitUntil(limitedUntilMs, now))) return "stopped";
-    this.#desk.note({ status: "running" });
-    return "waited";
-  }
-
   /** The agent says that it is done. */
   async #judge(): Promise<IssueEnd> {
     const { deps, options, redact, root } = this.#shop;
@@ -292,12 +272,11 @@ export class IssueWork {
     const { gate } = options;
     const cwd = desk.run?.cwd ?? root;
     desk.show("checking", "");
-    const left = await unfinishedIn(deps, { cwd, root, baseline: desk.baseline });
+    const { branch, baseline } = desk;
+    const isolated = options.isolate === "worktree";
+    const message = subjectFor(this.#issue, redact);
+    const left = await settleWork(deps, { cwd, root, isolated, baseline, branch, message });
     if (left !== null) return this.#unfinished(left);
-    if (options.isolate === "worktree") {
-      const message = subjectFor(this.#issue, redact);
-      await commitWork(deps, { worktree: cwd, branch: desk.branch, message });
-    }
     await this.#lookForDenials();
     const work = await this.#workIn(cwd);
     const changed = work === "changed" || work === "unseen";

@@ -8,6 +8,7 @@ import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
+import { untilText } from "../lib/until.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import type { Deps, HeldAccess, Limits } from "../run/run.ts";
 import { Brake } from "./brake.ts";
@@ -244,6 +245,16 @@ export class Desk {
     this.runId = makeRunId(deps.clock.now(), options.engine, deps.newHandle());
     this.handle = this.runId.slice(-8);
     return this.runId;
+  }
+
+  async waitForLimit(): Promise<"at once" | "waited" | "stopped"> {
+    const { deps, limitedUntilMs } = this.shop;
+    const now = () => deps.clock.now();
+    if (now() >= limitedUntilMs) return "at once";
+    this.note({ status: "waiting" }, untilText(limitedUntilMs, now()));
+    if (!(await this.brake.waitUntil(limitedUntilMs, now))) return "stopped";
+    this.note({ status: "running" });
+    return "waited";
   }
 
   /** On disk when it resolves: for what must be known before the next step. */
