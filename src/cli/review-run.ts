@@ -115,7 +115,8 @@ export class HeadlessReview implements Disposable {
     const why = `The session cannot be resumed: ${sentence(result.refused)}`;
     if (result.undecided === true)
       return this.#refuse(`${why} It is kept. --resume never begins a fresh one.`, result.refusedAs);
-    if (when === "always") return this.#refuse(why, result.refusedAs);
+    // A fresh one would work in the same checkout.
+    if (when === "always" || result.refusedAs === "run_busy") return this.#refuse(why, result.refusedAs);
     this.#context.log.warn(`${why} A fresh one is started.`);
     return this.#conclude(desk, await this.#work(desk, comments, null), false);
   }
