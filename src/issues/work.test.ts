@@ -106,7 +106,7 @@ cd ../remote; echo 2 > f; git commit -qam two`,
     sh(repository, `git worktree add -q -b reprise/${name} "${cwd}"`);
     sh(cwd, script, name);
     const baseline = execFileSync("git", ["rev-parse", "main"], { cwd: repository, encoding: "utf8" }).trim();
-    const link = `${cwd}/.git does not lead to the repository any more, so no branch holds the work`;
+    const link = "the worktree's .git does not lead to the repository any more, so no branch holds the work";
     const found = await unfinishedIn(deps, { cwd, root: repository, isolated: true, baseline });
     expect(found).toBe(said === "LINK" ? link : said);
   });

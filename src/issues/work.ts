@@ -78,7 +78,7 @@ interface Left {
 export async function unfinishedIn(deps: Deps, left: Left): Promise<string | null> {
   const { cwd, root, isolated } = left;
   if (isolated && !leadsTo(cwd, root))
-    return `${join(cwd, ".git")} does not lead to the repository any more, so no branch holds the work`;
+    return "the worktree's .git does not lead to the repository any more, so no branch holds the work";
   if (deps.processes.resolveProgram("git", deps.env) === null) return null;
   const ask = await openGit(deps, cwd);
   return (await midOperation(ask)) ?? (isolated ? embeddedIn(deps, ask, left) : null);

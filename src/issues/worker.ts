@@ -336,9 +336,7 @@ export class IssueWork {
 
   /** The agent says that it is done, and git shows that it is not. */
   async #unfinished(left: string): Promise<IssueEnd> {
-    this.#desk.findings = [
-      `Your last turn ended, but ${left}. Finish it, so that your work is in this worktree.`,
-    ];
+    this.#desk.findings = [`Your last turn ended, but ${left}. Put that right.`];
     return this.#give("failed", left);
   }
 
