@@ -118,7 +118,8 @@ export class HeadlessReview implements Disposable {
         `${why} The session is kept. To begin a fresh one instead, add: --resume never`,
         result.refusedAs,
       );
-    if (when === "always") return this.#refuse(why, result.refusedAs);
+    // A fresh one would work in the same checkout.
+    if (when === "always" || result.refusedAs === "run_busy") return this.#refuse(why, result.refusedAs);
     this.#context.log.warn(`${why} A fresh one is started.`);
     return this.#conclude(desk, await this.#work(desk, comments, null), false);
   }

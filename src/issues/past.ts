@@ -264,6 +264,8 @@ function nextOf(entry: PriorEntry, spoken: boolean, issue: Issue): Past["next"] 
   if (newsIn(issue, entry.sent) !== null) return "agent";
   // The gate is forgotten when a new turn begins, so what it said is about the work as it is.
   if (entry.gate?.passed === true) return "close";
+  // What was found in its work is for the agent.
+  if (entry.status === "failed" && entry.findings.length > 0) return "agent";
   return spoken && entry.gate === null ? "gate" : "agent";
 }
 

@@ -2,7 +2,8 @@
  * A batch: plans it, makes sure that it is the only one of its repository, and keeps so many agents at work until nothing
  * is left that could be done.
  */
-import { join } from "node:path";
+import { statSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { readRecord, writeAtomic } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -368,18 +369,35 @@ class Crew {
   }
 }
 
-/** Two batches of one repository would claim each other's issues. The kernel lets go of the lock of a dead one. */
+/**
+ * Two batches of one repository would claim each other's issues. The kernel lets go of the lock of a dead one. A second lock
+ * goes by the directory itself: a bind mount gives it another path.
+ */
 async function soleRunner(deps: Deps, directory: string, root: string, runId: string): Promise<FileLock> {
-  const lock = await lockFile(join(directory, "runner.lock"));
-  const about = join(directory, "runner.owner");
-  if (lock !== null) {
-    writeAtomic(about, `${JSON.stringify({ ...deps.processes.owner(), run_id: runId })}\n`);
-    return lock;
+  const { dev, ino } = statSync(root, { bigint: true });
+  const named = join(directory, "runner");
+  const places = [named, join(dirname(directory), `directory-${dev}-${ino}`)];
+  const held: FileLock[] = [];
+  const release = () => held.forEach((lock) => lock.release());
+  for (const place of places) {
+    const lock = await lockFile(`${place}.lock`);
+    if (lock === null) {
+      release();
+      throw takenBy(root, ownerIn(`${place}.owner`), place === named);
+    }
+    held.push(lock);
   }
-  const owner = ownerIn(about);
-  throw new Fault(
+  const owner = `${JSON.stringify({ ...deps.processes.owner(), run_id: runId })}\n`;
+  for (const place of places) writeAtomic(`${place}.owner`, owner);
+  return { release };
+}
+
+function takenBy(root: string, owner: string, isNamed: boolean): Fault {
+  const where = isNamed ? root : `${root}, under another path`;
+  const look = isNamed ? "; `reprise issues status` shows it" : "";
+  return new Fault(
     "batch_busy",
-    `Another batch works on ${root}: ${owner}. Wait for it, or stop it with Ctrl-C where it runs; \`reprise issues status\` shows it.`,
+    `Another batch works on ${where}: ${owner}. Wait for it, or stop it with Ctrl-C where it runs${look}.`,
     { facts: { repository: root, owner } },
   );
 }

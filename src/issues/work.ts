@@ -1,10 +1,11 @@
 /** The work on an issue as git sees it: where it begins, which branch holds it, whether it grew, how it is merged. */
 import { createHash, randomBytes } from "node:crypto";
-import { join } from "node:path";
-import { removeQuietly } from "../audit/audit.ts";
+import { join, resolve } from "node:path";
+import { readSmallText, realPath, removeQuietly } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { type Redact, redactor } from "../lib/secrets.ts";
+import { type Git, gitDirectoryOf, openGit, repositoriesOf } from "../run/git.ts";
 import type { Deps } from "../run/run.ts";
 import { git, gitText } from "./repository.ts";
 import type { Issue } from "./source.ts";
@@ -59,6 +60,128 @@ export function headCommit(deps: Deps, cwd: string): Promise<string | null> {
   return gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);
 }
 
+interface Left {
+  readonly cwd: string;
+  /** The repository of the batch. */
+  readonly root: string;
+  /** The agent has a worktree. False: it works in the checkout itself. */
+  readonly isolated: boolean;
+  /** The commit that the work began from. Null: not known. */
+  readonly baseline: string | null;
+}
+
+/**
+ * What an agent left in git that shows that its work is not finished, or is on no branch: a clause without its full stop.
+ * Null: nothing of the kind. Where the agent works in the checkout itself, nothing is committed for it, so only what git is
+ * in the middle of counts.
+ */
+export async function unfinishedIn(deps: Deps, left: Left): Promise<string | null> {
+  const { cwd, root, isolated } = left;
+  if (isolated && !leadsTo(cwd, root))
+    return "the worktree's .git does not lead to the repository any more, so no branch holds the work";
+  if (deps.processes.resolveProgram("git", deps.env) === null) return null;
+  const ask = await openGit(deps, cwd);
+  return (await midOperation(ask)) ?? (isolated ? embeddedIn(deps, ask, left) : null);
+}
+
+/** The worktree is one of this repository, and its link is its own. */
+function leadsTo(worktree: string, root: string): boolean {
+  const gitDir = gitDirectoryOf(worktree);
+  if (gitDir === null) return false;
+  const [, common = null] = repositoriesOf(root);
+  const link = readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
+  const back = readSmallText(join(gitDir, "gitdir"))?.trim() ?? "";
+  return (
+    common !== null &&
+    realPath(resolve(gitDir, link)) === common &&
+    realPath(resolve(gitDir, back)) === realPath(join(worktree, ".git"))
+  );
+}
+
+/** What git keeps while it is in the middle of something. A rebase picks commits, so it is looked for first. */
+const FOLDERS = { "rebase-merge": "a rebase", "rebase-apply": "a rebase or `git am`" } as const;
+const HEADS = {
+  MERGE_HEAD: "a merge",
+  CHERRY_PICK_HEAD: "a cherry-pick",
+  REVERT_HEAD: "a revert",
+} as const;
+
+async function midOperation(ask: Git): Promise<string | null> {
+  const unmerged = await ask(["ls-files", "--unmerged", "-z"], { encoding: "latin1" });
+  const paths = [...new Set(entriesOf(unmerged.stdout).map((entry) => entry.slice(entry.indexOf("\t") + 1)))];
+  const conflicts =
+    paths.length === 0 ? null : `${named(paths)} ${paths.length === 1 ? "has" : "have"} conflicts`;
+  const operation = await operationOf(ask);
+  return operation === null
+    ? conflicts
+    : [`${operation} is not finished`, ...(conflicts === null ? [] : [conflicts])].join(", and ");
+}
+
+async function operationOf(ask: Git): Promise<string | null> {
+  const { code, stdout } = await ask(["rev-parse", "--absolute-git-dir"]);
+  if (code !== 0) return null;
+  const gitDir = stdout.replace(/\n$/, "");
+  const isThere = (name: string) => realPath(join(gitDir, name)) !== null;
+  for (const [name, operation] of Object.entries(FOLDERS)) if (isThere(name)) return operation;
+  for (const [name, operation] of Object.entries(HEADS))
+    if ((await ask(["rev-parse", "--verify", "--quiet", name])).code === 0) return operation;
+  // Between two of its commits.
+  return isThere("sequencer") ? "a cherry-pick or revert" : null;
+}
+
+/** A repository in the worktree is no more than the id of a commit to ours: what is in it would be on no branch. */
+async function embeddedIn(deps: Deps, ask: Git, { cwd, baseline }: Left): Promise<string | null> {
+  const bytes = { encoding: "latin1" } as const;
+  const others = await ask(["ls-files", "--others", "--exclude-standard", "-z"], bytes);
+  const untracked = entriesOf(others.stdout).filter((path) => path.endsWith("/"));
+  const modules = await ask(["config", "--file", ".gitmodules", "-z", "--get-regexp", "\\.path$"], bytes);
+  const known = new Set(entriesOf(modules.stdout).map((entry) => entry.slice(entry.indexOf("\n") + 1)));
+  const links = baseline === null ? [] : await newLinks(ask, baseline);
+  const embedded = [
+    ...untracked.map((path) => path.slice(0, -1)),
+    ...links.filter((path) => !known.has(path)),
+  ];
+  if (embedded.length > 0) {
+    const [is, holds] =
+      embedded.length === 1 ? ["is a repository", "it holds"] : ["are repositories", "they hold"];
+    return `${named(embedded)} ${is} inside the worktree, and what ${holds} is on no branch`;
+  }
+  for (const path of links) {
+    if (await isUnsent(deps, join(cwd, Buffer.from(path, "latin1").toString())))
+      return `the submodule ${named([path])} has commits that none of its remote branches has`;
+  }
+  return null;
+}
+
+/** Paths of repositories that the work added, or moved to another commit. */
+async function newLinks(ask: Git, baseline: string): Promise<readonly string[]> {
+  const compare = ["diff-index", "--raw", "-z", "--no-renames", "--ignore-submodules=dirty", baseline];
+  const fields = entriesOf((await ask(compare, { encoding: "latin1" })).stdout);
+  return fields.filter(
+    (_, at) => fields[at - 1]?.startsWith(":") && fields[at - 1]?.split(" ")[1] === "160000",
+  );
+}
+
+/** Only a submodule that is checked out can have commits of the agent. */
+async function isUnsent(deps: Deps, submodule: string): Promise<boolean> {
+  if (realPath(join(submodule, ".git")) === null) return false;
+  const own = ["rev-list", "--max-count=1", "HEAD", "--not", "--remotes", "--tags"];
+  return (await gitText(deps, submodule, own)) !== "";
+}
+
+const MOST_NAMED = 3;
+
+/** Paths as bytes. */
+function named(paths: readonly string[]): string {
+  const texts = paths
+    .slice(0, MOST_NAMED)
+    .map((path) => harmlessLine(Buffer.from(path, "latin1").toString(), 100));
+  const more = paths.length - texts.length;
+  return more > 0 ? `${texts.join(", ")} and ${more} more` : texts.join(", ");
+}
+
+const entriesOf = (listed: string) => listed.split("\0").filter((entry) => entry !== "");
+
 const NOTHING = /nothing to commit|nothing added|no changes added/;
 const NOBODY = /tell me who you are|ident/i;
 
@@ -69,6 +192,16 @@ export interface Work {
   readonly branch: string | null;
   /** Without secrets, and harmless. */
   readonly message: string;
+}
+
+/** Afterwards all of the work is on its branch, if it has one; otherwise nothing is done and why not is told. */
+export async function settleWork(
+  deps: Deps,
+  { branch, message, ...left }: Left & Pick<Work, "branch" | "message">,
+): Promise<string | null> {
+  const why = await unfinishedIn(deps, left);
+  if (why === null && left.isolated) await commitWork(deps, { worktree: left.cwd, branch, message });
+  return why;
 }
 
 /** What the agent left uncommitted, and what it committed elsewhere, is on the branch afterwards. */

@@ -25,7 +25,7 @@ import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
-import { commitWork, fingerprint, headCommit, mergeWork, subjectFor, treeOf, workIn } from "./work.ts";
+import { fingerprint, headCommit, mergeWork, settleWork, subjectFor, treeOf, workIn } from "./work.ts";
 import { Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
 /** No other issue would fare better. */
@@ -213,7 +213,7 @@ export class IssueWork {
     const { deps, options } = this.#shop;
     const { brake } = this.#desk;
     for (let ask = first; ;) {
-      const waited = await this.#waitForLimit();
+      const waited = await this.#desk.waitForLimit(this.#waitsFor);
       const waitsFor = this.#waitsFor === "" ? "" : `: ${this.#waitsFor}`;
       if (waited === "stopped")
         return this.#give("interrupted", `${this.#whoStopped()} while it waited${waitsFor}`);
@@ -265,19 +265,6 @@ export class IssueWork {
     }
   }
 
-  async #waitForLimit(): Promise<"at once" | "waited" | "stopped"> {
-    const { deps, limitedUntilMs } = this.#shop;
-    const { brake } = this.#desk;
-    const now = () => deps.clock.now();
-    if (now() >= limitedUntilMs) return "at once";
-    const what = this.#waitsFor === "" ? "the engine's limit" : this.#waitsFor.replace(RESET, "");
-    const error = `${what} (until ${new Date(limitedUntilMs).toISOString()})`;
-    this.#desk.note({ status: "waiting", error }, untilText(limitedUntilMs, now()));
-    if (!(await brake.waitUntil(limitedUntilMs, now))) return "stopped";
-    this.#desk.note({ status: "running", error: null });
-    return "waited";
-  }
-
   /** The agent says that it is done. */
   async #judge(): Promise<IssueEnd> {
     const { deps, options, redact, root } = this.#shop;
@@ -286,10 +273,11 @@ export class IssueWork {
     const { gate } = options;
     const cwd = desk.run?.cwd ?? root;
     desk.show("checking", "");
-    if (options.isolate === "worktree") {
-      const message = subjectFor(this.#issue, redact);
-      await commitWork(deps, { worktree: cwd, branch: desk.branch, message });
-    }
+    const { branch, baseline } = desk;
+    const isolated = options.isolate === "worktree";
+    const message = subjectFor(this.#issue, redact);
+    const left = await settleWork(deps, { cwd, root, isolated, baseline, branch, message });
+    if (left !== null) return this.#unfinished(left);
     await this.#lookForDenials();
     const work = await this.#workIn(cwd);
     const changed = work === "changed" || work === "unseen";
@@ -345,6 +333,12 @@ export class IssueWork {
     this.#desk.findings = [`Your last turn ended, but ${told}. ${denied}`.trim()];
     const why = work === "others" ? WORK_WORDS.others : "the agent changed nothing";
     return this.#give("no_change", [why, denied].filter(Boolean).join("; "));
+  }
+
+  /** The agent says that it is done, and git shows that it is not. */
+  async #unfinished(left: string): Promise<IssueEnd> {
+    this.#desk.findings = [`Your last turn ended, but ${left}. Put that right.`];
+    return this.#give("failed", left);
   }
 
   /** The same files at several gates in a row. */

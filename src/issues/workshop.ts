@@ -8,10 +8,11 @@ import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";
+import { untilText } from "../lib/until.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import type { Deps, HeldAccess, Limits } from "../run/run.ts";
 import { Brake } from "./brake.ts";
-import type { Isolate } from "./decide.ts";
+import { type Isolate, RESET } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { newsIn, type Sent, type Told } from "./prompt.ts";
@@ -244,6 +245,19 @@ export class Desk {
     this.runId = makeRunId(deps.clock.now(), options.engine, deps.newHandle());
     this.handle = this.runId.slice(-8);
     return this.runId;
+  }
+
+  /** `why`: what the engine said of the limit; empty: it said nothing. */
+  async waitForLimit(why: string): Promise<"at once" | "waited" | "stopped"> {
+    const { deps, limitedUntilMs } = this.shop;
+    const now = () => deps.clock.now();
+    if (now() >= limitedUntilMs) return "at once";
+    const what = why === "" ? "the engine's limit" : why.replace(RESET, "");
+    const error = `${what} (until ${new Date(limitedUntilMs).toISOString()})`;
+    this.note({ status: "waiting", error }, untilText(limitedUntilMs, now()));
+    if (!(await this.brake.waitUntil(limitedUntilMs, now))) return "stopped";
+    this.note({ status: "running", error: null });
+    return "waited";
   }
 
   /** On disk when it resolves: for what must be known before the next step. */

@@ -2,16 +2,20 @@
  * The clone that Codex works in: whether it is one of the pull request's repository, where its head is, and what its
  * files say. Reads only, and nothing outside of the clone whatever a comment's path says.
  */
+import { createHash } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
 import { resolveDirectory } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Git, openGit } from "../run/git.ts";
+import { type Git, openGit, repositoriesOf } from "../run/git.ts";
 import type { Deps } from "../run/run.ts";
+import { listRuns } from "../run/select.ts";
+import { lockFile } from "../store/store.ts";
 import { type Remote, remotesIn, sameRepository } from "../github/github.ts";
-import { titleOf } from "./pull-request.ts";
+import { subjectOf, titleOf } from "./pull-request.ts";
 import type { Comment, PullRequest } from "./reviews.ts";
+import { reviewsDirectory } from "./transcript.ts";
 
 export interface Clone {
   /** Its top directory, symlinks resolved. */
@@ -101,6 +105,55 @@ export async function headOf(deps: Deps, { root }: Clone): Promise<string | null
   const git = await gitIn(deps, root);
   if (git === null) return null;
   return (await said(git, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])).text;
+}
+
+export interface Place {
+  readonly cwd: string;
+  readonly pullRequest: PullRequest;
+  /** The run that goes on; null: a new one begins. */
+  readonly handle: string | null;
+}
+
+/**
+ * One turn for each pull request and checkout: two agents would change the same files for the same comments. Held until
+ * what is returned is disposed of. A run that is to go on and is at work itself is not meant: its own lease refuses.
+ */
+export async function soleTurn(deps: Deps, { cwd, pullRequest, handle }: Place): Promise<Disposable> {
+  const checkout = checkoutOf(cwd);
+  const subject = subjectOf(pullRequest).toLowerCase();
+  const digest = createHash("sha256").update(`${subject}\0${checkout}`).digest("hex").slice(0, 16);
+  const lock = await lockFile(join(reviewsDirectory(deps.state), `turn-${digest}.lock`));
+  const release = () => lock?.release();
+  try {
+    const working = await workingOn(deps, subject, checkout);
+    const other = working.find((one) => one !== handle) ?? null;
+    if (other !== null || (lock === null && working.length === 0)) throw busy({ cwd, pullRequest }, other);
+    return { [Symbol.dispose]: release };
+  } catch (error) {
+    release();
+    throw error;
+  }
+}
+
+/** The runs of the pull request that are at work in this checkout. */
+async function workingOn(deps: Deps, subject: string, checkout: string): Promise<readonly string[]> {
+  const running = await listRuns(deps, { status: "running", limit: Number.POSITIVE_INFINITY });
+  const own = running.filter((run) => run.subject?.toLowerCase() === subject);
+  return own.filter((run) => checkoutOf(run.cwd) === checkout).map((run) => run.handle);
+}
+
+/** Two directories with the same one are in the same checkout. */
+function checkoutOf(cwd: string): string {
+  return repositoriesOf(cwd)[0] ?? cwd;
+}
+
+function busy({ cwd, pullRequest }: Pick<Place, "cwd" | "pullRequest">, handle: string | null): Fault {
+  const where = `${titleOf(pullRequest)} in ${cwd}`;
+  const message =
+    handle === null
+      ? `Another review of ${where} begins or ends at this moment. Try again, or work in another clone: --cwd`
+      : `Codex works on ${where} already: run ${handle}. Wait for it, end it with \`reprise stop ${handle}\`, or work in another clone: --cwd`;
+  return new Fault("run_busy", message, { facts: { cwd, ...(handle === null ? {} : { handle }) } });
 }
 
 /** `context` lines before the comment's line, that line, and as many after it. Null: the clone has no such text. */

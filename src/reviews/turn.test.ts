@@ -232,6 +232,28 @@ describe("a fresh turn", () => {
     expect(sidecars()).toMatchObject([{ status: "failed", thread_id: null }]);
   });
 
+  test("of a pull request that Codex works on already in this checkout is refused and names the run; elsewhere it begins", async () => {
+    const first = begin({ plan: { hang: true } });
+    await first.until("turn_started");
+    const { handle } = sidecars()[0] ?? {};
+    await expect(begin({}).turn.done).rejects.toMatchObject({
+      code: "run_busy",
+      message: expect.stringContaining(`already: run ${handle}.`),
+    });
+    expect(sidecars()).toHaveLength(1);
+    const other = await begin({ pullRequest: { ...PULL, number: 43 } }).turn.done;
+    expect(other.status).toBe("completed");
+    first.turn.interrupt();
+    await first.turn.done;
+    expect((await begin({}).turn.done).status).toBe("completed");
+  });
+
+  test("that begins at the same moment as another one is refused", async () => {
+    const both = await Promise.allSettled([begin({}).turn.done, begin({}).turn.done]);
+    expect(both.map(({ status }) => status).toSorted()).toEqual(["fulfilled", "rejected"]);
+    expect(sidecars()).toHaveLength(1);
+  });
+
   test("two pull requests' worth of sessions do not mix", async () => {
     await begin({ plan: { dieAt: "at work" } }).turn.done;
     const other = { ...PULL, number: 43 };
@@ -443,6 +465,17 @@ describe("a resumed turn", () => {
       refused: null,
     });
     expect(await offered()).toEqual(session);
+  });
+
+  test("another session of the pull request is at work in the checkout: refused as busy, and stays offered", async () => {
+    const session = await interrupted();
+    const first = begin({ plan: { hang: true } });
+    await first.until("turn_started");
+    const result = await begin({ resume: session }).turn.done;
+    expect(result).toMatchObject({ status: "failed", exitCode: 4, refusedAs: "run_busy" });
+    expect(await offered()).toEqual(session);
+    first.turn.interrupt();
+    await first.turn.done;
   });
 
   test("another turn of it is at work: refused as busy", async () => {

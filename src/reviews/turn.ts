@@ -156,15 +156,18 @@ class LiveTurn implements Turn {
       { composePrompt, markOf },
       { Book: Opened },
       { reviewsDirectory },
+      { soleTurn },
     ] = await Promise.all([
       import("../run/run.ts"),
       import("./prompt.ts"),
       import("./turn-book.ts"),
       import("./transcript.ts"),
+      import("./folder.ts"),
     ]);
     if (resume === null) this.#assertSandbox(ownRules(this.#deps, "codex"));
-    else await this.#assertOpen(resume.handle);
     const { pullRequest } = this.#options;
+    const cwd = resume === null ? place.cwd : await this.#openPlace(resume.handle);
+    using _sole = await soleTurn(this.#deps, { cwd, pullRequest, handle: resume?.handle ?? null });
     const { clock, state } = this.#deps;
     const redact = redactorFor(this.#deps.env, this.#options.env);
     const directory = reviewsDirectory(state);
@@ -178,9 +181,9 @@ class LiveTurn implements Turn {
     const deps = { ...this.#deps, env: withoutRepository(this.#deps.env) };
     if (resume !== null) {
       const again = { want: "resume", damage: "refuse", keep: false, hasTerminal: false } as const;
-      return resumeRun(deps, { ...shared, ...again, selector: resume.handle }, watch);
+      return await resumeRun(deps, { ...shared, ...again, selector: resume.handle }, watch);
     }
-    return startRun(
+    return await startRun(
       deps,
       {
         ...shared,
@@ -197,10 +200,14 @@ class LiveTurn implements Turn {
     );
   }
 
-  /** Since it was offered somebody else may have gone on with it, and Codex is not told of an interruption that is over. */
-  async #assertOpen(handle: string): Promise<void> {
+  /**
+   * Where it goes on. Since it was offered somebody else may have gone on with it, and Codex is not told of an interruption
+   * that is over.
+   */
+  async #openPlace(handle: string): Promise<string> {
     const { selectRun } = await import("../run/select.ts");
-    if ((await selectRun(this.#deps, handle)).status !== "completed") return;
+    const { status, cwd } = await selectRun(this.#deps, handle);
+    if (status !== "completed") return cwd;
     throw new Fault(
       "session_unknown",
       `Run ${handle} was completed meanwhile: nothing of it is interrupted.`,

@@ -3,7 +3,7 @@
  * configuration, so only the user's own (global and system) settings may name programs; filters such as LFS come from there.
  */
 import { isUtf8 } from "node:buffer";
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, isAbsolute, join, resolve } from "node:path";
 import { readSmallText, realPath } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { ToolResult } from "../core/deps.ts";
@@ -55,6 +55,18 @@ const NEUTRAL: Readonly<Record<string, string>> = {
   fsmonitor: "false",
 };
 
+const SETTINGS_FILES: ReadonlySet<string> = new Set(["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"]);
+/** Variables of the user that git is given: where the user's own settings are, and who commits. */
+const USER_VARIABLES = [
+  "PATH",
+  "HOME",
+  "XDG_CONFIG_HOME",
+  ...SETTINGS_FILES,
+  "GIT_CONFIG_NOSYSTEM",
+  "EMAIL",
+  ...["AUTHOR", "COMMITTER"].flatMap((who) => ["NAME", "EMAIL", "DATE"].map((what) => `GIT_${who}_${what}`)),
+];
+
 /** `cwd` is where git looks for the repository; `env` may name it instead (GIT_DIR). */
 export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = {}): Promise<Git> {
   const program = deps.processes.resolveProgram("git", deps.env);
@@ -70,8 +82,10 @@ export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = 
     GIT_GRAFT_FILE: "/dev/null",
     ...env,
   };
-  for (const name of ["PATH", "HOME", "XDG_CONFIG_HOME"]) {
-    if (deps.env[name] !== undefined) base[name] = deps.env[name];
+  for (const name of USER_VARIABLES) {
+    const value = deps.env[name];
+    // A relative path would lead into the repository.
+    if (value !== undefined && (!SETTINGS_FILES.has(name) || isAbsolute(value))) base[name] = value;
   }
   const ask = (
     args: readonly string[],

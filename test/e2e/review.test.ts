@@ -412,7 +412,8 @@ describe("what was interrupted", () => {
     const others = ["acme-shop-pr-42-20200101T000000Z.session.json", "notes.jsonl"];
     for (const name of others) writeFileSync(join(box.reviews, name), "{");
     expect((await box.run(args(handle))).code).toBe(0);
-    expect(readdirSync(box.reviews).toSorted()).toEqual(others);
+    const left = readdirSync(box.reviews).filter((name) => !name.endsWith(".lock"));
+    expect(left.toSorted()).toEqual(others);
     const { code, stderr } = await box.fromFile(["--resume", "always"]);
     expect([code, stderr]).toEqual([1, expect.not.stringContaining("passed over")]);
   });
