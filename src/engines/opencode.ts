@@ -62,7 +62,7 @@ const grammar: Grammar = {
     { names: ["--dir"], takes: "value", guard: FIXED },
     { names: ["--share"], takes: "none", only: "headless", guard: "grant" },
     { names: ["--attach"], takes: "value", refuse: "the conversation is kept by another server" },
-    { names: ["--password", "-p"], takes: "value", only: "headless" },
+    { names: ["--password", "-p"], takes: "value", only: "headless", secret: true },
     { names: ["--username", "-u"], takes: "value", only: "headless" },
     { names: ["--variant"], takes: "value", only: "headless" },
     { names: ["--thinking"], takes: "none", only: "headless" },

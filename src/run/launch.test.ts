@@ -34,6 +34,32 @@ describe("arguments are stored without secrets", () => {
   test.each(Object.entries(CASES))("%s", (_, [given, args, redacted]) => {
     expect(storableArgs(given, redactorFor({}, []))).toEqual({ args, redacted });
   });
+
+  // `opencode run --help` 1.18.33: -p is --password.
+  test.each<[given: string, stored: string, redacted: string[]]>([
+    ["run -p hunter22 -u me", "run -p [redacted] -u me", ["-p"]],
+    ["run -p=hunter22", "run -p=[redacted]", ["-p"]],
+    ["run -phunter22", "run -p[redacted]", ["-p"]],
+    ["run -phunter=22", "run -p[redacted]", ["-p"]],
+    ["run -cphunter22", "run -cp[redacted]", ["-cp"]],
+    ["run -cp hunter22", "run -cp [redacted]", ["-cp"]],
+    ["run --p hunter22", "run --p [redacted]", ["--p"]],
+    ["run --p=x", "run --p=[redacted]", ["--p"]],
+    ["run --password x", "run --password [redacted]", ["--password"]],
+    ["run -p --pure", "run -p --pure", []],
+    ["run -- -p word", "run -- -p word", []],
+  ])("by a short name of OpenCode's own: %s", (given, stored, redacted) => {
+    const engine = ENGINES.find(({ id }) => id === "opencode");
+    const said = storableArgs(given.split(" "), redactorFor({}, []), engine);
+    expect(said).toEqual({ args: stored.split(" "), redacted });
+  });
+
+  test.each(ENGINES.filter(({ id }) => id !== "opencode"))(
+    "-p is a prompt or a profile of $id, and stays",
+    (engine) => {
+      expect(storableArgs(["-p", "fast"], redactorFor({}, []), engine).args).toEqual(["-p", "fast"]);
+    },
+  );
 });
 
 test("the excerpt of a message ends with … exactly where something is left out", () => {

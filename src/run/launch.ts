@@ -9,7 +9,7 @@ import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, LaunchEnv, RightsVariable, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
-import { isGuarded } from "../engines/engines.ts";
+import { isGuarded, secretsAt } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { isSecretName, MIN_KNOWN, redactor, urlPasswords } from "../lib/secrets.ts";
 
@@ -61,14 +61,24 @@ export function assertHiddenMessage(command: Command, message: string | null, re
   );
 }
 
-/** Arguments as they may be stored, and the options whose value is not in them. */
+/**
+ * Arguments as they may be stored, and the options whose value is not in them. Without the engine that they are for, its
+ * secret options are known by their names alone.
+ */
 export function storableArgs(
   args: readonly string[],
   redact: Redact,
+  engine?: Pick<Engine, "grammar">,
 ): { readonly args: readonly string[]; readonly redacted: readonly string[] } {
   const redacted: string[] = [];
+  const secrets = engine === undefined ? null : secretsAt(engine.grammar, args);
   const stored = args.map((arg, at) => {
     const before = args[at - 1];
+    const kept = secrets?.get(at);
+    if (kept !== undefined) {
+      redacted.push(kept === 0 ? (before ?? "a word") : arg.slice(0, kept).replace(/=$/, ""));
+      return `${arg.slice(0, kept)}[redacted]`;
+    }
     const hidden =
       before !== undefined && isSecretOption(before) && !arg.startsWith("-")
         ? "[redacted]"

@@ -255,7 +255,7 @@ function keptLaunch(
   redact: Redact,
 ): RunRecord["launch"] {
   const given = keepNative(engine, run.launch.given, native, run.launch.message !== null);
-  const { args, redacted } = storableArgs(given, redact);
+  const { args, redacted } = storableArgs(given, redact, engine);
   return { ...run.launch, given: args, redacted };
 }
 
