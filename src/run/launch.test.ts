@@ -118,6 +118,8 @@ describe("a resume refuses a variable of the engine's own that is not as it was 
     ["gemini", "GEMINI_CLI_IDE_SERVER_STDIO_COMMAND"],
     ["gemini", "GEMINI_SYSTEM_MD"],
     ["opencode", "OPENCODE_EXPERIMENTAL_WORKSPACES"],
+    ["opencode", "OPENCODE_AUTH_CONTENT"],
+    ["claude", "CLAUDE_CODE_CUSTOM_OAUTH_URL"],
     ["codex", "CODEX_BWRAP_SHA256"],
     ["iflow", "iflow_toolDiscoveryUrl"],
   ])("%s %s", (id, name) => {
