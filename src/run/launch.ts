@@ -12,6 +12,7 @@ import type { Command, Engine } from "../engines/engine.ts";
 import { isGuarded, secretsAt } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { isSecretName, MIN_KNOWN, redactor, urlPasswords } from "../lib/secrets.ts";
+import { inSupervisor } from "./plan.ts";
 
 export type Redact = (text: string) => string;
 
@@ -104,6 +105,7 @@ export function recordedEnv(
   run: RunRecord,
   env: Env,
   given: readonly (readonly [string, string])[],
+  supervised = false,
 ): readonly (readonly [string, string])[] {
   const fresh = new Map(given);
   const values: [string, string][] = [];
@@ -114,7 +116,9 @@ export function recordedEnv(
       throw new Fault(
         "option_unkept",
         `Run ${run.handle} was started with the variable ${name}, a secret that is not stored. ` +
-          `Set it in the environment or give it again: --env ${name}=…`,
+          (supervised
+            ? inSupervisor(run, `set ${name}`)
+            : `Set it in the environment or give it again: --env ${name}=…`),
         { facts: { handle: run.handle, variable: name } },
       );
     }
@@ -143,10 +147,13 @@ export interface LaterEnv {
   readonly env: Env;
   /** The user says that unknown variables may differ (`--allow-env`). */
   readonly allowed: boolean;
+  /** It is the supervisor's own. */
+  readonly supervised?: boolean;
 }
 
 /** What an engine may do also hangs on variables: a resume sees them as the first start did (I12). */
-export function assertSameRights(engine: Engine, run: RunRecord, { env, allowed }: LaterEnv): void {
+export function assertSameRights(engine: Engine, run: RunRecord, later: LaterEnv): void {
+  const { env, allowed, supervised } = later;
   const { now, began, differ } = differences(engine, run, env);
   const opening = engine.openingEnv?.names ?? [];
   for (const name of differ) {
@@ -159,7 +166,9 @@ export function assertSameRights(engine: Engine, run: RunRecord, { env, allowed 
     throw new Fault(
       "would_widen",
       `The variable ${name} ${bears} on what ${engine.title} may do, and it ${was} when run ${run.handle} was started. ` +
-        `Put it back as it was, then resume again; or ${way}.`,
+        (supervised === true
+          ? inSupervisor(run, began.has(name) ? `set ${name} as it was` : `unset ${name}`)
+          : `Put it back as it was, then resume again; or ${way}.`),
       { facts: { handle: run.handle, variable: name } },
     );
   }
@@ -170,7 +179,7 @@ export function assertSameFolders(
   engine: Engine,
   run: RunRecord,
   { args }: Command,
-  { env, allowed }: LaterEnv,
+  { env, allowed, supervised }: LaterEnv,
 ): void {
   const { openingEnv } = engine;
   if (openingEnv === undefined || allowed || run.launch.guarded === undefined) return;
@@ -180,7 +189,9 @@ export function assertSameFolders(
   throw new Fault(
     "would_widen",
     `${engine.title} lets its agent write to the folder in ${name}, and that was another one when run ${run.handle} was started. ` +
-      `Unset ${name} or put it back as it was, then resume again; or give --allow-env to let the agent write there.`,
+      (supervised === true
+        ? inSupervisor(run, `unset ${name} or set it as it was`)
+        : `Unset ${name} or put it back as it was, then resume again; or give --allow-env to let the agent write there.`),
     { facts: { handle: run.handle, variable: name } },
   );
 }

@@ -73,6 +73,8 @@ export interface ResumeWish {
   readonly env: readonly (readonly [string, string])[];
   /** Variables of the engine that Reprise does not know may differ from those of the start. */
   readonly allowEnv?: true;
+  /** The supervisor asks, and the environment is its own. */
+  readonly supervised?: true;
   readonly hasTerminal: boolean;
   /** Opens the engine's UI, also for a message and for nobody who looks at it yet. */
   readonly ui?: true;
@@ -104,9 +106,10 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   const engine = findEngine(deps, recorded.agentName);
   await assertUsable(recorded, wish);
   assertOwnWorkplace(recorded);
-  const env = recordedEnv(recorded, deps.env, wish.env);
+  const supervised = wish.supervised === true;
+  const env = recordedEnv(recorded, deps.env, wish.env, supervised);
   const setup = setUpEngine(deps, engine, env);
-  const later = { env: setup.env, allowed: wish.allowEnv === true };
+  const later = { env: setup.env, allowed: wish.allowEnv === true, supervised };
   assertSameRights(engine, recorded, later);
   const refusal = await refusalOf(deps, engine, recorded);
   if (refusal !== null && wish.want !== "fresh") throw neverBegan(engine, recorded, refusal);
@@ -271,7 +274,9 @@ interface Prospect {
 export async function prospect(
   engine: Engine,
   run: RunRecord,
-  wish: Pick<ResumeWish, "want" | "damage" | "session" | "copy"> & { readonly home: string | null },
+  wish: Pick<ResumeWish, "want" | "damage" | "session" | "copy" | "supervised"> & {
+    readonly home: string | null;
+  },
 ): Promise<Prospect> {
   const { want, damage, home } = wish;
   const chosen = wish.copy === undefined ? null : chosenCopy(run, wish.copy, wish.session);
@@ -292,6 +297,7 @@ export async function prospect(
     cwdExists: isDirectory(run.cwd),
     ...cwdNow(run),
     home,
+    ...(wish.supervised === true ? { supervised: true } : {}),
     known,
     ...copies,
     kept: copies.kept.map(({ session }) => session),
