@@ -35,6 +35,8 @@ export interface OptionSpec {
   readonly only?: "headless" | "ui";
   /** Its value is a secret by every name that it has, also by one letter. */
   readonly secret?: true;
+  /** Its value names a file or a folder that decides on rights, or several with commas between them. */
+  readonly reads?: "path" | "paths";
   /** Rights (I12). Absent: the option grants and limits nothing. */
   readonly guard?: Guard;
 }
@@ -108,6 +110,20 @@ export function parseArgs(grammar: Grammar, args: readonly string[], noPrompt = 
     options: settled.flatMap((token) => (token.kind === "option" ? [token.given] : [])),
     words: [...settled.flatMap((token) => (token.kind === "word" ? [token.word] : [])), ...after],
   };
+}
+
+/** Files and folders that options name and that decide on rights, as they are typed. A value may be the text itself. */
+export function namedFiles(
+  { grammar }: { readonly grammar: Grammar },
+  given: readonly string[],
+  noPrompt: boolean,
+): readonly { readonly by: string; readonly path: string }[] {
+  return lastWins(parseArgs(grammar, given, noPrompt).options).flatMap(({ spec, name, values }) => {
+    if (spec?.reads === undefined) return [];
+    const paths = spec.reads === "path" ? values : values.flatMap((value) => value.split(","));
+    const typed = paths.map((path) => path.trim()).filter((path) => path !== "" && !/^[[{]/.test(path));
+    return typed.map((path) => ({ by: name, path }));
+  });
 }
 
 /** Where the values of secret options stand: by the word's place, how much of the word is not the value. */

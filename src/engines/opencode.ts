@@ -105,6 +105,11 @@ export const opencode: Engine = {
   // It edits in its folder unasked. Its plan agent edits nothing, but runs commands that do (1.18.33).
   access: { edit: [], full: ["--auto"] },
   rightsEnv: RIGHTS_ENV,
+  // 1.18.33 puts this line into a file that has none.
+  rulesEnv: {
+    names: ["OPENCODE_CONFIG"],
+    unchanged: (content) => content.replace('\n  "$schema": "https://opencode.ai/config.json",', ""),
+  },
   guardedEnv: OPENCODE_ENV,
   home(env) {
     const data = env["XDG_DATA_HOME"] || (env["HOME"] ? join(env["HOME"], ".local", "share") : "");

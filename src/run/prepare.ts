@@ -73,6 +73,8 @@ export interface ResumeWish {
   readonly env: readonly (readonly [string, string])[];
   /** Variables of the engine that Reprise does not know may differ from those of the start. */
   readonly allowEnv?: true;
+  /** Files that decide on the run's rights may differ from those of the start. */
+  readonly allowFiles?: true;
   /** The supervisor asks, and the environment is its own. */
   readonly supervised?: true;
   readonly hasTerminal: boolean;
@@ -106,10 +108,9 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   const engine = findEngine(deps, recorded.agentName);
   await assertUsable(recorded, wish);
   assertOwnWorkplace(recorded);
-  const supervised = wish.supervised === true;
-  const env = recordedEnv(recorded, deps.env, wish.env, supervised);
+  const env = recordedEnv(recorded, deps.env, wish.env, wish.supervised);
   const setup = setUpEngine(deps, engine, env);
-  const later = { env: setup.env, allowed: wish.allowEnv === true, supervised };
+  const later = { ...wish, env: setup.env };
   assertSameRights(engine, recorded, later);
   const refusal = await refusalOf(deps, engine, recorded);
   if (refusal !== null && wish.want !== "fresh") throw neverBegan(engine, recorded, refusal);
