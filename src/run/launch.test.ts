@@ -13,6 +13,7 @@ import {
   EXCERPT_CHARACTERS,
   excerpt,
   hiddenNames,
+  recordedEnv,
   redactorFor,
   rightsVariables,
   storableArgs,
@@ -261,4 +262,28 @@ describe("a resume refuses a changed file that decides on rights (I12)", () => {
     expect(after("opencode", "", () => put("a", added), { env })).toBe("");
     expect(after("opencode", "", () => put("a", "{}"), { env })).toBe("would_widen");
   });
+});
+
+test("what a refusal tells a supervised agent's user to do is about the supervisor's environment", () => {
+  const run = {
+    handle: "1a2b3c4d",
+    launch: { env: [{ name: "MY_TOKEN", value: null }], rights: [], guarded: true },
+  } as unknown as RunRecord;
+  const engine = ENGINES.find(({ id }) => id === "gemini");
+  if (engine === undefined) throw new Error("gemini");
+  const said = expect.stringMatching(
+    /`reprise daemon stop`, (?:set MY_TOKEN|unset GEMINI_SANDBOX), run `reprise daemon start`, then `reprise agent resume 1a2b3c4d`\.$/,
+  );
+  const env = { GEMINI_SANDBOX: "false" };
+  const faults = [
+    () => recordedEnv(run, {}, [], true),
+    () => assertSameRights(engine, run, { env, supervised: true }),
+  ].map((act) => {
+    try {
+      return act();
+    } catch (error) {
+      return error instanceof Fault ? error.message : error;
+    }
+  });
+  expect(faults).toEqual([said, said]);
 });
