@@ -18,6 +18,7 @@ export {
 } from "./files.ts";
 export { type BundleEntry, writeBundle } from "./bundle.ts";
 export {
+  contentDigest,
   entriesOf,
   fileSize,
   fileStamp,

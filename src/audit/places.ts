@@ -1,5 +1,6 @@
 /** Directories and programs of the user's that a run refers to: looked at, never written. */
 import { isUtf8 } from "node:buffer";
+import { createHash } from "node:crypto";
 import {
   accessSync,
   closeSync,
@@ -14,7 +15,7 @@ import {
   type Stats,
   statSync,
 } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { isErrno, storageFault } from "./files.ts";
 
@@ -141,6 +142,47 @@ export function readSmallText(path: string | Buffer, encoding: "utf8" | "latin1"
     return bytes.toString(encoding, 0, readSync(fd, bytes, 0, bytes.length, 0));
   } finally {
     closeSync(fd);
+  }
+}
+
+const MAX_FILES = 1_000;
+
+/**
+ * SHA-256 of a file, or of all files below a folder with their names, a repository's own data excepted. `unchanged` gives
+ * the part of a file that counts. Null: nothing is there, it cannot be read, one file is larger than 16 MiB, or there are more than 1000.
+ */
+export function contentDigest(
+  path: string,
+  unchanged: (content: string) => string = (content) => content,
+): string | null {
+  const digest = (content: string) =>
+    createHash("sha256").update(Buffer.from(content, "latin1")).digest("hex");
+  const open = [""];
+  const files: string[] = [];
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    const real = realPath(join(path, name));
+    if (real === null && name === "") return null;
+    if (real !== null && isDirectory(real)) {
+      const below = namesIn(real);
+      if (below === null) return null;
+      open.push(...below.filter((one) => one !== ".git").map((one) => join(name, one)));
+    } else {
+      const content = real === null ? "" : readSmallText(real, "latin1");
+      if (content === null) return null;
+      if (name === "") return digest(unchanged(content));
+      files.push(JSON.stringify([name, digest(unchanged(content))]));
+    }
+    if (files.length + open.length > MAX_FILES) return null;
+  }
+  return digest(files.toSorted().join("\n"));
+}
+
+function namesIn(directory: string): readonly string[] | null {
+  try {
+    return readdirSync(directory);
+  } catch (error) {
+    if (isErrno(error)) return null;
+    throw error;
   }
 }
 

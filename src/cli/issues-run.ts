@@ -128,12 +128,13 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
   const redact = redactorFor(deps.env, []);
   // The config may be another one when the command is typed.
   const typed = from === "config" && access.by === null ? { ...options, access: level } : options;
-  const { args: words, redacted } = storableArgs(optionWords(typed, native), redact);
+  const stored = storableArgs(native, redact, findEngine(deps, engine));
+  const { args: words, redacted } = storableArgs(optionWords(typed, stored.args), redact);
   const isBound = before?.sameAccess === true && from === "option" && options.access !== undefined;
   const isGiven = given.access !== undefined && before?.sameAccess !== true;
   const asksTrust = findEngine(deps, engine).asksTrust === true;
   const told = [...(given.token === undefined ? [] : ["--token"]), ...(asksTrust ? ["--trust-cwd"] : [])];
-  const byHand = [...new Set([...redacted, ...told])];
+  const byHand = [...new Set([...redacted, ...stored.redacted, ...told])];
   return {
     scope: parseScope(options.scope ?? "all"),
     order: options.order ?? "priority",

@@ -25,6 +25,7 @@ interface ResumeOptions extends SharedOptions {
   readonly restoreCopy?: true;
   readonly copy?: string;
   readonly ignoreCopy?: true;
+  readonly allowFiles?: true;
 }
 
 const command = () =>
@@ -59,7 +60,8 @@ const command = () =>
         once("--copy <id>", "put this copy of the run's back: 8 or more characters that `show` prints", text),
       )
       .option("--ignore-copy", "go on with a session that is shorter than the run's copy")
-      .option("--force-fresh", "start a new conversation in the same run"),
+      .option("--force-fresh", "start a new conversation in the same run")
+      .option("--allow-files", "accept changed files that decide on the agent's rights (policies, settings)"),
   );
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
@@ -105,6 +107,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     keep: options.keep === true,
     env: readEnv(options),
     ...(options.allowEnv === undefined ? {} : { allowEnv: true as const }),
+    ...(options.allowFiles === undefined ? {} : { allowFiles: true as const }),
     // A detached UI gets its terminal from whoever attaches.
     hasTerminal:
       options.detach === true ||

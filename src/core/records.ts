@@ -64,6 +64,14 @@ export interface RightsVariable {
   readonly sha256: string;
 }
 
+/** A file or a folder that decides on rights. Null: it was not there, or is too large to be compared. */
+export interface RightsFile {
+  /** The option or the variable that names it. */
+  readonly by: string;
+  readonly path: string;
+  readonly sha256: string | null;
+}
+
 export interface Launch {
   /** Native arguments of the first start, without the message. Secret values are replaced (see `redacted`). */
   readonly args: readonly string[];
@@ -76,6 +84,8 @@ export interface Launch {
   readonly rights: readonly RightsVariable[];
   /** `rights` has also the variables with the engine's prefix that Reprise does not know. Absent: an earlier version made it. */
   readonly guarded?: true;
+  /** Files that options and variables name and that decide on rights, as the first start found them (I12). Absent: none. */
+  readonly files?: readonly RightsFile[];
   readonly mode: Mode;
   readonly interactive: boolean;
   readonly isolate: "dir" | "worktree" | null;

@@ -60,6 +60,9 @@ const launch = z.object({
   env: z.array(z.object({ name: z.string(), value: z.string().nullable() })),
   rights: z.array(z.object({ name: z.string(), sha256: z.string() })),
   guarded: z.exactOptional(z.literal(true)),
+  files: z.exactOptional(
+    z.array(z.object({ by: z.string(), path: z.string(), sha256: z.string().nullable() })),
+  ),
   mode,
   interactive: z.boolean(),
   isolate: z.enum(["dir", "worktree"]).nullable(),

@@ -113,12 +113,7 @@ const grammar: Grammar = {
       `--add-dir ...
       --allowedTools|--allowed-tools ...
       --tools ...
-      --mcp-config ...
-      --settings <>
       --setting-sources <>
-      --managed-settings <>
-      --plugin-dir <>*
-      --plugin-dir-no-mcp <>*
       --plugin-url <>*
       --debug-file <>
       --agent <>
@@ -135,6 +130,14 @@ const grammar: Grammar = {
       --remote-control-session-name-prefix <>
       --channels ...`,
       { guard: "grant" },
+    ),
+    ...table(
+      `--mcp-config ...
+      --settings <>
+      --managed-settings <>
+      --plugin-dir <>*
+      --plugin-dir-no-mcp <>*`,
+      { guard: "grant", reads: "path" },
     ),
     ...table(
       `--disallowedTools|--disallowed-tools ...

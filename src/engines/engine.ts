@@ -57,6 +57,8 @@ export interface Engine {
   readonly tellsTools?: readonly string[];
   /** Variables by which this engine gets or loses rights: a resume sees them as the start did (I12). */
   readonly rightsEnv?: readonly string[];
+  /** Variables that name a file with rules. `unchanged` takes out of it what the engine writes there itself. */
+  readonly rulesEnv?: { readonly names: readonly string[]; readonly unchanged?: (content: string) => string };
   /** It works only in a folder that it trusts, which `--trust-cwd` makes it do. */
   readonly asksTrust?: true;
   /** Variables of which an unknown one may bear on rights. Absent: the engine has no prefix of its own. */

@@ -62,8 +62,14 @@ const grammar: Grammar = {
     { names: ["--skip-trust", "--skipTrust"], takes: "none", guard: "grant" },
     // Off or on: on also passes over what the settings say of the sandbox's network and folders.
     { names: ["--sandbox", "-s"], takes: "none", guard: { rank: () => null } },
-    { names: ["--policy"], takes: "value", repeatable: true, guard: "grant" },
-    { names: ["--admin-policy", "--adminPolicy"], takes: "value", repeatable: true, guard: "grant" },
+    { names: ["--policy"], takes: "value", repeatable: true, guard: "grant", reads: "paths" },
+    {
+      names: ["--admin-policy", "--adminPolicy"],
+      takes: "value",
+      repeatable: true,
+      guard: "grant",
+      reads: "paths",
+    },
     { names: ["--allowed-tools", "--allowedTools"], takes: "value", repeatable: true, guard: "grant" },
     // Lists of all that is allowed: one more name is one more right.
     {
@@ -112,6 +118,7 @@ export const gemini: Engine = {
     full: ["--approval-mode", "yolo"],
   },
   rightsEnv: RIGHTS_ENV,
+  rulesEnv: { names: ["GEMINI_CLI_SYSTEM_SETTINGS_PATH"] },
   asksTrust: true,
   guardedEnv: GEMINI_ENV,
   home(env) {

@@ -33,6 +33,10 @@ export interface OptionSpec {
   readonly place?: "root" | "before";
   /** The engine accepts it only without a UI (`headless`) or only in it (`ui`). */
   readonly only?: "headless" | "ui";
+  /** Its value is a secret by every name that it has, also by one letter. */
+  readonly secret?: true;
+  /** Its value names a file or a folder that decides on rights, or several with commas between them. */
+  readonly reads?: "path" | "paths";
   /** Rights (I12). Absent: the option grants and limits nothing. */
   readonly guard?: Guard;
 }
@@ -106,6 +110,33 @@ export function parseArgs(grammar: Grammar, args: readonly string[], noPrompt = 
     options: settled.flatMap((token) => (token.kind === "option" ? [token.given] : [])),
     words: [...settled.flatMap((token) => (token.kind === "word" ? [token.word] : [])), ...after],
   };
+}
+
+/** Files and folders that options name and that decide on rights, as they are typed. A value may be the text itself. */
+export function namedFiles(
+  { grammar }: { readonly grammar: Grammar },
+  given: readonly string[],
+  noPrompt: boolean,
+): readonly { readonly by: string; readonly path: string }[] {
+  return lastWins(parseArgs(grammar, given, noPrompt).options).flatMap(({ spec, name, values }) => {
+    if (spec?.reads === undefined) return [];
+    const paths = spec.reads === "path" ? values : values.flatMap((value) => value.split(","));
+    const typed = paths.map((path) => path.trim()).filter((path) => path !== "" && !/^[[{]/.test(path));
+    return typed.map((path) => ({ by: name, path }));
+  });
+}
+
+/** Where the values of secret options stand: by the word's place, how much of the word is not the value. */
+export function secretsAt(grammar: Grammar, args: readonly string[]): ReadonlyMap<number, number> {
+  const found = new Map<number, number>();
+  const dashes = args.indexOf("--");
+  for (const [at, arg] of args.slice(0, dashes === -1 ? args.length : dashes).entries()) {
+    const last = looksLikeOption(arg) ? match(grammar, arg).at(-1) : undefined;
+    if (last?.spec?.secret !== true) continue;
+    if (last.attached !== null) found.set(at, arg.length - last.attached.length);
+    else if (valuesFor(grammar, last, args.slice(at + 1)).length > 0) found.set(at + 1, 0);
+  }
+  return found;
 }
 
 /** Options of `parsed` that a resume carries, by where they must stand, and those it leaves out. */
@@ -220,7 +251,7 @@ export function render(options: readonly Given[]): string[] {
 
 /** One text an option, for people and receipts. */
 export function describe(options: readonly Given[]): string[] {
-  return options.map((given) => given.raw.join(" "));
+  return options.map(({ spec, name, raw }) => (spec?.secret === true ? `${name} [redacted]` : raw.join(" ")));
 }
 
 /** The last value of an option, by any of its names. Undefined: not given. Null: given without a value. */

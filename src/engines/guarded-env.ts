@@ -20,10 +20,16 @@ function guard(prefixes: readonly string[], harmless: string): GuardedEnv {
 /** Durations and sizes. */
 const MEASURE = /_(?:MS|SECONDS|MINUTES|TTL|TOKENS|RETRIES)$/;
 
+/**
+ * A name about logins that ends so is no login itself. It says where logins and their settings come from:
+ * `OPENCODE_AUTH_CONTENT` can name hosts from which OpenCode 1.18 loads permissions and MCP servers.
+ */
+const SOURCE = /_(?:CONTENT|URL|BASE|PATH|FILE|COMMAND|HELPER)$/;
+
 /** Whether a variable may bear on what the engine may do, for all that is known of it. */
 export function isGuarded({ prefixes, harmless }: GuardedEnv, name: string): boolean {
   if (!prefixes.some((prefix) => name.startsWith(prefix))) return false;
-  return !harmless.has(name) && !MEASURE.test(name) && !isSecretName(name);
+  return !harmless.has(name) && !MEASURE.test(name) && (!isSecretName(name) || SOURCE.test(name));
 }
 
 export const CODEX_ENV = guard(

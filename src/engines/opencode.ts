@@ -62,7 +62,7 @@ const grammar: Grammar = {
     { names: ["--dir"], takes: "value", guard: FIXED },
     { names: ["--share"], takes: "none", only: "headless", guard: "grant" },
     { names: ["--attach"], takes: "value", refuse: "the conversation is kept by another server" },
-    { names: ["--password", "-p"], takes: "value", only: "headless" },
+    { names: ["--password", "-p"], takes: "value", only: "headless", secret: true },
     { names: ["--username", "-u"], takes: "value", only: "headless" },
     { names: ["--variant"], takes: "value", only: "headless" },
     { names: ["--thinking"], takes: "none", only: "headless" },
@@ -105,6 +105,11 @@ export const opencode: Engine = {
   // It edits in its folder unasked. Its plan agent edits nothing, but runs commands that do (1.18.33).
   access: { edit: [], full: ["--auto"] },
   rightsEnv: RIGHTS_ENV,
+  // 1.18.33 puts this line into a file that has none.
+  rulesEnv: {
+    names: ["OPENCODE_CONFIG"],
+    unchanged: (content) => content.replace('\n  "$schema": "https://opencode.ai/config.json",', ""),
+  },
   guardedEnv: OPENCODE_ENV,
   home(env) {
     const data = env["XDG_DATA_HOME"] || (env["HOME"] ? join(env["HOME"], ".local", "share") : "");

@@ -9,7 +9,7 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { arrayIn, stringIn } from "../lib/json.ts";
 import type { Redact } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
-import { type Deps, standing, storableArgs, widerNow } from "../run/run.ts";
+import { type Deps, findEngine, standing, storableArgs, widerNow } from "../run/run.ts";
 import { RESUMPTION_FAILED } from "./decide.ts";
 import type { BatchRecord } from "./metadata.ts";
 import type { BatchOptions } from "./runner.ts";
@@ -167,6 +167,9 @@ export function configOf(deps: Deps, options: BatchOptions, redact: Redact) {
     options;
   const { level, by } = options.access;
   const { args, rights } = standing(deps, engine);
+  const stored = (words: readonly string[]) => [
+    ...storableArgs(words, redact, findEngine(deps, engine)).args,
+  ];
   return {
     engine,
     resume,
@@ -184,9 +187,9 @@ export function configOf(deps: Deps, options: BatchOptions, redact: Redact) {
     access_from: options.accessFrom,
     engine_given: resume && options.engineGiven,
     begun: [...options.begun],
-    args: [...storableArgs(args, redact).args],
+    args: stored(args),
     rights: rights.map(variableWords),
-    native: [...storableArgs(options.native, redact).args],
+    native: stored(options.native),
     options: [...options.again.words],
     by_hand: [...options.again.byHand],
   };

@@ -126,6 +126,24 @@ const patterns: Record<string, [given: string, then: string]> = {
     '[\n  "--api-key",\n  "abcd1234"\n]',
     '[\n  "--api-key",\n  "[redacted]"\n]',
   ],
+  "short names of options": [
+    "--pass hunter2222 --pass=hunter22 --pat abcd1234",
+    "--pass [redacted] --pass=[redacted] --pat [redacted]",
+  ],
+  "short names of options in a list": [
+    'args=["--pass", "hunter22", "--pat","a1b2"]',
+    'args=["--pass", "[redacted]", "--pat","[redacted]"]',
+  ],
+  "the same words without dashes stay": [
+    "first pass: everything, -pass everything",
+    "first pass: everything, -pass everything",
+  ],
+  "connection string": ["Server=h;Uid=sa;Pwd=hunter22;X=1", "Server=h;Uid=sa;Pwd=[redacted];X=1"],
+  "connection string, at its end": ["Server=h; pwd = hunter22", "Server=h; pwd = [redacted]"],
+  "connection string, at its beginning": ["Pwd=hunter22;Server=h", "Pwd=[redacted];Server=h"],
+  "connection string, in quotes": [`Uid=sa;PWD='hunter 22';X=1`, `Uid=sa;PWD='[redacted]';X=1`],
+  "query, pass": ["jdbc:db://h/x?user=a&pass=hunter22", "jdbc:db://h/x?user=a&pass=[redacted]"],
+  "a directory stays": ["HOME=/root\nPWD=/home/app\nOLDPWD=/tmp", "HOME=/root\nPWD=/home/app\nOLDPWD=/tmp"],
   "option in quotes": [`run "--api-key" "abcd1234"`, `run "--api-key" "[redacted]"`],
   "options side by side stay": [
     '["--token","--password","--model","large"]',
@@ -254,7 +272,19 @@ describe("redactValue", () => {
   });
 
   test("knows an option and its value as two elements", () => {
-    const given = ["x", "--api-key", "abcd", "--model", "large", "--token", "--password", "efgh", 1];
+    const given = [
+      "x",
+      "--api-key",
+      "abcd",
+      "--model",
+      "large",
+      "--token",
+      "--password",
+      "efgh",
+      1,
+      "--pass",
+      "ijkl",
+    ];
     const then = [
       "x",
       "--api-key",
@@ -265,6 +295,8 @@ describe("redactValue", () => {
       "--password",
       "[redacted]",
       1,
+      "--pass",
+      "[redacted]",
     ];
     expect(redactValue({ args: given }, redact)).toEqual({ args: then });
   });
@@ -281,7 +313,7 @@ describe("redactValue", () => {
 });
 
 const repeated =
-  '|{|sk-|eyJ|-eyJ|eyJaaaaaaaa.|-----BEGIN PRIVATE KEY-----|-a|://|://a:|@|key=|token: |token=a|authorization: bearer |--token |cookie:|ghp_|a.|\\|token \n |x-|%c3|\\u00|\x1b[1|\x1b]8|\x1b[m|"--token",|--token",\\n|%41|\\\\u0041';
+  '|{|;pwd=|pwd=aaaa;|--pass |"--pass",|sk-|eyJ|-eyJ|eyJaaaaaaaa.|-----BEGIN PRIVATE KEY-----|-a|://|://a:|@|key=|token: |token=a|authorization: bearer |--token |cookie:|ghp_|a.|\\|token \n |x-|%c3|\\u00|\x1b[1|\x1b]8|\x1b[m|"--token",|--token",\\n|%41|\\\\u0041';
 test.each([" ", ...repeated.split("|").slice(1)])("1 MB of %j takes linear time", (piece) => {
   const text = piece.repeat(1_000_000 / piece.length);
   const took = cpuMs(() => {

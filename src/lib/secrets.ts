@@ -142,7 +142,7 @@ function redactAt(value: unknown, redact: Redact, depth: number): unknown {
 /** `["--api-key", "value"]`, as commands are written. */
 function isOptionValue(option: unknown, value: unknown): boolean {
   if (typeof option !== "string" || typeof value !== "string" || !option.startsWith("-")) return false;
-  return !value.startsWith("-") && !MARK.test(value) && namesSecretText(option.replace(/^--?/, ""));
+  return !value.startsWith("-") && !MARK.test(value) && namesSecretOption(option);
 }
 
 const MARK = /^$|\[redacted(?::\w{1,64})?\]/;
@@ -150,6 +150,12 @@ const MARK = /^$|\[redacted(?::\w{1,64})?\]/;
 /** Alone, `key` and the like are ordinary words of records and of prose. */
 function namesSecretText(name: string): boolean {
   return !/^(?:keys?|auth|pass|pat)\d*$/i.test(name) && isSecretName(name);
+}
+
+/** With two dashes in front, `--pass` and `--key` are no words of prose. */
+function namesSecretOption(option: string): boolean {
+  const name = option.replace(/^--?/, "");
+  return option.startsWith("--") ? isSecretName(name) : namesSecretText(name);
 }
 
 /** Marks are left alone, also where a known value happens to occur in one. */
@@ -184,15 +190,16 @@ const COOKIE =
   /((?<![\w-])(?:set-)?cookie\\{0,3}["']?:\s{0,3}\\{0,3}["']?)(?!\[redacted)[^\s"'\\][^"'\\\r\n]*/gi;
 const QUERY_KEY = /([?&]key=)(?!\[redacted)[^\s"'\\&#]{8,}/gi;
 /** The beginning of `name=value`, `name: value` and `"name":"value"`, also inside a JSON string. */
-const NAMED = /(?<![\w.-])-{0,2}([A-Za-z_][\w.-]{0,79})\\{0,3}["']?\s{0,20}[=:]\s{0,20}\\{0,3}["']?/g;
+const NAMED = /(?<![\w.-])(-{0,2})([A-Za-z_][\w.-]{0,79})\\{0,3}["']?\s{0,20}[=:]\s{0,20}\\{0,3}["']?/g;
 const VALUE =
   /((?:(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s{1,3})?)(?!\[redacted|(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s)([^\s"'\\&,;<>(){}[\]][^\s"'\\&,;]{3,})/iy;
 /** `--api-key value`: an option and its value as two words. */
 const OPTION =
-  /(?<![\w.-])(--?([A-Za-z][\w.-]{0,79})\s{1,3}["']?)(?!\[redacted)[^\s"'\\&,;<>(){}[\]-][^\s"'\\&,;]{7,}/g;
+  /(?<![\w.-])((--?[A-Za-z][\w.-]{0,79})\s{1,3}["']?)(?!\[redacted)[^\s"'\\&,;<>(){}[\]-][^\s"'\\&,;]{7,}/g;
 
 /** The same in quotes: elements of a list in JSON or TOML, or words for a shell, also inside a JSON string. */
-const LISTED = /(?<![\w.-])--?([A-Za-z][\w.-]{0,79})\\{0,3}["'](?:\\{1,3}[nrt]|[\s,]){0,64}\\{0,3}["'](?!-)/g;
+const LISTED =
+  /(?<![\w.-])(--?)([A-Za-z][\w.-]{0,79})\\{0,3}["'](?:\\{1,3}[nrt]|[\s,]){0,64}\\{0,3}["'](?!-)/g;
 
 /** One replacement may complete another pattern, so it is looked again until nothing changes. */
 function settle(text: string): string {
@@ -217,8 +224,8 @@ function redactPatterns(text: string): string {
     .replace(BEARER, "$1[redacted]")
     .replace(COOKIE, "$1[redacted]")
     .replace(QUERY_KEY, "$1[redacted]")
-    .replace(OPTION, (whole, before: string, name: string) =>
-      namesSecretText(name) ? `${before}[redacted]` : whole,
+    .replace(OPTION, (whole, before: string, option: string) =>
+      namesSecretOption(option) ? `${before}[redacted]` : whole,
     );
   return redactNamed(redactNamed(rest, LISTED), NAMED);
 }
@@ -228,16 +235,27 @@ function redactNamed(text: string, names: RegExp): string {
   const kept: string[] = [];
   let from = 0;
   for (const match of text.matchAll(names)) {
-    const valueAt = match.index + match[0].length;
-    if (match.index < from || !namesSecretText(match[1] ?? "")) continue;
-    const { scheme, end } = quotedValue(text, valueAt, match[0]) ?? bareValue(text, valueAt);
+    const [before, dashes = "", name = ""] = match;
+    const valueAt = match.index + before.length;
+    if (match.index < from || !(namesSecretOption(`${dashes}${name}`) || isPart(text, match))) continue;
+    const { scheme, end } = quotedValue(text, valueAt, before) ?? bareValue(text, valueAt);
     const value = text.slice(valueAt + scheme.length, end);
-    if (value === "" || WHOLE_MARK.test(value) || isProse(match[0], match[1] ?? "", value)) continue;
+    if (value === "" || WHOLE_MARK.test(value) || isProse(before, name, value)) continue;
     kept.push(text.slice(from, valueAt), scheme, "[redacted]");
     from = end;
   }
   return kept.length === 0 ? text : `${kept.join("")}${text.slice(from)}`;
 }
+
+/** `Pwd=value` between other parts of a connection string or of a URL's query; alone, `PWD=` is a directory. */
+function isPart(text: string, { 0: before, 2: name = "", index }: RegExpExecArray): boolean {
+  if (!/^(?:pwd?|pass)$/i.test(name) || !before.includes("=")) return false;
+  if (/[;?&]\s{0,3}$/.test(text.slice(Math.max(0, index - 4), index))) return true;
+  return NEXT_PART.test(text.slice(index + before.length, index + before.length + MAX_PART));
+}
+
+const NEXT_PART = /^[^\s;]{4,400};\s{0,3}[A-Za-z][\w ]{0,40}=/;
+const MAX_PART = 512;
 
 const WHOLE_MARK = /^\[redacted(?::\w{1,64})?\]$/;
 const SCHEME = /^(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s{1,3}/i;

@@ -270,8 +270,9 @@ export function widerNow(
  * with them never has a second attempt.
  */
 export function secretOptions(deps: Deps, engineId: string, native: readonly string[]): readonly string[] {
-  const { env, defaultArgs } = environmentOf(deps, findEngine(deps, engineId), []);
-  return storableArgs([...defaultArgs, ...native], redactorFor(env, [])).redacted;
+  const engine = findEngine(deps, engineId);
+  const { env, defaultArgs } = environmentOf(deps, engine, []);
+  return storableArgs([...defaultArgs, ...native], redactorFor(env, []), engine).redacted;
 }
 
 /** The option that says what a later attempt of the run may do, with these native ones; null: the engine's own default. */

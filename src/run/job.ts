@@ -126,8 +126,9 @@ export function intendedAttempt(deps: Deps, job: Job): AttemptRecord {
     mode: job.mode,
     interactive: job.interactive,
     program: file,
-    args: storableArgs([...first, ...(job.command.storedArgs ?? job.command.args)], job.redact).args,
-    native: storableArgs(job.native, job.redact).args,
+    args: storableArgs([...first, ...(job.command.storedArgs ?? job.command.args)], job.redact, job.engine)
+      .args,
+    native: storableArgs(job.native, job.redact, job.engine).args,
     cwd: job.run.cwd,
     message: excerpt(job.message, job.redact),
     owner: deps.processes.owner(),

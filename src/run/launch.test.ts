@@ -1,4 +1,7 @@
-import { describe, expect, test } from "vitest";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -10,10 +13,12 @@ import {
   EXCERPT_CHARACTERS,
   excerpt,
   hiddenNames,
+  recordedEnv,
   redactorFor,
   rightsVariables,
   storableArgs,
   withoutMark,
+  withRightsFiles,
 } from "./launch.ts";
 
 const SECRET = `sk-proj-${"a1B2".repeat(12)}`;
@@ -34,6 +39,32 @@ describe("arguments are stored without secrets", () => {
   test.each(Object.entries(CASES))("%s", (_, [given, args, redacted]) => {
     expect(storableArgs(given, redactorFor({}, []))).toEqual({ args, redacted });
   });
+
+  // `opencode run --help` 1.18.33: -p is --password.
+  test.each<[given: string, stored: string, redacted: string[]]>([
+    ["run -p hunter22 -u me", "run -p [redacted] -u me", ["-p"]],
+    ["run -p=hunter22", "run -p=[redacted]", ["-p"]],
+    ["run -phunter22", "run -p[redacted]", ["-p"]],
+    ["run -phunter=22", "run -p[redacted]", ["-p"]],
+    ["run -cphunter22", "run -cp[redacted]", ["-cp"]],
+    ["run -cp hunter22", "run -cp [redacted]", ["-cp"]],
+    ["run --p hunter22", "run --p [redacted]", ["--p"]],
+    ["run --p=x", "run --p=[redacted]", ["--p"]],
+    ["run --password x", "run --password [redacted]", ["--password"]],
+    ["run -p --pure", "run -p --pure", []],
+    ["run -- -p word", "run -- -p word", []],
+  ])("by a short name of OpenCode's own: %s", (given, stored, redacted) => {
+    const engine = ENGINES.find(({ id }) => id === "opencode");
+    const said = storableArgs(given.split(" "), redactorFor({}, []), engine);
+    expect(said).toEqual({ args: stored.split(" "), redacted });
+  });
+
+  test.each(ENGINES.filter(({ id }) => id !== "opencode"))(
+    "-p is a prompt or a profile of $id, and stays",
+    (engine) => {
+      expect(storableArgs(["-p", "fast"], redactorFor({}, []), engine).args).toEqual(["-p", "fast"]);
+    },
+  );
 });
 
 test("the excerpt of a message ends with … exactly where something is left out", () => {
@@ -64,7 +95,7 @@ function met(id: string, env: readonly [start: Env, later: Env], words = "", mor
   if (engine === undefined) throw new Error(id);
   const launch = { rights: rightsVariables(engine, env[0]), ...(more.old === true ? {} : { guarded: true }) };
   const run = { handle: "1a2b3c4d", launch } as unknown as RunRecord;
-  const later = { env: env[1], allowed: more.allowed === true };
+  const later = { env: env[1], ...(more.allowed === true ? { allowEnv: true as const } : {}) };
   try {
     assertSameRights(engine, run, later);
     assertSameFolders(engine, run, { args: words.split(" ") } as unknown as Command, later);
@@ -92,6 +123,8 @@ describe("a resume refuses a variable of the engine's own that is not as it was 
     ["gemini", "GEMINI_CLI_IDE_SERVER_STDIO_COMMAND"],
     ["gemini", "GEMINI_SYSTEM_MD"],
     ["opencode", "OPENCODE_EXPERIMENTAL_WORKSPACES"],
+    ["opencode", "OPENCODE_AUTH_CONTENT"],
+    ["claude", "CLAUDE_CODE_CUSTOM_OAUTH_URL"],
     ["codex", "CODEX_BWRAP_SHA256"],
     ["iflow", "iflow_toolDiscoveryUrl"],
   ])("%s %s", (id, name) => {
@@ -161,4 +194,96 @@ describe("a resume of Codex refuses another TMPDIR where its sandbox may write t
     expect(met("codex", [{}, { TMPDIR: "/a" }], words, { allowed: true })).toBe("");
     expect(met("claude", [{}, { TMPDIR: "/a" }], words)).toBe("");
   });
+});
+
+describe("a resume refuses a changed file that decides on rights (I12)", () => {
+  let cwd: string;
+  const put = (name: string, text: string) => writeFileSync(join(cwd, name), text);
+  beforeEach(() => {
+    cwd = mkdtempSync(join(tmpdir(), "reprise-files-"));
+    mkdirSync(join(cwd, "more"));
+    for (const name of ["a", "b"]) put(name, "one");
+  });
+  afterEach(() => rmSync(cwd, { recursive: true }));
+
+  /** What a resume meets after the change; "" is nothing. */
+  function after(
+    id: string,
+    words: string,
+    change: () => void,
+    more: { allowed?: true; env?: Env } = {},
+  ): string {
+    const engine = ENGINES.find((one) => one.id === id);
+    if (engine === undefined) throw new Error(id);
+    const begun = {
+      handle: "1a2b3c4d",
+      cwd,
+      launch: { message: "hello", rights: [] },
+    } as unknown as RunRecord;
+    const run = withRightsFiles(engine, begun, words.split(" "), { HOME: cwd, ...more.env });
+    change();
+    try {
+      assertSameRights(engine, run, { env: {}, ...(more.allowed === true ? { allowFiles: true } : {}) });
+      return "";
+    } catch (error) {
+      return error instanceof Fault ? error.code : String(error);
+    }
+  }
+
+  test.each<[id: string, words: string, change: () => void]>([
+    ["gemini", "--policy a", () => put("a", "two")],
+    ["gemini", "--policy=~/a", () => put("a", "two")],
+    ["gemini", "--policy a --policy b", () => put("b", "two")],
+    ["gemini", "--admin-policy=a,b", () => put("b", "two")],
+    ["gemini", "--adminPolicy .", () => put("more/new", "one")],
+    ["gemini", "--policy more", () => symlinkSync(join(cwd, "a"), join(cwd, "more", "link"))],
+    ["gemini", "--policy later", () => put("later", "one")],
+    ["claude", "--settings a", () => rmSync(join(cwd, "a"))],
+    ["claude", '--mcp-config a {"x":1} b', () => put("b", "two")],
+    ["claude", "--plugin-dir more --plugin-dir .", () => put("a", "two")],
+  ])("%s %s", (id, words, change) => {
+    expect(after(id, words, () => {})).toBe("");
+    expect(after(id, words, change)).toBe("would_widen");
+  });
+
+  test("but not one that no option names, and not with --allow-files", () => {
+    expect(after("gemini", "--policy a", () => put("b", "two"))).toBe("");
+    expect(after("claude", "--append-system-prompt-file a", () => put("a", "two"))).toBe("");
+    expect(after("gemini", "--policy a", () => put("a", "three"), { allowed: true })).toBe("");
+  });
+
+  test("also one that a variable names, but not for the line that OpenCode adds to it", () => {
+    const env = { OPENCODE_CONFIG: join(cwd, "a") };
+    put("a", '{"permission":{"bash":"deny"}}');
+    const added = readFileSync(join(cwd, "a"), "utf8").replace(
+      "{",
+      '{\n  "$schema": "https://opencode.ai/config.json",',
+    );
+    expect(after("opencode", "", () => put("a", added), { env })).toBe("");
+    expect(after("opencode", "", () => put("a", "{}"), { env })).toBe("would_widen");
+  });
+});
+
+test("what a refusal tells a supervised agent's user to do is about the supervisor's environment", () => {
+  const run = {
+    handle: "1a2b3c4d",
+    launch: { env: [{ name: "MY_TOKEN", value: null }], rights: [], guarded: true },
+  } as unknown as RunRecord;
+  const engine = ENGINES.find(({ id }) => id === "gemini");
+  if (engine === undefined) throw new Error("gemini");
+  const said = expect.stringMatching(
+    /`reprise daemon stop`, (?:set MY_TOKEN|unset GEMINI_SANDBOX), run `reprise daemon start`, then `reprise agent resume 1a2b3c4d`\.$/,
+  );
+  const env = { GEMINI_SANDBOX: "false" };
+  const faults = [
+    () => recordedEnv(run, {}, [], true),
+    () => assertSameRights(engine, run, { env, supervised: true }),
+  ].map((act) => {
+    try {
+      return act();
+    } catch (error) {
+      return error instanceof Fault ? error.message : error;
+    }
+  });
+  expect(faults).toEqual([said, said]);
 });

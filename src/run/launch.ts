@@ -5,13 +5,16 @@
  * again by `--native`. Guessing would run the agent with something else than it was started with.
  */
 import { createHash } from "node:crypto";
+import { join, resolve } from "node:path";
+import { contentDigest } from "../audit/audit.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { AttemptRecord, LaunchEnv, RightsVariable, RunRecord } from "../core/records.ts";
+import type { AttemptRecord, LaunchEnv, RightsFile, RightsVariable, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
-import { isGuarded } from "../engines/engines.ts";
+import { isGuarded, namedFiles, secretsAt } from "../engines/engines.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { isSecretName, MIN_KNOWN, redactor, urlPasswords } from "../lib/secrets.ts";
+import { inSupervisor } from "./plan.ts";
 
 export type Redact = (text: string) => string;
 
@@ -61,14 +64,24 @@ export function assertHiddenMessage(command: Command, message: string | null, re
   );
 }
 
-/** Arguments as they may be stored, and the options whose value is not in them. */
+/**
+ * Arguments as they may be stored, and the options whose value is not in them. Without the engine that they are for, its
+ * secret options are known by their names alone.
+ */
 export function storableArgs(
   args: readonly string[],
   redact: Redact,
+  engine?: Pick<Engine, "grammar">,
 ): { readonly args: readonly string[]; readonly redacted: readonly string[] } {
   const redacted: string[] = [];
+  const secrets = engine === undefined ? null : secretsAt(engine.grammar, args);
   const stored = args.map((arg, at) => {
     const before = args[at - 1];
+    const kept = secrets?.get(at);
+    if (kept !== undefined) {
+      redacted.push(kept === 0 ? (before ?? "a word") : arg.slice(0, kept).replace(/=$/, ""));
+      return `${arg.slice(0, kept)}[redacted]`;
+    }
     const hidden =
       before !== undefined && isSecretOption(before) && !arg.startsWith("-")
         ? "[redacted]"
@@ -94,6 +107,7 @@ export function recordedEnv(
   run: RunRecord,
   env: Env,
   given: readonly (readonly [string, string])[],
+  supervised?: true,
 ): readonly (readonly [string, string])[] {
   const fresh = new Map(given);
   const values: [string, string][] = [];
@@ -104,7 +118,9 @@ export function recordedEnv(
       throw new Fault(
         "option_unkept",
         `Run ${run.handle} was started with the variable ${name}, a secret that is not stored. ` +
-          `Set it in the environment or give it again: --env ${name}=…`,
+          (supervised === true
+            ? inSupervisor(run, `set ${name}`)
+            : `Set it in the environment or give it again: --env ${name}=…`),
         { facts: { handle: run.handle, variable: name } },
       );
     }
@@ -131,28 +147,73 @@ function isUnknown({ guardedEnv, rightsEnv }: Engine, name: string): boolean {
 
 export interface LaterEnv {
   readonly env: Env;
-  /** The user says that unknown variables may differ (`--allow-env`). */
-  readonly allowed: boolean;
+  /** The user says that unknown variables may differ. */
+  readonly allowEnv?: true;
+  /** The user says that files with rules may differ. */
+  readonly allowFiles?: true;
+  /** It is the supervisor's own. */
+  readonly supervised?: true;
 }
 
-/** What an engine may do also hangs on variables: a resume sees them as the first start did (I12). */
-export function assertSameRights(engine: Engine, run: RunRecord, { env, allowed }: LaterEnv): void {
+/** What an engine may do also hangs on variables and files: a resume sees them as the first start did (I12). */
+export function assertSameRights(engine: Engine, run: RunRecord, later: LaterEnv): void {
+  const { env, allowEnv, supervised } = later;
   const { now, began, differ } = differences(engine, run, env);
   const opening = engine.openingEnv?.names ?? [];
   for (const name of differ) {
     const unknown = isUnknown(engine, name);
     // Runs of earlier versions have no record of these.
-    if (opening.includes(name) || (unknown && (allowed || run.launch.guarded === undefined))) continue;
+    if (opening.includes(name) || (unknown && (allowEnv === true || run.launch.guarded === undefined)))
+      continue;
     const was = began.has(name) ? (now.has(name) ? "had another value" : "was set") : "was not set";
     const bears = unknown ? "may bear" : "bears";
     const way = unknown ? "give --allow-env if it is harmless" : "start a new run";
     throw new Fault(
       "would_widen",
       `The variable ${name} ${bears} on what ${engine.title} may do, and it ${was} when run ${run.handle} was started. ` +
-        `Put it back as it was, then resume again; or ${way}.`,
+        (supervised === true
+          ? inSupervisor(run, began.has(name) ? `set ${name} as it was` : `unset ${name}`)
+          : `Put it back as it was, then resume again; or ${way}.`),
       { facts: { handle: run.handle, variable: name } },
     );
   }
+  assertSameFiles(engine, run, later);
+}
+
+/** The run with the files that decide on its rights, as its first attempt finds them. */
+export function withRightsFiles(
+  engine: Engine,
+  run: RunRecord,
+  given: readonly string[],
+  env: Env,
+): RunRecord {
+  const variables = (engine.rulesEnv?.names ?? []).flatMap((by) => (env[by] ? [{ by, path: env[by] }] : []));
+  const named = [...namedFiles(engine, given, run.launch.message !== null), ...variables];
+  if (named.length === 0) return run;
+  const files = named.map(({ by, path }): RightsFile => {
+    const home = env["HOME"];
+    const at =
+      home !== undefined && /^~(?:\/|$)/.test(path) ? join(home, path.slice(1)) : resolve(run.cwd, path);
+    return { by, path: at, sha256: contentDigest(at, engine.rulesEnv?.unchanged) };
+  });
+  return { ...run, launch: { ...run.launch, files } };
+}
+
+/** Whoever may write to such a file may give the next attempt more rights; the agent itself often may (I12). */
+function assertSameFiles(engine: Engine, { handle, launch }: RunRecord, later: LaterEnv): void {
+  const changed = (launch.files ?? []).find(
+    ({ path, sha256 }) => contentDigest(path, engine.rulesEnv?.unchanged) !== sha256,
+  );
+  if (later.allowFiles === true || changed === undefined) return;
+  const { by, path, sha256 } = changed;
+  const what = sha256 === null ? "was not there" : "had another content";
+  const accept = later.supervised === true ? "" : "; or give --allow-files if the change is yours";
+  throw new Fault(
+    "would_widen",
+    `${harmlessLine(path, MOST_CHARACTERS)} decides what ${engine.title} may do (${by}), and it ${what} when run ${handle} was started. ` +
+      `Put it back as it was, then resume again${accept}; or start a new run.`,
+    { facts: { handle, option: by, path } },
+  );
 }
 
 /** A folder that a variable opens to the agent is the one of the start, or none (I12). */
@@ -160,17 +221,19 @@ export function assertSameFolders(
   engine: Engine,
   run: RunRecord,
   { args }: Command,
-  { env, allowed }: LaterEnv,
+  { env, allowEnv, supervised }: LaterEnv,
 ): void {
   const { openingEnv } = engine;
-  if (openingEnv === undefined || allowed || run.launch.guarded === undefined) return;
+  if (openingEnv === undefined || allowEnv === true || run.launch.guarded === undefined) return;
   const { now, differ } = differences(engine, run, env);
   const name = openingEnv.names.find((one) => differ.includes(one) && now.has(one));
   if (name === undefined || !openingEnv.matters(args)) return;
   throw new Fault(
     "would_widen",
     `${engine.title} lets its agent write to the folder in ${name}, and that was another one when run ${run.handle} was started. ` +
-      `Unset ${name} or put it back as it was, then resume again; or give --allow-env to let the agent write there.`,
+      (supervised === true
+        ? inSupervisor(run, `unset ${name} or set it as it was`)
+        : `Unset ${name} or put it back as it was, then resume again; or give --allow-env to let the agent write there.`),
     { facts: { handle: run.handle, variable: name } },
   );
 }

@@ -35,12 +35,12 @@ export interface NewRun {
 export function newRun(deps: Deps, parts: NewRun): RunRecord {
   const { request, setup, command, runId } = parts;
   const redact = redactorFor(setup.env, request.env);
-  const given = storableArgs(parts.given, redact);
+  const given = storableArgs(parts.given, redact, setup.engine);
   return {
     ...emptyRun(deps, runId),
     agentName: setup.engine.id,
     launch: {
-      args: storableArgs(command.storedArgs ?? command.args, redact).args,
+      args: storableArgs(command.storedArgs ?? command.args, redact, setup.engine).args,
       given: given.args,
       redacted: given.redacted,
       env: storableEnv(request.env, redact),
@@ -86,7 +86,7 @@ export function forkedRun(deps: Deps, prepared: Prepared, { runId, session, env 
     agentName: parent.agentName,
     launch: {
       ...parent.launch,
-      args: storableArgs(command.storedArgs ?? command.args, redact).args,
+      args: storableArgs(command.storedArgs ?? command.args, redact, setup.engine).args,
       interactive,
       mode: interactive ? "pty" : parent.launch.interactive ? "pipe" : parent.launch.mode,
       // An isolated place is the parent's and goes with the parent.
@@ -208,7 +208,7 @@ export function anewIn(
       `Run ${run.handle} ${wider.gone ? `was started with ${wider.option}, which is missing now, so it` : `was started without ${wider.option}, so with it the run`} might get more rights than it was started with. Start a new run instead.`,
       { facts: { handle: run.handle, option: wider.option } },
     );
-  const { args, redacted } = storableArgs(given, redactorFor(env, []));
+  const { args, redacted } = storableArgs(given, redactorFor(env, []), engine);
   const { unresumable: _before, ...rest } = launch;
   const why = refusedOption(engine, given, noPrompt);
   return {

@@ -18,6 +18,8 @@ export interface ResumeFacts {
   readonly cwdNow?: string;
   /** The engine home that an attempt would use now. */
   readonly home: string | null;
+  /** It is the supervisor's environment that says so. */
+  readonly supervised?: true;
   /** The run's session ids, newest first, with what the engine's store says of each. */
   readonly known: readonly KnownSession[];
   /** The session of the copy in the run directory, if there is one and its checksum holds. */
@@ -197,8 +199,18 @@ function assertPlace(facts: ResumeFacts): void {
   throw new Fault(
     "engine_home_missing",
     `The engine home of run ${run.handle} is ${run.engineHome}, but ${facts.engine.title} would now use ${now}. ` +
-      "Set the environment as it was at the start, then resume again.",
+      (facts.supervised === true
+        ? inSupervisor(run, "set the environment as it was at the start")
+        : "Set the environment as it was at the start, then resume again."),
     { facts: { handle: run.handle, recorded: run.engineHome, now } },
+  );
+}
+
+/** What to do about an environment that no command of the user has. */
+export function inSupervisor({ handle }: Pick<RunRecord, "handle">, change: string): string {
+  return (
+    "The supervisor starts later attempts of an agent, in the supervisor's own environment. " +
+    `Run \`reprise daemon stop\`, ${change}, run \`reprise daemon start\`, then \`reprise agent resume ${handle}\`.`
   );
 }
 

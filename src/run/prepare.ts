@@ -76,6 +76,10 @@ export interface ResumeWish {
   readonly env: readonly (readonly [string, string])[];
   /** Variables of the engine that Reprise does not know may differ from those of the start. */
   readonly allowEnv?: true;
+  /** Files that decide on the run's rights may differ from those of the start. */
+  readonly allowFiles?: true;
+  /** The supervisor asks, and the environment is its own. */
+  readonly supervised?: true;
   readonly hasTerminal: boolean;
   /** Opens the engine's UI, also for a message and for nobody who looks at it yet. */
   readonly ui?: true;
@@ -107,9 +111,9 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
   const engine = findEngine(deps, recorded.agentName);
   await assertUsable(recorded, wish);
   assertOwnWorkplace(recorded);
-  const env = recordedEnv(recorded, deps.env, wish.env);
+  const env = recordedEnv(recorded, deps.env, wish.env, wish.supervised);
   const setup = setUpEngine(deps, engine, env);
-  const later = { env: setup.env, allowed: wish.allowEnv === true };
+  const later = { ...wish, env: setup.env };
   assertSameRights(engine, recorded, later);
   const refusal = await refusalFor(deps, engine, recorded, wish);
   const run = refusal === null ? recorded : anewIn(setup, recorded, wish);
@@ -298,7 +302,7 @@ function keptLaunch(
   redact: Redact,
 ): RunRecord["launch"] {
   const given = keepNative(engine, run.launch.given, native, run.launch.message !== null);
-  const { args, redacted } = storableArgs(given, redact);
+  const { args, redacted } = storableArgs(given, redact, engine);
   return { ...run.launch, given: args, redacted };
 }
 
@@ -314,7 +318,9 @@ interface Prospect {
 export async function prospect(
   engine: Engine,
   run: RunRecord,
-  wish: Pick<ResumeWish, "want" | "damage" | "session" | "copy"> & { readonly home: string | null },
+  wish: Pick<ResumeWish, "want" | "damage" | "session" | "copy" | "supervised"> & {
+    readonly home: string | null;
+  },
 ): Promise<Prospect> {
   const { want, damage, home } = wish;
   const chosen = wish.copy === undefined ? null : chosenCopy(run, wish.copy, wish.session);
@@ -335,6 +341,7 @@ export async function prospect(
     cwdExists: isDirectory(run.cwd),
     ...cwdNow(run),
     home,
+    ...(wish.supervised === true ? { supervised: true } : {}),
     known,
     ...copies,
     kept: copies.kept.map(({ session }) => session),

@@ -16,7 +16,14 @@ import { holdAttempt } from "./holder.ts";
 import { environmentAt, planWorkplace, type Workplace } from "./isolate.ts";
 import { ownsAttempt } from "./ledger.ts";
 import type { Job, Watch } from "./job.ts";
-import { assertHiddenMessage, hiddenNames, type Redact, recordedEnv, redactorFor } from "./launch.ts";
+import {
+  assertHiddenMessage,
+  hiddenNames,
+  type Redact,
+  recordedEnv,
+  redactorFor,
+  withRightsFiles,
+} from "./launch.ts";
 import {
   assertAgentGone,
   assertAllRecorded,
@@ -169,8 +176,9 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
       await hold.holdChoice(wanted);
       await (await import("./unindexed.ts")).assertMayChoose(deps, engine, wanted, choice);
     }
-    const run = await recordRun(deps, wanted);
-    await makeOrFail(deps, run, workplace, hold.fence);
+    const recorded = await recordRun(deps, wanted);
+    await makeOrFail(deps, recorded, workplace, hold.fence);
+    const run = withRightsFiles(engine, recorded, given, setup.env);
     const plan = { run, setup, command, hold, interactive, request, env: request.env };
     return attempt(deps, watch, {
       ...plan,

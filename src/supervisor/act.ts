@@ -272,6 +272,7 @@ function requestFor(
     keep: false,
     env: [],
     hasTerminal: false,
+    supervised: true,
     trustCwd: false,
     ...(definition.mode === "interactive" ? { ui: true } : {}),
   };

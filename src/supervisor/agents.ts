@@ -16,7 +16,7 @@ import { selectRun } from "../run/select.ts";
 import type { Document } from "../store/store.ts";
 import { runOf } from "./look.ts";
 import { startCommand } from "./pipelines.ts";
-import { lacksOptions, redactorOf, refuseSecretAgent } from "./secrets.ts";
+import { argsOf, lacksOptions, redactorOf, refuseSecretAgent } from "./secrets.ts";
 
 /** A record with the version that a change is made from. */
 export interface StoredAgent {
@@ -189,7 +189,8 @@ export async function startAgent(
     endedAt: null,
   };
   await using _starting = await holdStart(deps, id);
-  const stored = storableAgent(record, redactorOf(deps, definition));
+  const known = { ...record, definition: { ...definition, args: argsOf(deps, definition).args } };
+  const stored = storableAgent(known, redactorOf(deps, definition));
   if ((await save(deps, stored, null)) === null)
     throw new Fault("run_busy", `The handle ${id} is taken by chance. Start again.`, { facts: { id } });
   await launchFirst(deps, record, stored);

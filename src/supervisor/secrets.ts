@@ -5,7 +5,7 @@
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition } from "../core/runbook.ts";
 import type { Redact } from "../lib/secrets.ts";
-import { type Deps, redactorFor, storableArgs } from "../run/run.ts";
+import { allEngines, type Deps, redactorFor, storableArgs } from "../run/run.ts";
 
 const INSTEAD = "Leave it out, and name the variable or the file that has it.";
 
@@ -64,7 +64,13 @@ export function refuseSecretPipeline(
 function secretInStep(deps: Deps, agent: AgentDefinition): string | null {
   const redact = redactorOf(deps, agent);
   const found = secretOf(agent, redact)?.what ?? null;
-  return found ?? (storableArgs(agent.args, redact).redacted.length === 0 ? null : SOME);
+  return found ?? (argsOf(deps, agent).redacted.length === 0 ? null : SOME);
+}
+
+/** Its native options as they may be stored. */
+export function argsOf(deps: Deps, agent: AgentDefinition): ReturnType<typeof storableArgs> {
+  const engine = allEngines(deps).find(({ id }) => id === agent.engine);
+  return storableArgs(agent.args, redactorOf(deps, agent), engine);
 }
 
 interface Found {

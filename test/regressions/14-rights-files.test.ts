@@ -1,0 +1,27 @@
+/** Files that a run's options name decide on its rights: a later attempt does not go by others (I12). */
+import { execFileSync } from "node:child_process";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { Sandbox } from "../e2e/sandbox.ts";
+
+test("an agent that changes the policy which its run's option names gets no rights by it on a resume", async () => {
+  using box = new Sandbox();
+  const git = (...args: readonly string[]) => execFileSync("git", args, { cwd: box.cwd, env: box.env() });
+  writeFileSync(join(box.cwd, "pol.toml"), "deny");
+  git("init", "-q");
+  git("add", ".");
+  git("-c", "user.name=T", "-c", "user.email=t@example.org", "commit", "-qm", "policy");
+  const words = ["start", "gemini", "hello", "--isolate", "worktree", "--", "--policy", "pol.toml"];
+  const { handle, runDirectory } = await box.json(words);
+
+  writeFileSync(join(runDirectory, "worktree", "pol.toml"), "allow");
+  for (const more of [[], ["--force-fresh"]])
+    expect(await box.json(["resume", handle, "go on", ...more])).toMatchObject({
+      ok: false,
+      error: { code: "would_widen", message: expect.stringMatching(/pol\.toml .*--policy.*--allow-files/) },
+    });
+  expect(await box.json(["resume", handle, "go on", "--allow-files"])).toMatchObject({ ok: true });
+  writeFileSync(join(runDirectory, "worktree", "pol.toml"), "deny");
+  expect(await box.json(["resume", handle, "go on"])).toMatchObject({ ok: true });
+}, 60_000);
