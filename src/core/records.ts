@@ -62,6 +62,9 @@ export interface RightsVariable {
   readonly sha256: string;
 }
 
+/** What an engine's own settings say of a folder: they trust it, they do not, or they do not name it. */
+export type FolderTrust = "trusted" | "untrusted" | "unset";
+
 export interface Launch {
   /** Native arguments of the first start, without the message. Secret values are replaced (see `redacted`). */
   readonly args: readonly string[];
@@ -79,6 +82,8 @@ export interface Launch {
   readonly isolate: "dir" | "worktree" | null;
   readonly escrow: boolean;
   readonly trustCwd: boolean;
+  /** Of the folder, before the first start. Absent: the engine has no such settings, or an earlier version made it. */
+  readonly folderTrust?: FolderTrust;
   /** Absolute path of the engine's program at the first start, and what it said of its version. */
   readonly program: string;
   readonly version: string | null;

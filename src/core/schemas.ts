@@ -64,6 +64,7 @@ const launch = z.object({
   isolate: z.enum(["dir", "worktree"]).nullable(),
   escrow: z.boolean(),
   trustCwd: z.boolean(),
+  folderTrust: z.exactOptional(z.enum(["trusted", "untrusted", "unset"])),
   program: z.string(),
   version: z.string().nullable(),
   message: z.string().nullable(),

@@ -10,6 +10,7 @@ import {
   fileStamp,
   isRootOnly,
   readRecord,
+  realPath,
   saveSettings,
   sharedLock,
   writeAtomic,
@@ -18,7 +19,7 @@ import type { Access } from "../core/config-issues.ts";
 import type { EngineConfig } from "../core/config.ts";
 import type { DeniedCall } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { RightsVariable, RunRecord } from "../core/records.ts";
+import type { FolderTrust, Launch, RightsVariable, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import {
   accessOptions,
@@ -33,6 +34,7 @@ import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import { inTurn } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
+import { checkoutsOf } from "./git.ts";
 import { redactorFor, rightsVariables, storableArgs } from "./launch.ts";
 
 export interface EngineSetup {
@@ -226,6 +228,31 @@ export function ownRules(deps: Deps, engineId: string): string | null {
     if (rules !== null) return `${rules} in ${path}`;
   }
   return null;
+}
+
+export interface Workplace {
+  readonly cwd: string;
+  /** Where its repository is, if `cwd` is yet to be made. */
+  readonly checkout: string;
+  readonly args: readonly string[];
+  readonly interactive: boolean;
+}
+
+/** What a start of now finds: whether the engine's own settings trust the folder. */
+export function trustNow(
+  { engine, home }: Pick<EngineSetup, "engine" | "home">,
+  { cwd, checkout, args, interactive }: Workplace,
+): Pick<Launch, "folderTrust"> {
+  const trust = engine.folderTrust;
+  if (trust === undefined) return {};
+  const given = trust.workplace(args, cwd);
+  const place = realPath(given) ?? given;
+  const checkouts = checkoutsOf(place === cwd ? checkout : place);
+  const files = trust.files.map((file) => (home === null ? file : resolve(home, file)));
+  const said = files
+    .filter(isAbsolute)
+    .map((file): FolderTrust => trust.in(textOf(file), [place, ...checkouts]));
+  return { folderTrust: said.find((one) => one !== "unset") ?? (interactive ? "trusted" : "unset") };
 }
 
 /** What every start of an engine has besides what the user gives. */

@@ -146,11 +146,27 @@ export function repositoriesOf(directory: string): readonly string[] {
     const named = /^gitdir: (.+)\n?$/.exec(readSmallText(link) ?? "")?.[1];
     const gitDir = realPath(named === undefined ? link : resolve(at, named));
     if (gitDir !== null) {
-      const common = realPath(resolve(gitDir, readSmallText(join(gitDir, "commondir"))?.trim() ?? ""));
+      const common = realPath(resolve(gitDir, commonOf(gitDir)));
       return [gitDir, ...(common === null ? [] : [common, ...alternatesOf(common)])];
     }
     if (dirname(at) === at) return [];
   }
+}
+
+/** The checkout at or above this directory and, of a worktree, the main one; none: it is in no repository. */
+export function checkoutsOf(directory: string): readonly string[] {
+  for (let at = directory; ; at = dirname(at)) {
+    if (realPath(join(at, ".git")) !== null) {
+      const gitDir = gitDirectoryOf(at);
+      const common = gitDir === null ? null : realPath(resolve(gitDir, commonOf(gitDir)));
+      return common === null ? [at] : [at, dirname(common)];
+    }
+    if (dirname(at) === at) return [];
+  }
+}
+
+function commonOf(gitDir: string): string {
+  return readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
 }
 
 /** Where else git looks for the objects of a repository. */

@@ -29,6 +29,7 @@ export interface NewRun {
   readonly cwd: string;
   readonly given: readonly string[];
   readonly interactive: boolean;
+  readonly trust: Pick<Launch, "folderTrust">;
 }
 
 export function newRun(deps: Deps, parts: NewRun): RunRecord {
@@ -50,6 +51,7 @@ export function newRun(deps: Deps, parts: NewRun): RunRecord {
       isolate: request.isolate,
       escrow: request.escrow,
       trustCwd: request.trustCwd,
+      ...parts.trust,
       program: setup.program[0],
       version: null,
       message: excerpt(request.message, redact),

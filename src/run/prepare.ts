@@ -132,8 +132,9 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
     native: wish.native,
     cwd: run.cwd,
     tag: tagOf(run, wish),
-    ...rightsOf(run, seen, plan),
+    ...held(deps, rightsOf(run, seen, plan)),
     trustCwd,
+    ...folderIn(engine, run),
     ...(wish.ui === true ? { watched: true } : {}),
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   };
@@ -201,13 +202,18 @@ function trusts({ attempts, launch }: RunRecord, { trustCwd }: ResumeWish): bool
   return launch.trustCwd || (trustCwd && attempts === 0);
 }
 
+/** Runs of earlier versions do not say: they get no trust that their own options do not bring with them. */
+function folderIn({ folderTrust }: Engine, { launch }: RunRecord): Pick<Ask, "folderTrust"> {
+  return folderTrust === undefined ? {} : { folderTrust: launch.folderTrust ?? "unset" };
+}
+
 /** Said where trust would have made a difference to the engine. */
 function distrust(engine: Engine, { handle }: RunRecord, ask: Ask, command: Command): readonly string[] {
   const trusting = engine.command({ ...ask, trustCwd: true });
   const started = ({ args, env }: Command) => JSON.stringify([args, env]);
   if (started(trusting) === started(command)) return [];
   return [
-    `run ${handle} was started without --trust-cwd, so ${engine.title} does not trust the folder now either; start a new run to let it`,
+    `run ${handle} was started without --trust-cwd, so it has no effect on this attempt; start a new run to let ${engine.title} trust the folder`,
   ];
 }
 
@@ -357,12 +363,17 @@ function mayBeginAnew(engine: Engine, run: RunRecord, found: readonly LookedUp[]
       tag: `reprise-${run.handle}`,
       ...earlierRights(run, found),
       trustCwd: run.launch.trustCwd,
+      ...folderIn(engine, run),
     });
     return true;
   } catch (error) {
     if (error instanceof Fault) return false;
     throw error;
   }
+}
+
+function held(deps: Deps, known: Rights): Rights & Pick<Ask, "nonce"> {
+  return known.rights === undefined ? known : { ...known, nonce: deps.newSessionId().replaceAll("-", "") };
 }
 
 /** From the engine's own session, or from our copy of it when that goes back. */
