@@ -60,6 +60,8 @@ export interface LaunchEnv {
 export interface RightsVariable {
   readonly name: string;
   readonly sha256: string;
+  /** Of a folder: SHA-256 of where it led, links resolved. Absent: it is none, or an earlier version made it. */
+  readonly leads?: string;
 }
 
 /** What an engine's own settings say of a folder: they trust it, they do not, or they do not name it. */

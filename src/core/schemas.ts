@@ -57,7 +57,7 @@ const launch = z.object({
   given: texts,
   redacted: texts,
   env: z.array(z.object({ name: z.string(), value: z.string().nullable() })),
-  rights: z.array(z.object({ name: z.string(), sha256: z.string() })),
+  rights: z.array(z.object({ name: z.string(), sha256: z.string(), leads: z.exactOptional(z.string()) })),
   guarded: z.exactOptional(z.literal(true)),
   mode,
   interactive: z.boolean(),

@@ -276,6 +276,118 @@ describe("resume", () => {
     expect(argsOf(ask({ kind: "fresh" }))).toBe("exec --json -");
   });
 
+  describe("trusts the folder no more than at the start of the run (I12):", () => {
+    const pin = `-c projects={${["/home/user/lab", "/home/user", "/home"].map((at) => `"${at}"={trust_level="untrusted"}`).join(",")}}`;
+    const ro = ["-s", "read-only"];
+    const writes = (...rules: string[]) => [
+      ...["-c", `permissions.reprise-held.filesystem={${rules.join(",")}}`],
+      ...["-c", 'default_permissions="reprise-held"'],
+    ];
+    const cases: Record<string, readonly [part: Partial<Ask>, line: string, held: boolean]> = {
+      "not named, read-only": [{ folderTrust: "unset", rights: ro }, "", true],
+      "not named, read-only by an option": [{ folderTrust: "unset" }, "-s read-only", true],
+      "not trusted": [{ folderTrust: "untrusted", rights: ro }, "", true],
+      "not trusted, writable": [{ folderTrust: "untrusted" }, "-s workspace-write", true],
+      trusted: [{ folderTrust: "trusted", rights: ro }, "", false],
+      "not named, which a writable sandbox made Codex trust": [
+        { folderTrust: "unset", rights: ["-s", "workspace-write"] },
+        "",
+        false,
+      ],
+      "not named, writable at the start and narrowed since": [
+        { folderTrust: "unset", rights: ["-s", "workspace-write"], native: ro },
+        "-s workspace-write",
+        false,
+      ],
+      "not named, writable by an option": [{ folderTrust: "unset" }, "--yolo", false],
+      "not named, a profile that writes to it": [
+        { folderTrust: "unset", rights: writes('":root"="read"', '"/home/user"="write"') },
+        "",
+        false,
+      ],
+      "not named, a profile that writes elsewhere": [
+        { folderTrust: "unset", rights: writes('":root"="read"', '"/home/user/lab/sub"="write"') },
+        "",
+        true,
+      ],
+      "not named, a profile that writes around it": [
+        { folderTrust: "unset", rights: writes('":root"="write"', '"/home/user/lab"="read"') },
+        "",
+        true,
+      ],
+      "--trust-cwd": [{ folderTrust: "unset", rights: ro, trustCwd: true }, "", false],
+      "no sandbox known, where distrust would widen Codex's default": [{ folderTrust: "unset" }, "", false],
+    };
+    test.each(Object.entries(cases))("%s", (_name, [part, line, held]) => {
+      expect(argsOf(resume(line, part)).includes(pin)).toBe(held);
+      expect(argsOf(resume(line, { ...part, kind: "fork" })).includes(pin)).toBe(held);
+      expect(argsOf(resume(line, { ...part, interactive: true, message: null })).includes(pin)).toBe(held);
+      expect(argsOf(ask({ ...part, kind: "fresh", given: split(line) })).includes(pin)).toBe(held);
+      expect(argsOf(ask({ ...part, given: split(line) })).includes(pin)).toBe(false);
+    });
+
+    test("the receipt says so, and what the run itself says of folders counts", () => {
+      const own = `-c projects={"/x"={trust_level="trusted"}}`;
+      const { args, options } = codex.command(resume(own, { folderTrust: "unset", rights: ro }));
+      expect(args.join(" ")).toBe(`exec -s read-only resume --json ${pin} ${own} ${ID} -`);
+      expect(options.kept).toEqual([own]);
+      expect(options.rewritten).toContain("trust in the folder → none, as when the run was started");
+    });
+
+    test("a server gets it as well", () => {
+      const part = { folderTrust: "unset", rights: ro, dialogue: { approval: "never" } } as const;
+      expect(argsOf(resume("", part))).toContain(`app-server ${pin}`);
+    });
+  });
+
+  test.each([
+    ["unset", true],
+    ["trusted", false],
+    ["untrusted", false],
+  ] as const)(
+    "says of a folder that is %s what a writable sandbox lets the repository do",
+    (folderTrust, warns) => {
+      const { warnings = [] } = codex.command(ask({ line: "-s workspace-write", folderTrust }));
+      expect(warnings.join("").includes("run outside the sandbox")).toBe(warns);
+      expect(
+        warnings.join("").includes(`-- -c 'projects={"/home/user/lab"={trust_level="untrusted"}}'`),
+      ).toBe(warns);
+    },
+  );
+
+  test("says nothing of trust where an option forbids it", () => {
+    const line = `-s workspace-write -c projects={"/home/user/lab"={trust_level="untrusted"}}`;
+    expect(codex.command(ask({ line, folderTrust: "unset" })).warnings).toBeUndefined();
+  });
+
+  describe("reads from config.toml whether a folder is trusted:", () => {
+    const entry = (folder: string, level = "trusted") => `[projects.${folder}]\ntrust_level = "${level}"\n`;
+    const cases: Record<string, readonly [text: string, folders: readonly string[], then: string]> = {
+      "nothing named": [`model = "x"\n[a]\ntrust_level = "trusted"\n`, ["/r"], "unset"],
+      "the folder": [entry('"/r"'), ["/r"], "trusted"],
+      "the checkout itself": [entry("'/r'"), ["/r", "/r"], "trusted"],
+      "the checkout above": [entry('"/r"'), ["/r/sub", "/r"], "trusted"],
+      "the main checkout": [entry('"/r"'), ["/w", "/w", "/r"], "trusted"],
+      "only a part of the checkout": [entry('"/r/sub"'), ["/r/sub", "/r"], "untrusted"],
+      "a folder above the checkout": [entry('"/"'), ["/r/sub", "/r"], "unset"],
+      "the folder is not": [entry('"/r/sub"', "untrusted") + entry('"/r"'), ["/r/sub", "/r"], "untrusted"],
+      "not by the main checkout alone": [
+        entry('"/w"', "untrusted") + entry('"/r"'),
+        ["/w", "/w", "/r"],
+        "untrusted",
+      ],
+      "a name with quotes and brackets": [entry(String.raw`"/r]\"x"`), ['/r]"x'], "trusted"],
+      "with other tables around": [
+        `[x]\na=1\n${entry('"/r"')}[y]\ntrust_level = "untrusted"\n`,
+        ["/r"],
+        "trusted",
+      ],
+    };
+    test.each(Object.entries(cases))("%s", (_name, [text, [cwd = "", ...checkouts], then]) => {
+      expect(codex.folderTrust?.in(text, [cwd, ...checkouts])).toBe(then);
+    });
+  });
+
   describe("holds the permission profile of the conversation, not today's of that name (I12)", () => {
     const rules = 'permissions.reprise-held-p.filesystem={":root"="read","/keys"="deny"}';
     const rights = ["-c", rules, "-c", 'default_permissions="reprise-held-p"'];
@@ -287,6 +399,16 @@ describe("resume", () => {
       expect(options.rewritten).toEqual(["permission profile p → its rules as the conversation began"]);
       expect(argsOf(resume("", { rights, kind: "fork" }))).toBe(`exec fork --json ${held} ${ID} -`);
       expect(argsOf(ask({ kind: "fresh", rights }))).toBe(`exec --json ${held} -`);
+    });
+
+    test("under a name that no config file can know, with which Codex would merge its rules", () => {
+      const nonce = "0123456789abcdef".repeat(2);
+      const named = `reprise-held-${nonce}-p`;
+      expect(argsOf(resume("", { rights, nonce }))).toBe(
+        `exec resume --json ${held.replaceAll("reprise-held-p", named)} ${ID} -`,
+      );
+      const { options } = codex.command(resume("", { rights, nonce }));
+      expect(options.rewritten).toEqual(["permission profile p → its rules as the conversation began"]);
     });
 
     test.each(["-s read-only", "-c sandbox_mode=read-only"])("refuses %s beside it", (over) => {
@@ -529,6 +651,28 @@ describe("the session store", () => {
           'permissions.reprise-held-p.filesystem={"/w"="read",glob_scan_max_depth=3}',
           "-c",
           'default_permissions="reprise-held-p"',
+        ],
+      },
+    ],
+    "a permission profile that an earlier attempt held under a name of its own": [
+      profile([[at("/w"), "read"]], { id: `reprise-held-${"0f".repeat(16)}-p` }),
+      {
+        rights: [
+          "-c",
+          'permissions.reprise-held-p.filesystem={"/w"="read",glob_scan_max_depth=3}',
+          "-c",
+          'default_permissions="reprise-held-p"',
+        ],
+      },
+    ],
+    "a permission profile without a plain name that an earlier attempt held": [
+      profile([[at("/w"), "read"]], { id: `reprise-held-${"0f".repeat(16)}` }),
+      {
+        rights: [
+          "-c",
+          'permissions.reprise-held.filesystem={"/w"="read",glob_scan_max_depth=3}',
+          "-c",
+          'default_permissions="reprise-held"',
         ],
       },
     ],

@@ -266,7 +266,8 @@ export interface Standing {
 export function standing(deps: Deps, engineId: string): Standing {
   const engine = findEngine(deps, engineId);
   const { env, defaultArgs } = environmentOf(deps, engine, []);
-  return { args: defaultArgs, rights: rightsVariables(engine, env) };
+  const rights = rightsVariables(engine, env).map(({ name, sha256 }) => ({ name, sha256 }));
+  return { args: defaultArgs, rights };
 }
 
 /** By which option of the config a start may get more than it would have had with the arguments `had`; null: by none. */

@@ -156,7 +156,9 @@ export function repositoriesOf(directory: string): readonly string[] {
 /** The checkout at or above this directory and, of a worktree, the main one; none: it is in no repository. */
 export function checkoutsOf(directory: string): readonly string[] {
   for (let at = directory; ; at = dirname(at)) {
-    if (realPath(join(at, ".git")) !== null) {
+    const link = join(at, ".git");
+    // An empty folder of that name is no repository.
+    if (readSmallText(link)?.startsWith("gitdir: ") === true || realPath(join(link, "HEAD")) !== null) {
       const gitDir = gitDirectoryOf(at);
       const common = gitDir === null ? null : realPath(resolve(gitDir, commonOf(gitDir)));
       return common === null ? [at] : [at, dirname(common)];
