@@ -405,7 +405,8 @@ function profileWrites({ options }: Parsed, cwd: string): boolean {
     `permissions.${settingIn(options, "default_permissions") ?? ""}.filesystem`,
   );
   const covers = (path: string) => path === "/" || cwd === path || cwd.startsWith(`${path}/`);
-  const [nearest] = [...(rules ?? "").matchAll(/("(?:[^"\\]|\\.)*")="(\w+)"/g)]
+  // One rule behind the other, so that no text takes long to read.
+  const [nearest] = [...(rules ?? "").slice(1).matchAll(/("(?:[^"\\]|\\.)*")="(\w+)",?/gy)]
     .map(([, key, access]) => ({ path: folderIn(key) ?? "", access }))
     .map(({ path, access }) => ({ path: path === ":root" ? "/" : path, access }))
     .filter(({ path }) => path !== "" && covers(path))

@@ -132,9 +132,8 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
     native: wish.native,
     cwd: run.cwd,
     tag: tagOf(run, wish),
-    ...held(deps, rightsOf(run, seen, plan)),
+    ...{ ...held(deps, rightsOf(run, seen, plan)), ...folderIn(engine, run) },
     trustCwd,
-    ...folderIn(engine, run),
     ...(wish.ui === true ? { watched: true } : {}),
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
   };
