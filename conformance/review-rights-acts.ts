@@ -2,7 +2,7 @@
  * What `reprise review` does where Codex will not go on, and where settings that were opened since the start, or that the
  * pull request itself brings, would give it more than it began with.
  */
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { World } from "../src/certify/world.ts";
 import { must, Review } from "./review.ts";
@@ -44,7 +44,8 @@ export const REVIEW_RIGHTS_ACTS: Readonly<Record<string, Act>> = {
   },
   /**
    * Words: whether Codex trusts the folder already. The pull request brings settings that start a program and open the
-   * network: they are not taken, by a resume of the run neither, and the folder is as trusted as it was.
+   * network: they are not taken, by a resume of the run neither, and the folder is as trusted as it was. Nor does a plain
+   * run take them that began before the folder was trusted.
    */
   "review-brings-settings": async (world, [trusted = ""]) => {
     const { lab, place } = world;
@@ -65,8 +66,33 @@ export const REVIEW_RIGHTS_ACTS: Readonly<Record<string, Act>> = {
     must(!existsSync(join(place.extra, NEVER)), "a program of the pull request was started");
     must(/"network_access":false/.test(lab.turnLog(place)), `the network is open: ${lab.turnLog(place)}`);
     must(readFileSync(config, "utf8") === before, "Codex remembers something about the folder");
+    if (trusted === "trusted") return;
+    const run = await started(review);
+    appendFileSync(config, trust);
+    const { code: again } = await review.reprise("resume", run, "--trust-cwd", "And then?");
+    must(again === 0, `the resume of a plain run ended with ${again}`);
+    must(!existsSync(join(place.extra, NEVER)), "a run that began without trust started a program");
+    const other = await started(review);
+    rmSync(join(place.extra, NEVER));
+    await review.reprise("resume", other, "And then?");
+    must(existsSync(join(place.extra, NEVER)), "a run that began with trust lost it");
   },
 };
+
+/** A run apart from the review, with a sandbox that does not make Codex trust the folder. */
+async function started(review: Review): Promise<string> {
+  const { code, stdout } = await review.reprise(
+    "start",
+    "codex",
+    "--json",
+    "Hello.",
+    "--",
+    "-s",
+    "read-only",
+  );
+  must(code === 0, `the start of a plain run ended with ${code}: ${stdout}`);
+  return (JSON.parse(stdout) as { handle: string }).handle;
+}
 
 interface Reason {
   readonly says: RegExp;

@@ -62,6 +62,8 @@ export interface LaunchEnv {
 export interface RightsVariable {
   readonly name: string;
   readonly sha256: string;
+  /** Of a folder: SHA-256 of where it led, links resolved. Absent: it is none, or an earlier version made it. */
+  readonly leads?: string;
 }
 
 /** A file or a folder that decides on rights. Null: it was not there, or is too large to be compared. */
@@ -71,6 +73,9 @@ export interface RightsFile {
   readonly path: string;
   readonly sha256: string | null;
 }
+
+/** What an engine's own settings say of a folder: they trust it, they do not, or they do not name it. */
+export type FolderTrust = "trusted" | "untrusted" | "unset";
 
 export interface Launch {
   /** Native arguments of the first start, without the message. Secret values are replaced (see `redacted`). */
@@ -91,6 +96,8 @@ export interface Launch {
   readonly isolate: "dir" | "worktree" | null;
   readonly escrow: boolean;
   readonly trustCwd: boolean;
+  /** Of the folder, before the first start. Absent: the engine has no such settings, or an earlier version made it. */
+  readonly folderTrust?: FolderTrust;
   /** Absolute path of the engine's program at the first start, and what it said of its version. */
   readonly program: string;
   readonly version: string | null;

@@ -58,7 +58,7 @@ const launch = z.object({
   given: texts,
   redacted: texts,
   env: z.array(z.object({ name: z.string(), value: z.string().nullable() })),
-  rights: z.array(z.object({ name: z.string(), sha256: z.string() })),
+  rights: z.array(z.object({ name: z.string(), sha256: z.string(), leads: z.exactOptional(z.string()) })),
   guarded: z.exactOptional(z.literal(true)),
   files: z.exactOptional(
     z.array(z.object({ by: z.string(), path: z.string(), sha256: z.string().nullable() })),
@@ -68,6 +68,7 @@ const launch = z.object({
   isolate: z.enum(["dir", "worktree"]).nullable(),
   escrow: z.boolean(),
   trustCwd: z.boolean(),
+  folderTrust: z.exactOptional(z.enum(["trusted", "untrusted", "unset"])),
   program: z.string(),
   version: z.string().nullable(),
   message: z.string().nullable(),

@@ -7,7 +7,7 @@
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { parseJson } from "../lib/json.ts";
-import { describeHeld, grammar, heldRights, saysSandbox, settingIn } from "./codex-options.ts";
+import { describeHeld, grammar, heldRights, heldTrust, saysSandbox, settingIn } from "./codex-options.ts";
 import { ID } from "./codex-output.ts";
 import { codexDialogue, type Plan } from "./codex-server.ts";
 import type { Approval, Ask, Command } from "./engine.ts";
@@ -100,7 +100,8 @@ function optionsOf(ask: Ask): {
 } {
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const [command, second] = recorded.commands;
-  if (ask.kind === "start") {
+  const isStart = ask.kind === "start";
+  if (isStart) {
     if (second !== undefined || (command !== undefined && command !== "exec")) {
       throw new Fault(
         "usage",
@@ -111,9 +112,15 @@ function optionsOf(ask: Ask): {
   }
   const merged = override(recorded, parseArgs(grammar, ask.native, true));
   assertComplete(merged);
-  const rights = ask.kind === "start" ? [] : heldRights(ask, merged);
-  const leftOut = (option: Given) => isMoot(option, ask.kind === "start");
-  const all = [...lastWins(merged.options), ...rights];
+  const trusts = isStart ? [] : heldTrust(ask, merged);
+  const rights = isStart ? [] : [...heldRights(ask, merged), ...trusts];
+  const leftOut = (option: Given) => isMoot(option, isStart);
+  // In front, so that what the run itself says of folders counts.
+  const all = [
+    ...trusts,
+    ...lastWins(merged.options),
+    ...rights.filter((option) => !trusts.includes(option)),
+  ];
   const options = all.filter((option) => !leftOut(option));
   const unkept = options.find((option) => !isOneOf([...OWN, ...FIELDS], option));
   if (unkept !== undefined) {
@@ -179,6 +186,6 @@ function warn({ trustCwd }: Ask, { sandbox, cwd }: Plan, held: boolean): { warni
   if (trustCwd || sandbox === "read-only") return {};
   const warning = held
     ? `With a writable sandbox Codex would trust ${cwd} for good and take settings from it; it is told not to. --trust-cwd allows it.`
-    : `With a writable sandbox Codex itself may record ${cwd} as trusted in its config.toml, so later runs there may write by default. --trust-cwd says that this is wanted.`;
+    : `With a writable sandbox Codex itself may record ${cwd} as trusted in its config.toml and take settings, programs and rules from .codex/ in it, also outside the sandbox. --trust-cwd says that this is wanted.`;
   return { warnings: [warning] };
 }

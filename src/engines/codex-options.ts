@@ -1,8 +1,8 @@
 /** Codex's command line as data: the options of 0.166, the rights they give, and the rights a resume must name. */
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, isObject, type JsonObject, numberIn, objectIn, parseJson, stringIn } from "../lib/json.ts";
-import type { Ask } from "./engine.ts";
+import type { Ask, Engine } from "./engine.ts";
 import {
   describe,
   type Given,
@@ -13,7 +13,7 @@ import {
   type Parsed,
   valueOf,
 } from "./grammar.ts";
-import { scaleOf } from "./rights.ts";
+import { lastWins, rightOf, scaleOf } from "./rights.ts";
 
 /** Wider is higher. `--yolo` beats `-s` when both are given, so all of them share one scale. */
 const SANDBOX = ["read-only", "workspace-write", "--approve-for-me", "danger-full-access", "--yolo"];
@@ -134,7 +134,7 @@ export function heldRights(ask: Ask, asked: Parsed): readonly Given[] {
   }
   const added = asked.options.filter(({ spec }) => spec?.names[0] === "--add-dir");
   const dirs = new Set(added.flatMap(({ values }) => values).map((dir) => resolve(ask.cwd, dir)));
-  const words = rights.map((word) => withoutRoots(word, dirs));
+  const words = rights.map((word) => renamed(withoutRoots(word, dirs), ask.nonce));
   const held = parseArgs(grammar, words, true).options;
   if (heldProfile((name) => settingIn(held, name)) !== null) return wholeProfile(held, asked);
   return told ? held.filter((option) => scaleOf(option) !== "sandbox") : held;
@@ -174,7 +174,9 @@ function withoutRoots(word: string, dirs: ReadonlySet<string>): string {
 export function describeHeld(held: readonly Given[]): readonly string[] {
   return held.flatMap((option) => {
     const isSetting = option.spec?.guard === setting;
-    const profile = isSetting ? describeProfile(keyAndValue(option.values.at(-1) ?? "")[0]) : undefined;
+    const [key] = isSetting ? keyAndValue(option.values.at(-1) ?? "") : [""];
+    if (key === "projects") return ["trust in the folder → none, as when the run was started"];
+    const profile = isSetting ? describeProfile(key) : undefined;
     if (profile !== undefined) return profile ?? [];
     const from = scaleOf(option) === "sandbox" ? "no sandbox option" : "today's config";
     return [`${from} → ${describe([option]).join(" ")}, as the conversation began`];
@@ -202,8 +204,12 @@ export function saysSandbox(parsed: Parsed): boolean {
  * carries the rules themselves, as Codex wrote them into the first turn's context.
  */
 
-/** So that the user's own profile of that name is not mixed with the rules that an attempt carries. */
+/**
+ * Codex merges a profile with what any of its config files, the project's included, has under the same name. So the rules
+ * that an attempt carries get a name that nobody can know beforehand; the records have it without the nonce.
+ */
 const HELD = "reprise-held";
+const HELD_NAME = /^reprise-held(?:-[0-9a-f]{32})?-?/;
 const NAME = /^[A-Za-z0-9_-]{1,60}$/;
 const ACCESS: readonly unknown[] = ["read", "write", "deny"];
 const SPECIAL: readonly unknown[] = ["root", "minimal", "slash_tmp", "tmpdir"];
@@ -220,7 +226,7 @@ export function profileIn(context: JsonObject): readonly string[] | null {
   const profile = objectIn(context, "permission_profile");
   const rules = rulesIn(profile);
   if (rules === null) return config("default_permissions", JSON.stringify(id));
-  const own = id.startsWith(`${HELD}-`) ? id.slice(HELD.length + 1) : id;
+  const own = id.replace(HELD_NAME, "");
   const name = NAME.test(own) ? `${HELD}-${own}` : HELD;
   const isClosed = stringIn(profile, "network") === "restricted";
   return [
@@ -229,6 +235,11 @@ export function profileIn(context: JsonObject): readonly string[] | null {
     ...(isClosed ? [] : config(`permissions.${name}.network`, "{enabled=false}")),
     ...config("default_permissions", JSON.stringify(name)),
   ];
+}
+
+function renamed(word: string, nonce: string | undefined): string {
+  if (nonce === undefined) return word;
+  return word.replace(/^(permissions\.|default_permissions=")reprise-held/, `$1${HELD}-${nonce}`);
 }
 
 function config(key: string, value: string): readonly string[] {
@@ -298,7 +309,7 @@ function heldProfile(last: (key: string) => string | undefined): HeldProfile | n
   const id = last("default_permissions");
   if (id === undefined) return null;
   const isWhole = id.startsWith(HELD) && last(`permissions.${id}.filesystem`) !== undefined;
-  return { name: id.replace(/^reprise-held-?/, ""), isWhole };
+  return { name: id.replace(HELD_NAME, ""), isWhole };
 }
 
 /** What became of the profile by a setting of `profileIn`, for people; undefined: the setting is another one. */
@@ -306,8 +317,99 @@ function describeProfile(key: string): string | null | undefined {
   if (key === "default_permissions") return null;
   if (!key.startsWith(`permissions.${HELD}`)) return undefined;
   const [, name = ""] = key.split(".");
-  const profile = `permission profile ${name.slice(HELD.length + 1)}`.trim();
+  const profile = `permission profile ${name.replace(HELD_NAME, "")}`.trim();
   return key.endsWith(".network")
     ? `network of the ${profile} → closed: Codex does not record which hosts it was open to`
     : `${profile} → its rules as the conversation began`;
+}
+
+/*
+ * Trust of 0.166. In a folder that its config trusts Codex takes settings, programs and rules from the project's `.codex`;
+ * the programs run outside the sandbox, and so does what the rules allow. It looks for the folder itself, then for its
+ * checkout, then for the main one. Where none is named, a sandbox that may write to the folder makes it trust by itself.
+ */
+
+const TABLE = /^\[\s*projects\s*\.\s*("(?:[^"\\]|\\.)*"|'[^']*')\s*\]/;
+const LEVEL = /^trust_level\s*=\s*["'](\w+)["']/;
+
+export const folderTrust: NonNullable<Engine["folderTrust"]> = {
+  files: ["config.toml", "/etc/codex/config.toml"],
+  workplace: (args, cwd) => workplaceOf(parseArgs(grammar, args), cwd),
+  in(text, [cwd, ...checkouts]) {
+    const levels = levelsIn(text);
+    const own = levels.get(cwd);
+    const outer = checkouts.map((folder) => levels.get(folder)).find((level) => level !== undefined);
+    if (own === undefined && outer === undefined) return "unset";
+    // Trust in a part of a checkout is not trust in what the whole brings.
+    const whole = checkouts.length === 0 ? own : outer;
+    return (own ?? outer) === "trusted" && whole === "trusted" ? "trusted" : "untrusted";
+  },
+  uiAsks: true,
+};
+
+/** As Codex itself writes them. A folder in another spelling counts as not named, and then gets less rather than more. */
+function levelsIn(text: string): ReadonlyMap<string, string> {
+  const levels = new Map<string, string>();
+  let folder: string | null = null;
+  for (const raw of text.split("\n")) {
+    const line = raw.trim();
+    const level = LEVEL.exec(line)?.[1];
+    if (line.startsWith("[")) folder = folderIn(TABLE.exec(line)?.[1]);
+    else if (folder !== null && level !== undefined) levels.set(folder, level);
+  }
+  return levels;
+}
+
+function folderIn(key: string | undefined): string | null {
+  if (key === undefined) return null;
+  const value = key.startsWith("'") ? key.slice(1, -1) : parseJson(key);
+  return typeof value === "string" ? value : null;
+}
+
+function workplaceOf(parsed: Parsed, cwd: string): string {
+  return resolve(cwd, valueOf(parsed, "--cd") ?? ".");
+}
+
+/** The option by which a later attempt does not trust a folder that was not trusted when the run was started. */
+export function heldTrust(ask: Ask, asked: Parsed): readonly Given[] {
+  const { folderTrust: folder, rights = [] } = ask;
+  if (folder === undefined || folder === "trusted" || ask.trustCwd) return [];
+  // With no sandbox named Codex would let the agent write to an untrusted folder, as it would not to one it knows nothing of.
+  if (rights.length === 0 && !saysSandbox(asked)) return [];
+  const cwd = workplaceOf(asked, ask.cwd);
+  const began = parseArgs(grammar, rights.length === 0 ? ask.given : rights, true);
+  if (folder === "unset" && (mayWrite(began) || profileWrites(began, cwd))) return [];
+  return parseArgs(grammar, ["-c", untrusted(cwd)], true).options;
+}
+
+/** With it Codex neither trusts the folder nor records that it does, whatever its config says. */
+function untrusted(cwd: string): string {
+  const folders = (at: string): readonly string[] =>
+    at === dirname(at) ? [] : [at, ...folders(dirname(at))];
+  return `projects={${folders(cwd)
+    .map((folder) => `${JSON.stringify(folder)}={trust_level="untrusted"}`)
+    .join(",")}}`;
+}
+
+/** An option names a sandbox that may write. */
+export function mayWrite(parsed: Parsed): boolean {
+  return lastWins(parsed.options).some((option) => {
+    const right = rightOf(option);
+    return typeof right === "object" && right?.scale === "sandbox" && (right.rank ?? 0) > 0;
+  });
+}
+
+function profileWrites({ options }: Parsed, cwd: string): boolean {
+  const rules = settingIn(
+    options,
+    `permissions.${settingIn(options, "default_permissions") ?? ""}.filesystem`,
+  );
+  const covers = (path: string) => path === "/" || cwd === path || cwd.startsWith(`${path}/`);
+  // One rule behind the other, so that no text takes long to read.
+  const [nearest] = [...(rules ?? "").slice(1).matchAll(/("(?:[^"\\]|\\.)*")="(\w+)",?/gy)]
+    .map(([, key, access]) => ({ path: folderIn(key) ?? "", access }))
+    .map(({ path, access }) => ({ path: path === ":root" ? "/" : path, access }))
+    .filter(({ path }) => path !== "" && covers(path))
+    .toSorted((one, other) => other.path.length - one.path.length);
+  return nearest?.access === "write";
 }

@@ -289,6 +289,16 @@ describe("resume", () => {
       expect(argsOf(ask({ kind: "fresh", rights }))).toBe(`exec --json ${held} -`);
     });
 
+    test("under a name that no config file can know, with which Codex would merge its rules", () => {
+      const nonce = "0123456789abcdef".repeat(2);
+      const named = `reprise-held-${nonce}-p`;
+      expect(argsOf(resume("", { rights, nonce }))).toBe(
+        `exec resume --json ${held.replaceAll("reprise-held-p", named)} ${ID} -`,
+      );
+      const { options } = codex.command(resume("", { rights, nonce }));
+      expect(options.rewritten).toEqual(["permission profile p → its rules as the conversation began"]);
+    });
+
     test.each(["-s read-only", "-c sandbox_mode=read-only"])("refuses %s beside it", (over) => {
       expect(argsOf(resume("", { rights, over }))).toBe("would_widen");
       expect(argsOf(ask({ kind: "fresh", rights, native: split(over) }))).toBe("would_widen");
@@ -529,6 +539,28 @@ describe("the session store", () => {
           'permissions.reprise-held-p.filesystem={"/w"="read",glob_scan_max_depth=3}',
           "-c",
           'default_permissions="reprise-held-p"',
+        ],
+      },
+    ],
+    "a permission profile that an earlier attempt held under a name of its own": [
+      profile([[at("/w"), "read"]], { id: `reprise-held-${"0f".repeat(16)}-p` }),
+      {
+        rights: [
+          "-c",
+          'permissions.reprise-held-p.filesystem={"/w"="read",glob_scan_max_depth=3}',
+          "-c",
+          'default_permissions="reprise-held-p"',
+        ],
+      },
+    ],
+    "a permission profile without a plain name that an earlier attempt held": [
+      profile([[at("/w"), "read"]], { id: `reprise-held-${"0f".repeat(16)}` }),
+      {
+        rights: [
+          "-c",
+          'permissions.reprise-held.filesystem={"/w"="read",glob_scan_max_depth=3}',
+          "-c",
+          'default_permissions="reprise-held"',
         ],
       },
     ],

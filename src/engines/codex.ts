@@ -7,12 +7,15 @@ import { sessionIn } from "./codex-server.ts";
 import { codexActivity, codexTookUp } from "./codex-live.ts";
 import {
   describeHeld,
+  folderTrust,
   grammar,
   heldRights,
+  heldTrust,
+  mayWrite,
   namesProfile,
   opensTmpdir,
   ownProfile,
-  setting,
+  settingIn,
 } from "./codex-options.ts";
 import { explainExit, ID, textReader, translate } from "./codex-output.ts";
 import { codexDenied, listRollouts, locateRollout } from "./codex-store.ts";
@@ -28,7 +31,6 @@ import {
   parseArgs,
   render,
   splitForResume,
-  valueOf,
 } from "./grammar.ts";
 import { lastWins } from "./rights.ts";
 import { CODEX_ENV } from "./guarded-env.ts";
@@ -51,6 +53,7 @@ export const codex: Engine = {
   },
   // Where commands run, and the sandbox of another Codex around this one.
   rightsEnv: ["CODEX_EXEC_SERVER_URL", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"],
+  folderTrust,
   guardedEnv: CODEX_ENV,
   // A sandbox that writes may write there, unless the config excludes it.
   openingEnv: { names: ["TMPDIR"], matters: (args) => opensTmpdir(parseArgs(grammar, args)) },
@@ -156,15 +159,17 @@ function fresh(ask: Ask): Command {
   const asked = override(recorded, parseArgs(grammar, ask.native, true));
   const leftOut = (option: Given) => option.spec?.bears === "session";
   const own = lastWins(asked.options).filter((option) => !leftOut(option));
+  const trusts = heldTrust(ask, asked);
   const rights = heldRights(ask, asked);
   return begin(
     ask,
     ask.message,
-    { ...asked, options: [...own, ...rights] },
+    // In front, so that what the run itself says of folders counts.
+    { ...asked, options: [...trusts, ...own, ...rights] },
     {
       kept: describe(own),
       dropped: describe(asked.options.filter(leftOut)),
-      rewritten: describeHeld(rights),
+      rewritten: describeHeld([...rights, ...trusts]),
     },
   );
 }
@@ -202,18 +207,19 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
   }
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const asked = override(recorded, parseArgs(grammar, ask.native, true));
-  const rights = heldRights(ask, asked);
-  const parsed = { ...asked, options: [...asked.options, ...rights] };
+  const [rights, trusts] = [heldRights(ask, asked), heldTrust(ask, asked)];
+  const held = [...rights, ...trusts];
+  const parsed = { ...asked, options: [...trusts, ...asked.options, ...rights] };
   const { root, before, after, dropped } = splitForResume(parsed, ask.interactive ? "ui" : "headless");
   const shared = {
     env: {},
     expects: verb === "resume" ? session : null,
     options: {
-      kept: describe([...root, ...before, ...after].filter((option) => !rights.includes(option))),
+      kept: describe([...root, ...before, ...after].filter((option) => !held.includes(option))),
       dropped: [...describe(dropped), ...recorded.words.map((word) => JSON.stringify(word))],
-      rewritten: describeHeld(rights),
+      rewritten: describeHeld(held),
     },
-    ...warn(ask, asked),
+    ...warn(ask, parsed),
   };
   if (ask.interactive) {
     const options = [...render([...root, ...before, ...after]), ...noDaemon(parsed)];
@@ -265,17 +271,16 @@ function trust({ trustCwd }: Ask, parsed: Parsed): string[] {
 }
 
 /** `-s`, `-c sandbox_mode=…`, `--yolo` and `--approve-for-me` all make 0.166 write its trust into config.toml. */
-function warn({ trustCwd }: Ask, parsed: Parsed): { warnings?: readonly string[] } {
-  const mode = /sandbox_mode\s*=\s*["']?(workspace-write|danger-full-access)/;
-  const writes =
-    ["workspace-write", "danger-full-access"].includes(valueOf(parsed, "--sandbox") ?? "") ||
-    has(parsed, "--yolo") ||
-    has(parsed, "--approve-for-me") ||
-    parsed.options.some((option) => option.spec?.guard === setting && mode.test(option.values.at(-1) ?? ""));
-  if (trustCwd || !writes) return {};
+function warn(ask: Ask, parsed: Parsed): { warnings?: readonly string[] } {
+  const { cwd, folderTrust: folder = "unset", trustCwd } = ask;
+  const isSaid = trustCwd || folder !== "unset" || settingIn(parsed.options, "projects") !== undefined;
+  if (isSaid || !mayWrite(parsed)) return {};
+  const place = folderTrust.workplace(ask.given, cwd);
   return {
     warnings: [
-      "With a writable sandbox Codex itself records this folder, or the repository that it is a worktree of, as trusted in its config.toml, so later runs there may write by default. --trust-cwd says that this is wanted.",
+      `With a writable sandbox Codex itself trusts ${place} (of a worktree: the main checkout) and records that in its config.toml. ` +
+        "From this attempt on, .codex/ in that repository counts: programs that it names, such as MCP servers, run outside the sandbox, and its rules can let commands out of it. " +
+        `To prevent that, start with -- -c 'projects={${JSON.stringify(place)}={trust_level="untrusted"}}' instead. --trust-cwd says that trust is wanted.`,
     ],
   };
 }

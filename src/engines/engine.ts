@@ -17,7 +17,7 @@ import type {
   Stream,
   Trouble,
 } from "../core/events.ts";
-import type { AttemptKind, AttemptRecord, ProcessIdentity } from "../core/records.ts";
+import type { AttemptKind, AttemptRecord, FolderTrust, ProcessIdentity } from "../core/records.ts";
 import type { Given, Grammar } from "./grammar.ts";
 import type { GuardedEnv } from "./guarded-env.ts";
 
@@ -61,6 +61,17 @@ export interface Engine {
   readonly rulesEnv?: { readonly names: readonly string[]; readonly unchanged?: (content: string) => string };
   /** It works only in a folder that it trusts, which `--trust-cwd` makes it do. */
   readonly asksTrust?: true;
+  /** Its own settings trust folders, and in a trusted one what the folder brings counts. Absent: nothing to hold (I12). */
+  readonly folderTrust?: {
+    /** Settings, below the engine's home or absolute; the first that says something counts. */
+    readonly files: readonly string[];
+    /** The directory that these arguments make the agent work in. */
+    workplace(args: readonly string[], cwd: string): string;
+    /** What such a file says of the first of these folders: then come its checkout and, of a worktree, the main one. */
+    in(text: string, folders: readonly [cwd: string, ...checkouts: string[]]): FolderTrust;
+    /** Where the settings say nothing the UI asks, and goes on only in a folder that the user trusts. */
+    readonly uiAsks: true;
+  };
   /** Variables of which an unknown one may bear on rights. Absent: the engine has no prefix of its own. */
   readonly guardedEnv?: GuardedEnv;
   /** Variables that open the folder they name to the agent, where these arguments let them. Unset they open nothing (I12). */
@@ -173,12 +184,16 @@ export interface Ask {
   readonly rights?: readonly string[];
   /** Why `rights` cannot be known. An engine that needs them then refuses (I12). */
   readonly rightsUnknown?: string;
+  /** Not to be guessed, and new for each attempt. Absent: there are no `rights` to hold. */
+  readonly nonce?: string;
   /** Absolute, symlinks resolved. */
   readonly cwd: string;
   /** Unique for this attempt, `[0-9a-z-]`; engines that cannot choose an id use it to find their session. */
   readonly tag: string;
   /** The user allows the engine to trust the folder. */
   readonly trustCwd: boolean;
+  /** What the engine's settings said of the folder when the run was first started. Absent: see `Engine.folderTrust`. */
+  readonly folderTrust?: FolderTrust;
   /** The UI is watched: hooks may be added that tell what it does, and nothing else. */
   readonly watched?: true;
   /** The agent is talked to while it works, and asks before it does what it may not: by this policy. */

@@ -9,7 +9,7 @@ import type { RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import type { Engine, FoundSession } from "../engines/engine.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import { allEngines, environmentOf, findEngine, findProgram, versionOf } from "./engine-setup.ts";
+import { allEngines, environmentOf, findEngine, findProgram, trustNow, versionOf } from "./engine-setup.ts";
 import { copiesOf } from "./copies.ts";
 import { takeEscrow } from "./escrow.ts";
 import { excerpt, redactorFor, rightsVariables } from "./launch.ts";
@@ -170,6 +170,7 @@ async function newRun(
   name: string | null,
 ): Promise<RunRecord> {
   const program = findProgram(deps, engine);
+  const setup = environmentOf(deps, engine, []);
   const at = isoNow(deps);
   const redact = redactorFor(deps.env, []);
   const runId = makeRunId(deps.clock.now(), engine.id, deps.newHandle());
@@ -187,19 +188,20 @@ async function newRun(
       given: [],
       redacted: [],
       env: [],
-      rights: rightsVariables(engine, environmentOf(deps, engine, []).env),
+      rights: rightsVariables(engine, setup.env),
       guarded: true,
       mode: "pipe",
       interactive: false,
       isolate: null,
       escrow: true,
       trustCwd: false,
+      ...trustNow(setup, { cwd: found.cwd, checkout: found.cwd, args: [], interactive: false }),
       program: program?.[0] ?? engine.program,
       version: program === null ? null : await versionOf(deps, engine, program).catch(() => null),
       message: excerpt(found.title, redact),
     },
     cwd: found.cwd,
-    engineHome: environmentOf(deps, engine, []).home,
+    engineHome: setup.home,
     // Somebody began it and Reprise did not see it end.
     status: "interrupted",
     attempts: 0,

@@ -1,12 +1,13 @@
-import { readFileSync } from "node:fs";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { testDeps } from "../../test/deps.ts";
 import { isRootOnly } from "../audit/audit.ts";
+import { codex } from "../engines/codex.ts";
+import { demo } from "../engines/demo.ts";
 import type { Command, SettingsFile } from "../engines/engine.ts";
-import { findEngine, settingsEnv, setUpEngine } from "./engine-setup.ts";
+import { findEngine, settingsEnv, setUpEngine, trustNow } from "./engine-setup.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "reprise-settings-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -78,4 +79,41 @@ test.each(["REPRISE_DEMO_HOME", "HOME"])("a home in a relative %s is refused", a
   expect(() => setUpEngine({ ...deps, env }, findEngine(deps, "demo"), [])).toThrow(
     /absolute path in REPRISE_DEMO_HOME or HOME/,
   );
+});
+
+test("the trust that an engine's settings have in a folder is looked for as the engine does", () => {
+  const root = join(realpathSync(dir), "trust");
+  const [home, repo, tree, bare] = ["home", "repo", "tree", "bare"].map((name) => join(root, name));
+  for (const folder of [
+    home,
+    `${repo}/sub`,
+    `${repo}/.git/worktrees/tree`,
+    tree,
+    `${bare}/.git`,
+    `${bare}/sub`,
+  ])
+    mkdirSync(String(folder), { recursive: true });
+  writeFileSync(`${repo}/.git/HEAD`, "ref: refs/heads/main\n");
+  writeFileSync(`${repo}/.git/worktrees/tree/commondir`, "../..\n");
+  writeFileSync(`${tree}/.git`, `gitdir: ${repo}/.git/worktrees/tree\n`);
+  const now = (cwd = "", more: Partial<Parameters<typeof trustNow>[1]> = {}) =>
+    trustNow(
+      { engine: codex, home: home ?? "" },
+      { cwd, checkout: cwd, args: [], interactive: false, ...more },
+    ).folderTrust;
+  expect([repo, tree, bare].map((cwd) => now(cwd))).toEqual(["unset", "unset", "unset"]);
+  // Its UI goes on only where the user trusts the folder.
+  expect(now(repo, { interactive: true })).toBe("trusted");
+  writeFileSync(`${home}/config.toml`, `[projects."${repo}"]\ntrust_level = "trusted"\n`);
+  expect([repo, `${repo}/sub`, tree].map((cwd) => now(cwd))).toEqual(["trusted", "trusted", "trusted"]);
+  expect(now(bare, { args: ["-C", repo ?? ""] })).toBe("trusted");
+  // A worktree that is yet to be made.
+  expect(now(join(root, "later"))).toBe("unset");
+  expect(now(join(root, "later"), { checkout: `${repo}/sub` })).toBe("trusted");
+  writeFileSync(`${home}/config.toml`, `[projects."${bare}/sub"]\ntrust_level = "trusted"\n`);
+  expect(now(`${bare}/sub`)).toBe("trusted");
+  expect(now(`${bare}/sub`, { checkout: repo ?? "" })).toBe("untrusted");
+  expect(
+    trustNow({ engine: demo, home: null }, { cwd: "/", checkout: "/", args: [], interactive: true }),
+  ).toEqual({});
 });

@@ -10,6 +10,7 @@ import {
   fileStamp,
   isRootOnly,
   readRecord,
+  realPath,
   saveSettings,
   sharedLock,
   writeAtomic,
@@ -18,7 +19,7 @@ import type { Access } from "../core/config-issues.ts";
 import type { EngineConfig } from "../core/config.ts";
 import type { DeniedCall } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { RightsVariable, RunRecord } from "../core/records.ts";
+import type { FolderTrust, Launch, RightsVariable, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import {
   accessOptions,
@@ -33,6 +34,7 @@ import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import { inTurn } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
+import { checkoutsOf } from "./git.ts";
 import { redactorFor, rightsVariables, storableArgs } from "./launch.ts";
 
 export interface EngineSetup {
@@ -240,6 +242,31 @@ export function ownRules(deps: Deps, engineId: string): string | null {
   return null;
 }
 
+export interface Workplace {
+  readonly cwd: string;
+  /** Where its repository is, if `cwd` is yet to be made. */
+  readonly checkout: string;
+  readonly args: readonly string[];
+  readonly interactive: boolean;
+}
+
+/** What a start of now finds: whether the engine's own settings trust the folder. */
+export function trustNow(
+  { engine, home }: Pick<EngineSetup, "engine" | "home">,
+  { cwd, checkout, args, interactive }: Workplace,
+): Pick<Launch, "folderTrust"> {
+  const trust = engine.folderTrust;
+  if (trust === undefined) return {};
+  const given = trust.workplace(args, cwd);
+  const place = realPath(given) ?? given;
+  const checkouts = checkoutsOf(place === cwd ? checkout : place);
+  const files = trust.files.map((file) => (home === null ? file : resolve(home, file)));
+  const said = files
+    .filter(isAbsolute)
+    .map((file): FolderTrust => trust.in(textOf(file), [place, ...checkouts]));
+  return { folderTrust: said.find((one) => one !== "unset") ?? (interactive ? "trusted" : "unset") };
+}
+
 /** What every start of an engine has besides what the user gives. */
 export interface Standing {
   /** Native arguments of the config. */
@@ -251,7 +278,8 @@ export interface Standing {
 export function standing(deps: Deps, engineId: string): Standing {
   const engine = findEngine(deps, engineId);
   const { env, defaultArgs } = environmentOf(deps, engine, []);
-  return { args: defaultArgs, rights: rightsVariables(engine, env) };
+  const rights = rightsVariables(engine, env).map(({ name, sha256 }) => ({ name, sha256 }));
+  return { args: defaultArgs, rights };
 }
 
 /** By which option of the config a start may get more than it would have had with the arguments `had`; null: by none. */

@@ -165,13 +165,31 @@ export function repositoriesOf(directory: string): readonly string[] {
 }
 
 function borrowedBy(gitDir: string): readonly string[] {
-  const common = realPath(resolve(gitDir, readSmallText(join(gitDir, "commondir"))?.trim() ?? ""));
+  const common = realPath(resolve(gitDir, commonOf(gitDir)));
   return common === null ? [] : [common, ...alternatesOf(common)];
 }
 
 /** The same for a path that a remote names: a checkout, or a repository without one. */
 export function repositoriesAt(path: string): readonly string[] {
   return readSmallText(join(path, "HEAD")) === null ? repositoriesOf(path) : [path, ...borrowedBy(path)];
+}
+
+/** The checkout at or above this directory and, of a worktree, the main one; none: it is in no repository. */
+export function checkoutsOf(directory: string): readonly string[] {
+  for (let at = directory; ; at = dirname(at)) {
+    const link = join(at, ".git");
+    // An empty folder of that name is no repository.
+    if (readSmallText(link)?.startsWith("gitdir: ") === true || realPath(join(link, "HEAD")) !== null) {
+      const gitDir = gitDirectoryOf(at);
+      const common = gitDir === null ? null : realPath(resolve(gitDir, commonOf(gitDir)));
+      return common === null ? [at] : [at, dirname(common)];
+    }
+    if (dirname(at) === at) return [];
+  }
+}
+
+function commonOf(gitDir: string): string {
+  return readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
 }
 
 /** Where else git looks for the objects of a repository. */

@@ -1,10 +1,19 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
-import type { RunRecord } from "../core/records.ts";
+import type { RightsVariable, RunRecord } from "../core/records.ts";
+import { codex } from "../engines/codex.ts";
 import type { Command } from "../engines/engine.ts";
 import { ENGINES } from "../engines/engines.ts";
 import {
@@ -93,7 +102,8 @@ test("the password of a URL in a variable is a secret by itself, and the variabl
 function met(id: string, env: readonly [start: Env, later: Env], words = "", more: Met = {}): string {
   const engine = ENGINES.find((one) => one.id === id);
   if (engine === undefined) throw new Error(id);
-  const launch = { rights: rightsVariables(engine, env[0]), ...(more.old === true ? {} : { guarded: true }) };
+  const rights = more.rights ?? rightsVariables(engine, env[0]);
+  const launch = { rights, ...(more.old === true ? {} : { guarded: true }) };
   const run = { handle: "1a2b3c4d", launch } as unknown as RunRecord;
   const later = { env: env[1], ...(more.allowed === true ? { allowEnv: true as const } : {}) };
   try {
@@ -109,6 +119,7 @@ interface Met {
   readonly allowed?: true;
   /** The run was recorded before unknown variables were. */
   readonly old?: true;
+  readonly rights?: readonly RightsVariable[];
 }
 
 describe("a resume refuses a variable of the engine's own that is not as it was at the start (I12)", () => {
@@ -170,6 +181,27 @@ describe("a resume refuses a variable of the engine's own that is not as it was 
       expect([name, met(id, [{}, { [name]: "1" }]), met(id, [{ [name]: "1" }, {}])]).toEqual([name, "", ""]);
     }
   });
+});
+
+test("a resume of Codex refuses a TMPDIR that a link leads elsewhere since the start (I12)", () => {
+  const root = mkdtempSync(join(tmpdir(), "reprise-tmpdir-"));
+  try {
+    const TMPDIR = join(root, "above", "tmp");
+    mkdirSync(TMPDIR, { recursive: true });
+    mkdirSync(join(root, "elsewhere", "tmp"), { recursive: true });
+    const began = rightsVariables(codex, { TMPDIR });
+    const later = (rights = began) =>
+      met("codex", [{}, { TMPDIR }], "exec -s workspace-write resume x -", { rights });
+    expect(later()).toBe("");
+    renameSync(join(root, "above"), join(root, "moved"));
+    expect(later()).toBe("");
+    symlinkSync(join(root, "elsewhere"), join(root, "above"));
+    expect(later()).toBe("would_widen");
+    // Runs of earlier versions have only the name.
+    expect(later(began.map(({ name, sha256 }) => ({ name, sha256 })))).toBe("");
+  } finally {
+    rmSync(root, { recursive: true });
+  }
 });
 
 describe("a resume of Codex refuses another TMPDIR where its sandbox may write there (I12)", () => {

@@ -5,8 +5,8 @@
  * again by `--native`. Guessing would run the agent with something else than it was started with.
  */
 import { createHash } from "node:crypto";
-import { join, resolve } from "node:path";
-import { contentDigest } from "../audit/audit.ts";
+import { basename, dirname, join, resolve } from "node:path";
+import { contentDigest, realPath } from "../audit/audit.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, LaunchEnv, RightsFile, RightsVariable, RunRecord } from "../core/records.ts";
@@ -136,8 +136,22 @@ export function rightsVariables(engine: Engine, env: Env): readonly RightsVariab
   const names = Object.keys(env).filter((name) => known.has(name) || isUnknown(engine, name));
   return [...known, ...names.filter((name) => !known.has(name)).toSorted()].flatMap((name) => {
     const value = env[name];
-    return value === undefined ? [] : [{ name, sha256: createHash("sha256").update(value).digest("hex") }];
+    if (value === undefined) return [];
+    // A link may take the place of the folder later, or of one above it.
+    const leads = opening.includes(name) && value !== "" ? { leads: digest(realFolder(value)) } : {};
+    return [{ name, sha256: digest(value), ...leads }];
   });
+}
+
+function digest(text: string): string {
+  return createHash("sha256").update(text).digest("hex");
+}
+
+/** Without links, also where the folder is yet to be made. */
+function realFolder(path: string): string {
+  const real = realPath(path);
+  if (real !== null || dirname(path) === path) return real ?? path;
+  return join(realFolder(dirname(path)), basename(path));
 }
 
 /** It has the engine's prefix, and nobody knows what it does. */
@@ -230,7 +244,7 @@ export function assertSameFolders(
   if (name === undefined || !openingEnv.matters(args)) return;
   throw new Fault(
     "would_widen",
-    `${engine.title} lets its agent write to the folder in ${name}, and that was another one when run ${run.handle} was started. ` +
+    `${engine.title} lets its agent write to the folder in ${name}, and that was another one when run ${run.handle} was started, or a link leads elsewhere now. ` +
       (supervised === true
         ? inSupervisor(run, `unset ${name} or set it as it was`)
         : `Unset ${name} or put it back as it was, then resume again; or give --allow-env to let the agent write there.`),
@@ -239,13 +253,15 @@ export function assertSameFolders(
 }
 
 function differences(engine: Engine, run: RunRecord, env: Env) {
-  const now = new Map(rightsVariables(engine, env).map(({ name, sha256 }) => [name, sha256]));
-  const began = new Map(run.launch.rights.map(({ name, sha256 }) => [name, sha256]));
+  const now = new Map(rightsVariables(engine, env).map((variable) => [variable.name, variable]));
+  const began = new Map(run.launch.rights.map((variable) => [variable.name, variable]));
   const known = [...(engine.rightsEnv ?? []), ...(engine.openingEnv?.names ?? [])];
   const names = [...new Set([...now.keys(), ...began.keys()])].filter(
     (name) => known.includes(name) || isUnknown(engine, name),
   );
-  return { now, began, differ: names.filter((name) => now.get(name) !== began.get(name)) };
+  const isSame = (one?: RightsVariable, other?: RightsVariable) =>
+    one?.sha256 === other?.sha256 && (one?.leads ?? other?.leads) === (other?.leads ?? one?.leads);
+  return { now, began, differ: names.filter((name) => !isSame(now.get(name), began.get(name))) };
 }
 
 export function assertNothingRedacted(run: RunRecord): void {

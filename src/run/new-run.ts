@@ -4,7 +4,7 @@ import { createRunDir, ensureIdentity, fileSize, saveRunFile } from "../audit/au
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { Launch, Mode, RunRecord } from "../core/records.ts";
-import type { Command, Engine } from "../engines/engine.ts";
+import type { Ask, Command, Engine } from "../engines/engine.ts";
 import { refusedOption, widerAnew } from "../engines/engines.ts";
 import { earlierRights, type LookedUp } from "./copies.ts";
 import { type Deps, isoNow } from "./deps.ts";
@@ -30,6 +30,7 @@ export interface NewRun {
   readonly cwd: string;
   readonly given: readonly string[];
   readonly interactive: boolean;
+  readonly trust: Pick<Launch, "folderTrust">;
 }
 
 export function newRun(deps: Deps, parts: NewRun): RunRecord {
@@ -51,6 +52,7 @@ export function newRun(deps: Deps, parts: NewRun): RunRecord {
       isolate: request.isolate,
       escrow: request.escrow,
       trustCwd: request.trustCwd,
+      ...parts.trust,
       program: setup.program[0],
       version: null,
       message: excerpt(request.message, redact),
@@ -236,6 +238,7 @@ export function mayBeginAnew(engine: Engine, run: RunRecord, found: readonly Loo
       tag: `reprise-${run.handle}`,
       ...earlierRights(run, found),
       trustCwd: run.launch.trustCwd,
+      ...folderIn(engine, run),
     });
     return true;
   } catch (error) {
@@ -262,4 +265,9 @@ function noTerminal(engine: Engine, { handle }: RunRecord, wish: ResumeWish): Fa
       `To go on without the UI, give a message: ${resumeCommand(handle, wish, ...optionsOf(wish))}`,
     { facts: { handle } },
   );
+}
+
+/** Runs of earlier versions do not say: they get no trust that their own options do not bring with them. */
+export function folderIn({ folderTrust }: Engine, { launch }: RunRecord): Pick<Ask, "folderTrust"> {
+  return folderTrust === undefined ? {} : { folderTrust: launch.folderTrust ?? "unset" };
 }

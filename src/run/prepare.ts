@@ -35,7 +35,7 @@ import {
   storableArgs,
 } from "./launch.ts";
 import { assertNoBatch } from "./leases.ts";
-import { anewIn, mayBeginAnew, reopensUi } from "./new-run.ts";
+import { anewIn, folderIn, mayBeginAnew, reopensUi } from "./new-run.ts";
 import {
   asksTrust,
   type Decision,
@@ -138,7 +138,7 @@ export async function prepareResume(deps: Deps, recorded: RunRecord, wish: Resum
     native: wish.native,
     cwd: run.cwd,
     tag: tagOf(run, wish),
-    ...rightsOf(run, seen, plan),
+    ...{ ...held(deps, rightsOf(run, seen, plan)), ...folderIn(engine, run) },
     trustCwd,
     ...(wish.ui === true ? { watched: true } : {}),
     ...(wish.dialogue === undefined ? {} : { dialogue: wish.dialogue }),
@@ -254,7 +254,7 @@ function distrust(engine: Engine, { handle }: RunRecord, ask: Ask, command: Comm
   const started = ({ args, env }: Command) => JSON.stringify([args, env]);
   if (started(trusting) === started(command)) return [];
   return [
-    `run ${handle} was started without --trust-cwd, so ${engine.title} does not trust the folder now either; start a new run to let it`,
+    `run ${handle} was started without --trust-cwd, so it has no effect on this attempt; start a new run to let ${engine.title} trust the folder`,
   ];
 }
 
@@ -398,6 +398,10 @@ function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, { agai
   return new Fault(code, `Run ${handle} cannot be resumed: ${why}. ${[...offered, anew].join("; ")}.`, {
     facts: { handle, ...facts },
   });
+}
+
+function held(deps: Deps, known: Rights): Rights & Pick<Ask, "nonce"> {
+  return known.rights === undefined ? known : { ...known, nonce: deps.newSessionId().replaceAll("-", "") };
 }
 
 /** From the engine's own session, or from our copy of it when that goes back. */

@@ -10,7 +10,14 @@ import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../co
 import type { Command, Engine } from "../engines/engine.ts";
 import { earlierChoice } from "../engines/engines.ts";
 import { changedNow, type Deps, isoNow } from "./deps.ts";
-import { type EngineSetup, findEngine, setUpEngine, settingsEnv, versionOf } from "./engine-setup.ts";
+import {
+  type EngineSetup,
+  findEngine,
+  setUpEngine,
+  settingsEnv,
+  trustNow,
+  versionOf,
+} from "./engine-setup.ts";
 import { copiesLeft, leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
 import { holdAttempt } from "./holder.ts";
 import { environmentAt, planWorkplace, type Workplace } from "./isolate.ts";
@@ -144,6 +151,8 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const given = [...setup.defaultArgs, ...request.native];
   const interactive = assertStartable(engine, request, given);
   const { cwd } = workplace;
+  const checkout = request.isolate === "worktree" ? request.cwd : cwd;
+  const trust = trustNow(setup, { cwd, checkout, args: given, interactive });
   const chosen = engine.can.chooseSession ? deps.newSessionId() : null;
   const command = engine.command({
     kind: "start",
@@ -157,11 +166,12 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     cwd,
     tag: `reprise-${runId.slice(-8)}-1`,
     trustCwd: request.trustCwd,
+    ...trust,
     ...(request.ui === true ? { watched: true } : {}),
     ...(request.dialogue === undefined ? {} : { dialogue: request.dialogue }),
   });
   assertHiddenMessage(command, request.message, redactorFor(setup.env, request.env));
-  const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive });
+  const wanted = newRun(deps, { request, setup, command, runId, cwd, given, interactive, trust });
   warnOfUnresumable(deps, wanted);
   const choice = command.expects === null ? earlierChoice(engine, given, request.message !== null) : null;
   if (choice !== null || (command.expects !== null && command.expects !== chosen))

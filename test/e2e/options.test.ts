@@ -3,7 +3,7 @@
  * the agent's own journal: the arguments it really got.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Sandbox } from "./sandbox.ts";
 
@@ -80,6 +80,7 @@ const CASES: Record<string, Case> = {
         "/extra",
         "resume",
         "--json",
+        ...untrusted(),
         "-m",
         "lab-1",
         "-c",
@@ -99,8 +100,8 @@ const CASES: Record<string, Case> = {
       ...["-c", "b=2"],
     ],
     again: (id) => [
-      ...["exec", "-s", "read-only", "resume", "--json", "-m", "lab-1", "-c", "a=1", "--skip-git-repo-check"],
-      ...["-c", "b=2", id, "-"],
+      ...["exec", "-s", "read-only", "resume", "--json", ...untrusted(), "-m", "lab-1", "-c", "a=1"],
+      ...["--skip-git-repo-check", "-c", "b=2", id, "-"],
     ],
   },
   "claude, a message": {
@@ -324,6 +325,14 @@ const CASES: Record<string, Case> = {
     ],
   },
 };
+
+/** The folder was not trusted at the start, so it is not later. */
+function untrusted(): readonly string[] {
+  const folders: string[] = [];
+  for (let at = box.cwd; at !== dirname(at); at = dirname(at)) folders.push(at);
+  const entries = folders.map((folder) => `${JSON.stringify(folder)}={trust_level="untrusted"}`);
+  return ["-c", `projects={${entries.join(",")}}`];
+}
 
 describe("options of the first start", () => {
   test.each(Object.entries(CASES))("%s: three resumes carry them all, once", async (_name, given) => {

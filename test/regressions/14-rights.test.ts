@@ -94,6 +94,40 @@ describe("--trust-cwd on a resume", () => {
   });
 });
 
+describe("codex does not trust a folder that it did not trust when the run was started, for", () => {
+  const trust = () => {
+    const [{ cwd }, file] = [box, join(box.home, ".codex", "config.toml")];
+    mkdirSync(join(box.home, ".codex"), { recursive: true });
+    appendFileSync(file, `[projects.${JSON.stringify(cwd)}]\ntrust_level = "trusted"\n`);
+  };
+  const distrusts = (line: string | undefined) =>
+    line?.includes(`-c projects={${JSON.stringify(box.cwd)}={trust_level="untrusted"}`);
+
+  test("a resume, a fork and a fresh conversation after another run made Codex trust it", async () => {
+    const starts = watched("codex");
+    const { handle } = await box.json(["start", "codex", "hello", "--", "-s", "read-only"]);
+    trust();
+    const result = await box.run(["resume", handle, "go on", "--trust-cwd"]);
+    expect(result.stderr).toContain("was started without --trust-cwd, so it has no effect on this attempt");
+    for (const more of ["--fork", "--force-fresh"])
+      expect(await box.json(["resume", handle, "go on", more])).toMatchObject({ ok: true });
+    expect(starts().map(distrusts)).toEqual([false, true, true, true]);
+  });
+
+  test("no run that began in a folder it trusted, or that let Codex trust it", async () => {
+    const starts = watched("codex");
+    const writable = await box.run(["start", "codex", "hello", "--", "-s", "workspace-write"]);
+    expect(writable.stderr).toContain("run outside the sandbox");
+    const given = await box.json(["start", "codex", "hello", "--trust-cwd", "--", "-s", "read-only"]);
+    trust();
+    const known = await box.json(["start", "codex", "hello", "--", "-s", "read-only"]);
+    const [, , first] = (await box.run(["list", "--handles"])).stdout.trim().split("\n");
+    for (const handle of [first ?? "", given["handle"], known["handle"]])
+      expect(await box.json(["resume", handle, "go on"])).toMatchObject({ ok: true });
+    expect(starts().map(distrusts)).toEqual(Array.from({ length: 6 }, () => false));
+  });
+});
+
 describe("a resume, a fork and a fresh conversation are refused", () => {
   const ways: Record<string, readonly string[]> = {
     resume: ["go on"],
