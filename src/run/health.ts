@@ -3,6 +3,7 @@
  * to do. Changes nothing but what crashed writers left behind.
  */
 import { copiedFrom, stateFacts, stateOrigin, stuckTrash, sweepTemp } from "../audit/audit.ts";
+import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
 import { plural } from "../lib/plural.ts";
@@ -222,7 +223,7 @@ async function leftovers(deps: Deps, findings: Finding[]): Promise<void> {
     );
   for (const run of await listRuns(deps, { limit: STRAY_RUNS })) {
     if (run.status === "running" || run.attempts === 0) continue;
-    const left = await findLeft(deps, run);
+    const left = await findLeft(deps, run).catch(damaged);
     if (left.length === 0) continue;
     const pids = left.join(", ");
     findings.push(
@@ -233,6 +234,12 @@ async function leftovers(deps: Deps, findings: Finding[]): Promise<void> {
       ),
     );
   }
+}
+
+/** A run whose records cannot be read is named as such by the checks of runs. */
+function damaged(error: unknown): readonly number[] {
+  if (!(error instanceof Fault)) throw error;
+  return [];
 }
 
 function toolFindings(tools: Health["tools"]): readonly Finding[] {

@@ -120,6 +120,7 @@ describe("messages", () => {
     ["two sources", ["--stdin", "hello"], /from one place/],
     ["a file that is not there", ["--message-file", "nope.md"], /cannot be read/],
     ["a directory as file", ["--message-file", "."], /not a regular file/],
+    ["an option between the words", ["say", "--quiet", "please"], /--quiet stands between/],
   ];
   test.each(refused)("%s", async (_name, args, words) => {
     expectRefused(await box.run(["resume", handle, ...args]), 2, words);
@@ -138,7 +139,7 @@ describe("messages", () => {
     ["exactly --", "--", (m) => ["--", m]],
     ["help", "help", (m) => [m]],
     ["resume", "resume", (m) => [m]],
-    ["an option inside the message", "say --json please", (m) => m.split(" ")],
+    ["an option inside the message", "say --json please", (m) => [m]],
     ["newlines and quotes", "line \"one\"\nline 'two'\n$HOME `x` ;", (m) => [m]],
     ["emoji", "go on 🚀 äöü", (m) => [m]],
     ["shell and tmux syntax", "#(touch x) $(touch y); C-c Enter", (m) => [m]],

@@ -21,6 +21,8 @@ export interface BatchFile {
   readonly run_id: string;
   readonly started_at: string;
   readonly completed_at: string | null;
+  /** The issues that it set out to work on, in this order. */
+  readonly planned?: readonly string[];
   readonly issues: Record<string, Entry>;
 }
 

@@ -108,6 +108,8 @@ describe("the rights of a run that goes on", () => {
     box.commit();
     const batch = (...more: string[]) => ended(box, "a", "SIGKILL", "--engine", "demo", ...more);
     await batch("--access", "edit");
+    // New words, which the agent is told: it hangs again, and has not finished its turn when the batch is killed.
+    box.issue("a", "once more @@hang:after-text", "status: in_progress\n");
     await batch("--resume", "--access", "read");
     const dry = await box.json(["issues", "run", "--resume", "--dry-run"]);
     expect(dry["issues"]).toMatchObject([{ id: "a", do: "resume", access: "--access read" }]);
