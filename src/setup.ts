@@ -29,18 +29,15 @@ import {
 import type { WorldOptions } from "./cli/cli.ts";
 import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
 import type { Env, Log, Processes } from "./core/deps.ts";
-import type { Life } from "./core/records.ts";
 import { Fault, wantOf } from "./core/faults.ts";
 import type { RunbookSource } from "./core/runbook.ts";
 import { harmless } from "./lib/harmless.ts";
 import { plural } from "./lib/plural.ts";
-import * as processes from "./process/process.ts";
+import { processesOf } from "./owners.ts";
 import type { Deps } from "./run/run.ts";
-import { inTurn, judgeOwner, type Lives, openLives, openStore, type Store } from "./store/store.ts";
+import { inTurn, openStore, type Store } from "./store/store.ts";
 
 const MAX_CONFIG = 1024 * 1024;
-/** How long an agent may take to obey SIGINT, and then SIGTERM. */
-const LADDER = { interruptMs: 5_000, terminateMs: 5_000 };
 
 export async function openDeps(options: WorldOptions): Promise<Deps> {
   const env = await asExported(process.env, options);
@@ -123,49 +120,6 @@ function warnOf([first, ...more]: readonly string[], log: Log): void {
     `${first}${rest} Defaults apply here to what cannot be read; commands that start agents refuse until it is corrected.`,
   );
 }
-
-/** Owners are judged by what the kernel knows of their lives, wherever they are. Nothing is looked up before somebody asks. */
-async function processesOf(state: StateDir): Promise<Processes> {
-  const lives = await openLives(join(state.root, "lives"), () => processes.self().boot);
-  const sight = { machine: hostname(), isListed: processes.isAlive, lives };
-  const examine: Processes["examine"] = (owner) => judgeOwner(owner, { ...sight, self: processes.self() });
-  return {
-    ...realProcesses,
-    owner: () => ({ ...processes.self(), ...lifeOrRoom(lives, state) }),
-    examine,
-    isAlive: (identity) => examine(identity) !== "gone",
-    hasOtherOwner: (known) => lives.hasOther(known),
-  };
-}
-
-/** Without room for a life, what makes room must work all the same: whoever cannot see this process is in doubt, and waits. */
-function lifeOrRoom(lives: Lives, { refusal }: StateDir): { readonly life?: Life } {
-  if (refusal !== null) throw refusal;
-  try {
-    return { life: lives.own() };
-  } catch (error) {
-    if (error instanceof Fault && error.code === "storage_full") return {};
-    throw error;
-  }
-}
-
-/** As far as the process table tells. */
-const realProcesses: Processes = {
-  self: processes.self,
-  owner: processes.owner,
-  isAlive: processes.isAlive,
-  examine: processes.examine,
-  identify: processes.identify,
-  signal: processes.signal,
-  findMarked: processes.findMarked,
-  findMarkedBy: processes.findMarkedBy,
-  findStrays: processes.findStrays,
-  endTree: (root, marker, from) => processes.endTree(root, marker, LADDER, from),
-  resolveProgram: processes.resolveProgram,
-  opensTerminals: async () => (await import("./process/pty.ts")).opensTerminals(),
-  // Spawning is loaded when something is spawned: looking runs up needs none of it.
-  runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
-};
 
 type IndexOptions = Pick<WorldOptions, "log" | "makesRoom" | "ends" | "ownerGone"> & {
   readonly processes: Processes;

@@ -68,10 +68,12 @@ export {
   type TreeEntry,
 } from "./tree.ts";
 export {
+  agentLock,
   attemptDir,
   beginAttemptDir,
   createAttemptDir,
   createRunDir,
+  hasAgentOf,
   listAttemptDirs,
   listRunDirs,
   loadAttemptFile,

@@ -13,6 +13,7 @@ import { isRunId } from "../core/ids.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import type * as Schemas from "../core/schemas.ts";
 import type { AgentRecord } from "../core/supervision.ts";
+import { objectIn, stringIn } from "../lib/json.ts";
 import { isSecretName, type Redact, redactor, redactValue } from "../lib/secrets.ts";
 import {
   checkOwnDirectory,
@@ -156,6 +157,31 @@ export function listAttemptDirs(runDirectory: string): number[] {
     .map(Number)
     .toSorted((one, other) => one - other);
 }
+
+/** Locked by the agent of that attempt as long as it lives, where it keeps what it inherits. */
+export function agentLock({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
+  return join(attemptDir(runDirectory, n), "agent.lock");
+}
+
+/** Is an agent at work whose owner named this boot? The file of a lock goes when its agent has ended well, so few are looked at. */
+export function hasAgentOf(boot: string, state: StateDir, isLocked: (path: string) => boolean): boolean {
+  return listRunDirs(state).runIds.some((runId) => {
+    const runDirectory = join(state.runsRoot, runId);
+    try {
+      return listAttemptDirs(runDirectory)
+        .slice(-2)
+        .filter((n) => lstat(agentLock({ runDirectory }, n)) !== null)
+        .filter((n) => bootIn(join(attemptDir(runDirectory, n), "meta.json")) === boot)
+        .some((n) => isLocked(agentLock({ runDirectory }, n)));
+    } catch (error) {
+      // What cannot be read says nothing of any boot.
+      if (!(error instanceof Fault)) throw error;
+      return false;
+    }
+  });
+}
+
+const bootIn = (path: string) => stringIn(objectIn(readRecord(path), "owner"), "boot");
 
 export function saveAttemptFile(
   runDirectory: string,

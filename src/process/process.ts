@@ -8,7 +8,7 @@ export { runsUnmarked, writtenBy } from "./files.ts";
 export { plainEnv, runGate } from "./gate.ts";
 export { examine, identify, isAlive, self, self as owner } from "./identity.ts";
 export { spawnPiped } from "./pipe.ts";
-export { resolveProgram } from "./program.ts";
+export { isFlocked, resolveProgram } from "./program.ts";
 export { spawnPty } from "./pty.ts";
 export { runTool } from "./tool.ts";
 export { asUser } from "./umask.ts";

@@ -1,5 +1,5 @@
 /** Finding a program, and making sure that an agent does not outlive us where the system can promise that. */
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 import type { Env } from "../core/deps.ts";
@@ -38,6 +38,21 @@ export function requireProgram(name: string, env: Env): string {
 /** The program that locks a file for those who inherit it (`flock`); null: there is none here. */
 export function lockProgram(): string | null {
   return process.platform === "linux" ? resolveProgram("flock", process.env) : null;
+}
+
+const LOOK_MS = 5_000;
+
+/** Does another process hold the lock that `flock` takes? False, too, where nothing tells. */
+export function isFlocked(path: string): boolean {
+  const flock = lockProgram();
+  if (flock === null) return false;
+  const options = {
+    cwd: "/",
+    env: { PATH: process.env["PATH"] ?? "" },
+    stdio: "ignore",
+    timeout: LOOK_MS,
+  } as const;
+  return spawnSync(flock, ["-n", path, "true"], options).status === 1;
 }
 
 let prefix: Promise<readonly string[]> | undefined;

@@ -2,14 +2,14 @@
  * Opens an attempt's agent by the driver that its command asks for, when its turn has come, and puts what the agent asks
  * to the caller.
  */
-import { removeQuietly, startLock } from "../audit/audit.ts";
+import { agentLock, removeQuietly, startLock } from "../audit/audit.ts";
 import type { Decision, Outcome, Question } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../drivers/drivers.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import { type Job, markerOf, type Watch } from "./job.ts";
-import { agentLock, prepareLock } from "./leases.ts";
+import { prepareLock } from "./leases.ts";
 import type { Ledger } from "./ledger.ts";
 import { cannotBeEnded } from "./stop.ts";
 

@@ -5,7 +5,7 @@
  * to disk when it is first seen (I2); the end is written before anything is said about it.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { attemptDir, openTape, removeQuietly, type Tape } from "../audit/audit.ts";
+import { agentLock, attemptDir, openTape, removeQuietly, type Tape } from "../audit/audit.ts";
 import type { EngineEvent, Exit, Outcome, SeenEvent, Stream, Tokens, Trouble } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { type LiveAgent, TAIL_BYTES } from "../drivers/drivers.ts";
@@ -24,7 +24,6 @@ import {
   withHooks,
 } from "./job.ts";
 import { lastWords } from "./launch.ts";
-import { agentLock } from "./leases.ts";
 import { Ledger } from "./ledger.ts";
 import {
   delayed,

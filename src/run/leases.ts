@@ -14,6 +14,7 @@ import { closeSync, existsSync, statSync, writeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
+  agentLock,
   assertOwnState,
   attemptDir,
   listAttemptDirs,
@@ -334,10 +335,6 @@ function noteGone(run: RunRecord): void {
 /** There: the user said that the owner of this attempt is gone. */
 export function ownerGoneFile({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
   return join(attemptDir(runDirectory, n), "owner-gone");
-}
-
-export function agentLock({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
-  return join(attemptDir(runDirectory, n), "agent.lock");
 }
 
 /** Before the agent is started. What is in the file says that nobody locks it. */

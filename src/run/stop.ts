@@ -4,7 +4,7 @@
  */
 import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
-import { assertOwnState, homeOfOwner } from "../audit/audit.ts";
+import { agentLock, assertOwnState, homeOfOwner } from "../audit/audit.ts";
 import type { Stray } from "../core/deps.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { ProcessIdentity, RunRecord } from "../core/records.ts";
@@ -12,7 +12,7 @@ import { plural } from "../lib/plural.ts";
 import type { LeaseOwner } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
 import { markerOf } from "./job.ts";
-import { agentLock, assertAgentGone, elsewhere, forsake, liveOwner } from "./leases.ts";
+import { assertAgentGone, elsewhere, forsake, liveOwner } from "./leases.ts";
 import { correctStatus, selectRun } from "./select.ts";
 
 export interface Stopped {

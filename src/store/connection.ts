@@ -60,7 +60,7 @@ interface Files {
 }
 
 /** Twenty starts at once on a busy machine wait for each other longer than one would think. */
-const BUSY_TIMEOUT_MS = 15_000;
+const BUSY_TIMEOUT_MS = 30_000;
 
 /**
  * The change to WAL may answer busy without waiting, so opening tries again until the timeout. SQLite calls a page that could not

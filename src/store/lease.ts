@@ -39,12 +39,15 @@ export interface Sight {
   /** Is it in the process table, with the same start? */
   readonly isListed: (owner: ProcessIdentity) => boolean;
   readonly lives: Pick<Lives, "look" | "shared">;
+  /** Does anything prove that this boot still runs? */
+  readonly runs: (boot: string) => boolean;
 }
 
 /**
  * Is the owner gone? No clock says so: only the kernel. A lock that is held proves a life, wherever it is. Where the
  * process table shows the owner, the table decides. Of another boot nothing is left on a disk that one machine alone can
- * have; what several machines may share stays in doubt.
+ * have, unless that boot is seen to run: a container may have a boot id of its own. What several machines may share stays in
+ * doubt.
  */
 export function judgeOwner(owner: ProcessIdentity & { readonly machine?: string }, sight: Sight): Standing {
   const { self, lives } = sight;
@@ -57,7 +60,8 @@ export function judgeOwner(owner: ProcessIdentity & { readonly machine?: string 
   }
   // Without a life it is of an older version, and only the machine's name tells whether this is a restart.
   const isOther = life?.shared ?? (owner.machine !== undefined && owner.machine !== sight.machine);
-  return isOther || lives.shared ? "doubt" : "gone";
+  if (isOther || lives.shared) return "doubt";
+  return seen !== "free" && sight.runs(owner.boot) ? "doubt" : "gone";
 }
 
 /** A process's identity as somebody wrote it down; null: it is none. */

@@ -24,10 +24,11 @@ const BOOT = "8927715a-38b4-4d3c-9c9d-6a4e4f1c0001";
 const SELF: ProcessIdentity = { pid: 7, start: "70", boot: BOOT, space: "pid:[1]" };
 const LIFE = { file: "8927715a-0123456789abcdef", inode: 1, shared: false };
 
-const sight = (more: Partial<Sight["lives"]> & { listed?: boolean } = {}): Sight => ({
+const sight = (more: Partial<Sight["lives"]> & { listed?: boolean; runs?: boolean } = {}): Sight => ({
   self: SELF,
   machine: "here",
   isListed: () => more.listed === true,
+  runs: () => more.runs === true,
   lives: { look: () => "unknown", shared: false, ...more },
 });
 
@@ -72,6 +73,18 @@ test.each<[string, ProcessIdentity & { machine?: string }, Sight, string]>([
     "an earlier boot, on this machine's own disk",
     { ...before, life: LIFE, machine: "renamed" },
     sight(),
+    "gone",
+  ],
+  [
+    "another boot that is seen to run, without its lock",
+    { ...before, life: LIFE },
+    sight({ runs: true }),
+    "doubt",
+  ],
+  [
+    "another boot that is seen to run, with a lock that is free",
+    { ...before, life: LIFE },
+    sight({ runs: true, look: () => "free" }),
     "gone",
   ],
   ["another boot that shares the disk", { ...before, life: { ...LIFE, shared: true } }, sight(), "doubt"],
@@ -142,6 +155,16 @@ test("a life that is held stays, whatever boot its name says: a container may ha
   lock.exec("BEGIN EXCLUSIVE");
   const inode = statSync(join(directory, held)).ino;
   const lives = await openLives(directory, () => BOOT);
+  writeFileSync(join(directory, "00000002-fedcba9876543210"), "");
+  writeFileSync(join(directory, "00000003-fedcba9876543210"), "");
   lives.own();
   expect(lives.look({ file: held, inode, shared: false })).toBe("held");
+  expect([lives.holds("00000002-0000"), lives.holds("00000003-0000"), lives.holds(BOOT)]).toEqual([
+    true,
+    false,
+    true,
+  ]);
+  // Beside a process of the same boot, a lock that is free says that its own process is gone.
+  expect(readdirSync(directory).includes("00000002-fedcba9876543210")).toBe(true);
+  expect(readdirSync(directory).includes("00000003-fedcba9876543210")).toBe(false);
 });

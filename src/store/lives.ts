@@ -40,8 +40,9 @@ export function livesIn(directory: string, boot: () => string): Lives {
     look: (life) => (own.get(directory)?.file === life.file ? "held" : look(directory, life)),
     hasOther(known) {
       const files = new Set([own.get(directory)?.file, ...known.map(({ life }) => life?.file)]);
-      return namesIn(directory).some((name) => !files.has(name) && lookAt(join(directory, name)) === "held");
+      return namesIn(directory).some((name) => !files.has(name) && isHeld(directory, name));
     },
+    holds: (other) => namesIn(directory).some((name) => isOf(other, name) && isHeld(directory, name)),
     get shared() {
       return isShared();
     },
@@ -49,10 +50,10 @@ export function livesIn(directory: string, boot: () => string): Lives {
 }
 
 /** A lease that was taken with a life of this process, or given back. */
-export function countLease(life: Life | undefined, key: string, isHeld: boolean): void {
+export function countLease(life: Life | undefined, key: string, isTaken: boolean): void {
   for (const { file, leases } of own.values()) {
-    if (isHeld && file === life?.file) leases.add(key);
-    else if (!isHeld) leases.delete(key);
+    if (isTaken && file === life?.file) leases.add(key);
+    else if (!isTaken) leases.delete(key);
   }
 }
 
@@ -114,11 +115,13 @@ function end(directory: string): void {
 
 /**
  * Files of other boots whose processes have ended. Another boot id alone does not say so: a container may have one of its
- * own. Each file is locked while it is removed, so that no process takes it for its life meanwhile.
+ * own. While a process of that boot lives, the others' files stay, since they say of theirs that it is gone. Each file is
+ * locked while it is removed, so that no process takes it for its life meanwhile.
  */
 function sweep(directory: string, start: string): void {
-  for (const name of namesIn(directory)) {
-    if (name.startsWith(`${start}-`)) continue;
+  const names = namesIn(directory).filter((name) => !name.startsWith(`${start}-`));
+  const running = new Set(names.filter((name) => isHeld(directory, name)).map(startOf));
+  for (const name of names.filter((one) => !running.has(startOf(one)))) {
     const path = join(directory, name);
     try {
       const lock = lockExclusively(path);
@@ -146,6 +149,11 @@ function look(directory: string, { file, inode }: Life): ReturnType<Lives["look"
   const path = join(directory, file);
   // In a copy of the state directory the file is another one, and nobody has locked it.
   return statSync(path, { throwIfNoEntry: false })?.ino === inode ? lookAt(path) : "unknown";
+}
+
+function isHeld(directory: string, name: string): boolean {
+  // Looking would drop this process's own lock.
+  return own.get(directory)?.file === name || lookAt(join(directory, name)) === "held";
 }
 
 function lookAt(path: string): ReturnType<Lives["look"]> {
@@ -183,6 +191,12 @@ function removeQuietly(path: string): void {
     // Whoever was faster, or a disk that refuses: a file too many harms nobody.
     if (errnoOf(error) === null) throw error;
   }
+}
+
+const startOf = (name: string) => name.slice(0, 8);
+
+function isOf(boot: string, name: string): boolean {
+  return startOf(name) === bootOf(boot);
 }
 
 /** The beginning of a boot's name, as a part of a file name. */

@@ -59,6 +59,8 @@ export interface Lives {
   look(life: Life): "held" | "free" | "unknown";
   /** Does another process hold a life that none of these owners has? */
   hasOther(known: readonly Pick<ProcessIdentity, "life">[]): boolean;
+  /** Does a process that lives name this boot as its own? */
+  holds(boot: string): boolean;
   /** Several machines may have this directory. */
   readonly shared: boolean;
 }

@@ -58,8 +58,14 @@ async function tryWay(way: Way, isSaved: boolean): Promise<string | null> {
   const repository = makeRepository(box.root, git);
   const started = await box.json(["start", "demo", "hello", "--isolate", "worktree", "--cwd", repository]);
   const tree = join(started["runDirectory"], "worktree");
+  const records = new Set(listing(started["runDirectory"]));
   way.hide({ repository, tree, git });
-  const before = listing(tree);
+  // What the way made, also beside the worktree or where that was moved to.
+  const work = () => {
+    const beside = listing(started["runDirectory"]).filter((path) => !records.has(path));
+    return JSON.stringify([listing(tree), beside]);
+  };
+  const before = work();
   const pruned = await box.json(["prune", "--older-than", "1ms", "--dry-run"]);
   const wouldGo = JSON.stringify(pruned["removed"] ?? []).includes(started["handle"]);
   if (wouldGo !== isSaved)
@@ -67,7 +73,7 @@ async function tryWay(way: Way, isSaved: boolean): Promise<string | null> {
   const { code, stderr } = await box.run(["rm", started["handle"]]);
   if (isSaved) return code === 0 && !existsSync(tree) ? null : `rm kept it (exit ${code}): ${stderr}`;
   if (code !== 8 || !stderr.includes("--discard-work")) return `rm: exit ${code}: ${stderr}`;
-  return JSON.stringify(listing(tree)) === JSON.stringify(before) ? null : "files are gone";
+  return work() === before ? null : "files are gone";
 }
 
 /** Each command sees the mount in a namespace of its own, so that nothing stays mounted. */

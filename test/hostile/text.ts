@@ -2,6 +2,7 @@
  * Text is shown, never obeyed: hostile strings in every record, through every command that prints, into an emulator and
  * into a real tmux. Title, clipboard, modes, cursor and keyboard stay as they were, and `--json` stays JSON.
  */
+import { randomUUID } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { spawn } from "@lydell/node-pty";
@@ -137,22 +138,34 @@ function shown(args: readonly string[]): string {
   return JSON.stringify(args.join(" ")).slice(0, 160);
 }
 
+/** Keeps the terminal until all was read: when its last process ends, what is not read soon is lost on a busy machine. */
+const AND_WAIT = '"$@"; printf %s "$END"; exec sleep 1000';
+
 /** What a command writes to a terminal of its own. */
 function printed(box: Sandbox, args: readonly string[], env: Record<string, string>): Promise<string> {
-  const child = spawn(process.execPath, [CLI, ...args], {
+  const end = `end-${randomUUID()}`;
+  const child = spawn("sh", ["-c", AND_WAIT, "sh", process.execPath, CLI, ...args], {
     cols: 100,
     rows: 40,
     cwd: box.cwd,
-    env: box.env(env),
+    env: box.env({ ...env, END: end }),
     encoding: null,
   });
   const chunks: Buffer[] = [];
-  child.onData((chunk) => chunks.push(Buffer.from(chunk)));
+  let tail = Buffer.alloc(0);
   return new Promise((resolve, reject) => {
     const late = setTimeout(() => reject(new Error(`${shown(args)} does not end`)), WORST_MS);
     child.onExit(() => {
       clearTimeout(late);
-      resolve(Buffer.concat(chunks).toString());
+      reject(new Error(`${shown(args)}: its terminal ended before it`));
+    });
+    child.onData((chunk) => {
+      chunks.push(Buffer.from(chunk));
+      tail = Buffer.concat([tail, Buffer.from(chunk)]).subarray(-end.length);
+      if (tail.toString("latin1") !== end) return;
+      clearTimeout(late);
+      resolve(Buffer.concat(chunks).toString().slice(0, -end.length));
+      child.kill("SIGKILL");
     });
   });
 }

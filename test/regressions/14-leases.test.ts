@@ -85,6 +85,18 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect([owner.exitCode, events("start").length, events("signal").length]).toEqual([null, 1, 0]);
   });
 
+  test("an owner whose lock files are removed is not taken for one from before a restart", async () => {
+    const { owner, handle } = await working({ place: "time" });
+    rmSync(join(box.state, "lives"), { recursive: true });
+    for (const words of [["list"], ["resume", handle, "a second one"], ["rm", handle]]) {
+      await runThere(box, { place: "boot" }, words);
+      await box.run(["list"]);
+    }
+    const shown = await box.run(["show", "--json", handle]);
+    expect(JSON.parse(shown.stdout)).toMatchObject({ status: "running", attempts: 1 });
+    expect([owner.exitCode, events("start").length, events("signal").length]).toEqual([null, 1, 0]);
+  });
+
   test("an owner there stays one when the index is removed", async () => {
     const { owner, handle } = await working({ place: "pids" });
     for (const name of readdirSync(box.state).filter((one) => one.startsWith("index.db")))

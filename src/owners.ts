@@ -1,0 +1,72 @@
+/** Processes as `Deps` has them: the process table, and what the kernel's locks prove of owners that it does not show. */
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { hasAgentOf, type StateDir } from "./audit/audit.ts";
+import type { Processes } from "./core/deps.ts";
+import { Fault } from "./core/faults.ts";
+import type { Life } from "./core/records.ts";
+import * as processes from "./process/process.ts";
+import { judgeOwner, type Lives, openLives } from "./store/store.ts";
+
+/** How long an agent may take to obey SIGINT, and then SIGTERM. */
+const LADDER = { interruptMs: 5_000, terminateMs: 5_000 };
+
+/** Owners are judged by what the kernel knows of their lives, wherever they are. Nothing is looked up before somebody asks. */
+export async function processesOf(state: StateDir): Promise<Processes> {
+  const lives = await openLives(join(state.root, "lives"), () => processes.self().boot);
+  const isAtWork = forAMoment((boot: string) => hasAgentOf(boot, state, processes.isFlocked));
+  const runs = (boot: string) => lives.holds(boot) || isAtWork(boot);
+  const sight = { machine: hostname(), isListed: processes.isAlive, lives, runs };
+  const examine: Processes["examine"] = (owner) => judgeOwner(owner, { ...sight, self: processes.self() });
+  return {
+    ...realProcesses,
+    owner: () => ({ ...processes.self(), ...lifeOrRoom(lives, state) }),
+    examine,
+    isAlive: (identity) => examine(identity) !== "gone",
+    hasOtherOwner: (known) => lives.hasOther(known),
+  };
+}
+
+const MOMENT_MS = 1_000;
+
+/** After a restart of the machine every interrupted run asks the same question, and the answer takes a look at all runs. */
+function forAMoment(look: (boot: string) => boolean): (boot: string) => boolean {
+  const known = new Map<string, { readonly answer: boolean; readonly untilMs: number }>();
+  return (boot) => {
+    const now = performance.now();
+    const found = known.get(boot);
+    if (found !== undefined && now < found.untilMs) return found.answer;
+    const answer = look(boot);
+    known.set(boot, { answer, untilMs: performance.now() + MOMENT_MS });
+    return answer;
+  };
+}
+
+/** Without room for a life, what makes room must work all the same: whoever cannot see this process is in doubt, and waits. */
+function lifeOrRoom(lives: Lives, { refusal }: StateDir): { readonly life?: Life } {
+  if (refusal !== null) throw refusal;
+  try {
+    return { life: lives.own() };
+  } catch (error) {
+    if (error instanceof Fault && error.code === "storage_full") return {};
+    throw error;
+  }
+}
+
+/** As far as the process table tells. */
+const realProcesses: Processes = {
+  self: processes.self,
+  owner: processes.owner,
+  isAlive: processes.isAlive,
+  examine: processes.examine,
+  identify: processes.identify,
+  signal: processes.signal,
+  findMarked: processes.findMarked,
+  findMarkedBy: processes.findMarkedBy,
+  findStrays: processes.findStrays,
+  endTree: (root, marker, from) => processes.endTree(root, marker, LADDER, from),
+  resolveProgram: processes.resolveProgram,
+  opensTerminals: async () => (await import("./process/pty.ts")).opensTerminals(),
+  // Spawning is loaded when something is spawned: looking runs up needs none of it.
+  runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
+};
