@@ -48,7 +48,7 @@ import { exitCodeFor } from "./outcome.ts";
 import { assertKnownRecord, prepareResume, type ResumeWish } from "./prepare.ts";
 import { assertRunDirectory, type Offer, offerFor, type ParentOffer, parentOffer } from "./resumable.ts";
 import { asItIsNow, recordEnd, selectRun, selectRunDir } from "./select.ts";
-import { endLeftBehind } from "./stop.ts";
+import { assertNobodyIn, endLeftBehind } from "./stop.ts";
 import { receiptFor } from "./witness.ts";
 
 export type { BatchHold, Deps } from "./deps.ts";
@@ -182,6 +182,8 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     // A session that another attempt is in leaves no run behind that never began.
     if (command.expects !== null) await hold.holdSession(wanted, command.expects);
     if (choice === null && command.expects !== chosen) await assertNoChoice(deps, wanted);
+    if (command.expects !== null && command.expects !== chosen)
+      await assertNobodyIn(deps, wanted, command.expects);
     if (choice !== null) {
       await hold.holdChoice(wanted);
       await (await import("./unindexed.ts")).assertMayChoose(deps, engine, wanted, choice);
@@ -242,6 +244,7 @@ export async function resumeRun(deps: Deps, request: ResumeRequest, watch: Watch
     const { setup, plan } = prepared;
     if (plan.do === "continue") {
       await hold.holdSession(current, plan.session);
+      await assertNobodyIn(deps, current, plan.session);
       await assertNoChoice(deps, current);
     }
     for (const note of prepared.notes) deps.log.info(note);
@@ -286,6 +289,7 @@ async function forkRun(
   const hold = await holdRun(deps, fork);
   return await hold.untilFinished(async () => {
     await hold.holdSession(parent, plan.session);
+    await assertNobodyIn(deps, parent, plan.session);
     for (const note of prepared.notes) deps.log.info(note);
     const held = { run: parent, fence: parentHold.fence, hold };
     if (plan.restore) await restoreEscrow(deps, setup, held, prepared.copy);

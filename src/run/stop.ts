@@ -7,6 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { agentLock, assertOwnState, homeOfOwner } from "../audit/audit.ts";
 import type { Stray } from "../core/deps.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
+import { isRunId } from "../core/ids.ts";
 import type { ProcessIdentity, RunRecord } from "../core/records.ts";
 import { plural } from "../lib/plural.ts";
 import type { LeaseOwner } from "../store/store.ts";
@@ -192,6 +193,47 @@ async function leftOf(deps: Deps, run: RunRecord, n: number): Promise<Left> {
 /** Pids of what the last attempt has running. */
 export async function findLeft(deps: Deps, run: RunRecord): Promise<readonly number[]> {
   return pidsOf((await leftOf(deps, run, run.attempts)).strays);
+}
+
+/**
+ * Throws when an agent of another run outlived its owner and may be at work in this session: two runs have one session where the
+ * user named it by its id. Those of the run itself are ended, as what it left; of another run the user decides.
+ */
+export async function assertNobodyIn(deps: Deps, run: RunRecord, session: string): Promise<void> {
+  const isIn = (other: RunRecord) =>
+    other.agentName === run.agentName && other.sessions.some(({ value }) => value === session);
+  const found = (await agentsLeft(deps, run)).find((survivor) => isIn(survivor.run));
+  if (found === undefined) return;
+  const { handle } = found.run;
+  throw new Fault(
+    "session_busy",
+    `The agent of run ${handle} outlived its owner (pid ${found.pids.join(", ")}) and may be at work in session ${session}. ` +
+      `Wait for it, or end it with \`reprise stop ${handle}\`.`,
+    { facts: { handle, pids: found.pids.map(String) } },
+  );
+}
+
+interface Survivor {
+  readonly run: RunRecord;
+  readonly pids: readonly number[];
+}
+
+/** Other runs that nobody holds and whose last attempt has processes all the same. What a finished turn left is wanted. */
+export async function agentsLeft(deps: Deps, { runId: own }: RunRecord): Promise<readonly Survivor[]> {
+  const marked = deps.processes.findMarkedBy("");
+  const found: Survivor[] = [];
+  for (const marker of new Set(marked.map(({ rest }) => rest))) {
+    const [runId = "", n] = marker.split("/");
+    if (runId === own || !isRunId(runId)) continue;
+    const run = await deps.store.getRun(runId);
+    if (run === null || run.status === "completed" || String(run.attempts) !== n) continue;
+    if ((await liveOwner(deps, runId)) === null)
+      found.push({
+        run,
+        pids: marked.filter(({ rest }) => rest === marker).map(({ identity }) => identity.pid),
+      });
+  }
+  return found;
 }
 
 const pidsOf = (strays: readonly Stray[]) => strays.map(({ identity }) => identity.pid);

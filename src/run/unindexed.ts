@@ -12,6 +12,7 @@ import type { earlierChoice } from "../engines/engines.ts";
 import type { Deps } from "./deps.ts";
 import { markerOf } from "./job.ts";
 import { lostIn, ownerGoneFile, runKey, type Unrecorded } from "./leases.ts";
+import { agentsLeft } from "./stop.ts";
 import { caughtUp, type FoundRun, liveOf, readRun, readRuns } from "./rebuild.ts";
 
 const SILENT: Log = { info() {}, warn() {} };
@@ -64,7 +65,8 @@ export async function assertMayChoose(
     (scope === "any" || run.cwd === cwd || run.sessions.some(({ value }) => listed.has(value)));
   const deadline = deps.clock.mono() + FINISHING_MS;
   for (;;) {
-    const live = (await liveRuns(deps, wanted)).filter(mayBeIn);
+    const outlived = (await agentsLeft(deps, wanted)).map(({ run }) => run);
+    const live = [...(await liveRuns(deps, wanted)), ...outlived].filter(mayBeIn);
     const [first] = live.toSorted((a, b) => Number(b.status === "running") - Number(a.status === "running"));
     if (first === undefined) return;
     if (first.status === "running" || deps.clock.mono() > deadline) throw mayBeLive(engine, first, word);

@@ -119,7 +119,7 @@ describe("a connection", () => {
   const pragmas = {
     journal_mode: "wal",
     synchronous: 2,
-    busy_timeout: 15000,
+    busy_timeout: 30000,
     foreign_keys: 1,
     trusted_schema: 0,
     mmap_size: 0,

@@ -355,3 +355,22 @@ describe("an earlier conversation that the engine chooses itself", () => {
     expect((await box.run(second)).code).toBe(0);
   });
 });
+
+test.each([
+  ["named by its id", (session: string) => ["--resume", session]],
+  ["that the engine chooses", () => ["--continue"]],
+])(
+  "no other run goes on in a conversation %s while an agent that outlived its owner is in it",
+  async (_name, native) => {
+    const { owner, handle } = await working({ place: "here" }, "remember 4711 @@ignore-sigterm @@hang");
+    await killed(owner);
+    const shown = await box.json(["show", handle]);
+    const session = String((shown["sessions"] as { value: string }[])[0]?.value);
+    const second = ["start", "claude", "me too", "--", ...native(session)];
+    const refused = await box.run(second);
+    expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining(`reprise stop ${handle}`)]);
+    expect([events("start").length, box.runDirectories().length]).toEqual([1, 1]);
+    expect((await box.run(["stop", handle])).code).toBe(0);
+    expect((await box.run(second)).code).toBe(0);
+  },
+);
