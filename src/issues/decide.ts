@@ -220,6 +220,7 @@ export const WORK_WORDS = {
   changed: "files changed in the folder",
   unseen: "its agent ran tools; without git, changes of files are not seen",
   others: "files changed in the folder, but the agent ran no tool",
+  nothing: "the agent changed nothing",
 } as const;
 
 export interface WorkFacts {

@@ -60,7 +60,7 @@ export class IssueWork {
   #newsTurns = 0;
   /** What the engine said before the wait. */
   #waitsFor = "";
-  /** What is known of the change that counts as the work; empty: it is on its own branch, or a gate has passed. */
+  /** What is known of the change that counts as the work; empty: it is on its own branch, or a gate has passed on it. */
   #seen = "";
   /** What an earlier batch wrote down about it stands until this one has claimed it. */
   readonly #hasPast: boolean;
@@ -331,7 +331,7 @@ export class IssueWork {
     const denied = deniedWords(this.#denied);
     const told = work === "others" ? "you ran no tool that could change a file" : "no file has changed";
     this.#desk.findings = [`Your last turn ended, but ${told}. ${denied}`.trim()];
-    const why = work === "others" ? WORK_WORDS.others : "the agent changed nothing";
+    const why = WORK_WORDS[work === "others" ? "others" : "nothing"];
     return this.#give("no_change", [why, denied].filter(Boolean).join("; "));
   }
 
@@ -403,19 +403,24 @@ export class IssueWork {
     // There the agent may write in its issue itself, at every turn.
     const isOwn = options.isolate === "none" && this.#newsTurns > 0;
     if (hasNews && !isOwn) return this.#tellNews();
-    const branch = options.isolate === "worktree" ? desk.branch : null;
+    const work = options.gate === null ? "changed" : await this.#workIn(desk.run?.cwd ?? root);
+    // Of such an issue the gate alone says that it is done: nothing is on its branch, and nothing can be merged.
+    if (work === "nothing" || work === "others") this.#seen = `the gate passed; ${WORK_WORDS[work]}`;
+    const branch = options.isolate === "worktree" && work !== "nothing" ? desk.branch : null;
     if (options.merge && branch !== null) {
       const turn = this.#shop.merging.then(() => mergeWork(deps, root, branch));
       this.#shop.merging = turn.catch(() => {});
       await turn;
     }
     const where = branch === null ? "" : options.merge ? `, merged from ${branch}` : ` on branch ${branch}`;
-    await source.close(this.#issue.id, doneNote(options.engine, desk.handle, where));
+    const nothing = work === "nothing" ? `: ${this.#seen}` : "";
+    await source.close(this.#issue.id, doneNote(options.engine, desk.handle, `${where}${nothing}`));
     // On disk before anything else: closed and opened again is another thing than not closed yet.
     await desk.save({ status: "completed", error: null, finished_at: desk.now() });
     desk.status = "closed";
     const said = [this.#seen, hasNews ? UNTOLD : "", deniedWords(this.#denied)];
-    return desk.end("completed", said.filter(Boolean).join("; "));
+    const end = desk.end("completed", said.filter(Boolean).join("; "));
+    return work === "nothing" ? { ...end, branch: null } : end;
   }
 
   /** Somebody has changed the issue since its agent read it: it is done when the agent has heard that too. */

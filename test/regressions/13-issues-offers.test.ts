@@ -148,3 +148,21 @@ test("the merge command names the repository, where the batch was started from e
   const done = await box.run(["issues", "run", "--engine", "demo", box.cwd], { cwd: box.home });
   expect(done.stdout).toContain(`  git -C ${box.cwd} merge reprise/a-issue-a\n`);
 });
+
+test.each([[[]], [["--merge"]]])(
+  "an issue whose gate passes without a change is not called merged, and no empty branch is offered, with %j",
+  async (merge) => {
+    using box = new IssueBox();
+    box.issue("a", "just talk");
+    box.gate("exit 0");
+    box.commit();
+    const done = await box.batch(...merge);
+    expect([done.code, box.statuses()]).toEqual([0, { a: "closed" }]);
+    expect(done.stdout).toMatch(/^a +completed .*the gate passed; the agent changed nothing/m);
+    expect(done.stdout).not.toContain("git merge");
+    expect(box.text("a")).toMatch(
+      /Done by demo \(reprise run \w+\): the gate passed; the agent changed nothing\./,
+    );
+    expect(box.text("a")).not.toMatch(/merged from|on branch/);
+  },
+);
