@@ -87,8 +87,8 @@ function hits(page: string): readonly string[] {
     }),
   );
   const long = lines.flatMap((line, at) =>
-    isProse(line) && [...line].length > LINE_LENGTH
-      ? [{ line: at + 1, what: `${[...line].length} characters, more than ${LINE_LENGTH}` }]
+    isProse(line) && line.length > LINE_LENGTH
+      ? [{ line: at + 1, what: `${line.length} characters, more than ${LINE_LENGTH}` }]
       : [],
   );
   return [...phrases, ...long]
