@@ -1,0 +1,132 @@
+/**
+ * Docs are plain English: no phrase of the table below comes back, and prose is wrapped. Code blocks, inline code, tables
+ * (for their width) and generated parts are exempt, since other files decide on their text.
+ */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+
+/** Pages that the rules cover. Add a page here once it follows them. */
+const PAGES = [
+  "README.md",
+  "SECURITY.md",
+  "docs/README.md",
+  "docs/cli.md",
+  "docs/config.md",
+  "docs/daemon.md",
+  "docs/install.md",
+  "docs/issues.md",
+  "docs/reviews.md",
+  "docs/runbooks.md",
+  "docs/tutorial.md",
+];
+const LINE_LENGTH = 100;
+
+const UNIT =
+  "(?:attempt|batch|check|comment|engine|file|issue|line|minute|reply|repository|run|second|session|state|thing|word)";
+
+/** A phrase, what to write instead, and text that has it. Blanks in a phrase stand for line breaks as well. */
+const PHRASES: readonly (readonly [phrase: string, instead: string, example: string])[] = [
+  ["whoever", "name the person or process", "Whoever holds the lease decides."],
+  ["whomever", "name the person or process", "Tell whomever it concerns."],
+  ["those who", "name them", "Those who wait are named."],
+  ["(?:the )?ones? that", "name the thing", "A session is kept, and one that is lost is not."],
+  ["(?:the )?ones? whose", "name the thing", "A run is kept, also one whose agent died."],
+  ["what is", "name the thing", "What is unknown is skipped."],
+  ["which it is", "name the thing", "The message says which it is."],
+  ["of (?:its|their|your|his|our) own", "separate, own, private", "Each agent has a home\nof its own."],
+  ["shall", "present tense, or must", "The agent shall stop."],
+  ["(?:is|are|was|were) said", "name the speaker", "A copy is put back, and that is said."],
+  ["(?:is|are|was|were) told", "name the speaker", "The agent is told to go on."],
+  ["(?:is|are) to be", "must, or present tense", "A file that is to be removed."],
+  ["there (?:is|are) none", "say what is missing", "It uses the store, where there is none the file."],
+  ["(?:take|takes|took|taken|taking) up(?! to)", "resume", "It takes up\nwhat was interrupted."],
+  ["let loose", "start", "Codex can be let loose on them."],
+  ["(?:keep|keeps|kept) moving", "supervise", "Agents that are kept moving."],
+  ["called a bug", "reported as a bug", "It is not called a bug."],
+  ["by chance", "say what happened", "The name is taken by chance."],
+  ["wants no more", "say what happened", "The child wants no more of it."],
+  ["safely ours", "has unsafe ownership or permissions", "The directory is not safely ours."],
+  ["a name for people", "human-readable name", "A name for people."],
+  ["for somebody else", "say what the result is", "A file for somebody else."],
+  ["tells? more", "see … for details", "`--help` tells more."],
+  ["works? by itself", "run in the background", "The agent works by itself."],
+  ["is sacred", "say what Reprise never does", "`waiting` is sacred."],
+  ["nobody (?:acts|listen(?:s|ed)|has|says|may)", "name the subject", "What is printed when nobody listens."],
+  ["who (?:is|are) no", "who are not …s", "Authors who are no owner."],
+  ["as ever", "as usual", "It works as ever."],
+  ["anew", "again, new, or start over", "The conversation begins anew."],
+  [`one an? ${UNIT}`, "one per …", "The daemon: one a state directory."],
+  [`one \\w+ an? ${UNIT}`, "one … per …", "The daemon has one process an attempt."],
+  [`\\d+ \\w+ an? ${UNIT}`, "per", "The check takes 20 s an engine."],
+  [String.raw`\w+, too`, "also, before the verb", "Warnings, too, are errors."],
+];
+
+const pattern = (phrase: string) => new RegExp(`\\b${phrase.replaceAll(" ", String.raw`\s+`)}\\b`, "gi");
+
+/** Line by line as the file has it: what is exempt from every rule is blank, inline code is one long word. */
+function proseOf(text: string): readonly string[] {
+  let fenced = false;
+  let generated = false;
+  return text.split("\n").map((line) => {
+    const fence = line.trimStart().startsWith("```");
+    if (fence) fenced = !fenced;
+    if (line.startsWith("<!--")) generated = line.includes(": begin");
+    if (fence || fenced || generated || line.startsWith("<!--")) return "";
+    return line.replaceAll(/`[^`]*`/g, (code) => "`".repeat(code.length));
+  });
+}
+
+/** Every hit as `line: what is wrong`. */
+function hits(page: string): readonly string[] {
+  const lines = proseOf(page);
+  const text = lines.join("\n");
+  const phrases = PHRASES.flatMap(([phrase, instead]) =>
+    [...text.matchAll(pattern(phrase))].map(({ 0: hit, index }) => {
+      const line = text.slice(0, index).split("\n").length;
+      return { line, what: `"${hit.replaceAll(/\s+/g, " ")}"; write: ${instead}` };
+    }),
+  );
+  const long = lines.flatMap((line, at) =>
+    isProse(line) && line.length > LINE_LENGTH
+      ? [{ line: at + 1, what: `${line.length} characters, more than ${LINE_LENGTH}` }]
+      : [],
+  );
+  return [...phrases, ...long]
+    .toSorted((one, other) => one.line - other.line)
+    .map(({ line, what }) => `${line}: ${what}`);
+}
+
+/** Tables cannot be wrapped, nor can a line that holds one link or one word. */
+function isProse(line: string): boolean {
+  return !/^\s*\|/.test(line) && !/^\s*(?:[-*] )?!?\[[^\]]*\]\(\S+$/.test(line) && /\S\s+\S/.test(line);
+}
+
+test.each(PAGES)("%s has no phrase of the table and no long line", (page) => {
+  expect(hits(readFileSync(page, "utf8")).map((hit) => `${page}:${hit}`)).toEqual([]);
+});
+
+test.each(PHRASES)("the phrase %j is found, with its line, and not in code", (phrase, instead, example) => {
+  expect(example).toMatch(pattern(phrase));
+  const found = hits(`# Title\n\n${example}\n`);
+  expect(found).toContainEqual(expect.stringMatching(/^[34]: "/));
+  expect(found.some((hit) => hit.endsWith(`write: ${instead}`))).toBe(true);
+  expect(hits(`\`\`\`\n${example}\n\`\`\`\n`)).toEqual([]);
+});
+
+const LONG = `${"word ".repeat(20)}words`;
+test.each([
+  ["a paragraph", LONG],
+  ["an entry of a list", `- ${LONG}`],
+  ["a line below a generated part", `<!-- table: begin -->\n<!-- table: end -->\n${LONG}`],
+])("a line of more than 100 characters is found in %s", (_, text) => {
+  expect(hits(text)).toEqual([expect.stringMatching(/^[13]: 10[57] characters, more than 100$/)]);
+});
+
+test.each([
+  ["a table", `| ${LONG} |`],
+  ["a line that holds one link", `- [${LONG}](page.md)`],
+  ["a block of code", `\`\`\`\n${LONG}\n\`\`\``],
+  ["a generated part", `<!-- table: begin -->\n${LONG}\n<!-- table: end -->`],
+])("a line of more than 100 characters is allowed in %s", (_, text) => {
+  expect(hits(text)).toEqual([]);
+});
