@@ -22,8 +22,7 @@ const DEFAULT_LIMIT = 50;
 const command = () =>
   makeCommand({
     name: "adopt",
-    summary:
-      "Find conversations that were started outside Reprise, and take one over so that it can be resumed by handle.",
+    summary: "Find conversations started outside Reprise, and make one resumable by handle.",
     examples: [
       "reprise adopt                      (conversations of this directory)",
       "reprise adopt codex --all",
@@ -31,11 +30,11 @@ const command = () =>
     ],
   })
     .argument("[engine]", "codex, claude, gemini, opencode, …")
-    .argument("[session-id]", "the engine's id of the conversation, or its first 8 or more characters")
+    .argument("[session-id]", "session id of the engine, or its first 8 or more characters")
     .addOption(once("--cwd <dir>", "conversations of this directory (default: here)", text))
     .option("--all", "conversations of every directory")
     .addOption(once("--name <name>", "a name for the new run", personName))
-    .addOption(once("--limit <n>", `list at most so many (default ${DEFAULT_LIMIT})`, count(1, 10_000)))
+    .addOption(once("--limit <n>", `maximum number to list (default ${DEFAULT_LIMIT})`, count(1, 10_000)))
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

@@ -24,12 +24,12 @@ import type { Context } from "./context.ts";
 const sendCommand = () =>
   makeCommand({
     name: "agent send",
-    summary: "Tell an agent something: typed into its UI when it is idle, or as its next turn.",
+    summary: "Send a message to an agent. Reprise types it into an idle UI, or sends it as the next turn.",
     examples: ['reprise agent send 1a2b3c4d "now add a test"'],
   })
     .usage("[options] <id> <message>")
     .argument("[id]", "handle or unique prefix")
-    .argument("[message]", "what it is told")
+    .argument("[message]", "message to send")
     .option("--json", "print one JSON object");
 
 export async function send(args: readonly string[], context: Context): Promise<number> {
@@ -56,7 +56,7 @@ export async function send(args: readonly string[], context: Context): Promise<n
 const stopCommand = () =>
   makeCommand({
     name: "agent stop",
-    summary: "End an agent and its supervision. Its conversation stays, and `agent resume` brings it back.",
+    summary: "Stop an agent and its supervision. Its conversation stays; `agent resume` continues it.",
     examples: ["reprise agent stop 1a2b3c4d"],
   })
     .usage("[options] <id>")
@@ -102,7 +102,7 @@ const resumeCommand = () =>
   makeCommand({
     name: "agent resume",
     summary:
-      "Bring back an agent, or all that are not running, with their conversations. Where one cannot be continued, a new one begins, and that is said.",
+      "Resume the conversation of one agent, or of all agents that are not running. If a conversation is lost, start a new one and report it.",
     examples: [
       "reprise agent resume 1a2b3c4d",
       "reprise agent resume --all",
@@ -112,9 +112,9 @@ const resumeCommand = () =>
   })
     .usage("[options] [id]")
     .argument("[id]", "handle or unique prefix")
-    .option("--all", "every agent that has not ended")
-    .option("--kill", "end live ones first")
-    .option("--strict", "begin no new conversation: an agent whose conversation is lost is skipped")
+    .option("--all", "all agents that have not ended")
+    .option("--kill", "stop live agents first")
+    .option("--strict", "skip agents whose conversation is lost, instead of starting a new one")
     .option("--json", "print one JSON object");
 
 interface Told extends Resumed {

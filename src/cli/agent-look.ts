@@ -26,10 +26,10 @@ import { labelled } from "./words.ts";
 const listCommand = () =>
   makeCommand({
     name: "agent list",
-    summary: "List agents: what they are doing, since when, and what comes next.",
+    summary: "List agents: state, since when, next action.",
     examples: ["reprise agent list", "reprise agent list --all --json"],
   })
-    .option("--all", "also those that have ended")
+    .option("--all", "include those that have ended")
     .option("--json", "print one JSON object");
 
 export async function list(args: readonly string[], context: Context): Promise<number> {
@@ -152,7 +152,7 @@ export async function see(deps: Deps, record: AgentRecord): Promise<Look> {
 const showCommand = () =>
   makeCommand({
     name: "agent show",
-    summary: "Show one agent: its definition, its attempts, what was decided and why, and what comes next.",
+    summary: "Show one agent: definition, attempts, decisions with reasons, next action.",
     examples: ["reprise agent show 1a2b3c4d", "reprise agent show 1a2b --json"],
   })
     .usage("[options] <id>")
@@ -238,7 +238,7 @@ function eventWords(event: SupervisionEvent): string {
 const peekCommand = () =>
   makeCommand({
     name: "agent peek",
-    summary: "Print what an agent shows right now, as plain text.",
+    summary: "Print an agent's present screen as plain text.",
     examples: ["reprise agent peek 1a2b3c4d"],
   })
     .usage("[options] <id>")

@@ -9,7 +9,7 @@ const command = () =>
   makeCommand({
     name: "agent rm",
     summary:
-      "Remove agents that have ended: their record, their decisions, and their runs with the recordings. The engine keeps its own session.",
+      "Remove ended agents: records, decisions, and runs with their recordings. The engine keeps its session.",
     examples: ["reprise agent rm 1a2b3c4d", "reprise agent rm 1a2b3c4d 5e6f7a8b --json"],
   })
     .usage("[options] <id…>")

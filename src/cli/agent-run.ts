@@ -19,7 +19,7 @@ const command = () =>
   makeCommand({
     name: "agent run",
     summary:
-      "Start an agent of a runbook. It works by itself, and its runbook answers when it idles, fails or dies.",
+      "Start an agent of a runbook in the background. The runbook reacts when the agent idles, fails or dies.",
     examples: [
       "reprise agent run worker",
       'reprise agent run worker --var issue=42 --var branch="fix/42"',
@@ -27,10 +27,10 @@ const command = () =>
     ],
   })
     .usage("[options] <name>")
-    .argument("[name]", "agent.NAME of a runbook of this project, or of your own")
-    .addOption(list("--var <name=value>", "a variable of the runbook (repeatable)"))
-    .option("--attach", "look at it at once")
-    .option("--trust-cwd", "trust this folder and the project's runbooks as they are now")
+    .argument("[name]", "agent.NAME in a runbook of this project or in your own runbooks")
+    .addOption(list("--var <name=value>", "runbook variable (repeatable)"))
+    .option("--attach", "attach to the agent at once")
+    .option("--trust-cwd", "trust this directory and the project's runbooks in their present form")
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

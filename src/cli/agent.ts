@@ -4,46 +4,46 @@ import { type Family, runVerb } from "./verbs.ts";
 
 const FAMILY: Family = {
   name: "agent",
-  about: "Agents that are kept moving by a runbook (docs/runbooks.md).",
+  about: "Supervised agents, defined by a runbook (docs/runbooks.md).",
   verbs: {
     run: {
-      summary: "start an agent of a runbook and keep it moving",
+      summary: "start an agent of a runbook and supervise it",
       run: async (args, context) => (await import("./agent-run.ts")).run(args, context),
     },
     list: {
-      summary: "list agents: state, since when, what comes next",
+      summary: "list agents: state, since when, next action",
       run: async (args, context) => (await import("./agent-look.ts")).list(args, context),
     },
     show: {
-      summary: "show one agent: definition, attempts, what was decided and why, what comes next",
+      summary: "show one agent: definition, attempts, decisions with reasons, next action",
       run: async (args, context) => (await import("./agent-look.ts")).show(args, context),
     },
     logs: {
-      summary: "print what it printed",
+      summary: "print its output",
       run: async (args, context) => (await import("./logs.ts")).run(args, context),
     },
     peek: {
-      summary: "print what it shows right now",
+      summary: "print its present screen",
       run: async (args, context) => (await import("./agent-look.ts")).peek(args, context),
     },
     attach: {
-      summary: "look at it and type into it; Ctrl-] leaves",
+      summary: "show its UI and type into it; Ctrl-] leaves",
       run: async (args, context) => (await import("./attach.ts")).run(args, context),
     },
     send: {
-      summary: "tell it something",
+      summary: "send it a message",
       run: async (args, context) => (await import("./agent-act.ts")).send(args, context),
     },
     stop: {
-      summary: "end it and its supervision; its conversation stays",
+      summary: "stop it and its supervision; its conversation stays",
       run: async (args, context) => (await import("./agent-act.ts")).stop(args, context),
     },
     resume: {
-      summary: "bring back an agent, or all of them, with their conversations",
+      summary: "resume the conversation of one agent, or of all agents",
       run: async (args, context) => (await import("./agent-act.ts")).resume(args, context),
     },
     rm: {
-      summary: "remove agents that have ended, with their runs",
+      summary: "remove ended agents and their runs",
       run: async (args, context) => (await import("./agent-rm.ts")).rm(args, context),
     },
   },

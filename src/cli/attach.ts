@@ -16,7 +16,7 @@ const command = () =>
   makeCommand({
     name: "attach",
     summary:
-      "Look at a detached run, and type into it. Ctrl-] leaves a UI to itself again, Ctrl-C an agent without one.",
+      "Show a background run and type into it. Leave with Ctrl-], or with Ctrl-C if the agent has no UI.",
     examples: [
       "reprise attach 1a2b3c4d",
       "reprise attach 1a2b --direct      (without tmux)",
@@ -25,8 +25,8 @@ const command = () =>
   })
     .usage("[options] <handle>")
     .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-    .option("--direct", "use this terminal itself, also where there is a tmux")
-    .option("--raw", "in a pipe or a file: every byte of a UI as it comes, instead of harmless text");
+    .option("--direct", "use this terminal directly, even if tmux is installed")
+    .option("--raw", "write the exact bytes of a UI to a pipe or file, instead of plain text");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = command();

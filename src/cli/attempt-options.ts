@@ -26,30 +26,26 @@ export interface SharedOptions {
 const DEFAULT_IDLE_MS = 15 * 60_000;
 export function addSharedOptions(command: Command): Command {
   return command
-    .addOption(once("--message-file <file>", "take the message from a file", text))
-    .option("--stdin", "take the message from stdin")
+    .addOption(once("--message-file <file>", "read the message from a file", text))
+    .option("--stdin", "read the message from stdin")
     .addOption(
-      once("--mode <mode>", "auto, pipe or pty: how the agent is connected", oneOf("auto", "pipe", "pty")),
+      once("--mode <mode>", "how to connect the agent: auto, pipe or pty", oneOf("auto", "pipe", "pty")),
     )
-    .addOption(once("--timeout <time>", "end the attempt after this long, e.g. 2h", duration))
+    .addOption(once("--timeout <time>", "maximum duration of the attempt, e.g. 2h", duration))
     .addOption(
-      once(
-        "--idle-timeout <time>",
-        "end it after this long without a sign of life (default 15m, 0 = never)",
-        duration,
-      ),
+      once("--idle-timeout <time>", "maximum time without output (default 15m, 0 = no limit)", duration),
     )
     .addOption(
-      once("--tool-timeout <time>", "end it when one tool call takes longer (default: never)", duration),
+      once("--tool-timeout <time>", "maximum duration of one tool call (default: no limit)", duration),
     )
     .addOption(list("--env <NAME=value>", "set a variable for the agent (repeatable)"))
     .option(
       "--allow-env",
-      "let --env set PATH, LD_PRELOAD, NODE_OPTIONS and the like; on a resume, accept other engine variables",
+      "allow --env to set PATH, LD_PRELOAD, NODE_OPTIONS and similar; on resume, accept changed engine variables",
     )
-    .option("--trust-cwd", "let the engine trust this folder, and use the project's reprise.toml")
-    .option("--raw", "show the engine's native output even on a terminal")
-    .option("--json", "print one JSON object at the end instead of the output")
+    .option("--trust-cwd", "make the engine trust this directory, and use the project's reprise.toml")
+    .option("--raw", "show the engine's native output, even on a terminal")
+    .option("--json", "print one JSON object at the end instead of the live output")
     .option("--quiet", "show no live view and no summary");
 }
 

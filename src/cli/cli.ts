@@ -41,54 +41,54 @@ export const COMMANDS: Readonly<Record<string, { readonly summary: string; load(
       summary: "show one run, its attempts and the proof of each resume",
       load: () => import("./show.ts"),
     },
-    attach: { summary: "look at a detached run, and type into it", load: () => import("./attach.ts") },
-    logs: { summary: "print what an agent printed", load: () => import("./logs.ts") },
+    attach: { summary: "show a background run and type into it", load: () => import("./attach.ts") },
+    logs: { summary: "print the output of an agent", load: () => import("./logs.ts") },
     export: {
-      summary: "put a run into one file for somebody else, without its secrets",
+      summary: "export a run as a redacted archive",
       load: () => import("./export.ts"),
     },
     stop: { summary: "stop a live run", load: () => import("./stop.ts") },
     rm: { summary: "remove runs", load: () => import("./rm.ts") },
     prune: { summary: "remove old runs", load: () => import("./prune.ts") },
     adopt: {
-      summary: "take over conversations that were started outside Reprise",
+      summary: "import conversations started outside Reprise",
       load: () => import("./adopt.ts"),
     },
     review: {
-      summary: "let Codex work on a pull request's review comments",
+      summary: "let Codex address a pull request's review comments",
       load: () => import("./review.ts"),
     },
     issues: {
-      summary: "work through the issues of a repository, and take up what was interrupted",
+      summary: "work through a repository's issues and resume interrupted ones",
       load: () => import("./issues.ts"),
     },
     runbook: {
-      summary: "check runbooks, list what they define, explain what they would do",
+      summary: "check runbooks, list their definitions, explain their reactions",
       load: () => import("./runbook.ts"),
     },
     agent: {
-      summary: "start agents of a runbook, look at them, bring them back",
+      summary: "start, inspect and resume supervised agents",
       load: () => import("./agent.ts"),
     },
     pipeline: {
-      summary: "run the commands and agents of a runbook in order",
+      summary: "run commands and agents of a runbook in order",
       load: () => import("./pipeline.ts"),
     },
-    decisions: { summary: "answer what agents ask", load: () => import("./decisions.ts") },
+    decisions: { summary: "answer questions from agents", load: () => import("./decisions.ts") },
     status: {
-      summary: "all agents and pipelines: state, since when, what comes next",
+      summary: "show all agents and pipelines: state, since when, next action",
       load: () => import("./status.ts"),
     },
     daemon: {
-      summary: "start, stop or look at the supervisor",
+      summary: "start, stop or inspect the daemon",
       load: () => import("./daemon.ts"),
     },
     doctor: { summary: "check engines, state directory and index", load: () => import("./doctor.ts") },
     explain: {
-      summary: "say what Reprise understands of an engine's output",
+      summary: "show how Reprise parses an engine's output",
       load: () => import("./explain.ts"),
     },
-    demo: { summary: "see an agent crash and its conversation go on", load: () => import("./demo.ts") },
+    demo: { summary: "watch an agent crash and its conversation continue", load: () => import("./demo.ts") },
     completion: {
       summary: "print shell completion for bash, zsh or fish",
       load: () => import("./completion.ts"),
@@ -190,7 +190,7 @@ async function help(rest: readonly string[], context: Context, isError: boolean)
     "  reprise list",
     "",
     "`ls` is `list`, `continue` is `resume`, `version` prints the version.",
-    "`reprise <command> --help` tells more; `reprise demo` shows it in ten seconds.",
+    "`reprise <command> --help` gives details; `reprise demo` takes ten seconds.",
   ].join("\n");
   (isError ? process.stderr : process.stdout).write(`${text}\n`);
   return isError ? 2 : 0;

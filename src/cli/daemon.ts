@@ -19,7 +19,7 @@ const command = () =>
   makeCommand({
     name: "daemon",
     summary:
-      "The supervisor, which keeps agents moving. The first command that needs it starts it; agents go on without it.",
+      "The daemon that supervises agents. The first command that needs it starts it; agents keep running without it.",
     examples: [
       "reprise daemon status",
       "reprise daemon stop       (agents stay)",
@@ -28,7 +28,7 @@ const command = () =>
   })
     .usage("[options] <start|stop|status|logs>")
     .argument("[verb]", VERBS.join(", "))
-    .addOption(once("--lines <n>", "logs: how many of the last lines (default 100)", count(1, 100_000)))
+    .addOption(once("--lines <n>", "logs: number of lines to print (default 100)", count(1, 100_000)))
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

@@ -17,10 +17,10 @@ import { age, labelled } from "./words.ts";
 
 const FAMILY: Family = {
   name: "decisions",
-  about: "What agents need to know from you (docs/daemon.md).",
+  about: "Questions from agents that need your answer (docs/daemon.md).",
   verbs: {
     list: { summary: "list open decisions", run: list },
-    show: { summary: "show one with the facts, the agent's last words and your options", run: show },
+    show: { summary: "show one: facts, last output of the agent, options", run: show },
     resolve: { summary: "choose an option", run: resolve },
   },
   examples: [
@@ -37,12 +37,12 @@ export function run(args: readonly string[], context: Context): Promise<number> 
 async function list(args: readonly string[], context: Context): Promise<number> {
   const parser = makeCommand({
     name: "decisions list",
-    summary: "List decisions that are open, oldest first.",
+    summary: "List open decisions, oldest first.",
     examples: ["reprise decisions list", "reprise decisions list --all --json"],
   })
-    .option("--all", "also those that were made")
+    .option("--all", "include decisions that were made")
     .option("--json", "print one JSON object")
-    .option("--ids", "print bare ids, one a line");
+    .option("--ids", "print only ids, one per line");
   parse(parser, args);
   const options: { all?: true; json?: true; ids?: true } = parser.opts();
   const deps = await context.open({ cwd: null });
@@ -85,7 +85,7 @@ export function decisionTable(
 async function show(args: readonly string[], context: Context): Promise<number> {
   const parser = makeCommand({
     name: "decisions show",
-    summary: "Show a decision: what happened, the agent's last words, your options.",
+    summary: "Show a decision: facts, last output of the agent, options.",
     examples: ["reprise decisions show 1a2b3c4d-17", "reprise decisions show 1a2b --json"],
   })
     .usage("[options] <id>")
@@ -164,7 +164,7 @@ interface ResolveOptions {
 async function resolve(args: readonly string[], context: Context): Promise<number> {
   const parser = makeCommand({
     name: "decisions resolve",
-    summary: "Choose an option of a decision. Without a number, on a terminal, you are asked.",
+    summary: "Choose an option of a decision. Without a number, ask on the terminal.",
     examples: [
       "reprise decisions resolve 1a2b3c4d-17",
       "reprise decisions resolve 1a2b3c4d-17 2",
@@ -173,8 +173,8 @@ async function resolve(args: readonly string[], context: Context): Promise<numbe
   })
     .usage("[options] <id> [n]")
     .argument("[id]", "decision, agent, or a unique prefix")
-    .argument("[n]", "the number of an option")
-    .addOption(once("-m, --message <text>", "what the agent is told", (given) => given))
+    .argument("[n]", "number of the option")
+    .addOption(once("-m, --message <text>", "message to the agent", (given) => given))
     .option("--json", "print one JSON object");
   parse(parser, args);
   const options: ResolveOptions = parser.opts();

@@ -40,7 +40,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const parser = makeCommand({
     name: "demo",
     summary:
-      "A scripted agent dies in the middle of a turn, is resumed by handle, and remembers. No key, no network.",
+      "Kill a scripted agent in the middle of a turn and resume it by handle. Needs no key and no network.",
     examples: ["reprise demo", "reprise demo --json"],
   }).option("--json", "print one JSON object at the end");
   parse(parser, args);

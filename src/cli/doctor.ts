@@ -29,13 +29,13 @@ const command = () =>
     ],
   })
     .usage("[options] | --certify [engine] [--json]")
-    .argument("[engine]", "with --certify: this engine alone")
-    .option("--certify", "try the engines on a scripted model, away from your sessions, keys and network")
-    .option("--rebuild-index", "put everything into the index that the run directories have")
+    .argument("[engine]", "with --certify: only this engine")
     .option(
-      "--accept-copy",
-      "use the runs of this copied state directory here, and no longer in the original",
+      "--certify",
+      "test the installed engines against a scripted model, without your sessions, keys or network",
     )
+    .option("--rebuild-index", "rebuild the index from the run directories")
+    .option("--accept-copy", "use this copied state directory instead of the original")
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

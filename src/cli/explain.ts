@@ -22,7 +22,7 @@ interface ExplainOptions {
 const command = () =>
   makeCommand({
     name: "explain",
-    summary: "Say what Reprise understands of an engine's output: session, events, troubles, reset time.",
+    summary: "Show how Reprise parses an engine's output: session, events, problems, reset time.",
     examples: [
       "codex exec --json 'hi' | reprise explain --engine codex",
       "reprise explain --engine claude --stderr errors.txt",
@@ -30,11 +30,11 @@ const command = () =>
       "reprise logs 1a2b3c4d --stream stdout --raw | reprise explain --engine gemini --json",
     ],
   })
-    .argument("[file]", "the output; standard input when absent")
-    .addOption(once("--engine <engine>", "whose output it is", text))
-    .addOption(once("--now <time>", 'the moment that "in 5 minutes" counts from (ISO 8601)', readTime))
-    .addOption(once("--exit-code <code>", "how the engine's process ended, 0 to 255", readExitCode))
-    .option("--stderr", "the input is what the engine wrote to stderr")
+    .argument("[file]", "output to parse (default: standard input)")
+    .addOption(once("--engine <engine>", "engine that wrote the output", text))
+    .addOption(once("--now <time>", 'time that "in 5 minutes" refers to (ISO 8601)', readTime))
+    .addOption(once("--exit-code <code>", "exit code of the engine's process, 0 to 255", readExitCode))
+    .option("--stderr", "the input is the engine's stderr")
     .option("--text", "the engine ran without its JSON option; assumed when no line is an event")
     .option("--json", "print one JSON object");
 

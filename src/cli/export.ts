@@ -34,7 +34,7 @@ const SCREEN = { columns: 120, rows: 40 };
 const command = () =>
   makeCommand({
     name: "export",
-    summary: "Put a run into one file (.tar.gz) for somebody else: records, events and logs without secrets.",
+    summary: "Export a run as a redacted archive (.tar.gz): records, events and logs.",
     examples: [
       "reprise export 1a2b3c4d",
       "reprise export 1a2b3c4d --output bug-report.tar.gz",
@@ -43,10 +43,10 @@ const command = () =>
   })
     .usage("[options] <handle>")
     .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-    .addOption(once("--output <file>", "where to (default: reprise-<handle>.tar.gz here)", text))
-    .option("--force", "replace a file that is there")
-    .option("--no-logs", "leave out what the agent printed; records and events stay")
-    .option("--json", "print one JSON object: path, bytes, files, what was left out");
+    .addOption(once("--output <file>", "output file (default: ./reprise-<handle>.tar.gz)", text))
+    .option("--force", "replace an existing file")
+    .option("--no-logs", "leave out the agent's output; keep records and events")
+    .option("--json", "print one JSON object: path, bytes, files, omissions");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = command();

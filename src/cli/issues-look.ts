@@ -51,9 +51,9 @@ export function addSourceOptions(command: Command): Command {
         oneOf("beads", "markdown", "github"),
       ),
     )
-    .addOption(once("--repo <owner/name>", "with --source github: instead of this clone's remote", text))
-    .addOption(once("--api-url <url>", "where GitHub's API is", text))
-    .addOption(once("--token <token>", "for GitHub (default: GITHUB_TOKEN, GH_TOKEN)", text));
+    .addOption(once("--repo <owner/name>", "GitHub repository (default: this clone's remote)", text))
+    .addOption(once("--api-url <url>", "URL of GitHub's API", text))
+    .addOption(once("--token <token>", "GitHub token (default: GITHUB_TOKEN, GH_TOKEN)", text));
 }
 
 export function sourceOptions(flags: SourceFlags): SourceOptions {
@@ -66,7 +66,7 @@ export function sourceOptions(flags: SourceFlags): SourceOptions {
 }
 
 const addCwd = (command: Command): Command =>
-  command.addOption(once("--cwd <dir>", "a directory of the repository (default: here)", text));
+  command.addOption(once("--cwd <dir>", "directory in the repository (default: current directory)", text));
 
 async function open(context: Context, flags: SourceFlags): Promise<{ deps: Deps; root: string }> {
   const cwd = workingDirectory(flags.cwd ?? ".");
@@ -93,7 +93,7 @@ export async function list(args: readonly string[], context: Context): Promise<n
     addCwd(
       makeCommand({
         name: "issues list",
-        summary: "List the issues of this repository: what is ready, and what each of the others waits for.",
+        summary: "List the issues of this repository: ready ones, and what each other issue waits for.",
         examples: [
           "reprise issues list",
           "reprise issues list --all --json",
@@ -102,7 +102,7 @@ export async function list(args: readonly string[], context: Context): Promise<n
       }),
     ),
   )
-    .option("--all", "also closed ones")
+    .option("--all", "include closed issues")
     .option("--json", "print one JSON object");
   parse(parser, args);
   const options: LookOptions = parser.opts();
@@ -145,13 +145,13 @@ export async function show(args: readonly string[], context: Context): Promise<n
     addCwd(
       makeCommand({
         name: "issues show",
-        summary: "Show one issue, and what batches did about it.",
+        summary: "Show one issue and what batches did with it.",
         examples: ["reprise issues show a-12", "reprise issues show a-12 --json"],
       }),
     ),
   )
     .usage("[options] <issue>")
-    .argument("[issue]", "its id")
+    .argument("[issue]", "id of the issue")
     .option("--json", "print one JSON object");
   parse(parser, args);
   const options: LookOptions = parser.opts();
@@ -264,8 +264,8 @@ export async function sessions(args: readonly string[], context: Context): Promi
     }),
   )
     .usage("[options] [issue]")
-    .argument("[issue]", "only of this one")
-    .addOption(once("--limit <n>", `at most so many (default ${DEFAULT_LIMIT})`, count(1, 100_000)))
+    .argument("[issue]", "only conversations about this issue")
+    .addOption(once("--limit <n>", `maximum number (default ${DEFAULT_LIMIT})`, count(1, 100_000)))
     .option("--json", "print one JSON object");
   parse(parser, args);
   const options: LookOptions & { readonly limit?: number } = parser.opts();
@@ -284,7 +284,7 @@ export async function status(args: readonly string[], context: Context): Promise
   const parser = addCwd(
     makeCommand({
       name: "issues status",
-      summary: "Show the last batch of this repository: what became of each issue.",
+      summary: "Show the last batch of this repository: the result of each issue.",
       examples: ["reprise issues status", "reprise issues status --json"],
     }),
   ).option("--json", "print one JSON object");
@@ -370,13 +370,13 @@ export async function logs(args: readonly string[], context: Context): Promise<n
     addCwd(
       makeCommand({
         name: "issues logs",
-        summary: "Print what the last agent of an issue said and did, as readable text.",
+        summary: "Print the messages and tool calls of an issue's last agent as readable text.",
         examples: ["reprise issues logs a-12 -f", "reprise issues logs a-12 --attempt 1"],
       }),
     )
       .usage("[options] <issue>")
-      .argument("[issue]", "its id"),
-  ).option("--json", "print one JSON object, with all output of an attempt as plain text");
+      .argument("[issue]", "id of the issue"),
+  ).option("--json", "print one JSON object with the output of an attempt as plain text");
   parse(parser, args);
   const options: LookOptions & LogsOptions = parser.opts();
   const id = onlyArgument(parser.args, "Which issue? As in: reprise issues logs a-12");
@@ -403,14 +403,13 @@ export async function clean(args: readonly string[], context: Context): Promise<
     addCwd(
       makeCommand({
         name: "issues clean",
-        summary:
-          "Remove records of old batches. One that names the conversation of an issue that is not closed stays.",
+        summary: "Remove records of old batches. Keeps records that name the conversation of an open issue.",
         examples: ["reprise issues clean --dry-run", "reprise issues clean --older-than 7d"],
       }),
     ),
   )
-    .addOption(once("--older-than <time>", "batches that began before that (default 30d)", duration))
-    .option("--dry-run", "only say what would be removed")
+    .addOption(once("--older-than <time>", "minimum age of a batch (default 30d)", duration))
+    .option("--dry-run", "show what would be removed, without removing anything")
     .option("--json", "print one JSON object");
   parse(parser, args);
   const options: LookOptions & { readonly olderThan?: number | null; readonly dryRun?: true } = parser.opts();

@@ -47,47 +47,43 @@ function addScopeOptions(command: Command): Command {
     .option("-r, --resume", "Prioritize in_progress issues AND attempt to resume their prior sessions")
     .option("--strict", "With --resume: fail issues that have no prior session to resume")
     .option("--fresh", "With --resume: keep the work in progress, but start new conversations")
-    .option("--accept-gate", "With --resume: go on although the gate is not the one that the batch had")
+    .option("--accept-gate", "With --resume: accept a gate that differs from the batch's")
     .addOption(once("--scope <scope>", "all (default), ids:a,b or epic:X", text))
     .addOption(
       once(
         "--order <order>",
-        "priority (default) or input: as the source lists them",
+        "priority (default) or input (the order of the source)",
         oneOf("priority", "input"),
       ),
     )
-    .addOption(once("--max-issues <n>", "at most so many", count(1, 1_000_000)))
-    .option("--include-all", "also issues of people who are no owner, member or collaborator");
+    .addOption(once("--max-issues <n>", "maximum number of issues", count(1, 1_000_000)))
+    .option("--include-all", "include issues of people who are not owners, members or collaborators");
 }
 
 function addWorkOptions(command: Command): Command {
   return command
     .optionsGroup(`${WORK}:`)
-    .addOption(once("--engine <engine>", `who does it (default ${DEFAULT_ENGINE})`, text))
+    .addOption(once("--engine <engine>", `engine of the agents (default ${DEFAULT_ENGINE})`, text))
     .addOption(
       once(
         "--access <level>",
-        `what agents may do: read, edit (default: change files in their worktree) or full; native options override it`,
+        `rights of the agents: read, edit (default: change files in the worktree) or full; native options override it`,
         oneOf(...ACCESS_LEVELS),
       ),
     )
-    .addOption(once("--max-agents <n>", "so many at a time (default 1)", count(1, 64)))
-    .addOption(once("--timeout <time>", "end a turn after this long, e.g. 2h", duration))
+    .addOption(once("--max-agents <n>", "number of agents at a time (default 1)", count(1, 64)))
+    .addOption(once("--timeout <time>", "maximum duration of a turn, e.g. 2h", duration))
     .addOption(
-      once(
-        "--idle-timeout <time>",
-        "end it after this long without a sign of life (default 15m, 0 = never)",
-        duration,
-      ),
+      once("--idle-timeout <time>", "maximum time without output (default 15m, 0 = no limit)", duration),
     )
     .addOption(
       once(
         "--isolate <how>",
-        "worktree (default): a branch each; none: in the checkout itself, one at a time",
+        "worktree (default; one branch per issue) or none (in the checkout, one agent at a time)",
         oneOf("worktree", "none"),
       ),
     )
-    .option("--merge", "merge what passes into what is checked out here")
+    .option("--merge", "merge branches that pass into the current branch")
     .addOption(
       once(
         "--on-limit <what>",
@@ -95,11 +91,11 @@ function addWorkOptions(command: Command): Command {
         oneOf("wait", "stop"),
       ),
     )
-    .option("--trust-cwd", "let the engine trust this folder, and use the project's reprise.toml")
+    .option("--trust-cwd", "make the engine trust this directory, and use the project's reprise.toml")
     .optionsGroup("Options:")
-    .option("--dry-run", "only say what would be done, and why")
-    .option("--watch", "go on looking for issues when all are done")
-    .option("--verbose", "also say which session is resumed for which issue")
+    .option("--dry-run", "show the plan with reasons, without starting anything")
+    .option("--watch", "keep looking for new issues when all are done")
+    .option("--verbose", "show which session each issue resumes")
     .option("--json", "print one JSON object at the end");
 }
 
@@ -109,7 +105,8 @@ export const command = () =>
       addScopeOptions(
         makeCommand({
           name: "issues run",
-          summary: "Let agents work on the issues of a repository, check the work, and close what passes.",
+          summary:
+            "Let agents work on the issues of a repository, check the work, and close issues that pass.",
           examples: [
             "reprise issues run --engine claude --max-agents 3",
             "reprise issues run --resume            (the last batch goes on: same scope, engine and rights)",
@@ -118,7 +115,7 @@ export const command = () =>
           ],
         })
           .usage("[options] [repo] [-- native arguments…]")
-          .argument("[repo]", "a directory of the repository (default: here)"),
+          .argument("[repo]", "directory in the repository (default: current directory)"),
       ).optionsGroup("Where issues are:"),
     ),
   );

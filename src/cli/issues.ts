@@ -6,35 +6,34 @@ const look = () => import("./issues-look.ts");
 
 const FAMILY: Family = {
   name: "issues",
-  about:
-    "Issues of this repository, worked on by agents, each in a conversation of its own (docs/issues.md).",
+  about: "Let agents work on the issues of this repository, one conversation per issue (docs/issues.md).",
   verbs: {
     run: {
-      summary: "let agents work on issues, check the work, close what passes",
+      summary: "let agents work on issues, check the work, close issues that pass",
       run: async (args, context) => (await import("./issues-run.ts")).run(args, context),
     },
     list: {
-      summary: "list issues: what is ready, and what each of the others waits for",
+      summary: "list issues: ready ones, and what each other issue waits for",
       run: async (args, context) => (await look()).list(args, context),
     },
     show: {
-      summary: "show one issue and what was done about it",
+      summary: "show one issue and its history",
       run: async (args, context) => (await look()).show(args, context),
     },
     sessions: {
-      summary: "list the conversations about issues, newest first",
+      summary: "list conversations about issues, newest first",
       run: async (args, context) => (await look()).sessions(args, context),
     },
     status: {
-      summary: "show the last batch: what became of each issue",
+      summary: "show the last batch: result of each issue",
       run: async (args, context) => (await look()).status(args, context),
     },
     logs: {
-      summary: "print what the agent of an issue printed",
+      summary: "print the output of an issue's agent",
       run: async (args, context) => (await look()).logs(args, context),
     },
     clean: {
-      summary: "remove records of old batches that nothing is left to do about",
+      summary: "remove records of old, finished batches",
       run: async (args, context) => (await look()).clean(args, context),
     },
   },

@@ -43,9 +43,9 @@ const command = () =>
     .option("--here", "only runs of the current directory")
     .addOption(once("--subject <subject>", "only runs for this subject", text))
     .addOption(once("--name <name>", "only runs with this name", text))
-    .addOption(once("--limit <n>", `at most so many (default ${DEFAULT_LIMIT})`, count(1, 10_000)))
+    .addOption(once("--limit <n>", `maximum number (default ${DEFAULT_LIMIT})`, count(1, 10_000)))
     .option("--json", "print one JSON object")
-    .option("--handles", "print bare handles, one a line");
+    .option("--handles", "print only handles, one per line");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = command();

@@ -39,7 +39,7 @@ const command = () =>
   addLogsOptions(
     makeCommand({
       name: "logs",
-      summary: "Print what an agent said and did, in all attempts, as readable text.",
+      summary: "Print the messages and tool calls of all attempts as readable text.",
       examples: [
         "reprise logs 1a2b3c4d -f",
         "reprise logs 1a2b3c4d --attempt 1 --stream stderr",
@@ -54,20 +54,18 @@ const command = () =>
 
 export function addLogsOptions(parser: Command): Command {
   return parser
-    .option("-f, --follow", "continue until no attempt of the run is live")
+    .option("-f, --follow", "keep printing until the run ends")
     .addOption(
       option(
         "--attempt <n>",
-        "only this attempt (default: all; the last with --stream, --plain and --raw)",
+        "only this attempt (default: all; with --stream, --plain or --raw the last)",
         count(1, 999_999_999),
       ),
     )
-    .addOption(
-      option("--stream <stream>", `one file of an attempt: ${STREAMS.join(", ")}`, oneOf(...STREAMS)),
-    )
+    .addOption(option("--stream <stream>", `one recorded stream: ${STREAMS.join(", ")}`, oneOf(...STREAMS)))
     .option("--plain", "all output of an attempt as text without control sequences")
     .option("--redacted", "hide secrets")
-    .option("--raw", "the exact bytes of an attempt; they can control a terminal");
+    .option("--raw", "exact bytes of an attempt, including terminal control sequences");
 }
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

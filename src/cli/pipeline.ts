@@ -30,13 +30,13 @@ import { age, labelled, shortPath } from "./words.ts";
 
 const FAMILY: Family = {
   name: "pipeline",
-  about: "Commands and agents in order, as a runbook says (docs/runbooks.md).",
+  about: "Commands and agents that run in order, defined by a runbook (docs/runbooks.md).",
   verbs: {
     run: { summary: "start a pipeline of a runbook", run: start },
-    list: { summary: "list pipelines: where they are, since when", run: list },
-    show: { summary: "show one pipeline and what became of its steps", run: show },
-    resume: { summary: "go on at the step that failed or was cancelled", run: resume },
-    cancel: { summary: "end one; what was done stays", run: cancel },
+    list: { summary: "list pipelines: current step, since when", run: list },
+    show: { summary: "show one pipeline and the result of each step", run: show },
+    resume: { summary: "continue at the step that failed or was cancelled", run: resume },
+    cancel: { summary: "cancel a pipeline; completed steps stay", run: cancel },
   },
   examples: [
     "reprise pipeline run ci --var branch=main",
@@ -58,13 +58,16 @@ interface StartOptions {
 async function start(args: readonly string[], context: Context): Promise<number> {
   const parser = makeCommand({
     name: "pipeline run",
-    summary: "Start a pipeline of a runbook. The supervisor takes it from step to step.",
+    summary: "Start a pipeline of a runbook. The daemon runs its steps in order.",
     examples: ["reprise pipeline run ci", "reprise pipeline run ci --var branch=main --json"],
   })
     .usage("[options] <name>")
-    .argument("[name]", "pipeline.NAME of a runbook of this project, or of your own")
-    .addOption(repeatable("--var <name=value>", "a variable of the runbook (repeatable)"))
-    .option("--trust-cwd", "trust this folder, its workspace and the project's runbooks as they are now")
+    .argument("[name]", "pipeline.NAME in a runbook of this project or in your own runbooks")
+    .addOption(repeatable("--var <name=value>", "runbook variable (repeatable)"))
+    .option(
+      "--trust-cwd",
+      "trust this directory, its workspace and the project's runbooks in their present form",
+    )
     .option("--json", "print one JSON object");
   parse(parser, args);
   const options: StartOptions = parser.opts();
@@ -98,12 +101,12 @@ async function start(args: readonly string[], context: Context): Promise<number>
 async function list(args: readonly string[], context: Context): Promise<number> {
   const parser = makeCommand({
     name: "pipeline list",
-    summary: "List pipelines: where they are, and since when.",
+    summary: "List pipelines: current step, since when.",
     examples: ["reprise pipeline list", "reprise pipeline list --all --json"],
   })
-    .option("--all", "also those that have ended")
+    .option("--all", "include those that have ended")
     .option("--json", "print one JSON object")
-    .option("--ids", "print bare ids, one a line");
+    .option("--ids", "print only ids, one per line");
   parse(parser, args);
   const options: { all?: true; json?: true; ids?: true } = parser.opts();
   const deps = await context.open({ cwd: null });
@@ -188,7 +191,7 @@ export function pipelineTable(
 }
 
 async function show(args: readonly string[], context: Context): Promise<number> {
-  const { json, given } = oneId("show", "Show one pipeline and what became of its steps.", args);
+  const { json, given } = oneId("show", "Show one pipeline and the result of each step.", args);
   const deps = await context.open({ cwd: null });
   const { record } = await selectPipeline(deps, given);
   const decision = questionOf(record, await listDecisions(deps, { open: true }));
@@ -267,7 +270,7 @@ function wordsOf(entry: StepRecord | undefined): readonly string[] {
 }
 
 async function resume(args: readonly string[], context: Context): Promise<number> {
-  const summary = "Go on at the step that failed or was cancelled, its agent with its conversation.";
+  const summary = "Continue at the step that failed or was cancelled, in the conversation of its agent.";
   const { json, given } = oneId("resume", summary, args);
   const deps = await context.open({ cwd: null, badConfig: "refuse" });
   // Before the supervisor is started for nothing.
@@ -308,7 +311,8 @@ function agentJson(told: (Resumed & { readonly id: string }) | null) {
 }
 
 async function cancel(args: readonly string[], context: Context): Promise<number> {
-  const summary = "End a pipeline: its agent is stopped, what was done stays, and it can be resumed.";
+  const summary =
+    "Cancel a pipeline and stop its agent. Completed steps stay, and you can resume the pipeline.";
   const { json, given } = oneId("cancel", summary, args);
   const deps = await context.open({ cwd: null });
   const record = await cancelPipeline(deps, (id, reason) => stopAgent(deps, id, reason), given);

@@ -22,20 +22,17 @@ const command = () =>
   makeCommand({
     name: "prune",
     summary:
-      "Remove runs that nobody touched for a while. Live runs, unsaved work and the only copy of a conversation stay.",
+      "Remove runs that have not been used for a while. Keeps live runs, unsaved work and the only copy of a conversation.",
     examples: [
       "reprise prune --older-than 30d --dry-run",
       "reprise prune --older-than 30d",
       "reprise prune --older-than 7d --status completed",
     ],
   })
-    .addOption(once("--older-than <age>", "last updated longer ago than this, such as 30d or 12h", someAge))
+    .addOption(once("--older-than <age>", "minimum time since the last update, e.g. 30d or 12h", someAge))
     .addOption(once("--status <status>", `only ${STATUSES.join(", ")}`, oneOf(...STATUSES)))
-    .option("--dry-run", "say what would be removed, remove nothing")
-    .option(
-      "--discard-work",
-      "also runs with uncommitted or unmerged work, or the only copy of a conversation",
-    )
+    .option("--dry-run", "show what would be removed, without removing anything")
+    .option("--discard-work", "remove even uncommitted or unmerged work and the only copy of a conversation")
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

@@ -42,26 +42,31 @@ const command = () =>
     })
       .usage("[options] <handle> [message…]")
       .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-      .argument("[message...]", "the next message; one that begins with a dash stands after `--`")
-      .option("--last", "the newest run of this directory, instead of a handle")
-      .addOption(list("--native <arg>", "a native option for this attempt (repeatable, one word each)"))
-      .option("--keep", "keep --native for all later attempts too")
-      .option("--dry-run", "print the native command and what would be proved, run nothing")
-      .option("--detach", "let it work by itself and print its handle; `reprise attach` shows it")
-      .option("--fork", "continue a copy of the conversation as a new run, where the engine can")
+      .argument("[message...]", "next message; put a message that begins with a dash after `--`")
+      .option("--last", "resume the newest run of this directory")
+      .addOption(list("--native <arg>", "native option for this attempt, one word each (repeatable)"))
+      .option("--keep", "use --native in all later attempts as well")
+      .option("--dry-run", "print the native command and the checks, without running anything")
+      .option("--detach", "run in the background and print the handle; see `reprise attach`")
+      .option("--fork", "continue a copy of the conversation as a new run, if the engine supports it")
       .addOption(
-        once("--session <id>", "an earlier conversation of the run: its id, or 8 or more characters", text),
+        once(
+          "--session <id>",
+          "continue an earlier conversation of the run (its id, or 8 or more characters of it)",
+          text,
+        ),
       )
-      .option(
-        "--restore-copy",
-        "put the run's copy back in place of a session that is damaged or lacks a part",
-      )
+      .option("--restore-copy", "replace a damaged or incomplete session with the run's copy")
       .addOption(
-        once("--copy <id>", "put this copy of the run's back: 8 or more characters that `show` prints", text),
+        once(
+          "--copy <id>",
+          "replace the session with this copy (8 or more characters of the id in `show`)",
+          text,
+        ),
       )
-      .option("--ignore-copy", "go on with a session that is shorter than the run's copy")
+      .option("--ignore-copy", "continue a session that is shorter than the run's copy")
       .option("--force-fresh", "start a new conversation in the same run")
-      .option("--allow-files", "accept changed files that decide on the agent's rights (policies, settings)"),
+      .option("--allow-files", "accept changed policy and settings files, which define the agent's rights"),
   );
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

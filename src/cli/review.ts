@@ -39,8 +39,7 @@ interface ReviewOptions extends SharedOptions {
 const command = () =>
   makeCommand({
     name: "review",
-    summary:
-      "Read a pull request's review comments and let Codex work on them, in a conversation that survives.",
+    summary: "Let Codex address a pull request's review comments in one resumable conversation.",
     examples: [
       "reprise review https://github.com/acme/shop/pull/42",
       "reprise review 42 --sandbox workspace-write     (in a clone of the repository)",
@@ -50,13 +49,13 @@ const command = () =>
     ],
   })
     .usage("[pull request] [options]")
-    .argument("[pr]", "a URL, owner/repository#number, or a number; default: the one of the current branch")
-    .addOption(once("--comments <file>", "take the comments from a file instead of GitHub", text))
-    .addOption(once("--token <token>", "for GitHub (default: GITHUB_TOKEN, GH_TOKEN)", text))
-    .addOption(once("--api-url <url>", "where GitHub's API is", text))
-    .addOption(once("--cwd <dir>", "the clone that Codex works in (default: here)", text))
-    .option("--force-cwd", "also when its remotes are not the pull request's")
-    .addOption(once("--model <model>", "of Codex", text))
+    .argument("[pr]", "URL, owner/repository#number or number (default: pull request of the current branch)")
+    .addOption(once("--comments <file>", "read the comments from a file instead of GitHub", text))
+    .addOption(once("--token <token>", "GitHub token (default: GITHUB_TOKEN, GH_TOKEN)", text))
+    .addOption(once("--api-url <url>", "URL of GitHub's API", text))
+    .addOption(once("--cwd <dir>", "clone for Codex to work in (default: current directory)", text))
+    .option("--force-cwd", "accept a clone whose remotes do not match the pull request")
+    .addOption(once("--model <model>", "model for Codex", text))
     .addOption(
       once(
         "--sandbox <mode>",
@@ -64,16 +63,16 @@ const command = () =>
         oneOf("read-only", "workspace-write", "danger-full-access"),
       ),
     )
-    .addOption(list("--native <word>", "a native option of Codex, word by word (repeatable)"))
+    .addOption(list("--native <word>", "native option for Codex, one word each (repeatable)"))
     .addOption(
       once(
         "--approve <policy>",
-        "on-request (default) or never: may Codex ask for what the sandbox forbids?",
+        "on-request (default) or never: whether Codex asks for actions that the sandbox forbids",
         oneOf("never", "on-request"),
       ),
     )
-    .option("--keep-approvals", "approve again what you approved for the session before it was interrupted")
-    .option("--include-all", "also comments of authors who are no owner, member or collaborator")
+    .option("--keep-approvals", "reuse the approvals you gave before the interruption")
+    .option("--include-all", "include comments of authors who are not owners, members or collaborators")
     .addOption(once("--export <format>", "print the comments: markdown or jsonl", oneOf("markdown", "jsonl")))
     .option("--run", "send the comments without a UI")
     .addOption(
@@ -83,17 +82,13 @@ const command = () =>
         oneOf("auto", "always", "never"),
       ),
     )
-    .addOption(once("--timeout <time>", "end the turn after this long, e.g. 2h", duration))
+    .addOption(once("--timeout <time>", "maximum duration of the turn, e.g. 2h", duration))
     .addOption(
-      once(
-        "--idle-timeout <time>",
-        "end it after this long without a sign of life (default 15m, 0 = never)",
-        duration,
-      ),
+      once("--idle-timeout <time>", "maximum time without output (default 15m, 0 = no limit)", duration),
     )
     .addOption(list("--env <NAME=value>", "set a variable for Codex (repeatable)"))
-    .option("--allow-env", "let --env set PATH, LD_PRELOAD, NODE_OPTIONS and the like")
-    .option("--trust-cwd", "let Codex trust this folder, and use the project's reprise.toml")
+    .option("--allow-env", "allow --env to set PATH, LD_PRELOAD, NODE_OPTIONS and similar")
+    .option("--trust-cwd", "make Codex trust this directory, and use the project's reprise.toml")
     .option("--json", "with --run: print one JSON object at the end")
     .option("--quiet", "with --run: show no live view and no summary");
 

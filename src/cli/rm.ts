@@ -19,10 +19,7 @@ const command = () =>
   })
     .usage("[options] <handle…>")
     .argument("[handles...]", "handles, unique prefixes of 4 to 7 characters, or run ids")
-    .option(
-      "--discard-work",
-      "also when that destroys uncommitted or unmerged work, or the only copy of a conversation",
-    )
+    .option("--discard-work", "remove even uncommitted or unmerged work and the only copy of a conversation")
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

@@ -26,7 +26,7 @@ const ACTIONS = ["check", "list"];
 const command = () =>
   makeCommand({
     name: "runbook",
-    summary: "Check runbooks, list what they define, explain what they would do. Starts nothing.",
+    summary: "Check runbooks, list their definitions, explain their reactions. Starts nothing.",
     examples: [
       "reprise runbook check",
       "reprise runbook check runbooks/worker.toml --json",
@@ -36,8 +36,8 @@ const command = () =>
   })
     .usage("[options] <check|list> [file…]")
     .argument("<action>", "check or list")
-    .argument("[file...]", "runbooks to check; those of the project and your own when absent")
-    .option("--explain <what...>", "agent.NAME on_TRIGGER [ERROR]: say what would happen")
+    .argument("[file...]", "runbooks to check (default: the project's and your own)")
+    .option("--explain <what...>", "explain a reaction: agent.NAME on_TRIGGER [ERROR]")
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
@@ -207,7 +207,7 @@ function list(runbooks: readonly Runbook[], { json }: RunbookOptions, context: C
     `${shortPath(shown(entry.runbook.path), context.env["HOME"])}${state(entry)}`,
   ]);
   if (rowsOf.length === 0)
-    context.log.info("no runbook here defines anything; `reprise runbook check` tells more");
+    context.log.info("no runbook here defines anything; `reprise runbook check` gives details");
   else for (const line of definedTable(rowsOf, context.terminal)) context.print(line);
   return 0;
 }

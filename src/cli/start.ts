@@ -34,20 +34,20 @@ const command = () =>
     })
       .usage("<engine> [prompt] [options] [-- native arguments…]")
       .argument("<engine>", "codex, claude, gemini, iflow, opencode, demo, or one from your config")
-      .argument("[prompt]", "what the agent shall do")
+      .argument("[prompt]", "task for the agent")
       .allowExcessArguments()
-      .addOption(once("--cwd <dir>", "where the agent works (default: here)", text))
+      .addOption(once("--cwd <dir>", "working directory of the agent (default: current directory)", text))
       .addOption(
         once(
           "--isolate <how>",
-          "dir or worktree: a fresh place inside the run directory",
+          "isolate the agent: dir or worktree, inside the run directory",
           oneOf("dir", "worktree"),
         ),
       )
-      .addOption(once("--run-dir <selector>", "add an attempt to this run: path, run id or handle", text))
-      .addOption(once("--name <name>", "a name for people", personName))
-      .option("--detach", "let it work by itself and print its handle; `reprise attach` shows it")
-      .option("--no-escrow", "keep no copy of the engine's session file"),
+      .addOption(once("--run-dir <selector>", "add an attempt to this run (path, run id or handle)", text))
+      .addOption(once("--name <name>", "human-readable name", personName))
+      .option("--detach", "run in the background and print the handle; see `reprise attach`")
+      .option("--no-escrow", "do not keep a copy of the engine's session file"),
   );
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

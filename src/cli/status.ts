@@ -26,10 +26,13 @@ const NOT_RUNNING =
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = makeCommand({
     name: "status",
-    summary: "All agents and pipelines: what they are doing, since when, what comes next.",
+    summary: "Show all agents and pipelines: state, since when, next action.",
     examples: ["reprise status", "reprise status --watch", "reprise status --json | jq '.agents[].state'"],
   })
-    .option("-w, --watch", "go on until Ctrl-C; in a pipe or a dumb terminal, one line for each change")
+    .option(
+      "-w, --watch",
+      "keep updating until Ctrl-C; in a pipe or dumb terminal, print one line per change",
+    )
     .option("--json", "print one JSON object");
   parse(parser, args);
   const options: { watch?: true; json?: true } = parser.opts();

@@ -10,12 +10,15 @@ import type { Context } from "./context.ts";
 const command = () =>
   makeCommand({
     name: "stop",
-    summary: "Stop a live run. What was said stays recorded, and can be resumed where the engine keeps it.",
+    summary: "Stop a live run. Its recordings stay, and you can resume it if the engine kept the session.",
     examples: ["reprise stop 1a2b3c4d", "reprise stop 1a2b --json"],
   })
     .usage("[options] <handle>")
     .argument("[handle]", "handle, unique prefix of 4 to 7 characters, or run id")
-    .option("--owner-gone", "its process is in another container or on another machine, and certainly gone")
+    .option(
+      "--owner-gone",
+      "release a run whose process, in another container or machine, has certainly ended",
+    )
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {

@@ -66,7 +66,7 @@ function help({ name, about, verbs, examples }: Family): string {
     "Examples:",
     ...examples.map((line) => `  ${line}`),
     "",
-    `\`reprise ${name} <verb> --help\` tells more.`,
+    `\`reprise ${name} <verb> --help\` gives details.`,
   ].join("\n");
 }
 
