@@ -104,7 +104,7 @@ function reliability(): string {
   const promised = between(
     present("docs/reliability.md") ?? "",
     "promises",
-    table(["", "promise", "found", "not tried here"], rows),
+    table(["", "guarantee", "result", "not tested here"], rows),
   );
   return between(
     promised,
