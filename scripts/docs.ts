@@ -104,7 +104,7 @@ function reliability(): string {
   const promised = between(
     present("docs/reliability.md") ?? "",
     "promises",
-    table(["", "promise", "found", "not tried here"], rows),
+    table(["", "guarantee", "result", "not tested here"], rows),
   );
   return between(
     promised,
@@ -129,11 +129,11 @@ function soak(found: Soak | null): string {
   const count = Object.values(faults).reduce((sum, n) => sum + n, 0);
   const struck = Object.entries(faults).map(([name, n]) => `${n} × ${name}`);
   const inUse = ({ "in use, KiB/min": kib }: Readonly<Record<string, number>>) =>
-    kib === undefined ? "" : ` (of what is in use: ${kib})`;
+    kib === undefined ? "" : ` (memory in use: ${kib})`;
   const grew = (name: string, of: Readonly<Record<string, number>>) =>
-    `${name}: ${of["RSS slope, KiB/min"]} KiB a minute${inUse(of)} over ${of["watched, min"]} minutes, ${of["fds first"]} descriptors at first, ${of["fds last"]} at last`;
+    `${name}: ${of["RSS slope, KiB/min"]} KiB per minute${inUse(of)} over ${of["watched, min"]} minutes, ${of["fds first"]} descriptors at the start, ${of["fds last"]} at the end`;
   return [
-    `${agents} agents, ${minutes} minutes, ${count} faults (${struck.join(", ")}): **${violations.length} violations**. Growth of the ${grew("daemon", daemon)}; of the ${grew("holder that was watched", holder)}.`,
+    `${agents} agents, ${minutes} minutes, ${count} faults (${struck.join(", ")}): **${violations.length} violations**. Growth of the ${grew("daemon", daemon)}; of the ${grew("watched holder", holder)}.`,
     "",
     table(
       Object.keys(rows[0] ?? {}),

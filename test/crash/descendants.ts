@@ -13,7 +13,7 @@ export const descendants: Promised = {
   what: "descendants of agents",
   wrong: "left alive",
   means:
-    "plain, deaf to SIGHUP, in a group of its own, in a session of its own, forked twice, reparented: none of an agent's processes outlives stop, time limit, Ctrl-C or, after a crash, the next resume or stop",
+    "No process of an agent (plain, deaf to SIGHUP, in a separate group, in a separate session, forked twice, reparented) outlives stop, timeout, Ctrl-C or, after a crash, the next resume or stop",
   check,
 };
 

@@ -38,10 +38,10 @@ const FEW = 2;
 
 export const failingIo: Promised = {
   id: "P2",
-  what: "failing calls of the system",
-  wrong: "were not said as a fault or spoiled something",
+  what: "failing system calls",
+  wrong: "were not reported as a fault or damaged something",
   means:
-    "whichever call fails with EIO, ENOSPC, EMFILE, EACCES or EROFS, once or for good, the command says so or does its work, and the data stay good",
+    "When a call fails with EIO, ENOSPC, EMFILE, EACCES or EROFS, once or permanently, the command reports it or does its work, and the data stay intact",
   check,
 };
 

@@ -5,10 +5,10 @@ import type { Promised, Scale, Verdict } from "./promise.ts";
 
 export const fullDisk: Promised = {
   id: "P5",
-  what: "times that the disk was full",
-  wrong: "lost something, or were not said",
+  what: "runs with a full disk",
+  wrong: "lost something, or did not report it",
   means:
-    "a full disk (or one without inodes) ends a command with exit code 7 and the path, takes nothing that was acknowledged, and is over when there is room again",
+    "A full disk (or one without inodes) ends a command with exit code 7 and the path, destroys nothing acknowledged, and has no effect once there is room again",
   check,
 };
 

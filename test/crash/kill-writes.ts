@@ -21,9 +21,9 @@ const HEART: readonly string[] = ["start, reprise.js", "resume, reprise.js", "de
 export const killWrites: Promised = {
   id: "P1",
   what: "kills at a durable write",
-  wrong: "lost or doubled something",
+  wrong: "lost or duplicated something",
   means:
-    "whichever durable write CLI, holder or daemon is killed at, nothing acknowledged is lost and every conversation goes on",
+    "Killing the CLI, a holder or the daemon at any durable write loses nothing acknowledged, and every conversation continues",
   check,
 };
 

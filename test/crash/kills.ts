@@ -25,9 +25,9 @@ const SHARES = { attempts: 300, detached: 200, supervised: 350, issues: 150 };
 export const kills: Promised = {
   id: "P4",
   what: "kills of CLI, holder, daemon and agent",
-  wrong: "lost, doubled or left something behind",
+  wrong: "lost, duplicated or left something behind",
   means:
-    "`kill -9` at any moment: the index is sound, what was acknowledged is there, at most the attempt in flight is interrupted, conversations go on, nobody is started or told twice, nothing is left behind",
+    "After `kill -9` at any moment, the index is sound, everything acknowledged is there, at most the running attempt is interrupted, conversations continue, no agent is started or messaged twice, and nothing is left behind",
   check,
 };
 

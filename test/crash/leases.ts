@@ -13,9 +13,9 @@ import type { Promised, Scale, Verdict } from "./promise.ts";
 export const leases: Promised = {
   id: "P16",
   what: "commands from other namespaces, clocks and copies",
-  wrong: "doubled or ended an agent, or found a dead owner's run locked",
+  wrong: "duplicated or ended an agent, or found a dead owner's run locked",
   means:
-    "whoever looks from another pid, network or time namespace, by a clock that is hours off, with the index removed or in a copy of the state directory: no second agent starts in a run, no healthy agent is ended, and a run whose owner died is resumed",
+    "Commands from another pid, network or time namespace, with a clock that is hours off, without the index or in a copy of the state directory start no second agent in a run, end no healthy agent, and resume a run whose owner died",
   check,
 };
 

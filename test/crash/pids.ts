@@ -6,9 +6,9 @@ import type { Promised, Scale, Verdict } from "./promise.ts";
 export const pids: Promised = {
   id: "P7",
   what: "reused pids and zombies",
-  wrong: "taken for somebody else",
+  wrong: "mistaken for another process",
   means:
-    "a process that has got the pid of a dead owner, agent, holder or daemon is never signalled and keeps nobody from starting, resuming or stopping; a zombie counts as dead",
+    "A process with the reused pid of a dead owner, agent, holder or daemon never gets a signal and blocks no start, resume or stop; a zombie counts as dead",
   check,
 };
 

@@ -39,7 +39,7 @@ export const powerCut: Promised = {
   id: "P3",
   what: "power cuts",
   wrong: "lost something acknowledged or left something unreadable",
-  means: "what was acknowledged before the power went is there after, and every conversation goes on",
+  means: "Everything acknowledged before a power cut is there afterwards, and every conversation continues",
   check,
 };
 

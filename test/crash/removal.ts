@@ -18,9 +18,9 @@ import type { Promised, Scale, Verdict } from "./promise.ts";
 export const removal: Promised = {
   id: "P15",
   what: "ways to hide work in a worktree",
-  wrong: "let a removal destroy it, or kept one that was safe",
+  wrong: "let a removal destroy it, or kept a safe worktree",
   means:
-    "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, however git is told to hide them; a worktree without such work is removed; files behind a mount point are never removed, not even with `--discard-work`",
+    "`rm` and `prune` keep a worktree whose files or commits are not provably elsewhere, no matter how git hides them; they remove a worktree without such work; they never remove files behind a mount point, not even with `--discard-work`",
   check,
 };
 

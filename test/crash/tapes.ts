@@ -39,7 +39,7 @@ export const tapes: Promised = {
   id: "P14",
   what: "tapes",
   wrong: "not byte for byte what the agent wrote",
-  means: "Every byte that an agent wrote before its end is on the tape, in order, apart by stream.",
+  means: "The tape has every byte that an agent wrote before its end, in order, separately per stream",
   check,
 };
 

@@ -11,7 +11,7 @@ export const widening: Promised = {
   what: "later attempts with generated options",
   wrong: "got more rights than the first",
   means:
-    "however options are spelled, repeated and mixed, a resume, a fork and a fresh conversation have at most the rights of the first attempt, judged by the engine's own parser",
+    "However options are spelled, repeated and mixed, a resume, a fork and a fresh conversation have at most the rights of the first attempt, judged by the engine's own parser",
   check: async ({ short, seed }: Scale) => tryLists(short ? 300 : 5_000, seed),
 };
 

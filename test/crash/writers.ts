@@ -11,7 +11,7 @@ export const writers: Promised = {
   what: "acknowledged writes to shared files",
   wrong: "lost",
   means:
-    "processes that write `trusted.json`, `versions.json` and the index at the same time, one of them killed, lose no entry of each other; neither do programs that append to a file of issues while a batch changes it",
+    "Processes that write `trusted.json`, `versions.json` and the index at the same time, one of them killed, lose no entry of each other; neither do programs that append to an issues file while a batch changes it",
   check,
 };
 

@@ -5,10 +5,10 @@ import { PLANTS, tryPlant } from "./plants.ts";
 
 export const access: Promised = {
   id: "P12",
-  what: "tries to get in or to trick",
+  what: "attempts to get in or to trick Reprise",
   wrong: "succeeded",
   means:
-    "a second user can read, list, change and connect to nothing of ours under umask 000; links, pipes, foreign and open directories in our places are refused or survived, without a hang and without a change behind them",
+    "Under umask 000, a second user can read, list, change and connect to nothing of Reprise; Reprise refuses or survives links, pipes, foreign and open directories in its places, without a hang and without a change behind them",
   check,
 };
 

@@ -16,8 +16,8 @@ import { RAW } from "./emulator.ts";
 export const badInput: Promised = {
   id: "P10",
   what: "bad inputs",
-  wrong: "not refused as they should be",
-  means: "Bad input has its own exit code and words; it leaves no trace, no stack and never a bug report.",
+  wrong: "not refused correctly",
+  means: "Bad input has its own exit code and message; it leaves no trace, no stack and never a bug report",
   check,
 };
 

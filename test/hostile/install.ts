@@ -10,7 +10,7 @@ export const install: Promised = {
   what: "checks of an install without scripts",
   wrong: "failed",
   means:
-    "`npm install --ignore-scripts` of the package gives `--version`, `list`, `doctor`, headless runs and terminals; where a native package is missing, what does not work is said",
+    "After `npm install --ignore-scripts` of the package, `--version`, `list`, `doctor`, headless runs and terminals work; where a native package is missing, Reprise reports which features do not work",
   check,
 };
 

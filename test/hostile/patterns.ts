@@ -12,7 +12,7 @@ export const patterns: Promised = {
   id: "P9",
   what: "hostile texts",
   wrong: "slow to match",
-  means: "No text makes a regular expression of the product slow.",
+  means: "No text makes a regular expression of the product slow",
   check,
 };
 

@@ -8,7 +8,7 @@ import { IssueBox } from "../e2e/issue-box.ts";
 export const repositoryPrograms: Promised = {
   id: "P18",
   what: "settings of a repository that name a program",
-  wrong: "had it run",
+  wrong: "started it",
   means:
     "`start --isolate worktree`, `rm`, `prune`, `issues run` and `review` start no program that a repository's git settings, included files, attributes or hooks name",
   check,

@@ -8,10 +8,10 @@ import { callsOf, type Scene, SCENES } from "./secret-scenes.ts";
 
 export const secrets: Promised = {
   id: "P11",
-  what: "places where a secret could come to rest",
+  what: "places that could hold a secret",
   wrong: "held one",
   means:
-    "16 secrets through every command: none in the index, records, events, logs of ours, replies, notifications, exports or the arguments of any process; raw tapes are exact and 0600",
+    "Of 16 secrets sent through every command, none is in the index, records, events, Reprise's logs, replies, notifications, exports or the arguments of any process; raw tapes are exact and 0600",
   check,
 };
 

@@ -19,8 +19,7 @@ export const text: Promised = {
   id: "P8",
   what: "hostile strings in records of every kind",
   wrong: "obeyed by a terminal",
-  means:
-    "What agents, issues, comments and files say is shown, never obeyed by the terminal; `--json` stays JSON.",
+  means: "Terminals show text from agents, issues, comments and files and never obey it; `--json` stays JSON",
   check,
 };
 
