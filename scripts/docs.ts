@@ -13,14 +13,14 @@ const at = (path: string) => new URL(`../${path}`, import.meta.url);
 /** The meanings of the exit codes; every code that a fault has must be among them. */
 const EXIT_CODES: Readonly<Record<string, string>> = {
   0: "completed",
-  1: "the attempt ended other than completed; `doctor`: something needs attention",
+  1: "the attempt did not complete; `doctor`: something needs attention",
   2: "usage: the command line, a config file or a name in them is wrong",
   3: "not found: a run, an attempt, a session, a directory",
-  4: "busy: someone else holds it",
+  4: "busy: another process uses it",
   5: "stored data is damaged",
   6: "an engine or a tool is missing or unsupported",
   7: "storage failure",
-  8: "denied: by the system, or because it would not be safe",
+  8: "denied: by the system, or because it is not safe",
   10: "a batch partly failed",
   70: "a bug in Reprise; please report it",
   75: "try again later: rate limited, overloaded or no network; the reset time is in the message",
@@ -46,16 +46,23 @@ function page(): string {
 
 <!-- Generated from src/core/faults.ts by \`npm run docs\`. Do not edit. -->
 
-A fault is something that Reprise could not do. It is said in one line on stderr: what is wrong, with which
-record, and what to type next. With \`--json\` it is one object on stdout, with the same exit code:
+This page lists every exit code and every fault of Reprise.
+
+A fault is an action that Reprise could not carry out. Reprise prints one line on stderr: what is
+wrong, with which record, and what to type next. With \`--json\` it prints one object on stdout. The
+exit code is the same:
 
 \`\`\`json
 {"ok":false,"error":{"code":"handle_unknown","message":"No run has the handle 1a2b3c4d. …","facts":{"given":"1a2b3c4d","retryable":false}}}
 \`\`\`
 
-An agent that fails is not a fault but an outcome: it is recorded, shown by \`reprise show\`, and the exit code is 1
-(75 when trying again later helps, 8 when the engine wants you to sign in, 3 when the engine has lost the session,
-4 when it says that the session is in use).
+An agent that fails is an outcome, not a fault. Reprise records it, and \`reprise show\` shows it. The
+exit code is 1, or one of these:
+
+- 75 if a later attempt can succeed;
+- 8 if you have to sign in to the engine;
+- 3 if the engine has lost the session;
+- 4 if the engine reports that the session is in use.
 
 ## Exit codes
 
@@ -65,13 +72,13 @@ ${exits.join("\n")}
 
 ## Faults
 
-Codes are stable: scripts may rely on them. *Again* says whether the same command may succeed later without
-anything being changed.
+Codes are stable: scripts can rely on them. *Retry* says whether the same command can succeed later
+without a change.
 
-| code | exit | again | meaning |
+| code | exit | retry | meaning |
 |---|---|---|---|
 ${rows.join("\n")}
-| \`bug\` | 70 | no | not a fault but a mistake in Reprise; \`facts.detail\` says where to look |
+| \`bug\` | 70 | no | a mistake in Reprise, not a fault; \`facts.detail\` names the place |
 `;
 }
 

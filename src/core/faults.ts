@@ -41,7 +41,7 @@ export const FAULTS = {
     means: "no runbook defines an agent or a pipeline of this name",
   },
   handle_unknown: { exit: 3, retryable: false, means: "no run has this handle" },
-  run_dir_missing: { exit: 3, retryable: false, means: "the run's directory is gone" },
+  run_dir_missing: { exit: 3, retryable: false, means: "the run's directory is missing" },
   attempt_unknown: { exit: 3, retryable: false, means: "the run has no such attempt or no such stream" },
   session_unknown: { exit: 3, retryable: false, means: "the run has no session id to continue" },
   session_lost: {
@@ -54,11 +54,11 @@ export const FAULTS = {
     retryable: false,
     means: "the run has no whole copy with more than the engine's session",
   },
-  cwd_missing: { exit: 3, retryable: false, means: "the run's working directory is gone" },
+  cwd_missing: { exit: 3, retryable: false, means: "the run's working directory is missing" },
   engine_home_missing: {
     exit: 3,
     retryable: false,
-    means: "the engine would use another home than the run was started with",
+    means: "the engine's home differs from the home at the start of the run",
   },
   run_busy: { exit: 4, retryable: true, means: "another process owns this run right now" },
   session_busy: { exit: 4, retryable: true, means: "another live attempt holds this session" },
@@ -77,22 +77,26 @@ export const FAULTS = {
     retryable: false,
     means: "the engine's program is not installed or cannot be run",
   },
-  engine_cannot: { exit: 6, retryable: false, means: "the engine has no such ability" },
+  engine_cannot: { exit: 6, retryable: false, means: "the engine does not support this" },
   schema_newer: { exit: 6, retryable: false, means: "the index or a run was written by a newer Reprise" },
   platform_unsupported: {
     exit: 6,
     retryable: false,
-    means: "this system or this terminal lacks what is needed",
+    means: "this system or terminal lacks a required feature",
   },
   storage_failed: { exit: 7, retryable: false, means: "the state directory could not be read or written" },
   storage_full: { exit: 7, retryable: true, means: "the disk or the quota is full" },
   too_many_files: {
     exit: 7,
     retryable: true,
-    means: "the system allows no more open files, for this process or in all",
+    means: "too many open files, in this process or in the whole system",
   },
   spawn_failed: { exit: 7, retryable: true, means: "the system refused to start a process" },
-  denied: { exit: 8, retryable: false, means: "the state directory or a file in it is not safely ours" },
+  denied: {
+    exit: 8,
+    retryable: false,
+    means: "the state directory or a file in it has unsafe ownership or permissions",
+  },
   outside_root: { exit: 8, retryable: false, means: "a run directory lies outside the runs root" },
   outside_repository: {
     exit: 8,
@@ -104,16 +108,16 @@ export const FAULTS = {
     retryable: false,
     means: "the resume would get more rights than the run was started with",
   },
-  option_unkept: { exit: 8, retryable: false, means: "a recorded option cannot be given again exactly" },
+  option_unkept: { exit: 8, retryable: false, means: "Reprise cannot repeat a recorded option exactly" },
   trust_required: {
     exit: 8,
     retryable: false,
-    means: "a folder or a project config must be trusted by the user first",
+    means: "you must trust the folder or the project's config first",
   },
   secrets_unknown: {
     exit: 8,
     retryable: false,
-    means: "secrets that the agent had are not known here, so they could not be hidden",
+    means: "secrets of the agent are not known here, so Reprise cannot redact them",
   },
   state_copied: {
     exit: 8,
@@ -123,13 +127,12 @@ export const FAULTS = {
   mount_inside: {
     exit: 8,
     retryable: false,
-    means:
-      "a directory that would be removed has a mount point in it, and the files behind it are not the run's",
+    means: "the directory to remove contains a mount point, and the files behind it are not the run's",
   },
   work_unsaved: {
     exit: 8,
     retryable: false,
-    means: "cleaning would destroy uncommitted or unmerged work, or the only copy of a conversation",
+    means: "removing would destroy uncommitted or unmerged work, or the only copy of a conversation",
   },
   comments_invalid: { exit: 2, retryable: false, means: "a file of review comments cannot be used" },
   issues_invalid: {
@@ -140,7 +143,7 @@ export const FAULTS = {
   issues_missing: {
     exit: 3,
     retryable: false,
-    means: "the repository has no issues where they were looked for",
+    means: "the repository has no issues in the expected place",
   },
   issue_unknown: { exit: 3, retryable: false, means: "no issue has this id" },
   pull_request_unknown: {
@@ -162,7 +165,7 @@ export const FAULTS = {
   github_garbled: {
     exit: 6,
     retryable: false,
-    means: "what answers is not GitHub's API, or answers more than can be taken",
+    means: "the server is not GitHub's API, or its answer is too large",
   },
   lease_lost: { exit: 4, retryable: false, means: "another process took over this run in the meantime" },
 } as const satisfies Record<string, FaultInfo>;
