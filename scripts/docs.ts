@@ -48,8 +48,8 @@ function page(): string {
 
 This page lists every exit code and every fault of Reprise.
 
-A fault is an action that Reprise could not carry out. Reprise prints one line on stderr: what is
-wrong, with which record, and what to type next. With \`--json\` it prints one object on stdout. The
+A fault is an action that Reprise could not carry out. Reprise prints one line on stderr: the
+problem, the record, and what to type next. With \`--json\` it prints one object on stdout. The
 exit code is the same:
 
 \`\`\`json

@@ -81,7 +81,11 @@ const PHRASES: readonly (readonly [phrase: string, instead: string, example: str
   [`one an? ${UNIT}`, "one per …", "The daemon: one a state directory."],
   [`one \\w+ an? ${UNIT}`, "one … per …", "The daemon has one process an attempt."],
   [`\\d+ \\w+ an? ${UNIT}`, "per", "The check takes 20 s an engine."],
-  [String.raw`\w+, too`, "also, before the verb", "Warnings, too, are errors."],
+  [
+    String.raw`\w+, too(?! (?:long|large|many|old|short|small|late|few|deep))`,
+    "also, before the verb",
+    "Warnings, too, are errors.",
+  ],
 ];
 
 const pattern = (phrase: string) => new RegExp(`\\b${phrase.replaceAll(" ", String.raw`\s+`)}\\b`, "gi");
