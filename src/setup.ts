@@ -353,7 +353,7 @@ export async function trust(
   files: readonly RunbookSource[],
   options: WorldOptions,
 ): Promise<void> {
-  const what = `${files.map(({ path }) => path).join(", ")} ${files.length === 1 ? "says" : "say"} what is run here`;
+  const what = `${files.map(({ path }) => path).join(", ")} ${files.length === 1 ? "defines" : "define"} commands that run here`;
   await agreed(deps, files, { what, options: { ...options, runsAgents: true } });
 }
 
@@ -380,7 +380,7 @@ async function agreed(
   if (options.runsAgents !== true) return false;
   const yes =
     options.trustCwd === true ||
-    (options.terminal.stdin && options.terminal.stderr && (await ask(`${what}. Use it? [y/N] `)));
+    (options.terminal.stdin && options.terminal.stderr && (await ask(`${what}. Trust it? [y/N] `)));
   if (!yes) {
     throw new Fault(
       "trust_required",

@@ -169,7 +169,7 @@ export function checkOwnDirectory(path: string): boolean {
     throw notOurs(path, "it is a symbolic link", "Put the directory itself there.");
   }
   if (!stats.isDirectory()) throw notOurs(path, "it is not a directory", "Move it away.");
-  if (!isOurs(stats)) throw notOurs(path, "it belongs to another user", "Use a directory of your own.");
+  if (!isOurs(stats)) throw notOurs(path, "it belongs to another user", "Use a directory that you own.");
   if ((stats.mode & 0o022) !== 0) {
     throw notOurs(path, "others may write to it", `Look into it, then run: chmod 700 '${path}'`);
   }
@@ -177,7 +177,9 @@ export function checkOwnDirectory(path: string): boolean {
 }
 
 export function notOurs(path: string, why: string, fix: string): Fault {
-  return new Fault("denied", `${path} is not safely ours: ${why}. ${fix}`, { facts: { path, why } });
+  return new Fault("denied", `${path} has unsafe ownership or permissions: ${why}. ${fix}`, {
+    facts: { path, why },
+  });
 }
 
 export function lstat(path: string): Stats | null {

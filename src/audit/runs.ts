@@ -324,7 +324,7 @@ function namesIn(directory: string): string[] {
 function missing(path: string): Fault {
   const handle = basename(path).slice(-8);
   const next = isRunId(basename(path))
-    ? ` Put it back, or remove what is left of the run: reprise rm ${handle}`
+    ? ` Put it back, or remove the rest of the run: reprise rm ${handle}`
     : "";
   return new Fault("run_dir_missing", `The run directory ${path} is gone.${next}`, { facts: { path } });
 }

@@ -157,7 +157,7 @@ function namesIn(directory: string): string[] {
 
 const ROOT_ADVICE = {
   itself: "Set REPRISE_HOME to the directory itself.",
-  own: "Set REPRISE_HOME to a directory of your own.",
+  own: "Set REPRISE_HOME to a directory that you own.",
 };
 const RUNS_ADVICE = {
   itself: "Put the directory itself there.",
@@ -239,7 +239,7 @@ function syncParent(path: string): void {
 const NOTICE = `This is the state directory of Reprise, for you alone.
 
 RAW, EXACT, MAY HOLD SECRETS: runs/*/attempts/*/pty-output.log, stdout.log and stderr.log (what agents printed),
-runs/*/escrow (copies of engines' conversations), reviews/*.jsonl (what was said to and by Codex), reviews/cache and
+runs/*/escrow (copies of engines' conversations), reviews/*.jsonl (messages to and from Codex), reviews/cache and
 issues/cache (what GitHub answered), demo/sessions (conversations of the demo agent).
 
 To give a run to somebody else, use \`reprise export\` or \`reprise logs --redacted\`.

@@ -38,7 +38,7 @@ export async function send(args: readonly string[], context: Context): Promise<n
   const { json }: { json?: true } = parser.opts();
   const [given, message, ...rest] = parser.args;
   if (given === undefined || message === undefined || rest.length > 0)
-    throw new Fault("usage", 'Say whom and what: reprise agent send 1a2b3c4d "message"');
+    throw new Fault("usage", 'Missing agent id or message: reprise agent send 1a2b3c4d "message"');
   if (message.trim() === "") throw new Fault("message_invalid", "The message is empty.");
   const deps = await context.open({ cwd: null, badConfig: "refuse" });
   const { record } = await selectAgent(deps, given);
@@ -47,9 +47,11 @@ export async function send(args: readonly string[], context: Context): Promise<n
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
   const { done, why } = await daemon.send(record.id, message);
   if (!done)
-    throw new Fault("run_busy", `Agent ${record.id} was told nothing: ${why}.`, { facts: { id: record.id } });
+    throw new Fault("run_busy", `Message not sent to agent ${record.id}: ${why}.`, {
+      facts: { id: record.id },
+    });
   if (json === true) context.printJson({ ok: true, id: record.id, how: why });
-  else context.print(`Agent ${record.id} was told (${why}).`);
+  else context.print(`Message sent to agent ${record.id} (${why}).`);
   return 0;
 }
 
@@ -192,7 +194,7 @@ function report(
 ): void {
   if (!json) {
     for (const one of told) context.print(fitted(context, lineOf(one)));
-    if (told.length === 0) context.print("No agent is to be resumed: none is there that has not ended.");
+    if (told.length === 0) context.print("There is no agent to resume: all agents have ended.");
     return;
   }
   const of = (...results: readonly Resumed["result"][]) =>
@@ -222,7 +224,7 @@ function lineOf(told: Told): string {
     case "restarted":
       return `restarted ${id} (new conversation: ${why}): attempt ${attempt}${by}`;
     case "told":
-      return `resumed ${id}: it is alive with ${conversationOf(told)}, and was told to go on`;
+      return `resumed ${id}: it is alive with ${conversationOf(told)}, and got a message to continue`;
     case "running":
       return `running ${id}: attempt ${attempt} with ${conversationOf(told)}; ${why}${killHint(told)}`;
     case "strict":

@@ -62,7 +62,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     context.printJson({ ok: true, id: agent.id, name, runId: agent.runId, runbook: found.source.path });
   else {
     context.print(agent.id);
-    context.log.info(`${name} works by itself. Look at it: reprise agent attach ${agent.id}`);
+    context.log.info(`${name} runs in the background. Attach: reprise agent attach ${agent.id}`);
   }
   if (options.attach === undefined) return 0;
   const attach = await import("./attach.ts");

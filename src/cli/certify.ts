@@ -49,7 +49,7 @@ export async function certify(
     if (line.type === "fatal") throw new Fault(line.code, `Nothing could be checked: ${line.message}`);
     if (line.type === "begin") {
       state.network = line.network;
-      if (!json) context.log.info("trying it in a home of its own, on a scripted model");
+      if (!json) context.log.info("testing with a separate home and a scripted model");
       return;
     }
     const one = engines.find(({ engine }) => engine === line.engine);

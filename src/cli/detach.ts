@@ -24,7 +24,7 @@ export async function detach(
     }
     if (options.quiet === undefined)
       context.log.info(
-        `It works by itself. Look at it: reprise attach ${handle}   Stop it: reprise stop ${handle}`,
+        `It runs in the background. Attach: reprise attach ${handle}   Stop: reprise stop ${handle}`,
       );
   }
   return 0;

@@ -137,7 +137,7 @@ const NOT_IN_NOTES: Repeat = { ...ALWAYS, inNotes: false };
 const BY_HAND: Repeat = { repeat: true, inherit: false, inNotes: true };
 /** With it, the command of a note would fail again. */
 const STRICT: Repeat = { ...BY_HAND, inNotes: false };
-const ONLY_PRINTS: Repeat = { repeat: false, why: "it changes what is printed, not what is done" };
+const ONLY_PRINTS: Repeat = { repeat: false, why: "it changes only the output" };
 
 /** One line per option: a new one does not compile without it, and a test compares the table with the parser. */
 export const REPEATED: Readonly<Record<Exclude<keyof RunOptions, "cwd">, Repeat>> = {

@@ -140,7 +140,7 @@ export class HeadlessReview implements Disposable {
     const others = comments.length - chosen.length;
     if (others > 0) {
       this.#say(
-        `left out: ${plural(others, "comment")} of authors who are no owner, member or collaborator (--include-all adds them)`,
+        `left out: ${plural(others, "comment")} of authors who are not owners, members or collaborators (--include-all adds them)`,
       );
     }
     return chosen;

@@ -126,7 +126,7 @@ function check(runbooks: readonly Runbook[], { json }: RunbookOptions, context: 
   } else {
     for (const runbook of runbooks) printChecked(runbook, context);
     if (runbooks.length === 0)
-      context.log.info("there are no runbooks here: none in runbooks/ of this project, none of your own");
+      context.log.info("no runbooks found: none in this project's runbooks/, none in your config directory");
   }
   return errors > 0 ? 2 : 0;
 }

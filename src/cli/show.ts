@@ -142,8 +142,8 @@ function batchText({ batch }: Inspection): string | null {
 function noneText({ session, status }: RunRecord): string {
   if (session.value !== null) return "none yet";
   return status === "failed"
-    ? "none: the directory for its agent could not be made, so no agent was started"
-    : "none: Reprise was ended before it started the agent, so nothing was said or done";
+    ? "none: Reprise could not create the agent's directory, so it started no agent"
+    : "none: Reprise ended before it started the agent";
 }
 
 /** As it was executed first; the record of the launch has the engine's own arguments alone. */

@@ -90,7 +90,7 @@ describe("frameOf", () => {
     "a pipeline alone, without a supervisor": [
       status({ daemon: null, agents: [], pipelines: [pipeline({ step: null })] }),
       [
-        "The supervisor is not running: nobody acts for these agents. Start it: reprise daemon start",
+        "The daemon is not running: these agents are not supervised. Start it: reprise daemon start",
         "PIPELINE  NAME  STATE   STEP  FOR  WHY",
         "99887766  ci    active  -     1 h",
       ],
@@ -190,7 +190,7 @@ describe("changesBetween", () => {
     "the supervisor goes and comes": [
       status(),
       status({ daemon: null }),
-      ["The supervisor is not running: nobody acts for these agents. Start it: reprise daemon start"],
+      ["The daemon is not running: these agents are not supervised. Start it: reprise daemon start"],
     ],
     "and comes": [status({ daemon: null }), status(), ["The supervisor runs (pid 7)."]],
   };

@@ -21,7 +21,7 @@ import { labelled } from "./words.ts";
 
 const EVERY_MS = 1_000;
 const NOT_RUNNING =
-  "The supervisor is not running: nobody acts for these agents. Start it: reprise daemon start";
+  "The daemon is not running: these agents are not supervised. Start it: reprise daemon start";
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
   const parser = makeCommand({

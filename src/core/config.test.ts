@@ -296,7 +296,7 @@ describe("parseConfig", () => {
 
   test("a project's file may not say what its user is told, and by which program", () => {
     expect(() => parseConfig('[notify]\ncommand = ["x"]', "reprise.toml", "project")).toThrow(
-      "reprise.toml: notify stands in a project's file, where nobody may choose what you are told and by which program. Write it into your own config file.",
+      "reprise.toml: notify is not allowed in a project's file, which must not choose your notifications or their program. Write it into your own config file.",
     );
   });
 

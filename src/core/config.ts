@@ -186,7 +186,7 @@ function notifyIn(value: unknown, at: Place, level: "user" | "project"): NotifyC
     bad(
       at,
       "notify",
-      "stands in a project's file, where nobody may choose what you are told and by which program. Write it into your own config file",
+      "is not allowed in a project's file, which must not choose your notifications or their program. Write it into your own config file",
     );
   }
   const example = `[notify] with command = ["program", "argument"] or webhook = "https://…"`;

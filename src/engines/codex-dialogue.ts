@@ -185,7 +185,7 @@ function rewritten(plan: Plan, rights: readonly Given[], told: boolean): readonl
 function warn({ trustCwd }: Ask, { sandbox, cwd }: Plan, held: boolean): { warnings?: readonly string[] } {
   if (trustCwd || sandbox === "read-only") return {};
   const warning = held
-    ? `With a writable sandbox Codex would trust ${cwd} for good and take settings from it; it is told not to. --trust-cwd allows it.`
-    : `With a writable sandbox Codex itself may record ${cwd} as trusted in its config.toml and take settings, programs and rules from .codex/ in it, also outside the sandbox. --trust-cwd says that this is wanted.`;
+    ? `With a writable sandbox Codex would trust ${cwd} for good and take settings from it; Reprise prevents that. --trust-cwd allows it.`
+    : `With a writable sandbox Codex itself may record ${cwd} as trusted in its config.toml and take settings, programs and rules from .codex/ in it, also outside the sandbox. --trust-cwd accepts this.`;
   return { warnings: [warning] };
 }

@@ -220,7 +220,7 @@ function widerThan({ cwd, sandbox, approval, ...limits }: Plan, result: JsonObje
     reviewer: stringIn(result, "approvalsReviewer") ?? "user",
   };
   const refuse = (option: string, has: string, wants: string) =>
-    `Codex would go on with ${option} ${has} instead of ${wants}, so it was told nothing.`;
+    `Codex would go on with ${option} ${has} instead of ${wants}, so Reprise sent it no message.`;
   if (held.cwd !== cwd) return refuse("-C", held.cwd, cwd);
   if (!within(SANDBOXES, held.sandbox, sandbox)) return refuse("-s", held.sandbox, sandbox);
   if (limits.network === false && fieldIn(box, "networkAccess") === true)

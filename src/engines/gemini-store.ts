@@ -31,8 +31,7 @@ export async function locateGemini(session: string, where: Where, files: Session
       const own = { path, restoreTo: relative(where.home, path) };
       return { state: "present", files: [own], cwd: where.cwd, updatedAtMs: chat.updatedAtMs };
     } else if (chat.id === session) {
-      const why =
-        "it holds no message: nothing was said, or Gemini took back the message of a first turn that failed";
+      const why = "it holds no message: none was sent, or Gemini removed the message of a failed first turn";
       unusable = { state: "unusable", path, why, damaged: false };
     }
   }

@@ -500,7 +500,7 @@ describe("the store", () => {
       {
         state: "unusable",
         path: `${chats}/session-2026-11-15T05-05-bbbbbbbb.jsonl`,
-        why: "it holds no message: nothing was said, or Gemini took back the message of a first turn that failed",
+        why: "it holds no message: none was sent, or Gemini removed the message of a failed first turn",
         damaged: false,
       },
     ],

@@ -71,7 +71,7 @@ test("an engine that cannot tell: typed once, not verified", async () => {
 const refusals: Record<string, [changes: Partial<Ui>, why: RegExp]> = {
   starting: [{ activity: { state: "starting" } }, /still starting/],
   working: [{ activity: { state: "working" } }, /is working/],
-  waiting: [{ activity: { state: "waiting", what: "rm" } }, /asks for permission/],
+  waiting: [{ activity: { state: "waiting", what: "rm" } }, /waiting for permission/],
   uncertain: [{ certain: false }, /does not say/],
   "a person is typing": [{ typedAt: performance.now() + 3_600_000 }, /somebody is typing/],
 };

@@ -134,6 +134,6 @@ function unfit({ activity, certain }: Observed): string | null {
     case "working":
       return "the agent is working";
     case "waiting":
-      return "the agent asks for permission, and what is typed would answer it";
+      return "the agent is waiting for permission, and typed text would answer it";
   }
 }

@@ -64,7 +64,7 @@ export function assertOwnWorkplace(run: RunRecord): void {
   if (resolveDirectory(place) === place) return;
   throw new Fault(
     "denied",
-    `${place} is not safely ours: it is a symbolic link. Put the directory itself there.`,
+    `${place} has unsafe ownership or permissions: it is a symbolic link. Put the directory itself there.`,
     { facts: { path: place, handle: run.handle } },
   );
 }

@@ -106,7 +106,8 @@ function resumes(rung: Rung, { trouble }: About): readonly string[] {
 
 /** The table of docs/runbooks.md, "Resume or fresh". */
 function resumeText(rung: Rung): string {
-  const lost = "where there is none, or the engine has lost it and its copy too, it begins anew and says so";
+  const lost =
+    "if there is no conversation, or the engine and Reprise have both lost it, Reprise starts a new one and reports it";
   if (rung.message === null) return `the conversation goes on with "Continue where you left off."; ${lost}`;
   return rung.append
     ? `the conversation goes on with ${quoted(rung.message)}; ${lost}`
@@ -115,7 +116,7 @@ function resumeText(rung: Rung): string {
 
 const restartWaits = [
   "the first restart without progress comes at once, the next after 5 s, then twice as long each time, 15 m at most;",
-  "after five failures without progress there is none",
+  "after five failures without progress, Reprise does not restart it",
 ];
 
 function limitWaits(rung: Rung): readonly string[] {
@@ -131,11 +132,11 @@ function limitWaits(rung: Rung): readonly string[] {
 
 function ending(agent: AgentDefinition, trigger: Trigger, rungs: number): string {
   if (rungs === 0 && trigger === "idle" && agent.mode === "headless") {
-    return "Nothing is said about it: a completed turn is the end of the task, done.";
+    return "The runbook has no entry for it: a completed turn ends the task as done.";
   }
   return rungs === 0
-    ? "Nothing is said about it: it escalates, a person is asked."
-    : "Then it escalates: a person is asked.";
+    ? "The runbook has no entry for it: it escalates, and Reprise asks a person."
+    : "Then it escalates: Reprise asks a person.";
 }
 
 function quoted(message: string): string {

@@ -128,7 +128,7 @@ function oneLine(scan: Scan, at: At, depth: number): Table {
   if (scan.text[scan.pos] === "}") return table;
   throw new Unreadable(
     scan.pos,
-    "A block on one line holds one attribute alone; put each on a line of its own.",
+    "A block on one line holds one attribute alone; put each attribute on a separate line.",
   );
 }
 

@@ -133,12 +133,12 @@ describe("HCL", () => {
     ],
     "two attributes in a line's block": [
       "a { b = 1, c = 2 }",
-      "1:10 A block on one line holds one attribute alone; put each on a line of its own.",
+      "1:10 A block on one line holds one attribute alone; put each attribute on a separate line.",
     ],
     "a block in a line's block": ["a { b {} }", "1:7 A block on one line holds one attribute: name = value."],
     "an attribute behind an opened block": [
       "a { b = 1\n}",
-      "1:10 A block on one line holds one attribute alone; put each on a line of its own.",
+      "1:10 A block on one line holds one attribute alone; put each attribute on a separate line.",
     ],
     twice: ["a = 1\na = 2", "2:1 a is defined twice; first in line 1."],
     "a block and an attribute": ["a = 1\na {}", "2:1 a is defined twice; first in line 1."],

@@ -236,11 +236,11 @@ describe("explainTrigger", () => {
     expect(said(agent({ error }), "error", "rate_limited")).toBe(
       `agent.worker (claude, interactive), on_error rate_limited
   1. resume, once, after a cooldown of 1 m
-     the conversation goes on with "Continue where you left off."; where there is none, or the engine has lost it and its copy too, it begins anew and says so
+     the conversation goes on with "Continue where you left off."; if there is no conversation, or the engine and Reprise have both lost it, Reprise starts a new one and reports it
      it waits for the reset that the engine names and 1 to 3 minutes more, also if the cooldown is shorter;
      a reset more than 8 days away is not waited for; where the engine names no reset: after the cooldown, 1 m
   –  resume is passed over: it answers overloaded
-  Then it escalates: a person is asked.
+  Then it escalates: Reprise asks a person.
   At most 9 processes are started for this agent in all.`,
     );
   });
@@ -253,13 +253,13 @@ describe("explainTrigger", () => {
       "auth",
       "not tried, since it would not help: the engine asks for a login",
     ],
-    ["nothing said", agent({}), "dead", null, "Nothing is said about it: it escalates"],
+    ["nothing said", agent({}), "dead", null, "The runbook has no entry for it: it escalates"],
     [
       "nothing said of a completed turn",
       agent({}, "headless"),
       "idle",
       null,
-      "a completed turn is the end of the task, done",
+      "a completed turn ends the task as done",
     ],
     [
       "replaced prompt",

@@ -143,11 +143,11 @@ function commandOf(table: Table, scope: Scope, at: At, around: Surroundings): Co
   const run = table.entries.get("run");
   const engine = table.entries.get("engine");
   if (run !== undefined && engine !== undefined) {
-    error(scope, run.at, `${scope.path} has run and engine; one of them says what is started`);
+    error(scope, run.at, `${scope.path} has both run and engine; give one of them`);
     return null;
   }
   if (run === undefined && engine === undefined) {
-    error(scope, at, `${scope.path} does not say what is started: run = "claude", or engine = "codex"`);
+    error(scope, at, `${scope.path} has neither run nor engine; give run = "claude", or engine = "codex"`);
     return null;
   }
   if (run !== undefined) {

@@ -94,7 +94,7 @@ test("a person's message is typed, and the screen can be looked at", async () =>
   const id = await box.start("ui");
   await box.shown(id, "idle", ({ view }) => view.state === "idle");
   const sent = await box.run(["agent", "send", id, "one\ntwo"]);
-  expect([sent.code, sent.stdout]).toEqual([0, expect.stringContaining("was told")]);
+  expect([sent.code, sent.stdout]).toEqual([0, expect.stringContaining("Message sent to agent")]);
   expect(box.messages()).toEqual(["hello", "one\ntwo"]);
   expect((await box.run(["agent", "peek", id])).stdout).toContain("claude>");
 });

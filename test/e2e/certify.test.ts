@@ -131,7 +131,7 @@ test("a program that does not even say its version is told at once, and nothing 
   for (const line of others.slice(0, -2))
     expect(line).toMatch(/ not checked +(codex does not answer --version|the same)$/);
   expect(stderr).toMatch(
-    /^reprise: trying it in a home of its own, on a scripted model\nreprise: codex of unknown version: \d+ checks\n/,
+    /^reprise: testing with a separate home and a scripted model\nreprise: codex of unknown version: \d+ checks\n/,
   );
   expect(box.starts()).toHaveLength(1);
   expect(readdirSync(box.tmp)).toEqual([]);

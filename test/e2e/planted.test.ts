@@ -75,7 +75,7 @@ test.each(cases)("%s: %s is refused, and nothing is behind it", async (what, how
   const { code, stderr } = await box.run(commands[how]?.(planted.handle) ?? []);
   expect({ code, stderr }).toEqual({
     code: 8,
-    stderr: expect.stringContaining(`${path} is not safely ours`),
+    stderr: expect.stringContaining(`${path} has unsafe ownership or permissions`),
   });
   expect({
     contents: contents(planted.victim),
@@ -127,7 +127,7 @@ test("a linked directory of its own: the agent does not work behind it", async (
   symlinkSync(victim, work);
   expect(await box.run(["resume", handle, "@@write:evil.txt"])).toMatchObject({
     code: 8,
-    stderr: expect.stringContaining(`${work} is not safely ours`),
+    stderr: expect.stringContaining(`${work} has unsafe ownership or permissions`),
   });
   expect(readdirSync(victim)).toEqual([]);
 });

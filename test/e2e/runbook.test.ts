@@ -40,11 +40,11 @@ describe("check", () => {
     const result = await box.run(["runbook", "check"], { cwd });
     expect(result.stdout.split("\n")).toEqual([
       "runbooks/a.toml: good (agent.worker)",
-      'runbooks/b.toml:1:8: agent.other does not say what is started: run = "claude", or engine = "codex".',
+      'runbooks/b.toml:1:8: agent.other has neither run nor engine; give run = "claude", or engine = "codex".',
       "runbooks/b.toml:2:1: agent.other.rum is unknown. Did you mean run?",
       'runbooks/b.toml:3:14: agent.other.idle_after is a duration in quotes from 1s to 365d, such as "60s" or "1h30m".',
       "runbooks/b.toml:4:11: warning: agent.other.on_dead: recover is the old name of resume; write resume.",
-      "runbooks/c.hcl:2:17: agent.third.run holds |, which only a shell understands; there is none. Put the word into single quotes if the engine shall get it as it is.",
+      "runbooks/c.hcl:2:17: agent.third.run holds |, which needs a shell, and Reprise uses none. Put the word into single quotes to pass it to the engine unchanged.",
       "",
     ]);
     expect(result.code).toBe(2);
@@ -86,7 +86,7 @@ describe("check", () => {
     const cwd = project({});
     const none = await box.run(["runbook", "check"], { cwd });
     expect([none.code, none.stdout]).toEqual([0, ""]);
-    expect(none.stderr).toContain("there are no runbooks here");
+    expect(none.stderr).toContain("no runbooks found");
     const missing = await box.run(["runbook", "check", "no.toml"], { cwd });
     expect([missing.code, missing.stdout]).toEqual([2, "no.toml:1:1: The file does not exist.\n"]);
   });
