@@ -47,9 +47,9 @@ export async function carryOut(hand: Hand, look: Look, decided: Decided, why: st
       case "gate":
         return await gate(hand.deps, look.agent, decided);
       case "done":
-        return await end(hand.deps, look.agent, "done", why);
+        return await end(hand.deps, look, "done", why);
       case "fail":
-        return await end(hand.deps, look.agent, "failed", why);
+        return await end(hand.deps, look, "failed", why);
       case "escalate":
         return { result: "ok", detail: `decision ${await ask(hand.deps, look, decided, why)}` };
     }
@@ -147,7 +147,7 @@ async function startAgain(hand: Hand, look: Look, decided: Decided, plan: Resume
   const run = await untilFree(deps, agent.runId);
   const wanted = decided.newAttempt ?? (run?.attempts ?? 0) + 1;
   if (run === null) return { result: "failed", detail: "its run is gone" };
-  if (run.attempts >= wanted) return { result: "ok", detail: `attempt ${wanted} was started` };
+  if (run.attempts >= wanted) return foundBegun(deps, agent, wanted, { want, message: plan.message });
   await hand.mayStart();
   if (!(await isActive(deps, agent))) return { result: "refused", detail: "it was stopped" };
   try {
@@ -198,9 +198,29 @@ async function otherWay(hand: Hand, look: Look, refused: Refused): Promise<Done 
     const message = decided.message;
     return startAgain(hand, gone, decided, planFor(gone, { message, append: true, kill: false, prior }));
   }
+  const { newAttempt } = decided;
   const now = await hand.deps.store.getRun(look.agent.runId);
-  const isThere = decided.newAttempt !== null && (now?.attempts ?? 0) >= decided.newAttempt;
-  return isThere ? { result: "ok", detail: `attempt ${decided.newAttempt} was started` } : null;
+  if (newAttempt === null || (now?.attempts ?? 0) < newAttempt) return null;
+  return foundBegun(hand.deps, look.agent, newAttempt, { want, message: refused.plan.message });
+}
+
+/**
+ * The attempt is there that was to be begun: by a holder whose supervisor died, or by a person who was faster, with another
+ * message or in another conversation.
+ */
+async function foundBegun(
+  { store }: Deps,
+  { runId }: AgentRecord,
+  n: number,
+  { want, message }: Pick<ResumeRequest, "want" | "message">,
+): Promise<Done> {
+  const attempt = (await store.listAttempts(runId)).find((one) => one.n === n);
+  const isOurs = attempt?.kind === want && (message === null || attempt.message === message);
+  return isOurs ? { result: "ok", detail: `attempt ${n} was started` } : begunMeanwhile(n);
+}
+
+function begunMeanwhile(n: number): Done {
+  return { result: "refused", detail: `attempt ${n} was begun meanwhile, by somebody else` };
 }
 
 /** Null: that is not what the fault is about. */
@@ -310,7 +330,14 @@ async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<D
 }
 
 /** The process first: after a crash in between the decision is still open, and is finished. */
-async function end(deps: Deps, agent: AgentRecord, phase: "done" | "failed", why: string): Promise<Done> {
+async function end(
+  deps: Deps,
+  { agent, latest }: Look,
+  phase: "done" | "failed",
+  why: string,
+): Promise<Done> {
+  const begun = (await deps.store.getRun(agent.runId))?.attempts ?? 0;
+  if (begun > latest) return begunMeanwhile(begun);
   await endRun(deps, agent);
   await endAgent(deps, agent.id, phase, why);
   return { result: "ok", detail: `the agent is ${phase}` };

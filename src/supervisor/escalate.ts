@@ -144,12 +144,30 @@ export async function getDecision(deps: Deps, id: string): Promise<DecisionRecor
   return document === null ? null : readDecision(document);
 }
 
-/** Oldest first. */
+/** Oldest first, each as it is now: the supervisor may not have looked since its agent went on. */
 export async function listDecisions(
   deps: Deps,
-  filter: { readonly open?: boolean } = {},
+  { open }: { readonly open?: true } = {},
 ): Promise<readonly DecisionRecord[]> {
-  return (await deps.store.listDocuments("decision", filter)).map(readDecision);
+  const documents = await deps.store.listDocuments("decision", open === undefined ? {} : { open });
+  const decisions: DecisionRecord[] = [];
+  for (const record of documents.map(readDecision)) {
+    const isPast = record.state === "open" && (await isOutdated(deps, record));
+    if (open === undefined || !isPast) decisions.push(isPast ? { ...record, state: "overtaken" } : record);
+  }
+  return decisions;
+}
+
+/** The agent has another attempt than the one that the question is about, or has ended. */
+async function isOutdated(deps: Deps, { agentId, runId, attempt }: DecisionRecord): Promise<boolean> {
+  try {
+    const agent = await agentOf(deps, agentId);
+    const attempts = (await deps.store.getRun(runId))?.attempts ?? 0;
+    return agent?.phase !== "active" || attempts > attempt;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return false;
+  }
 }
 
 /**
@@ -168,7 +186,7 @@ export async function resolveDecision(
       throw new Fault("handle_unknown", `There is no decision ${id}. \`reprise decisions list\` shows them.`);
     const record = readDecision(document);
     const option = record.options.find((one) => one.n === n);
-    if (record.state !== "open") throw new Fault("usage", `Decision ${id} is ${record.state} already.`);
+    if (record.state !== "open" || (await isOutdated(deps, record))) throw tooLate(record);
     if (option === undefined)
       throw new Fault("usage", `Decision ${id} has the options 1 to ${record.options.length}.`);
     const agent = message === null ? null : await agentOf(deps, record.agentId);
@@ -180,6 +198,16 @@ export async function resolveDecision(
     await tellAnswer(deps, resolved, option.does);
     return resolved;
   }
+}
+
+/** An answer to a question that is none any more. */
+export function tooLate({ id, agentId, state }: DecisionRecord): Fault {
+  const facts = { id, state: state === "resolved" ? state : "overtaken" };
+  const what =
+    state === "resolved"
+      ? "is resolved already."
+      : `is overtaken: its agent has gone on or has ended since. Look at it: reprise agent show ${agentId}`;
+  return new Fault("usage", `Decision ${id} ${what}`, { facts });
 }
 
 async function tellAnswer(deps: Deps, { runId, attempt, id }: DecisionRecord, choice: string): Promise<void> {
@@ -202,18 +230,18 @@ export async function mendAnswers(deps: Deps, { history, openDecision }: Look): 
   return mended;
 }
 
-/** What happened since has answered the question. */
+/** What happened since has answered the question, or came before the answer to it was acted upon. */
 export async function overtake(deps: Deps, id: string): Promise<void> {
   const document = await deps.store.getDocument("decision", id);
   if (document === null) return;
   const record = readDecision(document);
-  if (record.state === "open") await replace(deps, document, { ...record, state: "overtaken" });
+  if (record.state !== "overtaken") await replace(deps, document, { ...record, state: "overtaken" });
 }
 
 /** Questions about an agent that has ended. */
 export async function overtakeAll(deps: Deps, agent: AgentRecord): Promise<void> {
-  for (const decision of await listDecisions(deps, { open: true })) {
-    if (decision.agentId === agent.id) await overtake(deps, decision.id);
+  for (const document of await deps.store.listDocuments("decision", { open: true })) {
+    if (readDecision(document).agentId === agent.id) await overtake(deps, document.id);
   }
 }
 

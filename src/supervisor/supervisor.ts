@@ -7,7 +7,7 @@ export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./client.
 export type { Daemon, Resumed } from "./client.ts";
 export { runDaemon } from "./daemon.ts";
 export { openDaemonLog } from "./daemon-log.ts";
-export { listDecisions, resolveDecision } from "./escalate.ts";
+export { listDecisions, resolveDecision, tooLate } from "./escalate.ts";
 export { type AgentView, type Look, lookAt, runOf, viewOf } from "./look.ts";
 export { cancelPipeline, listPipelines, resumePipeline, selectPipeline, startPipeline } from "./pipelines.ts";
 export { refuseSecretMessage } from "./secrets.ts";
