@@ -271,7 +271,8 @@ async function resume(args: readonly string[], context: Context): Promise<number
   const { json, given } = oneId("resume", summary, args);
   const deps = await context.open({ cwd: null, badConfig: "refuse" });
   // Before the supervisor is started for nothing.
-  const { id } = (await selectPipeline(deps, given)).record;
+  const before = (await selectPipeline(deps, given)).record;
+  const { id } = before;
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
   let told: (Resumed & { readonly id: string }) | null = null;
   const record = await resumePipeline(
@@ -296,8 +297,18 @@ async function resume(args: readonly string[], context: Context): Promise<number
     context.print(`Pipeline ${id} goes on${record.step === null ? "" : ` at step ${record.step}`}.`);
     if (agent?.result === "restarted")
       context.print(`Its agent ${agent.id} began a new conversation: ${harmlessLine(agent.reason, 300)}`);
+    const gone = replacedIn(before, record);
+    if (gone !== null)
+      context.print(`Agent ${gone} was removed, so the step begins anew, with a new agent and conversation.`);
   }
   return 0;
+}
+
+/** The agent that the step had and has no more; null: it had none, or goes on with it. */
+function replacedIn(before: PipelineRecord, after: PipelineRecord): string | null {
+  const agentIn = ({ steps }: PipelineRecord) =>
+    steps.find(({ name }) => name === before.step)?.agent ?? null;
+  return after.step === before.step && agentIn(after) === null ? agentIn(before) : null;
 }
 
 /** Null: its step has no agent that was to go on. */

@@ -8,7 +8,14 @@ import type { RunRecord } from "../core/records.ts";
 import type { Rung } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../holders/holders.ts";
-import { type Deps, dryRun, environmentAt, redactorFor, type ResumeRequest } from "../run/run.ts";
+import {
+  type Deps,
+  dryRun,
+  environmentAt,
+  redactorFor,
+  refusedStart,
+  type ResumeRequest,
+} from "../run/run.ts";
 import { attemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./escalate.ts";
 import { plainEnv, runGate } from "../process/process.ts";
@@ -60,9 +67,18 @@ export async function carryOut(hand: Hand, look: Look, decided: Decided, why: st
 }
 
 async function ask(deps: Deps, look: Look, decided: Decided, why: string): Promise<string> {
-  const isOver = look.run !== null && look.run.status !== "running";
-  const isContinuable = !isOver || (await barToContinue(deps, look)) === null;
-  return escalate(deps, look, { decided, why, isContinuable });
+  const { run } = look;
+  const isOver = run !== null && run.status !== "running";
+  const toContinue = isOver ? await barToContinue(deps, look) : null;
+  const toBegin = isOver ? await barToBegin(deps, look, run) : null;
+  return escalate(deps, look, { decided, why, toContinue, toBegin });
+}
+
+/** The options of a new conversation cannot be kept; null: one may begin. What else may stand in the way can pass. */
+async function barToBegin(deps: Deps, { agent }: Look, run: RunRecord): Promise<Fault | null> {
+  const message = agent.definition.prompt ?? CONTINUE;
+  const fault = await faultOf(deps, run, requestFor(deps, agent, { want: "fresh", message }));
+  return fault?.code === "option_unkept" || fault?.code === "would_widen" ? fault : null;
 }
 
 /** The rung that a decision stands on; undefined: a person's, or one that the runbook does not have any more. */
@@ -159,7 +175,10 @@ async function startAgain(hand: Hand, look: Look, decided: Decided, plan: Resume
     throw error;
   }
   await endIfStopped(deps, agent);
-  const what = want === "resume" ? plan.why : `${NEW_CONVERSATION}${plan.why}`;
+  // Nobody knows yet whether the engine accepts now what it refused before.
+  const isRefused = decided.how === "fresh" && refusedStart(run, look.attempts) !== null;
+  const begins = isRefused ? TRIES : `${NEW_CONVERSATION}${plan.why}`;
+  const what = want === "resume" ? plan.why : begins;
   return { result: "ok", detail: `attempt ${wanted}: ${what}` };
 }
 
@@ -179,6 +198,8 @@ function forbidden({ trigger }: Decided, { why }: ResumePlan): Done {
 
 /** In the report on an attempt that begins another conversation; what follows says why. */
 export const NEW_CONVERSATION = "a new conversation begins: ";
+
+const TRIES = "its engine, which refused its options before, is asked once more with the same options";
 
 interface Refused {
   readonly decided: Decided;
@@ -255,15 +276,15 @@ async function faultOf(deps: Deps, run: RunRecord, request: ResumeRequest): Prom
   }
 }
 
-/** How an agent whose conversation is gone would begin another one; null: it would be refused. Starts nothing. */
-export async function planAnew(deps: Deps, look: Look): Promise<ResumePlan | null> {
+/** How an agent whose conversation is gone would begin another one, or why that is refused; null: it is not gone. Starts nothing. */
+export async function planAnew(deps: Deps, look: Look): Promise<ResumePlan | Fault | null> {
   const { agent, run } = look;
   if (run === null || (await whyNotContinued(deps, look)) === null) return null;
   const prior = run.sessions.length === 0 ? "none" : "lost";
   const plan = planFor(look, { message: null, append: true, kill: false, prior });
   if (plan.do !== "fresh") return null;
   const request = requestFor(deps, agent, { want: "fresh", message: plan.message });
-  return (await faultOf(deps, run, request)) === null ? plan : null;
+  return (await faultOf(deps, run, request)) ?? plan;
 }
 
 /**

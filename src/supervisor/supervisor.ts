@@ -2,7 +2,14 @@
  * The door of `supervisor`: agents that are kept moving by their runbooks, the daemon that does it, and the way to it.
  */
 export { getAgent, listAgents, removeAgent, selectAgent, startAgent, stopAgent } from "./agents.ts";
-export { keepConversation, pipelineWayOn, wayBack, type WayBack } from "./bring-back.ts";
+export {
+  backCommand,
+  type BackCommand,
+  keepConversation,
+  pipelineWayOn,
+  wayBack,
+  type WayBack,
+} from "./bring-back.ts";
 export { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "./client.ts";
 export type { Daemon, Resumed } from "./client.ts";
 export { runDaemon } from "./daemon.ts";
