@@ -86,11 +86,10 @@ async function stop(deps: Deps, context: Context, options: DaemonOptions): Promi
 
 function haltedWords({ id, definition, step, steps }: PipelineRecord): string {
   const entry = steps.find(({ name }) => name === step);
-  const hasCommand = definition.steps.some(({ name, run }) => name === step && run !== null);
-  const isCommand = entry?.state === "running" && hasCommand;
+  const isCommand = definition.steps.find(({ name }) => name === step)?.run != null;
   const where = step === null ? "" : ` at step ${harmlessLine(step, 64)}`;
-  const command = isCommand ? " Its command has ended with the supervisor and will run again." : "";
-  return `Pipeline ${id} (${harmlessLine(definition.name, 64)}) stands still${where} until the supervisor runs again.${command}`;
+  const ended = " Its command has ended with the supervisor and will run again.";
+  return `Pipeline ${id} (${harmlessLine(definition.name, 64)}) stands still${where} until the supervisor runs again.${isCommand && entry?.state === "running" ? ended : ""}`;
 }
 
 async function status(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {

@@ -36,7 +36,9 @@ class World {
 
   #run() {
     const runDirectory = join(this.deps.state.runsRoot, RUN_ID);
-    return runLike(1, { runId: RUN_ID, runDirectory, status: "interrupted", attempts: this.attempts });
+    const launch = { ...runLike(1).launch, env: [] };
+    const { attempts } = this;
+    return runLike(1, { runId: RUN_ID, runDirectory, status: "interrupted", attempts, launch });
   }
 
   async look(): Promise<Look> {
@@ -105,7 +107,7 @@ test("an answer whose teller died before its event is heard while the supervisor
   expect(agent?.data["phase"]).toBe("failed");
 });
 
-async function asked(here: World): Promise<DecisionRecord> {
+async function askedIn(here: World): Promise<DecisionRecord> {
   await here.settle();
   const [decision] = await listDecisions(here.deps, { open: true });
   if (decision === undefined) throw new Error("nothing was asked");
@@ -118,7 +120,7 @@ const phaseOf = async ({ deps }: World) => (await deps.store.getDocument("agent"
 
 test("a question about an earlier attempt is overtaken at once, also before the supervisor has looked", async () => {
   const here = await world();
-  const decision = await asked(here);
+  const decision = await askedIn(here);
   here.attempts = 2;
   expect((await listDecisions(here.deps)).map(({ state }) => state)).toEqual(["overtaken"]);
   expect(await listDecisions(here.deps, { open: true })).toEqual([]);
@@ -130,7 +132,7 @@ test("a question about an earlier attempt is overtaken at once, also before the 
 
 test("a question about an agent that has ended is overtaken at once", async () => {
   const here = await world();
-  const decision = await asked(here);
+  const decision = await askedIn(here);
   const stopped = { ...ASKING, phase: "stopped" };
   await here.deps.store.saveDocument({ kind: "agent", id: ASKING.id, open: false, data: stopped }, 1);
   expect(await listDecisions(here.deps, { open: true })).toEqual([]);
@@ -141,7 +143,7 @@ test.each(["fresh", "done", "fail"])(
   "the answer %s changes nothing when another attempt began before it was acted upon, and is not tried again",
   async (does) => {
     const here = await world();
-    const decision = await asked(here);
+    const decision = await askedIn(here);
     const n = decision.options.find((option) => option.does === does)?.n ?? 0;
     await resolveDecision(here.deps, decision.id, n, null);
     here.attempts = 2;
@@ -159,7 +161,7 @@ test.each(["done", "fail"])(
   "the answer %s ends no agent that a person went on with at that very moment",
   async (does) => {
     const here = await world();
-    const decision = await asked(here);
+    const decision = await askedIn(here);
     const n = decision.options.find((option) => option.does === does)?.n ?? 0;
     await resolveDecision(here.deps, decision.id, n, null);
     const look = await here.look();
@@ -206,7 +208,9 @@ test("a question that is asked for somebody who died says what happened", async 
   const dying = new World({ ...here.deps, store: { ...store, saveDocument } }, T0 - SECOND);
   await expect(dying.step()).rejects.toThrow("killed");
   await here.settle();
-  expect((await listDecisions(here.deps)).map(({ what }) => what)).toEqual(["it was ended by SIGKILL"]);
+  expect((await listDecisions(here.deps)).map(({ what }) => what)).toEqual([
+    "it was ended by SIGKILL. There is no conversation to continue",
+  ]);
 });
 
 test.each(["decided", "escalated", "carried_out"])(

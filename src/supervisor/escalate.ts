@@ -86,13 +86,14 @@ async function barsOf(
   said: string,
 ): Promise<readonly string[]> {
   const bars = [toContinue, toBegin].flatMap((bar) => (bar === null ? [] : [bar.message]));
-  const unsaid = bars.filter((bar) => !said.includes(withoutDot(bar)));
+  const unsaid = bars.filter((bar) => !said.includes(withoutDot(bar))).map(asSentence);
   if (run === null || toBegin === null) return unsaid;
   const { next } = await offerFor(deps, run);
   const isWay = next.startsWith("reprise resume ") && ![said, ...bars].some((text) => text.includes(next));
   return isWay ? [...unsaid, `Go on by hand: \`${next}\``] : unsaid;
 }
 
+const asSentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 const withoutDot = (text: string) => text.replace(/\.$/, "");
 
 /** What was last decided about this, if it failed. */
