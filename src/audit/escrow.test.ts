@@ -162,6 +162,6 @@ test("an exported session is kept as text", async () => {
 test("a run directory that is gone stays gone when its copies are looked at", async () => {
   const escrow = keepEscrowText(run, { session: "s-1", text: "{}", clock });
   rmSync(run, { recursive: true });
-  await expect(checkEscrow(run, escrow)).rejects.toThrow("the copy is gone");
+  await expect(checkEscrow(run, escrow)).rejects.toThrow("the copy is missing");
   expect(readdirSync(dir)).not.toContain("run");
 });

@@ -124,10 +124,16 @@ export async function continuesCopy(path: string, copy: EscrowFile): Promise<boo
   }
 }
 
+function missing(path: string): Fault {
+  const why = "the copy is missing";
+  const what = `${path} cannot be used: ${why}; the session file was not changed.`;
+  return new Fault("record_damaged", what, { facts: { path, why } });
+}
+
 /** What is known of a file of `escrow/`, as if it were a copy. */
 export async function describeCopy(path: string, restoreTo: string): Promise<EscrowFile> {
   const fd = openOwn(path);
-  if (fd === null) throw damaged(path, "the copy is gone");
+  if (fd === null) throw missing(path);
   try {
     const { size } = fstatSync(fd);
     return { file: basename(path), restoreTo, size, sha256: await pump(fd, size, async () => {}) };
@@ -178,7 +184,7 @@ export async function checkEscrow(runDirectory: string, escrow: Escrow): Promise
       throw damaged(path, "it would be put back outside the engine's home");
     }
     const fd = openOwn(path);
-    if (fd === null) throw damaged(path, "the copy is gone");
+    if (fd === null) throw missing(path);
     try {
       const actual = fstatSync(fd).size;
       if (actual !== size) throw damaged(path, `it has ${actual} bytes instead of ${size}`);

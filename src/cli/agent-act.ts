@@ -5,6 +5,8 @@ import { harmlessLine } from "../lib/harmless.ts";
 import { wrap } from "../lib/wrap.ts";
 import type { Deps } from "../run/run.ts";
 import {
+  backCommand,
+  type BackCommand,
   ensureDaemon,
   findDaemon,
   getAgent,
@@ -81,20 +83,25 @@ export async function stop(args: readonly string[], context: Context): Promise<n
   else
     context.print(
       stopped
-        ? `Agent ${record.id} has stopped. ${backWords(record.id, await wayBack(deps, record))}`
+        ? stoppedWords(record.id, await wayBack(deps, record), await backCommand(deps, record.id))
         : `Agent ${record.id} was ${record.phase} already.`,
     );
   return 0;
 }
 
 /** Only a command that works is offered. */
-function backWords(id: string, back: WayBack): string {
-  const command = `reprise agent resume ${id}`;
+function stoppedWords(id: string, back: WayBack, { command, pipeline }: BackCommand): string {
+  const it = pipeline === null ? "it" : "both";
+  const also = pipeline === null ? "" : `, and pipeline ${pipeline} fails with it`;
+  return `Agent ${id} has stopped${also}. ${backWords(back, command, it)}`;
+}
+
+function backWords(back: WayBack, command: string, it: string): string {
   switch (back.way) {
     case "resume":
-      return `Bring it back: ${command}`;
+      return `Bring ${it} back: ${command}`;
     case "fresh":
-      return `Bring it back: ${command} (a new conversation begins: ${back.why})`;
+      return `Bring ${it} back: ${command} (a new conversation begins: ${back.why})`;
     case "none":
       return `It cannot be brought back${back.later ? " as it is" : ""}: ${wayWords(back, command)}`;
   }
@@ -161,8 +168,21 @@ export async function resume(args: readonly string[], context: Context): Promise
   const failed =
     given === undefined ? told.some(({ result }) => result === "strict") : told.every(({ done }) => !done);
   report(context, told, { json: options.json === true, ok: !failed });
+  if (options.json !== true) await sayPipelines(deps, context, told);
   return failed ? 1 : 0;
 }
+
+/** A pipeline that has ended does not go on with its agent. */
+async function sayPipelines(deps: Deps, context: Context, told: readonly Told[]): Promise<void> {
+  for (const { id, done } of told) {
+    const { command, pipeline } = done ? await backCommand(deps, id) : NO_PIPELINE;
+    if (pipeline === null) continue;
+    const line = `Pipeline ${pipeline} of agent ${id} has ended and does not go on with it: ${command}`;
+    context.print(fitted(context, line));
+  }
+}
+
+const NO_PIPELINE: BackCommand = { command: "", pipeline: null };
 
 /** Before there is a supervisor that acts upon it. One that has ended is nobody's to bring back but ours. */
 async function keepActive(deps: Deps, record: AgentRecord): Promise<void> {

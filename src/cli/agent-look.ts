@@ -43,7 +43,8 @@ export async function list(args: readonly string[], context: Context): Promise<n
   if (options.json === true) context.printJson({ ok: true, agents: views });
   else if (views.length === 0) context.print("No agents. Start one: reprise agent run NAME");
   else printViews(context, views, deps.clock.now());
-  await warnWithoutDaemon(deps, context, views);
+  const isActive = views.some(({ phase }) => phase === "active");
+  if (isActive && !(await isSupervised(deps))) context.log.warn(UNSUPERVISED);
   return 0;
 }
 
@@ -124,11 +125,12 @@ export function nextWords(view: AgentView, nowMs: number): string {
   return atMs <= nowMs ? `${action} now` : `waits ${untilText(atMs, nowMs)}, then ${action}`;
 }
 
-/** Agents without a daemon are not kept moving. */
-async function warnWithoutDaemon(deps: Deps, context: Context, views: readonly AgentView[]): Promise<void> {
-  if (!views.some(({ phase }) => phase === "active")) return;
+/** Nobody keeps agents and pipelines moving without it. */
+export const UNSUPERVISED = "the supervisor is not running. Start it: reprise daemon start";
+
+export async function isSupervised(deps: Deps): Promise<boolean> {
   await using daemon = await findDaemon(deps).catch(() => null);
-  if (daemon === null) context.log.warn("the supervisor is not running. Start it: reprise daemon start");
+  return daemon !== null;
 }
 
 /** One agent as it is now: asked of its holder, where it has one. */
@@ -167,12 +169,10 @@ export async function show(args: readonly string[], context: Context): Promise<n
   const { record } = await selectAgent(deps, oneId(parser.args));
   const look = await see(deps, record);
   const view = viewOf(look);
-  if (json === true) {
-    const { attempts, history } = look;
-    context.printJson({ ok: true, agent: record, view, attempts, history });
-    return 0;
-  }
-  for (const line of describe(look, view, deps.clock.now(), context.terminal)) context.print(line);
+  const { attempts, history } = look;
+  if (json === true) context.printJson({ ok: true, agent: record, view, attempts, history });
+  else for (const line of describe(look, view, deps.clock.now(), context.terminal)) context.print(line);
+  if (record.phase === "active" && !(await isSupervised(deps))) context.log.warn(UNSUPERVISED);
   return 0;
 }
 

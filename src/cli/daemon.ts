@@ -1,9 +1,17 @@
 /** `reprise daemon start|stop|status|logs`: the supervisor's process. Agents live without it. */
 import { Fault } from "../core/faults.ts";
+import type { PipelineRecord } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import type { Deps } from "../run/run.ts";
-import { daemonPlaces, ensureDaemon, findDaemon, readDaemonLog } from "../supervisor/supervisor.ts";
+import {
+  daemonPlaces,
+  ensureDaemon,
+  findDaemon,
+  listPipelines,
+  readDaemonLog,
+} from "../supervisor/supervisor.ts";
 import { count, makeCommand, once, parse } from "./command.ts";
 import type { Context } from "./context.ts";
 
@@ -59,15 +67,29 @@ async function stop(deps: Deps, context: Context, options: DaemonOptions): Promi
   await using daemon = await findDaemon(deps);
   const agents = daemon === null ? 0 : (await daemon.status()).agents.length;
   await daemon?.quit();
+  const pipelines = daemon === null ? [] : await listPipelines(deps, { open: true });
   if (options.json === true) {
-    context.printJson({ ok: true, stopped: daemon !== null, pid: daemon?.pid ?? null, agents });
+    const halted = pipelines.map(({ id }) => id);
+    context.printJson({
+      ...{ ok: true, stopped: daemon !== null, pid: daemon?.pid ?? null },
+      ...{ agents, pipelines: halted },
+    });
   } else if (daemon === null) context.print("The supervisor is not running.");
   else {
     const left =
       agents === 0 ? "" : ` Nobody keeps its ${plural(agents, "agent")} moving until it runs again.`;
     context.print(`The supervisor (pid ${daemon.pid}) has stopped.${left}`);
+    for (const pipeline of pipelines) context.print(haltedWords(pipeline));
   }
   return 0;
+}
+
+function haltedWords({ id, definition, step, steps }: PipelineRecord): string {
+  const entry = steps.find(({ name }) => name === step);
+  const isCommand = definition.steps.find(({ name }) => name === step)?.run != null;
+  const where = step === null ? "" : ` at step ${harmlessLine(step, 64)}`;
+  const ended = " Its command has ended with the supervisor and will run again.";
+  return `Pipeline ${id} (${harmlessLine(definition.name, 64)}) stands still${where} until the supervisor runs again.${isCommand && entry?.state === "running" ? ended : ""}`;
 }
 
 async function status(deps: Deps, context: Context, options: DaemonOptions): Promise<number> {

@@ -87,7 +87,7 @@ function describe(terminal: Terminal, event: Exclude<EngineEvent, { type: "text"
       return paint(
         terminal,
         "red",
-        `✗ ${harmlessLine(event.trouble?.message ?? `the turn ${event.result}`, width)}`,
+        `✗ ${harmlessLine(event.trouble?.message ?? `turn ${event.result}`, width)}`,
       );
     case "usage":
     case "session":

@@ -130,8 +130,19 @@ function print(context: Context, engine: Engine, found: Explanation): void {
   line(
     "judgement",
     outcome === null
-      ? `unknown: ${found.stream === "stderr" ? "stderr alone" : "text"} does not say how the turn ended${found.exitCode === null ? ". Give --exit-code" : ""}`
+      ? `unknown: ${whyUnknown(found)}`
       : `${outcome.result}: ${harmlessLine(outcome.reason, 300)}`,
+  );
+}
+
+/** With what would tell. */
+function whyUnknown({ stream, exitCode }: Explanation): string {
+  if (stream === "stdout") return "text does not say how the turn ended. Give --exit-code";
+  if (exitCode === null)
+    return "stderr alone does not say how the turn ended. Give --exit-code, or explain its stdout";
+  return (
+    `stderr and exit code ${exitCode} do not say how the turn ended; the events on stdout do. ` +
+    "Explain its stdout, or add --text if the engine ran without its JSON option"
   );
 }
 

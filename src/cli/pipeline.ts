@@ -19,7 +19,7 @@ import {
   stopAgent,
   type WayBack,
 } from "../supervisor/supervisor.ts";
-import { asksWords, wayWords, withQuestions } from "./agent-look.ts";
+import { asksWords, isSupervised, UNSUPERVISED, wayWords, withQuestions } from "./agent-look.ts";
 import { readVars } from "./agent-run.ts";
 import { list as repeatable, makeCommand, parse } from "./command.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
@@ -111,7 +111,9 @@ async function list(args: readonly string[], context: Context): Promise<number> 
   const options: { all?: true; json?: true; ids?: true } = parser.opts();
   const deps = await context.open({ cwd: null });
   const pipelines = await listPipelines(deps, options.all === true ? {} : { open: true });
-  const views = await viewsOf(deps, pipelines);
+  const isActive = pipelines.some(({ phase }) => phase === "active");
+  const isHalted = isActive && !(await isSupervised(deps));
+  const views = (await viewsOf(deps, pipelines)).map((view) => (isHalted ? halted(view) : view));
   if (options.json === true) context.printJson({ ok: true, pipelines: views });
   else if (options.ids === true) for (const { id } of pipelines) context.print(id);
   else if (pipelines.length === 0)
@@ -125,7 +127,14 @@ async function list(args: readonly string[], context: Context): Promise<number> 
     context.print(paint(context.terminal, "dim", header));
     for (const line of lines) context.print(line);
   }
+  if (isHalted) context.log.warn(UNSUPERVISED);
   return 0;
+}
+
+const HALTED = "stands still: the supervisor is not running";
+
+function halted(view: PipelineView): PipelineView {
+  return view.phase === "active" ? { ...view, reason: HALTED } : view;
 }
 
 /** A pipeline at a glance, as lists print it. Texts are untrusted. */
@@ -195,16 +204,18 @@ async function show(args: readonly string[], context: Context): Promise<number> 
   const deps = await context.open({ cwd: null });
   const { record } = await selectPipeline(deps, given);
   const decision = questionOf(record, await listDecisions(deps, { open: true }));
+  const isHalted = record.phase === "active" && !(await isSupervised(deps));
   const isOver = record.phase === "failed" || record.phase === "cancelled";
   const on = isOver ? await pipelineWayOn(deps, record) : null;
   const command = `reprise pipeline resume ${record.id}`;
   const works = on !== null && on.way !== "none";
   if (json) context.printJson({ ok: true, pipeline: record, decision, resume: works ? command : null });
   else {
-    const facts = { decision, nowMs: deps.clock.now(), home: deps.env["HOME"] };
+    const facts = { decision, isHalted, nowMs: deps.clock.now(), home: deps.env["HOME"] };
     for (const line of describe(record, facts, context.terminal)) context.print(line);
     if (on !== null) context.print(`\n${onWords(command, on)}`);
   }
+  if (isHalted) context.log.warn(UNSUPERVISED);
   return 0;
 }
 
@@ -217,17 +228,19 @@ function onWords(command: string, on: WayBack): string {
 
 interface Around {
   readonly decision: string | null;
+  /** It is active, and no supervisor runs that takes it on. */
+  readonly isHalted: boolean;
   readonly nowMs: number;
   readonly home: string | undefined;
 }
 
 function describe(
   record: PipelineRecord,
-  { decision, nowMs, home }: Around,
+  { decision, isHalted, nowMs, home }: Around,
   terminal: Pick<Terminal, "stdout" | "columns">,
 ): readonly string[] {
   const { id, definition, phase, reason, createdAt, endedAt } = record;
-  const why = pipelineWords({ decision, reason });
+  const why = pipelineWords({ decision, reason: isHalted ? HALTED : reason });
   const line = (name: string, text: string) => labelled(terminal, `${name.padEnd(9)} `, text);
   const took = formatDuration((endedAt === null ? nowMs : Date.parse(endedAt)) - Date.parse(createdAt));
   const vars = Object.entries(record.vars).map(([name, value]) => `${name}=${value}`);
@@ -248,13 +261,23 @@ function describe(
       return [
         ...labelled(
           terminal,
-          `${name === record.step && decision !== null ? "waiting" : (entry?.state ?? "-")}  ${name}  `,
+          `${name === record.step ? stateNow(entry, { decision, isHalted }) : (entry?.state ?? "-")}  ${name}  `,
           `${harmlessLine(what, 400)}${timesOf(entry)}`,
         ),
         ...wordsOf(entry),
       ];
     }),
   ];
+}
+
+/** An agent may live without a supervisor; a command ends with it, and is run again. */
+function stateNow(
+  entry: StepRecord | undefined,
+  { decision, isHalted }: Pick<Around, "decision" | "isHalted">,
+): string {
+  if (decision !== null) return "waiting";
+  if (isHalted && entry?.state === "running" && entry.agent === null) return "interrupted";
+  return entry?.state ?? "-";
 }
 
 function timesOf(entry: StepRecord | undefined): string {
@@ -274,7 +297,8 @@ async function resume(args: readonly string[], context: Context): Promise<number
   const { json, given } = oneId("resume", summary, args);
   const deps = await context.open({ cwd: null, badConfig: "refuse" });
   // Before the supervisor is started for nothing.
-  const { id } = (await selectPipeline(deps, given)).record;
+  const before = (await selectPipeline(deps, given)).record;
+  const { id } = before;
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
   let told: (Resumed & { readonly id: string }) | null = null;
   const record = await resumePipeline(
@@ -299,8 +323,18 @@ async function resume(args: readonly string[], context: Context): Promise<number
     context.print(`Pipeline ${id} goes on${record.step === null ? "" : ` at step ${record.step}`}.`);
     if (agent?.result === "restarted")
       context.print(`Its agent ${agent.id} began a new conversation: ${harmlessLine(agent.reason, 300)}`);
+    const gone = replacedIn(before, record);
+    if (gone !== null)
+      context.print(`Agent ${gone} was removed, so the step begins anew, with a new agent and conversation.`);
   }
   return 0;
+}
+
+/** The agent that the step had and has no more; null: it had none, or goes on with it. */
+function replacedIn(before: PipelineRecord, after: PipelineRecord): string | null {
+  const agentIn = ({ steps }: PipelineRecord) =>
+    steps.find(({ name }) => name === before.step)?.agent ?? null;
+  return after.step === before.step && agentIn(after) === null ? agentIn(before) : null;
 }
 
 /** Null: its step has no agent that was to go on. */

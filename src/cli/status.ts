@@ -9,7 +9,9 @@ import {
   type AgentView,
   type Daemon,
   findDaemon,
+  getAgent,
   listAgents,
+  listDecisions,
   listPipelines,
   viewOf,
 } from "../supervisor/supervisor.ts";
@@ -74,12 +76,26 @@ class Source implements AsyncDisposable {
   async read(): Promise<Status> {
     const pipelines = await viewsOf(this.#deps, await listPipelines(this.#deps, { open: true }));
     const told = await this.#ask();
-    if (told !== null) return { ...told, pipelines };
+    if (told !== null) return { ...told, agents: await this.#asked(told.agents), pipelines };
     const agents: AgentView[] = [];
     for (const { record } of await listAgents(this.#deps, { open: true })) {
       agents.push(viewOf(await see(this.#deps, record)));
     }
     return { daemon: null, agents, pipelines };
+  }
+
+  /** A person may have gone on with an agent that asked, and the supervisor has not looked since. */
+  async #asked(views: readonly AgentView[]): Promise<readonly AgentView[]> {
+    if (views.every(({ decision }) => decision === null)) return views;
+    const open = new Set((await listDecisions(this.#deps, { open: true })).map(({ id }) => id));
+    const isPast = ({ decision }: AgentView) => decision !== null && !open.has(decision);
+    const seen: AgentView[] = [];
+    for (const view of views) {
+      const agent = isPast(view) ? await getAgent(this.#deps, view.id) : null;
+      if (agent === null) seen.push(view);
+      else if (agent.record.phase === "active") seen.push(viewOf(await see(this.#deps, agent.record)));
+    }
+    return seen;
   }
 
   async #ask(): Promise<Pick<Status, "daemon" | "agents"> | null> {

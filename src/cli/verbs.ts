@@ -11,6 +11,8 @@ export interface Family {
   /** What they are about, one sentence. */
   readonly about: string;
   readonly verbs: Readonly<Record<string, Verb>>;
+  /** The verb that is meant when none is given. Absent: the help is shown. */
+  readonly alone?: string;
   /** What people look for here and is done by another command: what to say of it. */
   readonly elsewhere?: Readonly<Record<string, string>>;
   readonly examples: readonly string[];
@@ -23,11 +25,15 @@ interface Verb {
 
 export async function runVerb(family: Family, args: readonly string[], context: Context): Promise<number> {
   const [name, ...rest] = args;
+  const alone = family.alone === undefined ? undefined : family.verbs[family.alone];
+  const isHelp = name === "--help" || name === "-h";
+  if (alone !== undefined && !isHelp && args.every((arg) => arg.startsWith("-")))
+    return alone.run(args, context);
   if (name === undefined) {
     process.stderr.write(`${help(family)}\n`);
     return 2;
   }
-  if (name === "--help" || name === "-h") {
+  if (isHelp) {
     context.print(help(family));
     throw new HelpShown();
   }
@@ -54,14 +60,17 @@ export async function runVerb(family: Family, args: readonly string[], context: 
   );
 }
 
-function help({ name, about, verbs, examples }: Family): string {
+function help({ name, about, verbs, alone, examples }: Family): string {
   const width = Math.max(...Object.keys(verbs).map((verb) => verb.length));
   return [
     `Usage: reprise ${name} <verb> [options]`,
     "",
     about,
     "",
-    ...Object.entries(verbs).map(([verb, { summary }]) => `  ${verb.padEnd(width)}  ${summary}`),
+    ...Object.entries(verbs).map(
+      ([verb, { summary }]) =>
+        `  ${verb.padEnd(width)}  ${summary}${verb === alone ? " (without a verb: this)" : ""}`,
+    ),
     "",
     "Examples:",
     ...examples.map((line) => `  ${line}`),

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { EventText } from "./events-text.ts";
 import { age, shortPath } from "./words.ts";
 
 describe("age", () => {
@@ -31,3 +32,11 @@ describe("shortPath", () => {
     expect(shortPath(path, home, columns)).toBe(then);
   });
 });
+
+test.each(["interrupted", "failed"] as const)(
+  "a turn that ended as %s without a reason says so",
+  (result) => {
+    const plain = { stdin: false, stdout: false, stderr: false, columns: 80, rows: 24, color: false };
+    expect(new EventText(plain).show({ type: "turn_ended", result })).toBe(`✗ turn ${result}\n`);
+  },
+);

@@ -15,6 +15,8 @@ import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import { memoryStore } from "../../test/contracts/memory-store.ts";
 import { checkRuns } from "./check-runs.ts";
 
+const offer = async () => "reprise show";
+
 let root: string;
 let state: StateDir;
 beforeEach(async () => {
@@ -37,11 +39,11 @@ test("attempts that the index has and the directory has not are named", async ()
   const store = memoryStore();
   await store.createRun(run);
   await store.saveAttempt(attemptLike(run, 1, { state: "ended" }));
-  expect(await checkRuns({ state, store }, [run], () => {})).toEqual([]);
+  expect(await checkRuns({ state, store, offer }, [run], () => {})).toEqual([]);
   await store.saveAttempt(attemptLike(run, 2, { state: "intended" }));
   await store.saveAttempt(attemptLike(run, 3, { state: "ended" }));
   const note = (what: string) => ({ level: "note", about: "runs", what, todo: null });
-  expect(await checkRuns({ state, store }, [run], () => {})).toEqual([
+  expect(await checkRuns({ state, store, offer }, [run], () => {})).toEqual([
     note(`attempt 2 of run ${run.handle} was recorded but never started`),
     note(`attempt 3 of run ${run.handle} has lost its directory`),
   ]);
@@ -53,7 +55,7 @@ test("a run whose owner died before it had a directory or a record in it has los
   const [bare, empty] = [runLike(1, { ...begun, session }), runLike(2, { ...begun, session })];
   createRunDir(state, empty.runId);
   const gone = runLike(3, { attempts: 1, status: "completed" });
-  const found = await checkRuns({ state, store: memoryStore() }, [bare, empty, gone], () => {});
+  const found = await checkRuns({ state, store: memoryStore(), offer }, [bare, empty, gone], () => {});
   expect(found.map(({ level, what }) => [level, what])).toEqual([
     ["attention", `1 run has no run directory any more: ${gone.handle}`],
     ["note", `run ${empty.handle} was recorded but never begun`],
@@ -69,7 +71,7 @@ test("an earlier copy that is gone is named, though the newest one is well", asy
   const store = memoryStore();
   await store.createRun(run);
   await store.saveAttempt(attemptLike(run, 1, { state: "ended" }));
-  const [found, ...more] = await checkRuns({ state, store }, [run], () => {});
+  const [found, ...more] = await checkRuns({ state, store, offer }, [run], () => {});
   expect(found).toMatchObject({ level: "attention", todo: `reprise show ${run.handle}` });
   expect(found?.what).toContain(`run ${run.handle}: an earlier copy, of session earlier, is damaged`);
   expect(more).toEqual([]);
@@ -77,7 +79,7 @@ test("an earlier copy that is gone is named, though the newest one is well", asy
 
 test("a live run is left to its owner", async () => {
   const run = saved(1, { status: "running" });
-  expect(await checkRuns({ state, store: memoryStore() }, [run], () => {})).toEqual([]);
+  expect(await checkRuns({ state, store: memoryStore(), offer }, [run], () => {})).toEqual([]);
 });
 
 test("a record of the directory that is older than the index and tells of another session", async () => {
@@ -90,7 +92,7 @@ test("a record of the directory that is older than the index and tells of anothe
   };
   await store.createRun(newer);
   await store.saveAttempt(attemptLike(run, 1, { state: "ended" }));
-  expect(await checkRuns({ state, store }, [newer], () => {})).toEqual([
+  expect(await checkRuns({ state, store, offer }, [newer], () => {})).toEqual([
     expect.objectContaining({ level: "attention", todo: `reprise show ${run.handle}` }),
   ]);
 });
@@ -105,7 +107,7 @@ test("many findings are counted, not listed", async () => {
     await store.saveAttempt(attemptLike(run, 1, { state: "ended" }));
     rmSync(join(run.runDirectory, "attempts/1/meta.json"));
   }
-  const found = await checkRuns({ state, store }, runs, () => {});
+  const found = await checkRuns({ state, store, offer }, runs, () => {});
   expect(found).toHaveLength(21);
   expect(found.at(-1)).toMatchObject({ level: "note", what: "and 5 more findings about runs" });
 });
@@ -117,5 +119,5 @@ test("a run that somebody worked on while it was looked at is in order", async (
   const store = memoryStore();
   await store.createRun(now);
   await store.saveAttempt(attemptLike(now, 1, { state: "ended" }));
-  expect(await checkRuns({ state, store }, [before], () => {})).toEqual([]);
+  expect(await checkRuns({ state, store, offer }, [before], () => {})).toEqual([]);
 });

@@ -40,7 +40,10 @@ const MOST = 20;
 /** Copies up to this size are read through; of larger ones the size tells enough. `show` reads them all. */
 const READ_COPY = 1024 * 1024;
 
-type Places = Pick<Deps, "state" | "store">;
+interface Places extends Pick<Deps, "state" | "store"> {
+  /** What to type to go on with a run, as `show` offers it. */
+  offer(run: RunRecord): Promise<string>;
+}
 
 export async function checkRuns(
   deps: Places,
@@ -108,14 +111,14 @@ async function checkRun(deps: Places, directory: string, row: RunRecord | null):
     }
     if (file === null && isUnbegun(row)) return { findings: [unbegun(row)], index: "agrees" };
     const what = `run ${row.handle}: ${why}; the index has its record, and the next attempt writes it again`;
-    const copy = await checkCopies(directory, row);
+    const copy = await checkCopies(deps, directory, row);
     const next =
       whyNotResumable(row) === null ? `reprise resume ${row.handle} "…"` : `reprise show ${row.handle}`;
     const todo = copy[0]?.todo ?? next;
     return { findings: [attention(what, todo), ...copy], index: "agrees" };
   }
   const attempts = await checkAttempts(deps, directory, file);
-  const findings = [...attempts.findings, ...(await checkCopies(directory, file))];
+  const findings = [...attempts.findings, ...(await checkCopies(deps, directory, file))];
   if (row === null) return { findings, index: "lost" };
   const hasMore = file.updatedAt > row.updatedAt || file.attempts > row.attempts;
   if (row.updatedAt > file.updatedAt && row.session.value !== file.session.value) {
@@ -209,8 +212,8 @@ function isNewer(why: string): boolean {
   return why.includes("it needs a newer Reprise: ");
 }
 
-async function checkCopies(directory: string, run: RunRecord): Promise<readonly Finding[]> {
-  return [...(await checkCopy(directory, run)), ...(await checkKept(directory, run))];
+async function checkCopies(deps: Places, directory: string, run: RunRecord): Promise<readonly Finding[]> {
+  return [...(await checkCopy(deps, directory, run)), ...(await checkKept(directory, run))];
 }
 
 /** Nothing takes an earlier copy again: what it held beyond the session is lost with it. */
@@ -225,10 +228,8 @@ async function checkKept(directory: string, { handle, kept = [] }: RunRecord): P
   return findings;
 }
 
-async function checkCopy(
-  directory: string,
-  { handle, escrow, engineHome }: RunRecord,
-): Promise<readonly Finding[]> {
+async function checkCopy(deps: Places, directory: string, run: RunRecord): Promise<readonly Finding[]> {
+  const { handle, escrow, engineHome } = run;
   if (escrow === null) return [];
   const why = await reasonOr(() => copyDamage(directory, escrow));
   if (why === null) return [];
@@ -236,10 +237,10 @@ async function checkCopy(
   const original = engineHome === null || restoreTo === null ? null : join(engineHome, restoreTo);
   if (original !== null && fileSize(original) === null) {
     const lost = `run ${handle}: the copy of its session is damaged (${why}), and the engine's own is gone from ${original}`;
-    return [attention(lost, `reprise resume ${handle} --force-fresh "…"`)];
+    return [attention(lost, await deps.offer(run))];
   }
   const what = `run ${handle}: the copy of its session is damaged (${why}); the next attempt takes a new one`;
-  return [attention(what, `reprise resume ${handle} "…"`)];
+  return [attention(what, await deps.offer(run))];
 }
 
 async function copyDamage(directory: string, escrow: Escrow): Promise<string | null> {

@@ -169,8 +169,10 @@ const KEPT: readonly string[] = ["run_busy", "session_busy", "work_unsaved", "mo
 
 async function assertNotLive(deps: Deps, run: RunRecord): Promise<void> {
   await assertNoBatch(deps, run);
+  // Its supervisor would bring back an agent of which only the process was ended.
+  await assertNotSupervised(deps, run);
   const owner = await liveOwner(deps, run.runId);
-  if (owner === null) return assertNotSupervised(deps, run);
+  if (owner === null) return;
   throw new Fault(
     "run_busy",
     `Run ${run.handle} is live (pid ${owner.pid}). End it first: reprise stop ${run.handle}`,

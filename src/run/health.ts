@@ -12,6 +12,7 @@ import { checkRuns, type Finding, REBUILD } from "./check-runs.ts";
 import { type Deps, isoNow } from "./deps.ts";
 import { allEngines, environmentOf, findProgram, versionOf } from "./engine-setup.ts";
 import { isDead } from "./leases.ts";
+import { offerFor } from "./resumable.ts";
 import { listRuns } from "./select.ts";
 import { findLeft } from "./stop.ts";
 
@@ -79,7 +80,8 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   const rows = await listRuns(deps, { limit: Number.POSITIVE_INFINITY });
   const index = await indexHealth(deps, rows, findings);
   onProgress("reading the run directories");
-  findings.push(...(await checkRuns(deps, rows, onProgress)));
+  const offer = (run: RunRecord) => todoFor(deps, run);
+  findings.push(...(await checkRuns({ ...deps, offer }, rows, onProgress)));
   onProgress("looking for what was left behind");
   await leftovers(deps, findings);
   const find = (name: string) => deps.processes.resolveProgram(name, deps.env);
@@ -96,6 +98,16 @@ export function withoutChange(finding: Finding): Finding {
 }
 
 const CHANGES = /^(?:reprise (?:rm|prune|resume|doctor --(?:rebuild-index|accept-copy))|mv|chmod|rm)\b/;
+
+/** What `show` offers; where that cannot be told, `show` says why. */
+async function todoFor(deps: Deps, run: RunRecord): Promise<string> {
+  try {
+    return (await offerFor(deps, run)).next;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return `reprise show ${run.handle}`;
+  }
+}
 
 async function engineHealth(deps: Deps, engine: Engine): Promise<EngineHealth> {
   const program = findProgram(deps, engine);

@@ -8,7 +8,14 @@ import type { RunRecord } from "../core/records.ts";
 import type { Rung } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { type HolderLink, launchHolder } from "../holders/holders.ts";
-import { type Deps, dryRun, environmentAt, redactorFor, type ResumeRequest } from "../run/run.ts";
+import {
+  type Deps,
+  dryRun,
+  environmentAt,
+  redactorFor,
+  refusedStart,
+  type ResumeRequest,
+} from "../run/run.ts";
 import { attemptOptions, endAgent, endIfStopped, endRun, isActive } from "./agents.ts";
 import { escalate } from "./escalate.ts";
 import { plainEnv, runGate } from "../process/process.ts";
@@ -47,9 +54,9 @@ export async function carryOut(hand: Hand, look: Look, decided: Decided, why: st
       case "gate":
         return await gate(hand.deps, look.agent, decided);
       case "done":
-        return await end(hand.deps, look.agent, "done", why);
+        return await end(hand.deps, look, "done", why);
       case "fail":
-        return await end(hand.deps, look.agent, "failed", why);
+        return await end(hand.deps, look, "failed", why);
       case "escalate":
         return { result: "ok", detail: `decision ${await ask(hand.deps, look, decided, why)}` };
     }
@@ -60,9 +67,18 @@ export async function carryOut(hand: Hand, look: Look, decided: Decided, why: st
 }
 
 async function ask(deps: Deps, look: Look, decided: Decided, why: string): Promise<string> {
-  const isOver = look.run !== null && look.run.status !== "running";
-  const isContinuable = !isOver || (await barToContinue(deps, look)) === null;
-  return escalate(deps, look, { decided, why, isContinuable });
+  const { run } = look;
+  const isOver = run !== null && run.status !== "running";
+  const toContinue = isOver ? await barToContinue(deps, look) : null;
+  const toBegin = isOver ? await barToBegin(deps, look, run) : null;
+  return escalate(deps, look, { decided, why, toContinue, toBegin });
+}
+
+/** The options of a new conversation cannot be kept; null: one may begin. What else may stand in the way can pass. */
+async function barToBegin(deps: Deps, { agent }: Look, run: RunRecord): Promise<Fault | null> {
+  const message = agent.definition.prompt ?? CONTINUE;
+  const fault = await faultOf(deps, run, requestFor(deps, agent, { want: "fresh", message }));
+  return fault?.code === "option_unkept" || fault?.code === "would_widen" ? fault : null;
 }
 
 /** The rung that a decision stands on; undefined: a person's, or one that the runbook does not have any more. */
@@ -147,7 +163,7 @@ async function startAgain(hand: Hand, look: Look, decided: Decided, plan: Resume
   const run = await untilFree(deps, agent.runId);
   const wanted = decided.newAttempt ?? (run?.attempts ?? 0) + 1;
   if (run === null) return { result: "failed", detail: "its run is gone" };
-  if (run.attempts >= wanted) return { result: "ok", detail: `attempt ${wanted} was started` };
+  if (run.attempts >= wanted) return foundBegun(deps, agent, wanted, { want, message: plan.message });
   await hand.mayStart();
   if (!(await isActive(deps, agent))) return { result: "refused", detail: "it was stopped" };
   try {
@@ -159,7 +175,10 @@ async function startAgain(hand: Hand, look: Look, decided: Decided, plan: Resume
     throw error;
   }
   await endIfStopped(deps, agent);
-  const what = want === "resume" ? plan.why : `${NEW_CONVERSATION}${plan.why}`;
+  // Nobody knows yet whether the engine accepts now what it refused before.
+  const isRefused = decided.how === "fresh" && refusedStart(run, look.attempts) !== null;
+  const begins = isRefused ? TRIES : `${NEW_CONVERSATION}${plan.why}`;
+  const what = want === "resume" ? plan.why : begins;
   return { result: "ok", detail: `attempt ${wanted}: ${what}` };
 }
 
@@ -180,6 +199,8 @@ function forbidden({ trigger }: Decided, { why }: ResumePlan): Done {
 /** In the report on an attempt that begins another conversation; what follows says why. */
 export const NEW_CONVERSATION = "a new conversation begins: ";
 
+const TRIES = "its engine, which refused its options before, is asked once more with the same options";
+
 interface Refused {
   readonly decided: Decided;
   readonly plan: ResumePlan;
@@ -198,9 +219,29 @@ async function otherWay(hand: Hand, look: Look, refused: Refused): Promise<Done 
     const message = decided.message;
     return startAgain(hand, gone, decided, planFor(gone, { message, append: true, kill: false, prior }));
   }
+  const { newAttempt } = decided;
   const now = await hand.deps.store.getRun(look.agent.runId);
-  const isThere = decided.newAttempt !== null && (now?.attempts ?? 0) >= decided.newAttempt;
-  return isThere ? { result: "ok", detail: `attempt ${decided.newAttempt} was started` } : null;
+  if (newAttempt === null || (now?.attempts ?? 0) < newAttempt) return null;
+  return foundBegun(hand.deps, look.agent, newAttempt, { want, message: refused.plan.message });
+}
+
+/**
+ * The attempt is there that was to be begun: by a holder whose supervisor died, or by a person who was faster, with another
+ * message or in another conversation.
+ */
+async function foundBegun(
+  { store }: Deps,
+  { runId }: AgentRecord,
+  n: number,
+  { want, message }: Pick<ResumeRequest, "want" | "message">,
+): Promise<Done> {
+  const attempt = (await store.listAttempts(runId)).find((one) => one.n === n);
+  const isOurs = attempt?.kind === want && (message === null || attempt.message === message);
+  return isOurs ? { result: "ok", detail: `attempt ${n} was started` } : begunMeanwhile(n);
+}
+
+function begunMeanwhile(n: number): Done {
+  return { result: "refused", detail: `attempt ${n} was begun meanwhile, by somebody else` };
 }
 
 /** Null: that is not what the fault is about. */
@@ -235,15 +276,15 @@ async function faultOf(deps: Deps, run: RunRecord, request: ResumeRequest): Prom
   }
 }
 
-/** How an agent whose conversation is gone would begin another one; null: it would be refused. Starts nothing. */
-export async function planAnew(deps: Deps, look: Look): Promise<ResumePlan | null> {
+/** How an agent whose conversation is gone would begin another one, or why that is refused; null: it is not gone. Starts nothing. */
+export async function planAnew(deps: Deps, look: Look): Promise<ResumePlan | Fault | null> {
   const { agent, run } = look;
   if (run === null || (await whyNotContinued(deps, look)) === null) return null;
   const prior = run.sessions.length === 0 ? "none" : "lost";
   const plan = planFor(look, { message: null, append: true, kill: false, prior });
   if (plan.do !== "fresh") return null;
   const request = requestFor(deps, agent, { want: "fresh", message: plan.message });
-  return (await faultOf(deps, run, request)) === null ? plan : null;
+  return (await faultOf(deps, run, request)) ?? plan;
 }
 
 /**
@@ -310,7 +351,14 @@ async function gate(deps: Deps, agent: AgentRecord, decided: Decided): Promise<D
 }
 
 /** The process first: after a crash in between the decision is still open, and is finished. */
-async function end(deps: Deps, agent: AgentRecord, phase: "done" | "failed", why: string): Promise<Done> {
+async function end(
+  deps: Deps,
+  { agent, latest }: Look,
+  phase: "done" | "failed",
+  why: string,
+): Promise<Done> {
+  const begun = (await deps.store.getRun(agent.runId))?.attempts ?? 0;
+  if (begun > latest) return begunMeanwhile(begun);
   await endRun(deps, agent);
   await endAgent(deps, agent.id, phase, why);
   return { result: "ok", detail: `the agent is ${phase}` };

@@ -23,22 +23,33 @@ class World {
   readonly deps: TestDeps;
   readonly #endedAt: string;
   now = T0;
+  /** All of them have ended. */
+  attempts = 1;
 
   constructor(deps: TestDeps, endedAtMs: number) {
-    this.deps = { ...deps, clock: { now: () => this.now, mono: () => this.now } };
+    const getRun: typeof deps.store.getRun = async (runId) =>
+      this.attempts === 1 ? deps.store.getRun(runId) : this.#run();
+    const clock = { now: () => this.now, mono: () => this.now };
+    this.deps = { ...deps, clock, store: { ...deps.store, getRun } };
     this.#endedAt = new Date(endedAtMs).toISOString();
   }
 
-  /** Its only attempt has ended. */
+  #run() {
+    const runDirectory = join(this.deps.state.runsRoot, RUN_ID);
+    const launch = { ...runLike(1).launch, env: [] };
+    const { attempts } = this;
+    return runLike(1, { runId: RUN_ID, runDirectory, status: "interrupted", attempts, launch });
+  }
+
   async look(): Promise<Look> {
     const stored = await this.deps.store.getDocument("agent", ASKING.id);
     const agent = { ...ASKING, phase: stored?.data["phase"] as AgentRecord["phase"] };
-    const runDirectory = join(this.deps.state.runsRoot, RUN_ID);
-    const run = runLike(1, { runId: RUN_ID, runDirectory, status: "interrupted", attempts: 1 });
+    const run = this.#run();
     const outcome = { result: "interrupted", reason: "it was ended by SIGKILL" } as const;
     const startedAt = new Date(T0 - HOUR).toISOString();
-    const attempt = attemptLike(run, 1, { state: "ended", startedAt, endedAt: this.#endedAt, outcome });
-    const store = { ...this.deps.store, listAttempts: async () => [attempt] };
+    const ended = { state: "ended", startedAt, endedAt: this.#endedAt, outcome } as const;
+    const attempts = Array.from({ length: this.attempts }, (_, at) => attemptLike(run, at + 1, ended));
+    const store = { ...this.deps.store, listAttempts: async () => attempts };
     return lookAt({ ...this.deps, store }, agent, run, UNWATCHED);
   }
 
@@ -96,6 +107,71 @@ test("an answer whose teller died before its event is heard while the supervisor
   expect(agent?.data["phase"]).toBe("failed");
 });
 
+async function askedIn(here: World): Promise<DecisionRecord> {
+  await here.settle();
+  const [decision] = await listDecisions(here.deps, { open: true });
+  if (decision === undefined) throw new Error("nothing was asked");
+  return decision;
+}
+
+const stateOf = async ({ deps }: World, { id }: DecisionRecord) =>
+  (await deps.store.getDocument("decision", id))?.data["state"];
+const phaseOf = async ({ deps }: World) => (await deps.store.getDocument("agent", ASKING.id))?.data["phase"];
+
+test("a question about an earlier attempt is overtaken at once, also before the supervisor has looked", async () => {
+  const here = await world();
+  const decision = await askedIn(here);
+  here.attempts = 2;
+  expect((await listDecisions(here.deps)).map(({ state }) => state)).toEqual(["overtaken"]);
+  expect(await listDecisions(here.deps, { open: true })).toEqual([]);
+  expect((await here.look()).openDecision).toBeNull();
+  await expect(resolveDecision(here.deps, decision.id, 1, null)).rejects.toThrow(/is overtaken/);
+  await here.step();
+  expect(await stateOf(here, decision)).toBe("overtaken");
+});
+
+test("a question about an agent that has ended is overtaken at once", async () => {
+  const here = await world();
+  const decision = await askedIn(here);
+  const stopped = { ...ASKING, phase: "stopped" };
+  await here.deps.store.saveDocument({ kind: "agent", id: ASKING.id, open: false, data: stopped }, 1);
+  expect(await listDecisions(here.deps, { open: true })).toEqual([]);
+  await expect(resolveDecision(here.deps, decision.id, 1, null)).rejects.toThrow(/is overtaken/);
+});
+
+test.each(["fresh", "done", "fail"])(
+  "the answer %s changes nothing when another attempt began before it was acted upon, and is not tried again",
+  async (does) => {
+    const here = await world();
+    const decision = await askedIn(here);
+    const n = decision.options.find((option) => option.does === does)?.n ?? 0;
+    await resolveDecision(here.deps, decision.id, n, null);
+    here.attempts = 2;
+    await here.step();
+    expect([await stateOf(here, decision), await phaseOf(here)]).toEqual(["overtaken", "active"]);
+    expect(await here.kinds()).toEqual([...ASKED_ONCE, "answered", "carried_out"]);
+    await here.settle();
+    expect((await here.deps.store.listEvents(RUN_ID)).map(({ key }) => key)).not.toContain(
+      `${RUN_ID}/answer/${decision.id}`,
+    );
+  },
+);
+
+test.each(["done", "fail"])(
+  "the answer %s ends no agent that a person went on with at that very moment",
+  async (does) => {
+    const here = await world();
+    const decision = await askedIn(here);
+    const n = decision.options.find((option) => option.does === does)?.n ?? 0;
+    await resolveDecision(here.deps, decision.id, n, null);
+    const look = await here.look();
+    here.attempts = 2;
+    const hand: Hand = { deps: here.deps, link: null, mayStart: async () => {}, note: () => {} };
+    await advance(hand, look);
+    expect([await stateOf(here, decision), await phaseOf(here)]).toEqual(["overtaken", "active"]);
+  },
+);
+
 test("a person is told of a question whose asker died before", async () => {
   const told: string[] = [];
   const { config, processes } = await testDeps(join(root, "model"));
@@ -132,7 +208,9 @@ test("a question that is asked for somebody who died says what happened", async 
   const dying = new World({ ...here.deps, store: { ...store, saveDocument } }, T0 - SECOND);
   await expect(dying.step()).rejects.toThrow("killed");
   await here.settle();
-  expect((await listDecisions(here.deps)).map(({ what }) => what)).toEqual(["it was ended by SIGKILL"]);
+  expect((await listDecisions(here.deps)).map(({ what }) => what)).toEqual([
+    "it was ended by SIGKILL. There is no conversation to continue",
+  ]);
 });
 
 test.each(["decided", "escalated", "carried_out"])(

@@ -3,6 +3,7 @@
  * carried out (I8). Whoever stores a decision first carries it out; everybody else finds it in the log.
  */
 import type { ActionName } from "../core/runbook.ts";
+import type { DecisionRecord } from "../core/supervision.ts";
 import { carryOut, type Done, type Hand } from "./act.ts";
 import type { Decision } from "./decide.ts";
 import { believed } from "./delay.ts";
@@ -31,7 +32,7 @@ export async function advance(hand: Hand, look: Look): Promise<Next> {
   }
   const answer = await answerIn(hand, look);
   if (answer !== null) {
-    await actForUser(hand, look, answer);
+    await actUpon(hand, look, answer);
     return AGAIN;
   }
   const { decision } = look;
@@ -161,18 +162,28 @@ async function noteProgress(hand: Hand, look: Look): Promise<boolean> {
 
 /** The question to a person, when the agent goes on without an answer. */
 async function isOvertaken(hand: Hand, look: Look): Promise<boolean> {
-  const { openDecision, seen, history } = look;
-  if (openDecision === null) return false;
+  const { openDecision, outdated, seen } = look;
+  if (outdated !== null) await overtake(hand.deps, outdated);
+  if (openDecision === null) return outdated !== null;
   const decision = await getDecision(hand.deps, openDecision);
-  const asked = history.find((event) => event.kind === "escalated" && event.decision === openDecision);
+  const asked = askedOf(look, openDecision);
   if (decision === null || asked === undefined) return false;
   const isPast =
-    look.attempt > decision.attempt ||
-    history.some((event) => event.kind === "progress" && event.seq > asked.seq) ||
+    hasGoneOn(look, decision) ||
     believed(sinceOf(seen), hand.deps.clock.now()) > asked.at ||
     isOver(decision.trigger, seen);
   if (isPast) await overtake(hand.deps, openDecision);
   return isPast;
+}
+
+function askedOf({ history }: Look, decision: string): Look["history"][number] | undefined {
+  return history.find((event) => event.kind === "escalated" && event.decision === decision);
+}
+
+/** Since the question was asked there is another attempt, or a turn was completed: the answer was meant for what was before. */
+function hasGoneOn(look: Look, { id, attempt }: DecisionRecord): boolean {
+  const asked = askedOf(look, id)?.seq ?? Number.POSITIVE_INFINITY;
+  return look.latest > attempt || look.history.some(({ kind, seq }) => kind === "progress" && seq > asked);
 }
 
 /** When what is the matter now began, where that is certain; a guess moves with every output. */
@@ -181,21 +192,51 @@ function sinceOf(seen: Look["seen"]): number {
   return seen.is === "live" && seen.observed.certain ? seen.observed.sinceMs : Number.NEGATIVE_INFINITY;
 }
 
+interface Answer {
+  readonly decision: DecisionRecord;
+  readonly wish: Wish & { readonly key: string };
+}
+
 /** What a person answered and nobody has acted upon yet. */
-async function answerIn({ deps }: Hand, { agent, history }: Look): Promise<Wish | null> {
+async function answerIn({ deps }: Hand, { agent, history }: Look): Promise<Answer | null> {
   for (const event of history) {
     if (event.kind !== "answered" || event.choice === "dismiss") continue;
     const key = `${agent.runId}/answer/${event.decision}`;
-    if (history.some((other) => other.kind === "decided" && other.key === key)) continue;
-    const message = (await getDecision(deps, event.decision))?.choice?.message ?? null;
-    if (event.choice === "fresh") return { action: "resume", how: "fresh", message, key };
+    if (history.some((other) => isKnown(other, key))) continue;
+    const decision = await getDecision(deps, event.decision);
+    if (decision === null) continue;
+    const message = decision.choice?.message ?? null;
+    if (event.choice === "fresh") return { decision, wish: { action: "resume", how: "fresh", message, key } };
     // Continuing a conversation never begins a new one.
     if (event.choice === "resume" || event.choice === "nudge")
-      return { action: event.choice, message, strict: true, key };
-    if (event.choice === "done" || event.choice === "fail") return { action: event.choice, message, key };
+      return { decision, wish: { action: event.choice, message, strict: true, key } };
+    if (event.choice === "done" || event.choice === "fail")
+      return { decision, wish: { action: event.choice, message, key } };
   }
   return null;
 }
+
+/** It was decided, or came too late for that. */
+function isKnown(event: Look["history"][number], key: string): boolean {
+  return (event.kind === "decided" || event.kind === "carried_out") && event.key === key;
+}
+
+/** An answer to what was before changes nothing. */
+async function actUpon(hand: Hand, look: Look, { decision, wish }: Answer): Promise<void> {
+  const { deps } = hand;
+  if (decision.state === "overtaken" || hasGoneOn(look, decision)) {
+    await overtake(deps, decision.id);
+    const at = deps.clock.now();
+    const report = { result: "refused", detail: TOO_LATE } as const;
+    await append(hand, look, { kind: "carried_out", at, attempt: look.attempt, key: wish.key, ...report });
+    return;
+  }
+  const { result } = await actForUser(hand, look, wish);
+  const latest = (await deps.store.getRun(look.agent.runId))?.attempts ?? 0;
+  if (result === "refused" && latest > look.latest) await overtake(deps, decision.id);
+}
+
+const TOO_LATE = "the agent has gone on since it was asked, so nothing was done";
 
 function append({ deps }: Hand, { agent }: Look, event: NewSupervisionEvent): Promise<number | null> {
   return deps.store.appendEvent(toStored(agent.runId, event));

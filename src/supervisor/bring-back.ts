@@ -20,7 +20,7 @@ import { actForUser } from "./advance.ts";
 import { endAgent, getAgent, reopenAgent } from "./agents.ts";
 import { fromStored, toStored } from "./history.ts";
 import { type Look, lookAt, runOf, UNWATCHED, viewOf } from "./look.ts";
-import { agentOf, correction, runCommand, startCommand } from "./pipelines.ts";
+import { agentOf, correction, getPipeline, runCommand, startCommand } from "./pipelines.ts";
 import { entryOf } from "./reduce.ts";
 import type { Roster } from "./roster.ts";
 import type { Decided } from "./tally.ts";
@@ -103,6 +103,7 @@ export async function bringBack(place: Place, id: string, options: BringBackOpti
     const { phase, reason } = found.record;
     if (did.result !== "ok" && phase !== "active") await endAgent(deps, id, phase, reason ?? "");
     said = await toldOf(hand, look, did);
+    if (did.result === "failed") said = { ...said, why: await withWay(deps, found.record, said.why) };
     return did;
   });
   return said ?? refused(done.detail);
@@ -219,10 +220,38 @@ export async function wayBack(deps: Deps, agent: AgentRecord): Promise<WayBack> 
   }
   if (why === null) return { way: "resume" };
   const plan = await planAnew(deps, look);
-  if (plan !== null) return { way: "fresh", why: plan.why };
+  if (plan !== null && !(plan instanceof Fault)) return { way: "fresh", why: plan.why };
   // What else is offered for a run is no way to continue it.
   const todo = next.startsWith("reprise resume ") ? `First: ${next}` : `Look at it: reprise show ${agent.id}`;
-  return { way: "none", why, todo, later: true };
+  const bar = plan === null ? "" : `. No new conversation can begin: ${plan.message.replace(/\.$/, "")}`;
+  return { way: "none", why: `${why}${bar}`, todo, later: true };
+}
+
+/** A refusal with the command that helps, where there is one and the refusal does not name it. */
+async function withWay(deps: Deps, agent: AgentRecord, why: string): Promise<string> {
+  const back = await wayBack(deps, agent);
+  const command = back.way === "none" ? /^First: (.*)$/.exec(back.todo)?.[1] : undefined;
+  if (command === undefined || why.includes(command)) return why;
+  return `${why} First: \`${command}\`. Then: \`${(await backCommand(deps, agent.id)).command}\`.`;
+}
+
+/** What brings an agent back. `pipeline`: it has failed with its agent, or was cancelled, and goes on by the same command. */
+export interface BackCommand {
+  readonly command: string;
+  readonly pipeline: string | null;
+}
+
+export async function backCommand(deps: Deps, id: string): Promise<BackCommand> {
+  const alone = { command: `reprise agent resume ${id}`, pipeline: null };
+  const agent = await agentOf(deps, id);
+  const found = agent?.pipeline == null ? null : await getPipeline(deps, agent.pipeline.id);
+  if (agent === null || found === null) return alone;
+  const { record } = found;
+  const isItsStep = entryOf(record, record.step)?.agent === id;
+  // The supervisor may not have looked since the agent was stopped.
+  const isOver = record.phase === "failed" || record.phase === "cancelled" || agent.phase === "stopped";
+  if (!isItsStep || !isOver || record.phase === "done") return alone;
+  return { command: `reprise pipeline resume ${record.id}`, pipeline: record.id };
 }
 
 /** The same for a pipeline that has ended before it was done. */
@@ -234,6 +263,8 @@ export async function pipelineWayOn(deps: Deps, record: PipelineRecord): Promise
   }
   const entry = entryOf(record, record.step);
   const agent = entry?.agent == null ? null : await agentOf(deps, entry.agent);
+  if (entry?.agent != null && entry.state !== "done" && agent === null)
+    return { way: "fresh", why: `its agent ${entry.agent} was removed` };
   if (agent === null || entry?.state === "done" || agent.phase === "active" || agent.phase === "done")
     return { way: "resume" };
   return wayBack(deps, agent);

@@ -7,7 +7,7 @@ import type { Trigger } from "../core/runbook.ts";
 import type { AgentRecord, DecisionOption, DecisionRecord } from "../core/supervision.ts";
 import { harmless, wholeSentences } from "../lib/harmless.ts";
 import { screenOf } from "../holders/holders.ts";
-import { type Deps, redactorFor, refusedStart } from "../run/run.ts";
+import { type Deps, offerFor, redactorFor, refusedStart } from "../run/run.ts";
 import type { Document } from "../store/store.ts";
 import { toStored } from "./history.ts";
 import type { Look } from "./look.ts";
@@ -43,8 +43,10 @@ export async function escalate(deps: Deps, look: Look, asked: Asked): Promise<st
 export interface Asked {
   readonly decided: Decided;
   readonly why: string;
-  /** Its conversation is there, or nobody can tell yet. */
-  readonly isContinuable: boolean;
+  /** Why its conversation cannot be continued; null: it is there, or nobody can tell yet. */
+  readonly toContinue: Fault | null;
+  /** Why no new one can begin; null: one may. */
+  readonly toBegin: Fault | null;
 }
 
 async function question(deps: Deps, look: Look, id: string, asked: Asked): Promise<DecisionRecord> {
@@ -56,8 +58,8 @@ async function question(deps: Deps, look: Look, id: string, asked: Asked): Promi
   const refused = look.run === null ? null : refusedStart(look.run, look.attempts);
   const what =
     refused === null
-      ? why
-      : `${why}. Its engine refused to begin (${refused.replace(/\.$/, "")}). ${await correction(deps, agent)}.`;
+      ? [why, ...(await barsOf(deps, look, asked, `${why} ${tried ?? ""}`))].map(withoutDot).join(". ")
+      : `${why}. Its engine refused to begin (${withoutDot(refused)}). ${await correction(deps, agent)}.`;
   return {
     v: 1,
     id,
@@ -69,12 +71,30 @@ async function question(deps: Deps, look: Look, id: string, asked: Asked): Promi
     trouble: troubleOf(look),
     ...(tried === null ? {} : { tried: harmless(redact(tried)) }),
     lastWords: redact(await lastWords(deps, look)).slice(-MAX_WORDS),
-    options: optionsFor(trigger, look, asked.isContinuable).map((option, at) => ({ n: at + 1, ...option })),
+    options: optionsFor(trigger, look, asked).map((option, at) => ({ n: at + 1, ...option })),
     state: "open",
     choice: null,
     createdAt: new Date(deps.clock.now()).toISOString(),
   };
 }
+
+/** What keeps it from going on, and a command that helps; without what is said already. */
+async function barsOf(
+  deps: Deps,
+  { run }: Look,
+  { toContinue, toBegin }: Asked,
+  said: string,
+): Promise<readonly string[]> {
+  const bars = [toContinue, toBegin].flatMap((bar) => (bar === null ? [] : [bar.message]));
+  const unsaid = bars.filter((bar) => !said.includes(withoutDot(bar))).map(asSentence);
+  if (run === null || toBegin === null) return unsaid;
+  const { next } = await offerFor(deps, run);
+  const isWay = next.startsWith("reprise resume ") && ![said, ...bars].some((text) => text.includes(next));
+  return isWay ? [...unsaid, `Go on by hand: \`${next}\``] : unsaid;
+}
+
+const asSentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+const withoutDot = (text: string) => text.replace(/\.$/, "");
 
 /** What was last decided about this, if it failed. */
 function triedBefore(history: Look["history"], { seq, attempt, trigger }: Decided): string | null {
@@ -116,22 +136,26 @@ const OPTIONS = {
   fail: { label: "give up: end the agent as failed", does: "fail" },
   again: { label: "try to begin once more, with the same options", does: "fresh" },
   dismiss: { label: "leave it as it is (attach to it, or answer it yourself)", does: "dismiss" },
+  leave: { label: "leave it as it is", does: "dismiss" },
 } as const satisfies Record<string, Option>;
 
 /** Only what can be done: a conversation that is gone is not continued, and nothing more is said in it. */
 function optionsFor(
   trigger: Trigger,
   { seen, agent, run, attempts }: Look,
-  isContinuable: boolean,
+  { toContinue, toBegin }: Asked,
 ): readonly Option[] {
-  const { resume, kill, killFresh, nudge, fresh, done, fail, again, dismiss } = OPTIONS;
-  if (run !== null && refusedStart(run, attempts) !== null) return [fail, again, dismiss];
-  if (seen.is === "unresponsive") return [run?.sessions.length === 0 ? killFresh : kill, fail, dismiss];
+  const { resume, kill, killFresh, nudge, fresh, done, fail, again, dismiss, leave } = OPTIONS;
+  if (run !== null && refusedStart(run, attempts) !== null) return [fail, again, leave];
+  if (seen.is === "unresponsive") return [run?.sessions.length === 0 ? killFresh : kill, fail, leave];
   if (trigger === "prompt") return [dismiss, done, fail];
-  if (!isContinuable) return [fresh, done, fail, dismiss];
-  if (trigger === "idle") return [nudge, done, fail, dismiss];
+  const anew = toBegin === null ? [fresh] : [];
+  // Nobody can attach to a process that has ended.
+  const stay = seen.is === "live" ? dismiss : leave;
+  if (toContinue !== null) return [...anew, done, fail, stay];
+  if (trigger === "idle") return [nudge, done, fail, stay];
   const isLive = seen.is === "live" && agent.definition.mode === "interactive";
-  return isLive ? [resume, done, fail, dismiss] : [resume, fresh, done, fail, dismiss];
+  return isLive ? [resume, done, fail, stay] : [resume, ...anew, done, fail, stay];
 }
 
 function readDecision(document: Document): DecisionRecord {
@@ -144,12 +168,30 @@ export async function getDecision(deps: Deps, id: string): Promise<DecisionRecor
   return document === null ? null : readDecision(document);
 }
 
-/** Oldest first. */
+/** Oldest first, each as it is now: the supervisor may not have looked since its agent went on. */
 export async function listDecisions(
   deps: Deps,
-  filter: { readonly open?: boolean } = {},
+  { open }: { readonly open?: true } = {},
 ): Promise<readonly DecisionRecord[]> {
-  return (await deps.store.listDocuments("decision", filter)).map(readDecision);
+  const documents = await deps.store.listDocuments("decision", open === undefined ? {} : { open });
+  const decisions: DecisionRecord[] = [];
+  for (const record of documents.map(readDecision)) {
+    const isPast = record.state === "open" && (await isOutdated(deps, record));
+    if (open === undefined || !isPast) decisions.push(isPast ? { ...record, state: "overtaken" } : record);
+  }
+  return decisions;
+}
+
+/** The agent has another attempt than the one that the question is about, or has ended. */
+async function isOutdated(deps: Deps, { agentId, runId, attempt }: DecisionRecord): Promise<boolean> {
+  try {
+    const agent = await agentOf(deps, agentId);
+    const attempts = (await deps.store.getRun(runId))?.attempts ?? 0;
+    return agent?.phase !== "active" || attempts > attempt;
+  } catch (error) {
+    if (!(error instanceof Fault)) throw error;
+    return false;
+  }
 }
 
 /**
@@ -168,7 +210,7 @@ export async function resolveDecision(
       throw new Fault("handle_unknown", `There is no decision ${id}. \`reprise decisions list\` shows them.`);
     const record = readDecision(document);
     const option = record.options.find((one) => one.n === n);
-    if (record.state !== "open") throw new Fault("usage", `Decision ${id} is ${record.state} already.`);
+    if (record.state !== "open" || (await isOutdated(deps, record))) throw tooLate(record);
     if (option === undefined)
       throw new Fault("usage", `Decision ${id} has the options 1 to ${record.options.length}.`);
     const agent = message === null ? null : await agentOf(deps, record.agentId);
@@ -180,6 +222,16 @@ export async function resolveDecision(
     await tellAnswer(deps, resolved, option.does);
     return resolved;
   }
+}
+
+/** An answer to a question that is none any more. */
+export function tooLate({ id, agentId, state }: DecisionRecord): Fault {
+  const facts = { id, state: state === "resolved" ? state : "overtaken" };
+  const what =
+    state === "resolved"
+      ? "is resolved already."
+      : `is overtaken: its agent has gone on or has ended since. Look at it: reprise agent show ${agentId}`;
+  return new Fault("usage", `Decision ${id} ${what}`, { facts });
 }
 
 async function tellAnswer(deps: Deps, { runId, attempt, id }: DecisionRecord, choice: string): Promise<void> {
@@ -202,18 +254,18 @@ export async function mendAnswers(deps: Deps, { history, openDecision }: Look): 
   return mended;
 }
 
-/** What happened since has answered the question. */
+/** What happened since has answered the question, or came before the answer to it was acted upon. */
 export async function overtake(deps: Deps, id: string): Promise<void> {
   const document = await deps.store.getDocument("decision", id);
   if (document === null) return;
   const record = readDecision(document);
-  if (record.state === "open") await replace(deps, document, { ...record, state: "overtaken" });
+  if (record.state !== "overtaken") await replace(deps, document, { ...record, state: "overtaken" });
 }
 
 /** Questions about an agent that has ended. */
 export async function overtakeAll(deps: Deps, agent: AgentRecord): Promise<void> {
-  for (const decision of await listDecisions(deps, { open: true })) {
-    if (decision.agentId === agent.id) await overtake(deps, decision.id);
+  for (const document of await deps.store.listDocuments("decision", { open: true })) {
+    if (readDecision(document).agentId === agent.id) await overtake(deps, document.id);
   }
 }
 

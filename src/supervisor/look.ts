@@ -41,6 +41,8 @@ export interface Look {
   /** The completed turns that are in the history: `<attempt>/<turn>`. */
   readonly progress: ReadonlySet<string>;
   readonly openDecision: string | null;
+  /** The question that is open in the store, and about an earlier attempt. */
+  readonly outdated: string | null;
   readonly decision: Decision;
 }
 
@@ -64,11 +66,13 @@ export async function lookAt(
   const attempts = run === null ? [] : await deps.store.listAttempts(run.runId);
   const events = await deps.store.listEvents(agent.runId);
   const history = fromStored(events);
-  const openDecision = await openDecisionOf(deps, agent.id);
+  const asked = await openDecisionOf(deps, agent.id);
   const now = deps.clock.now();
   const seen = seenOf(run, attempts, watched, now);
   const attempt = seenAttempt(seen, watched, attempts);
   const latest = Math.max(run?.attempts ?? 0, attempts.at(-1)?.n ?? 0);
+  const isPast = asked !== null && latest > asked.attempt;
+  const openDecision = isPast ? null : (asked?.id ?? null);
   const facts: Facts = {
     now,
     agent,
@@ -91,6 +95,7 @@ export async function lookAt(
     history,
     progress: new Set(events.flatMap((event) => turnOf(event) ?? [])),
     openDecision,
+    outdated: isPast ? asked.id : null,
     decision: decide(facts),
   };
 }
@@ -100,10 +105,10 @@ function turnOf({ kind, attempt, payload }: StoredEvent): string | null {
   return kind === "progress" && typeof turn === "number" ? `${attempt ?? 0}/${turn}` : null;
 }
 
-async function openDecisionOf(deps: Deps, agentId: string): Promise<string | null> {
+async function openDecisionOf(deps: Deps, agentId: string): Promise<DecisionRecord | null> {
   const open = await deps.store.listDocuments("decision", { open: true });
-  const mine = open.find(({ data }) => (data as unknown as DecisionRecord).agentId === agentId);
-  return mine?.id ?? null;
+  const records = open.map(({ data }) => data as unknown as DecisionRecord);
+  return records.find((record) => record.agentId === agentId) ?? null;
 }
 
 function seenOf(
@@ -178,7 +183,7 @@ export function viewOf(look: Look): AgentView {
     attempts: look.run?.attempts ?? 0,
     why: ended ? (agent.reason ?? "") : decision.why,
     next: ended ? null : nextOf(decision),
-    decision: look.openDecision,
+    decision: ended ? null : look.openDecision,
     pipeline: agent.pipeline,
   };
 }

@@ -14,7 +14,7 @@ import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { isSecretName } from "../lib/secrets.ts";
 import { shellLine } from "../lib/shell.ts";
 import { assertReachable, type Deps, planWorkplace } from "../run/run.ts";
-import { cancelled, entryOf, resumed } from "./reduce.ts";
+import { cancelled, entryOf, nextOf, resumed } from "./reduce.ts";
 import { redactorOf, refuseSecretPipeline } from "./secrets.ts";
 
 /** A record with the version that a change is made from. */
@@ -190,11 +190,23 @@ export async function resumePipeline(
 ): Promise<PipelineRecord> {
   for (;;) {
     const { record, version } = await selectPipeline(deps, given);
+    const failed = await failedWith(deps, record);
+    if (failed !== null) {
+      await savePipeline(deps, failed, version);
+      continue;
+    }
     const keep = await continueStep(deps, resumeAgent, record);
     if (record.phase === "active") return record;
     const after = resumed(record, keep);
     if ((await savePipeline(deps, after, version)) !== null) return after;
   }
+}
+
+/** Its agent was stopped or removed, and no supervisor has looked since. */
+async function failedWith(deps: Deps, record: PipelineRecord): Promise<PipelineRecord | null> {
+  const id = entryOf(record, record.step)?.agent ?? null;
+  const todo = id === null ? null : nextOf(record, await agentOf(deps, id), isoNow(deps));
+  return todo?.do === "save" && todo.record.phase === "failed" ? todo.record : null;
 }
 
 /** True: the step's agent goes on. A refusal is a fault. */
@@ -222,7 +234,7 @@ async function continueStep(
     if (!answer.done)
       throw refuse(
         codeOf(answer),
-        `is active, at ${at}, and its agent ${agent.id} was not resumed: ${answer.why}.`,
+        `is active, at ${at}, and its agent ${agent.id} was not resumed: ${sentence(answer.why)}`,
       );
     return true;
   }
@@ -230,8 +242,15 @@ async function continueStep(
   if (agent.phase === "active" || agent.phase === "done") return true;
   const answer = await resumeAgent(agent.id);
   if (!answer.done)
-    throw refuse(codeOf(answer), `stays ${phase}: its agent ${agent.id} was not resumed: ${answer.why}.`);
+    throw refuse(
+      codeOf(answer),
+      `stays ${phase}: its agent ${agent.id} was not resumed: ${sentence(answer.why)}`,
+    );
   return true;
+}
+
+function sentence(why: string): string {
+  return /[.!?]$/.test(why) ? why : `${why}.`;
 }
 
 function codeOf({ never }: ResumeAnswer): "run_busy" | "session_unknown" {

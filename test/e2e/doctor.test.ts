@@ -237,7 +237,7 @@ test("a run directory that neither has a record nor is in the index: no rebuild 
 });
 
 test.each([
-  ["gone", (path: string) => rmSync(path), "the copy is gone"],
+  ["gone", (path: string) => rmSync(path), "the copy is missing"],
   ["cut", (path: string) => writeFileSync(path, "x"), "it has 1 bytes instead of"],
   [
     "changed",

@@ -214,10 +214,14 @@ test("an agent that has ended can be removed, a live one cannot, and its run tak
   await using box = new AgentBox();
   box.runbook(`${WORKER}on_dead = "escalate"`);
   const live = await box.start("worker");
-  process.kill(await box.told(), "SIGKILL");
+  const pid = await box.told();
+  const stop = [4, expect.stringContaining(`End it first: reprise agent stop ${live}`)];
+  const whileItWorks = await box.run(["rm", live]);
+  expect([whileItWorks.code, whileItWorks.stderr]).toEqual(stop);
+  process.kill(pid, "SIGKILL");
   await box.shown(live, "asked", ({ view }) => view.decision !== null);
   const refused = await box.run(["agent", "rm", live]);
-  expect([refused.code, refused.stderr]).toEqual([4, expect.stringContaining(`reprise agent stop ${live}`)]);
+  expect([refused.code, refused.stderr]).toEqual(stop);
   await box.run(["agent", "stop", live]);
   const agents = async () =>
     (await box.agent<{ agents: { id: string }[] }>(["list", "--all"])).agents.map(({ id }) => id);

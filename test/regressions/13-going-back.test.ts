@@ -69,6 +69,13 @@ test("a newest conversation that is gone with its copy is lost as well", async (
   expect(code).toBe(3);
   expect(stderr).toContain(`--session ${earlier} "…"`);
   expect(await box.json(["show", handle])).toMatchObject({ resumable: false });
+  const shown = await box.run(["show", handle]);
+  expect(shown.stderr).toContain("cannot be used: the copy is missing; the session file was not changed.");
+  const way = `reprise resume ${handle} --session ${earlier} "…"`;
+  expect([shown.stdout, (await box.run(["doctor"])).stdout]).toEqual([
+    expect.stringContaining(way),
+    expect.stringContaining(way),
+  ]);
 });
 
 test("a resume goes back over a conversation that never began, and says so", async () => {

@@ -80,6 +80,11 @@ test("a pipeline whose agent asks says so everywhere, and one whose agent was re
   ]);
   const { id } = started;
   const agent = await box.until("its agent", () => box.runDirectories().at(-1)?.slice(-8));
+  const first = await decisionOf(box, agent);
+  const again = await box.run(["decisions", "resolve", first.id, first.n("fresh")]);
+  expect(again.stdout).not.toContain("new conversation");
+  expect(again.stdout).toContain("with the same options");
+  await box.shown(agent, "asked again", ({ view }) => ![null, first.id].includes(view.decision));
   const decision = await decisionOf(box, agent);
   const command = "reprise pipeline run ci --var 'branch=a b'";
   expect(decision.what).toContain(command);

@@ -248,6 +248,17 @@ describe("explain", () => {
     expect(unseen).toMatchObject({ ok: true, assumed: "text", exitCode: null, outcome: null });
   });
 
+  test("names what would tell how a turn ended, and nothing that was given already", async () => {
+    const ask = ["explain", "--engine", "opencode", "--stderr"];
+    const alone = await box.run(ask, { stdin: "" });
+    expect(alone.stdout).toContain("Give --exit-code, or explain its stdout");
+    const coded = await box.run([...ask, "--exit-code", "1"], { stdin: "" });
+    expect(coded.stdout).toContain("stderr and exit code 1 do not say how the turn ended");
+    expect(coded.stdout).toContain("or add --text");
+    const text = await box.run([...ask, "--exit-code", "1", "--text"], { stdin: "" });
+    expect(text.stdout).toMatch(/judgement +failed: the agent ended with exit code 1/);
+  });
+
   test.each(["-1", "256", "x", ""])("refuses %j as an exit code", async (value) => {
     const refused = await box.json(["explain", "--engine", "claude", `--exit-code=${value}`], { stdin: "" });
     expect(refused).toMatchObject({ ok: false, error: { code: "usage" } });
