@@ -245,15 +245,15 @@ export function workOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFac
 
 const MAX_NAMED = 5;
 
-/** `2 tool calls were denied: Write a.ts, Bash npm test`; empty: none was. */
-export function deniedWords(denied: readonly DeniedCall[]): string {
+/** `2 tool calls were denied: Write a.ts, Bash npm test`; empty: none was. `when`: behind the calls. */
+export function deniedWords(denied: readonly DeniedCall[], when = ""): string {
   if (denied.length === 0) return "";
   const named = denied
     .slice(0, MAX_NAMED)
     .map(({ name, detail = "" }) => harmlessLine(`${name} ${detail}`.trim(), 80));
   const more = denied.length > MAX_NAMED ? `, and ${denied.length - MAX_NAMED} more` : "";
   const were = denied.length === 1 ? "was" : "were";
-  return `${counted(denied.length, "tool call")} ${were} denied: ${named.join(", ")}${more}`;
+  return `${counted(denied.length, "tool call")}${when} ${were} denied: ${named.join(", ")}${more}`;
 }
 
 /** The reset that the engine named counts, with a moment for clocks that differ. */

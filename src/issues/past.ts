@@ -16,6 +16,8 @@ export interface KnownPast extends Past {
   readonly entry: PriorEntry | null;
   /** The last turn about the issue came to its own end. */
   readonly spoken: boolean;
+  /** How many its run has, whoever began them. */
+  readonly attempts: number;
   /** Native options that its run gets besides its own. */
   readonly over: readonly string[];
   /** Its engine refused the command line of its run, so that the run begins with the options of a new one. */
@@ -34,6 +36,7 @@ const NO_PAST: KnownPast = {
   checked: false,
   entry: null,
   spoken: false,
+  attempts: 0,
   over: [],
   held: null,
 };
@@ -142,7 +145,9 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const { over, fault } = await withinRights(deps, run, wish);
   const held = fault === null ? heldInRun(deps, run, over) : null;
   const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
-  const known = { session, handle, isolate, next, checked, spoken, entry, over, held, ...ended } as const;
+  const { attempts } = run;
+  const facts = { session, handle, isolate, next, checked, spoken, attempts } as const;
+  const known = { ...facts, entry, over, held, ...ended } as const;
   // A new conversation that was asked for needs none before it.
   const asked = wish.fresh ? await faultOf(deps, run, "resume", []) : fault;
   const refused = asked?.facts["refused"];

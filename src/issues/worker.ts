@@ -5,6 +5,7 @@
  * knows the conversation, the place of the work and what was left to be done.
  */
 import { dirname } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import type { DeniedCall } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import { untilText } from "../lib/until.ts";
@@ -292,8 +293,7 @@ export class IssueWork {
     desk.note({ status: "checking" });
     const finding = await desk.check(gate.commands, cwd);
     // A gate that passes without any work says nothing about an agent that was not let work.
-    if (finding === null)
-      return changed || this.#denied.length === 0 ? this.#passed("") : this.#nothing(work);
+    if (finding === null) return changed || desk.denied.length === 0 ? this.#passed("") : this.#nothing(work);
     if (brake.force >= 2)
       return this.#give("interrupted", `${this.#whoStopped()} while its work was checked`);
     desk.findings = [finding];
@@ -316,7 +316,11 @@ export class IssueWork {
   async #lookForDenials(): Promise<void> {
     const { run } = this.#desk;
     const stored = run === null ? null : await storedDenials(this.#shop.deps, run);
-    if (stored !== null) this.#denied.push(...stored);
+    if (stored === null) return;
+    this.#denied.push(...stored);
+    // The same turn may have been looked at in an earlier batch.
+    const { denied } = this.#desk;
+    denied.push(...stored.filter((call) => !denied.some((one) => isDeepStrictEqual(one, call))));
   }
 
   async #workIn(cwd: string): Promise<Work> {
@@ -328,7 +332,8 @@ export class IssueWork {
 
   /** The agent says that it is done, and nothing is there that could be called done. */
   async #nothing(work: Work): Promise<IssueEnd> {
-    const denied = deniedWords(this.#denied);
+    const earlier = deniedWords(this.#desk.denied, " of an earlier turn");
+    const denied = deniedWords(this.#denied) || earlier;
     const told = work === "others" ? "you ran no tool that could change a file" : "no file has changed";
     this.#desk.findings = [`Your last turn ended, but ${told}. ${denied}`.trim()];
     const why = WORK_WORDS[work === "others" ? "others" : "nothing"];
