@@ -9,6 +9,7 @@ import {
   type BatchEnd,
   type BatchView,
   goesOn,
+  IN_PROGRESS,
   type Issue,
   type IssueEnd,
   type Leave,
@@ -73,7 +74,11 @@ export class BatchScreen implements BatchView, Disposable {
   planned(planned: PlannedBatch): void {
     if (this.#quiet) return;
     const { take, skip } = planned;
-    const left = skip.length === 0 ? "" : `, ${skip.length} left out`;
+    const begun = skip.filter(({ why }) => why === IN_PROGRESS).map(({ id }) => id);
+    const more = begun.length > MAX_LEAVES ? ", …" : "";
+    const named = harmlessLine(begun.slice(0, MAX_LEAVES).join(", "), 500);
+    const which = begun.length === 0 ? "" : ` (in progress: ${named}${more})`;
+    const left = skip.length === 0 ? "" : `, ${skip.length} left out${which}`;
     this.log.info([`${plural(take.length, "issue")}${left}`, ...mayWords(planned)].join(" · "));
     if (this.#verbose) for (const { id, why } of skip) this.log.info(`${id} is left out: ${why}`);
   }

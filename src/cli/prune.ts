@@ -7,7 +7,7 @@ import { plural } from "../lib/plural.ts";
 import { type Pruned, pruneRuns } from "../run/run.ts";
 import { duration, makeCommand, once, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
-import { withReview } from "./rm.ts";
+import { byIssue, withReview } from "./rm.ts";
 import { age, hanging, STATUSES } from "./words.ts";
 
 interface PruneOptions {
@@ -22,7 +22,7 @@ const command = () =>
   makeCommand({
     name: "prune",
     summary:
-      "Remove runs that nobody touched for a while. Live runs, unsaved work and the only copy of a conversation stay.",
+      "Remove runs that nobody touched for a while. Live runs, unsaved work, the only copy of a conversation and runs of issues in progress stay.",
     examples: [
       "reprise prune --older-than 30d --dry-run",
       "reprise prune --older-than 30d",
@@ -34,7 +34,7 @@ const command = () =>
     .option("--dry-run", "say what would be removed, remove nothing")
     .option(
       "--discard-work",
-      "also runs with uncommitted or unmerged work, or the only copy of a conversation",
+      "also runs with uncommitted or unmerged work, the only copy of a conversation, or an issue in progress",
     )
     .option("--json", "print one JSON object");
 
@@ -52,6 +52,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       status: options.status ?? null,
       dryRun: options.dryRun === true,
       discardWork: options.discardWork === true,
+      needed: byIssue(deps),
       alongside: withReview(deps),
     },
     (done, of) => {

@@ -21,7 +21,7 @@ const command = () =>
     .argument("[handles...]", "handles, unique prefixes of 4 to 7 characters, or run ids")
     .option(
       "--discard-work",
-      "also when that destroys uncommitted or unmerged work, or the only copy of a conversation",
+      "also when that destroys uncommitted or unmerged work, the only copy of a conversation, or the run of an issue in progress",
     )
     .option("--json", "print one JSON object");
 
@@ -34,7 +34,11 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   await finishRemovals(deps);
   const removed: RunRecord[] = [];
   const failed: { given: string; fault: Fault }[] = [];
-  const clean = { discardWork: options.discardWork === true, alongside: withReview(deps) };
+  const clean = {
+    discardWork: options.discardWork === true,
+    needed: byIssue(deps),
+    alongside: withReview(deps),
+  };
   for (const given of new Set(parser.args)) {
     const result = await remove(deps, given, clean);
     if (result instanceof Fault) failed.push({ given, fault: result });
@@ -64,6 +68,16 @@ export function withReview({ state, log }: Deps): (run: RunRecord) => Promise<vo
     if (record.subject?.startsWith("pr:") !== true) return;
     forget ??= (await import("../reviews/reviews.ts")).sessionRemoval(state, log);
     forget(record);
+  };
+}
+
+/** An issue in progress goes on in its run. What that takes to know is loaded for such a run alone. */
+export function byIssue(deps: Deps): (run: RunRecord) => Promise<string | null> {
+  let needed: ((run: RunRecord) => Promise<string | null>) | null = null;
+  return async (record) => {
+    if (record.subject?.startsWith("issue:") !== true) return null;
+    needed ??= (await import("./issues-go-on.ts")).neededByIssue(deps);
+    return needed(record);
   };
 }
 

@@ -456,10 +456,10 @@ describe("what a batch leaves undone", () => {
       { b: ["--engine", "x"] },
       ["--order", "input", "--", "--strict"],
     ],
-    "what --strict would not let begin leaves it for others": [
-      [end("a", "failed", { why: BARRED }), end("b", "interrupted")],
-      {},
-      again.words,
+    "what --strict would not let begin goes on without it, also beside others": [
+      [end("a", "failed", { why: BARRED }), end("b", "interrupted"), end("c", "left")],
+      { c: [] },
+      ["--order", "input", "--", "--strict"],
     ],
     "what --strict lets begin when a person has decided keeps it": [
       [end("a", "failed", { why: BARRED })],

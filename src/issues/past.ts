@@ -4,9 +4,9 @@ import { isDirectory } from "../audit/audit.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps, dryRun, heldInRun, isUndecided, selectRun } from "../run/run.ts";
+import { type Deps, dryRun, heldInRun, isUndecided, refusedStart, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
-import { type BatchRecord, type Leave, NO_GATE } from "./metadata.ts";
+import { type BatchRecord, type IssueRecord, type Leave, NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
 import { type PriorEntry, priorRuns } from "./prior.ts";
 import { GONE, type Issue, type Source } from "./source.ts";
@@ -307,6 +307,17 @@ export async function undecided(
     found.push({ id, why: fault.message.replace(/\.$/, ""), handle, branch, go_on: null });
   }
   return found;
+}
+
+/** What is shown of a record: a run that was named and never made is none, and a conversation that never began has no session. */
+export async function actualOf<T extends IssueRecord>(deps: Pick<Deps, "store">, record: T): Promise<T> {
+  const { handle, attempts, session_id: session } = record;
+  if (handle === null) return record;
+  const [run] = await deps.store.findByHandle(handle);
+  if (run === undefined) return attempts === 0 ? { ...record, handle: null, session_id: null } : record;
+  if (session === null || run.status !== "failed") return record;
+  const refused = refusedStart(run, await deps.store.listAttempts(run.runId));
+  return refused === null ? record : { ...record, session_id: null };
 }
 
 const LOST = "the source has it no more";

@@ -14,6 +14,7 @@ import { obeyRequests } from "./brake.ts";
 import {
   type Decision,
   decideAfter,
+  decidedWords,
   deniedWords,
   type Next,
   RESET,
@@ -24,7 +25,7 @@ import {
 import { NO_GATE } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
-import { doneNote, type Issue, openNote } from "./source.ts";
+import { doneNote, GONE, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
 import { fingerprint, headCommit, mergeWork, settleWork, subjectFor, treeOf, workIn } from "./work.ts";
 import { Desk, type IssueEnd, type Workshop } from "./workshop.ts";
@@ -48,6 +49,7 @@ const MAX_NEWS = 5;
 const UNTOLD =
   "the issue's text changed in the last turn too, and its agent was not told: it may have changed it itself";
 const WHILE_WORKING = "while its agent worked";
+const BEFORE = "before its agent began";
 
 const times = (n: number) => (n === 1 ? "once" : `${n} times`);
 
@@ -109,7 +111,7 @@ export class IssueWork {
     const { id } = this.#issue;
     // It may have waited for its turn since it was listed. What is open is looked at when it is claimed.
     const looks = !this.#isUnclaimed() && decision.do !== "close";
-    const decided = looks ? await this.#decided("before its agent began") : null;
+    const decided = looks ? await this.#decided(BEFORE) : null;
     if (decided !== null) return decided;
     desk.baseline ??= await headCommit(deps, root);
     if (decision.do === "fresh") desk.handle = decision.handle;
@@ -158,7 +160,7 @@ export class IssueWork {
   async #claim(): Promise<IssueEnd | null> {
     if (!this.#isUnclaimed()) return null;
     const desk = this.#desk;
-    let why = "somebody else has claimed it";
+    let why: string;
     let stop: number | undefined;
     desk.status = null;
     try {
@@ -166,15 +168,20 @@ export class IssueWork {
         desk.status = "in_progress";
         return null;
       }
+      why = decidedWords(await desk.look(), BEFORE);
+      // Who has it now is at work on it; where it is open all the same, somebody was for a moment.
+      if (desk.status === "in_progress" || desk.status === "open") why = "somebody else has claimed it";
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      why = `it could not be claimed: ${error.message}`;
+      why = GONE.includes(error.code)
+        ? decidedWords(null, BEFORE)
+        : `it could not be claimed: ${error.message}`;
       if (HOPELESS.includes(error.code)) stop = exitCodeOf(error);
     }
     if (!this.#hasPast) {
       desk.handle = null;
       desk.branch = null;
-      await desk.save({ status: "interrupted", error: why, finished_at: desk.now() });
+      await desk.save({ status: "left", error: why, finished_at: desk.now() });
     }
     return desk.end("left", why, stop);
   }
@@ -381,9 +388,7 @@ export class IssueWork {
   ): Promise<IssueEnd | null> {
     const desk = this.#desk;
     if (desk.status === "in_progress") return null;
-    const what =
-      word === null ? `the issue was removed ${when}` : `its status was set to ${word} ${when}, and stays so`;
-    const why = [what, turn].filter(Boolean).join("; ");
+    const why = [decidedWords(word, when), turn].filter(Boolean).join("; ");
     await this.#forgetOthers();
     // Where nothing was begun, what an earlier batch wrote down stands.
     const isBegun = this.#shop.batch.issue(this.#issue.id) !== null;
