@@ -293,19 +293,24 @@ export async function undone(
  * of another one, what the newest batch says of the issue counts.
  */
 export function neededByIssue(deps: Deps): (run: RunRecord) => Promise<string | null> {
-  const sources = new Map<string, Promise<Present | null>>();
+  // Of many runs that are removed, each repository is read once.
+  const sources = new Map<string, Present | null>();
+  const known = new Map<string, readonly BatchRecord[]>();
   return async ({ agentName, handle, subject }) => {
     const directory = directoryFor(deps, subject);
     const id = subject?.slice(subject.indexOf("#") + 1) ?? "";
     if (directory === null) return null;
-    for (const batch of priorRunsIn(deps, directory).batches()) {
+    const batches = known.get(directory) ?? [...priorRunsIn(deps, directory).batches()];
+    known.set(directory, batches);
+    for (const batch of batches) {
       const entry = Object.hasOwn(batch.issues, id) ? batch.issues[id] : undefined;
       if (entry === undefined || entry.engine !== agentName || entry.handle === null) continue;
       // An issue that was begun anew has another run.
       if (entry.handle !== handle) return null;
       const root = batch.repo_path;
-      const present = await (sources.get(root) ?? sourceNow(deps, root, batch));
-      sources.set(root, Promise.resolve(present));
+      const found = sources.get(root);
+      const present = found === undefined ? await sourceNow(deps, root, batch) : found;
+      sources.set(root, present);
       const isOpen =
         present === null
           ? !["completed", "left"].includes(entry.status)

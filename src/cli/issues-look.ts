@@ -1,7 +1,6 @@
 /** `reprise issues list|show|sessions|status|logs|clean`: issues, and what batches left behind about them. */
 import type { Command } from "commander";
 import { Fault } from "../core/faults.ts";
-import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { wrapTable } from "../lib/table.ts";
@@ -26,9 +25,8 @@ import { type Context, paint } from "./context.ts";
 import type { GoOn } from "./issues-go-on.ts";
 import type { LogsOptions } from "./logs.ts";
 import { workingDirectory } from "./start.ts";
-import { gateLines, leaveLines, reasonText } from "./issues-live.ts";
+import { gateLines, historyTable, howLong, leaveLines } from "./issues-live.ts";
 import { onlyArgument } from "./verbs.ts";
-import { age } from "./words.ts";
 
 export interface SourceFlags {
   readonly cwd?: string;
@@ -226,20 +224,14 @@ const STATE_PAINT = {
   left: "dim",
 } as const;
 
-function printHistory(context: Context, history: readonly Past[], nowMs: number): void {
-  const rows = history.map((past) => [
-    harmlessLine(past.issue, 40),
-    past.status,
-    harmlessLine(past.engine, 20),
-    past.handle ?? "-",
-    harmlessLine(past.session_id ?? "-", 40),
-    age(past.started_at, nowMs),
-    reasonText(past.error ?? past.branch ?? "", nowMs),
-  ]);
-  const [header = "", ...lines] = wrapTable(
-    [["ISSUE", "STATE", "ENGINE", "HANDLE", "SESSION", "AGE", "BRANCH OR REASON"], ...rows],
-    context.terminal.stdout ? context.terminal.columns : undefined,
-  );
+function printHistory(
+  context: Context,
+  history: readonly Past[],
+  nowMs: number,
+  mayGo?: readonly string[],
+): void {
+  const columns = context.terminal.stdout ? context.terminal.columns : undefined;
+  const [header = "", ...lines] = historyTable(history, nowMs, columns, mayGo);
   context.print(paint(context.terminal, "dim", `\n${header}`));
   for (const [at, line] of lines.entries())
     context.print(paint(context.terminal, STATE_PAINT[history[at]?.status ?? "interrupted"], line));
@@ -282,7 +274,7 @@ export async function sessions(args: readonly string[], context: Context): Promi
   }
   if (options.json === true) context.printJson({ ok: true, repository: root, sessions: found });
   else if (found.length === 0) context.print("No agent has worked on an issue of this repository yet.");
-  else printHistory(context, found, deps.clock.now());
+  else printHistory(context, found, deps.clock.now(), ["AGE", "ENGINE", "STATE"]);
   return 0;
 }
 
@@ -372,12 +364,6 @@ function printGoOn(context: Context, goOn: GoOn | null): void {
   if (goOn === null) return;
   context.print(`\nGo on with it: ${harmlessLine(goOn.command)}`);
   if (goOn.byHand !== "") context.print(goOn.byHand);
-}
-
-function howLong({ completed_at: completed, started_at: started }: BatchRecord): string {
-  if (completed === null) return "did not end: it was killed";
-  const took = Date.parse(completed) - Date.parse(started);
-  return took >= 0 ? formatDuration(took) : "ended";
 }
 
 export async function logs(args: readonly string[], context: Context): Promise<number> {

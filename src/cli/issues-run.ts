@@ -11,6 +11,7 @@ import {
   type BatchEnd,
   type BatchOptions,
   Brake,
+  branchesToMerge,
   gateWords,
   IN_PROGRESS,
   openSource,
@@ -21,7 +22,6 @@ import {
   repositoryRoot,
   runBatch,
   undecided,
-  unmerged,
 } from "../issues/issues.ts";
 import { type Deps, findEngine, heldAccess, redactorFor, storableArgs } from "../run/run.ts";
 import { attemptOptions } from "./attempt-options.ts";
@@ -348,7 +348,7 @@ async function unsaid({ deps, place: { root }, terms: { before } }: Work): Promi
     const done = Object.values(issues).filter(({ status }) => status === "completed");
     found.unshift(...done.flatMap(({ branch }) => (branch === null ? [] : [branch])));
   }
-  return unmerged(deps, root, found);
+  return branchesToMerge(deps, root, found);
 }
 
 const plain = (orphans: BatchEnd["orphans"]) => orphans.map(({ go_on: _none, ...orphan }) => orphan);

@@ -11,6 +11,8 @@ import {
   type TurnFacts,
   type TurnPolicy,
   RESUMPTION_FAILED,
+  decidedWords,
+  isTakenBack,
   undoneOf,
   type Work,
   type WorkFacts,
@@ -430,6 +432,19 @@ describe("workOf", () => {
   test.each(Object.entries(work))("%s", (_, [facts, then]) => {
     expect(workOf(facts)).toBe(then);
   });
+});
+
+test.each<[string, Parameters<typeof isTakenBack>[1], boolean]>([
+  [decidedWords(null, "before its agent began"), { status: "open" }, true],
+  [decidedWords(null, "while its agent worked"), { status: "blocked" }, false],
+  [decidedWords("blocked", "before its agent began"), { status: "blocked" }, false],
+  [decidedWords("deferred", "before its agent began"), { status: "blocked", statusWord: "deferred" }, false],
+  [decidedWords("deferred", "before its agent began"), { status: "open" }, true],
+  [decidedWords("open", "while its agent worked"), { status: "open" }, false],
+  [decidedWords("closed", "while its agent worked"), { status: "in_progress" }, true],
+  ["somebody else has claimed it", { status: "open" }, false],
+])("%j of an issue that is %j now, taken back: %s", (why, now, then) => {
+  expect(isTakenBack(why, now)).toBe(then);
 });
 
 describe("what a batch leaves undone", () => {

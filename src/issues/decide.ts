@@ -82,7 +82,7 @@ export type Decision =
   | { readonly do: "leave"; readonly why: string; readonly with?: readonly string[] };
 
 /** Of an issue that nobody has worked on. */
-export const READY = "it is ready";
+const READY = "it is ready";
 
 export const RESUMPTION_FAILED = "Session resumption failed: ";
 
@@ -138,6 +138,12 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
     return { do: "fail", why: `${RESUMPTION_FAILED}${past.why}`, ...later };
   }
   return { do: "fresh", handle, why: past.why, warn: true };
+}
+
+/** What is taken and waits for issues that are not done waits for those of the same batch. */
+export function afterOthers(decision: Decision, ids: readonly string[]): Decision {
+  if (decision.do !== "fresh" || decision.why !== READY || ids.length === 0) return decision;
+  return { ...decision, why: `it begins when ${harmlessLine(ids.join(", "), 300)} is done` };
 }
 
 export interface TurnFacts {

@@ -133,7 +133,8 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
     ...(entry.status === "left" ? { left: true as const } : {}),
   };
   if (run === null) {
-    const gone = `its run ${entry.handle ?? ""} is gone`;
+    const isMade = entry.attempts > 0 || entry.session_id !== null;
+    const gone = isMade ? `its run ${entry.handle ?? ""} is gone` : "its agent never began";
     return { ...NO_PAST, session: entry.session_id, state: "stale", why: gone, entry, ...ended };
   }
   // Before the first attempt its place may be half made.

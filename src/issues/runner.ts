@@ -22,7 +22,7 @@ import {
 } from "../run/run.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import { type Brake, directoryFor, type LiveBatch, liveOwnerIn, requestStop, workIn } from "./brake.ts";
-import { type Decision, decide, type Policy, READY, undoneOf } from "./decide.ts";
+import { afterOthers, type Decision, decide, type Policy, undoneOf } from "./decide.ts";
 import { batchId, beginBatch, type Leave, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
 import { type KnownPast, orphans, pastOf } from "./past.ts";
 import { plan, type PlanOptions, readiness } from "./plan.ts";
@@ -108,7 +108,7 @@ export async function planBatch(
   const waits = readiness(issues);
   for (const issue of take) {
     const past = await pastOf(deps, root, issue, options);
-    const decision = waiting(decide(issue, past, options), waits.get(issue.id) ?? []);
+    const decision = afterOthers(decide(issue, past, options), waits.get(issue.id) ?? []);
     const native = optionsFor(decision, past, options, args);
     planned.push({ issue, past, decision, options: native, held: heldBy(decision, past, options) });
   }
@@ -116,12 +116,6 @@ export async function planBatch(
   const isHidden = deps.config.untrusted?.includes("issues.gate") === true;
   const anyChange = options.isolate === "none" && options.gate === null && !isHidden;
   return { take: planned, skip, access: options.access, anyChange, orphans: lost };
-}
-
-/** What is taken and waits for others, waits for those of the same batch. */
-function waiting(decision: Decision, ids: readonly string[]): Decision {
-  if (decision.do !== "fresh" || decision.why !== READY || ids.length === 0) return decision;
-  return { ...decision, why: `it begins when ${harmlessLine(ids.join(", "), 300)} is done` };
 }
 
 /** An agent of a batch may need a second turn: after a limit, a failed gate, a crash or a change of its issue. */

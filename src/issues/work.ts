@@ -56,7 +56,7 @@ export async function ourBranches(deps: Deps, root: string): Promise<Set<string>
 }
 
 /** Those of them that are there and have a commit that the checkout lacks. */
-export async function unmerged(
+export async function branchesToMerge(
   deps: Deps,
   root: string,
   branches: readonly string[],

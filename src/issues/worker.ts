@@ -25,10 +25,10 @@ import {
 import { NO_GATE } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
-import { doneNote, GONE, type Issue, openNote } from "./source.ts";
+import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
 import { fingerprint, headCommit, mergeWork, settleWork, subjectFor, treeOf, workIn } from "./work.ts";
-import { Desk, type IssueEnd, type Workshop } from "./workshop.ts";
+import { BEFORE_WORK, Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
 /** No other issue would fare better. */
 const HOPELESS: readonly FaultCode[] = [
@@ -49,7 +49,6 @@ const MAX_NEWS = 5;
 const UNTOLD =
   "the issue's text changed in the last turn too, and its agent was not told: it may have changed it itself";
 const WHILE_WORKING = "while its agent worked";
-const BEFORE = "before its agent began";
 
 const times = (n: number) => (n === 1 ? "once" : `${n} times`);
 
@@ -111,7 +110,7 @@ export class IssueWork {
     const { id } = this.#issue;
     // It may have waited for its turn since it was listed. What is open is looked at when it is claimed.
     const looks = !this.#isUnclaimed() && decision.do !== "close";
-    const decided = looks ? await this.#decided(BEFORE) : null;
+    const decided = looks ? await this.#decided(BEFORE_WORK) : null;
     if (decided !== null) return decided;
     desk.baseline ??= await headCommit(deps, root);
     if (decision.do === "fresh") desk.handle = decision.handle;
@@ -160,24 +159,10 @@ export class IssueWork {
   async #claim(): Promise<IssueEnd | null> {
     if (!this.#isUnclaimed()) return null;
     const desk = this.#desk;
-    let why: string;
-    let stop: number | undefined;
-    desk.status = null;
-    try {
-      if (await this.#shop.source.claim(this.#issue.id, "open")) {
-        desk.status = "in_progress";
-        return null;
-      }
-      why = decidedWords(await desk.look(), BEFORE);
-      // Who has it now is at work on it; where it is open all the same, somebody was for a moment.
-      if (desk.status === "in_progress" || desk.status === "open") why = "somebody else has claimed it";
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      why = GONE.includes(error.code)
-        ? decidedWords(null, BEFORE)
-        : `it could not be claimed: ${error.message}`;
-      if (HOPELESS.includes(error.code)) stop = exitCodeOf(error);
-    }
+    const refused = await desk.claim();
+    if (refused === null) return null;
+    const { why, fault } = refused;
+    const stop = fault !== null && HOPELESS.includes(fault.code) ? exitCodeOf(fault) : undefined;
     if (!this.#hasPast) {
       desk.handle = null;
       desk.branch = null;
@@ -388,6 +373,7 @@ export class IssueWork {
   ): Promise<IssueEnd | null> {
     const desk = this.#desk;
     if (desk.status === "in_progress") return null;
+    desk.unnameRun();
     const why = [decidedWords(word, when), turn].filter(Boolean).join("; ");
     await this.#forgetOthers();
     // Where nothing was begun, what an earlier batch wrote down stands.
@@ -455,6 +441,7 @@ export class IssueWork {
       if (!this.#hasPast) this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
       return this.#desk.end(state, why, stop);
     }
+    this.#desk.unnameRun();
     const decided = await this.#decided(WHILE_WORKING, why, stop);
     if (decided !== null) return decided;
     await this.#forgetOthers();

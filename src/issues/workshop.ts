@@ -12,7 +12,7 @@ import { untilText } from "../lib/until.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import type { Deps, HeldAccess, Limits } from "../run/run.ts";
 import { Brake } from "./brake.ts";
-import { type Isolate, RESET } from "./decide.ts";
+import { decidedWords, type Isolate, RESET } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { heardOf, newsIn, type Sent, type Told } from "./prompt.ts";
@@ -103,6 +103,7 @@ export interface IssueEnd {
   readonly stop?: number;
 }
 
+export const BEFORE_WORK = "before its agent began";
 const MAX_DENIED = 50;
 const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
 
@@ -196,6 +197,26 @@ export class Desk {
     }
   }
 
+  /** Null: it is in progress, for this batch. Otherwise somebody was faster, or it could not be done. */
+  async claim(): Promise<{ readonly why: string; readonly fault: Fault | null } | null> {
+    this.status = null;
+    try {
+      if (await this.shop.source.claim(this.issue.id, "open")) {
+        this.status = "in_progress";
+        return null;
+      }
+      const word = await this.look();
+      // Who has it now works on it; where it is open all the same, somebody had it for a moment.
+      const isTaken = this.status === "in_progress" || this.status === "open";
+      return { why: isTaken ? "somebody else has claimed it" : decidedWords(word, BEFORE_WORK), fault: null };
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      const isGone = GONE.includes(error.code);
+      const why = isGone ? decidedWords(null, BEFORE_WORK) : `it could not be claimed: ${error.message}`;
+      return { why, fault: error };
+    }
+  }
+
   /** Comments that agents are told. */
   #heard(comments: Issue["comments"]): Pick<Issue, "comments"> {
     const { includeStrangers } = this.shop.options;
@@ -253,6 +274,14 @@ export class Desk {
     this.runId = makeRunId(deps.clock.now(), options.engine, deps.newHandle());
     this.handle = this.runId.slice(-8);
     return this.runId;
+  }
+
+  /** A run that was named and is not going to be made is none. */
+  unnameRun(): void {
+    if (this.runId === null) return;
+    this.runId = null;
+    this.handle = null;
+    this.branch = this.before;
   }
 
   /** `why`: what the engine said of the limit; empty: it said nothing. */

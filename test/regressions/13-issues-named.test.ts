@@ -42,7 +42,9 @@ describe("an issue in progress that a batch without --resume leaves out", () => 
     });
     expect((await box.run(["issues", "status"])).stdout).toContain(words.slice(1));
     expect(await box.json(["issues", "status"])).toMatchObject({ earlier: [{ batch, resume }] });
-    write(box, "a", (text) => text.replace("status: in_progress", "status: closed"));
+    write(box, "a", (text) => text.replace("@@hang:after-text", "@@write:a.txt"));
+    expect(await box.run(resume.split(" ").slice(1))).toMatchObject({ code: 0 });
+    expect(box.statuses()).toMatchObject({ a: "closed", mine: "in_progress" });
     expect((await box.run(["issues", "status"])).stdout).not.toContain(batch);
   });
 });
