@@ -1,12 +1,16 @@
 /** What to type after a batch: for all of it, and for one issue. The summary, `issues status` and `issues show` ask here. */
 import { isDeepStrictEqual } from "node:util";
 import { Fault } from "../core/faults.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import { stringIn } from "../lib/json.ts";
+import { plural } from "../lib/plural.ts";
 import {
   type BatchRecord,
   corrected,
+  directoryFor,
   type Issue,
   isOrphan,
+  isTakenBack,
   type Leave,
   liveBatch,
   openSource,
@@ -14,16 +18,19 @@ import {
   parseScope,
   plan,
   priorRuns,
+  priorRunsIn,
   type Source,
   undecided,
   unknownIssue,
 } from "../issues/issues.ts";
+import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "../run/run.ts";
 import { sourceOptions } from "./issues-look.ts";
 import {
   byHandText,
   goOnCommand,
   isUnfinished,
+  optionWords,
   parsedWords,
   split,
   textsIn,
@@ -88,7 +95,9 @@ export function goOnFirst(
     if (newest === batch || !isUnfinished(batch)) break;
     if (newest.go_on === undefined) return goOnOf(batch, typist);
     const own = goOnOf(newest, typist);
-    const isSame = isDeepStrictEqual(withoutTrust(ownWords(newest)), withoutTrust(ownWords(batch)));
+    const isSame =
+      newest.config["resume"] !== false &&
+      isDeepStrictEqual(withoutTrust(ownWords(newest)), withoutTrust(ownWords(batch)));
     if (isSame || (own !== null && !isWayTo(batch, newest))) return own;
     return goOnOf(batch, typist) ?? own;
   }
@@ -115,8 +124,68 @@ function isStuck(
   return ended !== null && waits.length > 0 && [...begun, ...left].every(isWaiting);
 }
 
+/** Issues in progress that an earlier batch began and no later one has touched. */
+export interface Earlier {
+  readonly batch: BatchRecord;
+  readonly ids: readonly string[];
+  readonly goOn: GoOn;
+}
+
+/** `isOpen`: whether an issue is in progress by now, as far as that is known. */
+export function earlierOf(
+  batches: Iterable<BatchRecord>,
+  typist: Typist,
+  isOpen: (id: string) => boolean,
+): readonly Earlier[] {
+  const found: Earlier[] = [];
+  let known: Set<string> | null = null;
+  for (const batch of batches) {
+    const { issues, leaves = [] } = batch;
+    const isLeft = (id: string) => !["completed", "left"].includes(issues[id]?.status ?? "left");
+    const ids = Object.keys(issues).filter((id) => known?.has(id) === false && isLeft(id) && isOpen(id));
+    if (ids.length > 0) found.push({ batch, ids, goOn: goOnWith(batch, wordsFor(batch, ids), typist) });
+    known ??= new Set(leaves.map(({ id }) => id));
+    for (const id of Object.keys(issues)) known.add(id);
+  }
+  return found;
+}
+
+/** A later batch may lend a plain `--resume` other options: the issues and the engine are named. */
+function wordsFor(batch: BatchRecord, ids: readonly string[]): readonly string[] {
+  const [own, native] = split(ownWords(batch));
+  const flags = parsedWords(own);
+  if (flags === null) return ownWords(batch);
+  const { maxIssues: _all, strict: _fails, ...rest } = flags;
+  const engine = stringIn(batch.config, "engine");
+  return optionWords(
+    { ...rest, ...(engine === undefined ? {} : { engine }), scope: `ids:${ids.join(",")}` },
+    native,
+  );
+}
+
+/** `batch 2026…_1a2b3c4d left 2 issues in progress (a, b): reprise issues run --resume …` */
+export function earlierText({ batch, ids, goOn }: Earlier): string {
+  const ended = batch.completed_at === null ? "was killed and left" : "left";
+  const named = harmlessLine(ids.slice(0, MAX_NAMED).join(", "), 500);
+  const more = ids.length > MAX_NAMED ? ", …" : "";
+  const what = `${plural(ids.length, "issue")} in progress (${named}${more})`;
+  const { command, byHand } = goOn;
+  return `batch ${harmlessLine(batch.run_id, 40)} ${ended} ${what}: ${command}${byHand === "" ? "" : `\n${byHand}`}`;
+}
+
+const MAX_NAMED = 10;
+
+/** As `--json` has it. */
+export const earlierJson = ({ batch, ids, goOn }: Earlier) => ({
+  batch: batch.run_id,
+  issues: ids,
+  resume: goOn.command,
+});
+
 /** What is left of the newest batch, now that it is over. */
 export interface Standing {
+  /** What earlier batches left, and it did not touch. */
+  readonly earlier: readonly Earlier[];
   readonly leaves: readonly Leave[];
   /** Of those, work on issues that the source does not have at the moment. */
   readonly orphans: readonly Leave[];
@@ -133,14 +202,24 @@ export async function standingOf(
   const waits = await undecided(deps, last);
   const told = last.leaves ?? [];
   const first = goOnFirst(priorRuns(deps, root).batches(), typist, waits);
-  const present = first === null && told.length === 0 ? null : await sourceNow(deps, root, last);
+  const kept = earlierOf(priorRuns(deps, root).batches(), typist, () => true);
+  const isAsked = first !== null || told.length > 0 || kept.length > 0;
+  const present = isAsked ? await sourceNow(deps, root, last) : null;
   const lost = told.filter(isOrphan);
   const gone = present === null ? lost : await orphans(deps, { root, ...present }, present.issues, []);
   const isIn = (all: readonly { readonly id: string }[], { id }: Leave) => all.some((one) => one.id === id);
-  const isBack = lost.some((one) => isIn(present?.issues ?? [], one) && !isIn(waits, one));
+  const isPast = ({ id, why }: Leave) => {
+    const now = present?.issues.find((one) => one.id === id);
+    return now !== undefined && isTakenBack(why, now);
+  };
+  const isBack =
+    lost.some((one) => isIn(present?.issues ?? [], one) && !isIn(waits, one)) || told.some(isPast);
   const goOn = first ?? (isBack ? goOnWith(last, ownWords(last), typist) : null);
-  const leaves = [...told.filter((one) => !isOrphan(one) && !isIn(gone, one)), ...gone];
+  const leaves = [...told.filter((one) => !isOrphan(one) && !isIn(gone, one) && !isPast(one)), ...gone];
+  const isOpen = (id: string) =>
+    present === null || present.issues.some((one) => one.id === id && one.status === "in_progress");
   return {
+    earlier: earlierOf(priorRuns(deps, root).batches(), typist, isOpen),
     leaves: [...leaves, ...waits.filter((one) => !isIn(leaves, one))],
     orphans: gone,
     goOn: goOn === null || present === null || finds(goOn, present.issues) ? goOn : null,
@@ -207,4 +286,39 @@ export async function undone(
     return { left, goOn: left.go_on === null ? null : goOnWith(batch, left.go_on, typist) };
   }
   return { left: null, goOn: null };
+}
+
+/**
+ * Why the run of an issue stays: the issue is in progress, and goes on in it. The source is asked where that needs no network;
+ * of another one, what the newest batch says of the issue counts.
+ */
+export function neededByIssue(deps: Deps): (run: RunRecord) => Promise<string | null> {
+  // Of many runs that are removed, each repository is read once.
+  const sources = new Map<string, Present | null>();
+  const known = new Map<string, readonly BatchRecord[]>();
+  return async ({ agentName, handle, subject }) => {
+    const directory = directoryFor(deps, subject);
+    const id = subject?.slice(subject.indexOf("#") + 1) ?? "";
+    if (directory === null) return null;
+    const batches = known.get(directory) ?? [...priorRunsIn(deps, directory).batches()];
+    known.set(directory, batches);
+    for (const batch of batches) {
+      const entry = Object.hasOwn(batch.issues, id) ? batch.issues[id] : undefined;
+      if (entry === undefined || entry.engine !== agentName || entry.handle === null) continue;
+      // An issue that was begun anew has another run.
+      if (entry.handle !== handle) return null;
+      const root = batch.repo_path;
+      const found = sources.get(root);
+      const present = found === undefined ? await sourceNow(deps, root, batch) : found;
+      sources.set(root, present);
+      const isOpen =
+        present === null
+          ? !["completed", "left"].includes(entry.status)
+          : present.issues.some((one) => one.id === id && one.status === "in_progress");
+      if (!isOpen) return null;
+      const { command } = goOnWith(batch, wordsFor(batch, [id]), { place: root, config: deps.config });
+      return `issue ${harmlessLine(id, 100)} is in progress and goes on in it: ${command}. Close the issue first, or set it to open; or add --discard-work: the issue then begins anew.`;
+    }
+    return null;
+  };
 }

@@ -5,18 +5,23 @@ import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { wrapTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
+import { widthOf } from "../lib/width.ts";
 import {
   type BatchEnd,
+  type BatchRecord,
   type BatchView,
   goesOn,
+  IN_PROGRESS,
   type Issue,
   type IssueEnd,
+  type IssueRecord,
   type Leave,
   type PlannedBatch,
   type Progress,
   RESET,
 } from "../issues/issues.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
+import { age } from "./words.ts";
 
 interface Line {
   readonly title: string;
@@ -73,7 +78,11 @@ export class BatchScreen implements BatchView, Disposable {
   planned(planned: PlannedBatch): void {
     if (this.#quiet) return;
     const { take, skip } = planned;
-    const left = skip.length === 0 ? "" : `, ${skip.length} left out`;
+    const begun = skip.filter(({ why }) => why === IN_PROGRESS).map(({ id }) => id);
+    const more = begun.length > MAX_LEAVES ? ", …" : "";
+    const named = harmlessLine(begun.slice(0, MAX_LEAVES).join(", "), 500);
+    const which = begun.length === 0 ? "" : ` (in progress: ${named}${more})`;
+    const left = skip.length === 0 ? "" : `, ${skip.length} left out${which}`;
     this.log.info([`${plural(take.length, "issue")}${left}`, ...mayWords(planned)].join(" · "));
     if (this.#verbose) for (const { id, why } of skip) this.log.info(`${id} is left out: ${why}`);
   }
@@ -163,7 +172,7 @@ export function planLines(
   const rows = take.map(({ issue, decision }) => [
     issue.id,
     DECISION_WORDS[decision.do],
-    harmlessLine("session" in decision ? (decision.session ?? "-") : "-", 40),
+    harmlessLine("session" in decision ? (decision.session ?? "-") : "-", 200),
     harmlessLine(`${decision.why}: ${issue.title}`, MAX_REASON),
   ]);
   const left = skip.map(({ id, why }) => [id, "-", "-", why]);
@@ -249,6 +258,52 @@ export function leaveLines(
     return [String(all.length), `${all.slice(0, MAX_LEAVES).join(", ")}${more}: ${reasonText(why, nowMs)}`];
   });
   return rows.length === 0 ? [] : ["", ...wrapTable([["LEFT", "ISSUES AND REASON"], ...rows], columns)];
+}
+
+/** Of a batch that is over. */
+export function howLong({ completed_at: completed, started_at: started }: BatchRecord): string {
+  if (completed === null) return "did not end: it was killed";
+  const took = Date.parse(completed) - Date.parse(started);
+  return took >= 0 ? formatDuration(took) : "ended";
+}
+
+/** What became of issues, header first. `mayGo`: columns that a narrow terminal does without, the first one first. */
+export function historyTable(
+  history: readonly (IssueRecord & { readonly issue: string })[],
+  nowMs: number,
+  columns: number | undefined,
+  mayGo: readonly string[] = ["AGE", "ENGINE", "SESSION"],
+): readonly string[] {
+  const rows = history.map((past) => [
+    harmlessLine(past.issue, 40),
+    past.status,
+    harmlessLine(past.engine, 20),
+    past.handle ?? "-",
+    harmlessLine(past.session_id ?? "-", 200),
+    age(past.started_at, nowMs),
+    reasonText(past.error ?? past.branch ?? "", nowMs),
+  ]);
+  const header = ["ISSUE", "STATE", "ENGINE", "HANDLE", "SESSION", "AGE", "BRANCH OR REASON"];
+  return wrapTable(fitting([header, ...rows], mayGo, columns), columns);
+}
+
+/** The rows, header first, without columns of `mayGo`, as far as all but the last one are wider than the terminal. */
+function fitting(
+  rows: readonly (readonly string[])[],
+  mayGo: readonly string[],
+  columns: number | undefined,
+): readonly (readonly string[])[] {
+  const [header = []] = rows;
+  const widths = header.slice(0, -1).map((_, at) => Math.max(...rows.map((row) => widthOf(row[at] ?? ""))));
+  const [next, ...rest] = mayGo;
+  const isWide = widths.reduce((sum, width) => sum + width + 2, -2) > (columns ?? Number.POSITIVE_INFINITY);
+  if (!isWide || next === undefined) return rows;
+  const gone = header.indexOf(next);
+  return fitting(
+    rows.map((row) => row.filter((_, at) => at !== gone)),
+    rest,
+    columns,
+  );
 }
 
 const GATE_LINES = 20;

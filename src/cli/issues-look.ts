@@ -1,11 +1,11 @@
 /** `reprise issues list|show|sessions|status|logs|clean`: issues, and what batches left behind about them. */
 import type { Command } from "commander";
 import { Fault } from "../core/faults.ts";
-import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
 import { wrapTable } from "../lib/table.ts";
 import {
+  actualOf,
   cleanBatches,
   type Issue,
   type BatchRecord,
@@ -25,9 +25,8 @@ import { type Context, paint } from "./context.ts";
 import type { GoOn } from "./issues-go-on.ts";
 import type { LogsOptions } from "./logs.ts";
 import { workingDirectory } from "./start.ts";
-import { gateLines, leaveLines, reasonText } from "./issues-live.ts";
+import { gateLines, historyTable, howLong, leaveLines } from "./issues-live.ts";
 import { onlyArgument } from "./verbs.ts";
-import { age } from "./words.ts";
 
 export interface SourceFlags {
   readonly cwd?: string;
@@ -158,7 +157,8 @@ export async function show(args: readonly string[], context: Context): Promise<n
   const id = onlyArgument(parser.args, "Which issue? `reprise issues list` shows them.");
   const { deps, root } = await open(context, options);
   const issue = (await load(context, deps, root, options)).find((one) => one.id === id);
-  const history = historyOf(deps, root).filter((entry) => entry.issue === id);
+  const told = historyOf(deps, root).filter((entry) => entry.issue === id);
+  const history = await Promise.all(told.map((entry) => actualOf(deps, entry)));
   if (issue === undefined) throw withRun(unknownIssue(id, "The source"), history);
   const { left, goOn } =
     issue.status === "in_progress"
@@ -224,20 +224,14 @@ const STATE_PAINT = {
   left: "dim",
 } as const;
 
-function printHistory(context: Context, history: readonly Past[], nowMs: number): void {
-  const rows = history.map((past) => [
-    harmlessLine(past.issue, 40),
-    past.status,
-    harmlessLine(past.engine, 20),
-    past.handle ?? "-",
-    harmlessLine(past.session_id ?? "-", 40),
-    age(past.started_at, nowMs),
-    reasonText(past.error ?? past.branch ?? "", nowMs),
-  ]);
-  const [header = "", ...lines] = wrapTable(
-    [["ISSUE", "STATE", "ENGINE", "HANDLE", "SESSION", "AGE", "BRANCH OR REASON"], ...rows],
-    context.terminal.stdout ? context.terminal.columns : undefined,
-  );
+function printHistory(
+  context: Context,
+  history: readonly Past[],
+  nowMs: number,
+  mayGo?: readonly string[],
+): void {
+  const columns = context.terminal.stdout ? context.terminal.columns : undefined;
+  const [header = "", ...lines] = historyTable(history, nowMs, columns, mayGo);
   context.print(paint(context.terminal, "dim", `\n${header}`));
   for (const [at, line] of lines.entries())
     context.print(paint(context.terminal, STATE_PAINT[history[at]?.status ?? "interrupted"], line));
@@ -271,12 +265,16 @@ export async function sessions(args: readonly string[], context: Context): Promi
   const options: LookOptions & { readonly limit?: number } = parser.opts();
   const [id] = parser.args;
   const { deps, root } = await open(context, options);
-  const found = historyOf(deps, root)
-    .filter(({ issue, session_id }) => session_id !== null && (id === undefined || issue === id))
-    .slice(0, options.limit ?? DEFAULT_LIMIT);
+  const found: Past[] = [];
+  for (const past of historyOf(deps, root)) {
+    if (past.session_id === null || (id !== undefined && past.issue !== id)) continue;
+    const actual = await actualOf(deps, past);
+    if (actual.session_id !== null) found.push(actual);
+    if (found.length >= (options.limit ?? DEFAULT_LIMIT)) break;
+  }
   if (options.json === true) context.printJson({ ok: true, repository: root, sessions: found });
   else if (found.length === 0) context.print("No agent has worked on an issue of this repository yet.");
-  else printHistory(context, found, deps.clock.now());
+  else printHistory(context, found, deps.clock.now(), ["AGE", "ENGINE", "STATE"]);
   return 0;
 }
 
@@ -293,21 +291,27 @@ export async function status(args: readonly string[], context: Context): Promise
   const { deps, root } = await open(context, options);
   const [last] = priorRuns(deps, root).batches();
   if (last === undefined) {
-    const none = { batch: null, live: false, resume: null, orphans: [] };
+    const none = { batch: null, live: false, resume: null, earlier: [], orphans: [] };
     if (options.json === true) context.printJson({ ok: true, repository: root, ...none });
     else context.print("There was no batch in this repository yet. Start one: reprise issues run");
     return 0;
   }
   const live = last.completed_at === null && liveBatch(deps, root) === last.run_id;
-  const issues = Object.entries(last.issues).map(([id, record]) => [id, seen(record, live)] as const);
+  const issues = await Promise.all(
+    Object.entries(last.issues).map(
+      async ([id, record]) => [id, await actualOf(deps, seen(record, live))] as const,
+    ),
+  );
   const typist = { place: placeOf(root, options), config: deps.config };
-  const { leaves, orphans, goOn } = live
-    ? { leaves: [], orphans: [], goOn: null }
-    : await (await goOns()).standingOf(deps, root, last, typist);
+  const { earlierJson, earlierText, standingOf } = await goOns();
+  const { leaves, orphans, goOn, earlier } = live
+    ? { leaves: [], orphans: [], goOn: null, earlier: [] }
+    : await standingOf(deps, root, last, typist);
   if (options.json === true) {
     const left = last.leaves === undefined && leaves.length === 0 ? {} : { leaves };
     const batch = { ...last, issues: Object.fromEntries(issues), ...left };
-    const now = { resume: goOn?.command ?? null, orphans: orphans.map(({ go_on: _none, ...one }) => one) };
+    const lost = orphans.map(({ go_on: _none, ...one }) => one);
+    const now = { resume: goOn?.command ?? null, earlier: earlier.map(earlierJson), orphans: lost };
     context.printJson({ ok: true, repository: root, batch, live, ...now });
     return 0;
   }
@@ -319,9 +323,13 @@ export async function status(args: readonly string[], context: Context): Promise
   printUnbegun(context, last, live);
   printGates(context, past);
   printLeaves(context, leaves, deps.clock.now());
-  printGoOn(context, goOn);
+  const isSaid = earlier.some(({ batch }) => batch.run_id === goOn?.batch.run_id);
+  printGoOn(context, isSaid ? null : goOn);
+  for (const one of earlier) context.print(`\n${capital(earlierText(one))}`);
   return 0;
 }
+
+const capital = (words: string) => words.slice(0, 1).toUpperCase() + words.slice(1);
 
 /** Of a batch that has ended, its leaves say it. */
 function printUnbegun(
@@ -356,12 +364,6 @@ function printGoOn(context: Context, goOn: GoOn | null): void {
   if (goOn === null) return;
   context.print(`\nGo on with it: ${harmlessLine(goOn.command)}`);
   if (goOn.byHand !== "") context.print(goOn.byHand);
-}
-
-function howLong({ completed_at: completed, started_at: started }: BatchRecord): string {
-  if (completed === null) return "did not end: it was killed";
-  const took = Date.parse(completed) - Date.parse(started);
-  return took >= 0 ? formatDuration(took) : "ended";
 }
 
 export async function logs(args: readonly string[], context: Context): Promise<number> {

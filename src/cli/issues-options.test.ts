@@ -16,7 +16,7 @@ import {
   REPEATED,
   type RunOptions,
 } from "./issues-options.ts";
-import { goOnFirst, goOnOf } from "./issues-go-on.ts";
+import { earlierOf, earlierText, goOnFirst, goOnOf } from "./issues-go-on.ts";
 
 type Name = keyof typeof REPEATED;
 
@@ -241,6 +241,33 @@ describe("what --resume takes from the batch that it goes on with", () => {
     );
     expect(printed(batch(["--access", "read"], { go_on: null }))).toBeNull();
     expect(printed(batch([], { completed_at: null }))).toBe("reprise issues run --resume");
+  });
+
+  test("a batch without --resume that begins nothing leaves the batch before as it was", () => {
+    const config = { options: ["--access", "read"], resume: false };
+    const nothing = batch([], { issues: {}, left: 0, go_on: null, config });
+    expect(goOnFirst([nothing, batch(["--access", "read"])], HERE)?.command).toBe(
+      "reprise issues run --resume --access read",
+    );
+  });
+
+  test("what earlier batches left in progress is named with the issues and the engine, unless a later one has them", () => {
+    const config = { options: ["--max-issues", "1", "--strict", "--", "--model", "m"], engine: "demo" };
+    const killed = batch([], { config, completed_at: null, issues: { a: ISSUE, b: ISSUE, c: ISSUE } });
+    const leaf = { id: "c", why: "w", handle: null, branch: null, go_on: null };
+    const newest = batch([], {
+      issues: { b: { ...ISSUE, status: "completed" } },
+      leaves: [leaf],
+      go_on: null,
+    });
+    const [found, ...more] = earlierOf([newest, killed], HERE, () => true);
+    expect(more).toEqual([]);
+    expect(found?.ids).toEqual(["a"]);
+    expect(found === undefined ? "" : earlierText(found)).toBe(
+      `batch ${killed.run_id} was killed and left 1 issue in progress (a): reprise issues run --resume --scope ids:a --engine demo -- --model m`,
+    );
+    expect(earlierOf([newest, killed], HERE, () => false)).toEqual([]);
+    expect(earlierOf([killed], HERE, () => true)).toEqual([]);
   });
 
   test("issues status prints it with the directory, where it was asked from elsewhere", () => {

@@ -11,7 +11,9 @@ import {
   type BatchEnd,
   type BatchOptions,
   Brake,
+  branchesToMerge,
   gateWords,
+  IN_PROGRESS,
   openSource,
   parseScope,
   planBatch,
@@ -25,7 +27,7 @@ import { type Deps, findEngine, heldAccess, redactorFor, storableArgs } from "..
 import { attemptOptions } from "./attempt-options.ts";
 import { parse } from "./command.ts";
 import type { Context } from "./context.ts";
-import { goOnFirst } from "./issues-go-on.ts";
+import { earlierJson, earlierOf, earlierText, goOnFirst } from "./issues-go-on.ts";
 import { BatchScreen, planLines, summaryLines } from "./issues-live.ts";
 import { sourceOptions } from "./issues-look.ts";
 import {
@@ -293,34 +295,60 @@ const STOPPING: Readonly<Record<number, string>> = {
 
 async function report(context: Context, job: Work, end: BatchEnd): Promise<void> {
   const { options, deps, batch, place, named } = job;
-  const { exitCode, issues, orphans, path, runId } = end;
+  const { exitCode, issues, skipped, orphans, path, runId } = end;
   const { merge } = batch;
   // As `issues status` says it from now on.
   const prior = priorRuns(deps, place.root);
   const [newest] = prior.batches();
   const waits = newest === undefined ? [] : await undecided(deps, newest);
-  const goOn = goOnFirst(prior.batches(), { place: named, config: deps.config }, waits);
+  const typist = { place: named, config: deps.config };
+  const goOn = goOnFirst(prior.batches(), typist, waits);
+  const inProgress = skipped.filter(({ why }) => why === IN_PROGRESS).map(({ id }) => id);
+  const earlier = earlierOf(prior.batches(), typist, (id) => inProgress.includes(id));
   const { command: resume, byHand } = goOn ?? NO_WAY;
   const whose = goOn?.batch.run_id ?? null;
   if (options.json === true) {
     const more = resume === null ? { resume } : { resume, byHand: byHand === "" ? null : byHand };
-    const all = { issues, orphans: plain(orphans) };
+    const left = { skipped, earlier: earlier.map(earlierJson) };
+    const all = { issues, ...left, orphans: plain(orphans) };
     context.printJson({ ok: exitCode === 0, exitCode, runId, metadata: path, ...more, ...all });
     return;
   }
   for (const line of summaryLines(context.terminal, end)) context.print(line);
-  const branches = issues.filter(({ state, branch }) => state === "completed" && branch !== null);
-  if (branches.length > 0 && !merge) {
+  const branches = merge ? [] : [...(await unsaid(job)), ...issues.flatMap(branchOf)];
+  if (branches.length > 0) {
     context.print(`\nMerge ${branches.length === 1 ? "it" : "them"} when you like:`);
     const git = named === null ? ["git"] : ["git", "-C", place.root];
-    for (const { branch } of branches) context.print(`  ${shellLine([...git, "merge", branch ?? ""])}`);
+    for (const branch of new Set(branches)) context.print(`  ${shellLine([...git, "merge", branch])}`);
   }
   const left = undoneText(issues);
   const more = whose === null || whose === runId ? "" : `batch ${whose} goes on with its own options`;
   const words = [left, more].filter((part) => part !== "").join("; ");
-  if (resume !== null) context.log.info(`${words}: ${resume}`);
+  const isSaid = earlier.some(({ batch: { run_id: id } }) => id === whose);
+  if (resume !== null && !isSaid) context.log.info(`${words}: ${resume}`);
   else if (left !== "") context.log.info(`${left}; the last column says why, and what to do`);
-  if (resume !== null && byHand !== "") context.log.info(byHand);
+  if (resume !== null && !isSaid && byHand !== "") context.log.info(byHand);
+  for (const one of earlier) context.log.info(earlierText(one));
+  const others = inProgress.filter((id) => !earlier.some(({ ids }) => ids.includes(id)));
+  if (others.length > 0)
+    context.log.info(
+      `${plural(others.length, "issue")} in progress, which no batch has begun: ${harmlessLine(others.join(", "), 500)}. --resume takes ${others.length === 1 ? "it" : "them"} up.`,
+    );
+}
+
+const branchOf = ({ state, branch }: BatchEnd["issues"][number]) =>
+  state === "completed" && branch !== null ? [branch] : [];
+
+/** Branches of the batch that goes on: where it was killed, it could not say how to merge what it had completed. */
+async function unsaid({ deps, place: { root }, terms: { before } }: Work): Promise<readonly string[]> {
+  const found: string[] = [];
+  const [, ...earlier] = before === null ? [] : priorRuns(deps, root).batches();
+  for (const { completed_at: ended, issues } of earlier) {
+    if (ended !== null) break;
+    const done = Object.values(issues).filter(({ status }) => status === "completed");
+    found.unshift(...done.flatMap(({ branch }) => (branch === null ? [] : [branch])));
+  }
+  return branchesToMerge(deps, root, found);
 }
 
 const plain = (orphans: BatchEnd["orphans"]) => orphans.map(({ go_on: _none, ...orphan }) => orphan);

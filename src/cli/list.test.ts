@@ -38,6 +38,13 @@ test("what a run is for stands before what was asked", () => {
   expect(lines[2]).toContain("  pr:acme/shop#43: fix the flaky test  ");
 });
 
+test("the id of an issue has room where its repository has none", () => {
+  const issues = ["a-12", "b-12"].map((id) => run({ subject: `issue:my-project-e3150508#${id}` }));
+  const lines = runTable(issues, { stdout: true, columns: 80 }, now);
+  expect(lines[1]).toContain("  …#a-12: fix the");
+  expect(lines[2]).toContain("  …#b-12: fix the");
+});
+
 test.each([
   [80, "HANDLE    ENGINE  STATUS       ATT  UPDATED  WHAT                WHERE"],
   [60, "HANDLE    ENGINE  STATUS       ATT  UPDATED  WHAT"],

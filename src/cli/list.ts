@@ -150,7 +150,7 @@ export function runTable(
     STATUS: statuses[at] ?? record.status,
     ATT: String(record.attempts),
     UPDATED: age(record.updatedAt, now.nowMs),
-    WHAT: harmlessLine(whatOf(record), words),
+    WHAT: harmlessLine(whatOf(record, words), words),
     WHERE: shortPath(record.cwd, now.home, place),
   }));
   return table(
@@ -196,7 +196,9 @@ function painted(terminal: Terminal, line: string, status: RunStatus | undefined
 }
 
 /** Its name; else what it is for and what was asked, as runs for the same thing often begin alike. */
-function whatOf({ name, subject, launch }: RunRecord): string {
+function whatOf({ name, subject, launch }: RunRecord, columns: number): string {
   const asked = [subject, launch.message].filter((part) => part !== null);
-  return name ?? (asked.length === 0 ? "-" : asked.join(": "));
+  const words = name ?? (asked.length === 0 ? "-" : asked.join(": "));
+  // Issues of one repository begin alike: what tells them apart is the id.
+  return words.length <= columns ? words : words.replace(/^issue:[\w.-]+#/, "…#");
 }

@@ -7,7 +7,7 @@ import { plural } from "../lib/plural.ts";
 import { type Pruned, pruneRuns } from "../run/run.ts";
 import { duration, makeCommand, once, oneOf, parse } from "./command.ts";
 import type { Context } from "./context.ts";
-import { withReview } from "./rm.ts";
+import { byIssue, withReview } from "./rm.ts";
 import { age, hanging, STATUSES } from "./words.ts";
 
 interface PruneOptions {
@@ -22,7 +22,7 @@ const command = () =>
   makeCommand({
     name: "prune",
     summary:
-      "Remove runs that have not been used for a while. Keeps live runs, unsaved work and the only copy of a conversation.",
+      "Remove runs that have not been used for a while. Keeps live runs, unsaved work, the only copy of a conversation and runs of issues in progress.",
     examples: [
       "reprise prune --older-than 30d --dry-run",
       "reprise prune --older-than 30d",
@@ -32,7 +32,10 @@ const command = () =>
     .addOption(once("--older-than <age>", "minimum time since the last update, e.g. 30d or 12h", someAge))
     .addOption(once("--status <status>", `only ${STATUSES.join(", ")}`, oneOf(...STATUSES)))
     .option("--dry-run", "show what would be removed, without removing anything")
-    .option("--discard-work", "remove even uncommitted or unmerged work and the only copy of a conversation")
+    .option(
+      "--discard-work",
+      "remove even unsaved work, the only copy of a conversation and runs of issues in progress",
+    )
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
@@ -49,6 +52,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
       status: options.status ?? null,
       dryRun: options.dryRun === true,
       discardWork: options.discardWork === true,
+      needed: byIssue(deps),
       alongside: withReview(deps),
     },
     (done, of) => {

@@ -19,7 +19,10 @@ const command = () =>
   })
     .usage("[options] <handle…>")
     .argument("[handles...]", "handles, unique prefixes of 4 to 7 characters, or run ids")
-    .option("--discard-work", "remove even uncommitted or unmerged work and the only copy of a conversation")
+    .option(
+      "--discard-work",
+      "remove even unsaved work, the only copy of a conversation and runs of issues in progress",
+    )
     .option("--json", "print one JSON object");
 
 export async function run(args: readonly string[], context: Context): Promise<number> {
@@ -31,7 +34,11 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   await finishRemovals(deps);
   const removed: RunRecord[] = [];
   const failed: { given: string; fault: Fault }[] = [];
-  const clean = { discardWork: options.discardWork === true, alongside: withReview(deps) };
+  const clean = {
+    discardWork: options.discardWork === true,
+    needed: byIssue(deps),
+    alongside: withReview(deps),
+  };
   for (const given of new Set(parser.args)) {
     const result = await remove(deps, given, clean);
     if (result instanceof Fault) failed.push({ given, fault: result });
@@ -61,6 +68,16 @@ export function withReview({ state, log }: Deps): (run: RunRecord) => Promise<vo
     if (record.subject?.startsWith("pr:") !== true) return;
     forget ??= (await import("../reviews/reviews.ts")).sessionRemoval(state, log);
     forget(record);
+  };
+}
+
+/** An issue in progress goes on in its run. What that takes to know is loaded for such a run alone. */
+export function byIssue(deps: Deps): (run: RunRecord) => Promise<string | null> {
+  let needed: ((run: RunRecord) => Promise<string | null>) | null = null;
+  return async (record) => {
+    if (record.subject?.startsWith("issue:") !== true) return null;
+    needed ??= (await import("./issues-go-on.ts")).neededByIssue(deps);
+    return needed(record);
   };
 }
 

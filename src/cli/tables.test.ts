@@ -6,7 +6,7 @@ import type { Conversation } from "../run/run.ts";
 import { conversationTable } from "./adopt.ts";
 import { checkTable } from "./certify.ts";
 import { engineTable, findingLines } from "./doctor.ts";
-import { leaveLines, planLines, reasonText, summaryLines } from "./issues-live.ts";
+import { historyTable, leaveLines, planLines, reasonText, summaryLines } from "./issues-live.ts";
 import { runTable } from "./list.ts";
 import { statusLine } from "./live.ts";
 import { definedTable } from "./runbook.ts";
@@ -20,6 +20,18 @@ const WORDS = "the engine said that its store was locked by another process of æ
 const REASON = WORDS.slice(0, 150).trim();
 const UUID = "0199a3f2-7c1e-7d33-9b1a-3f4e5d6c7b8a";
 const PATH = `/srv/${"very-long-folder/".repeat(8)}end`;
+
+const HISTORY = [
+  {
+    issue: "a-very-long-issue-id-4711",
+    status: "interrupted",
+    engine: "opencode",
+    handle: "1a2b3c4d",
+    session_id: `session-${UUID}`,
+    started_at: "2026-11-15T09:00:00Z",
+    error: REASON,
+  } as unknown as Parameters<typeof historyTable>[0][number],
+];
 
 interface Case {
   readonly render: (terminal: { readonly stdout: true; readonly columns: number }) => readonly string[];
@@ -144,6 +156,22 @@ const CASES: Record<string, Case> = {
         ],
       } as unknown as Parameters<typeof summaryLines>[1]),
     typed: ["a-12", "1a2b3c4d", "reprise/a-12-1a2b3c4d"],
+    wrapped: [REASON],
+  },
+  "issues status": {
+    render: ({ columns }) => historyTable(HISTORY, NOW.nowMs, columns),
+    typed: ["a-very-long-issue-id-4711", "1a2b3c4d"],
+    wrapped: [REASON],
+  },
+  "issues sessions": {
+    render: ({ columns }) =>
+      historyTable(
+        HISTORY.map((past) => ({ ...past, issue: "a-12", session_id: UUID })),
+        NOW.nowMs,
+        columns,
+        ["AGE", "ENGINE", "STATE"],
+      ),
+    typed: ["a-12", "1a2b3c4d", UUID],
     wrapped: [REASON],
   },
   "what a batch left": {

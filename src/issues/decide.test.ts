@@ -11,6 +11,8 @@ import {
   type TurnFacts,
   type TurnPolicy,
   RESUMPTION_FAILED,
+  decidedWords,
+  isTakenBack,
   undoneOf,
   type Work,
   type WorkFacts,
@@ -432,6 +434,19 @@ describe("workOf", () => {
   });
 });
 
+test.each<[string, Parameters<typeof isTakenBack>[1], boolean]>([
+  [decidedWords(null, "before its agent began"), { status: "open" }, true],
+  [decidedWords(null, "while its agent worked"), { status: "blocked" }, false],
+  [decidedWords("blocked", "before its agent began"), { status: "blocked" }, false],
+  [decidedWords("deferred", "before its agent began"), { status: "blocked", statusWord: "deferred" }, false],
+  [decidedWords("deferred", "before its agent began"), { status: "open" }, true],
+  [decidedWords("open", "while its agent worked"), { status: "open" }, false],
+  [decidedWords("closed", "while its agent worked"), { status: "in_progress" }, true],
+  ["somebody else has claimed it", { status: "open" }, false],
+])("%j of an issue that is %j now, taken back: %s", (why, now, then) => {
+  expect(isTakenBack(why, now)).toBe(then);
+});
+
 describe("what a batch leaves undone", () => {
   const BARRED = `${RESUMPTION_FAILED}lost`;
   const words = ["--strict", "--order", "input", "--", "--strict"];
@@ -456,10 +471,10 @@ describe("what a batch leaves undone", () => {
       { b: ["--engine", "x"] },
       ["--order", "input", "--", "--strict"],
     ],
-    "what --strict would not let begin leaves it for others": [
-      [end("a", "failed", { why: BARRED }), end("b", "interrupted")],
-      {},
-      again.words,
+    "what --strict would not let begin goes on without it, also beside others": [
+      [end("a", "failed", { why: BARRED }), end("b", "interrupted"), end("c", "left")],
+      { c: [] },
+      ["--order", "input", "--", "--strict"],
     ],
     "what --strict lets begin when a person has decided keeps it": [
       [end("a", "failed", { why: BARRED })],

@@ -6,7 +6,8 @@ import type { GateConfig } from "../core/config-issues.ts";
 import type { DeniedCall, Outcome, TroubleKind } from "../core/events.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { Leave } from "./metadata.ts";
-import type { IssueStatus } from "./source.ts";
+import { IN_PROGRESS } from "./plan.ts";
+import type { Issue, IssueStatus } from "./source.ts";
 import type { Again, IssueEnd } from "./workshop.ts";
 
 export interface Policy {
@@ -80,6 +81,9 @@ export type Decision =
   /** `with`: options of `issues run --resume` that take it up; none: the same, when the reason has passed. */
   | { readonly do: "leave"; readonly why: string; readonly with?: readonly string[] };
 
+/** Of an issue that nobody has worked on. */
+const READY = "it is ready";
+
 export const RESUMPTION_FAILED = "Session resumption failed: ";
 
 const ELSEWHERE = {
@@ -101,10 +105,9 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
   const isOpen = issue.status !== "in_progress";
   if (isOpen && !reopened && past.left !== true) {
     const { earlier } = past;
-    return { do: "fresh", handle: null, why: earlier ?? "it is ready", warn: earlier !== undefined };
+    return { do: "fresh", handle: null, why: earlier ?? READY, warn: earlier !== undefined };
   }
-  if (!isOpen && !policy.resume)
-    return { do: "leave", why: "it is in progress; --resume takes it up", with: [] };
+  if (!isOpen && !policy.resume) return { do: "leave", why: IN_PROGRESS, with: [] };
   const { session, handle } = past;
   // What a worktree is owed (a commit of everything in it) would be done to the user's checkout, or left undone.
   if (handle !== null && past.isolate !== policy.isolate)
@@ -135,6 +138,12 @@ export function decide(issue: { readonly status: IssueStatus }, past: Past, poli
     return { do: "fail", why: `${RESUMPTION_FAILED}${past.why}`, ...later };
   }
   return { do: "fresh", handle, why: past.why, warn: true };
+}
+
+/** What is taken and waits for issues that are not done waits for those of the same batch. */
+export function afterOthers(decision: Decision, ids: readonly string[]): Decision {
+  if (decision.do !== "fresh" || decision.why !== READY || ids.length === 0) return decision;
+  return { ...decision, why: `it begins when ${harmlessLine(ids.join(", "), 300)} is done` };
 }
 
 export interface TurnFacts {
@@ -245,15 +254,15 @@ export function workOf({ tree, now, tools, toolCalls, denied, isolate }: WorkFac
 
 const MAX_NAMED = 5;
 
-/** `2 tool calls were denied: Write a.ts, Bash npm test`; empty: none was. */
-export function deniedWords(denied: readonly DeniedCall[]): string {
+/** `2 tool calls were denied: Write a.ts, Bash npm test`; empty: none was. `when`: behind the calls. */
+export function deniedWords(denied: readonly DeniedCall[], when = ""): string {
   if (denied.length === 0) return "";
   const named = denied
     .slice(0, MAX_NAMED)
     .map(({ name, detail = "" }) => harmlessLine(`${name} ${detail}`.trim(), 80));
   const more = denied.length > MAX_NAMED ? `, and ${denied.length - MAX_NAMED} more` : "";
   const were = denied.length === 1 ? "was" : "were";
-  return `${counted(denied.length, "tool call")} ${were} denied: ${named.join(", ")}${more}`;
+  return `${counted(denied.length, "tool call")}${when} ${were} denied: ${named.join(", ")}${more}`;
 }
 
 /** The reset that the engine named counts, with a moment for clocks that differ. */
@@ -279,6 +288,24 @@ function whyOf({ reason, trouble }: Outcome): string {
   if (trouble === undefined) return reason;
   const until = trouble.resetsAt === undefined ? "" : ` (until ${trouble.resetsAt})`;
   return `${trouble.kind}: ${trouble.message}${until}`;
+}
+
+const REMOVED = "the issue was removed ";
+const SET_TO = /^its status was set to (\S+) /;
+
+/** What a person did about the issue; `word`: its status by now, null: it is gone. */
+export function decidedWords(word: string | null, when: string): string {
+  return word === null ? `${REMOVED}${when}` : `its status was set to ${word} ${when}, and stays so`;
+}
+
+/** A person has taken back what this reason says: the issue is there, and may be worked on. */
+export function isTakenBack(
+  why: string,
+  { status, statusWord = status }: Pick<Issue, "status" | "statusWord">,
+) {
+  const word = SET_TO.exec(why)?.[1];
+  const isOther = word === undefined ? why.startsWith(REMOVED) : word !== statusWord;
+  return isOther && (status === "open" || status === "in_progress");
 }
 
 /** What a batch leaves undone. The summary, `issues status`, `issues show` and `--json` all say this. */
@@ -312,9 +339,10 @@ export function undoneOf(
   const open = ends.filter(({ state, status }) => OPEN.includes(state) && status === "in_progress");
   const isBarred = ({ id, why }: IssueEnd) => why.startsWith(RESUMPTION_FAILED) && !ways.has(id);
   const isSame = left.some(({ id }) => ways.get(id)?.length === 0);
-  if (isSame || !open.every(isBarred)) return { goOn: again.words, leaves };
-  const other = leaves.find(({ go_on: words }) => words !== null)?.go_on ?? null;
-  return { goOn: open.length > 0 ? withoutStrict(again.words) : other, leaves };
+  // With it, what it has barred would fail again, for as often as the command is typed.
+  if (open.some(isBarred)) return { goOn: withoutStrict(again.words), leaves };
+  if (isSame || open.length > 0) return { goOn: again.words, leaves };
+  return { goOn: leaves.find(({ go_on: words }) => words !== null)?.go_on ?? null, leaves };
 }
 
 /** Where the dashes are, the engine's own options begin. */

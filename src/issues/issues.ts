@@ -4,12 +4,13 @@
  */
 export { openSource, repositoryRoot, type SourceOptions } from "./repository.ts";
 export { type Issue, type Source, unknownIssue } from "./source.ts";
-export { Brake, forsakeBatch } from "./brake.ts";
+export { Brake, directoryFor, forsakeBatch } from "./brake.ts";
 export type { BatchRecord, IssueRecord, Leave } from "./metadata.ts";
-export { RESET } from "./decide.ts";
-export { isOrphan, orphans, undecided } from "./past.ts";
-export { parseScope, plan, readiness } from "./plan.ts";
-export { cleanBatches, priorRuns } from "./prior.ts";
+export { isTakenBack, RESET } from "./decide.ts";
+export { actualOf, isOrphan, orphans, undecided } from "./past.ts";
+export { IN_PROGRESS, parseScope, plan, readiness } from "./plan.ts";
+export { cleanBatches, priorRuns, priorRunsIn } from "./prior.ts";
+export { branchesToMerge } from "./work.ts";
 export { assertNoMore, corrected, gateWords, RIGHT } from "./rights.ts";
 export {
   type AccessFrom,

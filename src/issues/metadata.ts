@@ -6,7 +6,7 @@
  */
 import { join } from "node:path";
 import { checkOwnDirectory, makeDirectory, type StateDir, writeAtomicAsync } from "../audit/audit.ts";
-import type { Tokens } from "../core/events.ts";
+import type { DeniedCall, Tokens } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { redactValue, type Redact } from "../lib/secrets.ts";
 import { readSent, type Sent } from "./prompt.ts";
@@ -55,6 +55,8 @@ export interface IssueRecord {
   readonly tree: string | null;
   /** Tool calls that its agents began since then; null: not all of them are seen. */
   readonly tools: number | null;
+  /** Those that the engine refused, and the first of them by name: until a file has changed, nothing counts as done. */
+  readonly denied: readonly DeniedCall[];
   /** What the agent was told of the issue; null: nothing yet. */
   readonly sent: Sent | null;
   readonly tokens: Tokens | null;
@@ -199,6 +201,7 @@ const NEW_ISSUE: IssueRecord = {
   error: null,
   tree: null,
   tools: null,
+  denied: [],
   sent: null,
   tokens: null,
   started_at: "",
@@ -269,6 +272,7 @@ export function readIssue(entry: JsonObject): IssueRecord {
     error: textOrNull(entry, "error"),
     tree: textOrNull(entry, "tree"),
     tools: numberIn(entry, "tools") ?? null,
+    denied: arrayIn(entry, "denied").flatMap(readDenied),
     sent: readSent(entry),
     tokens:
       tokens === undefined
@@ -277,6 +281,11 @@ export function readIssue(entry: JsonObject): IssueRecord {
     started_at: stringIn(entry, "started_at") ?? "",
     finished_at: textOrNull(entry, "finished_at"),
   };
+}
+
+function readDenied(call: unknown): readonly DeniedCall[] {
+  const [name, detail] = [stringIn(call, "name"), stringIn(call, "detail")];
+  return name === undefined ? [] : [{ name, ...(detail === undefined ? {} : { detail }) }];
 }
 
 function textOrNull(value: unknown, key: string): string | null {

@@ -4,9 +4,9 @@ import { isDirectory } from "../audit/audit.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
-import { type Deps, dryRun, heldInRun, isUndecided, selectRun } from "../run/run.ts";
+import { type Deps, dryRun, heldInRun, isUndecided, refusedStart, selectRun } from "../run/run.ts";
 import type { Past } from "./decide.ts";
-import { type BatchRecord, type Leave, NO_GATE } from "./metadata.ts";
+import { type BatchRecord, type IssueRecord, type Leave, NO_GATE } from "./metadata.ts";
 import { newsIn } from "./prompt.ts";
 import { type PriorEntry, priorRuns } from "./prior.ts";
 import { GONE, type Issue, type Source } from "./source.ts";
@@ -16,6 +16,8 @@ export interface KnownPast extends Past {
   readonly entry: PriorEntry | null;
   /** The last turn about the issue came to its own end. */
   readonly spoken: boolean;
+  /** How many its run has, whoever began them. */
+  readonly attempts: number;
   /** Native options that its run gets besides its own. */
   readonly over: readonly string[];
   /** Its engine refused the command line of its run, so that the run begins with the options of a new one. */
@@ -34,6 +36,7 @@ const NO_PAST: KnownPast = {
   checked: false,
   entry: null,
   spoken: false,
+  attempts: 0,
   over: [],
   held: null,
 };
@@ -130,7 +133,8 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
     ...(entry.status === "left" ? { left: true as const } : {}),
   };
   if (run === null) {
-    const gone = `its run ${entry.handle ?? ""} is gone`;
+    const isMade = entry.attempts > 0 || entry.session_id !== null;
+    const gone = isMade ? `its run ${entry.handle ?? ""} is gone` : "its agent never began";
     return { ...NO_PAST, session: entry.session_id, state: "stale", why: gone, entry, ...ended };
   }
   // Before the first attempt its place may be half made.
@@ -142,7 +146,9 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   const { over, fault } = await withinRights(deps, run, wish);
   const held = fault === null ? heldInRun(deps, run, over) : null;
   const checked = entry.gate?.passed === true && entry.gate.detail !== NO_GATE;
-  const known = { session, handle, isolate, next, checked, spoken, entry, over, held, ...ended } as const;
+  const { attempts } = run;
+  const facts = { session, handle, isolate, next, checked, spoken, attempts } as const;
+  const known = { ...facts, entry, over, held, ...ended } as const;
   // A new conversation that was asked for needs none before it.
   const asked = wish.fresh ? await faultOf(deps, run, "resume", []) : fault;
   const refused = asked?.facts["refused"];
@@ -302,6 +308,17 @@ export async function undecided(
     found.push({ id, why: fault.message.replace(/\.$/, ""), handle, branch, go_on: null });
   }
   return found;
+}
+
+/** What is shown of a record: a run that was named and never made is none, and a conversation that never began has no session. */
+export async function actualOf<T extends IssueRecord>(deps: Pick<Deps, "store">, record: T): Promise<T> {
+  const { handle, attempts, session_id: session } = record;
+  if (handle === null) return record;
+  const [run] = await deps.store.findByHandle(handle);
+  if (run === undefined) return attempts === 0 ? { ...record, handle: null, session_id: null } : record;
+  if (session === null || run.status !== "failed") return record;
+  const refused = refusedStart(run, await deps.store.listAttempts(run.runId));
+  return refused === null ? record : { ...record, session_id: null };
 }
 
 const LOST = "the source has it no more";

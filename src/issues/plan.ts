@@ -29,6 +29,9 @@ export interface Plan {
   readonly gone: readonly string[];
 }
 
+/** Of an issue that a batch without `--resume` does not touch. */
+export const IN_PROGRESS = "it is in progress; --resume takes it up";
+
 /** `all`, `ids:a,b`, `epic:X` */
 export function parseScope(text: string): Scope {
   if (text === "all") return { of: "all" };
@@ -120,7 +123,7 @@ function whyNot(issue: Issue, { resume, includeStrangers }: PlanOptions): string
   if (issue.status === "closed") return "";
   if (issue.epic) return "";
   if (issue.status === "blocked") return "it is blocked";
-  if (issue.status === "in_progress" && !resume) return "it is in progress; --resume takes it up";
+  if (issue.status === "in_progress" && !resume) return IN_PROGRESS;
   if (issue.stranger === true && !includeStrangers)
     return "its author is no owner, member or collaborator; --include-all takes it";
   return null;

@@ -59,7 +59,11 @@ const folders = new WeakMap<Pick<Deps, "state">["state"], Map<string, PriorRuns>
 
 /** One for each repository and process, so that a file is read once. */
 export function priorRuns(deps: Pick<Deps, "state" | "log">, repoPath: string): PriorRuns {
-  const directory = metadataDirectory(deps.state, repoPath);
+  return priorRunsIn(deps, metadataDirectory(deps.state, repoPath));
+}
+
+/** Of the repository whose batches are kept there. */
+export function priorRunsIn(deps: Pick<Deps, "state" | "log">, directory: string): PriorRuns {
   const known = folders.get(deps.state) ?? new Map<string, PriorRuns>();
   folders.set(deps.state, known);
   const found = known.get(directory) ?? new PriorRuns(directory, deps.log);

@@ -2,7 +2,17 @@ import { execFileSync } from "node:child_process";
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { redactor } from "../lib/secrets.ts";
-import { findingsPrompt, firstPrompt, newsIn, nextPrompt, sentOf, type Told } from "./prompt.ts";
+import {
+  findingsPrompt,
+  firstPrompt,
+  type Heard,
+  heardOf,
+  newsIn,
+  newsPrompt,
+  nextPrompt,
+  sentOf,
+  type Told,
+} from "./prompt.ts";
 import type { Issue } from "./source.ts";
 import { branchFor, subjectFor } from "./work.ts";
 
@@ -21,6 +31,8 @@ const told = (issue: Partial<Issue> = {}, more: Partial<Told> = {}): Told => ({
   gate: [],
   findings: [],
   news: null,
+  heard: "all",
+  baseline: "abc123",
   reopened: false,
   spoken: false,
   ...more,
@@ -85,6 +97,33 @@ test("an issue that was opened again is said whole, and that it is not done", ()
   expect(reopened).toContain("has been opened again: it is not done");
   expect(reopened).toContain("# a-1: Mend the door\n\nIt reads:\n\nIt creaks.\n");
 });
+
+test.each<[Heard, Parameters<typeof heardOf>]>([
+  ["maybe", [null, "s", 1]],
+  ["maybe", [{ ...sentOf(ISSUE), session: null, attempt: 1 }, "s", 1]],
+  ["all", [{ ...sentOf(ISSUE), session: "s", attempt: 1 }, "s", 1]],
+  ["maybe", [{ ...sentOf(ISSUE), session: "s", attempt: 1 }, "s", 2]],
+  ["other", [{ ...sentOf(ISSUE), session: "s", attempt: 1 }, "t", 1]],
+  ["other", [{ ...sentOf(ISSUE), session: "s", attempt: 1 }, null, 1]],
+])("of what a conversation has heard, %s is known from %j", (heard, facts) => {
+  expect(heardOf(...facts)).toBe(heard);
+});
+
+test.each(["maybe", "other"] as const)(
+  "whatever a conversation is told that has heard %s has the whole issue and its checks, each once",
+  (heard) => {
+    const gate = [{ run: ["npm", "test"], timeoutMs: 60_000 }];
+    const issue = { ...ISSUE, comments: [{ author: "ann", text: "Oil it." }] };
+    const one = told(issue, { heard, gate, findings: ["x"] });
+    for (const text of [nextPrompt(one), findingsPrompt(one), newsPrompt(one)]) {
+      for (const part of ["# a-1: Mend the door\n\nIt creaks.\n", "ann: Oil it.", "- npm test"])
+        expect(text.split(part)).toHaveLength(2);
+      expect(text.includes("since commit abc123")).toBe(heard === "other");
+    }
+    expect(nextPrompt(one).startsWith("You were interrupted")).toBe(heard === "maybe");
+    expect(nextPrompt({ ...one, reopened: true })).toContain("ann: Oil it.");
+  },
+);
 
 test("comments of five megabytes are cut with a mark", () => {
   const comments = [

@@ -4,7 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { formatDuration } from "../lib/duration.ts";
-import { arrayIn, objectIn, stringIn } from "../lib/json.ts";
+import { arrayIn, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { shellLine } from "../lib/shell.ts";
 import type { GateCommand } from "../core/config-issues.ts";
 import type { Comment, Issue } from "./source.ts";
@@ -26,11 +26,20 @@ export interface Told {
   readonly findings: readonly string[];
   /** What of the issue the agent has not seen yet; null: nothing. */
   readonly news: News | null;
+  readonly heard: Heard;
+  /** The commit that the work began from; null: there is none. */
+  readonly baseline: string | null;
   /** It was done, and somebody wants more of it. */
   readonly reopened: boolean;
   /** The agent's last turn came to its own end: it was not interrupted. */
   readonly spoken: boolean;
 }
+
+/**
+ * What the conversation that goes on knows of the issue. all: what is in `news` alone is new to it. maybe: nobody can tell.
+ * other: it is another conversation than the one that heard it.
+ */
+export type Heard = "all" | "maybe" | "other";
 
 /** The first words of a conversation. `baseline`: work of an earlier conversation lies there, since that commit. */
 export function firstPrompt({ issue, gate, findings }: Told, baseline: string | null): string {
@@ -41,30 +50,34 @@ export function firstPrompt({ issue, gate, findings }: Told, baseline: string | 
     text,
     note,
     said("Comments on the issue:", issue.comments ?? []),
-    baseline === null
-      ? ""
-      : `Work on it has begun already, in a conversation that was lost: look at what changed since commit ${baseline} before you go on.`,
+    begun(baseline, ", in another conversation"),
     found(findings),
     checks(gate),
   ]);
 }
 
+function begun(baseline: string | null, where: string): string {
+  if (baseline === null) return "";
+  return `Work on it has begun already${where}: look at what changed since commit ${baseline} before you go on.`;
+}
+
 /** The conversation goes on; what was said in it is not said again. */
 export function nextPrompt(told: Told): string {
-  const { issue, findings, reopened, spoken } = told;
+  const { findings, reopened } = told;
   if (reopened) return reopenedPrompt(told);
-  const which = `issue ${issue.id} (${titleOf(issue)})`;
-  return paragraphs([
-    spoken
-      ? `Your last turn ended, but ${which} is not done. Go on with it until it is.`
-      : `You were interrupted while you worked on ${which}. Go on where you left off.`,
-    ...changed(told),
-    found(findings),
-  ]);
+  return paragraphs([opening(told), ...changed(told), found(findings)]);
+}
+
+function opening({ issue, heard, spoken }: Told): string {
+  const which = `ssue ${issue.id} (${titleOf(issue)})`;
+  if (heard === "other") return `I${which} is not done. Work on it until it is.`;
+  return spoken
+    ? `Your last turn ended, but i${which} is not done. Go on with it until it is.`
+    : `You were interrupted while you worked on i${which}. Go on where you left off.`;
 }
 
 /** It was closed as done, and is open again: what it says now counts, whether or not that is new. */
-function reopenedPrompt({ issue, gate, news }: Told): string {
+function reopenedPrompt({ issue, gate, news, heard }: Told): string {
   const { text, note } = visible(issue.body);
   const body = news?.body === true ? "Its text is new. It reads now:" : "It reads:";
   return paragraphs([
@@ -74,7 +87,9 @@ function reopenedPrompt({ issue, gate, news }: Told): string {
     text === "" ? "" : body,
     text,
     note,
-    said("Comments that are new:", news?.comments ?? []),
+    heard === "all"
+      ? said("Comments that are new:", news?.comments ?? [])
+      : said("Comments on the issue:", issue.comments ?? []),
     checks(gate),
   ]);
 }
@@ -91,17 +106,19 @@ export function findingsPrompt(told: Told): string {
 
 /** It is done as far as the agent knows, and more is wanted by now. */
 export function newsPrompt(told: Told): string {
-  const { issue, gate } = told;
+  const { issue, gate, heard } = told;
   return paragraphs([
     `Issue ${issue.id} (${titleOf(issue)}) was changed while you worked on it, so it is not done yet. Work on it until it is.`,
     ...changed(told),
     "If you made this change yourself, leave the issue's text as it is, and finish what is left to be done.",
-    checks(gate),
+    heard === "all" ? checks(gate) : "",
   ]);
 }
 
-/** What is new since the agent was last told of the issue, and marked as such. */
-function changed({ issue, news }: Told): readonly string[] {
+/** What is new since the agent was last told of the issue, and marked as such. In doubt, all of it. */
+function changed(told: Told): readonly string[] {
+  const { issue, news, heard } = told;
+  if (heard !== "all") return whole(told);
   if (news === null) return [];
   const { text, note } = visible(issue.body);
   return [
@@ -109,6 +126,20 @@ function changed({ issue, news }: Told): readonly string[] {
     news.title ? `Its title is now: ${titleOf(issue)}` : "",
     ...(news.body ? ["Its text is now:", text === "" ? "(empty)" : text, note] : []),
     said("New comments:", news.comments),
+  ];
+}
+
+/** Said twice, it does no harm. */
+function whole({ issue, gate, heard, baseline }: Told): readonly string[] {
+  const { text, note } = visible(issue.body);
+  return [
+    "It is not certain that this conversation has the issue as it reads now, so here is all of it. Do not push, and do not merge.",
+    `# ${issue.id}: ${titleOf(issue)}`,
+    text,
+    note,
+    said("Comments on the issue:", issue.comments ?? []),
+    heard === "other" ? begun(baseline, "") : "",
+    checks(gate),
   ];
 }
 
@@ -174,6 +205,10 @@ export interface Sent {
   readonly title: string;
   readonly body: string;
   readonly comments: readonly string[];
+  /** The conversation that is known to have heard it; null: it was sent, and nobody can tell. */
+  readonly session: string | null;
+  /** The last attempt of the run so far that was a turn of this conversation about the issue. */
+  readonly attempt: number;
 }
 
 export interface News {
@@ -185,7 +220,18 @@ export interface News {
 }
 
 export function sentOf({ title, body, comments = [] }: Issue): Sent {
-  return { title: digest(title), body: digest(body), comments: comments.map(commentDigest) };
+  const words = { title: digest(title), body: digest(body), comments: comments.map(commentDigest) };
+  return { ...words, session: null, attempt: 0 };
+}
+
+/**
+ * What is known of a conversation, that of a run with so many attempts. An attempt that was no turn about the issue, such as a
+ * person's, may have led anywhere: into another conversation and back, or to a session that was cut short.
+ */
+export function heardOf(sent: Sent | null, session: string | null, attempts: number): Heard {
+  if (sent === null || sent.session === null) return "maybe";
+  if (sent.session !== session) return "other";
+  return sent.attempt === attempts ? "all" : "maybe";
 }
 
 /** Null: nothing, or it is unknown what was sent. */
@@ -202,7 +248,13 @@ export function readSent(entry: unknown): Sent | null {
   const sent = objectIn(entry, "sent");
   const [title, body] = [stringIn(sent, "title"), stringIn(sent, "body")];
   if (title === undefined || body === undefined) return null;
-  return { title, body, comments: arrayIn(sent, "comments").filter((one) => typeof one === "string") };
+  return {
+    title,
+    body,
+    comments: arrayIn(sent, "comments").filter((one) => typeof one === "string"),
+    session: stringIn(sent, "session") ?? null,
+    attempt: numberIn(sent, "attempt") ?? 0,
+  };
 }
 
 function commentDigest({ author, text }: Comment): string {

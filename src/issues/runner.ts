@@ -22,10 +22,10 @@ import {
 } from "../run/run.ts";
 import { type FileLock, lockFile } from "../store/store.ts";
 import { type Brake, directoryFor, type LiveBatch, liveOwnerIn, requestStop, workIn } from "./brake.ts";
-import { type Decision, decide, type Policy, undoneOf } from "./decide.ts";
+import { afterOthers, type Decision, decide, type Policy, undoneOf } from "./decide.ts";
 import { batchId, beginBatch, type Leave, makeMetadataDirectory, metadataDirectory } from "./metadata.ts";
 import { type KnownPast, orphans, pastOf } from "./past.ts";
-import { plan, type PlanOptions } from "./plan.ts";
+import { plan, type PlanOptions, readiness } from "./plan.ts";
 import { configOf } from "./rights.ts";
 import type { Issue, Source } from "./source.ts";
 import { IssueWork } from "./worker.ts";
@@ -69,6 +69,8 @@ export interface BatchEnd {
   readonly runId: string;
   readonly path: string;
   readonly issues: readonly IssueEnd[];
+  /** What it left out from the beginning. */
+  readonly skipped: PlannedBatch["skip"];
   /** Work on issues that the source has lost. */
   readonly orphans: readonly Leave[];
   readonly exitCode: number;
@@ -103,9 +105,10 @@ export async function planBatch(
   for (const { id, why } of lost) deps.log.warn(`${id}: ${why}`);
   const planned: PlannedIssue[] = [];
   const { args } = standing(deps, options.engine);
+  const waits = readiness(issues);
   for (const issue of take) {
     const past = await pastOf(deps, root, issue, options);
-    const decision = decide(issue, past, options);
+    const decision = afterOthers(decide(issue, past, options), waits.get(issue.id) ?? []);
     const native = optionsFor(decision, past, options, args);
     planned.push({ issue, past, decision, options: native, held: heldBy(decision, past, options) });
   }
@@ -207,7 +210,8 @@ export async function runBatch(
     const left = leaves.length;
     await batch.complete({ at, left, leaves: [...leaves, ...planned.orphans], go_on: goOn });
     const exitCode = crew.exitCode();
-    return { runId, path: batch.path, issues: crew.ends, orphans: planned.orphans, exitCode };
+    const { skip: skipped, orphans: lost } = planned;
+    return { runId, path: batch.path, issues: crew.ends, skipped, orphans: lost, exitCode };
   } finally {
     lock.release();
   }

@@ -5,7 +5,7 @@
 import type { DeniedCall, Outcome } from "../core/events.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import { type AttemptResult, resumeRun, startRun, tellsTools, type Watch } from "../run/run.ts";
-import { firstPrompt, sentOf } from "./prompt.ts";
+import { firstPrompt, type Sent, sentOf } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
 import type { Desk } from "./workshop.ts";
 
@@ -33,8 +33,8 @@ const BUSY: readonly FaultCode[] = ["session_busy", "run_busy"];
 
 /** A conversation that is not there any more is an outcome of the turn. */
 export async function takeTurn(desk: Desk, ask: Ask): Promise<Turn> {
-  const seen = new Sight(desk);
-  const sent = sentOf(desk.issue);
+  const words = sentOf(desk.issue);
+  const seen = new Sight(desk, words);
   try {
     const result = await (ask.do === "start" ? start(desk, seen.watch) : again(desk, ask, seen.watch));
     desk.run = result.run;
@@ -43,11 +43,9 @@ export async function takeTurn(desk: Desk, ask: Ask): Promise<Turn> {
     const none = { result: "interrupted", reason: "the attempt has no outcome" } as const;
     const outcome = result.attempt.outcome ?? none;
     desk.spoken = outcome.result === "completed";
-    // A message whose turn never got anywhere may not be in the conversation: it is said again.
-    if (outcome.result === "completed" || seen.toolCalls > 0) {
-      desk.sent = sent;
-      desk.reopened = false;
-    }
+    const isHeard = outcome.result === "completed" || seen.toolCalls > 0;
+    desk.sent = sentIn(result, { words, isHeard, known: seen.toolCalls > 0 ? seen.before : desk.sent });
+    if (isHeard && outcome.result !== "diverged") desk.reopened = false;
     desk.note({ status: "running", session_id: result.run.session.value, tokens: result.attempt.tokens });
     return { outcome, toolCalls: seen.toolCalls, denied: seen.denied };
   } catch (error) {
@@ -60,6 +58,21 @@ export async function takeTurn(desk: Desk, ask: Ask): Promise<Turn> {
   } finally {
     seen.forget();
   }
+}
+
+/**
+ * What is known after a turn of what the run's conversation has heard. A message whose turn never got anywhere may not be in
+ * it, and one that another conversation answered is not: both are said again.
+ */
+function sentIn(
+  { run, attempt: { n, outcome } }: AttemptResult,
+  turn: { readonly words: Sent; readonly isHeard: boolean; readonly known: Sent | null },
+): Sent | null {
+  const { words, isHeard, known } = turn;
+  if (outcome?.result === "diverged") return known;
+  const session = run.session.value;
+  if (isHeard) return { ...words, session, attempt: n };
+  return known?.session === session && known !== null ? { ...known, attempt: n } : known;
 }
 
 /** Null: it is a fault and nothing else. */
@@ -76,7 +89,7 @@ async function start(desk: Desk, watch: Watch): Promise<AttemptResult> {
   // Another start of the same issue is another run.
   desk.runId = null;
   desk.begunNow = true;
-  // A conversation that there is has this message.
+  // Sent, and not yet known to be heard: the agent may be gone before its engine has kept it.
   desk.sent = sentOf(desk.issue);
   if (desk.shop.batch.issue(desk.issue.id)?.agent_id !== runId)
     await desk.save({ status: "running", agent_id: runId, gate: null });
@@ -150,17 +163,21 @@ class Sight {
   readonly #desk: Desk;
   #session: string | null = null;
   readonly #open = new Set<string>();
+  readonly #words: Sent;
+  /** What was known before this turn was heard. */
+  before: Sent | null = null;
   #forget = (): void => {};
 
-  constructor(desk: Desk) {
+  constructor(desk: Desk, words: Sent) {
     this.#desk = desk;
+    this.#words = words;
     this.watch = {
       raw: () => undefined,
       events: (events) => {
         for (const { event } of events) {
           if (event.type === "session") this.#saw(event.session);
           else if (event.type === "tool") this.#sawTool(event);
-          else if (event.type === "notice" && event.denied !== undefined) this.denied.push(event.denied);
+          else if (event.type === "notice" && event.denied !== undefined) this.#sawDenied(event.denied);
           else if (event.type === "usage") desk.tokens = event.tokens;
         }
       },
@@ -193,10 +210,18 @@ class Sight {
     if (state === "started") this.#open.add(id);
     this.toolCalls += 1;
     const desk = this.#desk;
-    if (desk.tools === null) return;
-    desk.tools += 1;
-    // That there was one must be known after a crash; how many is told with the next change.
-    if (desk.tools === 1) desk.note({ status: "running" });
+    if (desk.tools !== null) desk.tools += 1;
+    if (this.toolCalls > 1) return;
+    this.before = desk.sent;
+    desk.sent = { ...this.#words, session: this.#session, attempt: desk.attempt };
+    // That there was one, and what its agent has heard, must be known after a crash; how many is told with the next change.
+    desk.note({ status: "running" });
+  }
+
+  #sawDenied(call: DeniedCall): void {
+    this.denied.push(call);
+    this.#desk.denied.push(call);
+    this.#desk.note({ status: "running" });
   }
 
   #saw(session: string | null): void {

@@ -55,6 +55,28 @@ export async function ourBranches(deps: Deps, root: string): Promise<Set<string>
   return new Set((found ?? "").split("\n").filter((name) => name !== ""));
 }
 
+/** Those of them that are there and have a commit that the checkout lacks. */
+export async function branchesToMerge(
+  deps: Deps,
+  root: string,
+  branches: readonly string[],
+): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const branch of branches) {
+    const commit = await gitText(deps, root, [
+      "rev-list",
+      "-n",
+      "1",
+      `refs/heads/${branch}`,
+      "--not",
+      "HEAD",
+      "--",
+    ]);
+    if (commit !== null && commit !== "") found.push(branch);
+  }
+  return found;
+}
+
 /** Null: no commit yet, or no repository. */
 export function headCommit(deps: Deps, cwd: string): Promise<string | null> {
   return gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]);

@@ -5,6 +5,7 @@
  * knows the conversation, the place of the work and what was left to be done.
  */
 import { dirname } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import type { DeniedCall } from "../core/events.ts";
 import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import { untilText } from "../lib/until.ts";
@@ -13,6 +14,7 @@ import { obeyRequests } from "./brake.ts";
 import {
   type Decision,
   decideAfter,
+  decidedWords,
   deniedWords,
   type Next,
   RESET,
@@ -26,7 +28,7 @@ import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts
 import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
 import { fingerprint, headCommit, mergeWork, settleWork, subjectFor, treeOf, workIn } from "./work.ts";
-import { Desk, type IssueEnd, type Workshop } from "./workshop.ts";
+import { BEFORE_WORK, Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
 /** No other issue would fare better. */
 const HOPELESS: readonly FaultCode[] = [
@@ -108,7 +110,7 @@ export class IssueWork {
     const { id } = this.#issue;
     // It may have waited for its turn since it was listed. What is open is looked at when it is claimed.
     const looks = !this.#isUnclaimed() && decision.do !== "close";
-    const decided = looks ? await this.#decided("before its agent began") : null;
+    const decided = looks ? await this.#decided(BEFORE_WORK) : null;
     if (decided !== null) return decided;
     desk.baseline ??= await headCommit(deps, root);
     if (decision.do === "fresh") desk.handle = decision.handle;
@@ -157,23 +159,14 @@ export class IssueWork {
   async #claim(): Promise<IssueEnd | null> {
     if (!this.#isUnclaimed()) return null;
     const desk = this.#desk;
-    let why = "somebody else has claimed it";
-    let stop: number | undefined;
-    desk.status = null;
-    try {
-      if (await this.#shop.source.claim(this.#issue.id, "open")) {
-        desk.status = "in_progress";
-        return null;
-      }
-    } catch (error) {
-      if (!(error instanceof Fault)) throw error;
-      why = `it could not be claimed: ${error.message}`;
-      if (HOPELESS.includes(error.code)) stop = exitCodeOf(error);
-    }
+    const refused = await desk.claim();
+    if (refused === null) return null;
+    const { why, fault } = refused;
+    const stop = fault !== null && HOPELESS.includes(fault.code) ? exitCodeOf(fault) : undefined;
     if (!this.#hasPast) {
       desk.handle = null;
       desk.branch = null;
-      await desk.save({ status: "interrupted", error: why, finished_at: desk.now() });
+      await desk.save({ status: "left", error: why, finished_at: desk.now() });
     }
     return desk.end("left", why, stop);
   }
@@ -292,8 +285,7 @@ export class IssueWork {
     desk.note({ status: "checking" });
     const finding = await desk.check(gate.commands, cwd);
     // A gate that passes without any work says nothing about an agent that was not let work.
-    if (finding === null)
-      return changed || this.#denied.length === 0 ? this.#passed("") : this.#nothing(work);
+    if (finding === null) return changed || desk.denied.length === 0 ? this.#passed("") : this.#nothing(work);
     if (brake.force >= 2)
       return this.#give("interrupted", `${this.#whoStopped()} while its work was checked`);
     desk.findings = [finding];
@@ -316,7 +308,11 @@ export class IssueWork {
   async #lookForDenials(): Promise<void> {
     const { run } = this.#desk;
     const stored = run === null ? null : await storedDenials(this.#shop.deps, run);
-    if (stored !== null) this.#denied.push(...stored);
+    if (stored === null) return;
+    this.#denied.push(...stored);
+    // The same turn may have been looked at in an earlier batch.
+    const { denied } = this.#desk;
+    denied.push(...stored.filter((call) => !denied.some((one) => isDeepStrictEqual(one, call))));
   }
 
   async #workIn(cwd: string): Promise<Work> {
@@ -328,7 +324,8 @@ export class IssueWork {
 
   /** The agent says that it is done, and nothing is there that could be called done. */
   async #nothing(work: Work): Promise<IssueEnd> {
-    const denied = deniedWords(this.#denied);
+    const earlier = deniedWords(this.#desk.denied, " of an earlier turn");
+    const denied = deniedWords(this.#denied) || earlier;
     const told = work === "others" ? "you ran no tool that could change a file" : "no file has changed";
     this.#desk.findings = [`Your last turn ended, but ${told}. ${denied}`.trim()];
     const why = WORK_WORDS[work === "others" ? "others" : "nothing"];
@@ -376,9 +373,8 @@ export class IssueWork {
   ): Promise<IssueEnd | null> {
     const desk = this.#desk;
     if (desk.status === "in_progress") return null;
-    const what =
-      word === null ? `the issue was removed ${when}` : `its status was set to ${word} ${when}, and stays so`;
-    const why = [what, turn].filter(Boolean).join("; ");
+    desk.unnameRun();
+    const why = [decidedWords(word, when), turn].filter(Boolean).join("; ");
     await this.#forgetOthers();
     // Where nothing was begun, what an earlier batch wrote down stands.
     const isBegun = this.#shop.batch.issue(this.#issue.id) !== null;
@@ -445,6 +441,7 @@ export class IssueWork {
       if (!this.#hasPast) this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
       return this.#desk.end(state, why, stop);
     }
+    this.#desk.unnameRun();
     const decided = await this.#decided(WHILE_WORKING, why, stop);
     if (decided !== null) return decided;
     await this.#forgetOthers();

@@ -3,7 +3,7 @@
  * metadata and shown. Whatever is decided about it is decided elsewhere.
  */
 import type { GateCommand, GateConfig } from "../core/config-issues.ts";
-import type { Tokens } from "../core/events.ts";
+import type { DeniedCall, Tokens } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -12,10 +12,10 @@ import { untilText } from "../lib/until.ts";
 import { plainEnv, runGate } from "../process/process.ts";
 import type { Deps, HeldAccess, Limits } from "../run/run.ts";
 import { Brake } from "./brake.ts";
-import { type Isolate, RESET } from "./decide.ts";
+import { decidedWords, type Isolate, RESET } from "./decide.ts";
 import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
-import { newsIn, type Sent, type Told } from "./prompt.ts";
+import { heardOf, newsIn, type Sent, type Told } from "./prompt.ts";
 import { GONE, type Issue, type IssueStatus, type Source } from "./source.ts";
 import { branchFor } from "./work.ts";
 
@@ -103,6 +103,8 @@ export interface IssueEnd {
   readonly stop?: number;
 }
 
+export const BEFORE_WORK = "before its agent began";
+const MAX_DENIED = 50;
 const MAX_GATE_OUTPUT = 16 * 1024 * 1024;
 
 type Change = Partial<IssueRecord> & Pick<IssueRecord, "status">;
@@ -127,14 +129,18 @@ export class Desk {
   tools: number | null;
   /** What the source says of it; null: it is gone, or not known. */
   status: IssueStatus | null;
-  /** What the agent knows of the issue. */
+  /** What an agent was told of the issue, and which conversation has heard it. */
   sent: Sent | null;
+  /** Tool calls that engines refused, in all turns since the work began. */
+  readonly denied: DeniedCall[];
   reopened = false;
   /** It was completed before, so that what is there is no work on what is wanted now. */
   readonly wasDone: boolean;
   /** The run began in this batch, with the options of this batch. */
   begunNow = false;
   run: RunRecord | null = null;
+  /** Of the run, before this batch. */
+  readonly #before: Pick<KnownPast, "session" | "attempts">;
   attempt = 0;
   tokens: Tokens | null = null;
 
@@ -145,7 +151,9 @@ export class Desk {
   /** Native options for a run of an earlier batch. */
   readonly over: readonly string[];
 
-  constructor(shop: Workshop, issue: Issue, { entry, handle, spoken, over }: KnownPast) {
+  constructor(shop: Workshop, issue: Issue, past: KnownPast) {
+    const { entry, handle, spoken, over } = past;
+    this.#before = past;
     this.over = over;
     this.gate = entry?.gate ?? null;
     this.shop = shop;
@@ -162,6 +170,7 @@ export class Desk {
     this.tools = entry === null ? 0 : entry.tools;
     this.status = issue.status;
     this.sent = entry?.sent ?? null;
+    this.denied = this.wasDone ? [] : [...(entry?.denied ?? [])];
   }
 
   /** What was said under the issue, where the list did not have it. */
@@ -185,6 +194,26 @@ export class Desk {
     } catch (error) {
       if (error instanceof Fault && GONE.includes(error.code)) return null;
       throw error;
+    }
+  }
+
+  /** Null: it is in progress, for this batch. Otherwise somebody was faster, or it could not be done. */
+  async claim(): Promise<{ readonly why: string; readonly fault: Fault | null } | null> {
+    this.status = null;
+    try {
+      if (await this.shop.source.claim(this.issue.id, "open")) {
+        this.status = "in_progress";
+        return null;
+      }
+      const word = await this.look();
+      // Who has it now works on it; where it is open all the same, somebody had it for a moment.
+      const isTaken = this.status === "in_progress" || this.status === "open";
+      return { why: isTaken ? "somebody else has claimed it" : decidedWords(word, BEFORE_WORK), fault: null };
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error;
+      const isGone = GONE.includes(error.code);
+      const why = isGone ? decidedWords(null, BEFORE_WORK) : `it could not be claimed: ${error.message}`;
+      return { why, fault: error };
     }
   }
 
@@ -247,6 +276,14 @@ export class Desk {
     return this.runId;
   }
 
+  /** A run that was named and is not going to be made is none. */
+  unnameRun(): void {
+    if (this.runId === null) return;
+    this.runId = null;
+    this.handle = null;
+    this.branch = this.before;
+  }
+
   /** `why`: what the engine said of the limit; empty: it said nothing. */
   async waitForLimit(why: string): Promise<"at once" | "waited" | "stopped"> {
     const { deps, limitedUntilMs } = this.shop;
@@ -276,6 +313,7 @@ export class Desk {
       findings: this.findings,
       tree: this.tree,
       tools: this.tools,
+      denied: this.denied.slice(0, MAX_DENIED),
       sent: this.sent,
       ...change,
     });
@@ -291,9 +329,12 @@ export class Desk {
   }
 
   told(): Told {
-    const { issue, findings, reopened, spoken } = this;
+    const { issue, findings, reopened, spoken, baseline, sent } = this;
     const gate = this.shop.options.gate?.commands ?? [];
-    return { issue, gate, findings, reopened, spoken, news: newsIn(issue, this.sent) };
+    const { run } = this;
+    const session = run === null ? this.#before.session : run.session.value;
+    const heard = heardOf(sent, session, run?.attempts ?? this.#before.attempts);
+    return { issue, gate, findings, reopened, spoken, baseline, heard, news: newsIn(issue, sent) };
   }
 
   end(state: IssueEnd["state"], why: string, stop?: number): IssueEnd {

@@ -29,6 +29,8 @@ import { workAtRisk } from "./unsaved.ts";
 export interface CleanOptions {
   /** Removes a worktree or directory with work that is saved nowhere else, and the only copy of a conversation. */
   readonly discardWork: boolean;
+  /** Why the run is still needed, and what to do first, for people; null: it is not. */
+  readonly needed?: (run: RunRecord) => Promise<string | null>;
   /** Removes what others keep of the run. It is gone before the run is, so that `rm` can finish what a crash left. */
   readonly alongside?: (run: RunRecord) => Promise<void>;
 }
@@ -208,6 +210,9 @@ async function assertNoWork(deps: Deps, run: RunRecord, options: CleanOptions): 
   assertNothingMounted(run);
   if (options.discardWork) return;
   const { handle } = run;
+  const why = (await options.needed?.(run)) ?? null;
+  if (why !== null)
+    throw new Fault("work_unsaved", `Run ${handle} was not removed: ${why}`, { facts: { handle, why } });
   const risk = await workAtRisk(deps, run);
   if (risk !== null)
     throw new Fault(

@@ -15,8 +15,10 @@ async function interrupted(box: IssueBox, ids: readonly string[], ...args: strin
     const batch = box.batches().at(-1);
     const kept = box.kept();
     return ids.every((id) => {
-      const { session_id: session = null, handle = null } = batch?.issues[id] ?? {};
-      return kept.has(session ?? "") && box.worktree(handle ?? "").some((name) => name.endsWith(".txt"));
+      const { session_id: session = null, handle = null, tools = null } = batch?.issues[id] ?? {};
+      const isWritten = box.worktree(handle ?? "").some((name) => name.endsWith(".txt"));
+      // What a batch has not seen its agent do is not known to be heard, and is told again.
+      return kept.has(session ?? "") && tools === 1 && isWritten;
     });
   });
   child.kill("SIGKILL");

@@ -191,6 +191,7 @@ describe("options given with --resume", () => {
     const left = await box.batch("--resume", "--fresh", "--access", "full");
     expect(left).toMatchObject({ code: 10 });
     expect(argvs(box)).toHaveLength(1);
+    edit(box, "a", (text) => text.replace(" @@wait:60000", ""));
     expect(await box.batch("--resume", "--", "--model", "other")).toMatchObject({ code: 0 });
     // The mode of the start, not the default of today.
     expect(argvs(box)[1]).toMatch(/--access read .*--model other|--model other .*--access read/);
@@ -322,7 +323,9 @@ describe("what an agent is told", () => {
     box.commit();
     await using github = await startGitHub();
     const comments = ["Mind the gap."];
-    github.issues = [{ number: 1, state: "open", title: "First", body: "@@context", labels: [], comments }];
+    github.issues = [
+      { number: 1, state: "open", title: "First", body: "@@tool:look @@context", labels: [], comments },
+    ];
     const source = ["--repo", "acme/shop", "--api-url", github.url, "--token", "ghp_0123456789"];
     expect(await box.batch(...source)).toMatchObject({ code: 10 });
     expect(box.told()[0]?.text).toContain("Comments on the issue:\n\n");
@@ -343,7 +346,7 @@ describe("what an agent is told", () => {
     const write = (more: object) =>
       writeFileSync(
         file,
-        `${JSON.stringify({ id: "a", title: "A", description: "@@context", status: "open", ...more })}\n`,
+        `${JSON.stringify({ id: "a", title: "A", description: "@@tool:look @@context", status: "open", ...more })}\n`,
       );
     write({});
     box.commit();
