@@ -314,8 +314,17 @@ export type Located =
       readonly rightsUnknown?: string;
     }
   | { readonly state: "absent"; readonly searched: string }
-  /** It is there, but the engine will not continue it. */
-  | { readonly state: "unusable"; readonly path: string; readonly why: string; readonly damaged: boolean }
+  /** It is there, but the engine will not continue it, or would without a word of what was said. */
+  | {
+      readonly state: "unusable";
+      readonly path: string;
+      readonly why: string;
+      readonly damaged: boolean;
+      /** The engine was ended before it wrote down the first message. Rights are told as of a session that is present. */
+      readonly blank?: true;
+      readonly rights?: readonly string[];
+      readonly rightsUnknown?: string;
+    }
   | { readonly state: "unknown"; readonly why: string };
 
 export interface FoundSession {

@@ -142,7 +142,7 @@ export type Rights = Pick<Ask, "rights" | "rightsUnknown">;
 /** The rights that a session tells. */
 export function rightsIn(located: Located): Rights {
   if (located.state === "unknown") return { rightsUnknown: located.why };
-  if (located.state !== "present") return {};
+  if (located.state === "absent") return {};
   const { rights, rightsUnknown } = located;
   if (rightsUnknown !== undefined) return { rightsUnknown };
   return rights === undefined ? {} : { rights };

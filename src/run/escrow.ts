@@ -405,11 +405,15 @@ interface Exporting {
 /** By the engine's own command. The engine may take back what was said, so an export may lack what the last one has. */
 async function exportSession(
   deps: Deps,
-  setup: Pick<EngineSetup, "engine" | "program" | "env">,
+  setup: Pick<EngineSetup, "engine" | "program" | "env"> & { readonly home: string },
   { run, session, signal }: Exporting,
 ): Promise<Taken | NotTaken> {
+  const { home, engine } = setup;
+  const located = await engine.locate(session, { home, cwd: run.cwd }, sessionFiles());
+  // A conversation without a message is not worth a copy.
+  if (located.state === "unusable") return { skipped: null };
   const [file, ...first] = setup.program;
-  const args = setup.engine.transfer?.exportArgs(session) ?? [];
+  const args = engine.transfer?.exportArgs(session) ?? [];
   const result = await deps.processes.runTool(file, [...first, ...args], {
     cwd: run.cwd,
     env: { ...setup.env, PWD: run.cwd },
