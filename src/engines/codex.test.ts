@@ -644,7 +644,7 @@ describe("the session store", () => {
     ["an answer", item("assistant", "<b>Done.</b>")],
     ["a tool call", line("response_item", { type: "function_call", name: "shell" })],
     ["a summary of what was said", line("compacted", { message: "We painted." })],
-    ["a context that is too long to be read", `${item("developer", "x".repeat(8_388_608))}`],
+    ["a context that is too long to be read", item("developer", "x".repeat(8_388_608))],
     ["a message behind a long context", item("developer", "x".repeat(300_000)) + user],
   ])("a session holds a message: %s", async (_what, lines) => {
     expect((await locate({ [rollout(ID)]: meta({ cwd: "/w" }) + silent.join("") + lines })).state).toBe(

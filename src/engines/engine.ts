@@ -53,6 +53,8 @@ export interface Engine {
   readonly grammar: Grammar;
   /** How agents without a UI are held to a level of access. Absent: the engine has no such modes. */
   readonly access?: AccessModes;
+  /** The least rights, for a run that did not name its own when they cannot be told any more (I12). */
+  readonly narrowest?: readonly string[];
   /** A command line with these words prints every tool call. Absent: nothing tells that no tool was called. */
   readonly tellsTools?: readonly string[];
   /** Variables by which this engine gets or loses rights: a resume sees them as the start did (I12). */

@@ -137,6 +137,11 @@ export function changedWords({ changed, of }: Missing): string {
   return `${changed} of ${of} messages and parts ${changed === 1 ? "has" : "have"} other words`;
 }
 
+/** The engine was ended before it wrote down a word. */
+export function isBlank(located: Located): boolean {
+  return located.state === "unusable" && located.blank === true;
+}
+
 export type Rights = Pick<Ask, "rights" | "rightsUnknown">;
 
 /** The rights that a session tells. */

@@ -16,6 +16,7 @@ import {
   candidates,
   changedWords,
   differenceOf,
+  isBlank,
   isConfirmed,
   isNothing,
   type Missing,
@@ -443,10 +444,6 @@ export function earlierRights(run: RunRecord, found: readonly LookedUp[]): Right
       rights.rightsUnknown !== undefined || !(known.state === "present" || isBlank(located)),
   );
   return lost === undefined ? {} : { rightsUnknown: lost.rights.rightsUnknown ?? lost.known.note };
-}
-
-function isBlank(located: Located): boolean {
-  return located.state === "unusable" && located.blank === true;
 }
 
 export interface LookedUp {

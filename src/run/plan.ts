@@ -107,6 +107,13 @@ export function resumeCommand(
   return ["reprise resume", handle, ...chosen, ...fork, ...options, '"…"'].join(" ");
 }
 
+/** A new conversation in the same run, with these native options. */
+export function freshCommand(handle: string, native: readonly string[]): string {
+  return ["reprise resume", handle, "--force-fresh", ...native.map((word) => `--native ${word}`), '"…"'].join(
+    " ",
+  );
+}
+
 /** The rest of the options that decide which conversation is gone on with. */
 export function optionsOf(wish: Pick<ResumeFacts, "want" | "damage"> & { readonly copy?: string }): string[] {
   if (wish.want === "fresh") return ["--force-fresh"];

@@ -76,3 +76,16 @@ test("a supervised agent whose first message was lost begins anew with its promp
   await box.until("the prompt", () => box.messages().length > 0);
   expect(box.messages()).toEqual(["Paint the shed green"]);
 });
+
+test("a Codex run without -s whose conversation never began names a command that begins it", async () => {
+  using box = new Sandbox();
+  const { handle } = await box.json(["start", "codex", "Paint the shed green @@die:after-session"]);
+  const command = `reprise resume ${handle} --force-fresh --native -s --native read-only "…"`;
+  expect((await box.run(["show", handle])).stdout.replaceAll(/\s+/g, " ")).toContain(`next ${command}`);
+  const refused = await box.run(["resume", handle, "go on"]);
+  expect([refused.code, refused.stderr]).toEqual([3, expect.stringContaining(`\`${command}\``)]);
+  const words = command.split(" ").slice(1, -1);
+  expect(await box.json([...words, "Paint the shed blue"])).toMatchObject({ ok: true });
+  // What it began with holds from now on.
+  expect(await box.json(["resume", handle, "which colour?"])).toMatchObject({ ok: true });
+});
