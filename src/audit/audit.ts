@@ -97,6 +97,7 @@ export {
   dropOldEscrow,
   endsCopy,
   type EscrowSource,
+  isEmptied,
   keepEscrow,
   keepEscrowText,
   readCopy,

@@ -30,6 +30,7 @@ import {
   temporaryPath,
   writeAtomic,
 } from "./files.ts";
+import { fileSize } from "./places.ts";
 
 export interface EscrowAsk {
   readonly session: string;
@@ -151,6 +152,11 @@ export function readCopy(runDirectory: string, copy: EscrowFile): string | null 
   } finally {
     closeSync(fd);
   }
+}
+
+/** Nothing is left of the session's own file in this copy. */
+export function isEmptied(runDirectory: string, { files: [own] }: Escrow): boolean {
+  return own === undefined || (fileSize(join(runDirectory, "escrow", basename(own.file))) ?? 0) === 0;
 }
 
 /** Is this file of the engine's the end of the copy and nothing else? Then putting the copy back loses nothing. */

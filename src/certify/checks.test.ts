@@ -203,6 +203,17 @@ const cases: Record<string, [step: CaseStep, facts: Partial<Facts>, wrong: reado
     { ended: ended(0, "EVIL"), pages: { show: "\u001b[6n" } },
     [/stands in show/],
   ],
+  "an interrupted conversation that goes on": [{ ...resume, expect: { continues: true } }, {}, []],
+  "an interrupted conversation that is refused, as nothing of it was kept": [
+    { ...resume, expect: { continues: true } },
+    { ended: ended(3), fault: "session_lost", persisted: [], turns: [], conversations: 0 },
+    [],
+  ],
+  "an interrupted conversation that goes on without its only message": [
+    { ...resume, expect: { continues: true } },
+    { persisted: [], turns: [turn({ users: ["two"] })] },
+    [/held nothing that was said before/],
+  ],
   "a refusal after the model was asked": [
     { ...resume, expect: { exit: 3, fault: "session_lost", sent: "nothing" } },
     { ended: ended(3), fault: "session_lost" },

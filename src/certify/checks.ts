@@ -237,8 +237,8 @@ function history(numbers: readonly number[], { turns, messages }: Facts): readon
 }
 
 /**
- * After an interruption: what the engine had kept is carried. Where it had kept nothing, a refusal by name is as good,
- * and so is the same conversation without the message that was lost.
+ * After an interruption: what the engine had kept is carried. Where it had kept nothing, a refusal by name is as good.
+ * A later message may be lost; a conversation of which nothing is left is not called the same.
  */
 function continues(facts: Facts): readonly string[] {
   const { turns, messages, persisted, ended, fault } = facts;
@@ -255,6 +255,8 @@ function continues(facts: Facts): readonly string[] {
   const { users } = first;
   const expected = messages.filter((message) => count(users, message) > 0);
   if (!same(users, expected)) wrong.push(`request ${first.n} held ${list(users)}`);
+  if (messages.length > 1 && expected.length < 2)
+    wrong.push(`request ${first.n} held nothing that was said before`);
   for (const message of [...persisted, messages.at(-1) ?? ""]) {
     if (count(users, message) === 0) wrong.push(`the model was not sent ${quoted(message)}`);
   }

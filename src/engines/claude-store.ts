@@ -24,14 +24,14 @@ const REGISTRY = /^\d{1,10}\.json$/;
 export async function locateTranscript(session: string, where: Where, files: SessionFiles): Promise<Located> {
   let unusable: Located | null = null;
   for await (const { path, mtimeMs } of transcriptsOf(session, where, files)) {
-    const { cwd, messages } = await look(path, files);
+    const { cwd, messages, blank } = await look(path, files);
     if (messages) {
       const restoreTo = relative(where.home, path);
       const worktree = cwd?.includes("/.claude/worktrees/") === true ? { worktree: cwd } : {};
       return { state: "present", files: [{ path, restoreTo }], cwd, updatedAtMs: mtimeMs, ...worktree };
     }
     const why = "it holds no message, so Claude neither continues it nor takes its id again";
-    unusable ??= { state: "unusable", path, why, damaged: true };
+    unusable ??= { state: "unusable", path, why, damaged: true, ...(blank ? { blank: true } : {}) };
   }
   return unusable ?? { state: "absent", searched: join(where.home, "projects") };
 }
@@ -152,6 +152,8 @@ function slug(cwd: string): string {
 
 interface Look {
   readonly messages: boolean;
+  /** Nothing but what Claude writes in front of the first message. */
+  readonly blank: boolean;
   readonly cwd: string | null;
   readonly createdAtMs: number | null;
   readonly title: string | null;
@@ -169,11 +171,18 @@ async function look(path: string, files: SessionFiles): Promise<Look> {
   const opening = start.map(userText).find((text) => text !== null) ?? null;
   return {
     messages: found.length > 0,
+    blank: found.length === 0 && head.length < PART_BYTES && isPreface(head),
     cwd: stringIn(first, "cwd") ?? null,
     createdAtMs: Number.isNaN(created) ? null : created,
     title: opening?.slice(0, 120) ?? null,
     opening,
   };
+}
+
+/** Whole lines of Claude's own (`queue-operation` and others), and perhaps one that was cut off. */
+function isPreface(head: string): boolean {
+  const lines = head.split("\n").slice(0, -1);
+  return lines.length > 0 && lines.every((line) => stringIn(parseObject(line), "type") !== undefined);
 }
 
 function messagesIn(text: string) {

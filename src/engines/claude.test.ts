@@ -388,17 +388,22 @@ describe("the session store", () => {
     expect(await locate({ [at(SLUG)]: `${long}${line("user", "hi")}{"type":"us` })).toEqual(present(SLUG));
   });
 
-  test.each(["", other, "garbage", `{"type":"user"`])(
-    "without a message it is unusable: %j",
-    async (text) => {
-      expect(await locate({ [at(SLUG)]: text })).toEqual({
-        state: "unusable",
-        path: at(SLUG),
-        why: expect.stringContaining("no message"),
-        damaged: true,
-      });
-    },
-  );
+  test.each([
+    ["", {}],
+    [other, { blank: true }],
+    [`${other}{"type":"user"`, { blank: true }],
+    [`garbage\n${other}`, {}],
+    ["garbage", {}],
+    [`{"type":"user"`, {}],
+  ])("without a message it is unusable, and one that was only begun is blank: %j", async (text, blank) => {
+    expect(await locate({ [at(SLUG)]: text })).toEqual({
+      state: "unusable",
+      path: at(SLUG),
+      why: expect.stringContaining("no message"),
+      damaged: true,
+      ...blank,
+    });
+  });
 
   test("absent", async () => {
     expect(await locate({ [at(SLUG, OTHER)]: line("user", "hi") })).toEqual({

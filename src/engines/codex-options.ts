@@ -117,6 +117,8 @@ export const grammar: Grammar = {
   ],
 };
 
+export const NARROWEST = ["-s", "read-only"];
+
 /**
  * What a resume adds so that it has no more than the conversation began with. Without `-s` Codex takes the default of
  * the day, and with it what the config of the day says of network and folders; either may be wider.
@@ -128,7 +130,7 @@ export function heldRights(ask: Ask, asked: Parsed): readonly Given[] {
     throw new Fault(
       "option_unkept",
       `The run was started without -s, and the sandbox its conversation began with cannot be told: ${rightsUnknown}. ` +
-        "Codex would take today's default, which may be wider. Give --native -s --native read-only to continue with the narrowest.",
+        `Codex would take today's default, which may be wider. Give --native ${NARROWEST.join(" --native ")} to continue with the narrowest.`,
       { facts: { option: "-s" } },
     );
   }

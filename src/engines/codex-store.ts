@@ -19,6 +19,12 @@ import {
 const HEAD_BYTES = 262_144;
 /** The first turn's context may stand behind a long first message. */
 const FIRST_TURN_BYTES = 8_388_608;
+const MESSAGES: ReadonlySet<string> = new Set([
+  "UserMessage",
+  "AgentMessage",
+  "user_message",
+  "agent_message",
+]);
 const ROLLOUT = /^rollout-.{19}-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/;
 /** Codex reads any depth; it writes three levels. */
 const MAX_DEPTH = 4;
@@ -30,6 +36,7 @@ const SANDBOXES: readonly string[] = ["read-only", "workspace-write", "danger-fu
 export async function locateRollout(session: string, home: string, files: SessionFiles): Promise<Located> {
   const paths: string[] = [];
   let newest: (Rights & { cwd: string | null; updatedAtMs: number | null }) | null = null;
+  let began = false;
   let wanted: string | undefined = session;
   // A fork keeps only its own turns and points into its parent's rollout.
   while (wanted !== undefined && paths.length < MAX_PARENTS) {
@@ -39,16 +46,19 @@ export async function locateRollout(session: string, home: string, files: Sessio
       const why = `the conversation it was forked from, ${wanted}, is missing`;
       return { state: "unusable", path: paths[0] ?? home, why, damaged: true };
     }
-    const meta = await metaOf(path, files);
-    if (meta === null) return neverBegun(path, files);
+    const rollout = await readRollout(path, files);
+    const meta = metaIn(rollout);
+    if (meta === null) return neverBegun(rollout);
     paths.push(path);
     newest ??= {
       cwd: stringIn(meta, "cwd") ?? null,
-      updatedAtMs: (await files.stat(path))?.mtimeMs ?? null,
-      ...(await rightsIn(path, files)),
+      updatedAtMs: rollout.updatedAtMs,
+      ...(await rightsIn(rollout, files)),
     };
+    began ||= await holdsMessage(rollout, files);
     wanted = stringIn(objectIn(meta, "history_base"), "thread_id");
   }
+  if (!began) return blank(paths[0] ?? home, newest ?? {});
   return {
     state: "present",
     files: paths.map((path) => ({ path, restoreTo: relative(home, path) })),
@@ -58,13 +68,73 @@ export async function locateRollout(session: string, home: string, files: Sessio
   };
 }
 
+interface Rollout {
+  readonly path: string;
+  /** Its first `HEAD_BYTES`. */
+  readonly head: string;
+  readonly size: number;
+  readonly updatedAtMs: number | null;
+}
+
+async function readRollout(path: string, files: SessionFiles): Promise<Rollout> {
+  const entry = await files.stat(path);
+  const head = (await files.head(path, HEAD_BYTES)) ?? "";
+  return { path, head, size: entry?.size ?? 0, updatedAtMs: entry?.mtimeMs ?? null };
+}
+
+/** The first turn, where it is longer than the head. Null: the head has all there is to read. */
+async function restOf({ path, size }: Rollout, files: SessionFiles): Promise<string | null> {
+  return size <= HEAD_BYTES ? null : ((await files.head(path, FIRST_TURN_BYTES)) ?? "");
+}
+
 /** Without one whole line there is nothing to continue; with one that is not Codex's, something was destroyed. */
-async function neverBegun(path: string, files: SessionFiles): Promise<Located> {
-  const whole = ((await files.head(path, HEAD_BYTES)) ?? "").includes("\n");
+function neverBegun({ path, head }: Rollout): Located {
+  const whole = head.includes("\n");
   const why = whole
     ? "its first line is not that of a Codex session"
     : "Codex was ended before it wrote the first line of the conversation";
   return { state: "unusable", path, why, damaged: whole };
+}
+
+/** `exec resume` would go on in it without a word, as if nothing had been lost (0.166). */
+function blank(path: string, { rights, rightsUnknown }: Rights): Located {
+  const why = "it holds no message: Codex was ended before it wrote down the first one";
+  return {
+    ...{ state: "unusable", path, why, damaged: false, blank: true },
+    ...(rights === undefined ? {} : { rights }),
+    ...(rightsUnknown === undefined ? {} : { rightsUnknown }),
+  };
+}
+
+/** In front of the first message 0.166 writes what it is, that a turn began, its own context, and the turn's settings. */
+async function holdsMessage(rollout: Rollout, files: SessionFiles): Promise<boolean> {
+  if (hasMessage(rollout.head)) return true;
+  const more = await restOf(rollout, files);
+  // What is too long to be read here is no empty conversation.
+  return more !== null && (rollout.size > FIRST_TURN_BYTES || hasMessage(more));
+}
+
+function hasMessage(text: string): boolean {
+  return text.split("\n").some((line) => {
+    const record = parseObject(line);
+    const type = stringIn(record, "type");
+    return type === "compacted" || isSaid(type, objectIn(record, "payload"));
+  });
+}
+
+/** The model hears response items alone; of a message that its own event tells, that is enough. */
+function isSaid(type: string | undefined, payload: JsonObject | undefined): boolean {
+  const kind = stringIn(payload, "type") ?? "";
+  if (type === "event_msg") return MESSAGES.has(stringIn(objectIn(payload, "item"), "type") ?? kind);
+  if (type !== "response_item" || kind === "ghost_snapshot") return false;
+  const role = stringIn(payload, "role");
+  if (kind !== "message" || role === "assistant") return true;
+  return role === "user" && !arrayIn(payload, "content").every(isContext);
+}
+
+/** Codex puts its own context in front in the user's role: elements, and the instructions of the folder. */
+function isContext(part: unknown): boolean {
+  return /^\s{0,100}(?:<|# AGENTS\.md instructions)/.test(stringIn(part, "text") ?? "");
 }
 
 type Rights = Pick<Extract<Located, { state: "present" }>, "rights" | "rightsUnknown">;
@@ -72,14 +142,11 @@ type Rights = Pick<Extract<Located, { state: "present" }>, "rights" | "rightsUnk
 /**
  * The sandbox of the first turn. `exec resume` takes today's default instead, which is wider once the folder is trusted.
  */
-async function rightsIn(path: string, files: SessionFiles): Promise<Rights> {
-  const context =
-    contextIn((await files.head(path, HEAD_BYTES)) ?? "") ??
-    contextIn((await files.head(path, FIRST_TURN_BYTES)) ?? "");
+async function rightsIn(rollout: Rollout, files: SessionFiles): Promise<Rights> {
+  const context = contextIn(rollout.head) ?? contextIn((await restOf(rollout, files)) ?? "");
   if (context === undefined) {
-    const whole = ((await files.stat(path))?.size ?? 0) <= FIRST_TURN_BYTES;
     // No turn ever began, so none had any rights; the options of the start are all there is to hold.
-    return whole ? {} : { rightsUnknown: "its file shows no turn's context" };
+    return rollout.size <= FIRST_TURN_BYTES ? {} : { rightsUnknown: "its file shows no turn's context" };
   }
   const profile = profileIn(context);
   if (profile !== null) return { rights: profile };
@@ -195,26 +262,23 @@ async function newestFiles(
   return paths.slice(0, MAX_LISTED);
 }
 
-async function metaOf(path: string, files: SessionFiles): Promise<JsonObject | null> {
-  const head = await files.head(path, HEAD_BYTES);
-  const line = parseObject(head?.split("\n", 1)[0] ?? "");
+function metaIn({ head }: Rollout): JsonObject | null {
+  const line = parseObject(head.split("\n", 1)[0] ?? "");
   return stringIn(line, "type") === "session_meta" ? (objectIn(line, "payload") ?? null) : null;
 }
 
 async function foundIn(path: string, files: SessionFiles): Promise<FoundSession | null> {
-  const head = await files.head(path, HEAD_BYTES);
+  const rollout = await readRollout(path, files);
   const id = ROLLOUT.exec(basename(path))?.[1];
-  const [first = "", ...rest] = head?.split("\n") ?? [];
-  const line = parseObject(first);
-  const meta = objectIn(line, "payload");
-  if (id === undefined || meta === undefined || stringIn(line, "type") !== "session_meta") return null;
+  const meta = metaIn(rollout);
+  if (id === undefined || meta === null) return null;
   return {
     id,
     cwd: stringIn(meta, "cwd") ?? null,
     path,
     createdAtMs: createdAt(id),
-    updatedAtMs: (await files.stat(path))?.mtimeMs ?? null,
-    ...saidIn(rest),
+    updatedAtMs: rollout.updatedAtMs,
+    ...saidIn(rollout.head.split("\n").slice(1)),
   };
 }
 

@@ -595,16 +595,78 @@ describe("the session store", () => {
   };
   test.each(Object.entries(began))("the sandbox it began with: %s", async (_name, [lines, then]) => {
     const { rights: _rights, ...rest } = present(rollout(ID));
-    expect(await locate({ [rollout(ID)]: meta({ id: ID, cwd: "/w" }) + lines })).toEqual({
+    expect(await locate({ [rollout(ID)]: meta({ id: ID, cwd: "/w" }) + lines + user })).toEqual({
       ...rest,
       ...then,
     });
   });
 
+  const line = (type: string, payload: object) => `${JSON.stringify({ type, payload })}\n`;
+  const item = (role: string, ...texts: string[]) =>
+    line("response_item", {
+      type: "message",
+      role,
+      content: texts.map((text) => ({ type: "input_text", text })),
+    });
+  const started = line("event_msg", { type: "task_started" });
+  const instructions = item("developer", "<skills_instructions>");
+  const surroundings = item("user", "# AGENTS.md instructions for /w\n", "<environment_context>");
+  // What 0.166 writes, in its order; it may be killed behind any of these lines.
+  const silent = [started, instructions, surroundings, line("world_state", {}), turn("read-only")];
+
+  test.each([0, 1, 2, 3, 4, 5])(
+    "a session whose engine was killed behind line %i of the first turn holds no message",
+    async (count) => {
+      const text = meta({ cwd: "/w" }) + silent.slice(0, count).join("");
+      const torn = item("user", "Paint the shed green").slice(0, 60);
+      for (const [path, whole] of [text, text + torn].entries())
+        expect([path, await locate({ [rollout(ID)]: whole })]).toEqual([
+          path,
+          {
+            state: "unusable",
+            path: rollout(ID),
+            why: "it holds no message: Codex was ended before it wrote down the first one",
+            damaged: false,
+            blank: true,
+            ...(count === 5 ? { rights: ["-s", "read-only"] } : {}),
+          },
+        ]);
+    },
+  );
+
+  test.each<[what: string, lines: string]>([
+    ["the message as the model hears it", item("user", "Paint the shed green")],
+    ["a message that looks like an element, by its event", item("user", "<b>Paint</b>") + user],
+    [
+      "a message of an older version",
+      line("event_msg", { type: "user_message", message: "Paint the shed green" }),
+    ],
+    ["an answer", item("assistant", "<b>Done.</b>")],
+    ["a tool call", line("response_item", { type: "function_call", name: "shell" })],
+    ["a summary of what was said", line("compacted", { message: "We painted." })],
+    ["a context that is too long to be read", item("developer", "x".repeat(8_388_608))],
+    ["a message behind a long context", item("developer", "x".repeat(300_000)) + user],
+  ])("a session holds a message: %s", async (_what, lines) => {
+    expect((await locate({ [rollout(ID)]: meta({ cwd: "/w" }) + silent.join("") + lines })).state).toBe(
+      "present",
+    );
+  });
+
+  test("a fork in which nothing was said yet holds what was said in its parent", async () => {
+    const files = (said: string) => ({
+      [rollout(ID)]: meta({ cwd: "/w", history_base: { thread_id: PARENT } }),
+      [rollout(PARENT)]: meta({ cwd: "/w" }) + said,
+    });
+    expect([(await locate(files(user))).state, (await locate(files(""))).state]).toEqual([
+      "present",
+      "unusable",
+    ]);
+  });
+
   test("brings along the parents of a fork", async () => {
     const files = {
       [rollout(ID)]: meta({ cwd: "/w", history_base: { thread_id: PARENT } }),
-      [rollout(PARENT)]: meta({ cwd: "/w" }),
+      [rollout(PARENT)]: meta({ cwd: "/w" }) + user,
     };
     const found = await locate(files);
     expect(found.state === "present" && found.files.map(({ path }) => path)).toEqual([

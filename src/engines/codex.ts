@@ -12,6 +12,7 @@ import {
   heldRights,
   heldTrust,
   mayWrite,
+  NARROWEST,
   namesProfile,
   opensTmpdir,
   ownProfile,
@@ -51,6 +52,7 @@ export const codex: Engine = {
     unless: ["--profile"],
     profile: { files: ["config.toml", "/etc/codex/config.toml"], in: ownProfile, isNamedBy: namesProfile },
   },
+  narrowest: NARROWEST,
   // Where commands run, and the sandbox of another Codex around this one.
   rightsEnv: ["CODEX_EXEC_SERVER_URL", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"],
   folderTrust,

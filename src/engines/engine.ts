@@ -53,6 +53,8 @@ export interface Engine {
   readonly grammar: Grammar;
   /** How agents without a UI are held to a level of access. Absent: the engine has no such modes. */
   readonly access?: AccessModes;
+  /** The least rights, for a run that did not name its own when they cannot be told any more (I12). */
+  readonly narrowest?: readonly string[];
   /** A command line with these words prints every tool call. Absent: nothing tells that no tool was called. */
   readonly tellsTools?: readonly string[];
   /** Variables by which this engine gets or loses rights: a resume sees them as the start did (I12). */
@@ -314,8 +316,17 @@ export type Located =
       readonly rightsUnknown?: string;
     }
   | { readonly state: "absent"; readonly searched: string }
-  /** It is there, but the engine will not continue it. */
-  | { readonly state: "unusable"; readonly path: string; readonly why: string; readonly damaged: boolean }
+  /** It is there, but the engine will not continue it, or would without a word of what was said. */
+  | {
+      readonly state: "unusable";
+      readonly path: string;
+      readonly why: string;
+      readonly damaged: boolean;
+      /** The engine was ended before it wrote down the first message. Rights are told as of a session that is present. */
+      readonly blank?: true;
+      readonly rights?: readonly string[];
+      readonly rightsUnknown?: string;
+    }
   | { readonly state: "unknown"; readonly why: string };
 
 export interface FoundSession {

@@ -417,7 +417,18 @@ describe("the store", () => {
   };
 
   test.each([
-    ["has it", [row], { state: "present", files: [], cwd: CWD, updatedAtMs: 2 }],
+    ["has it", [{ ...row, said: 1n }], { state: "present", files: [], cwd: CWD, updatedAtMs: 2 }],
+    [
+      "has it without a word of any message",
+      [{ ...row, said: 0n }],
+      {
+        state: "unusable",
+        path: "/h/opencode/opencode.db",
+        why: "it holds no message: OpenCode was ended before it wrote down the first one",
+        damaged: false,
+        blank: true,
+      },
+    ],
     ["does not have it", [], { state: "absent", searched: "/h/opencode/opencode.db" }],
     ["cannot be read", null, { state: "unknown", why: "/h/opencode/opencode.db cannot be read" }],
   ])("%s", async (_name, rows, then) => {

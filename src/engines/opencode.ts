@@ -126,13 +126,19 @@ export const opencode: Engine = {
   explainExit,
   async locate(session, { home }, files): Promise<Located> {
     const database = join(home, "opencode.db");
-    const sql = "SELECT directory, time_updated FROM session WHERE id = ?";
+    const sql =
+      "SELECT directory, time_updated, EXISTS (SELECT 1 FROM part WHERE session_id = session.id) AS said FROM session WHERE id = ?";
     const rows = await files.rows(database, sql, [session]);
     if (rows === null && (await files.stat(database)) !== null) {
       return { state: "unknown", why: `${database} cannot be read` };
     }
     const [row] = rows ?? [];
     if (row === undefined) return { state: "absent", searched: database };
+    // 1.18.33 writes the session, then a message without words, then its parts, and goes on in any of these.
+    if (Number(row["said"]) === 0) {
+      const why = "it holds no message: OpenCode was ended before it wrote down the first one";
+      return { state: "unusable", path: database, why, damaged: false, blank: true };
+    }
     return {
       state: "present",
       files: [],

@@ -137,12 +137,17 @@ export function changedWords({ changed, of }: Missing): string {
   return `${changed} of ${of} messages and parts ${changed === 1 ? "has" : "have"} other words`;
 }
 
+/** The engine was ended before it wrote down a word. */
+export function isBlank(located: Located): boolean {
+  return located.state === "unusable" && located.blank === true;
+}
+
 export type Rights = Pick<Ask, "rights" | "rightsUnknown">;
 
 /** The rights that a session tells. */
 export function rightsIn(located: Located): Rights {
   if (located.state === "unknown") return { rightsUnknown: located.why };
-  if (located.state !== "present") return {};
+  if (located.state === "absent") return {};
   const { rights, rightsUnknown } = located;
   if (rightsUnknown !== undefined) return { rightsUnknown };
   return rights === undefined ? {} : { rights };

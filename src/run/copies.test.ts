@@ -9,8 +9,19 @@ import { keepEscrowText } from "../audit/audit.ts";
 import type { AttemptRecord, Escrow, RunRecord } from "../core/records.ts";
 import type { Located } from "../engines/engine.ts";
 import { findEngine } from "../engines/engines.ts";
-import { saidSince } from "./conversation.ts";
-import { copiesOf, copyId, hasMore, holdsAll, isElsewhere, isTorn, lackedWith, lacking } from "./copies.ts";
+import { rightsIn, saidSince } from "./conversation.ts";
+import {
+  copiesOf,
+  copyId,
+  earlierRights,
+  hasMore,
+  holdsAll,
+  isElsewhere,
+  isTorn,
+  lackedWith,
+  lacking,
+  type LookedUp,
+} from "./copies.ts";
 import { copiesLeft } from "./escrow.ts";
 
 let runDirectory: string;
@@ -209,6 +220,36 @@ test.each(Object.entries(stores))("a store and its copy: %s", async (_name, [has
   else expect(torn).toMatchObject(known);
   expect(await isElsewhere(engine, run, copy, THERE)).toBe(known === null);
   expect(await hasMore(engine, run, copy, THERE)).toBe(restores);
+});
+
+const BLANK: Located = { state: "unusable", path: "/", why: "no message", damaged: false, blank: true };
+
+test("a store without a word is damaged when a copy has some, and only then", async () => {
+  const engine = engineOf("opencode");
+  const run = { runDirectory, engineHome: storeOf({}), cwd: "/" };
+  const torn = (parts: Record<number, string>) =>
+    isTorn(engine, { ...run, escrow: exportOf(parts) } as unknown as RunRecord, "ses_1", BLANK);
+  expect(await torn({ 1: "one" })).toMatchObject({ state: "unusable", damaged: true });
+  expect(await torn({})).toBeNull();
+});
+
+test("a new conversation is held to what a session says in which nothing was said, or to nothing", () => {
+  const none = { escrow: null, attempts: 1 } as unknown as RunRecord;
+  const found = (located: Located): LookedUp => ({
+    known: { id: "1", state: located.state, note: "gone" },
+    located,
+    rights: rightsIn(located),
+  });
+  expect(earlierRights(none, [found(BLANK)])).toEqual({});
+  expect(earlierRights(none, [found({ ...BLANK, rights: ["-s", "read-only"] })])).toEqual({
+    rights: ["-s", "read-only"],
+  });
+  expect(earlierRights(none, [found({ ...BLANK, rightsUnknown: "new" })])).toEqual({ rightsUnknown: "new" });
+  expect(earlierRights(none, [found({ state: "absent", searched: "/" }), found(BLANK)])).toEqual({
+    rightsUnknown: "gone",
+  });
+  const archived: Located = { state: "unusable", path: "/", why: "archived", damaged: false };
+  expect(earlierRights(none, [found(archived)])).toEqual({ rightsUnknown: "gone" });
 });
 
 test("the end of an attempt offers --restore-copy only for what an import brings back", () => {

@@ -16,6 +16,7 @@ import {
   candidates,
   changedWords,
   differenceOf,
+  isBlank,
   isConfirmed,
   isNothing,
   type Missing,
@@ -269,7 +270,8 @@ export async function isTorn(
   const last = lastCopyOf(run, id);
   const copy = last?.files[0];
   if (last === null || copy === undefined) return null;
-  if (copy.restoreTo === null) return located.state === "present" ? tornStore(engine, run, last) : null;
+  if (copy.restoreTo === null)
+    return located.state === "present" || isBlank(located) ? tornStore(engine, run, last) : null;
   const path = ownPath(run, last, located);
   if (path === undefined) return null;
   const isSame = run.engineHome !== null && relative(run.engineHome, path) === copy.restoreTo;
@@ -438,7 +440,8 @@ export function earlierRights(run: RunRecord, found: readonly LookedUp[]): Right
     return { rightsUnknown: "no attempt of the run ever named a conversation" };
   // In a session that is there and says nothing no turn ever began.
   const lost = found.findLast(
-    ({ known, rights }) => known.state !== "present" || rights.rightsUnknown !== undefined,
+    ({ known, located, rights }) =>
+      rights.rightsUnknown !== undefined || !(known.state === "present" || isBlank(located)),
   );
   return lost === undefined ? {} : { rightsUnknown: lost.rights.rightsUnknown ?? lost.known.note };
 }

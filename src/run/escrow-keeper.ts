@@ -134,7 +134,7 @@ export class EscrowKeeper {
     if (engineHome === null || session === null) return;
     const located = await engine.locate(session, { home: engineHome, cwd }, sessionFiles());
     if (this.#stopped || session !== this.#session) return;
-    const path = ownFile(located);
+    const path = engine.transfer === undefined ? ownFile(located) : null;
     const { updatedAtMs } = located.state === "present" ? located : { updatedAtMs: null };
     if (engine.transfer !== undefined && updatedAtMs !== null) return this.#keep(updatedAtMs, EXPORT_REST_MS);
     if (path === null) {

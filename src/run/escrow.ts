@@ -14,6 +14,7 @@ import {
   endLive,
   type EscrowSource,
   fileAt,
+  isEmptied,
   keepEscrow,
   keepEscrowText,
   type LivePiece,
@@ -51,10 +52,13 @@ interface Taking {
 type Copies = Pick<RunRecord, "escrow" | "kept">;
 
 /** Never throws a fault: a copy that could not be taken is a warning, the run is not harmed. */
-export async function takeEscrow(deps: Deps, setup: EngineSetup, { run, fence }: Taking): Promise<RunRecord> {
-  if (!keepsEscrow(deps, run) || run.session.value === null || setup.home === null) return run;
+export async function takeEscrow(deps: Deps, setup: EngineSetup, taking: Taking): Promise<RunRecord> {
+  const session = taking.run.session.value;
+  if (!keepsEscrow(deps, taking.run) || session === null || setup.home === null) return taking.run;
+  const { fence } = taking;
+  let { run } = taking;
   try {
-    const session = run.session.value;
+    run = await withLeft(deps, setup, taking);
     const taken = await copyNow(deps, { ...setup, home: setup.home }, { run, session });
     if (!("escrow" in taken)) {
       if (taken.skipped === null && isLost(setup.engine, run))
@@ -79,6 +83,21 @@ export async function takeEscrow(deps: Deps, setup: EngineSetup, { run, fence }:
     deps.log.warn(`no copy of the session was kept: ${error.message}`);
     return run;
   }
+}
+
+/** Conversations that the user left in a UI, by `/clear`: the copy of the last one does not hold them. */
+async function withLeft(deps: Deps, setup: EngineSetup, { run, fence }: Taking): Promise<RunRecord> {
+  const { home, engine } = setup;
+  let now = run;
+  for (const { value, attempt, foreign, verifiedAt } of run.sessions) {
+    const isLeft = attempt === run.attempts && foreign === undefined && verifiedAt !== null;
+    if (!isLeft || value === run.session.value || home === null) continue;
+    const taken = await copyNow(deps, { ...setup, home }, { run: now, session: value });
+    if (!("escrow" in taken) || taken.lacks) continue;
+    now = { ...now, ...(await withCopy(engine, now, taken.escrow)) };
+    await saveCopies(deps, { run: now, fence });
+  }
+  return now;
 }
 
 /** A turn was completed, so there must have been something to copy. */
@@ -153,8 +172,8 @@ export async function withCopy(engine: Engine, run: RunRecord, escrow: Escrow): 
   const kept: Escrow[] = [];
   for (const copy of copiesOf(run)) {
     if (await holdsAll(engine, run, escrow, copy)) continue;
-    // Checked once, when it becomes an earlier one: what is damaged cannot be put back.
-    if (copy !== run.escrow || (await damageOf(run, copy)) === null) kept.push(copy);
+    // Also one that is damaged and cannot be put back: most of it can still be read.
+    if (copy !== run.escrow || !isEmptied(run.runDirectory, copy)) kept.push(copy);
   }
   return kept.length > 0 || run.kept !== undefined ? { escrow, kept } : { escrow };
 }
@@ -405,11 +424,15 @@ interface Exporting {
 /** By the engine's own command. The engine may take back what was said, so an export may lack what the last one has. */
 async function exportSession(
   deps: Deps,
-  setup: Pick<EngineSetup, "engine" | "program" | "env">,
+  setup: Pick<EngineSetup, "engine" | "program" | "env"> & { readonly home: string },
   { run, session, signal }: Exporting,
 ): Promise<Taken | NotTaken> {
+  const { home, engine } = setup;
+  const located = await engine.locate(session, { home, cwd: run.cwd }, sessionFiles());
+  // A conversation without a message is not worth a copy.
+  if (located.state === "unusable") return { skipped: null };
   const [file, ...first] = setup.program;
-  const args = setup.engine.transfer?.exportArgs(session) ?? [];
+  const args = engine.transfer?.exportArgs(session) ?? [];
   const result = await deps.processes.runTool(file, [...first, ...args], {
     cwd: run.cwd,
     env: { ...setup.env, PWD: run.cwd },

@@ -221,8 +221,23 @@ export function anewIn(
 
 const SOME_SESSION = "00000000-0000-4000-8000-000000000000";
 
+/** The native options with which `--force-fresh` is accepted: none, or the least rights. Null: it is refused with both. */
+export function anewWith(
+  engine: Engine,
+  run: RunRecord,
+  found: readonly LookedUp[],
+): readonly string[] | null {
+  const ways = [[], ...(engine.narrowest === undefined ? [] : [engine.narrowest])];
+  return ways.find((native) => mayBeginAnew(engine, run, found, native)) ?? null;
+}
+
 /** Would `--force-fresh` be accepted? Options and rights of the run may forbid it. */
-export function mayBeginAnew(engine: Engine, run: RunRecord, found: readonly LookedUp[]): boolean {
+export function mayBeginAnew(
+  engine: Engine,
+  run: RunRecord,
+  found: readonly LookedUp[],
+  native: readonly string[] = [],
+): boolean {
   if (run.launch.redacted.length > 0) return false;
   try {
     engine.command({
@@ -233,7 +248,7 @@ export function mayBeginAnew(engine: Engine, run: RunRecord, found: readonly Loo
       forkTo: null,
       given: run.launch.given,
       givenHasNoPrompt: run.launch.message !== null,
-      native: [],
+      native,
       cwd: run.cwd,
       tag: `reprise-${run.handle}`,
       ...earlierRights(run, found),

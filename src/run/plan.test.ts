@@ -94,6 +94,14 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
     { do: "continue", session: "b", restore: true, passedOver: [] },
   ],
   "damaged in the engine's store": [{ known: [known("a", "unusable", true)] }, "session_damaged"],
+  "without a message, and no copy has one: nothing is left to decide about": [
+    { known: [{ ...known("a", "unusable", true), blank: true }] },
+    "session_lost",
+  ],
+  "without a message, while a copy has some": [
+    { known: [{ ...known("a", "unusable", true), blank: true }], escrow: "a" },
+    "session_damaged",
+  ],
   "damaged, with a copy, and the user says so": [
     { known: [known("a", "unusable", true)], escrow: "a", damage: "restore" },
     { do: "continue", session: "a", restore: true, passedOver: [] },

@@ -44,6 +44,8 @@ export interface KnownSession {
   /** Where it was looked for, or why the engine will not continue it. */
   readonly note: string;
   readonly damaged?: boolean;
+  /** No message is in it: without a copy that has some, nothing is left to decide about. */
+  readonly blank?: true;
   /** As far as is known, nothing was ever said in it. */
   readonly silent?: true;
   /** torn: why the newest copy cannot put back what is missing. */
@@ -56,8 +58,11 @@ export function describeLocated(id: string, located: Located, engineHome: string
       return { id, state: "present", note: located.files[0]?.path ?? engineHome };
     case "absent":
       return { id, state: "absent", note: `looked in ${located.searched}` };
-    case "unusable":
-      return { id, state: "unusable", note: `${located.why} (${located.path})`, damaged: located.damaged };
+    case "unusable": {
+      const { why, path, damaged: isDamaged, blank } = located;
+      const known = { id, state: "unusable", note: `${why} (${path})`, damaged: isDamaged } as const;
+      return blank === undefined ? known : { ...known, blank };
+    }
     case "unknown":
       return { id, state: "unknown", note: located.why };
   }
@@ -107,6 +112,13 @@ export function resumeCommand(
   return ["reprise resume", handle, ...chosen, ...fork, ...options, '"…"'].join(" ");
 }
 
+/** A new conversation in the same run, with these native options. */
+export function freshCommand(handle: string, native: readonly string[]): string {
+  return ["reprise resume", handle, "--force-fresh", ...native.map((word) => `--native ${word}`), '"…"'].join(
+    " ",
+  );
+}
+
 /** The rest of the options that decide which conversation is gone on with. */
 export function optionsOf(wish: Pick<ResumeFacts, "want" | "damage"> & { readonly copy?: string }): string[] {
   if (wish.want === "fresh") return ["--force-fresh"];
@@ -143,7 +155,8 @@ export function planResume(facts: ResumeFacts): Decision {
       if (facts.damage === "ignore" && session.state === "torn") {
         return { ...going, restore: false };
       }
-      return damaged(facts, session, restored !== null);
+      const isLost = session.blank === true && restored === null;
+      return isLost ? lost(facts, session) : damaged(facts, session, restored !== null);
     }
     if (session.silent !== true) return lost(facts, session);
     passedOver.push(session.id);

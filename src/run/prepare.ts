@@ -35,7 +35,7 @@ import {
   storableArgs,
 } from "./launch.ts";
 import { assertNoBatch } from "./leases.ts";
-import { anewIn, folderIn, mayBeginAnew, reopensUi } from "./new-run.ts";
+import { anewIn, anewWith, folderIn, mayBeginAnew, reopensUi } from "./new-run.ts";
 import {
   asksTrust,
   type Decision,
@@ -49,6 +49,7 @@ import {
   planResume,
   type Refusal,
   refusedStart,
+  freshCommand,
   resumeCommand,
   type ResumeFacts,
 } from "./plan.ts";
@@ -191,7 +192,7 @@ async function possible(
 ): Promise<Plan> {
   if (decision.do === "refuse") {
     const again = isGone(decision) ? await forkAgain(deps, run) : null;
-    throw refused(facts, decision, { again, mayBegin: mayBeginAnew(engine, run, found) });
+    throw refused(facts, decision, { again, anew: anewWith(engine, run, found) });
   }
   const { unresumable } = run.launch;
   if (decision.do === "fresh" && unresumable !== undefined && !mayBeginAnew(engine, run, found))
@@ -359,8 +360,8 @@ function copyFor(run: RunRecord, { copies }: Prospect, plan: Plan): Escrow | nul
 }
 
 export interface Obstacle extends Pick<Refusal, "code" | "why" | "ways"> {
-  /** `--force-fresh` would be accepted. */
-  readonly mayBeginAnew: boolean;
+  /** Native options with which `--force-fresh` would be accepted. Null: it would be refused. */
+  readonly anew: readonly string[] | null;
   /** What to type, where nothing else helps. */
   readonly next?: string;
   /** No conversation ever began. */
@@ -378,24 +379,25 @@ export async function whatStandsInTheWay(engine: Engine, run: RunRecord): Promis
   if (decision.do !== "refuse") return null;
   const began = found.some(({ known }) => known.silent !== true || known.damaged === true);
   const unbegun = found.length === 0 || began ? {} : { unbegun: true as const };
-  return { ...decision, mayBeginAnew: mayBeginAnew(engine, run, found), ...unbegun };
+  return { ...decision, anew: anewWith(engine, run, found), ...unbegun };
 }
 
 interface Else {
   /** Makes a fork once more. */
   readonly again: string | null;
-  readonly mayBegin: boolean;
+  readonly anew: readonly string[] | null;
 }
 
-function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, { again, mayBegin }: Else): Fault {
+function refused(asked: ResumeFacts, { code, why, ways, facts }: Refusal, { again, anew }: Else): Fault {
   const { run } = asked;
   const { handle } = run;
   const offered = ways.map(({ option, does }) => `\`${resumeCommand(handle, asked, option)}\` ${does}`);
   if (again !== null) offered.push(`\`${again}\` makes the fork once more`);
-  const anew = mayBegin
-    ? `\`reprise resume ${handle} --force-fresh "…"\` starts anew in the same run`
-    : `\`reprise start ${run.agentName} "…"\` starts a new run`;
-  return new Fault(code, `Run ${handle} cannot be resumed: ${why}. ${[...offered, anew].join("; ")}.`, {
+  const begin =
+    anew === null
+      ? `\`reprise start ${run.agentName} "…"\` starts a new run`
+      : `\`${freshCommand(handle, anew)}\` starts anew in the same run${anew.length === 0 ? "" : ", with the least rights, as its own cannot be told"}`;
+  return new Fault(code, `Run ${handle} cannot be resumed: ${why}. ${[...offered, begin].join("; ")}.`, {
     facts: { handle, ...facts },
   });
 }

@@ -3,7 +3,13 @@
  * the only copy of a conversation: then it is not removed.
  */
 import { join } from "node:path";
-import { assertReadableDirectory, checkOwnDirectory, isDirectory, stateOrigin } from "../audit/audit.ts";
+import {
+  assertReadableDirectory,
+  checkOwnDirectory,
+  isDirectory,
+  isEmptied,
+  stateOrigin,
+} from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
@@ -15,6 +21,7 @@ import { expectedEscrow } from "./escrow.ts";
 import { assertOwnWorkplace } from "./isolate.ts";
 import {
   beginInstead,
+  freshCommand,
   isGone,
   isUnbegun,
   NEVER_STARTED,
@@ -140,7 +147,7 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
   if (engine === undefined) return null;
   if (!isDirectory(run.cwd)) {
     const why = `its working directory is gone: ${run.cwd}`;
-    return { why, code: "cwd_missing", ways: [], mayBeginAnew: false };
+    return { why, code: "cwd_missing", ways: [], anew: null };
   }
   try {
     const refusal = await refusalOf(deps, engine, run);
@@ -152,14 +159,14 @@ async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null>
     return expected === run ? found : await whatStandsInTheWay(engine, expected);
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
-    return { why: error.message.replace(/\.$/, ""), code: error.code, ways: [], mayBeginAnew: false };
+    return { why: error.message.replace(/\.$/, ""), code: error.code, ways: [], anew: null };
   }
 }
 
 async function refusedObstacle(engine: Engine, run: RunRecord, said: string): Promise<Obstacle> {
   const why = refusalWords(engine, said);
   const next = beginInstead(run, said, await wantsOnlyTrust(engine, run, said));
-  return { why, code: "session_unknown", ways: [], mayBeginAnew: false, next, unbegun: true };
+  return { why, code: "session_unknown", ways: [], anew: null, next, unbegun: true };
 }
 
 async function wayAround(deps: Deps, run: RunRecord, obstacle: Obstacle): Promise<string> {
@@ -170,9 +177,7 @@ async function wayAround(deps: Deps, run: RunRecord, obstacle: Obstacle): Promis
   if (!isGone(obstacle)) return isUnbegun(run) ? `reprise rm ${handle}` : `reprise logs ${handle}`;
   const again = await forkOfParent(deps, run);
   if (again !== null) return again;
-  return obstacle.mayBeginAnew
-    ? `reprise resume ${handle} --force-fresh "…"`
-    : `reprise start ${run.agentName} "…"`;
+  return obstacle.anew === null ? `reprise start ${run.agentName} "…"` : freshCommand(handle, obstacle.anew);
 }
 
 /** Without its directory an attempt could not be recorded, so none is begun. */
@@ -219,16 +224,19 @@ export async function conversationAtRisk(deps: Deps, run: RunRecord): Promise<On
     return null;
   // After a crash, links may hold what no copy has.
   const now = await expectedEscrow(deps, run);
-  const risky: { copy: Escrow; located: Located }[] = [];
+  const risky: { copy: Escrow; located: Located; damage: string | null }[] = [];
   for (const copy of copiesOf(now).toReversed()) {
     const located = await engine.locate(copy.session, { home: engineHome, cwd: run.cwd }, sessionFiles());
-    if ((await isSafe(engine, run, copy, located)) || (await damageOf(run, copy)) !== null) continue;
-    risky.push({ copy, located });
+    if (isEmptied(runDirectory, copy) || (await isSafe(engine, run, copy, located))) continue;
+    risky.push({ copy, located, damage: await damageOf(run, copy) });
   }
-  const [first] = risky;
+  const first = risky.find(({ damage }) => damage === null) ?? risky[0];
   if (first === undefined) return null;
   const why = whatIsLost(engine, first.copy.session, first.located);
-  const way = await wayBackTo(engine, now, first.copy, first.located);
+  const way =
+    first.damage === null
+      ? await wayBackTo(engine, now, first.copy, first.located)
+      : `The copy is damaged, so Reprise does not put it back, but what is left of it can be read (${first.damage})`;
   const named = risky.map(({ copy }) => `copy ${nameOf(copy)}`).join(" and ");
   return { why: `${why}, and a copy of it is in the run's directory`, way, lost: named };
 }

@@ -3,6 +3,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   rmSync,
@@ -135,10 +136,10 @@ async function visit(begun: Promise<AttemptResult>, desk: Desk, answer: RegExp):
 }
 
 /** The engine's registry has told which session the UI is in. */
-async function named(runDirectory: string, attempt: number): Promise<void> {
+async function named(runDirectory: string, attempt: number, sessions = 1): Promise<void> {
   const end = Date.now() + 20_000;
   const meta = join(runDirectory, "attempts", `${attempt}`, "meta.json");
-  while (JSON.parse(readFileSync(meta, "utf8")).reported.length === 0) {
+  while (JSON.parse(readFileSync(meta, "utf8")).reported.length < sessions) {
     if (Date.now() > end) throw new Error("the session was never seen");
     await new Promise((again) => setTimeout(again, 20));
   }
@@ -266,6 +267,28 @@ describe("what a UI is doing", () => {
     await desk.does({ state: "idle" }, 2);
     const result = await visit(begun, desk, /./);
     expect(result.run.sessions.map(({ attempt }) => attempt)).toEqual([1, 1]);
+  });
+
+  test("a conversation that is left by /clear while it is being written has a copy as well", async () => {
+    const desk = new Desk();
+    const shop = deps();
+    const begun = startRun(shop, starting({ message: null }), desk);
+    await desk.does({ state: "idle" }, 0);
+    const [name = ""] = readdirSync(shop.state.runsRoot).filter((one) => !one.startsWith("."));
+    const directory = join(shop.state.runsRoot, name);
+    await named(directory, 1);
+    desk.type("first");
+    await desk.shows(/our first exchange/);
+    desk.type("/clear");
+    await desk.shows(/new conversation begins/);
+    desk.type("again");
+    await desk.shows(/You said "again"/);
+    await named(directory, 1, 2);
+    const { run } = await visit(begun, desk, /./);
+    const { escrow, kept } = JSON.parse(readFileSync(join(directory, "run.json"), "utf8"));
+    expect([...(kept ?? []), escrow].map(({ session }) => session)).toEqual(
+      run.sessions.map(({ value }) => value),
+    );
   });
 
   test("a new conversation that was left without a word: a resume goes back to the one before it", async () => {

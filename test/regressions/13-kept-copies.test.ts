@@ -171,3 +171,22 @@ test.each([
   expect((await box.run(["rm", handle])).code).toBe(0);
   expect(existsSync(runDirectory)).toBe(false);
 });
+
+test("rm keeps what is left of the only copy when that copy is damaged, and a new conversation keeps it as well", async () => {
+  const { handle, runDirectory, session } = await box.json(["start", "demo", "remember 4712"]);
+  rmSync(demoFile(session.value as string));
+  const [name = ""] = readdirSync(join(runDirectory, "escrow"));
+  const copy = join(runDirectory, "escrow", name);
+  const text = readFileSync(copy, "utf8");
+  writeFileSync(copy, text.replace("4712", "4713"));
+  for (const step of [[], ["resume", handle, "--force-fresh", "go on"]]) {
+    if (step.length > 0) expect((await box.run(step)).code).toBe(0);
+    const refused = await box.run(["rm", handle]);
+    expect(refused).toMatchObject({ code: 8, stderr: expect.stringContaining("The copy is damaged") });
+    expect(refused.stderr).toContain(copy);
+    expect((await prune()).stdout).toContain(`Kept ${handle}: `);
+  }
+  // Nothing is left to lose.
+  writeFileSync(copy, "");
+  expect((await box.run(["rm", handle])).code).toBe(0);
+});
