@@ -69,6 +69,8 @@ export class IssueWork {
   /** Of all turns in this batch. */
   #toolCalls = 0;
   readonly #denied: DeniedCall[] = [];
+  /** What people must know of the work in git. */
+  #notes: readonly string[] = [];
 
   constructor(shop: Workshop, issue: Issue, past: KnownPast) {
     this.#shop = shop;
@@ -276,8 +278,9 @@ export class IssueWork {
     const { branch, baseline } = desk;
     const isolated = options.isolate === "worktree";
     const message = subjectFor(this.#issue, redact);
-    const left = await settleWork(deps, { cwd, root, isolated, baseline, branch, message });
-    if (left !== null) return this.#unfinished(left);
+    const settled = await settleWork(deps, { cwd, root, isolated, baseline, branch, message });
+    this.#notes = settled.notes;
+    if (settled.left !== null) return this.#unfinished(settled.left);
     await this.#lookForDenials();
     const work = await this.#workIn(cwd);
     const changed = work === "changed" || work === "unseen";
@@ -418,7 +421,7 @@ export class IssueWork {
     // On disk before anything else: closed and opened again is another thing than not closed yet.
     await desk.save({ status: "completed", error: null, finished_at: desk.now() });
     desk.status = "closed";
-    const said = [this.#seen, hasNews ? UNTOLD : "", deniedWords(this.#denied)];
+    const said = [this.#seen, hasNews ? UNTOLD : "", deniedWords(this.#denied), ...this.#notes];
     const end = desk.end("completed", said.filter(Boolean).join("; "));
     return work === "nothing" ? { ...end, branch: null } : end;
   }
@@ -438,9 +441,10 @@ export class IssueWork {
   }
 
   /** It stays in progress, with a note; what was known stays known. */
-  async #give(state: "failed" | "interrupted" | "no_change", why: string, stop?: number): Promise<IssueEnd> {
+  async #give(state: "failed" | "interrupted" | "no_change", how: string, stop?: number): Promise<IssueEnd> {
     const { deps, source, redact, options } = this.#shop;
     const { id } = this.#issue;
+    const why = [how, ...this.#notes].join("; ");
     if (this.#isUnclaimed()) {
       if (!this.#hasPast) this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
       return this.#desk.end(state, why, stop);
