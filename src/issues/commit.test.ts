@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { commitWork, type Settled } from "./commit.ts";
+import { noteGate } from "./work.ts";
 
 let root: string;
 let deps: TestDeps;
@@ -49,6 +50,7 @@ interface Way {
   /** Prints `yes` in the repository when the branch is as it should be. */
   readonly holds?: string;
   readonly left?: RegExp;
+  readonly help?: RegExp;
   readonly note?: RegExp;
 }
 
@@ -159,13 +161,15 @@ const WAYS: readonly Way[] = [
   {
     name: "a branch without a commit",
     script: "git checkout -q --orphan none; echo changed > a",
-    left: /^the worktree is on the branch none, which has no commit/,
+    left: /^the worktree is on the branch none, which has no commit$/,
+    help: /switch reprise\/1$/,
     holds: unmoved,
   },
   {
     name: "another branch, while the issue's own is checked out elsewhere",
     script: 'git checkout -q same; echo w > w; git worktree add -q "$PWD-2" reprise/1',
-    left: /reprise\/1 is checked out in .*-2; switch that checkout/,
+    left: /reprise\/1 is checked out in .*-2$/,
+    help: /^Switch that checkout/,
     holds: unmoved,
   },
   {
@@ -176,7 +180,15 @@ const WAYS: readonly Way[] = [
   {
     name: "a file for a filter that only the repository names",
     script: "git config filter.x.clean cat; echo 'a filter=x' > .gitattributes; echo changed > a",
-    left: /^a needs the git filter x, .*\(git config --global\)/,
+    left: /^a needs the git filter x, .* plain text$/,
+    help: /\(git config --global\); or commit it yourself: git -C /,
+    holds: unmoved,
+  },
+  {
+    name: "a file for a filter that only the repository names, which git is told to skip",
+    script:
+      "git config filter.x.clean cat; echo 'a filter=x' > .gitattributes; git update-index --skip-worktree a; echo changed > a",
+    left: /^a needs the git filter x, /,
     holds: unmoved,
   },
   {
@@ -188,14 +200,44 @@ const WAYS: readonly Way[] = [
 ];
 
 describe("an agent leaves", () => {
-  test.each(WAYS)("$name", async ({ script, holds, left, note }) => {
+  test.each(WAYS)("$name", async ({ script, holds, left, help, note }) => {
     const { repository, cwd } = world();
     sh(cwd, script);
     const found: Settled = await commitWork(deps, { worktree: cwd, branch: "reprise/1", message: "1: w" });
     expect(found.left ?? "").toMatch(left ?? /^$/);
+    if (help !== undefined) expect(found.help).toMatch(help);
     expect(found.notes.join("\n")).toMatch(note ?? /^$/);
     if (holds !== undefined) expect(sh(repository, `${holds} || echo no`)).toBe("yes");
     if (left === undefined) expect(sh(cwd, "git symbolic-ref HEAD")).toBe("refs/heads/reprise/1");
     expect(sh(repository, "git log --format=%s main")).toBe("one");
+  });
+});
+
+describe("what a gate left in the worktree", () => {
+  const LOGS = "echo log > gate.txt; echo log > both.txt; echo formatted > a; rm d/b";
+
+  test.each([
+    ["it ran to its end", "ended"],
+    ["it was killed", "found"],
+  ] as const)("is on the branch only where the agent changed it, when %s", async (_, when) => {
+    const { repository, cwd } = world();
+    const work = { worktree: cwd, branch: "reprise/1", message: "1: w" };
+    sh(cwd, "echo one > w");
+    await commitWork(deps, work);
+    await noteGate(deps, cwd, "begins");
+    sh(cwd, LOGS);
+    await noteGate(deps, cwd, when);
+    sh(cwd, "echo two > w; echo agent > both.txt");
+    expect(await commitWork(deps, work)).toEqual({ left: null, notes: [] });
+    expect(sh(repository, "git diff --name-only main reprise/1")).toBe("both.txt\nw");
+    expect(sh(cwd, "cat a gate.txt; git status --porcelain")).toBe(
+      "formatted\nlog\n M a\n D d/b\n?? gate.txt",
+    );
+    // The next gate leaves nothing more, and what is there is still not the agent's.
+    await noteGate(deps, cwd, "begins");
+    await noteGate(deps, cwd, "ended");
+    sh(cwd, "echo agent > a");
+    await commitWork(deps, work);
+    expect(sh(repository, "git diff --name-only main reprise/1")).toBe("a\nboth.txt\nw");
   });
 });

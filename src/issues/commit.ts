@@ -38,6 +38,8 @@ export interface Work {
 export interface Settled {
   /** Why the work is not finished, or not all of it is on its branch: a clause without its full stop. Null: it is. */
   readonly left: string | null;
+  /** What a person can do about that, a sentence. It is never told to an agent, which would do it with the person's settings. */
+  readonly help?: string;
   /** What else people must know of it: clauses. */
   readonly notes: readonly string[];
 }
@@ -70,12 +72,18 @@ export async function commitWork(deps: Deps, work: Work): Promise<Settled> {
   const git = asItIs(opened, worktree);
   const place = await placeOf(git, work);
   const notes = await movedByAgent(git, place);
-  const left =
-    (await misplaced(git, place)) ?? (await plainText(opened, git, place)) ?? (await put(git, place, work));
-  if (left !== null) return { left, notes };
+  const reason =
+    (await clearFlags(git, place)) ??
+    (await plainText(opened, git, place)) ??
+    (await misplaced(git, place)) ??
+    (await put(git, place, work));
+  if (reason !== null) return { ...reason, notes };
   const hidden = await hiddenWork(git, place);
   return { ...hidden, notes: [...notes, ...hidden.notes] };
 }
+
+/** Why nothing was committed. */
+type Reason = Pick<Settled, "help"> & { readonly left: string };
 
 /** Git, asked so that no setting makes it overlook what differs. What the file system cannot tell stays as it is set. */
 function asItIs(git: Git, worktree: string): Git {
@@ -131,36 +139,36 @@ function whereOf({ on }: Place): string {
 }
 
 /** What helps where an agent left its branch. */
-function goBack({ ref, worktree }: Place): string {
-  return `to go back: git -C ${worktree} switch ${shortOf(ref)}`;
+function goBack({ ref, worktree }: Place): Pick<Settled, "help"> {
+  return { help: `To go back: git -C ${worktree} switch ${shortOf(ref)}` };
 }
 
 /** Why nothing can be put on the branch from where the worktree is; null: it can. No other branch is ever moved. */
-async function misplaced(git: Git, place: Place): Promise<string | null> {
+async function misplaced(git: Git, place: Place): Promise<Reason | null> {
   const { ref, tip, on, head, worktree, bornMs } = place;
   if (on === ref) return null;
-  if (ref === "HEAD") return `the worktree is on ${whereOf(place)}, which is not the issue's own`;
-  if (head === null) return `the worktree is on ${whereOf(place)}, which has no commit; ${goBack(place)}`;
+  const where = `the worktree is on ${whereOf(place)}`;
+  if (ref === "HEAD") return { left: `${where}, which is not the issue's own` };
+  if (head === null) return { left: `${where}, which has no commit`, ...goBack(place) };
   const elsewhere = await textOf(git, ["for-each-ref", "--format=%(worktreepath)", ref]);
   if (elsewhere !== null && elsewhere !== "" && realPath(elsewhere) !== realPath(worktree))
-    return `the worktree is on ${whereOf(place)}, and ${shortOf(ref)} is checked out in ${harmlessLine(elsewhere, 300)}; switch that checkout to another branch`;
+    return {
+      left: `${where}, and ${shortOf(ref)} is checked out in ${harmlessLine(elsewhere, 300)}`,
+      help: "Switch that checkout to another branch",
+    };
   if (tip === null || tip === head) return null;
   const grew = (await git(["merge-base", "--is-ancestor", tip, head])).code === 0;
   // What is there may be on the branch already: Reprise was killed before it went back to it.
   if (!grew)
     return (await isAllOn(git, place, tip))
       ? null
-      : `the worktree is on ${whereOf(place)}, without what was committed on ${shortOf(ref)}; ${goBack(place)}`;
+      : { left: `${where}, without what was committed on ${shortOf(ref)}`, ...goBack(place) };
   const before = [`--before=@${Math.floor(bornMs / 1_000) - 1}`, `${tip}..${head}`];
-  const older = await textOf(git, [
-    "rev-list",
-    "--first-parent",
-    "--max-count=1",
-    "--abbrev-commit",
-    ...before,
-  ]);
+  const one = ["rev-list", "--first-parent", "--max-count=1", "--abbrev-commit"];
+  const older = await textOf(git, [...one, ...before]);
   if (older === "" || older === null) return null;
-  return `the worktree is on ${whereOf(place)}, which has commits from before the work, such as ${older}, that ${shortOf(ref)} lacks; ${goBack(place)}`;
+  const what = `which has commits from before the work, such as ${older}, that ${shortOf(ref)} lacks`;
+  return { left: `${where}, ${what}`, ...goBack(place) };
 }
 
 /** The files are what the commit says. */
@@ -170,7 +178,7 @@ async function isAllOn(git: Git, { worktree }: Place, commit: string): Promise<b
 }
 
 /** A file that git must convert first, with a program that Reprise does not run, would be stored as it is. */
-async function plainText(opened: Git, git: Git, { worktree }: Place): Promise<string | null> {
+async function plainText(opened: Git, git: Git, { worktree }: Place): Promise<Reason | null> {
   const options = ["--untracked-files=all", "--no-renames", "--ignore-submodules=dirty"];
   const changed = async () => {
     const { stdout } = await git(["status", "--porcelain", "-z", ...options], BYTES);
@@ -179,24 +187,28 @@ async function plainText(opened: Git, git: Git, { worktree }: Place): Promise<st
   const found = await unfiltered(opened, "clean", changed);
   if (found === null) return null;
   const { why, help } = filterWords(found);
-  return `${why}, and without it would commit plain text. ${help}; or commit it yourself: git -C ${worktree} add -A && git -C ${worktree} commit`;
+  return {
+    left: `${why}, and without it would commit plain text`,
+    help: `${help}; or commit it yourself: git -C ${worktree} add -A && git -C ${worktree} commit`,
+  };
 }
 
 /** Null: what is in the worktree is on the branch, and the worktree is on the branch. Otherwise nothing was committed. */
-async function put(git: Git, place: Place, { message }: Work): Promise<string | null> {
+async function put(git: Git, place: Place, { message }: Work): Promise<Reason | null> {
   const { worktree, ref, tip, on, head } = place;
-  const flagged = await clearFlags(git, place);
-  if (flagged !== null) return flagged;
   await unlocked(git, worktree, ["add", "-A"]);
   const isAhead = on !== ref && tip !== null && head !== null && tip !== head;
   const grew = !isAhead || (await git(["merge-base", "--is-ancestor", tip, head])).code === 0;
   const parent = on === ref || !grew ? tip : head;
-  const since = parent === null ? null : await differences(git, ["diff-index", "--cached", parent]);
+  const all = parent === null ? null : await differences(git, ["diff-index", "--cached", parent]);
+  const since = all === null ? null : await withoutGate(git, worktree, all);
   const links = (since ?? [])
     .filter(({ path, now }) => isFalseLink(worktree, path, now))
     .map(({ path }) => path);
   if (links.length > 0)
-    return `${named(links)} ${is(links)} no link, and core.symlinks=false makes git store ${is(links, "it as one", "them as links")}`;
+    return {
+      left: `${named(links)} ${is(links)} no link, and core.symlinks=false makes git store ${is(links, "it as one", "them as links")}`,
+    };
   if (since === null || since.length > 0) {
     const tree = await unlocked(git, worktree, ["write-tree"]);
     const made = await commitOf(git, worktree, [tree, ...(parent === null ? [] : ["-p", parent])], message);
@@ -227,6 +239,24 @@ async function commitOf(
   return unlocked(git, worktree, [...us, ...commit], { stdin });
 }
 
+/** Takes a file on the branch back to what it is in a commit, in a commit of its own. */
+export async function putBack(
+  deps: Deps,
+  work: Work,
+  file: { readonly path: string; readonly from: string },
+): Promise<void> {
+  const { worktree, message } = work;
+  const git = asItIs(await openGit(deps, worktree), worktree);
+  const place = await placeOf(git, work);
+  if (place.on !== place.ref || place.tip === null)
+    throw new Fault("work_unsaved", `${worktree} is not on ${shortOf(place.ref)} any more.`, {
+      facts: { worktree },
+    });
+  await unlocked(git, worktree, ["checkout", "--quiet", file.from, "--", file.path]);
+  const tree = await unlocked(git, worktree, ["write-tree"]);
+  await move(git, place, await commitOf(git, worktree, [tree, "-p", place.tip], message));
+}
+
 interface Difference {
   /** One character per byte. */
   readonly path: string;
@@ -247,6 +277,28 @@ async function differences(git: Git, args: readonly string[]): Promise<readonly 
   });
 }
 
+/** Refs that only the worktree has: what the files were before the last gate, and what it left. */
+export const GATE = {
+  before: "refs/worktree/reprise/before-gate",
+  after: "refs/worktree/reprise/after-gate",
+};
+
+/** What a gate left is not the agent's work, unless the agent has changed it since. It stays in the worktree. */
+async function withoutGate(
+  git: Git,
+  worktree: string,
+  all: readonly Difference[],
+): Promise<readonly Difference[]> {
+  if (all.length === 0) return all;
+  const byGate = await differences(git, ["diff-tree", "-r", GATE.before, GATE.after]);
+  const left = new Map(byGate.map(({ path, now }) => [path, now]));
+  const same = all.filter(({ path, now }) => left.get(path) === now && isUtf8(Buffer.from(path, "latin1")));
+  const lines = same.map(({ path, was }) => `${was}\t${Buffer.from(path, "latin1").toString()}\0`);
+  const stdin = lines.join("");
+  if (same.length > 0) await unlocked(git, worktree, ["update-index", "-z", "--index-info"], { stdin });
+  return all.filter((one) => !same.includes(one));
+}
+
 const isFalseLink = (worktree: string, path: string, now: string) =>
   now.startsWith("120000 ") && kindAt(worktree, path) !== "link";
 
@@ -254,17 +306,19 @@ const isFalseLink = (worktree: string, path: string, now: string) =>
  * Git does not look at files with these flags. What a sparse checkout left out stays left out: it is not there. Null: no file
  * that is there has one any more.
  */
-async function clearFlags(git: Git, { worktree }: Place): Promise<string | null> {
+async function clearFlags(git: Git, { worktree }: Place): Promise<Reason | null> {
   const listed = entriesOf((await git(["ls-files", "-v", "-z"], BYTES)).stdout);
-  const with_ = (flags: RegExp) => listed.filter((line) => flags.test(line)).map((line) => line.slice(2));
-  const there = with_(/^[Ss] /).filter((path) => kindAt(worktree, path) !== null);
+  const flagged = (flags: RegExp) => listed.filter((line) => flags.test(line)).map((line) => line.slice(2));
+  const there = flagged(/^[Ss] /).filter((path) => kindAt(worktree, path) !== null);
   for (const [flag, paths] of [
-    ["--no-assume-unchanged", with_(/^[a-z] /)],
+    ["--no-assume-unchanged", flagged(/^[a-z] /)],
     ["--no-skip-worktree", there],
   ] as const) {
     const odd = paths.filter((path) => !isUtf8(Buffer.from(path, "latin1")));
     if (odd.length > 0)
-      return `${named(odd)} ${is(odd, "has a flag", "have flags")} that ${is(odd, "hides it", "hide them")} from git`;
+      return {
+        left: `${named(odd)} ${is(odd, "has a flag", "have flags")} that ${is(odd, "hides it", "hide them")} from git`,
+      };
     const stdin = paths.map((path) => `${Buffer.from(path, "latin1").toString()}\0`).join("");
     if (paths.length > 0) await unlocked(git, worktree, ["update-index", "-z", flag, "--stdin"], { stdin });
   }

@@ -15,9 +15,9 @@ import {
   unfilteredIn,
 } from "../run/git.ts";
 import type { Deps } from "../run/run.ts";
-import { commitWork, entriesOf, named, type Settled, type Work } from "./commit.ts";
+import { commitWork, entriesOf, GATE, named, putBack, type Settled, type Work } from "./commit.ts";
 import { git, gitText } from "./repository.ts";
-import type { Issue } from "./source.ts";
+import type { Issue, Source } from "./source.ts";
 
 /** Branches and commits are pushed: a secret in a title stays out of them. */
 const LOOKS_SECRET = redactor([]);
@@ -216,6 +216,50 @@ export async function fingerprint(
   } finally {
     removeQuietly(index);
   }
+}
+
+/**
+ * A gate may leave files in the worktree, and they are not the agent's work. `begins`: it runs next. `ended`: it has run.
+ * `found`: it may have been killed, and no agent has worked since.
+ */
+export async function noteGate(deps: Deps, cwd: string, when: "begins" | "ended" | "found"): Promise<void> {
+  const ref = (name: string) => gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", name]);
+  if (when === "found" && ((await ref(GATE.before)) === null || (await ref(GATE.after)) !== null)) return;
+  const all = ["--untracked-files=normal", "--ignore-submodules=dirty"];
+  const isClean = when !== "begins" && (await gitText(deps, cwd, ["status", "--porcelain", ...all])) === "";
+  const after = when === "begins" ? null : isClean ? "HEAD^{tree}" : await fingerprint(deps, cwd);
+  const stdin = [
+    when === "begins" ? `update ${GATE.before} HEAD^{tree}` : "",
+    after === null ? `delete ${GATE.after}` : `update ${GATE.after} ${after}`,
+  ];
+  await git(deps, cwd, ["update-ref", "--stdin"], { stdin: `${stdin.filter(Boolean).join("\n")}\n` });
+}
+
+/**
+ * Agents tick boxes in the file of their own issue, where Reprise writes as well: git would refuse to merge the branch. So
+ * the issue gets what its agent wrote, and the branch has the file as it was. What cannot be joined stays on the branch, and
+ * that is told.
+ */
+export async function takeIssueFile(
+  deps: Deps,
+  source: Source,
+  { root, worktree, branch, id }: { root: string; worktree: string; branch: string; id: string },
+): Promise<string | null> {
+  const path = source.fileOf?.(id);
+  const from = await gitText(deps, root, ["merge-base", "HEAD", branch]);
+  if (path === undefined || source.join === undefined || from === null) return null;
+  const blobs = ["rev-parse", "--verify", "--quiet"];
+  const [was, now] = await Promise.all(
+    [from, branch].map((commit) => gitText(deps, root, [...blobs, `${commit}:${path}`])),
+  );
+  if (was === now) return null;
+  const told = `${path} differs on ${branch}: commit or stash your copy of it before you merge`;
+  if (was === null || now === null || was === undefined || now === undefined) return told;
+  const texts = await Promise.all([was, now].map((id_) => git(deps, root, ["cat-file", "blob", id_])));
+  const [before = "", after = ""] = texts.map((text) => text?.stdout ?? "");
+  if (!(await source.join(id, { was: before, now: after }))) return told;
+  await putBack(deps, { worktree, branch, message: `${id}: leave ${path} to the batch` }, { path, from });
+  return null;
 }
 
 /** Into what is checked out at the top. A conflict is undone and said; a merge of the user's is left as it is. */
