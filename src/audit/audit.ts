@@ -63,6 +63,7 @@ export {
   type FoundRepository,
   hashFile,
   isCache,
+  kindAt,
   pathIn,
   repositoriesBelow,
   type TreeEntry,

@@ -236,3 +236,15 @@ export function isCache(root: string, folder: string): boolean {
     fileSize(join(own, "pyvenv.cfg")) !== null
   );
 }
+
+/** What is at a path with one character per byte, itself and not what it leads to; null: nothing. */
+export function kindAt(root: string, path: string): "link" | "other" | null {
+  const file = pathIn(root, path);
+  try {
+    const stat = lstatSync(file, { throwIfNoEntry: false });
+    return stat === undefined ? null : stat.isSymbolicLink() ? "link" : "other";
+  } catch (error) {
+    if (isErrno(error, "ENOTDIR")) return null;
+    throw unreadable(error, file);
+  }
+}

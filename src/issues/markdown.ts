@@ -6,6 +6,7 @@ import type { Clock } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { changeText, namesIn, readText } from "./files.ts";
 import {
+  type Copy,
   DEFAULT_PRIORITY,
   invalid,
   type Issue,
@@ -96,6 +97,16 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
     async note(id, words) {
       change(id, (text) => withNote(text, words, clock.now()));
     },
+    fileOf: (id) => `${MARKDOWN_FOLDER}/${find(id)}`,
+    async join(id, copy) {
+      let isJoined = false;
+      change(id, (text) => {
+        const joined = joinCopy(text, copy);
+        isJoined = joined !== null;
+        return joined === text ? null : joined;
+      });
+      return isJoined;
+    },
   };
 }
 
@@ -124,6 +135,8 @@ function issueNames(names: readonly string[]): readonly string[] {
 interface MarkdownFile extends Placed {
   /** Where the value of `status` stands; `from` equals `to` where there is none yet. */
   readonly status: { readonly from: number; readonly to: number };
+  /** Where the text below the front matter begins. */
+  readonly bodyAt: number;
 }
 
 /** Null: it has no front matter. */
@@ -229,7 +242,7 @@ function toFile(text: string, { name, fields, bodyAt, endOfFields }: Head): Mark
     epic: text1("type", "issue_type") === "epic",
   };
   const place = statusField === undefined ? { from: endOfFields, to: endOfFields } : statusField;
-  return { issue, at, status: { from: place.from, to: place.to } };
+  return { issue, at, status: { from: place.from, to: place.to }, bodyAt };
 }
 
 function listOf(field: Field | undefined): readonly string[] {
@@ -274,4 +287,51 @@ function withNote(text: string, note: string, nowMs: number): string {
     .map((row, index) => (index === 0 ? `> **reprise** ${stamp}: ${row}` : `> ${row}`));
   const gap = text.endsWith("\n") ? newline : `${newline}${newline}`;
   return `${text}${gap}${quoted.join(newline)}${newline}`;
+}
+
+/**
+ * A file with what became of a copy of it. Its status and what was written below the copied text stay: our notes, and what
+ * people added. Null: both were changed in the same place, or the copy in its front matter, whose status alone is ours.
+ */
+export function joinCopy(text: string, { was, now }: Copy): string | null {
+  const [file, before, after] = [partsOf(text), partsOf(was), partsOf(now)];
+  if (file === null || before === null || after === null || before.head !== after.head) return null;
+  const [old, edited] = [before.body.trimEnd(), after.body.trimEnd()];
+  const over = (body: string) => `${text.slice(0, text.length - file.body.length)}${body}`;
+  const isBegunBy = (words: string) =>
+    /^(?:\s|$)/.test(file.body.slice(words.length)) && file.body.startsWith(words);
+  if (old === edited || isBegunBy(edited)) return text;
+  if (isBegunBy(old)) return over(`${edited}${file.body.slice(old.length)}`);
+  const ticked = withTicks(file.body, old.split("\n"), edited.split("\n"));
+  return ticked === null ? null : over(ticked);
+}
+
+/** Null: it has no front matter, or a damaged one. `head` says the same of every status. */
+function partsOf(text: string): { readonly head: string; readonly body: string } | null {
+  try {
+    const file = fileIn(text, "copy");
+    if (file === null) return null;
+    const body = text.slice(file.bodyAt);
+    const opened = withStatus(text, file, "open");
+    return { head: opened.slice(0, opened.length - body.length), body };
+  } catch (error) {
+    if (error instanceof Fault) return null;
+    throw error;
+  }
+}
+
+/** Null: more was changed than boxes were ticked, or a line with a box stands there more than once, or not any more. */
+function withTicks(body: string, old: readonly string[], edited: readonly string[]): string | null {
+  const lines = body.split("\n");
+  if (old.length !== edited.length) return null;
+  for (const [at, line] of old.entries()) {
+    const now = edited[at] ?? "";
+    if (now === line) continue;
+    const places = lines.flatMap((one, index) => (one === line ? [index] : []));
+    const isTick = now.replace(/\[[xX]\]/, "[ ]") === line.replace(/\[[xX]\]/, "[ ]");
+    if (!isTick || places.length > 1) return null;
+    if (places[0] !== undefined) lines[places[0]] = now;
+    else if (!lines.includes(now)) return null;
+  }
+  return lines.join("\n");
 }

@@ -30,7 +30,7 @@ import { configOf } from "./rights.ts";
 import type { Issue, Source } from "./source.ts";
 import { IssueWork } from "./worker.ts";
 import type { IssueEnd, WorkOptions, Workshop, WorkView } from "./workshop.ts";
-import { headCommit, ourBranches } from "./work.ts";
+import { assertFilters, headCommit, ourBranches } from "./work.ts";
 
 export interface BatchOptions extends PlanOptions, Policy, WorkOptions {
   readonly maxAgents: number;
@@ -253,6 +253,7 @@ async function assertRoom(deps: Deps, root: string, branches: ReadonlySet<string
       `${root} has a branch "reprise", so git can make none that begins with "reprise/". Rename it: git branch -m reprise <other name>.`,
       { facts },
     );
+  await assertFilters(deps, root);
 }
 
 class Crew {

@@ -53,6 +53,16 @@ export interface Source {
   note(id: string, text: string): Promise<void>;
   /** As `Issue.comments`. Absent: a listed issue has them all. */
   comments?(id: string): Promise<readonly Comment[]>;
+  /** The file that holds this issue alone, below the top of the repository. Absent: there is none. */
+  fileOf?(id: string): string;
+  /** Writes into that file what became of another copy of it. False: that cannot be joined with what stands there. */
+  join?(id: string, copy: Copy): Promise<boolean>;
+}
+
+/** A copy of the file of an issue, such as that in an agent's worktree. */
+export interface Copy {
+  readonly was: string;
+  readonly now: string;
 }
 
 /** What we say under an issue. It is for people, and never becomes part of a prompt. */

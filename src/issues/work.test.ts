@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
-import { commitWork, mergeWork, unfinishedIn } from "./work.ts";
+import { commitWork } from "./commit.ts";
+import { mergeWork, unfinishedIn } from "./work.ts";
 
 /** Two commits that change the same line, so that git cannot join them by itself. */
 const FORK =

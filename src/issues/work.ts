@@ -5,10 +5,19 @@ import { readSmallText, realPath, removeQuietly } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { type Redact, redactor } from "../lib/secrets.ts";
-import { type Git, gitDirectoryOf, openGit, repositoriesOf } from "../run/git.ts";
+import {
+  filterWords,
+  type Git,
+  gitDirectoryOf,
+  openGit,
+  repositoriesOf,
+  unfiltered,
+  unfilteredIn,
+} from "../run/git.ts";
 import type { Deps } from "../run/run.ts";
+import { commitWork, entriesOf, GATE, named, putBack, type Settled, type Work } from "./commit.ts";
 import { git, gitText } from "./repository.ts";
-import type { Issue } from "./source.ts";
+import type { Issue, Source } from "./source.ts";
 
 /** Branches and commits are pushed: a secret in a title stays out of them. */
 const LOOKS_SECRET = redactor([]);
@@ -16,9 +25,6 @@ const MAX_SLUG = 40;
 const MAX_SUBJECT = 200;
 /** Of a title. Far more than is shown, so that a secret is seen whole where it is cut. */
 const MOST_READ = 4_096;
-/** A git that still lives would be done by then. */
-const LOCK_PATIENCE_MS = 300;
-const MAX_LOCKS = 5;
 
 /** `reprise/<id>-<slug>`: whatever a title says, git takes it for a branch. Another number where it is taken. */
 export function branchFor(
@@ -191,102 +197,14 @@ async function isUnsent(deps: Deps, submodule: string): Promise<boolean> {
   return (await gitText(deps, submodule, own)) !== "";
 }
 
-const MOST_NAMED = 3;
-
-/** Paths as bytes. */
-function named(paths: readonly string[]): string {
-  const texts = paths
-    .slice(0, MOST_NAMED)
-    .map((path) => harmlessLine(Buffer.from(path, "latin1").toString(), 100));
-  const more = paths.length - texts.length;
-  return more > 0 ? `${texts.join(", ")} and ${more} more` : texts.join(", ");
-}
-
-const entriesOf = (listed: string) => listed.split("\0").filter((entry) => entry !== "");
-
-const NOTHING = /nothing to commit|nothing added|no changes added/;
-const NOBODY = /tell me who you are|ident/i;
-
-export interface Work {
-  /** Ours alone. */
-  readonly worktree: string;
-  /** The one that is promised to hold the work. */
-  readonly branch: string | null;
-  /** Without secrets, and harmless. */
-  readonly message: string;
-}
-
 /** Afterwards all of the work is on its branch, if it has one; otherwise nothing is done and why not is told. */
 export async function settleWork(
   deps: Deps,
   { branch, message, ...left }: Left & Pick<Work, "branch" | "message">,
-): Promise<string | null> {
+): Promise<Settled> {
   const why = await unfinishedIn(deps, left);
-  if (why === null && left.isolated) await commitWork(deps, { worktree: left.cwd, branch, message });
-  return why;
-}
-
-/** What the agent left uncommitted, and what it committed elsewhere, is on the branch afterwards. */
-export async function commitWork(deps: Deps, { worktree, branch, message }: Work): Promise<void> {
-  // What is uncommitted inside a submodule cannot be committed from here.
-  const all = ["--untracked-files=normal", "--ignore-submodules=dirty"];
-  const status = await gitText(deps, worktree, ["status", "--porcelain", "--branch", ...all]);
-  const [head = "", ...left] = (status ?? "").split("\n");
-  if (status === null || left.length > 0) await commitAll(deps, worktree, message);
-  if (status === null || branch === null) return;
-  if (head !== `## ${branch}` && !head.startsWith(`## ${branch}...`)) await follow(deps, worktree, branch);
-}
-
-/** An agent that works on a branch of its own, or on none, takes ours along. */
-async function follow(deps: Deps, worktree: string, branch: string): Promise<void> {
-  const ref = `refs/heads/${branch}`;
-  const was = await gitText(deps, worktree, ["rev-parse", "--verify", "--quiet", ref]);
-  const grew =
-    was === null || (await git(deps, worktree, ["merge-base", "--is-ancestor", was, "HEAD"]))?.code === 0;
-  const old = was === null ? [] : [was];
-  if (grew && (await git(deps, worktree, ["update-ref", ref, "HEAD", ...old]))?.code === 0) return;
-  throw new Fault(
-    "work_unsaved",
-    `The agent left ${branch} for commits without what was committed on it; its work is in ${worktree}.`,
-    { facts: { worktree, branch } },
-  );
-}
-
-async function commitAll(deps: Deps, worktree: string, message: string): Promise<void> {
-  await unlocked(deps, worktree, ["add", "-A"]);
-  // By stdin: every user of the machine can read arguments, and a title may hold a secret.
-  const commit = ["commit", "--quiet", "-F", "-"];
-  const said = await unlocked(deps, worktree, commit, { stdin: message, expected: [NOTHING, NOBODY] });
-  if (!NOBODY.test(said)) return;
-  const us = ["-c", "user.name=Reprise", "-c", "user.email=reprise@localhost"];
-  await unlocked(deps, worktree, [...us, ...commit], { stdin: message, expected: [NOTHING] });
-}
-
-/** What it refused with, where that was `expected`; empty: it did it. A lock that a killed git left behind is removed. */
-async function unlocked(
-  deps: Deps,
-  worktree: string,
-  args: readonly string[],
-  { expected = [], stdin = "" }: { readonly expected?: readonly RegExp[]; readonly stdin?: string } = {},
-): Promise<string> {
-  for (let tries = 0; ; tries += 1) {
-    const done = await git(deps, worktree, args, { stdin });
-    if (done?.code === 0) return "";
-    const said = `${done?.stdout ?? ""}\n${done?.stderr ?? ""}`;
-    if (expected.some((pattern) => pattern.test(said))) return said;
-    // Only what belongs to this worktree and its branch: nobody else writes there.
-    const lock = /Unable to create '([^']+\/(?:worktrees\/[^']+|refs\/heads\/reprise\/[^']+)\.lock)'/.exec(
-      said,
-    )?.[1];
-    if (tries >= (lock === undefined ? 1 : MAX_LOCKS)) {
-      const why = harmlessLine(said.trim(), 300);
-      throw new Fault("work_unsaved", `The work in ${worktree} could not be committed: ${why}`, {
-        facts: { worktree },
-      });
-    }
-    if (tries === 0) await new Promise((wake) => setTimeout(wake, LOCK_PATIENCE_MS));
-    else if (lock !== undefined) removeQuietly(lock);
-  }
+  if (why !== null || !left.isolated) return { left: why, notes: [] };
+  return commitWork(deps, { worktree: left.cwd, branch, message });
 }
 
 /**
@@ -322,6 +240,50 @@ export async function fingerprint(
   }
 }
 
+/**
+ * A gate may leave files in the worktree, and they are not the agent's work. `begins`: it runs next. `ended`: it has run.
+ * `found`: it may have been killed, and no agent has worked since.
+ */
+export async function noteGate(deps: Deps, cwd: string, when: "begins" | "ended" | "found"): Promise<void> {
+  const ref = (name: string) => gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", name]);
+  if (when === "found" && ((await ref(GATE.before)) === null || (await ref(GATE.after)) !== null)) return;
+  const all = ["--untracked-files=normal", "--ignore-submodules=dirty"];
+  const isClean = when !== "begins" && (await gitText(deps, cwd, ["status", "--porcelain", ...all])) === "";
+  const after = when === "begins" ? null : isClean ? "HEAD^{tree}" : await fingerprint(deps, cwd);
+  const stdin = [
+    when === "begins" ? `update ${GATE.before} HEAD^{tree}` : "",
+    after === null ? `delete ${GATE.after}` : `update ${GATE.after} ${after}`,
+  ];
+  await git(deps, cwd, ["update-ref", "--stdin"], { stdin: `${stdin.filter(Boolean).join("\n")}\n` });
+}
+
+/**
+ * Agents tick boxes in the file of their own issue, where Reprise writes as well: git would refuse to merge the branch. So
+ * the issue gets what its agent wrote, and the branch has the file as it was. What cannot be joined stays on the branch, and
+ * that is told.
+ */
+export async function takeIssueFile(
+  deps: Deps,
+  source: Source,
+  { root, worktree, branch, id }: { root: string; worktree: string; branch: string; id: string },
+): Promise<string | null> {
+  const path = source.fileOf?.(id);
+  const from = await gitText(deps, root, ["merge-base", "HEAD", branch]);
+  if (path === undefined || source.join === undefined || from === null) return null;
+  const blobs = ["rev-parse", "--verify", "--quiet"];
+  const [was, now] = await Promise.all(
+    [from, branch].map((commit) => gitText(deps, root, [...blobs, `${commit}:${path}`])),
+  );
+  if (was === now) return null;
+  const told = `${path} differs on ${branch}: commit or stash your copy of it before you merge`;
+  if (was === null || now === null || was === undefined || now === undefined) return told;
+  const texts = await Promise.all([was, now].map((id_) => git(deps, root, ["cat-file", "blob", id_])));
+  const [before = "", after = ""] = texts.map((text) => text?.stdout ?? "");
+  if (!(await source.join(id, { was: before, now: after }))) return told;
+  await putBack(deps, { worktree, branch, message: `${id}: leave ${path} to the batch` }, { path, from });
+  return null;
+}
+
 /** Into what is checked out at the top. A conflict is undone and said; a merge of the user's is left as it is. */
 export async function mergeWork(deps: Deps, root: string, branch: string): Promise<void> {
   const isMerging = async () =>
@@ -332,6 +294,7 @@ export async function mergeWork(deps: Deps, root: string, branch: string): Promi
       `${branch} could not be merged: another merge is under way in ${root}. Finish it with \`git commit\`, or give it up with \`git merge --abort\`.`,
       { facts: { branch } },
     );
+  await assertConverted(deps, root, branch);
   const merged = await git(deps, root, ["merge", "--no-ff", "--no-edit", "--quiet", branch]);
   if (merged?.code === 0) return;
   if (await isMerging()) await git(deps, root, ["merge", "--abort"]);
@@ -343,5 +306,32 @@ export async function mergeWork(deps: Deps, root: string, branch: string): Promi
     {
       facts: { branch },
     },
+  );
+}
+
+/** A merge that Reprise makes would put the stored form of such files into the user's checkout. */
+async function assertConverted(deps: Deps, root: string, branch: string): Promise<void> {
+  const ask = await openGit(deps, root);
+  const merged = async () =>
+    entriesOf((await ask(["diff", "--name-only", "-z", `HEAD...${branch}`], { encoding: "latin1" })).stdout);
+  const found = await unfiltered(ask, "smudge", merged);
+  if (found === null) return;
+  const { why, help } = filterWords(found);
+  throw new Fault(
+    "work_unsaved",
+    `${branch} could not be merged: ${why}. ${help}; or merge it yourself, in the repository: git merge ${branch}`,
+    { facts: { branch } },
+  );
+}
+
+/** What no issue of a batch could be checked out without is said before one is claimed. */
+export async function assertFilters(deps: Deps, root: string): Promise<void> {
+  const found = await unfilteredIn(deps, await openGit(deps, root), "HEAD");
+  if (found?.required !== true) return;
+  const { why, help } = filterWords(found);
+  throw new Fault(
+    "cwd_invalid",
+    `${why}: worktrees would have the stored form. ${help}, or work in the checkout as it is: --isolate none.`,
+    { facts: { repository: root, filter: found.filter } },
   );
 }

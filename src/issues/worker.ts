@@ -27,7 +27,17 @@ import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
-import { fingerprint, headCommit, mergeWork, settleWork, subjectFor, treeOf, workIn } from "./work.ts";
+import {
+  fingerprint,
+  headCommit,
+  mergeWork,
+  noteGate,
+  settleWork,
+  subjectFor,
+  takeIssueFile,
+  treeOf,
+  workIn,
+} from "./work.ts";
 import { BEFORE_WORK, Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
 /** No other issue would fare better. */
@@ -71,6 +81,8 @@ export class IssueWork {
   /** Of all turns in this batch. */
   #toolCalls = 0;
   readonly #denied: DeniedCall[] = [];
+  /** What people must know of the work in git. */
+  #notes: readonly string[] = [];
 
   constructor(shop: Workshop, issue: Issue, past: KnownPast) {
     this.#shop = shop;
@@ -134,6 +146,7 @@ export class IssueWork {
     });
     const refused = await this.#claim();
     if (refused !== null) return refused;
+    if ("handle" in decision && decision.handle !== null) await this.#noteKilledGate(decision.handle);
     switch (decision.do) {
       case "close":
         return this.#finish();
@@ -149,6 +162,13 @@ export class IssueWork {
         await desk.readComments();
         return this.#turns(this.#fresh(decision.handle));
     }
+  }
+
+  /** What a gate left when it was killed with its batch is not the agent's work either. */
+  async #noteKilledGate(handle: string): Promise<void> {
+    const { deps, options } = this.#shop;
+    const [run] = options.isolate === "worktree" ? await deps.store.findByHandle(handle) : [];
+    if (run !== undefined) await noteGate(deps, run.cwd, "found");
   }
 
   #isUnclaimed(): boolean {
@@ -269,8 +289,9 @@ export class IssueWork {
     const { branch, baseline } = desk;
     const isolated = options.isolate === "worktree";
     const message = subjectFor(this.#issue, redact);
-    const left = await settleWork(deps, { cwd, root, isolated, baseline, branch, message });
-    if (left !== null) return this.#unfinished(left);
+    const settled = await settleWork(deps, { cwd, root, isolated, baseline, branch, message });
+    this.#notes = settled.notes;
+    if (settled.left !== null) return this.#unfinished(settled.left, settled.help);
     await this.#lookForDenials();
     const work = await this.#workIn(cwd);
     const changed = work === "changed" || work === "unseen";
@@ -283,7 +304,9 @@ export class IssueWork {
     if (brake.force >= 2)
       return this.#give("interrupted", `${this.#whoStopped()} before its work was checked`);
     desk.note({ status: "checking" });
+    if (isolated) await noteGate(deps, cwd, "begins");
     const finding = await desk.check(gate.commands, cwd);
+    if (isolated) await noteGate(deps, cwd, "ended");
     // A gate that passes without any work says nothing about an agent that was not let work.
     if (finding === null) return changed || desk.denied.length === 0 ? this.#passed("") : this.#nothing(work);
     if (brake.force >= 2)
@@ -333,9 +356,9 @@ export class IssueWork {
   }
 
   /** The agent says that it is done, and git shows that it is not. */
-  async #unfinished(left: string): Promise<IssueEnd> {
+  async #unfinished(left: string, help?: string): Promise<IssueEnd> {
     this.#desk.findings = [`Your last turn ended, but ${left}. Put that right.`];
-    return this.#give("failed", left);
+    return this.#give("failed", help === undefined ? left : `${left}. ${help}`);
   }
 
   /** The same files at several gates in a row. */
@@ -403,6 +426,7 @@ export class IssueWork {
     // Of such an issue the gate alone says that it is done: nothing is on its branch, and nothing can be merged.
     if (work === "nothing" || work === "others") this.#seen = `the gate passed; ${WORK_WORDS[work]}`;
     const branch = options.isolate === "worktree" && work !== "nothing" ? desk.branch : null;
+    if (branch !== null) await this.#takeIssueFile(branch);
     if (options.merge && branch !== null) {
       const turn = this.#shop.merging.then(() => mergeWork(deps, root, branch));
       this.#shop.merging = turn.catch(() => {});
@@ -414,9 +438,19 @@ export class IssueWork {
     // On disk before anything else: closed and opened again is another thing than not closed yet.
     await desk.save({ status: "completed", error: null, finished_at: desk.now() });
     desk.status = "closed";
-    const said = [this.#seen, hasNews ? UNTOLD : "", deniedWords(this.#denied)];
+    const said = [this.#seen, hasNews ? UNTOLD : "", deniedWords(this.#denied), ...this.#notes];
     const end = desk.end("completed", said.filter(Boolean).join("; "));
     return work === "nothing" ? { ...end, branch: null } : end;
+  }
+
+  async #takeIssueFile(branch: string): Promise<void> {
+    const { deps, root, source } = this.#shop;
+    const { handle } = this.#desk;
+    const [run] = handle === null ? [] : await deps.store.findByHandle(handle);
+    if (run === undefined) return;
+    const place = { root, worktree: run.cwd, branch, id: this.#issue.id };
+    const note = await takeIssueFile(deps, source, place);
+    if (note !== null) this.#notes = [...this.#notes, note];
   }
 
   /** Somebody has changed the issue since its agent read it: it is done when the agent has heard that too. */
@@ -434,9 +468,10 @@ export class IssueWork {
   }
 
   /** It stays in progress, with a note; what was known stays known. */
-  async #give(state: "failed" | "interrupted" | "no_change", why: string, stop?: number): Promise<IssueEnd> {
+  async #give(state: "failed" | "interrupted" | "no_change", how: string, stop?: number): Promise<IssueEnd> {
     const { deps, source, redact, options } = this.#shop;
     const { id } = this.#issue;
+    const why = [how, ...this.#notes].join("; ");
     if (this.#isUnclaimed()) {
       if (!this.#hasPast) this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
       return this.#desk.end(state, why, stop);

@@ -3,16 +3,19 @@
  * configuration, so only the user's own (global and system) settings may name programs; filters such as LFS come from there.
  */
 import { isUtf8 } from "node:buffer";
+import { randomBytes } from "node:crypto";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
-import { readSmallText, realPath } from "../audit/audit.ts";
+import { readSmallText, realPath, removeQuietly, spelled } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { ToolResult } from "../core/deps.ts";
+import { harmlessLine } from "../lib/harmless.ts";
 import type { Deps } from "./deps.ts";
 
 export interface GitOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly stdin?: string;
   readonly timeoutMs?: number;
+  readonly maxBytes?: number;
   readonly encoding?: "utf8" | "latin1";
 }
 
@@ -89,13 +92,14 @@ export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = 
   }
   const ask = (
     args: readonly string[],
-    { env: more = {}, stdin, timeoutMs = TIMEOUT_MS, encoding = "utf8" }: GitOptions = {},
+    { env: more = {}, timeoutMs = TIMEOUT_MS, encoding = "utf8", stdin, maxBytes }: GitOptions = {},
   ) =>
     deps.processes.runTool(program, ["-C", cwd, ...args], {
       cwd,
       env: { ...base, ...more },
       timeoutMs,
       encoding,
+      ...(maxBytes === undefined ? {} : { maxBytes }),
       ...(stdin === undefined ? {} : { stdin }),
     });
   // Reading settings runs nothing, and names those of included files too.
@@ -104,6 +108,7 @@ export async function openGit(deps: Deps, cwd: string, env: GitOptions["env"] = 
   const text =
     listed.code === 0 ? listed.stdout : withoutScope((await ask(["config", "--list", "--null"])).stdout);
   Object.assign(base, settingsEnv([...FIXED, ...overrides(text)]));
+  LISTED.set(ask, text);
   return ask;
 }
 
@@ -136,6 +141,110 @@ export function overrides(listed: string): readonly (readonly [string, string])[
     ...[...filters].map((name) => [`${name}.required`, trusted.get(`${name}.required`) ?? "false"] as const),
   ];
 }
+
+/** A filter of the repository that Reprise does not run, because only the repository's own settings name its programs. */
+export interface OffFilter {
+  /** Git would convert files with it when they are added. */
+  readonly clean: boolean;
+  /** Git would convert files with it when they are checked out. */
+  readonly smudge: boolean;
+  /** The repository says that git must fail without it. */
+  readonly required: boolean;
+}
+
+/** By name, from what `git config --list --show-scope --null` prints. */
+export function filtersOff(listed: string): ReadonlyMap<string, OffFilter> {
+  const fields = listed.split("\0");
+  const own = new Map<string, Map<string, string>>();
+  const trusted = new Set<string>();
+  for (let at = 0; at + 1 < fields.length; at += 2) {
+    const scope = fields[at];
+    const [key = "", ...value] = (fields[at + 1] ?? "").split("\n");
+    const [, name, word] = /^filter\.(.+)\.(clean|smudge|process|required)$/s.exec(key) ?? [];
+    if (name === undefined || word === undefined) continue;
+    if (scope !== "system" && scope !== "global")
+      own.set(name, (own.get(name) ?? new Map<string, string>()).set(word, value.join("\n")));
+    else if (value.join("\n") !== "") trusted.add(`${word} ${name}`);
+  }
+  const found = [...own].map(([name, words]): [string, OffFilter] => {
+    const isOff = (word: string) =>
+      [word, "process"].some((one) => (words.get(one) ?? "") !== "") &&
+      ![word, "process"].some((one) => trusted.has(`${one} ${name}`));
+    const required = /^(?:|true|yes|on|[1-9]\d*)$/i.test(words.get("required") ?? "false");
+    return [name, { clean: isOff("clean"), smudge: isOff("smudge"), required }];
+  });
+  return new Map(found.filter(([, { clean, smudge }]) => clean || smudge));
+}
+
+/** What the settings were when a repository was opened. */
+const LISTED = new WeakMap<Git, string>();
+
+interface Unfiltered {
+  readonly filter: string;
+  /** One character per byte. */
+  readonly paths: readonly string[];
+  readonly required: boolean;
+}
+
+/** A filter that is off and that git would store, or check out, some of these paths with. With `index`, the attributes are those in it. */
+export async function unfiltered(
+  git: Git,
+  way: "clean" | "smudge",
+  paths: () => Promise<readonly string[]>,
+  index?: string,
+): Promise<Unfiltered | null> {
+  const off = new Map([...filtersOff(LISTED.get(git) ?? "")].filter(([, filter]) => filter[way]));
+  if (off.size === 0) return null;
+  // Git is asked in text.
+  const texts = (await paths()).map((path) => Buffer.from(path, "latin1")).filter((path) => isUtf8(path));
+  const stdin = texts.map((path) => `${path.toString()}\0`).join("");
+  const ask = ["check-attr", ...(index === undefined ? [] : ["--cached"]), "-z", "--stdin", "filter"];
+  const env = index === undefined ? {} : { GIT_INDEX_FILE: index };
+  const { stdout } = await git(ask, { env, stdin, encoding: "latin1", maxBytes: MOST_LISTED });
+  const fields = stdout.split("\0");
+  const found = new Map<string, string[]>();
+  for (let at = 0; at + 2 < fields.length; at += 3) {
+    const [path = "", , value = ""] = fields.slice(at, at + 3);
+    const filter = Buffer.from(value, "latin1").toString();
+    if (off.has(filter)) found.set(filter, [...(found.get(filter) ?? []), path]);
+  }
+  const all = [...found].map(([filter, named]) => ({
+    filter,
+    paths: named,
+    required: off.get(filter)?.required === true,
+  }));
+  return all.find(({ required }) => required) ?? all[0] ?? null;
+}
+
+/** Why git cannot convert these, and what makes Reprise run the filter. The program is the repository's, so it is not spelled out. */
+export function filterWords({ filter, paths }: Unfiltered): { readonly why: string; readonly help: string } {
+  const name = harmlessLine(filter, 100);
+  const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
+  const first = spelled(Buffer.from((paths[0] ?? "").slice(0, 200), "latin1"));
+  return {
+    why: `${first}${more} ${more === "" ? "needs" : "need"} the git filter ${name}, which only the repository's own settings name, so Reprise does not run it`,
+    help: `If you trust the filter, copy what \`git config --get-regexp ^filter.${name}.\` shows to your own settings (git config --global)`,
+  };
+}
+
+/** What a checkout of the commit would have in its stored form instead of its own. */
+export async function unfilteredIn(deps: Deps, git: Git, commit: string): Promise<Unfiltered | null> {
+  const index = join(deps.state.root, `.tmp-${process.pid}-${randomBytes(6).toString("hex")}`);
+  const env = { GIT_INDEX_FILE: index };
+  const all = async () => {
+    await git(["read-tree", commit], { env });
+    const { stdout } = await git(["ls-files", "-z"], { env, encoding: "latin1", maxBytes: MOST_LISTED });
+    return stdout.split("\0").filter(Boolean);
+  };
+  try {
+    return await unfiltered(git, "smudge", all, index);
+  } finally {
+    removeQuietly(index);
+  }
+}
+
+/** Names of all files of a large repository. */
+export const MOST_LISTED = 256 << 20;
 
 function settingsEnv(settings: readonly (readonly [string, string])[]): Record<string, string> {
   const env: Record<string, string> = { GIT_CONFIG_COUNT: String(settings.length) };

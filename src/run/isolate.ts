@@ -8,7 +8,7 @@ import { isRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine, Located } from "../engines/engine.ts";
 import type { Deps } from "./deps.ts";
-import { openGit, repositoriesOf } from "./git.ts";
+import { filterWords, type Git, openGit, repositoriesOf, unfilteredIn } from "./git.ts";
 import type { ResumeFacts } from "./plan.ts";
 import { liveOwner } from "./leases.ts";
 import { isInside } from "./unsaved.ts";
@@ -36,16 +36,18 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
     const directory = join(home, "work");
     return { cwd: directory, make: async () => void makeDirectory(directory) };
   }
-  const { top, commit } = await placeIn(deps, request);
+  const ask = await openGit(deps, request.cwd);
+  const { top, commit } = await placeIn(ask, request);
   const worktree = join(home, "worktree");
   const inside = relative(top, request.cwd);
-  if (inside !== "" && !(await isTree(deps, request.cwd, `${commit}:${inside}`))) {
+  if (inside !== "" && !(await isTree(ask, `${commit}:${inside}`))) {
     throw new Fault(
       "cwd_invalid",
       `A worktree would not have ${request.cwd}: nothing in it is committed. Commit it first, or use a directory of its own (dir).`,
       { facts: { cwd: request.cwd } },
     );
   }
+  await tellUnfiltered(deps, ask, request.cwd, commit);
   return {
     cwd: join(worktree, inside),
     make: () => addWorktree(deps, request, worktree, commit),
@@ -105,13 +107,11 @@ export function environmentAt({ state }: Deps, cwd: string, env: Env): Env {
 
 /** The top of the repository, and the commit that is meant: one question to git. */
 async function placeIn(
-  deps: Deps,
+  ask: Git,
   { cwd, from = "HEAD" }: WorkplaceRequest,
 ): Promise<{ readonly top: string; readonly commit: string }> {
   // What begins with a dash would be an option to git.
-  const asked = from.startsWith("-")
-    ? null
-    : await git(deps, cwd, ["rev-parse", "--show-toplevel", `${from}^{commit}`]);
+  const asked = from.startsWith("-") ? null : await ask(["rev-parse", "--show-toplevel", `${from}^{commit}`]);
   const [top = "", commit = ""] = asked?.stdout.split("\n") ?? [];
   if (asked?.code === 0) return { top: resolveDirectory(top), commit };
   throw new Fault("cwd_invalid", `A worktree needs a git repository with a commit, and ${cwd} is none.`, {
@@ -119,8 +119,18 @@ async function placeIn(
   });
 }
 
-async function isTree(deps: Deps, cwd: string, object: string): Promise<boolean> {
-  return (await git(deps, cwd, ["cat-file", "-t", object])).stdout.trim() === "tree";
+async function isTree(ask: Git, object: string): Promise<boolean> {
+  return (await ask(["cat-file", "-t", object])).stdout.trim() === "tree";
+}
+
+/** Refuses what the repository says cannot do without a filter that is off, and warns of the rest. */
+async function tellUnfiltered(deps: Deps, ask: Git, cwd: string, commit: string): Promise<void> {
+  const found = await unfilteredIn(deps, ask, commit);
+  if (found === null) return;
+  const { why, help } = filterWords(found);
+  const text = `${why}: a worktree would have the stored form of ${found.paths.length === 1 ? "this file" : "these files"}. ${help}.`;
+  if (found.required) throw new Fault("cwd_invalid", text, { facts: { cwd, filter: found.filter } });
+  deps.log.warn(text);
 }
 
 const MAX_ADDS = 6;
