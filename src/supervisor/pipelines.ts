@@ -5,7 +5,7 @@
  * that of `reduce.ts`.
  */
 import { join } from "node:path";
-import { isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { isDirectory, makeDirectory, movedState, resolveDirectory, stateMoved } from "../audit/audit.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isSelected, parseSelector, readSelector } from "../core/ids.ts";
@@ -197,6 +197,12 @@ export async function resumePipeline(
   }
 }
 
+/** A workspace inside the state directory has lost its path with it: no step begins, and none fails for it. */
+export function assertPlaced({ state }: Pick<Deps, "state">, { id, workspace }: PipelineRecord): void {
+  const moved = movedState(state.root, workspace);
+  if (moved !== null) throw stateMoved(`Pipeline ${id}`, workspace, moved, `reprise pipeline resume ${id}`);
+}
+
 /** True: the step's agent goes on. A refusal is a fault. */
 async function continueStep(
   deps: Deps,
@@ -207,6 +213,7 @@ async function continueStep(
   const refuse = (code: "usage" | "run_busy" | "session_unknown", why: string) =>
     new Fault(code, `Pipeline ${id} ${why}`, { facts: { id, phase, step } });
   if (phase === "done") throw refuse("usage", "is done; there is nothing to resume.");
+  assertPlaced(deps, record);
   if (!isDirectory(workspace)) {
     throw new Fault("cwd_missing", `The workspace of pipeline ${id}, ${workspace}, is gone.`, {
       facts: { id },
