@@ -60,7 +60,9 @@ export async function startPipeline(
     endedAt: null,
   };
   if ((await savePipeline(deps, record, null)) !== null) return record;
-  throw new Fault("run_busy", `The pipeline id ${id} is taken by chance. Run it again.`, { facts: { id } });
+  throw new Fault("run_busy", `The pipeline id ${id} is already in use. Run the command again.`, {
+    facts: { id },
+  });
 }
 
 /** Stands where a secret's value is not stored. */
