@@ -56,6 +56,11 @@ export {
   ensureIdentity,
   homeOfOwner,
   indexGuards,
+  isOriginal,
+  type MovedState,
+  movedState,
+  movedWords,
+  stateMoved,
   stateOrigin,
 } from "./identity.ts";
 export {

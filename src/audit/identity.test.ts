@@ -8,6 +8,7 @@ import {
   renameSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,6 +20,9 @@ import {
   assertUnlinkedIndex,
   ensureIdentity,
   homeOfOwner,
+  formerRoots,
+  isOriginal,
+  movedState,
   originOf,
   settleState,
   type StatePlace,
@@ -221,5 +225,85 @@ describe("an index file with a second name", () => {
     } finally {
       rmSync(folder, { recursive: true });
     }
+  });
+});
+
+describe("a place inside a state directory that had another path", () => {
+  const RUN = "20260401T120000Z-codex-1a2b3c4d";
+  let base: string;
+  let now: string;
+  const old = () => join(base, "old");
+  beforeEach(() => {
+    base = realpathSync(mkdtempSync(join(tmpdir(), "reprise-moved-")));
+    now = join(base, "new one");
+    mkdirSync(join(now, "runs", RUN, "work"), { recursive: true });
+  });
+  afterEach(() => rmSync(base, { recursive: true }));
+
+  test.each([
+    [`/a/runs/${RUN}/work`, [["/a", `runs/${RUN}/work`]]],
+    ["/a/workspaces/1a2b3c4d/worktree/sub", [["/a", "workspaces/1a2b3c4d/worktree/sub"]]],
+    [
+      `/a/runs/${RUN}/work/runs/${RUN}`,
+      [
+        ["/a", `runs/${RUN}/work/runs/${RUN}`],
+        [`/a/runs/${RUN}/work`, `runs/${RUN}`],
+      ],
+    ],
+    ["/a/runs/mine", []],
+    ["/a/workspaces/mine", []],
+    [`/a/other/${RUN}/work`, []],
+    ["/home/me/project", []],
+  ])("%s", (path, roots) => {
+    expect(formerRoots(path).map(({ from, inside }) => [from, inside])).toEqual(roots);
+  });
+
+  test("is known by the same run, and the way back makes room for it", () => {
+    const path = join(old(), "runs", RUN, "work");
+    const back = () => movedState(now, path)?.back;
+    const rename = `mv '${now}' ${old()}`;
+    expect(movedState(now, path)).toEqual({
+      from: old(),
+      to: now,
+      now: join(now, "runs", RUN, "work"),
+      back: rename,
+    });
+    symlinkSync(now, old());
+    expect(back()).toBe(`rm ${old()} && ${rename}`);
+    rmSync(old());
+    mkdirSync(old());
+    expect(back()).toBe(`mv ${old()} ${old()}.aside && ${rename}`);
+    const deeper = join(base, "gone", "state", "runs", RUN, "work");
+    expect(movedState(now, deeper)?.back).toBe(`mkdir -p ${base}/gone && mv '${now}' ${base}/gone/state`);
+  });
+
+  test("is not moved where it is as recorded, where nothing of it is here, or where another path leads to it", () => {
+    const path = join(old(), "runs", RUN, "work");
+    expect(movedState(now, join(now, "runs", RUN, "work"))).toBeNull();
+    expect(movedState(now, join(old(), "runs", RUN, "worktree"))).toBeNull();
+    expect(movedState(now, join(base, "project"))).toBeNull();
+    mkdirSync(path, { recursive: true });
+    expect(movedState(now, path)).toBeNull();
+    // A parent may have been a link from the start.
+    symlinkSync(base, `${base}-link`);
+    try {
+      expect(movedState(now, join(`${base}-link`, "new one", "runs", RUN, "work"))).toBeNull();
+    } finally {
+      rmSync(`${base}-link`);
+    }
+  });
+
+  test("counts as the same for git unless the directory was a copy once", async () => {
+    const first = await openState(join(base, "state"));
+    expect(isOriginal({ state: first, machine: "one" })).toBe(false);
+    ensureIdentity(first, "one");
+    renameSync(first.root, join(base, "renamed"));
+    const renamed = { state: await openState(join(base, "renamed")), machine: "one" };
+    assertOwnState(renamed);
+    expect(isOriginal(renamed)).toBe(true);
+    cpSync(renamed.state.root, join(base, "copy"), { recursive: true });
+    const copy = { state: await openState(join(base, "copy")), machine: "one" };
+    acceptCopy(copy);
+    expect(isOriginal(copy)).toBe(false);
   });
 });

@@ -4,14 +4,16 @@
  */
 import { randomUUID } from "node:crypto";
 import { existsSync, lstatSync, readdirSync, realpathSync, statSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join, sep } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Fault } from "../core/faults.ts";
+import { HANDLE, isRunId } from "../core/ids.ts";
 import type { Life } from "../core/records.ts";
 import { isObject, type JsonObject } from "../lib/json.ts";
 import { shellWord } from "../lib/shell.ts";
 import { lstat, readRecord, writeAtomic } from "./files.ts";
 import { generationMark } from "./generation.ts";
+import { isDirectory } from "./places.ts";
 import type { StateDir } from "./state.ts";
 
 export interface StatePlace {
@@ -219,4 +221,73 @@ export function acceptCopy({ state, machine }: Placed): boolean {
   if (state.refusal !== null) throw state.refusal;
   settleState(state, machine, true);
   return true;
+}
+
+/** The state directory had another path when a place inside it was recorded. */
+export interface MovedState {
+  readonly from: string;
+  readonly to: string;
+  /** Where the place is now. */
+  readonly now: string;
+  /** Renames the directory back. */
+  readonly back: string;
+}
+
+/**
+ * Whether a recorded place of a run or a pipeline is inside the state directory `root`, which had another path then. Null: it is
+ * where it was recorded, or was never inside. A link in the old place does not help: an engine asks the system for its directory
+ * and gets the path behind the link, where Claude Code 2.1.197 and Gemini CLI 0.61.0 do not find the conversation. A state
+ * directory itself is never a link, so a link there was made since.
+ */
+export function movedState(root: string, path: string): MovedState | null {
+  for (const { from, inside } of formerRoots(path)) {
+    const now = join(root, inside);
+    if (from === root || !isDirectory(now)) continue;
+    const isLink = lstat(from)?.isSymbolicLink() === true;
+    if (isLink || !isDirectory(path)) return { from, to: root, now, back: renameBack(from, root, isLink) };
+  }
+  return null;
+}
+
+/** What is in the old place by now, a link or a directory that was begun there since, goes out of the way. */
+function renameBack(from: string, root: string, isLink: boolean): string {
+  const [old, parent] = [shellWord(from), dirname(from)];
+  const steps = [
+    ...(isDirectory(parent) ? [] : [`mkdir -p ${shellWord(parent)}`]),
+    ...(isLink ? [`rm ${old}`] : lstat(from) === null ? [] : [`mv ${old} ${shellWord(`${from}.aside`)}`]),
+    `mv ${shellWord(root)} ${old}`,
+  ];
+  return steps.join(" && ");
+}
+
+/** Whether nobody else can be at the paths that this directory had: it never was a copy. What git keeps for them is its own. */
+export function isOriginal({ state, machine }: Placed): boolean {
+  const here = placeOf(state.root, machine);
+  return readIdentity(state.root)?.places.every(({ ino }) => ino === here.ino) === true;
+}
+
+/** Pure. Every directory that would be the state directory of such a place, and the place in it. */
+export function formerRoots(path: string): readonly { readonly from: string; readonly inside: string }[] {
+  const names = path.split(sep);
+  return names.flatMap((name, at) => {
+    const of = names[at + 1] ?? "";
+    if (!(name === "runs" && isRunId(of)) && !(name === "workspaces" && HANDLE.test(of))) return [];
+    return [{ from: names.slice(0, at).join(sep), inside: names.slice(at).join(sep) }];
+  });
+}
+
+/** As the end of a sentence about the place. */
+export function movedWords({ from, to }: MovedState): string {
+  return `in the state directory, which was ${from} and is now ${to}`;
+}
+
+/** `what`: the run or the pipeline, as the subject of a sentence. `command`: goes on with it, once the name is the old one. */
+export function stateMoved(what: string, path: string, moved: MovedState, command: string): Fault {
+  const { from, to, back } = moved;
+  return new Fault(
+    "state_moved",
+    `${what} works ${movedWords(moved)}. A conversation continues only at the path where it took place, ${path}, and a link to it is not enough. ` +
+      `Nothing was started. Rename the state directory back, then go on: ${back} && REPRISE_HOME=${shellWord(from)} ${command}`,
+    { facts: { path: to, original: from, cwd: path, back } },
+  );
 }

@@ -10,6 +10,7 @@ import { rm } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
+import { placedAt } from "../core/placed.ts";
 import type { AttemptRecord, Receipt, RunRecord } from "../core/records.ts";
 import type * as Schemas from "../core/schemas.ts";
 import type { AgentRecord } from "../core/supervision.ts";
@@ -68,7 +69,7 @@ export async function loadRunFile(runDirectory: string): Promise<RunRecord | nul
   if (run === null) return null;
   if (run.runId !== basename(runDirectory)) throw damaged(path, `it is the record of ${run.runId}`);
   if (!run.runId.endsWith(`-${run.handle}`)) throw damaged(path, "its handle is not the end of its run id");
-  return { ...run, runDirectory };
+  return placedAt(run, runDirectory);
 }
 
 export interface RunDirs {

@@ -124,6 +124,11 @@ export const FAULTS = {
     retryable: false,
     means: "the state directory is a copy, and the original may be at work on the same sessions",
   },
+  state_moved: {
+    exit: 8,
+    retryable: false,
+    means: "an agent worked inside the state directory, which had another path then",
+  },
   mount_inside: {
     exit: 8,
     retryable: false,

@@ -155,7 +155,7 @@ async function look(deps: Deps, entry: PriorEntry, issue: Issue, wish: PastWish)
   if (handle !== null && typeof refused === "string")
     return await begins(deps, run, wish, { ...known, session: null, over: [], why: refused });
   if (fault === null) return { ...known, state: "alive", why: "" };
-  const why = secretWords(run) ?? fault.message.replace(/\.$/, "");
+  const why = secretWords(run) ?? movedAway(run, fault) ?? fault.message.replace(/\.$/, "");
   const passing = passes(fault) ? { with: [] } : {};
   if (fault.code === "would_widen" && over.length > 0 && (await faultOf(deps, run, "resume", [])) === null)
     return {
@@ -197,7 +197,14 @@ async function begins(
 
 /** The same command may fare better later, or when the user has put right what is outside of the run. */
 function passes({ code }: Fault): boolean {
-  return FAULTS[code].retryable || code === "engine_home_missing" || code === "engine_missing";
+  return FAULTS[code].retryable || ["engine_home_missing", "engine_missing", "state_moved"].includes(code);
+}
+
+/** Null: the state directory has the path that its run was made under. */
+function movedAway({ handle }: RunRecord, { code, facts }: Fault): string | null {
+  if (code !== "state_moved") return null;
+  const { original, path, back } = facts;
+  return `its run ${handle} works in the state directory, which was ${String(original)} and is now ${String(path)}. Rename it back first (\`${String(back)}\`)`;
 }
 
 /** Null: it began without a secret in its options. No batch begins runs with one. */

@@ -15,17 +15,20 @@ export const MIN_KNOWN = 8;
 
 /** A word of a name that means a secret, also with a number behind it (`PASSWORD2`) or run together (`MYSECRETVALUE`). */
 const SECRET_WORD =
-  /^(?:(?:keys?|auth|oauth|pat|pass|passphrase|pass(?:code|key)s?|creds?|cookies?|jwt|bearer|authorization)\d*|\w*(?:secret|passw(?:or)?d|passphrase|credential)\w*|\w*token(?:\d*|value)|\w*(?:api|access|priv(?:ate)?|auth|signing|encryption|master|deploy|ssh|gpg|rsa)keys?\d*|(?:ssh|db|sql|smtp|mail|ftp|user|root|admin|login)(?:pass|pwd)\d*)$/i;
+  /^(?:(?:keys?|auth|oauth|pat|pass|passphrase|pass(?:code|key)s?|creds?|cookies?|jwt|bearer|authorization|[th]?otpseeds?)\d*|\w*(?:secret|passw(?:or)?d|passphrase|credential)\w*|\w*token(?:\d*|value)|\w*(?:api|access|priv(?:ate)?|auth|signing|encryption|master|deploy|ssh|gpg|rsa)keys?\d*|(?:ssh|db|sql|smtp|mail|ftp|user|root|admin|login)(?:pass|pwd)\d*)$/i;
 /** Ordinary alone (`PWD` is a directory), a secret behind another word: `DB_PWD`. */
 const SHORT_WORD = /^pwd?\d*$/i;
 /** The same in capitals only, as variables are written: `STRIPE_SK`, but not `messages_sk`. */
 const CAPITAL_WORD = /^(?:SK|SAS|DSN|MNEMONIC)\d*$/;
+/** A secret only of one-time passwords: `TOTP_SEED`, but not `RANDOM_SEED`. */
+const SEED_WORD = /^seeds?\d*$/i;
+const OTP_WORD = /^[th]?otp$/i;
 /** Run together in capitals: `MYSQLPASS`, but not `COMPASS`, `LOWPASS` and `OLDPWD`. */
 const CAPITAL_PASS =
   /^(?!(?:EN)?COMPASS|(?:BY|OVER|UNDER|TRES|SUR|LOW|HIGH|BAND|ALL|MULTI|SINGLE|FIRST)PASS|OLDPWD)[A-Z]+(?:PASS|PWD|CREDS)\d*$/;
-/** Of several words: who has the address of a web hook, or a connection string, can use what is behind it. */
+/** Of several words: who has the address of a web hook, or a connection string, can use what is behind it. A seed phrase opens a wallet. */
 const PHRASE =
-  /(?:^|_)web_?hooks?_?(?:url|uri|endpoint)s?\d*$|_web_?hooks?\d*$|(?:^|_)conn(?:ection)?_?str(?:ing)?s?\d*$|vault_?role_?id$|approle_?(?:role_?)?id$/i;
+  /(?:^|_)web_?hooks?_?(?:url|uri|endpoint)s?\d*$|_web_?hooks?\d*$|(?:^|_)conn(?:ection)?_?str(?:ing)?s?\d*$|(?:^|_)seed_?phrases?\d*$|vault_?role_?id$|approle_?(?:role_?)?id$/i;
 /** Tokens in the plural are usually counted; these are secrets. */
 const TOKENS = /(?:api|auth|access|refresh|bearer)[-_]?tokens/i;
 /** What follows the secret word and makes it a setting about secrets: `max_token_count`, `SSH_AUTH_SOCK`, `TOKEN_FILE`. */
@@ -46,13 +49,14 @@ export function isSecretName(name: string): boolean {
   return last !== -1 && !ABOUT.test(words[last + 1] ?? "") && !/^env[-_ ]?key$/i.test(name);
 }
 
-function isSecretWord(word: string, at: number): boolean {
+function isSecretWord(word: string, at: number, words: readonly string[]): boolean {
   if (SECRET_WORD.test(word) || CAPITAL_PASS.test(word)) return true;
+  if (SEED_WORD.test(word)) return OTP_WORD.test(words[at - 1] ?? "");
   return at > 0 && (SHORT_WORD.test(word) || CAPITAL_WORD.test(word));
 }
 
 const MAY_NAME_SECRET =
-  /key|token|secret|pass|cred|auth|cookie|bearer|jwt|pat|pw|hook|conn|role|mnemonic|[^a-z](?:sk|sas|dsn)/i;
+  /key|token|secret|pass|cred|auth|cookie|bearer|jwt|pat|pw|hook|conn|role|mnemonic|seed|[^a-z](?:sk|sas|dsn)/i;
 
 /**
  * The passwords of the first URLs in a text, as they stand there and decoded. Those that are ordinary words of the text are

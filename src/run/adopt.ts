@@ -84,7 +84,7 @@ export async function adoptSession(deps: Deps, request: AdoptRequest): Promise<A
   if (first !== undefined) return { run: first, isNew: false };
   ensureIdentity(deps.state, deps.machine);
   if ((await deps.store.createRun(run)) === "handle_taken") {
-    throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Adopt it again.`, {
+    throw new Fault("run_busy", `The handle ${run.handle} is already in use. Run the command again.`, {
       facts: { handle: run.handle },
     });
   }

@@ -5,7 +5,7 @@
 import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
-import { readSmallText, realPath, removeQuietly, spelled } from "../audit/audit.ts";
+import { isOriginal, movedState, readSmallText, realPath, removeQuietly, spelled } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { ToolResult } from "../core/deps.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -260,6 +260,17 @@ export function gitDirectoryOf(tree: string): string | null {
   const named = /^gitdir: (.+)\n?$/.exec(readSmallText(join(tree, ".git")) ?? "")?.[1];
   const gitDir = named === undefined ? null : realPath(resolve(tree, named));
   return gitDir !== null && basename(dirname(gitDir)) === "worktrees" ? gitDir : null;
+}
+
+/**
+ * Whether the repository knows this worktree by that directory. It knows a worktree that was moved with the state directory by the
+ * path that it had.
+ */
+export function leadsBack(deps: Pick<Deps, "state" | "machine">, gitDir: string, tree: string): boolean {
+  const known = readSmallText(join(gitDir, "gitdir"))?.trim() ?? "";
+  const moved = isOriginal(deps) ? movedState(deps.state.root, dirname(known)) : null;
+  const back = realPath(moved === null ? known : join(moved.now, basename(known)));
+  return back !== null && back === realPath(join(tree, ".git"));
 }
 
 /** The repositories that a checkout at or above this directory cannot do without, also where others keep objects for it. */

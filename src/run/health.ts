@@ -2,7 +2,16 @@
  * Is everything in order? Facts about engines, state directory, index and leftovers, and findings that say what
  * to do. Changes nothing but what crashed writers left behind.
  */
-import { copiedFrom, stateFacts, stateOrigin, stuckTrash, sweepTemp } from "../audit/audit.ts";
+import {
+  copiedFrom,
+  type MovedState,
+  movedState,
+  movedWords,
+  stateFacts,
+  stateOrigin,
+  stuckTrash,
+  sweepTemp,
+} from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -78,6 +87,7 @@ export async function checkHealth(deps: Deps, onProgress: (text: string) => void
   if (deps.repaired !== undefined) findings.push(note("index", deps.repaired, null));
   onProgress("reading the index");
   const rows = await listRuns(deps, { limit: Number.POSITIVE_INFINITY });
+  findings.push(...(await movedFindings(deps, rows)));
   const index = await indexHealth(deps, rows, findings);
   onProgress("reading the run directories");
   const offer = (run: RunRecord) => todoFor(deps, run);
@@ -97,7 +107,7 @@ export function withoutChange(finding: Finding): Finding {
   return finding.todo !== null && CHANGES.test(finding.todo) ? { ...finding, todo: null } : finding;
 }
 
-const CHANGES = /^(?:reprise (?:rm|prune|resume|doctor --(?:rebuild-index|accept-copy))|mv|chmod|rm)\b/;
+const CHANGES = /^(?:reprise (?:rm|prune|resume|doctor --(?:rebuild-index|accept-copy))|mv|mkdir|chmod|rm)\b/;
 
 /** What `show` offers; where that cannot be told, `show` says why. */
 async function todoFor(deps: Deps, run: RunRecord): Promise<string> {
@@ -197,6 +207,31 @@ function copyFindings({ state, machine }: Deps): readonly Finding[] {
   if (origin?.is !== "copy") return [];
   const what = `${state.root} ${copiedFrom(origin, state.root, machine)}; runs of the copy are not resumed, stopped or removed`;
   return [attention("state", what, "reprise doctor --accept-copy")];
+}
+
+/** Runs and pipelines that worked inside the state directory while it had another path, by that path. */
+async function movedFindings(deps: Deps, rows: readonly RunRecord[]): Promise<readonly Finding[]> {
+  const { root } = deps.state;
+  const pipelines = await deps.store.listDocuments("pipeline", {});
+  const placed = [
+    ...rows.map(({ handle, cwd }) => ({ name: `run ${handle}`, place: cwd })),
+    ...pipelines.map(({ id, data }) => ({ name: `pipeline ${id}`, place: data["workspace"] })),
+  ];
+  const groups = new Map<string, { readonly moved: MovedState; readonly names: string[] }>();
+  for (const { name, place } of placed) {
+    const moved = typeof place === "string" ? movedState(root, place) : null;
+    if (moved === null) continue;
+    const group = groups.get(moved.from) ?? { moved, names: [] };
+    group.names.push(name);
+    groups.set(moved.from, group);
+  }
+  return [...groups.values()].map(({ moved, names }) => {
+    const some =
+      names.length <= 5 ? names.join(", ") : `${names.slice(0, 5).join(", ")} and ${names.length - 5} more`;
+    const [places, all] = names.length === 1 ? ["directory", "is"] : ["directories", "are"];
+    const what = `the working ${places} of ${some} ${all} ${movedWords(moved)}; conversations continue only at the earlier path`;
+    return attention("state", what, `${moved.back} && export REPRISE_HOME=${shellWord(moved.from)}`);
+  });
 }
 
 async function indexHealth(

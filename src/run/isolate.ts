@@ -1,7 +1,16 @@
 /** A place of its own for an agent: a fresh directory or a git worktree inside the run directory. */
 import { dirname, join, relative, sep } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { isDirectory, makeDirectory, realPath, resolveDirectory } from "../audit/audit.ts";
+import {
+  isDirectory,
+  isOriginal,
+  makeDirectory,
+  type MovedState,
+  movedState,
+  realPath,
+  resolveDirectory,
+  stateMoved,
+} from "../audit/audit.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";
@@ -54,11 +63,19 @@ export async function planWorkplace(deps: Deps, home: string, request: Workplace
   };
 }
 
+/** The run works inside the state directory, which had another path when the run was made. Null: that is not so. */
+export function movedWith({ runDirectory, cwd }: Pick<RunRecord, "runDirectory" | "cwd">): MovedState | null {
+  return movedState(dirname(dirname(runDirectory)), cwd);
+}
+
 /**
  * A link in its place would have the agent work somewhere else. Its mode is the user's, as what the agent makes is. A fork
  * works in its parent's place.
  */
 export function assertOwnWorkplace(run: RunRecord): void {
+  const moved = movedWith(run);
+  if (moved !== null)
+    throw stateMoved(`Run ${run.handle}`, run.cwd, moved, `reprise resume ${run.handle} "…"`);
   const runsRoot = dirname(run.runDirectory);
   const [owner = "", kind = ""] = relative(runsRoot, run.cwd).split(sep);
   if (!isRunId(owner) || !isDirectory(run.cwd)) return;
@@ -168,7 +185,12 @@ export interface Need {
 
 /** The live runs first. Null: nobody else works in the run's directory, or in a worktree whose repository is there. */
 export async function neededBy(deps: Deps, run: RunRecord): Promise<Need | null> {
-  const roots = [...new Set([run.runDirectory, realPath(run.runDirectory) ?? run.runDirectory])];
+  const { runId, runDirectory } = run;
+  const before = movedWith(run);
+  const roots = [
+    ...new Set([runDirectory, realPath(runDirectory) ?? runDirectory]),
+    ...(before === null ? [] : [join(before.from, "runs", runId)]),
+  ];
   const all = Number.POSITIVE_INFINITY;
   const inside = (path: string) => roots.some((root) => isInside(path, root));
   const asked = roots.flatMap((root) => [{ below: root }, { cwd: root }]);
@@ -206,6 +228,9 @@ async function howToStop(deps: Deps, { runId, handle }: RunRecord): Promise<stri
 export async function leaveWorktree(deps: Deps, run: RunRecord): Promise<void> {
   const worktree = join(run.runDirectory, "worktree");
   if (run.launch.isolate !== "worktree" || !isDirectory(worktree)) return;
+  // The repository knows it by the path that it had.
+  if (movedWith(run) !== null && isOriginal(deps))
+    await git(deps, worktree, ["worktree", "repair", worktree]);
   await git(deps, worktree, ["worktree", "remove", "--force", worktree]);
 }
 

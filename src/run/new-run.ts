@@ -138,7 +138,7 @@ export async function recordRun(deps: Deps, run: RunRecord): Promise<RunRecord> 
   ensureIdentity(deps.state, deps.machine);
   if ((await deps.store.createRun(run)) === "handle_taken") {
     // One handle in four thousand million: the user may simply start again.
-    throw new Fault("run_busy", `The handle ${run.handle} is taken by chance. Start again.`, {
+    throw new Fault("run_busy", `The handle ${run.handle} is already in use. Run the command again.`, {
       facts: { handle: run.handle },
     });
   }

@@ -8,17 +8,19 @@ import {
   checkOwnDirectory,
   isDirectory,
   isEmptied,
+  movedWords,
   stateOrigin,
 } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import type { Engine, Located } from "../engines/engine.ts";
+import { shellWord } from "../lib/shell.ts";
 import { copiesOf, copyId, damageOf, isElsewhere, lackedWith, nameOf, whyStuck } from "./copies.ts";
 import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";
 import { allEngines } from "./engine-setup.ts";
 import { expectedEscrow } from "./escrow.ts";
-import { assertOwnWorkplace } from "./isolate.ts";
+import { assertOwnWorkplace, movedWith } from "./isolate.ts";
 import {
   beginInstead,
   freshCommand,
@@ -145,6 +147,11 @@ function batchWords({ batch, pid, issue, state }: BatchHold): string {
 async function obstacleFor(deps: Deps, run: RunRecord): Promise<Obstacle | null> {
   const engine = allEngines(deps).find(({ id }) => id === run.agentName);
   if (engine === undefined) return null;
+  const moved = movedWith(run);
+  if (moved !== null) {
+    const next = `${moved.back} && REPRISE_HOME=${shellWord(moved.from)} reprise resume ${run.handle} "…"`;
+    return { why: `it works ${movedWords(moved)}`, code: "state_moved", ways: [], anew: null, next };
+  }
   if (!isDirectory(run.cwd)) {
     const why = `its working directory is gone: ${run.cwd}`;
     return { why, code: "cwd_missing", ways: [], anew: null };

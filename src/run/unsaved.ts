@@ -33,6 +33,7 @@ import {
   gitDirectoryOf,
   type Hidden,
   hidingRules,
+  leadsBack,
   openGit,
   repositoriesAt,
   repositoriesOf,
@@ -61,7 +62,7 @@ async function atRisk(deps: Deps, run: RunRecord): Promise<string | null> {
   }
   const worktree = join(run.runDirectory, "worktree");
   if (run.launch.isolate !== "worktree" || isEmptyDirectory(worktree)) return null;
-  const place = placeOf(worktree, run.runDirectory);
+  const place = placeOf(worktree, run.runDirectory, deps);
   if (typeof place === "string") return place;
   const git = await openGit(deps, worktree, { GIT_DIR: place.gitDir, GIT_WORK_TREE: worktree });
   const removal: Removal = {
@@ -94,16 +95,14 @@ interface Place {
 }
 
 /** The worktree's own link to its repository, both ways; otherwise why it proves nothing. */
-function placeOf(tree: string, runDirectory: string): Place | string {
+function placeOf(tree: string, runDirectory: string, deps: Deps): Place | string {
   const doubt = `${join(tree, ".git")} no longer leads to the repository, so nothing shows what is saved elsewhere`;
   const gitDir = gitDirectoryOf(tree);
   if (gitDir === null) return doubt;
-  const back = realPath(readSmallText(join(gitDir, "gitdir"))?.trim() ?? "");
   const link = readSmallText(join(gitDir, "commondir"))?.trim() ?? "";
   const common = link === "" ? null : realPath(resolve(gitDir, link));
   const inside = realPath(runDirectory);
-  if (back === null || back !== realPath(join(tree, ".git")) || common === null || inside === null)
-    return doubt;
+  if (!leadsBack(deps, gitDir, tree) || common === null || inside === null) return doubt;
   if (common !== dirname(dirname(gitDir)) || isInside(common, inside)) return doubt;
   if (alternatesOf(common).some((path) => isInside(path, inside)))
     return `the repository keeps objects in ${tree}`;

@@ -4,6 +4,7 @@
  * Every verb is one transaction. Rows are written and read through `rows.ts`, so no row leaves here unchecked;
  * how the file is opened is `connection.ts`'s.
  */
+import { placedAt } from "../core/placed.ts";
 import type { RunRecord } from "../core/records.ts";
 import { Fault } from "../core/faults.ts";
 import { connect, type Connection, type Sql } from "./connection.ts";
@@ -123,8 +124,7 @@ const NEWEST_FIRST = "ORDER BY created_at DESC, run_id DESC";
 type RunVerb = "createRun" | "getRun" | "findByHandle" | "listRuns" | "unknownRuns" | "saveRun" | "deleteRun";
 
 function runVerbs(connection: Counting, { onDamage, runDirectory }: OpenOptions): Pick<Store, RunVerb> {
-  const placed = (run: RunRecord): RunRecord =>
-    runDirectory === undefined ? run : { ...run, runDirectory: runDirectory(run.runId) };
+  const placed = (run: RunRecord) => (runDirectory ? placedAt(run, runDirectory(run.runId)) : run);
   /** Lists leave a damaged row out and tell of it: one bad row must not hide the others. */
   const undamaged = (found: readonly rows.Row[]) =>
     found.flatMap((row) => {

@@ -192,7 +192,9 @@ export async function startAgent(
   const known = { ...record, definition: { ...definition, args: argsOf(deps, definition).args } };
   const stored = storableAgent(known, redactorOf(deps, definition));
   if ((await save(deps, stored, null)) === null)
-    throw new Fault("run_busy", `The handle ${id} is taken by chance. Start again.`, { facts: { id } });
+    throw new Fault("run_busy", `The handle ${id} is already in use. Run the command again.`, {
+      facts: { id },
+    });
   await launchFirst(deps, record, stored);
   return stored;
 }

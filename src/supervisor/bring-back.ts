@@ -2,7 +2,7 @@
  * `agent resume`: an agent that is not running goes on, and what came of it is told as it is: the same conversation, a new
  * one and why, running already, or not at all. What is told comes from the record of the attempt, not from the intention.
  */
-import { isDirectory } from "../audit/audit.ts";
+import { isDirectory, movedState, movedWords } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";
@@ -257,6 +257,9 @@ export async function backCommand(deps: Deps, id: string): Promise<BackCommand> 
 /** The same for a pipeline that has ended before it was done. */
 export async function pipelineWayOn(deps: Deps, record: PipelineRecord): Promise<WayBack> {
   const { definition, vars, workspace } = record;
+  const moved = movedState(deps.state.root, workspace);
+  if (moved !== null)
+    return { way: "none", why: `it works ${movedWords(moved)}`, todo: `First: ${moved.back}`, later: true };
   if (!isDirectory(workspace)) {
     const todo = `Start a new one: ${runCommand("pipeline", definition.name, vars)}`;
     return { way: "none", why: `its workspace is gone: ${workspace}`, todo, later: false };

@@ -14,6 +14,7 @@ import {
   agentOf,
   environmentOfStep,
   agentsOf,
+  assertPlaced,
   CANCELLED,
   getPipeline,
   isoNow,
@@ -48,6 +49,8 @@ export class PipelineDriver {
   readonly #again = new Set<string>();
   /** The commands that run, by pipeline. */
   readonly #gates = new Map<string, string>();
+  /** Why a pipeline could not go on, as it was told last. */
+  readonly #told = new Map<string, string>();
   #stopped = false;
 
   constructor(deps: Deps, desk: AgentDesk) {
@@ -87,6 +90,9 @@ export class PipelineDriver {
     const driving = this.#drive(id)
       .catch((error: unknown) => {
         const why = error instanceof Error ? error.message : String(error);
+        // It is looked at again and again: the same reason is told once.
+        if (this.#told.get(id) === why) return;
+        this.#told.set(id, why);
         this.#deps.log.warn(`pipeline ${id} could not go on, and is looked at again later: ${why}`);
       })
       .finally(() => {
@@ -111,9 +117,11 @@ export class PipelineDriver {
           await savePipeline(deps, todo.record, version);
           break;
         case "run":
+          assertPlaced(deps, record);
           await this.#run(found, todo.step);
           break;
         case "start":
+          assertPlaced(deps, record);
           await this.#start(found, todo.step);
           break;
       }

@@ -17,6 +17,7 @@ import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition, StepDefinition } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord, PipelineRecord } from "../core/supervision.ts";
 import { type AgentDesk, PipelineDriver } from "./drive.ts";
+import { pipelineWayOn } from "./bring-back.ts";
 import { findMarked } from "../process/process.ts";
 import {
   cancelPipeline,
@@ -24,6 +25,7 @@ import {
   listPipelines,
   markerOf,
   resumePipeline,
+  savePipeline,
   selectPipeline,
   startPipeline,
 } from "./pipelines.ts";
@@ -269,6 +271,29 @@ describe("driving", () => {
     driver = new PipelineDriver(deps, desk);
     expect(short(await driven(id)).steps).toEqual(["fix running 1 a1"]);
     expect(desk.started.length).toBe(1);
+  });
+
+  test("a pipeline in a renamed state directory waits, and goes on when the directory has its name again", async () => {
+    const { id } = await start([step("a", { run: sh("echo a > log") })], { workspace: "dir" });
+    const place = async (workspace: string) => {
+      const { record, version } = await selectPipeline(deps, id);
+      await savePipeline(deps, { ...record, workspace }, version);
+      return record.workspace;
+    };
+    const away = join(root, "earlier", "workspaces", id, "work");
+    const here = await place(away);
+    const { root: state } = deps.state;
+    const todo = `mv ${state} ${root}/earlier && REPRISE_HOME=${root}/earlier reprise pipeline resume ${id}`;
+    for (let looks = 0; looks < 2; looks += 1) {
+      expect(short(await driven(id))).toMatchObject({ phase: "active", at: "a" });
+      expect(deps.warnings).toEqual([expect.stringContaining(todo)]);
+    }
+    expect(await pipelineWayOn(deps, (await selectPipeline(deps, id)).record)).toMatchObject({
+      way: "none",
+      todo: `First: mv ${state} ${root}/earlier`,
+    });
+    await place(here);
+    expect(short(await driven(id))).toMatchObject({ phase: "done", steps: ["a done 1"] });
   });
 
   test("a command that was running when its driver died is ended and run again", async () => {

@@ -5,7 +5,7 @@
  * that of `reduce.ts`.
  */
 import { join } from "node:path";
-import { isDirectory, makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { isDirectory, makeDirectory, movedState, resolveDirectory, stateMoved } from "../audit/audit.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isSelected, parseSelector, readSelector } from "../core/ids.ts";
@@ -60,7 +60,9 @@ export async function startPipeline(
     endedAt: null,
   };
   if ((await savePipeline(deps, record, null)) !== null) return record;
-  throw new Fault("run_busy", `The pipeline id ${id} is taken by chance. Run it again.`, { facts: { id } });
+  throw new Fault("run_busy", `The pipeline id ${id} is already in use. Run the command again.`, {
+    facts: { id },
+  });
 }
 
 /** Stands where a secret's value is not stored. */
@@ -209,6 +211,12 @@ async function failedWith(deps: Deps, record: PipelineRecord): Promise<PipelineR
   return todo?.do === "save" && todo.record.phase === "failed" ? todo.record : null;
 }
 
+/** A workspace inside the state directory has lost its path with it: no step begins, and none fails for it. */
+export function assertPlaced({ state }: Pick<Deps, "state">, { id, workspace }: PipelineRecord): void {
+  const moved = movedState(state.root, workspace);
+  if (moved !== null) throw stateMoved(`Pipeline ${id}`, workspace, moved, `reprise pipeline resume ${id}`);
+}
+
 /** True: the step's agent goes on. A refusal is a fault. */
 async function continueStep(
   deps: Deps,
@@ -219,6 +227,7 @@ async function continueStep(
   const refuse = (code: "usage" | "run_busy" | "session_unknown", why: string) =>
     new Fault(code, `Pipeline ${id} ${why}`, { facts: { id, phase, step } });
   if (phase === "done") throw refuse("usage", "is done; there is nothing to resume.");
+  assertPlaced(deps, record);
   if (!isDirectory(workspace)) {
     throw new Fault("cwd_missing", `The workspace of pipeline ${id}, ${workspace}, is gone.`, {
       facts: { id },
