@@ -28,7 +28,7 @@ export async function readToml(text: string): Promise<Read> {
   }
 }
 
-/** The parser reports a missing line end at the beginning of the next line. */
+/** The parser reports a token that is missing at the end of a line at the beginning of the next one. */
 function placeIn(text: string, error: { lineNumber: number; column: number; message: string }): At {
   const before = text.split("\n", error.lineNumber).at(-2)?.trimEnd();
   return error.column === 0 &&
