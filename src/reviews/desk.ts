@@ -59,7 +59,7 @@ export function openDesk(deps: Deps, options: DeskOptions): Desk {
     pullRequest,
     load(fresh) {
       if (fresh || known === null) {
-        // The head of a new clone is fresh; later it may have moved on.
+        // git just reported the head; by a later load it may have moved on.
         const head = isNew || clone === null ? Promise.resolve(clone?.head ?? null) : headOf(deps, clone);
         isNew = false;
         const asked = load(deps, options, head);
