@@ -1,4 +1,4 @@
-/** `reprise pipeline run|list|show|resume|cancel`: steps in order, driven by the supervisor. */
+/** `reprise pipeline run|list|show|resume|cancel`: ordered steps that the daemon drives. */
 import type { DecisionRecord, PipelineRecord, StepRecord } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
@@ -128,13 +128,13 @@ async function list(args: readonly string[], context: Context): Promise<number> 
   return 0;
 }
 
-/** A pipeline at a glance, as lists print it. Texts are untrusted. */
+/** A pipeline in a list. Texts are untrusted. */
 export interface PipelineView extends Pick<
   PipelineRecord,
   "id" | "phase" | "step" | "reason" | "workspace" | "createdAt" | "endedAt"
 > {
   readonly name: string;
-  /** The open question of its agent to a person. */
+  /** Its agent's open question to a person. */
   readonly decision: string | null;
 }
 
@@ -151,7 +151,7 @@ export async function viewsOf(
   });
 }
 
-/** Its agent waits for a person, and it waits with it. */
+/** Its agent waits for a person, and so does the pipeline. */
 function questionOf({ phase, step, steps }: PipelineRecord, open: readonly DecisionRecord[]): string | null {
   const agent = phase === "active" ? steps.find(({ name }) => name === step)?.agent : null;
   return open.find(({ agentId }) => agentId === agent)?.id ?? null;
@@ -170,7 +170,7 @@ const COLUMNS: readonly Column[] = [
   { head: "WHY", as: "wrap" },
 ];
 
-/** The header, then one text a pipeline, which may have several lines. */
+/** The header, then one text per pipeline, possibly in several lines. */
 export function pipelineTable(
   pipelines: readonly PipelineView[],
   nowMs: number,
@@ -208,7 +208,7 @@ async function show(args: readonly string[], context: Context): Promise<number> 
   return 0;
 }
 
-/** Only a command that works is offered. */
+/** Offers only a command that works. */
 function onWords(command: string, on: WayBack): string {
   if (on.way === "none") return `It cannot go on${on.later ? " as it is" : ""}: ${wayWords(on, command)}`;
   const again = on.way === "fresh" ? ` (its agent begins a new conversation: ${harmlessLine(on.why)})` : "";
@@ -261,7 +261,7 @@ function timesOf(entry: StepRecord | undefined): string {
   return entry === undefined || entry.runs < 2 ? "" : ` (${entry.runs} times)`;
 }
 
-/** Agents by their ids, and the last words of a step. */
+/** Agents by id, and the last words of a step. */
 function wordsOf(entry: StepRecord | undefined): readonly string[] {
   if (entry === undefined) return [];
   const agents = entry.agents.map((id) => `    agent ${id}${id === entry.agent ? "" : " (earlier)"}`);
@@ -273,7 +273,7 @@ async function resume(args: readonly string[], context: Context): Promise<number
   const summary = "Continue at the step that failed or was cancelled, in the conversation of its agent.";
   const { json, given } = oneId("resume", summary, args);
   const deps = await context.open({ cwd: null, badConfig: "refuse" });
-  // Before the supervisor is started for nothing.
+  // Before starting the daemon for nothing.
   const { id } = (await selectPipeline(deps, given)).record;
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
   let told: (Resumed & { readonly id: string }) | null = null;
@@ -303,7 +303,7 @@ async function resume(args: readonly string[], context: Context): Promise<number
   return 0;
 }
 
-/** Null: its step has no agent that was to go on. */
+/** Null: its step has no agent to continue. */
 function agentJson(told: (Resumed & { readonly id: string }) | null) {
   if (told === null) return null;
   const { id, result, why: reason, attempt, session, verified } = told;
