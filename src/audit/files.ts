@@ -234,7 +234,7 @@ export function removeQuietly(path: string): void {
   }
 }
 
-/** Turns a system error about a file into a fault. Faults and errors of our own pass unchanged. */
+/** Turns a system error about a file into a fault. Faults and our own bugs pass unchanged. */
 export function storageFault(error: unknown, doing: string, path: string, facts: Facts = {}): unknown {
   if (error instanceof Fault || !isErrno(error)) return error;
   const want = wantOf(error);

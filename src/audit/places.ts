@@ -148,8 +148,8 @@ export function readSmallText(path: string | Buffer, encoding: "utf8" | "latin1"
 const MAX_FILES = 1_000;
 
 /**
- * SHA-256 of a file, or of all files below a folder with their names, without a repository's data. `unchanged` selects
- * the relevant part of a file. Null: missing, unreadable, a file larger than 16 MiB, or more than 1000 files.
+ * Digest (SHA-256) of a file, or of all files below a folder with their names, without a repository's data. `unchanged`
+ * selects the relevant part of a file. Null: missing, unreadable, a file larger than 16 MiB, or more than 1000 files.
  */
 export function contentDigest(
   path: string,

@@ -8,7 +8,7 @@ import { nearest } from "../lib/suggest.ts";
 /** Another word for exactly the same command. */
 export const ALIASES: Readonly<Record<string, string>> = { ls: "list", continue: "resume" };
 
-/** Each begins with our words; the first one that a family of commands has is meant. */
+/** Each begins with our words; the first word that a family of commands has is meant. */
 const GROUPS: readonly (readonly [ours: readonly string[], theirs: readonly string[]])[] = [
   [
     ["start", "run"],

@@ -13,7 +13,7 @@ export class Typed {
     this.#text = this.#text.slice(0, MOST_CHARACTERS);
   }
 
-  /** False: the user never pressed Enter, so nothing was said. */
+  /** False: the user never pressed Enter, so no message was sent. */
   get entered(): boolean {
     return ENTER.test(this.#text);
   }

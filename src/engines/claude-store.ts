@@ -20,7 +20,7 @@ const MAX_SLUG = 200;
 const TRANSCRIPT = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/i;
 const REGISTRY = /^\d{1,10}\.json$/;
 
-/** The directory of this cwd first, the only place where 2.1.197 looks; 2.1.325 finds a session in any. */
+/** The directory of this cwd first: 2.1.197 looks only there, 2.1.325 in all directories. */
 export async function locateTranscript(session: string, where: Where, files: SessionFiles): Promise<Located> {
   let unusable: Located | null = null;
   for await (const { path, mtimeMs } of transcriptsOf(session, where, files)) {

@@ -169,7 +169,7 @@ export function changeIn(cwd: string): (change: Change) => string {
     `${does} ${short(path)}${movesTo === null ? "" : ` → ${short(movesTo)}`}`;
 }
 
-/** Of the exhausted windows, the one that ends last. */
+/** The last end of all exhausted windows. */
 function usedUpUntil(limits: JsonObject | undefined): number | null {
   const ends = ["primary", "secondary"].flatMap((name) => {
     const window = objectIn(limits, name);

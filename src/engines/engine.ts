@@ -379,7 +379,7 @@ export interface UiMark {
   readonly hooks: { readonly offset: number; readonly heard: UiTurn | { readonly state: "waiting" } };
 }
 
-/** none: nothing was said since the process began. over: completed, or ended by the user. */
+/** none: no message since the process began. over: completed, or ended by the user. */
 export type UiTurn =
   | { readonly state: "none" | "running" | "over" }
   | { readonly state: "failed"; readonly trouble: Trouble };

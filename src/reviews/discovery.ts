@@ -42,7 +42,7 @@ export async function findInterruptedSession(
       looking.warn(`${path} is passed over: its run ${record.handle} ${what}.`);
       continue;
     }
-    // The run is what is resumed, and a kill between the two writes leaves the id only in the run.
+    // A resume uses the run, and a kill between the two writes leaves the id only in the run.
     const threadId = run.session ?? record.thread_id;
     if (threadId === null || !isOpen(record, run)) continue;
     return {

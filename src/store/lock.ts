@@ -15,7 +15,7 @@ export async function lockWithSqlite(path: string): Promise<FileLock | null> {
   try {
     makePrivate(path);
     db = new DatabaseSync(path, { timeout: 0, defensive: true });
-    // The transaction is never committed. No prepared statements: one that is not collected keeps the file open.
+    // The transaction is never committed. No prepared statements: an uncollected statement keeps the file open.
     db.exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE");
   } catch (error) {
     db?.close();
