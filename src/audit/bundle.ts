@@ -33,7 +33,6 @@ export interface BundleEntry {
 }
 
 export interface BundleOptions {
-  /** Replaces an existing file. */
   readonly force: boolean;
   /** The state directory; nothing in it is created or replaced. */
   readonly outside: string;

@@ -136,7 +136,6 @@ function assembled(runDirectory: string, whole: readonly LivePiece[]): string {
   return path;
 }
 
-/** As a source for the next copy. */
 export function sourceOf(whole: readonly LivePiece[], restoreTo: string): EscrowSource | null {
   const paths = whole.map(({ path }) => path);
   const path = paths.pop();

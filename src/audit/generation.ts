@@ -18,7 +18,6 @@ const NAME = /^\.?generation\.([1-9]\d{0,14})$/;
 const TRIES = 20;
 
 interface GenerationMark {
-  /** Whether this exact number is noted. */
   has(n: number): boolean;
   /** The largest noted number. 0: no note. */
   read(): number;
@@ -73,7 +72,7 @@ function raise(root: string, from: number, to: number): void {
   }
 }
 
-/** Of earlier versions. */
+/** Removes the notes of earlier versions. */
 function removeEarlier(root: string, to: number): void {
   for (const n of numbersIn(readdirSync(root))) if (n <= to) removeQuietly(join(root, `generation.${n}`));
 }

@@ -142,7 +142,6 @@ function isPlace(value: unknown): boolean {
 
 interface Placed {
   readonly state: StateDir;
-  /** The name of this machine. */
   readonly machine: string;
 }
 

@@ -12,7 +12,6 @@ const POLL_MS = 100;
 
 export interface ReadOptions {
   readonly fromByte?: number;
-  /** Only the last bytes, this many. */
   readonly tailBytes?: number;
 }
 

@@ -17,7 +17,6 @@ import type { StateDir } from "./state.ts";
 
 /** The system silently truncates longer socket paths, at 104 or 108 bytes. */
 const MAX_SOCKET_PATH = 100;
-/** The longest name of a socket in it. */
 const LONGEST_NAME = "h-00000000.sock";
 
 /**

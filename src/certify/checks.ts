@@ -43,7 +43,6 @@ export interface Facts {
   readonly shown: Shown | null;
   /** The code of the printed fault, if any. */
   readonly fault: string | null;
-  /** The run's session id before this step. */
   readonly sessionBefore: string | null;
   /** The engine's requests in this step. */
   readonly turns: readonly RequestRecord[];
@@ -58,7 +57,6 @@ export interface Facts {
   readonly turnLog: string;
   /** The screen of the engine's UI with the answer. Null: no UI. */
   readonly screen: string | null;
-  /** The engine's rights in the steps before. */
   readonly rightsBefore: Rights;
   /** The engine's rights in this step, as far as it shows them. */
   readonly rights: Rights;
@@ -156,7 +154,7 @@ export function isMeantToResume(step: CaseStep, lab: Lab): boolean {
   return full.exit === 0 || full.continues === true;
 }
 
-/** All messages of the case so far. */
+/** Compared by identity: stands for all messages of the case so far. */
 const EVERY: number[] = [];
 
 function against(expect: CaseExpect, facts: Facts, lab: Lab, place: Place): readonly string[] {

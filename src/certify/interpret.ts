@@ -30,7 +30,6 @@ import {
 import type { Extras, Order, World } from "./world.ts";
 
 const LEFTOVER_DEADLINE_MS = 5_000;
-/** A port without a listener. */
 const CLOSED_PORT = 9;
 /** Groups whose cases check the copy of the session. */
 const THOROUGH: ReadonlySet<string> = new Set(["resume", "stale", "escrow"]);

@@ -22,7 +22,6 @@ function isWhole(file: string): boolean {
   return file.endsWith(".jsonl");
 }
 
-/** Files below a folder whose names contain the text. */
 function filesNamed(folder: string, text: string): readonly string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, encoding: "utf8" })

@@ -13,7 +13,6 @@ export interface Context {
   readonly log: Log;
   /** Prints to stdout, after making the text harmless. Our own colours go through `paint`. */
   print(text: string): void;
-  /** One JSON value on stdout. */
   printJson(value: unknown): void;
   /** Opens the state directory and the index; `main` closes them when the command ends. */
   open(options?: OpenOptions): Promise<Deps>;

@@ -35,7 +35,6 @@ import {
 
 /** How to continue a recorded batch. Null: it is finished, or older than these records. */
 export interface GoOn {
-  /** The batch to continue. */
   readonly batch: BatchRecord;
   /** The options after `reprise issues run --resume`. */
   readonly words: readonly string[];

@@ -323,7 +323,7 @@ export async function status(args: readonly string[], context: Context): Promise
   return 0;
 }
 
-/** For an ended batch, its `left` entries show this. */
+/** For an ended batch, its `leaves` show this. */
 function printUnbegun(
   context: Context,
   { planned = [], issues, completed_at: ended }: BatchRecord,

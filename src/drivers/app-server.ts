@@ -121,7 +121,7 @@ export async function openDialogue(options: DialogueOptions): Promise<LiveAgent>
 class Talk {
   /** Resolves when nothing more will arrive. */
   readonly over: Promise<void>;
-  /** Reading stops, so no answer can arrive. */
+  /** Reading is paused, so no answer can arrive. */
   paused = false;
   readonly #child: Child;
   readonly #dialogue: Dialogue;

@@ -141,8 +141,8 @@ export function widerStart(
 }
 
 /**
- * The same for a run that begins with other arguments after the engine refused the first. The engine may have refused
- * an unknown option.
+ * The same for a run that begins with other arguments after the engine refused the first. Ignores unknown options,
+ * because the engine may have refused one of them.
  */
 export function widerAnew(
   { grammar }: Pick<Engine, "grammar">,

@@ -16,7 +16,7 @@ interface Place {
 }
 
 const NOTHING = -Infinity;
-/** Of a cursor in an unknown row. */
+/** The row of a cursor whose position is unknown. */
 const NOWHERE = -Infinity;
 const BOTTOM = Infinity;
 const LF = 10;

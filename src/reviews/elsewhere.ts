@@ -41,7 +41,6 @@ export async function followSession(
   };
 }
 
-/** All sessions of a pull request. */
 export async function catchUpAll(deps: Deps, directory: string, pullRequest: PullRequest): Promise<void> {
   for (const { path, record } of sessionsIn(directory, nameStart(pullRequest))) {
     // A finished session from a version without a count of attempts gives no sign of later attempts.

@@ -22,7 +22,6 @@ export interface PromptOrder {
 
 export interface Prompt {
   readonly text: string;
-  /** The comments in it. */
   readonly sent: readonly Comment[];
   readonly removed: Removed;
   /** Characters cut from bodies and hunks. */

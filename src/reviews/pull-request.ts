@@ -48,7 +48,6 @@ export function parsePullRequest(text: string, around: Around): PullRequest {
   return { ...found, number: numberOf(digits, given) };
 }
 
-/** The subject of a run on this pull request. */
 export function subjectOf({ owner, repository, number }: PullRequest): string {
   return `pr:${owner}/${repository}#${number}`;
 }

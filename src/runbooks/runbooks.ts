@@ -44,7 +44,6 @@ export interface Runbook extends Checked {
 
 interface Found {
   readonly source: RunbookSource;
-  /** Every variable with its value. */
   readonly vars: Readonly<Record<string, string>>;
   /** The files that the user must have trusted in their present form. Null: the user's own runbook. */
   readonly trust: readonly RunbookSource[] | null;

@@ -8,7 +8,6 @@ const FILE_TEMPLATE = /\$\$\{(?=var\.)|\$\{(var\.[^}\n]*)(\}?)/g;
 const REFERENCE = /^var\.([A-Za-z_][A-Za-z0-9_]*)$/;
 
 export interface Misfit {
-  /** Index in the text. */
   readonly index: number;
   readonly why: string;
 }

@@ -55,7 +55,6 @@ export function styled(lines: readonly string[], style?: Style): Line[] {
   return lines.map((text) => [style === undefined ? { text } : { text, style }]);
 }
 
-/** The line with its styles, cut to `columns`. */
 export function cutLine(line: Line, columns: number): Line {
   let room = columns;
   return line.map((piece) => {

@@ -16,7 +16,6 @@ export type Entry =
 
 export interface Log {
   readonly entries: readonly Entry[];
-  /** The number of dropped entries. */
   readonly dropped: number;
 }
 

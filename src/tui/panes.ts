@@ -67,7 +67,6 @@ export function filterLines(state: State, columns: number, rows: number): Line[]
   });
 }
 
-/** All lines of the visible pane. */
 export function paneLines(state: State, columns: number): readonly Line[] {
   if (state.pane === "codex") return logLines(state.log, columns);
   const comment = commentAtCursor(state);

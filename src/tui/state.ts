@@ -132,7 +132,6 @@ export type Message =
   | { readonly type: "terminated"; readonly code: number }
   | { readonly type: "pressed"; readonly key: KeyMessage };
 
-/** The meaning of a key. */
 export type KeyMessage =
   | { readonly type: "move"; readonly by: 1 | -1 }
   | { readonly type: "page"; readonly by: 1 | -1 }
