@@ -1,6 +1,6 @@
 /**
- * No writer may produce a record that its own reader rejects. On in tests (`REPRISE_CHECK_RECORDS=1`): every record is
- * given to its reader when it is written, and one that is rejected is our bug (exit 70).
+ * No writer may produce a record that its reader rejects. On in tests (`REPRISE_CHECK_RECORDS=1`): checks every record
+ * at its write, and a rejected record is our bug (exit 70).
  */
 import { basename } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -11,7 +11,7 @@ import { readBatch } from "./issues/metadata.ts";
 import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "./lib/json.ts";
 import { Sidecar } from "./reviews/sidecar.ts";
 
-/** By what the name of a file ends with. */
+/** By suffix of the file name. */
 const SCHEMAS: Readonly<Record<string, z.ZodType>> = {
   "run.json": runSchema,
   "meta.json": attemptSchema,
@@ -28,7 +28,7 @@ export function checkRecords(): void {
   });
 }
 
-/** Why the reader of a file of this name would reject the text. Null: it would not, or the file is no record. */
+/** Why the reader of this file would reject the text. Null: it would not, or the file is not a record. */
 export function wrongWith(name: string, text: string): string | null {
   if (!/\.(?:json|owner)$/.test(name)) return null;
   const value = parseJson(text);
@@ -40,7 +40,7 @@ export function wrongWith(name: string, text: string): string | null {
   return checked === undefined || checked.success ? null : checked.error.message;
 }
 
-/** The reader of a batch takes what it understands, which must be all of it. */
+/** A batch's reader keeps only what it understands, which must be everything. */
 function lostInBatch(written: JsonObject): string | null {
   const read = { ...readBatch(written) } as JsonObject;
   const lost = Object.keys(written).find((key) => !isDeepStrictEqual(written[key], read[key]));

@@ -1,5 +1,5 @@
 /**
- * The entry of the daemon: one detached process that watches all agents. It may be killed at any moment.
+ * The daemon's entry: one detached process that supervises all agents. It may be killed at any moment.
  */
 import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { existsSync } from "node:fs";
@@ -14,7 +14,7 @@ const AGAIN_MS = 5_000;
 
 keepFilesPrivate();
 keepDebuggersOut();
-// Whoever started us may close its terminal or its pipe.
+// The process that started the daemon may close its terminal or pipe.
 process.on("SIGHUP", () => {});
 process.on("SIGPIPE", () => {});
 
@@ -25,7 +25,8 @@ const opened = await openWorld();
 const log = openDaemonLog(daemonPlaces(opened).log, opened.clock, process.pid);
 for (const text of early) log.warn(text);
 const deps = { ...opened, log };
-// What is unknown after a bug is not gone on with: the next command starts a daemon that finds everything in the store.
+// State is undefined after a bug, so the daemon exits; the next command starts a daemon that finds everything in the
+// store.
 process.on("uncaughtException", (error) => {
   log.note("a bug", { detail: String(error.stack ?? error) });
   process.exit(70);
@@ -41,7 +42,9 @@ try {
 await deps.store[Symbol.asyncDispose]();
 process.exit();
 
-/** An index that is lost while an agent works is rebuilt when that one has ended, and somebody must be there then. */
+/**
+ * An index that is lost while an agent works is rebuilt after that agent ends, and the daemon must be there to do it.
+ */
 async function openWorld(): ReturnType<typeof openDeps> {
   for (let said = false; ; said = true) {
     try {

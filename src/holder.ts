@@ -1,7 +1,7 @@
 /**
  * The entry of a holder: one detached process that runs one attempt and ends with its agent.
  *
- * Its errand comes through an inherited descriptor; after the answer nothing ties it to whoever started it.
+ * Its errand comes through an inherited descriptor; after the answer nothing ties it to its starter.
  */
 import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { Socket } from "node:net";
@@ -26,14 +26,14 @@ const log = {
 };
 
 const pipe = new Socket({ fd: ERRAND_FD, readable: true, writable: true });
-// Whoever started us may be gone: that changes nothing.
+// The starter may be gone; the holder continues.
 pipe.on("error", () => {});
 const errand = await read(pipe);
 if (errand !== null) {
   if (errand.nodeOptions !== null) process.env["NODE_OPTIONS"] = errand.nodeOptions;
   process.exitCode = await carryOut(errand);
 }
-// A timer or a socket that was forgotten must not keep a process without an agent.
+// A forgotten timer or socket must not keep a process without an agent.
 process.exit();
 
 async function carryOut({ wish }: Errand): Promise<number> {
@@ -55,7 +55,7 @@ async function carryOut({ wish }: Errand): Promise<number> {
   }
 }
 
-/** A resumed run is configured where it works; whoever sent us has been asked about trust already. */
+/** A resumed run uses the config of its directory; the starter has already asked about trust. */
 async function world(wish: Errand["wish"], options: WorldOptions) {
   if (wish.do === "start") return openDeps({ ...options, cwd: wish.request.cwd });
   const deps = await openDeps({ ...options, cwd: null });
@@ -63,14 +63,14 @@ async function world(wish: Errand["wish"], options: WorldOptions) {
   return configure(deps, { ...options, cwd: run.cwd });
 }
 
-/** The first answer counts; what comes later goes to the log. */
+/** Only the first answer counts; later ones go to the log. */
 function answer(frame: JsonObject): void {
   if (answered) return;
   answered = true;
   pipe.end(encode({ ...frame, ...heard }));
 }
 
-/** Null: whoever started us died before it had said everything. */
+/** Null: the starter died before it sent the whole errand. */
 function read(from: Socket): Promise<Errand | null> {
   const reader = new FrameReader();
   return new Promise((resolve) => {
@@ -82,7 +82,7 @@ function read(from: Socket): Promise<Errand | null> {
   });
 }
 
-/** stderr is a file: a line is there when this returns, also when we die right after. */
+/** stderr is a file: the line is written when this returns, even if we die right after. */
 function write(level: string, message: string): void {
   try {
     writeSync(

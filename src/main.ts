@@ -1,15 +1,15 @@
 #!/usr/bin/env node
 /**
- * The program's entry: finds the command, runs it, and turns whatever it throws into a message and an exit code.
+ * The program's entry: finds the command, runs it, and turns errors into a message and an exit code.
  *
- * Start-up is part of the product: nothing is imported before it is needed, and `--version` needs nothing.
+ * Start-up time matters: imports happen when needed, and `--version` needs none.
  */
 import { keepDebuggersOut, keepFilesPrivate } from "./process/umask.ts";
 import { VERSION } from "./version.ts";
 
 keepFilesPrivate();
 keepDebuggersOut();
-// Before the other files are loaded: their maps are read only then.
+// Before the other files are loaded: Node reads their source maps only then.
 if (process.env["REPRISE_DEBUG"] === "1") process.setSourceMapsEnabled(true);
 
 const args = process.argv.slice(2);
@@ -17,7 +17,7 @@ const args = process.argv.slice(2);
 if (args[0] === "--version" || args[0] === "-V" || args[0] === "-v") process.stdout.write(`${VERSION}\n`);
 else process.exitCode = await run();
 
-/** Where not even the first file can be opened, nothing else could say so. */
+/** If not even the first file can be opened, no other code could report it. */
 async function run(): Promise<number> {
   const cli = await import("./cli/cli.ts").catch(tooManyFiles);
   if (cli === null) return 7;

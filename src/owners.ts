@@ -1,4 +1,6 @@
-/** Processes as `Deps` has them: the process table, and what the kernel's locks prove of owners that it does not show. */
+/**
+ * The `Processes` of `Deps`: the process table, and the kernel's locks as proof of owners that the table does not show.
+ */
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { hasAgentOf, type StateDir } from "./audit/audit.ts";
@@ -11,7 +13,9 @@ import { judgeOwner, type Lives, openLives } from "./store/store.ts";
 /** How long an agent may take to obey SIGINT, and then SIGTERM. */
 const LADDER = { interruptMs: 5_000, terminateMs: 5_000 };
 
-/** Owners are judged by what the kernel knows of their lives, wherever they are. Nothing is looked up before somebody asks. */
+/**
+ * Judges owners by the kernel's knowledge of their lives, wherever they are. Looks nothing up before the first call.
+ */
 export async function processesOf(state: StateDir): Promise<Processes> {
   const lives = await openLives(join(state.root, "lives"), () => processes.self().boot);
   const isAtWork = forAMoment((boot: string) => hasAgentOf(boot, state, processes.isFlocked));
@@ -29,7 +33,7 @@ export async function processesOf(state: StateDir): Promise<Processes> {
 
 const MOMENT_MS = 1_000;
 
-/** After a restart of the machine every interrupted run asks the same question, and the answer takes a look at all runs. */
+/** After a reboot every interrupted run asks the same question, and each answer scans all runs. */
 function forAMoment(look: (boot: string) => boolean): (boot: string) => boolean {
   const known = new Map<string, { readonly answer: boolean; readonly untilMs: number }>();
   return (boot) => {
@@ -42,7 +46,10 @@ function forAMoment(look: (boot: string) => boolean): (boot: string) => boolean 
   };
 }
 
-/** Without room for a life, what makes room must work all the same: whoever cannot see this process is in doubt, and waits. */
+/**
+ * Commands that free space must work without room for a life: processes that cannot see this one are in doubt, and
+ * wait.
+ */
 function lifeOrRoom(lives: Lives, { refusal }: StateDir): { readonly life?: Life } {
   if (refusal !== null) throw refusal;
   try {
@@ -53,7 +60,7 @@ function lifeOrRoom(lives: Lives, { refusal }: StateDir): { readonly life?: Life
   }
 }
 
-/** As far as the process table tells. */
+/** Judged by the process table. */
 const realProcesses: Processes = {
   self: processes.self,
   owner: processes.owner,
@@ -67,6 +74,6 @@ const realProcesses: Processes = {
   endTree: (root, marker, from) => processes.endTree(root, marker, LADDER, from),
   resolveProgram: processes.resolveProgram,
   opensTerminals: async () => (await import("./process/pty.ts")).opensTerminals(),
-  // Spawning is loaded when something is spawned: looking runs up needs none of it.
+  // Spawning code loads with the first spawn: commands that only read runs do not need it.
   runTool: async (file, args, options) => (await import("./process/tool.ts")).runTool(file, args, options),
 };

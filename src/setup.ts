@@ -1,5 +1,5 @@
 /**
- * Wires the world outside into `Deps`: state directory, index, config, clock, processes. The only place that does.
+ * Wires the outside world into `Deps`: state directory, index, config, clock, processes. No other file does.
  */
 import { createHash, randomBytes, randomUUID } from "node:crypto";
 import {
@@ -67,7 +67,10 @@ export async function openDeps(options: WorldOptions): Promise<Deps> {
   return configure(await inStep(deps), options);
 }
 
-/** The run directories are the truth: an index that has counted less than is noted beside it was put back, and is repaired. */
+/**
+ * The run directories are the truth: an index with a lower count than the note beside it is an old copy, and is
+ * repaired.
+ */
 async function inStep(deps: Deps): Promise<Deps> {
   const { state, log } = deps;
   if (!(await isBehind(deps))) return deps;
@@ -85,19 +88,19 @@ async function inStep(deps: Deps): Promise<Deps> {
 
 async function isBehind({ state, store }: Deps): Promise<boolean> {
   if (state.generation > (await store.generation())) return true;
-  // The stamp may have been put back as well: a run directory that the index does not know tells of it.
+  // The stamp may be an old copy as well: a run directory that the index does not know reveals it.
   const unknown = state.runIds.length === 0 ? [] : await store.unknownRuns(state.runIds);
   return unknown.length > 0 && (await import("./run/unindexed.ts")).areRuns(state, unknown);
 }
 
-/** User config, then the project's where it may be used. */
+/** The user's config, then the project's if it is allowed. */
 export async function configure(deps: Deps, options: WorldOptions): Promise<Deps> {
   const badConfig = options.badConfig ?? (options.runsAgents === true ? "refuse" : "warn");
   const unread: string[] = [];
   const complaints = badConfig === "refuse" ? null : unread;
   const { config: user } = readConfig(userConfigFile(deps.env), "user", complaints);
   const file = options.cwd === undefined || options.cwd === null ? null : findProjectFile(options.cwd);
-  // Read once: what is trusted below is exactly the text that is used.
+  // Read once: the user trusts exactly the text that Reprise uses.
   const { config: project, text } = readConfig(file, "project", complaints);
   if (badConfig === "warn") warnOf(unread, options.log);
   const powers = projectPowers(project);
@@ -111,7 +114,7 @@ export async function configure(deps: Deps, options: WorldOptions): Promise<Deps
   return { ...deps, config: unread.length === 0 ? config : { ...config, unread } };
 }
 
-/** Looking, stopping and removing go on with defaults for what cannot be read. */
+/** Commands that inspect, stop and remove use defaults for unreadable settings. */
 function warnOf([first, ...more]: readonly string[], log: Log): void {
   if (first === undefined) return;
   const rest =
@@ -125,7 +128,7 @@ type IndexOptions = Pick<WorldOptions, "log" | "makesRoom" | "ends" | "ownerGone
   readonly processes: Processes;
 };
 
-/** A live run keeps an index that is gone from being rebuilt. The command that ends that run gets it ended, and goes on. */
+/** A live run prevents the rebuild of a lost index. A command that stops that run ends it first, then continues. */
 async function openOrEnd(state: StateDir, options: IndexOptions): ReturnType<typeof openIndex> {
   try {
     return await openIndex(state, options);
@@ -144,8 +147,8 @@ async function openOrEnd(state: StateDir, options: IndexOptions): ReturnType<typ
 }
 
 /**
- * On a disk without room or inodes what is there can still be looked at: the index is opened for reading alone. What makes
- * room may use the reserve for it.
+ * On a disk without space or inodes, reading must still work: opens the index read-only. Commands that free space may
+ * use the reserve.
  */
 async function openIndex(state: StateDir, options: IndexOptions): Promise<{ state: StateDir; store: Store }> {
   const { log, processes: known } = options;
@@ -158,7 +161,7 @@ async function openIndex(state: StateDir, options: IndexOptions): Promise<{ stat
       return openIndex(state, { log, processes: known });
     const refusal = fullness(state) ?? error;
     const reading = { ...state, writable: false, refusal };
-    // An index that is not there yet cannot be looked at either: the full disk is what is to be said.
+    // A missing index cannot be read either, so the full disk is the error to report.
     const store = await openOrRebuild(reading, log, known).catch(() => {
       throw refusal;
     });
@@ -167,7 +170,7 @@ async function openIndex(state: StateDir, options: IndexOptions): Promise<{ stat
   }
 }
 
-/** SQLite has no word of its own for a disk without inodes. Null: there is room. */
+/** SQLite has no error code for a disk without inodes. Null: there is room. */
 function fullness({ root, indexPath }: StateDir): Fault | null {
   const { bavail, files, ffree } = statfsSync(root);
   const lacking = bavail === 0 ? "space" : files > 0 && ffree === 0 ? "inodes" : null;
@@ -179,7 +182,7 @@ function fullness({ root, indexPath }: StateDir): Fault | null {
   );
 }
 
-/** The index is disposable: a damaged one is set aside, and it is rebuilt from the run directories with a warning. */
+/** The index is disposable: a damaged one is set aside and rebuilt from the run directories, with a warning. */
 async function openOrRebuild(state: StateDir, log: Log, known: Processes): Promise<Store> {
   const open = (path: string) =>
     openStore(path, {
@@ -198,7 +201,7 @@ async function openOrRebuild(state: StateDir, log: Log, known: Processes): Promi
     );
     return open(state.indexPath);
   };
-  // A new index would show no runs where there are some.
+  // A new index would hide existing runs.
   if (state.writable && indexIdentity(state) === null && listRunDirs(state).runIds.length > 0)
     return renewed(() => "the index was gone; it was");
   try {
@@ -209,14 +212,14 @@ async function openOrRebuild(state: StateDir, log: Log, known: Processes): Promi
   }
 }
 
-/** Variables that say where Reprise's own files are. */
+/** Variables that locate Reprise's files. */
 const PLACES: readonly string[] = ["HOME", "REPRISE_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME"];
 
 /**
- * Node alters variables that are not UTF-8, so no agent gets them: what starts agents refuses, the rest does without them.
+ * Node alters variables that are not UTF-8, so no agent gets them: commands that start agents refuse, others drop them.
  */
 async function asExported(env: Env, options: WorldOptions): Promise<Env> {
-  // Names that are not UTF-8 are no entries: Node does not find their values.
+  // Names that are not UTF-8 are not entries: Node does not find their values.
   const isSuspect = (name: string) => `${name}${env[name]}`.includes("\uFFFD");
   if (!Object.getOwnPropertyNames(env).some(isSuspect)) return env;
   const { alteredVariables } = await import("./process/raw.ts");
@@ -226,7 +229,7 @@ async function asExported(env: Env, options: WorldOptions): Promise<Env> {
     options.log.warn(
       `the environment has the character U+FFFD in ${untold.join(", ")}. If it is not meant, the bytes there were not UTF-8.`,
     );
-  // `PWD` is always what the agent's directory is.
+  // `PWD` is always the agent's directory.
   const names = found.flatMap(({ what, bad }) => (bad === null || what === "PWD" ? [] : [what])).toSorted();
   if (names.length === 0) return env;
   const [which, them] =
@@ -245,7 +248,7 @@ async function asExported(env: Env, options: WorldOptions): Promise<Env> {
   return Object.fromEntries(Object.entries(env).filter(([name]) => !names.includes(name)));
 }
 
-/** A name with its bytes, as a shell that knows `$'…'` takes it. */
+/** A name with its bytes, for shells that know `$'…'`. */
 function shellName(name: string): string {
   return name.includes("\\x") ? `$'${name}'` : name;
 }
@@ -254,7 +257,7 @@ function assertPlace(env: Env): void {
   if (process.platform === "win32") {
     throw new Fault("platform_unsupported", "Reprise does not run on Windows itself. It runs in WSL.");
   }
-  // Files of root in another user's home lock that user out of their own runs.
+  // Root's files in another user's home would lock that user out of their runs.
   const home = env["HOME"];
   const sudo = process.getuid?.() === 0 && env["SUDO_UID"] !== undefined && env["SUDO_UID"] !== "0";
   if (
@@ -278,7 +281,7 @@ function userConfigFile(env: Env): string | null {
   return base === undefined || !base.startsWith("/") ? null : join(base, "reprise", "config.toml");
 }
 
-/** The nearest `reprise.toml`, from the directory up to the top of its repository. */
+/** The nearest `reprise.toml`, from the directory up to the root of its repository. */
 function findProjectFile(cwd: string): string | null {
   for (let directory = cwd; ; directory = dirname(directory)) {
     const file = join(directory, "reprise.toml");
@@ -287,7 +290,7 @@ function findProjectFile(cwd: string): string | null {
   }
 }
 
-/** `complaints` takes what is wrong; null: the first of it is thrown. */
+/** `complaints` collects problems. Null: the first problem is thrown. */
 function readConfig(
   file: string | null,
   level: "user" | "project",
@@ -335,8 +338,8 @@ function readText(file: string): string | null {
 }
 
 /**
- * A project file that names programs, arguments or variables is code from whoever wrote the project: it counts only
- * after the user trusted exactly this text.
+ * A project file that names programs, arguments or variables is untrusted code: it counts only after the user trusted
+ * exactly this text.
  */
 async function isTrusted(
   deps: Deps,
@@ -347,7 +350,7 @@ async function isTrusted(
   return agreed(deps, [{ path: file, sha256 }], { what: `${file} sets ${powers.join(", ")}`, options });
 }
 
-/** Runbooks of a project and the prompts they name. Throws `trust_required` when the user has not agreed to them. */
+/** A project's runbooks and the prompts that they name. Throws `trust_required` if the user has not agreed to them. */
 export async function trust(
   deps: Deps,
   files: readonly RunbookSource[],
@@ -364,7 +367,7 @@ async function agreed(
 ): Promise<boolean> {
   const record = join(deps.state.root, "trusted.json");
   const known = options.badConfig === "report" ? trustedOrNone(record) : readTrusted(record);
-  // A worktree of ours holds what its repository holds, and the same text was agreed to there.
+  // A worktree of ours has the content of its repository, where the user agreed to the same text.
   const isAgreed = ({ path, sha256 }: RunbookSource) =>
     known[path] === sha256 ||
     (path.startsWith(`${deps.state.runsRoot}/`) && Object.values(known).includes(sha256));
@@ -389,14 +392,14 @@ async function agreed(
     );
   }
   const added = Object.fromEntries(files.map(({ path, sha256 }) => [path, sha256]));
-  // Others may have agreed to something else since it was read.
+  // Another process may have recorded other agreements since it was read.
   await inTurn(sharedLock(deps.state), () => {
     writeAtomic(record, `${JSON.stringify({ ...readTrusted(record), ...added }, null, 2)}\n`);
   });
   return true;
 }
 
-/** `doctor` names a damaged record itself. */
+/** `doctor` itself reports a damaged record. */
 function trustedOrNone(record: string): Record<string, string> {
   try {
     return readTrusted(record);

@@ -1,8 +1,8 @@
 /**
  * The door of `audit`: the files of the state directory, except the index.
  *
- * Everything that Reprise keeps about runs on disk passes here: checked to be ours, written atomically or
- * appended, redacted where it is not the raw tape. What a run *means* is decided elsewhere.
+ * All of Reprise's files about runs pass through here: checked for ownership, written atomically or appended, redacted
+ * unless they are the raw tape. Other folders decide what a run *means*.
  */
 export {
   checkOwnDirectory,

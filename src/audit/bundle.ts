@@ -1,6 +1,6 @@
 /**
- * Files of one run in one compressed archive, for somebody else. It is written outside of the state directory, where the
- * user says, and is there whole or not at all. What is in it was made fit to be seen before.
+ * Writes files of one run into one compressed archive, outside of the state directory, whole or not at all. The caller
+ * has redacted the contents.
  */
 import {
   closeSync,
@@ -27,22 +27,21 @@ import {
 } from "./files.ts";
 
 export interface BundleEntry {
-  /** A path below the archive's own folder: ASCII, at most 99 bytes. */
+  /** A path below the archive's folder: ASCII, at most 99 bytes. */
   readonly name: string;
   readonly data: Buffer;
 }
 
 export interface BundleOptions {
-  /** Replaces a file that is there. */
   readonly force: boolean;
-  /** The state directory, in which nothing is put or replaced. */
+  /** The state directory; nothing in it is created or replaced. */
   readonly outside: string;
   readonly nowMs: number;
 }
 
 const BLOCK = 512;
 
-/** Returns the size of the file. A link in its place is refused, also with `force`. */
+/** Returns the file's size. Refuses a link in its place, even with `force`. */
 export async function writeBundle(
   path: string,
   entries: AsyncIterable<BundleEntry>,
@@ -56,7 +55,7 @@ export async function writeBundle(
     const fd = openSync(temporary, flags, 0o600);
     let size = 0;
     const write = (bytes: Buffer) => {
-      // Compressed files one after the other are one compressed file.
+      // Concatenated gzip files are one gzip file.
       const packed = gzipSync(bytes);
       writeFully(fd, packed);
       size += packed.length;
@@ -73,7 +72,7 @@ export async function writeBundle(
     }
     if (force) renameSync(temporary, path);
     else {
-      // A link, since renaming would replace what somebody put there in the meantime.
+      // A link, since a rename would replace a file that appeared in the meantime.
       linkSync(temporary, path);
       unlinkSync(temporary);
     }
@@ -117,7 +116,7 @@ function taken(path: string): Fault {
   });
 }
 
-/** A header of the ustar format: a regular file, 0600, of nobody in particular. */
+/** A ustar header: a regular file, 0600, without an owner. */
 function header(name: string, size: number, nowMs: number): Buffer {
   const block = Buffer.alloc(BLOCK);
   const octal = (value: number, digits: number) => `${value.toString(8).padStart(digits, "0")}\0`;
@@ -129,7 +128,7 @@ function header(name: string, size: number, nowMs: number): Buffer {
   put(octal(0, 7), 116);
   put(octal(size, 11), 124);
   put(octal(Math.floor(nowMs / 1_000), 11), 136);
-  // The checksum is taken with blanks in its own place.
+  // The checksum counts its own field as blanks.
   put("        ", 148);
   put("0", 156);
   put("ustar\u000000", 257);

@@ -47,7 +47,7 @@ function link(text: string): void {
   expect(linkPiece(run, file)).toBe(true);
 }
 
-/** The file is replaced by another one, as by an engine that begins it anew. */
+/** Replaces the file, as an engine does that starts it over. */
 function replace(text: string): void {
   writeFileSync(`${file}.new`, text);
   renameSync(`${file}.new`, file);
@@ -144,7 +144,7 @@ test("parts are copied as one, and the rest alone is known as the end of that co
   expect(await endsCopy(run, copy, file)).toBe(true);
   appendFileSync(file, "three\n");
   expect(await endsCopy(run, copy, file)).toBe(false);
-  // The whole, its beginning and nothing at all are no ends of it.
+  // The whole copy, its beginning and an empty file are not its end.
   for (const text of ["head\none\ntwo\n", "head\n", ""]) {
     writeFileSync(file, text);
     expect([text, await endsCopy(run, copy, file)]).toEqual([text, false]);

@@ -1,8 +1,8 @@
 /**
- * Second names for the file of a conversation that is going on, in the run's `escrow/`: hard links `live-1`, `live-2`, …
+ * Second names for the file of a live conversation, in the run's `escrow/`: hard links `live-1`, `live-2`, …
  *
- * A link costs nothing and holds what the engine appends; the file outlives its deletion. A file that is cut short in
- * place is cut short in its link as well, so links never stand in for copies: they fill in what the last copy lacks.
+ * A link costs nothing, contains what the engine appends, and survives the file's deletion. Truncating the file
+ * truncates the link as well, so links do not replace copies: they only complete the last copy.
  */
 import {
   closeSync,
@@ -22,9 +22,9 @@ import { isErrno, lstat, openOwn, readRecord, removeQuietly, writeAtomic } from 
 
 const RECORD = "live.json";
 const PIECE = /^live-(\d{1,6})$/;
-/** As much of two files is compared to see whether they begin alike. */
+/** How many bytes of two files to compare for the same beginning. */
 const BEGINNING = 4096;
-/** More is not put together while an agent works. */
+/** Larger pieces are not joined while an agent works. */
 const MAX_ASSEMBLED = 32 * 1024 * 1024;
 
 export interface LiveSession {
@@ -38,20 +38,20 @@ export interface LivePiece {
   readonly ino: number;
   readonly dev: number;
   readonly size: number;
-  /** 1: our link is the only name that is left. */
+  /** 1: our link is the only remaining name. */
   readonly names: number;
 }
 
-/** Says whose links follow. Links of another conversation go. */
+/** Records the conversation of the following links. Removes links of another conversation. */
 export function beginLive(runDirectory: string, live: LiveSession): void {
   const before = liveSession(runDirectory);
   if (before?.session === live.session && before.restoreTo === live.restoreTo) return;
-  // Links without a record are those of the file that has just appeared.
+  // Links without a record belong to the file that has just appeared.
   if (before !== null) endLive(runDirectory);
   writeAtomic(join(escrowDirectory(runDirectory), RECORD), JSON.stringify({ v: 1, ...live }));
 }
 
-/** Null: no conversation was going on when the last attempt ended or died. */
+/** Null: no live conversation when the last attempt ended or died. */
 export function liveSession(runDirectory: string): LiveSession | null {
   try {
     const record = readRecord(join(runDirectory, "escrow", RECORD));
@@ -64,7 +64,7 @@ export function liveSession(runDirectory: string): LiveSession | null {
   }
 }
 
-/** False: there is nothing to link, it is not a file of ours, or the file system has no such links. */
+/** False: no file to link, not our file, or a file system without hard links. */
 export function linkPiece(runDirectory: string, from: string): boolean {
   const to = join(escrowDirectory(runDirectory), `live-${(numbers(runDirectory).at(-1) ?? 0) + 1}`);
   try {
@@ -97,8 +97,8 @@ export function fileAt(path: string): LivePiece | null {
 }
 
 /**
- * The parts of the conversation, in order: the last file that began it anew, then what the engine wrote after somebody
- * had deleted the file under it, which begins in another way.
+ * The parts of the conversation in order: the last file with a new beginning, then what the engine wrote after the file
+ * was deleted under it, which begins differently.
  */
 export function wholeOf(pieces: readonly LivePiece[]): readonly LivePiece[] {
   let whole: readonly LivePiece[] = [];
@@ -111,7 +111,7 @@ export function wholeOf(pieces: readonly LivePiece[]): readonly LivePiece[] {
   return whole;
 }
 
-/** Puts the conversation back where the engine lost it. False: something is there, or it cannot be done. */
+/** Restores the conversation that the engine lost. False: a file exists there, or restoring failed. */
 export function putBackLive(runDirectory: string, whole: readonly LivePiece[], to: string): boolean {
   const [only] = whole;
   if (only === undefined) return false;
@@ -124,7 +124,7 @@ export function putBackLive(runDirectory: string, whole: readonly LivePiece[], t
   }
 }
 
-/** The parts as one file, which is the newest piece from now on. */
+/** Joins the parts into one file, which becomes the newest piece. */
 function assembled(runDirectory: string, whole: readonly LivePiece[]): string {
   if (whole.reduce((sum, { size }) => sum + size, 0) > MAX_ASSEMBLED)
     throw new Fault("storage_failed", "The session is too long to be put together.");
@@ -136,14 +136,13 @@ function assembled(runDirectory: string, whole: readonly LivePiece[]): string {
   return path;
 }
 
-/** As a source of the next copy. */
 export function sourceOf(whole: readonly LivePiece[], restoreTo: string): EscrowSource | null {
   const paths = whole.map(({ path }) => path);
   const path = paths.pop();
   return path === undefined ? null : { path, restoreTo, before: paths };
 }
 
-/** The conversation is copied, or given up: its links go, the record last. */
+/** The conversation is copied or abandoned: removes its links, then the record. */
 export function endLive(runDirectory: string): void {
   const directory = join(runDirectory, "escrow");
   for (const n of numbers(runDirectory)) removeQuietly(join(directory, `live-${n}`));

@@ -1,8 +1,8 @@
 /**
- * Copies of the engine's own session files, kept with the run in case the engine loses its own.
+ * Copies of the engine's session files, kept with the run in case the engine loses its own.
  *
- * A copy's name begins with its SHA-256, so a new copy never replaces the one that `run.json` still names: the
- * record is saved in between, then the old copy goes if the new one holds all of it. Nothing here writes outside the run directory.
+ * A copy's name begins with its SHA-256, so a new copy never replaces the copy that `run.json` still names: the record
+ * is saved first, then the old copy goes if the new one contains all of it. Writes only inside the run directory.
  */
 import { createHash } from "node:crypto";
 import {
@@ -34,7 +34,7 @@ import { fileSize } from "./places.ts";
 
 export interface EscrowAsk {
   readonly session: string;
-  /** The engine's files, the session's own first. */
+  /** The engine's files, the session's file first. */
   readonly files: readonly EscrowSource[];
   readonly limitBytes: number;
   readonly clock: Clock;
@@ -44,11 +44,11 @@ export interface EscrowSource {
   /** Absolute. */
   readonly path: string;
   readonly restoreTo: string;
-  /** Files that hold what came before, oldest first: the copy is all of them in one. */
+  /** Files with the earlier parts, oldest first: the copy joins all of them. */
   readonly before?: readonly string[];
 }
 
-/** Never throws for what the engine's files or the disk are like: a run without a copy is still a run. */
+/** Never throws because of the engine's files or the disk: a run without a copy is still a run. */
 export async function keepEscrow(
   runDirectory: string,
   ask: EscrowAsk,
@@ -85,7 +85,7 @@ export async function keepEscrow(
   }
 }
 
-/** For engines that keep no files: what their export command printed. */
+/** For engines without session files: the output of their export command. */
 export function keepEscrowText(
   runDirectory: string,
   ask: { readonly session: string; readonly text: string; readonly clock: Clock },
@@ -101,7 +101,7 @@ export function keepEscrowText(
   };
 }
 
-/** Once the record that names `copies` is saved, all other copies are of no use. */
+/** Removes all copies except `copies`, once the record that names them is saved. */
 export function dropOldEscrow(runDirectory: string, copies: readonly Escrow[]): void {
   const directory = escrowDirectory(runDirectory);
   const kept = new Set(copies.flatMap(({ files }) => files.map(({ file }) => file)));
@@ -110,10 +110,10 @@ export function dropOldEscrow(runDirectory: string, copies: readonly Escrow[]): 
   }
 }
 
-/** Hashing is bounded; a longer copy is compared by its length alone. */
+/** Limits hashing; longer copies are compared by length alone. */
 const COMPARE_BYTES = 64 * 1024 * 1024;
 
-/** Does this file of the engine's begin with all that the copy holds? Only for files that only ever grow. */
+/** Does this engine file begin with the whole copy? Only for files that only grow. */
 export async function continuesCopy(path: string, copy: EscrowFile): Promise<boolean> {
   const fd = openOwn(path);
   if (fd === null) return false;
@@ -143,7 +143,7 @@ export async function describeCopy(path: string, restoreTo: string): Promise<Esc
   }
 }
 
-/** The text of a copy, whether it is whole or not. Null: it is gone. */
+/** The text of a copy, complete or not. Null: missing. */
 export function readCopy(runDirectory: string, copy: EscrowFile): string | null {
   const fd = openOwn(join(runDirectory, "escrow", basename(copy.file)));
   if (fd === null) return null;
@@ -175,11 +175,11 @@ export async function endsCopy(runDirectory: string, copy: EscrowFile, path: str
 
 export interface CheckedCopy {
   readonly path: string;
-  /** Relative to the engine home, inside it. Null: given back by the engine's own import command. */
+  /** Relative to the engine home, inside it. Null: restored by the engine's import command. */
   readonly restoreTo: string | null;
 }
 
-/** The copies, once size and checksum prove them whole. */
+/** The copies, after size and checksum prove them complete. */
 export async function checkEscrow(runDirectory: string, escrow: Escrow): Promise<readonly CheckedCopy[]> {
   const directory = join(runDirectory, "escrow");
   if (checkOwnDirectory(runDirectory)) checkOwnDirectory(directory);
@@ -213,7 +213,7 @@ export function escrowDirectory(runDirectory: string): string {
 type Copy = Omit<EscrowFile, "restoreTo">;
 interface Source {
   readonly restoreTo: string;
-  /** In order; the last one is the file that the engine writes to. */
+  /** In order; the engine writes to the last one. */
   readonly parts: readonly Part[];
 }
 interface Part {
@@ -225,7 +225,7 @@ function sizeOf({ parts }: Source): number {
   return parts.reduce((sum, { size }) => sum + size, 0);
 }
 
-/** A copy carries the time of its original, so that an idle session is not copied again. */
+/** A copy has the time of its original, so that an idle session is not copied again. */
 function unchanged(directory: string, source: Source): Copy | null {
   const [only, ...more] = source.parts;
   if (only === undefined || more.length > 0) return null;
@@ -241,7 +241,7 @@ function unchanged(directory: string, source: Source): Copy | null {
   return null;
 }
 
-/** Only as many bytes as there were at the beginning: the engine may be appending. */
+/** Copies only the bytes present at the start: the engine may be appending. */
 async function copyInto(directory: string, source: Source): Promise<Copy> {
   const temporary = temporaryPath(directory);
   const hash = createHash("sha256");
@@ -270,7 +270,7 @@ async function copyInto(directory: string, source: Source): Promise<Copy> {
   }
 }
 
-/** Hands out `size` bytes of a descriptor, the first ones unless told otherwise, and returns their SHA-256. */
+/** Passes on `size` bytes of a descriptor, by default the first ones, and returns their SHA-256. */
 async function pump(
   fd: number,
   size: number,

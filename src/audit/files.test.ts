@@ -22,7 +22,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
-/** The code of the fault and what it is about; anything else that is thrown is shown as it is. */
+/** The fault's code and object; any other error unchanged. */
 function faultOf(act: () => unknown): unknown {
   try {
     return { returned: act() };

@@ -1,6 +1,6 @@
 /**
- * How files of the state directory are written and read: atomically, never through a link, never waiting for a
- * pipe, and with a fault that names the path when the system refuses.
+ * Writes and reads files of the state directory: atomically, never through a link, never blocked by a pipe, and with a
+ * fault that names the path when the system refuses.
  */
 import { randomBytes } from "node:crypto";
 import {
@@ -22,7 +22,7 @@ import { dirname, join } from "node:path";
 import { type Facts, Fault, wantOf } from "../core/faults.ts";
 import { hasDuplicateKeys, isObject, type JsonObject, parseJson } from "../lib/json.ts";
 
-/** Only the last part of a path is covered by O_NOFOLLOW; the directories above are ours alone (0700). */
+/** O_NOFOLLOW covers only the last part of a path; the directories above are ours alone (0700). */
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
@@ -31,12 +31,12 @@ export const MAX_RECORD_BYTES = 8 * 1024 * 1024;
 type WriteCheck = (path: string, data: string | Buffer) => void;
 let checkWritten: WriteCheck | null = null;
 
-/** Tests have every file of ours read back by its own reader as soon as it is there (`REPRISE_CHECK_RECORDS`). */
+/** Tests check every written file with its own reader (`REPRISE_CHECK_RECORDS`). */
 export function checkWrites(check: WriteCheck): void {
   checkWritten = check;
 }
 
-/** Replaces the file: whoever reads it, also after a crash or a power cut, finds the old or the new content whole. */
+/** Replaces the file: readers find the old or the new content whole, even after a crash or a power cut. */
 export function writeAtomic(path: string, data: string | Buffer): void {
   const temporary = temporaryPath(dirname(path));
   try {
@@ -56,7 +56,7 @@ export function writeAtomic(path: string, data: string | Buffer): void {
   checkWritten?.(path, data);
 }
 
-/** The same for a writer that others must not wait for. */
+/** The same, without blocking other work. */
 export async function writeAtomicAsync(path: string, data: string): Promise<void> {
   const temporary = temporaryPath(dirname(path));
   try {
@@ -80,12 +80,12 @@ async function synced(path: string, flags: number, data: string | null): Promise
   }
 }
 
-/** A name for a file that is being written. The pid in it tells `sweepTemp` whether its writer still lives. */
+/** A name for a file that is being written. Its pid tells `sweepTemp` whether the writer still lives. */
 export function temporaryPath(directory: string): string {
   return join(directory, `.tmp-${process.pid}-${randomBytes(6).toString("hex")}`);
 }
 
-/** Null: there is no such file. A file that is not a good record is left where it is. */
+/** Null: no such file. An invalid record stays in place. */
 export function readRecord(path: string, maxBytes = 1024 * 1024): JsonObject | null {
   const bytes = readOwnFile(path, maxBytes);
   if (bytes === null) return null;
@@ -102,7 +102,7 @@ export function readRecord(path: string, maxBytes = 1024 * 1024): JsonObject | n
   return value;
 }
 
-/** Null: there is no such file, or it is not one that may be believed. Never waits, whatever stands there. */
+/** Null: no such file, or not a trustworthy one. Never blocks, whatever is there. */
 export function readOwnText(path: string, maxBytes: number): string | null {
   try {
     return readOwnFile(path, maxBytes)?.toString("utf8") ?? null;
@@ -139,7 +139,7 @@ function readOwnFile(path: string, maxBytes: number): Buffer | null {
   }
 }
 
-/** A descriptor of a regular file that is ours; null when there is none at that path. */
+/** A descriptor of a regular file that is ours. Null: no file at that path. */
 export function openOwn(path: string): number | null {
   let fd: number;
   try {
@@ -161,7 +161,7 @@ export function openOwn(path: string): number | null {
   }
 }
 
-/** Checks a directory of ours before anything in it is believed. False: there is none. */
+/** Checks our directory before anything in it is trusted. False: no such directory. */
 export function checkOwnDirectory(path: string): boolean {
   const stats = lstat(path);
   if (stats === null) return false;
@@ -195,7 +195,7 @@ export function isOurs(stats: Stats): boolean {
   return process.geteuid === undefined || stats.uid === process.geteuid();
 }
 
-/** False: it is there already, and safely ours. Whatever else is in its place is refused. */
+/** False: it exists with safe ownership and permissions. Anything else in its place is refused. */
 export function makeDirectory(path: string): boolean {
   try {
     mkdirSync(path, { mode: 0o700 });
@@ -208,7 +208,7 @@ export function makeDirectory(path: string): boolean {
   }
 }
 
-/** Writes everything, or throws with `onProgress` having been told of what was written before. */
+/** Writes everything, or throws after it has passed the partial count to `onProgress`. */
 export function writeFully(fd: number, data: Buffer, onProgress?: (written: number) => void): void {
   let from = 0;
   while (from < data.length) {
@@ -232,11 +232,11 @@ export function removeQuietly(path: string): void {
   try {
     unlinkSync(path);
   } catch {
-    // Gone already, or the disk refuses: `sweepTemp` tries again later.
+    // Already gone, or the disk refuses: `sweepTemp` tries again later.
   }
 }
 
-/** What the system says about a file, as a fault. Faults pass; what is no answer of the system is our bug and passes too. */
+/** Turns a system error about a file into a fault. Faults and our own bugs pass unchanged. */
 export function storageFault(error: unknown, doing: string, path: string, facts: Facts = {}): unknown {
   if (error instanceof Fault || !isErrno(error)) return error;
   const want = wantOf(error);

@@ -1,27 +1,29 @@
 /**
- * How far the index has come, noted outside it: an empty file `.generation.<n>` among the run directories. The index counts first,
- * then the file gets its next name, so an index that has counted less than the file says was put back from an earlier day.
+ * The index's generation, noted outside it: an empty file `.generation.<n>` among the run directories. The index counts
+ * first, then the file gets its next name, so an index with a lower count than the file was restored from an earlier
+ * day.
  *
- * Among the run directories, because they are the truth: what is put back without them is noticed. Earlier versions noted it beside the
- * index, as `generation.<n>`; the larger one counts.
+ * It is among the run directories because they are the truth: restoring the index without them is noticed. Earlier
+ * versions noted it beside the index, as `generation.<n>`; the larger number counts.
  *
- * A name, not a content: renaming is atomic, needs no sync, and where an old directory is copied over a newer one both
- * names stay and the larger one counts.
+ * A name, not content: a rename is atomic and needs no sync. If an old directory is copied over a newer one, both names
+ * stay and the larger number counts.
  */
 import { closeSync, existsSync, openSync, readdirSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { isErrno, removeQuietly, storageFault } from "./files.ts";
 
 const NAME = /^\.?generation\.([1-9]\d{0,14})$/;
-/** Others rename at the same moment; whoever finds a larger number is done. */
+/** Other processes rename at the same moment; finding a larger number ends the loop. */
 const TRIES = 20;
 
 interface GenerationMark {
-  /** Whether exactly this number is noted. */
   has(n: number): boolean;
-  /** The largest number that is noted; 0: none. */
+  /** The largest noted number. 0: no note. */
   read(): number;
-  /** Notes a number, unless a larger one is noted. Where nothing can be written the old one stays, which is always true. */
+  /**
+   * Notes a number, unless a larger one is noted. If nothing can be written the old note stays, which is always valid.
+   */
   raise(from: number, to: number): void;
 }
 
@@ -70,12 +72,12 @@ function raise(root: string, from: number, to: number): void {
   }
 }
 
-/** Of earlier versions. */
+/** Removes the notes of earlier versions. */
 function removeEarlier(root: string, to: number): void {
   for (const n of numbersIn(readdirSync(root))) if (n <= to) removeQuietly(join(root, `generation.${n}`));
 }
 
-/** The largest number among names of the state directory and of its runs; 0: none. */
+/** The largest number among names of the state directory and its runs. 0: no note. */
 export function notedGeneration(names: readonly string[]): number {
   return numbersIn(names).at(-1) ?? 0;
 }

@@ -1,6 +1,6 @@
 /**
- * Whether a state directory is where it was made. `identity.json` names the directory and its places; in a copy it still names
- * the original's, which may be at work on the same sessions.
+ * Detects copied state directories. `identity.json` names the directory and its places; a copy still names the
+ * original's places, and the original may be working on the same sessions.
  */
 import { randomUUID } from "node:crypto";
 import { existsSync, lstatSync, readdirSync, realpathSync, statSync } from "node:fs";
@@ -19,7 +19,7 @@ import type { StateDir } from "./state.ts";
 export interface StatePlace {
   /** Symlinks resolved. */
   readonly path: string;
-  /** Texts, since inode numbers may be larger than a number can tell. */
+  /** Text, since inode numbers may exceed a number's precision. */
   readonly dev: string;
   readonly ino: string;
   /** The name of the machine. */
@@ -29,17 +29,17 @@ export interface StatePlace {
 export interface StateIdentity {
   readonly v: 1;
   readonly id: string;
-  /** Where the directory is, also by other mounts. */
+  /** The directory's places, including other mounts. */
   readonly places: readonly StatePlace[];
 }
 
-/** copy: another directory than the one that was named, or nobody can tell. */
+/** copy: a different directory than the named one, or unknown. */
 export type StateOrigin = "same" | "copy";
 
 /**
- * Pure. Device and inode name the directory, whatever its path is (a bind mount, `mv`). Devices get other numbers when the
- * machine starts: path and inode on the same machine do, too. A directory with another inode is never taken for one that was
- * moved: an original that is gone from its place may have been renamed, and nothing tells.
+ * Pure. Device and inode identify the directory, whatever its path (a bind mount, `mv`). Device numbers change at a
+ * reboot, so path and inode on the same machine also count. A directory with another inode never counts as moved: a
+ * missing original may have been renamed, and nothing shows it.
  */
 export function originOf({ places }: StateIdentity, here: StatePlace): StateOrigin {
   return places.some((place) => isSame(place, here)) ? "same" : "copy";
@@ -51,9 +51,9 @@ function isSame({ path, dev, ino, machine }: StatePlace, here: StatePlace): bool
 
 export interface Origin {
   readonly is: StateOrigin;
-  /** Where the original was last. */
+  /** The original's last place. */
   readonly original: StatePlace;
-  /** Whether the original is there still. Elsewhere than on this machine nobody looks. */
+  /** Whether the original still exists there. Not checked on another machine. */
   readonly isThere: boolean;
 }
 
@@ -70,8 +70,8 @@ export function stateOrigin(state: StateDir, machine: string): Origin | null {
 }
 
 /**
- * A directory without an identity gets one. One that was renamed or mounted elsewhere has its new place recorded: after the next
- * restart of the machine nothing but the path tells it from a copy.
+ * Gives a directory without an identity a new one. Records the new place of a renamed or remounted directory: after the
+ * next reboot only the path distinguishes it from a copy.
  */
 export function ensureIdentity(state: StateDir, machine: string): void {
   const identity = readIdentity(state.root);
@@ -86,12 +86,12 @@ export function ensureIdentity(state: StateDir, machine: string): void {
   try {
     write(state.root, { ...identity, places: [...places, here].slice(-MOST_PLACES) });
   } catch (error) {
-    // What makes room on a full disk must work in a renamed directory, too: a later command records the place.
+    // Commands that free space on a full disk must also work in a renamed directory: a later command records the place.
     if (!(error instanceof Fault)) throw error;
   }
 }
 
-/** Whether a recorded place still leads to the directory that is here. On another machine nobody looks. */
+/** Whether a recorded place still leads to this directory. Not checked on another machine. */
 function leadsTo({ path, machine }: StatePlace, here: StatePlace): boolean {
   if (machine !== here.machine) return true;
   const stats = statSync(path, { bigint: true, throwIfNoEntry: false });
@@ -99,7 +99,7 @@ function leadsTo({ path, machine }: StatePlace, here: StatePlace): boolean {
 }
 
 /**
- * From now on the directory belongs where it is, under a name of its own. `beside`: where it was before stays as good, since one
+ * Makes the present place the directory's own, under a new name. `beside`: the earlier place stays valid, since one
  * directory may look like two through the mounts of a virtual machine.
  */
 export function settleState(state: StateDir, machine: string, beside = false): void {
@@ -122,7 +122,7 @@ function placeOf(root: string, machine: string): StatePlace {
   return { path: realpathSync(root), dev: String(dev), ino: String(ino), machine };
 }
 
-/** Null: there is none, or nothing can be made of it. */
+/** Null: missing or unusable. */
 function readIdentity(root: string): StateIdentity | null {
   try {
     const record = readRecord(fileIn(root));
@@ -144,13 +144,12 @@ function isPlace(value: unknown): boolean {
 
 interface Placed {
   readonly state: StateDir;
-  /** The name of this machine. */
   readonly machine: string;
 }
 
 /**
- * The runs of a copied state directory are the original's as well, whose agents may be at work on the same sessions. They are
- * resumed, stopped and removed only after the user says that the copy is to be used. A directory that was renamed goes on.
+ * The runs of a copied state directory also belong to the original, whose agents may be working on the same sessions.
+ * Reprise resumes, stops and removes them only after the user accepts the copy. A renamed directory just continues.
  */
 export function assertOwnState({ state, machine }: Placed): void {
   const origin = stateOrigin(state, machine);
@@ -167,7 +166,7 @@ export function assertOwnState({ state, machine }: Placed): void {
   );
 }
 
-/** What the store needs to know of the directory around the index. */
+/** The store's needs about the directory around the index. */
 export function indexGuards(placed: Placed) {
   return {
     mark: generationMark(placed.state.root),
@@ -176,8 +175,8 @@ export function indexGuards(placed: Placed) {
 }
 
 /**
- * A hard-linked copy (`cp -al`) shares the file of the index with its original, and no lock: each has journals under its own
- * name. So the copy is not opened. Names in the same directory are what a rebuild that was cut off leaves.
+ * A hard-linked copy (`cp -al`) shares the index file with its original, but no lock: each has journals under its own
+ * name. So Reprise does not open it. Names in the same directory are left by an interrupted rebuild.
  */
 export function assertUnlinkedIndex({ state, machine }: Placed, file: string): void {
   const { ino, nlink } = statSync(file, { bigint: true });
@@ -195,7 +194,7 @@ export function assertUnlinkedIndex({ state, machine }: Placed, file: string): v
   );
 }
 
-/** The directory that an owner is of, whose life is not in this accepted copy of it. Null: the owner is this directory's. */
+/** The directory of an owner whose life is not in this accepted copy. Null: the owner belongs to this directory. */
 export function homeOfOwner({ root }: StateDir, life: Life | undefined): string | null {
   const before = readIdentity(root)?.places.at(-2);
   if (before === undefined || life === undefined) return null;
@@ -203,7 +202,7 @@ export function homeOfOwner({ root }: StateDir, life: Life | undefined): string 
   return found?.ino === life.inode ? null : before.path;
 }
 
-/** What is known of a copy: "is a copy. The original, …, may be at work on the same sessions". */
+/** Facts about a copy: "is a copy. The original, …, may be at work on the same sessions". */
 export function copiedFrom({ original, isThere }: Origin, root: string, machine: string): string {
   const { path, machine: on } = original;
   if (isThere || on !== machine)
@@ -215,7 +214,7 @@ export function copiedFrom({ original, isThere }: Origin, root: string, machine:
   return `${whence}. Nothing shows that the original is gone: it may have another name, and be at work on the same sessions`;
 }
 
-/** `doctor --accept-copy`. False: the directory is no copy. */
+/** `doctor --accept-copy`. False: the directory is not a copy. */
 export function acceptCopy({ state, machine }: Placed): boolean {
   if (stateOrigin(state, machine)?.is !== "copy") return false;
   if (state.refusal !== null) throw state.refusal;

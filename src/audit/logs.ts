@@ -1,4 +1,4 @@
-/** Reading an attempt's logs back, once or while they grow. */
+/** Reads an attempt's logs, once or while they grow. */
 import { constants } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { join } from "node:path";
@@ -12,11 +12,10 @@ const POLL_MS = 100;
 
 export interface ReadOptions {
   readonly fromByte?: number;
-  /** Only the last so many bytes. */
   readonly tailBytes?: number;
 }
 
-/** What the log has at this moment, up to its end. The chunks are not reused. */
+/** The log's present content, up to its end. The chunks are not reused. */
 export async function* readStream(
   attemptDirectory: string,
   log: LogName,
@@ -27,12 +26,12 @@ export async function* readStream(
 }
 
 export interface FollowOptions extends ReadOptions {
-  /** Asked between looks: once it says so, what is there is read to its end and no more is awaited. */
+  /** Called between reads: once true, the rest is read to its end, without further waiting. */
   readonly ended: () => boolean | Promise<boolean>;
   readonly signal?: AbortSignal;
 }
 
-/** Goes on until the attempt has ended or the signal is given. A log that became shorter is read again. */
+/** Continues until the attempt has ended or the signal aborts. A log that became shorter is read again. */
 export async function* followStream(
   attemptDirectory: string,
   log: LogName,

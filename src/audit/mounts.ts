@@ -1,11 +1,13 @@
-/** Mount points in what is to be removed. The files behind one are somebody else's: nothing here removes them. */
+/**
+ * Mount points inside directories to remove. The files behind a mount belong elsewhere, so Reprise never removes them.
+ */
 import { lstatSync, readdirSync, readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { shellWord } from "../lib/shell.ts";
 import { isErrno, storageFault } from "./files.ts";
 
-/** Throws `mount_inside` when the directory is a mount point or has one below it. `what` begins the sentence. */
+/** Throws `mount_inside` if the directory is or contains a mount point. `what` begins the sentence. */
 export function assertNoMounts(directory: string, what: string): void {
   const [path] = mountsIn(directory);
   if (path === undefined) return;
@@ -39,8 +41,8 @@ function mountTable(): Buffer | null {
 }
 
 /**
- * The table knows bind mounts of the same device, which `stat` does not show. Each line has the mount point as its fifth word,
- * with blanks and backslashes in octal; a path is bytes, so they are compared one by one.
+ * The table lists bind mounts of the same device, which `stat` does not show. Each line has the mount point as its
+ * fifth word, with blanks and backslashes in octal; a path is bytes, so bytes are compared.
  */
 export function mountsBelow(root: string, table: Buffer): readonly string[] {
   const bytes = Buffer.from(root).toString("latin1");
@@ -56,7 +58,7 @@ function unescaped(_whole: string, octal: string): string {
   return String.fromCharCode(Number.parseInt(octal, 8));
 }
 
-/** Where there is no table: directories of another device than the one they are looked for in. */
+/** Without a table: directories on another device than their parent. */
 export function otherDevices(directory: string, device: number): readonly string[] {
   const { dev } = lstatSync(directory);
   if (dev !== device) return [directory];

@@ -1,4 +1,4 @@
-/** Directories and programs of the user's that a run refers to: looked at, never written. */
+/** The user's directories and programs that a run refers to: read, never written. */
 import { isUtf8 } from "node:buffer";
 import { createHash } from "node:crypto";
 import {
@@ -19,7 +19,7 @@ import { dirname, join, resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { isErrno, storageFault } from "./files.ts";
 
-/** The real path of a directory that an agent can work in. */
+/** The real path of a directory for an agent. */
 export function resolveDirectory(path: string): string {
   const refuse = (why: string): never => {
     throw new Fault("cwd_invalid", `${JSON.stringify(path)} ${why}.`, { facts: { path } });
@@ -30,7 +30,7 @@ export function resolveDirectory(path: string): string {
     accessSync(real, constants.R_OK | constants.X_OK);
     return real;
   } catch (error) {
-    // The current directory itself is gone, whatever path was given.
+    // The current directory itself is gone, whatever the given path.
     if (isErrno(error) && error.syscall === "uv_cwd") throw error;
     const raw = isErrno(error, "ENOENT", "ENOTDIR") ? unspeakableName(path) : null;
     if (raw !== null) throw notUtf8(raw);
@@ -41,10 +41,10 @@ export function resolveDirectory(path: string): string {
   }
 }
 
-/** A directory is there, and Node cannot say its name: part of it is not UTF-8. Null: nothing is there. */
+/** A directory whose name Node cannot represent, because part of it is not UTF-8. Null: nothing is there. */
 function unspeakableName(path: string): string | null {
   try {
-    // By the system's own function, which knows the current directory without a name.
+    // The system's function knows the current directory without a name.
     const real = realpathSync.native(path, "buffer");
     return isUtf8(real) ? null : spelled(real);
   } catch (error) {
@@ -53,7 +53,7 @@ function unspeakableName(path: string): string | null {
   }
 }
 
-/** A path for people; bytes that are not UTF-8 are spelled out. */
+/** A path for display; bytes that are not UTF-8 are escaped. */
 export function spelled(path: Buffer): string {
   if (isUtf8(path)) return path.toString();
   return path
@@ -69,7 +69,7 @@ function notUtf8(path: string): Fault {
   );
 }
 
-/** Null: nothing is there. A place that may not be looked at is a fault: nobody knows what is there. */
+/** Null: nothing is there. A place without access is a fault: its content is unknown. */
 function look(path: string): Stats | null {
   try {
     return statSync(path, { throwIfNoEntry: false }) ?? null;
@@ -82,7 +82,7 @@ export function isDirectory(path: string): boolean {
   return look(path)?.isDirectory() ?? false;
 }
 
-/** Missing counts as empty. */
+/** A missing one counts as empty. */
 export function isEmptyDirectory(path: string): boolean {
   if (!isDirectory(path)) return true;
   try {
@@ -92,23 +92,23 @@ export function isEmptyDirectory(path: string): boolean {
   }
 }
 
-/** Null: there is no such file. */
+/** Null: no such file. */
 export function fileSize(path: string): number | null {
   return look(path)?.size ?? null;
 }
 
-/** 0: there is no such file. */
+/** 0: no such file. */
 export function modifiedAtMs(path: string): number {
   return look(path)?.mtimeMs ?? 0;
 }
 
-/** False: the file system shows another mode than the one that a file of ours was made with. */
+/** False: the file system shows another mode than Reprise gave the file. */
 export function keepsModes(record: string): boolean {
   const mode = look(record)?.mode;
   return mode === undefined || (mode & 0o777) === 0o600;
 }
 
-/** Changes whenever the file is replaced or rewritten. */
+/** Changes with every replacement or rewrite of the file. */
 export function fileStamp(path: string): string {
   const stat = look(path) ?? undefined;
   return stat === undefined ? "missing" : `${stat.ino}-${stat.size}-${stat.mtimeMs}`;
@@ -126,7 +126,7 @@ export function realPath(path: string): string | null {
 
 const MAX_SMALL = 16 << 20;
 
-/** A regular file of at most 16 MiB; null: there is none, or it cannot be read. */
+/** A regular file of at most 16 MiB. Null: missing or unreadable. */
 export function readSmallText(path: string | Buffer, encoding: "utf8" | "latin1" = "utf8"): string | null {
   let fd: number;
   try {
@@ -148,8 +148,8 @@ export function readSmallText(path: string | Buffer, encoding: "utf8" | "latin1"
 const MAX_FILES = 1_000;
 
 /**
- * SHA-256 of a file, or of all files below a folder with their names, a repository's own data excepted. `unchanged` gives
- * the part of a file that counts. Null: nothing is there, it cannot be read, one file is larger than 16 MiB, or there are more than 1000.
+ * Digest (SHA-256) of a file, or of all files below a folder with their names, without a repository's data. `unchanged`
+ * selects the relevant part of a file. Null: missing, unreadable, a file larger than 16 MiB, or more than 1000 files.
  */
 export function contentDigest(
   path: string,
@@ -186,7 +186,7 @@ function namesIn(directory: string): readonly string[] | null {
   }
 }
 
-/** Empty: there is no such directory. One that cannot be read is a fault: something could be overlooked. */
+/** Empty: no such directory. An unreadable one is a fault: Reprise could overlook something. */
 export function entriesOf(path: string): readonly Dirent[] {
   try {
     return readdirSync(path, { withFileTypes: true });
@@ -196,7 +196,7 @@ export function entriesOf(path: string): readonly Dirent[] {
   }
 }
 
-/** It exists, belongs to root like all directories above it, and nobody else may change any of them. */
+/** It exists, it and all directories above belong to root, and only root may change them. */
 export function isRootOnly(path: string): boolean {
   try {
     if (realpathSync(path) !== path) return false;

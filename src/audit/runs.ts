@@ -1,8 +1,9 @@
 /**
- * Run directories and the records in them.
+ * Run directories and their records.
  *
- * `runs/<run-id>/` holds `run.json`, `attempts/<n>/`, `escrow/`, for supervised runs `agent.json` and, for isolated runs, `work/` or `worktree/`.
- * The records here are enough to rebuild the index (I7). Nothing is believed before it is known to be ours.
+ * `runs/<run-id>/` holds `run.json`, `attempts/<n>/`, `escrow/`, for supervised runs `agent.json` and, for isolated
+ * runs, `work/` or `worktree/`. These records are enough to rebuild the index (I7). Reprise trusts no file before it
+ * has checked the ownership.
  */
 import { randomBytes } from "node:crypto";
 import { readdirSync, realpathSync, renameSync } from "node:fs";
@@ -33,10 +34,10 @@ import {
 import { assertNoMounts } from "./mounts.ts";
 import { leftOver, type StateDir } from "./state.ts";
 
-/** Even a caller that knows no secret values stores nothing that looks like one (I11). */
+/** Even a caller without known secrets stores nothing that looks like one (I11). */
 const LOOKS_SECRET = redactor([]);
 
-/** Null: a run of that id has a directory already. */
+/** Null: a run with that id has a directory already. */
 export function createRunDir(state: StateDir, runId: string): string | null {
   const directory = join(state.runsRoot, runId);
   if (!makeDirectory(directory)) return null;
@@ -44,7 +45,7 @@ export function createRunDir(state: StateDir, runId: string): string | null {
   return directory;
 }
 
-/** The run directory that a path typed by the user means: a real directory right below the runs root. */
+/** The run directory for a path that the user typed: a real directory directly below the runs root. */
 export function runDirAt(state: StateDir, path: string): string {
   const given = resolve(path);
   const stats = lstat(given);
@@ -61,7 +62,7 @@ export function saveRunFile(run: RunRecord, redact: Redact = LOOKS_SECRET): void
   save(join(run.runDirectory, "run.json"), run, redact);
 }
 
-/** Null: the directory has no `run.json`. The directory may have been moved: where it is counts, not where it was. */
+/** Null: the directory has no `run.json`. The directory may have moved: its present place counts. */
 export async function loadRunFile(runDirectory: string): Promise<RunRecord | null> {
   requireDirectory(runDirectory);
   const path = join(runDirectory, "run.json");
@@ -75,7 +76,7 @@ export async function loadRunFile(runDirectory: string): Promise<RunRecord | nul
 export interface RunDirs {
   /** Run ids, oldest first. */
   readonly runIds: readonly string[];
-  /** What else lies in the runs root and is never followed. */
+  /** Other entries of the runs root, which are never followed. */
   readonly odd: readonly { readonly path: string; readonly why: string }[];
 }
 
@@ -94,7 +95,7 @@ export function listRunDirs(state: StateDir): RunDirs {
   return { runIds, odd };
 }
 
-/** Gone at once for everyone else, then deleted. Links inside are removed, never followed; mounts are refused. */
+/** Disappears at once for other processes, then is deleted. Removes links without following them; refuses mounts. */
 export async function removeRunDir(state: StateDir, runId: string): Promise<void> {
   const directory = join(state.runsRoot, runId);
   if (!isRunId(runId)) throw outside(directory, state);
@@ -127,8 +128,8 @@ export function createAttemptDir(runDirectory: string, n: number): string | null
 }
 
 /**
- * The same for an attempt that begins: its directory is empty. Files that lie there were written for no attempt that is known;
- * they are neither replaced nor appended to, but kept beside it under a name that is no attempt's.
+ * Like `createAttemptDir` for an attempt that begins: its directory is empty. Existing files belong to no known
+ * attempt; they are neither replaced nor appended to, but kept beside it under another name.
  */
 export function beginAttemptDir(runDirectory: string, n: number): void {
   if (createAttemptDir(runDirectory, n) !== null) return;
@@ -142,7 +143,9 @@ export function beginAttemptDir(runDirectory: string, n: number): void {
   createAttemptDir(runDirectory, n);
 }
 
-/** Where an attempt is recorded, whether or not it is there: nothing is read or written behind a link, or where others may write. */
+/**
+ * The directory of an attempt, existing or not. Reprise never reads or writes behind a link, or where others may write.
+ */
 export function attemptDir(runDirectory: string, n: number): string {
   const all = join(runDirectory, "attempts");
   const directory = join(all, String(n));
@@ -150,7 +153,7 @@ export function attemptDir(runDirectory: string, n: number): string {
   return directory;
 }
 
-/** Numbers of the attempts that have a directory, ascending. */
+/** Numbers of the attempts with a directory, ascending. */
 export function listAttemptDirs(runDirectory: string): number[] {
   const all = join(runDirectory, "attempts");
   return (checkOwnDirectory(all) ? namesIn(all) : [])
@@ -159,12 +162,15 @@ export function listAttemptDirs(runDirectory: string): number[] {
     .toSorted((one, other) => one - other);
 }
 
-/** Locked by the agent of that attempt as long as it lives, where it keeps what it inherits. */
+/** Locked by the attempt's agent as long as it lives, if it keeps inherited descriptors. */
 export function agentLock({ runDirectory }: Pick<RunRecord, "runDirectory">, n: number): string {
   return join(attemptDir(runDirectory, n), "agent.lock");
 }
 
-/** Is an agent at work whose owner named this boot? The file of a lock goes when its agent has ended well, so few are looked at. */
+/**
+ * Is an agent working whose owner had this boot id? The lock file disappears when its agent ends in order, so few files
+ * need a check.
+ */
 export function hasAgentOf(boot: string, state: StateDir, isLocked: (path: string) => boolean): boolean {
   return listRunDirs(state).runIds.some((runId) => {
     const runDirectory = join(state.runsRoot, runId);
@@ -175,7 +181,7 @@ export function hasAgentOf(boot: string, state: StateDir, isLocked: (path: strin
         .filter((n) => bootIn(join(attemptDir(runDirectory, n), "meta.json")) === boot)
         .some((n) => isLocked(agentLock({ runDirectory }, n)));
     } catch (error) {
-      // What cannot be read says nothing of any boot.
+      // An unreadable file says nothing about any boot.
       if (!(error instanceof Fault)) throw error;
       return false;
     }
@@ -204,7 +210,7 @@ export function saveReceipt(runDirectory: string, receipt: Receipt, redact: Reda
   save(join(attemptDir(runDirectory, receipt.attempt), "receipt.json"), receipt, redact);
 }
 
-/** Null: the attempt was no resume, or it ended before there was anything to prove. */
+/** Null: the attempt was not a resume, or ended before there was anything to prove. */
 export async function loadReceipt(runDirectory: string, n: number): Promise<Receipt | null> {
   return await load<Receipt>(join(attemptDir(runDirectory, n), "receipt.json"), "receiptSchema");
 }
@@ -214,7 +220,9 @@ export function saveAgentFile(runDirectory: string, agent: AgentRecord, redact: 
   save(join(runDirectory, "agent.json"), storableAgent(agent, redact), redact);
 }
 
-/** As it may be stored. Variables of the environment that bear a secret are left out: an attempt takes those from its own. */
+/**
+ * In the stored form. Leaves out environment variables with secrets: an attempt takes those from its own environment.
+ */
 export function storableAgent(agent: AgentRecord, redact: Redact = LOOKS_SECRET): AgentRecord {
   const env = agent.definition.env.filter(([name, value]) => !isSecretName(name) && redact(value) === value);
   const vars = Object.fromEntries(
@@ -226,7 +234,7 @@ export function storableAgent(agent: AgentRecord, redact: Redact = LOOKS_SECRET)
   return storable({ ...agent, definition: { ...agent.definition, env }, vars }, redact);
 }
 
-/** Null: nobody supervises this run. */
+/** Null: the run is not supervised. */
 export async function readAgentFile(runDirectory: string): Promise<AgentRecord | null> {
   requireDirectory(runDirectory);
   const path = join(runDirectory, "agent.json");
@@ -238,7 +246,7 @@ export async function readAgentFile(runDirectory: string): Promise<AgentRecord |
   return agent;
 }
 
-/** Text of people, engines and agents. All else is structure: a path or an id that was changed would be wrong. */
+/** Text of people, engines and agents. Everything else is structure: a redacted path or id would be wrong. */
 const FREE_TEXT = new Set([
   "message",
   "args",
@@ -254,7 +262,7 @@ const FREE_TEXT = new Set([
   "lastWords",
 ]);
 
-/** The record as it may be stored, in the index as in its file. */
+/** The record in its stored form, in the index and in its file. */
 export function storable<T>(record: T, redact: Redact = LOOKS_SECRET): T {
   return withoutSecrets(record, redact) as T;
 }
@@ -285,7 +293,7 @@ async function load<T extends Stored>(path: string, schema: keyof typeof Schemas
   if (checked.success) return value as unknown as T;
   const { issues } = checked.error;
   const [issue] = issues;
-  // Words are added in later versions; what is damaged is seldom another word in the place of one.
+  // Later versions add words; damage seldom turns one word into another.
   const words = issues.map(({ code, path: at }) => (code === "invalid_value" ? wordAt(value, at) : null));
   if (issue !== undefined && words.every((word) => word !== null))
     throw newer(

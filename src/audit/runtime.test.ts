@@ -1,4 +1,4 @@
-/** Where sockets lie: short enough, ours alone, or refused with the length. */
+/** The place of sockets: short enough, ours alone, or refused with the length. */
 import { chmodSync, mkdirSync, mkdtempSync, realpathSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** The directory of sockets, tokens and locks: files that mean something only while their owner lives. */
+/** The directory of sockets, tokens and locks: files with a meaning only while their owner lives. */
 import { createHash } from "node:crypto";
 import { chmodSync } from "node:fs";
 import { basename, dirname, isAbsolute, join } from "node:path";
@@ -15,15 +15,14 @@ import {
 } from "./files.ts";
 import type { StateDir } from "./state.ts";
 
-/** The system cuts a longer path of a socket off, without a word, at 104 or 108 bytes. */
+/** The system silently truncates longer socket paths, at 104 or 108 bytes. */
 const MAX_SOCKET_PATH = 100;
-/** The longest name of a socket in it. */
 const LONGEST_NAME = "h-00000000.sock";
 
 /**
- * `run` in the state directory; where the path would be too long for a socket, a directory of that state directory's
- * own in `$XDG_RUNTIME_DIR`. Made when it is missing; ours alone, or refused. A place outside is noted in `run`, so that
- * processes with another `$XDG_RUNTIME_DIR` find it.
+ * `run` in the state directory; if that path is too long for a socket, a separate directory in `$XDG_RUNTIME_DIR`. Made
+ * if missing; refused unless it is ours alone. A place outside is noted in `run`, so that processes with another
+ * `$XDG_RUNTIME_DIR` find it.
  */
 export function runtimeDir(state: StateDir, env: Env): string {
   const own = join(state.root, "run");
@@ -48,7 +47,7 @@ export function runtimeDir(state: StateDir, env: Env): string {
   );
 }
 
-/** Held by the one daemon of the state directory. Not beside the socket, whose place may depend on the environment. */
+/** Held by the state directory's daemon. Not beside the socket, whose place may depend on the environment. */
 export function daemonLock(state: StateDir): string {
   return join(prepared(join(state.root, "run")), "d.lock");
 }
@@ -60,7 +59,7 @@ function isPlace(base: string, hash: string): boolean {
   return isAbsolute(base) && isUsable(base) && fits(join(base, nameFor(hash)));
 }
 
-/** Socket and record of a run's holder. The caller holds the run, so there is no holder that lives. */
+/** Socket and record of a run's holder. The caller holds the run, so no holder is alive. */
 export function removeHolderFiles(runtime: string, handle: string): void {
   for (const ending of ["json", "sock"]) {
     const path = join(runtime, `h-${handle}.${ending}`);

@@ -255,7 +255,7 @@ describe("sweepTemp", () => {
     for (const path of [dead ?? "", live ?? ""]) {
       mkdirSync(join(path, "attempts"), { recursive: true });
       writeFileSync(join(path, "attempts", "stdout.log"), "");
-      // The run had been there for long when it was removed.
+      // The run was old when it was removed.
       utimesSync(path, 0, 0);
     }
     const at = (ms: number) => ({ now: () => Date.now() + ms, mono: () => 0 });

@@ -1,4 +1,4 @@
-/** The state directory: where it is, whether it is safely ours, and the room that is kept for a full disk. */
+/** The state directory: its place, its ownership and permissions, and the reserve for a full disk. */
 import { createHash, randomBytes } from "node:crypto";
 import {
   accessSync,
@@ -34,17 +34,17 @@ import { assertNoMounts } from "./mounts.ts";
 export interface StateDir {
   readonly root: string;
   readonly runsRoot: string;
-  /** The index is the store's: it must not be opened from here while the store has it open. */
+  /** The index belongs to the store: it must not be opened from here while the store has it open. */
   readonly indexPath: string;
-  /** How far the index had come when the directory was opened (`generation.ts`); 0: nobody has counted. */
+  /** The index's generation when the directory was opened (`generation.ts`). 0: never counted. */
   readonly generation: number;
   /** The names of the run directories at that moment. */
   readonly runIds: readonly string[];
-  /** False: a read-only file system, or a full one. What is there can be read. */
+  /** False: a read-only or full file system. Reading works. */
   readonly writable: boolean;
-  /** What a write fails with where nothing can be written. */
+  /** The fault of every write, if nothing can be written. */
   readonly refusal: Fault | null;
-  /** Gives up the reserve so that the end of an attempt can be recorded on a full disk. True: there was one. */
+  /** Frees the reserve so that the end of an attempt can be recorded on a full disk. True: there was a reserve. */
   releaseReserve(): boolean;
 }
 
@@ -56,7 +56,7 @@ export function stateDirectory(env: Env): string {
   const own = env["REPRISE_HOME"];
   if (own !== undefined && own !== "") return absolute("REPRISE_HOME", own);
   const xdg = env["XDG_STATE_HOME"];
-  // The XDG specification has relative paths ignored.
+  // The XDG specification says to ignore relative paths.
   if (xdg !== undefined && isAbsolute(xdg)) return join(absolute("XDG_STATE_HOME", xdg), "reprise");
   return join(absolute("HOME", env["HOME"] ?? ""), ".local", "state", "reprise");
 }
@@ -71,7 +71,7 @@ function absolute(variable: string, path: string): string {
   );
 }
 
-/** Creates what is missing, and refuses a directory that somebody else could have prepared (S1). */
+/** Creates missing parts, and refuses a directory that another user could have prepared (S1). */
 export async function openState(root: string, log?: Log): Promise<StateDir> {
   const runsRoot = join(root, "runs");
   const names = refuseForeign(root);
@@ -89,7 +89,7 @@ export async function openState(root: string, log?: Log): Promise<StateDir> {
     refusal: writable ? null : unwritable(root),
     releaseReserve() {
       try {
-        // Both are made again when there is room. An index needs two inodes to be written.
+        // Both are made again when there is room. Writing an index needs two inodes.
         rmSync(join(root, NOTICE_FILE), { force: true });
         unlinkSync(reserve);
         return true;
@@ -106,7 +106,7 @@ function unwritable(root: string): Fault {
   });
 }
 
-/** Settings that engines are given as files. The same name is the same file, replaced as a whole. */
+/** Settings that engines get as files. The same name is the same file, replaced atomically. */
 export function saveSettings(state: StateDir, name: string, content: string): string {
   const directory = join(state.root, "settings");
   makeDirectory(directory);
@@ -115,12 +115,16 @@ export function saveSettings(state: StateDir, name: string, content: string): st
   return path;
 }
 
-/** Held while a file that many commands add to (`trusted.json`, `versions.json`) is read, changed and replaced. */
+/**
+ * Held while a process reads, changes and replaces a file that many commands write (`trusted.json`, `versions.json`).
+ */
 export function sharedLock(state: StateDir): string {
   return join(state.root, "shared.lock");
 }
 
-/** Agents that must not start at the same time in one place share this lock; two places share it one time in sixteen. */
+/**
+ * Agents that must not start at the same time in one place share this lock; two places share it one time in sixteen.
+ */
 export function startLock(state: StateDir, place: string): string {
   const bucket = createHash("sha256").update(place).digest("hex").slice(0, 1);
   return join(state.root, `starting-${bucket}.lock`);
@@ -128,12 +132,15 @@ export function startLock(state: StateDir, place: string): string {
 
 const OUR_FILES = new Set(["index.db", "reserve", "versions.json", "trusted.json"]);
 
-/** What is in it. A directory with content of others, a home or /tmp by mistake, is neither closed to them nor filled. */
+/**
+ * The directory's content. Refuses a directory with foreign content, such as a home or /tmp, instead of closing or
+ * filling it.
+ */
 function refuseForeign(root: string): readonly string[] {
   const stats = lstat(root);
-  // What is no directory of ours is refused by `prepare`, with its own words.
+  // `prepare` refuses anything but our directory, with its own message.
   if (stats?.isDirectory() !== true || !isOurs(stats)) return [];
-  // A file system of its own begins with an empty directory of this name.
+  // A new file system contains an empty directory with this name.
   const names = namesIn(root).filter((name) => name !== "lost+found");
   if (names.length === 0 || names.some((name) => OUR_FILES.has(name))) return names;
   const runs = names.includes("runs") ? namesIn(join(root, "runs")) : null;
@@ -149,7 +156,7 @@ function namesIn(directory: string): string[] {
   try {
     return readdirSync(directory);
   } catch (error) {
-    // A link or a file in the place of `runs` is refused by `prepare`.
+    // `prepare` refuses a link or a file in place of `runs`.
     if (isErrno(error, "ENOENT", "ENOTDIR")) return [];
     throw storageFault(error, "read", directory);
   }
@@ -164,7 +171,7 @@ const RUNS_ADVICE = {
   own: "Move it away, or change its owner.",
 };
 
-/** False: the directory cannot be written to, and may not even exist, since the file system is read-only. */
+/** False: the directory is not writable, and may not even exist, since the file system is read-only. */
 function prepare(path: string, advice: typeof ROOT_ADVICE, log?: Log): boolean {
   try {
     makeAll(path);
@@ -194,7 +201,7 @@ function prepare(path: string, advice: typeof ROOT_ADVICE, log?: Log): boolean {
   }
 }
 
-/** One that is there is one that can be read. */
+/** An existing directory must be readable. */
 export function assertReadableDirectory(path: string): void {
   const stats = lstat(path);
   if (stats !== null) assertReadable(path, stats.mode);
@@ -213,7 +220,7 @@ function assertReadable(path: string, mode: number): void {
   }
 }
 
-/** Node's own recursive form never returns where the system answers ENOENT for a place that exists, as in /proc. */
+/** Node's recursive form never returns if the system answers ENOENT for an existing place, as in /proc. */
 function makeAll(path: string): void {
   if (existsSync(path)) return;
   if (dirname(path) !== path) makeAll(dirname(path));
@@ -226,7 +233,10 @@ function makeAll(path: string): void {
   syncParent(path);
 }
 
-/** A power cut must not take the state directory away with all that is in it. A parent that may not be opened is not ours to sync. */
+/**
+ * A power cut must not remove the state directory with all its content. A parent that cannot be opened is not ours to
+ * sync.
+ */
 function syncParent(path: string): void {
   try {
     syncDirectory(dirname(path));
@@ -235,7 +245,7 @@ function syncParent(path: string): void {
   }
 }
 
-/** For whoever looks into the directory, or copies it. */
+/** For people who look into the directory or copy it. */
 const NOTICE = `This is the state directory of Reprise, for you alone.
 
 RAW, EXACT, MAY HOLD SECRETS: runs/*/attempts/*/pty-output.log, stdout.log and stderr.log (what agents printed),
@@ -245,12 +255,12 @@ issues/cache (what GitHub answered), demo/sessions (conversations of the demo ag
 To give a run to somebody else, use \`reprise export\` or \`reprise logs --redacted\`.
 `;
 
-/** A disk too full for it now is noticed soon enough. */
+/** A disk that is too full for it shows soon enough. */
 function furnish(root: string, reserve: string): void {
   const notice = join(root, NOTICE_FILE);
   try {
     if (!existsSync(notice)) writeAtomic(notice, NOTICE);
-    // Real blocks, not a hole and nothing that compresses.
+    // Real blocks: no hole, and nothing that compresses.
     writeAtomic(reserve, randomBytes(RESERVE_BYTES));
   } catch (error) {
     if (!(error instanceof Fault)) throw error;
@@ -259,7 +269,7 @@ function furnish(root: string, reserve: string): void {
 
 const LEFTOVER = /^\.(tmp|trash)-(\d{1,10})-/;
 
-/** Whether a file is what a writer of Reprise leaves when it dies. */
+/** Whether a file is what a dead writer of Reprise leaves. */
 export function isLeftover(name: string): boolean {
   return LEFTOVER.test(name);
 }
@@ -267,8 +277,8 @@ const HOUR = 3_600_000;
 const MINUTE = 60_000;
 
 /**
- * Removes what crashed writers and removals left behind. Returns how many. `beside`: without what is in the runs, of which
- * there may be a hundred thousand; each is swept when it is next used.
+ * Removes leftovers of crashed writers and removals. Returns how many. `beside`: skips the run directories, of which
+ * there may be a hundred thousand; each is swept at its next use.
  */
 export async function sweepTemp(
   state: StateDir,
@@ -284,7 +294,7 @@ export async function sweepTemp(
       const path = join(at.path, entry.name);
       if (LEFTOVER.test(entry.name)) removed += (await sweepOne(path, clock, isDead)) ? 1 : 0;
       else if (what === "beside" && at.path === state.runsRoot) continue;
-      // root/runs/RUN/attempts/N is the deepest place of ours; an agent's own directories are not entered.
+      // root/runs/RUN/attempts/N is our deepest place; an agent's own directories are not entered.
       else if (entry.isDirectory() && at.depth < 4 && !(at.depth === 2 && /^work(tree)?$/.test(entry.name))) {
         pending.push({ path, depth: at.depth + 1 });
       }
@@ -293,10 +303,10 @@ export async function sweepTemp(
   return removed;
 }
 
-/** Ends the name of what a removal could not remove and the user has been told of: from then on, doctor names it. */
+/** Suffix of a failed removal that the user knows about: from then on, `doctor` names it. */
 const TOLD = "-left";
 
-/** A directory that a removal has given its new name, and that cannot be removed. `what` begins the sentence. */
+/** A directory that a removal has renamed and that cannot be removed. `what` begins the sentence. */
 export function leftOver(error: unknown, trash: string, what: string): unknown {
   if (!isErrno(error)) return error;
   let path = trash;
@@ -304,7 +314,7 @@ export function leftOver(error: unknown, trash: string, what: string): unknown {
     renameSync(trash, `${trash}${TOLD}`);
     path = `${trash}${TOLD}`;
   } catch {
-    // It is told of once more.
+    // Reported once more.
   }
   const at =
     error.path?.startsWith(`${trash}/`) === true
@@ -321,7 +331,7 @@ function shortened(path: string): string {
   return path.length > 300 ? `${path.slice(0, 300)}…` : path;
 }
 
-/** What removals left and cannot be removed, for doctor. */
+/** Leftovers of removals that cannot be removed, for `doctor`. */
 export async function stuckTrash(
   state: StateDir,
   clock: Clock,
@@ -331,13 +341,13 @@ export async function stuckTrash(
   const found: string[] = [];
   for (const name of names.filter((one) => LEFTOVER.exec(one)?.[1] === "trash")) {
     const path = join(state.runsRoot, name);
-    // Another process may remove it just now.
+    // Another process may be removing it right now.
     if (await isAbandoned(path, clock, isDead).catch(() => false)) found.push(path);
   }
   return found;
 }
 
-/** Finishes what removals of runs left that died, and throws for what cannot be removed. */
+/** Finishes interrupted removals of runs, and throws for directories that cannot be removed. */
 export async function sweepTrash(
   state: StateDir,
   clock: Clock,
@@ -354,11 +364,11 @@ export async function sweepTrash(
       refusals.push(error instanceof Fault ? error : leftOver(error, path, "what a removed run left,"));
     }
   }
-  // One that cannot be removed must not keep the others.
+  // A directory that cannot be removed must not block the others.
   if (refusals.length > 0) throw refusals[0];
 }
 
-/** The same for one run that the caller holds: files of writers that are known to be dead need not grow old first. */
+/** The same for one run that the caller holds: files of dead writers need not age first. */
 export function sweepRun(runDirectory: string, attempt: number, isDead: (pid: number) => boolean): void {
   const attempts = join(runDirectory, "attempts");
   const last = [attempt, attempt - 1].map((n) => join(attempts, String(n)));
@@ -371,7 +381,7 @@ export function sweepRun(runDirectory: string, attempt: number, isDead: (pid: nu
   }
 }
 
-/** Nothing is removed behind a link. */
+/** Reprise removes nothing behind a link. */
 function isRealDirectory(path: string): boolean {
   return lstat(path)?.isDirectory() === true;
 }
@@ -393,14 +403,14 @@ async function sweepOne(path: string, clock: Clock, isDead: (pid: number) => boo
 }
 
 /**
- * Older than an hour, or its process is gone. A process may be of another pid namespace, where it cannot be asked: what it
- * writes is left alone for a minute. What it removes is not, since nobody minds when two remove it.
+ * Older than an hour, or its process is gone. The process may be invisible in another pid namespace, so its files are
+ * left alone for a minute. Its removals are not, since two processes may remove the same directory.
  */
 async function isAbandoned(path: string, clock: Clock, isDead: (pid: number) => boolean): Promise<boolean> {
   const [, kind, pid] = LEFTOVER.exec(basename(path)) ?? [];
   const { mtimeMs, ctimeMs } = await lstatOf(path);
   const isTrash = kind === "trash";
-  // A directory that is given another name keeps its time of modification.
+  // A renamed directory keeps its time of modification.
   const age = clock.now() - (isTrash ? ctimeMs : mtimeMs);
   return age >= HOUR || ((isTrash || age >= MINUTE) && isDead(Number(pid)));
 }

@@ -81,7 +81,7 @@ test("bytes are exact, apart and in order of arrival", async () => {
   }
   const stdout = Buffer.concat(streams.stdout);
   const stderr = Buffer.concat(streams.stderr);
-  // Written before `raw` returns, not when the tape is closed.
+  // Written before `raw` returns, not when the tape closes.
   expect(sha(read("pty-output.log"))).toBe(sha(Buffer.concat(all)));
   expect(await tape.close()).toEqual({ stdout: stdout.length, stderr: stderr.length });
   expect([read("stdout.log"), read("stderr.log")].map(sha)).toEqual([stdout, stderr].map(sha));
@@ -189,7 +189,7 @@ describe("refused", () => {
       }
       expect(fault).toMatchObject({ code: "storage_full", facts: { errno: "ENOSPC" } });
       expect(() => tape.retry()).toThrow(Fault);
-      // Some more is kept; what a caller passes after that is lost, and counted.
+      // The tape keeps some more; later output is lost, and counted.
       let more = 0;
       for (let lost = 0; lost === 0 && more < 500; more += 1) {
         try {

@@ -1,9 +1,9 @@
 /**
- * The tape of one attempt: every byte in the order of arrival, written before anything else is done with it
- * (I7), and beside it when it came and what was understood of it.
+ * The tape of one attempt: every byte in order of arrival, written before anything else happens with it (I7), together
+ * with the times of arrival and the events.
  *
- * Bytes go to the system at once, so they survive the death of this process; they are confirmed to the disk in
- * the background. The raw logs are exact and therefore sensitive; `events.jsonl` is redacted (I11).
+ * Bytes go to the system at once, so they survive the death of this process; the sync to disk happens in the
+ * background. The raw logs are exact and therefore sensitive; `events.jsonl` is redacted (I11).
  */
 import { closeSync, constants, fdatasync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
@@ -26,10 +26,10 @@ const LOG_NAMES = Object.keys(LOG_FILES) as LogName[];
 const SYNC_MS = 1_000;
 const SYNC_BYTES = 8 * 1024 * 1024;
 const TIMING_BYTES = 64 * 1024;
-/** Chunks of one stream that come this close together share a line in `timing.jsonl`. */
+/** Chunks of one stream within this time share a line in `timing.jsonl`. */
 const TOGETHER_MS = 5;
 
-/** More than this is not kept in memory for a disk that refuses to take it. */
+/** The most to keep in memory for a disk that refuses writes. */
 const MAX_OWED_BYTES = 8 * 1024 * 1024;
 
 interface Part {
@@ -42,7 +42,7 @@ export interface TapeOptions {
   readonly clock: Clock;
 }
 
-/** Creates every file of the attempt, so that an attempt that never says a word leaves a complete set too. */
+/** Creates every file of the attempt, so that even a silent attempt leaves a complete set. */
 export function openTape(attemptDirectory: string, options: TapeOptions): Tape {
   const open = new Map<LogName, number>();
   try {
@@ -60,7 +60,7 @@ export class Tape implements AsyncDisposable {
   readonly #options: TapeOptions;
   readonly #startedAt: number;
   readonly #bytes: { stdout: number; stderr: number };
-  /** Accepted but not written yet: the disk refused. Nothing is written past it. */
+  /** Accepted but not written: the disk refused. Nothing is written past it. */
   #owed: Part[] = [];
   #lost = 0;
   #timingLine: { t: number; stream: Stream; n: number } | null = null;
@@ -70,7 +70,7 @@ export class Tape implements AsyncDisposable {
   #unconfirmedBytes = 0;
   #syncing: Promise<void> | null = null;
   #timer: NodeJS.Timeout | null = null;
-  /** The disk did not confirm what it had accepted. Asking again would only hide it. */
+  /** The disk did not confirm a write that it had accepted. A retry would only hide that. */
   #failure: unknown = null;
   #closed = false;
 
@@ -83,9 +83,9 @@ export class Tape implements AsyncDisposable {
   }
 
   /**
-   * A fault means that the bytes, or some of them, are not on disk yet. They belong to the tape all the same:
-   * do not pass them again, stop reading, and call `retry` until it succeeds or give up. A caller that goes on
-   * all the same loses what comes after some megabytes, and `events.jsonl` says how much.
+   * A fault means that some of the bytes are not on disk. The tape still keeps them: do not pass them again, stop
+   * reading, and call `retry` until it succeeds or give up. A caller that continues loses output after some megabytes,
+   * and `events.jsonl` records how much.
    */
   raw(stream: Stream, chunk: Buffer): void {
     if (chunk.length === 0) return;
@@ -105,7 +105,7 @@ export class Tape implements AsyncDisposable {
     if (this.#timingText.length >= TIMING_BYTES) this.#flushTiming();
   }
 
-  /** Lines that were not understood are on the raw tape; here they are only counted. */
+  /** Unknown lines are on the raw tape; here they are only counted. */
   events(seen: readonly SeenEvent[]): void {
     const t = this.#elapsed();
     let text = "";
@@ -116,7 +116,7 @@ export class Tape implements AsyncDisposable {
     if (text !== "") this.#append({ log: "events", data: Buffer.from(text) });
   }
 
-  /** Writes what is owed after a fault. */
+  /** Writes the pending bytes after a fault. */
   retry(): void {
     this.#append();
   }
@@ -128,7 +128,7 @@ export class Tape implements AsyncDisposable {
     await this.#confirm();
   }
 
-  /** Also after a fault: the files are closed whatever happens. Returns how many bytes each stream has. */
+  /** Closes the files even after a fault. Returns the number of bytes of each stream. */
   async close(): Promise<{ stdout: number; stderr: number }> {
     if (this.#closed) return { ...this.#bytes };
     this.#closed = true;
@@ -200,7 +200,7 @@ export class Tape implements AsyncDisposable {
     try {
       this.#flushTiming();
     } catch {
-      // What the disk refused is owed: the next call tries again and tells its caller.
+      // The refused bytes stay pending: the next call tries again and reports to its caller.
     }
     this.#confirmSoon();
   }
@@ -260,7 +260,7 @@ export class Tape implements AsyncDisposable {
   }
 }
 
-/** Opened to append. A line that a crash cut off is ended first, or it would swallow the next one too. */
+/** Opened to append. Ends a line that a crash cut off; otherwise it would swallow the next one. */
 export function openLog(path: string): number {
   const flags = constants.O_RDWR | constants.O_CREAT | constants.O_APPEND | constants.O_NOFOLLOW;
   let fd: number | null = null;

@@ -1,4 +1,4 @@
-/** The files of a working tree, compared byte for byte with what a commit says they are. Reads, never writes. */
+/** Compares the files of a working tree byte for byte with a commit. Reads, never writes. */
 import { createHash } from "node:crypto";
 import {
   closeSync,
@@ -23,17 +23,17 @@ export interface TreeEntry {
   readonly id: string;
 }
 
-/** All paths are below the root, with one character per byte (latin1): a name need not be UTF-8. */
+/** All paths are below the root, with one character per byte (latin1), because names need not be UTF-8. */
 export interface TreeDifference {
-  /** In both, with other bytes. */
+  /** In both, with different bytes. */
   readonly changed: readonly string[];
-  /** In both, but of another kind, or executable in one of them only. */
+  /** In both, but of another type, or executable in only one of them. */
   readonly altered: readonly string[];
-  /** In the commit only. */
+  /** Only in the commit. */
   readonly missing: readonly string[];
-  /** On the disk only; a directory of which the commit has nothing is named once, with a slash behind it. */
+  /** Only on the disk; a directory that the commit lacks entirely is listed once, with a trailing slash. */
   readonly extra: readonly string[];
-  /** Directories of submodules that are not empty. */
+  /** Non-empty directories of submodules. */
   readonly submodules: readonly string[];
 }
 
@@ -50,7 +50,7 @@ interface Walk {
   readonly seen: Set<string>;
 }
 
-/** `modes`: whether the file system can tell an executable file. Throws a fault that names what cannot be read. */
+/** `modes`: whether the file system supports executable bits. Throws a fault that names an unreadable file. */
 export function compareTree(
   root: string,
   entries: ReadonlyMap<string, TreeEntry>,
@@ -80,7 +80,7 @@ export function compareTree(
 const SUBMODULE = "160000";
 const LINK = "120000";
 
-/** A path with one character per byte, as the system wants it. */
+/** A path with one character per byte, as bytes for the system. */
 export function pathIn(root: string, path: string): Buffer {
   return Buffer.concat([Buffer.from(`${root}/`), Buffer.from(path, "latin1")]);
 }
@@ -102,7 +102,7 @@ function namesIn(directory: Buffer): readonly Name[] {
   }
 }
 
-/** A path may be longer than anybody reads. */
+/** The longest path to show. */
 const SHOWN = 300;
 
 function unreadable(error: unknown, path: Buffer): unknown {
@@ -128,7 +128,7 @@ function look(walk: Walk, directory: string): void {
   }
 }
 
-/** Git keeps no empty directories, so they hold no work. */
+/** Git keeps no empty directories, so they contain no work. */
 function holdsFile(directory: Buffer): boolean {
   return namesIn(directory).some(
     ({ name, isDirectory }) => !isDirectory || holdsFile(below(directory, name)),
@@ -158,14 +158,14 @@ function compare({ root, modes, changed, altered }: Walk, path: string, { mode, 
   }
 }
 
-/** A repository in a directory that git does not look into. */
+/** A repository in a directory that git ignores. */
 export interface FoundRepository {
-  /** The directory with its `.git`, or the repository itself when it is bare. */
+  /** The directory with its `.git`, or the bare repository itself. */
   readonly path: Buffer;
   readonly bare: boolean;
 }
 
-/** At and below the directory; what is inside of one of them is for whoever looks into that one. */
+/** At and below the directory, without repositories nested in a found one. */
 export function repositoriesBelow(directory: Buffer): readonly FoundRepository[] {
   const names = namesIn(directory);
   if (names.some(({ name }) => name === ".git") && leadsToRepository(directory))
@@ -176,13 +176,13 @@ export function repositoriesBelow(directory: Buffer): readonly FoundRepository[]
     .flatMap(({ name }) => repositoriesBelow(below(directory, name)));
 }
 
-/** Also one that lost its HEAD: the objects are what would be lost. */
+/** Includes a repository without HEAD: its objects could be lost. */
 function isRepository(names: readonly Name[]): boolean {
   const has = (wanted: string) => names.some(({ name, isDirectory }) => isDirectory && name === wanted);
   return has("objects") && has("refs");
 }
 
-/** Packages are shipped with a `.git` of a submodule, which leads nowhere. */
+/** Some packages ship the `.git` file of a submodule, which leads nowhere. */
 function leadsToRepository(directory: Buffer): boolean {
   const link = below(directory, ".git");
   try {
@@ -197,7 +197,7 @@ function leadsToRepository(directory: Buffer): boolean {
 
 const CHUNK = 1 << 20;
 
-/** Null: it cannot be read, or grows meanwhile. */
+/** Null: unreadable, or growing meanwhile. */
 export function hashFile(
   file: string | Buffer,
   algorithm: string,
@@ -227,7 +227,7 @@ export function hashFile(
 
 const CACHE = "Signature: 8a477f597d28d172789f06886806bc55";
 
-/** Whether the folder says of itself that it can be made again: a cache by its tag, or a Python environment. */
+/** Whether the folder marks itself as reproducible: a cache by its tag, or a Python environment. */
 export function isCache(root: string, folder: string): boolean {
   if (folder === ".") return false;
   const own = pathIn(root, folder).toString();

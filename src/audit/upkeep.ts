@@ -1,4 +1,4 @@
-/** The state directory as a thing to look after: how it is, and putting a rebuilt index in the place of a damaged one. */
+/** Maintenance of the state directory: its condition, and replacing a damaged index by a rebuilt one. */
 import {
   accessSync,
   closeSync,
@@ -19,9 +19,9 @@ import type { StateDir } from "./state.ts";
 interface StateFacts {
   /** Permission bits in octal, such as `700`. */
   readonly mode: string;
-  /** What this user may still write; null where the system does not tell. */
+  /** Space that this user may still write. Null: the system does not tell. */
   readonly freeBytes: number | null;
-  /** The file system is: no permission would help. */
+  /** The file system is read-only: no permission would help. */
   readonly readOnly: boolean;
 }
 
@@ -51,26 +51,26 @@ function freeBytes(path: string): number | null {
   }
 }
 
-/** Tells one index file from another by path; never opened here. Null: there is none, or nothing is in it. */
+/** Identifies an index file by path, without opening it. Null: missing or empty. */
 export function indexIdentity(state: StateDir): string | null {
   const stats = statSync(state.indexPath, { throwIfNoEntry: false });
   return stats === undefined || stats.size === 0 ? null : `${stats.dev}:${stats.ino}`;
 }
 
 interface Replacing {
-  /** Names the old index: `damaged-<stamp>`. */
+  /** Part of the old index's new name: `damaged-<stamp>`. */
   readonly stamp: string;
-  /** What `indexIdentity` said before the new index was built. */
+  /** The result of `indexIdentity` before the new index was built. */
   readonly instead: string | null;
 }
 
 /**
- * Puts a closed, complete index at `fresh` in place and keeps the old one, with its journals, under names that end
- * in `damaged-<stamp>`. The old journals go first: they must never be replayed into the new file. Returns the old
- * one's new name; null when there was none, or when another process was faster: what it made is as good.
+ * Puts a closed, complete index at `fresh` in place and keeps the old one, with its journals, under names that end in
+ * `damaged-<stamp>`. The old journals go first: they must never be replayed into the new file. Returns the old index's
+ * new name. Null: there was no index, or another process was faster, whose index is as good.
  *
- * What is put in place is a copy: a connection that SQLite has not let go of yet would share its memory with the
- * next one on the same file, and no other process would know of it.
+ * Reprise puts a copy in place: a connection that SQLite has not closed yet would share its memory with the next one on
+ * the same file, unknown to other processes.
  */
 export function replaceIndex(state: StateDir, fresh: string, { stamp, instead }: Replacing): string | null {
   const { indexPath } = state;
@@ -84,9 +84,9 @@ export function replaceIndex(state: StateDir, fresh: string, { stamp, instead }:
     }
     copyFileSync(fresh, copy, constants.COPYFILE_EXCL);
     confirm(copy);
-    // From here to the end nothing waits, so that hardly anybody can come in between.
+    // From here to the end nothing waits, which leaves almost no time for another process.
     if (indexIdentity(state) !== instead) return null;
-    // A second name first, so that there is an index at its path at every moment.
+    // A second name first, so that an index exists at its path at every moment.
     if (instead !== null) linkSync(indexPath, aside);
     for (const suffix of JOURNALS) {
       if (existsSync(indexPath + suffix)) renameSync(indexPath + suffix, aside + suffix);
@@ -103,7 +103,7 @@ export function replaceIndex(state: StateDir, fresh: string, { stamp, instead }:
 
 const JOURNALS = ["-wal", "-shm", "-journal"];
 
-/** Two indexes may be damaged within one second; none of them is written over. */
+/** Two indexes may be damaged within one second; neither is overwritten. */
 function freeName(wanted: string): string {
   const isFree = (name: string) => ["", ...JOURNALS].every((suffix) => !existsSync(name + suffix));
   let name = wanted;

@@ -1,14 +1,14 @@
-/** What a case can do to an engine's files between two attempts. The conformance suite brings more acts along. */
+/** The acts of a case on an engine's files between two attempts. The conformance suite adds more. */
 import { existsSync, rmSync } from "node:fs";
 import type { Act, World } from "./world.ts";
 
 const ACTS: Readonly<Record<string, Act>> = {
-  /** The engine's own copy of this conversation is gone. */
+  /** Removes the engine's copy of this conversation. */
   "delete-session": ({ lab, place, shown }) => {
     const files = sessionFiles({ lab, place, shown });
     for (const file of files ?? lab.storeFiles(place)) rmSync(file, { recursive: true });
   },
-  /** Everything the engine keeps is gone; the settings are written again before the next step. */
+  /** Removes everything that the engine keeps; the settings are written again before the next step. */
   "wipe-home": ({ lab, place }) => rmSync(lab.engineHome(place), { recursive: true }),
 };
 

@@ -1,6 +1,6 @@
 /**
- * Cases are data: the JSON files of a folder hold them, this file says what may stand there and makes one instance of
- * each for every engine it names. It knows no engine.
+ * Cases are data in JSON files. This file defines their format and makes one instance of each case per engine that it
+ * names. It knows no engine.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -27,79 +27,81 @@ export const GROUPS = {
 
 export type Group = keyof typeof GROUPS;
 
-/** What must hold after a step. What is left out is not checked, except for the defaults in `checks.ts`. */
+/** What must hold after a step. Absent fields are not checked, except for the defaults in `checks.ts`. */
 const Expect = z.strictObject({
-  /** Reprise's exit code, or several that are as good. */
+  /** Reprise's exit code, or a list of acceptable ones. */
   exit: z.union([z.number(), z.array(z.number())]).optional(),
   status: z.union([z.string(), z.array(z.string())]).optional(),
-  /** The kind of trouble of the attempt; null: none. */
+  /** The attempt's trouble kind. Null: no trouble. */
   trouble: z.union([z.string(), z.array(z.string()), z.null()]).optional(),
-  /** false: the engine does not pass the announced time on. Otherwise the trouble names what the model announced. */
+  /** false: the engine does not pass on the announced time. Otherwise the trouble must name the model's time. */
   resetsAt: z.literal(false).optional(),
-  /** The code of the fault with which the command was refused. */
+  /** The code of the fault that refused the command. */
   fault: z.union([z.string(), z.array(z.string())]).optional(),
   /** nothing: no message of this step reached the model. */
   sent: z.enum(["nothing", "message"]).optional(),
   /** Messages, by number, that the model saw in this step, in this order, each once. */
   history: z.array(z.number()).optional(),
-  /** After an interruption: goes on with what the engine had kept, or is refused if it had kept nothing. */
+  /** After an interruption: continues with what the engine had kept, or is refused if it had kept nothing. */
   continues: z.boolean().optional(),
   assistants: z.number().optional(),
-  /** same: the id of the run did not change. none: the run has no id. */
+  /** same: the run's session id did not change. none: the run has no session id. */
   session: z.enum(["same", "none", "any"]).optional(),
-  /** The engine named its session in its own output; false: only its files show it. */
+  /** The engine named its session in its output. false: only its files show it. */
   named: z.boolean().optional(),
   /** The receipt proves the resume. */
   verified: z.boolean().optional(),
   restored: z.boolean().optional(),
-  /** The most conversations that the engine's own store may hold; 1 unless the case makes it begin another. */
+  /** The most conversations that the engine's store may hold; 1 unless the case starts another. */
   conversations: z.number().optional(),
   /**
-   * true: the options of the start are in force, read back from what the model was sent or the engine's own log.
-   * none: no option was given, so every piece of that evidence must be missing; evidence that is always there proves nothing.
+   * true: the options of the start are in force, as the request to the model or the engine's log shows. none: no option
+   * was given, so all of that evidence must be missing; evidence that is always there proves nothing.
    */
   options: z.union([z.literal(true), z.literal("none")]).optional(),
-  /** What a tool that ran in this step returned to the model. */
+  /** The result that a tool in this step returned to the model. */
   toolSays: z.string().optional(),
   /** How the agent was connected. */
   mode: z.enum(["pipe", "pty", "ui"]).optional(),
   answer: z.string().optional(),
   stderr: z.string().optional(),
-  /** What the model or a tool says comes without the control sequences that it holds. */
+  /** Reprise removes control sequences from the words of the model or a tool. */
   harmless: z.literal(true).optional(),
 });
 
 const Talk = z.strictObject({
   message: z.string().nullable(),
   /**
-   * Reprise runs in a terminal instead of in a pipe. view: the message is an argument. ui: the engine's own UI opens,
-   * the message is typed into it, and once the answer is on the screen the UI is left with Ctrl-C.
+   * Runs Reprise in a terminal instead of a pipe. view: the message is an argument. ui: the engine's UI opens, the case
+   * types the message, and leaves with Ctrl-C once the answer is on the screen.
    */
   terminal: z.enum(["view", "ui"]).optional(),
-  /** How the message is handed to Reprise. */
+  /** How Reprise receives the message. */
   via: z.enum(["argument", "stdin", "file"]).optional(),
-  /** Native options; `{options}` and `{tools}` stand for the engine's own list of them. */
+  /** Native options; `{options}` and `{tools}` stand for the engine's lists of them. */
   native: z.array(z.string()).optional(),
   flags: z.array(z.string()).optional(),
-  /** Where Reprise is called: in the project, or in another folder. */
+  /** The working directory of Reprise: the project, or another folder. */
   from: z.enum(["project", "extra"]).optional(),
-  /** The engine is given its own command line for readable text, message included, and Reprise passes it on untouched. */
+  /**
+   * The engine gets its native command line for readable text, message included, and Reprise passes it on unchanged.
+   */
   text: z.literal(true).optional(),
-  /** Reprise runs on a terminal and prints for a person; what `show` and `logs` print there is looked at too. */
+  /** Reprise runs on a terminal and prints for a person; the case also checks the output of `show` and `logs` there. */
   human: z.literal(true).optional(),
-  /** The HOME of this step is another one. */
+  /** This step uses another HOME. */
   home: z.enum(["other"]).optional(),
-  /** closed: the engine is pointed at a port on which nobody listens. */
+  /** closed: points the engine at a port without a listener. */
   model: z.enum(["closed"]).optional(),
 });
 
 /**
- * Moments. session: the engine named its session. request: the model was asked, an instant ago. before-token, mid-stream,
- * mid-tool: the same, and the engine has had the time to write the message down. copied: the answer is under way, and
- * Reprise has made a copy of the conversation since this attempt began. after: the answer was sent.
+ * Moments. session: the engine named its session. request: the engine just sent its request to the model. before-token,
+ * mid-stream, mid-tool: the same, after the engine has had time to store the message. copied: the answer is under way,
+ * and Reprise has copied the conversation in this attempt. after: the answer was sent.
  */
 const Interrupt = z.strictObject({
-  /** terminal: with SIGHUP its pane is closed, with SIGKILL it dies itself. */
+  /** terminal: SIGHUP closes its pane, SIGKILL kills the terminal itself. */
   who: z.enum(["reprise", "agent", "tree", "terminal"]),
   signal: z.enum(["SIGKILL", "SIGINT", "SIGTERM", "SIGHUP"]),
   at: z.enum(["spawn", "session", "request", "before-token", "mid-stream", "mid-tool", "copied", "after"]),
@@ -110,12 +112,12 @@ const Expected = z.union([Expect, z.array(Expect)]);
 const Step = z.strictObject({
   start: Talk.optional(),
   resume: Talk.optional(),
-  /** An act on the engine's files or processes, from an `acts.ts`: its name, and words for it. */
+  /** An act on the engine's files or processes, from an `acts.ts`: its name and arguments. */
   do: z.string().optional(),
   interrupt: Interrupt.optional(),
-  /** A list means: one of these. */
+  /** A list: any of these. */
   expect: Expected.optional(),
-  /** In place of `expect` for some engines, with the reason. */
+  /** Replaces `expect` for some engines, with the reason. */
   expectFor: z.record(z.string(), z.strictObject({ why: z.string(), expect: Expected })).optional(),
   /** With `--record`, the attempt becomes this fixture. */
   record: z.string().optional(),
@@ -125,16 +127,16 @@ const Step = z.strictObject({
 const Case = z.strictObject({
   name: z.string(),
   group: z.enum(Object.keys(GROUPS) as [Group, ...Group[]]),
-  /** Engines (labs) that run it; absent: all. */
+  /** Engines (labs) that run it. Absent: all. */
   engines: z.array(z.string()).optional(),
-  /** What it proves, in the words of a user: it is among the checks of `reprise doctor --certify`. */
+  /** The guarantee that it proves, in a user's words. Present: `reprise doctor --certify` includes it. */
   certify: z.string().optional(),
   /** Engines to which it does not apply, and why. */
   skip: z.record(z.string(), z.string()).optional(),
   steps: z.array(Step).min(1),
 });
 
-/** A case as written: `{key}` in any text is replaced by each value that `each` gives for it. */
+/** A case as written: each value of `each` in turn replaces `{key}` in all texts. */
 const Varied = z.looseObject({ each: z.record(z.string(), z.array(z.string())).optional() });
 
 export type CaseExpect = z.infer<typeof Expect>;
@@ -156,7 +158,7 @@ export interface CaseInstance {
   readonly short: boolean;
 }
 
-/** The cases of `doctor --certify`: in the source and in `dist/` they lie beside the program. */
+/** The cases of `doctor --certify`: beside the program in the source and in `dist/`. */
 export const CERTIFY_CASES = new URL("./cases/", import.meta.url);
 
 export function loadCases(
@@ -199,14 +201,14 @@ function writtenIn(url: URL, file: string): readonly z.infer<typeof Varied>[] {
   }
 }
 
-/** A word that the model does not know would make it answer as if nothing had been asked of it. */
+/** The model would ignore an unknown directive and answer normally. */
 function assertDirectives({ name, steps }: z.infer<typeof Case>, file: string): void {
   const said = steps.flatMap(({ start, resume }) => [start?.message ?? "", resume?.message ?? ""]);
   const [unknown] = said.flatMap(unknownDirectives);
   if (unknown !== undefined) throw new Error(`${file}: "${name}": the model knows no directive @@${unknown}`);
 }
 
-/** One case for every combination of the values of `each`. */
+/** One case per combination of the values of `each`. */
 function expand({ each, ...rest }: z.infer<typeof Varied>): readonly Record<string, unknown>[] {
   const combinations = Object.entries(each ?? {}).reduce<readonly Record<string, string>[]>(
     (sofar, [key, values]) => sofar.flatMap((some) => values.map((value) => ({ ...some, [key]: value }))),

@@ -1,9 +1,10 @@
 /**
- * The certify program, `dist/certify.js engine=program…`: its cases (`cases/certify.json`) against engines that the user
- * has installed, in a folder of their own, on a loopback model, without the network. Tells what it finds as
- * `CertifyLine`s on stdout. It ends, with all it started, when its stdin does.
+ * The certify program, `dist/certify.js engine=program…`: runs its cases (`cases/certify.json`) against the user's
+ * installed engines, in a private folder, on a loopback model, without the network. It reports `CertifyLine`s on
+ * stdout, and ends with everything it started when its stdin closes.
  *
- * Two processes: the keeper owns the folder and ends what is left; the examiner, without a network, runs the cases.
+ * Two processes: the keeper owns the folder and ends leftover processes; the examiner, without a network, runs the
+ * cases.
  */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, realpathSync, rmSync } from "node:fs";
@@ -25,16 +26,16 @@ import { startRefusingProxy } from "./proxy.ts";
 
 const ROOT = "CERTIFY_ROOT";
 const JOBS = 2;
-/** A program that has not said its version by then says nothing else either. */
+/** A program that has not printed its version by then is stuck. */
 const VERSION_DEADLINE_MS = 10_000;
 const VERSION_CHARACTERS = 10_000;
-/** Above what its steps may take together where one of them fails. */
+/** More than its steps can take together if one of them fails. */
 const CHECK_DEADLINE_MS = 180_000;
 /** No check of an engine begins after this. */
 const ENGINE_DEADLINE_MS = 480_000;
-/** Above what the examiner needs for one engine in the worst case. */
+/** More than the examiner needs for one engine in the worst case. */
 const KEEPER_DEADLINE_MS = 720_000;
-/** How long what was printed may take to arrive after the end. */
+/** How long output may take to arrive after the end. */
 const PIPE_MS = 200;
 /** Far more than a case prints. */
 const MAX_STDOUT = 8 << 20;
@@ -43,10 +44,10 @@ const UNDERSTOOD = "every kind of line it prints is understood";
 
 const root = process.env[ROOT];
 const code = await (root === undefined ? keep() : examine(root));
-// Whoever holds a pipe of ours open does not keep us.
+// A process that holds one of our pipes open does not delay the exit.
 process.stdout.write("", () => process.exit(code));
 
-/** Ends with the examiner, or ends it when nobody wants its answer any more. */
+/** Ends with the examiner, or ends it when the caller is gone. */
 async function keep(): Promise<number> {
   const folder = makeFolder();
   if (folder === null) return 1;
@@ -62,7 +63,7 @@ async function keep(): Promise<number> {
     stdio: ["ignore", "inherit", "inherit"],
   });
   const stop = () => void child.kill("SIGKILL");
-  // Ctrl-C reaches the whole group; the order of the ends is decided here.
+  // Ctrl-C reaches the whole group; this decides the order in which the processes end.
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, stop);
   process.stdin.once("end", stop).once("error", stop).resume();
   const minutes = (KEEPER_DEADLINE_MS / 60_000) * Math.max(1, process.argv.length - 2);
@@ -91,7 +92,7 @@ function makeFolder(): string | null {
   }
 }
 
-/** What the system says of a folder or a file is a matter of storage; anything else keeps the engines from being tried. */
+/** File system errors are storage faults; any other error prevents the checks. */
 function tellFatal(error: unknown): void {
   const { code: name = "", syscall } = error as NodeJS.ErrnoException;
   const said = error instanceof Error ? error.message : String(error);
@@ -107,7 +108,7 @@ function tell(line: CertifyLine): void {
 }
 
 async function examine(folder: string): Promise<number> {
-  // A signal to the group is the keeper's to obey.
+  // Only the keeper obeys signals to the group.
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(name, () => {});
   let bench: Bench;
   try {
@@ -137,7 +138,7 @@ async function examine(folder: string): Promise<number> {
   }
 }
 
-/** One engine of the user's: the lab of that engine with the user's program in it. */
+/** One engine of the user: its lab with the user's program. */
 interface Patient {
   readonly engine: Engine;
   readonly lab: Lab;
@@ -149,7 +150,7 @@ function patient(argument: string): Patient {
   const [id, program] = [argument.slice(0, cut), argument.slice(cut + 1)];
   const [engine, lab] = [findEngine(id), LABS.find((one) => one.engine === id)];
   if (engine === undefined || lab === undefined) throw new Error(`there is no lab for ${id}`);
-  // A wrapper of the user's may need any program that the user has.
+  // A user's wrapper may need any program on the user's PATH.
   const path = process.env["PATH"] ?? "";
   const own: Lab = { ...lab, program, env: (place, url) => ({ PATH: path, ...lab.env(place, url) }) };
   const ids = LABS.map((one) => one.id);
@@ -159,7 +160,7 @@ function patient(argument: string): Patient {
   return { engine, lab: own, cases };
 }
 
-/** Null: it did not answer in time. A version of null: it answered something else. */
+/** Null: no answer in time. A null version: some other answer. */
 async function versionOf(
   bench: Bench,
   { engine, lab }: Patient,
@@ -167,7 +168,7 @@ async function versionOf(
   const place = makePlace(bench, `version-${lab.id}`);
   settle(place, lab, "http://127.0.0.1:9");
   const env = { ...environment(place, lab, "http://127.0.0.1:9"), PWD: place.project };
-  // A group of its own: what it starts ends with it, whatever that makes of its environment.
+  // A separate group: its processes end with it, whatever they do to their environment.
   const child = spawn(lab.program, ["--version"], {
     cwd: place.project,
     env,
@@ -199,7 +200,7 @@ function endGroup(leader: number | undefined): void {
   try {
     if (leader !== undefined) process.kill(-leader, "SIGKILL");
   } catch {
-    // Nobody is left in it.
+    // The group is empty.
   }
 }
 
@@ -218,7 +219,7 @@ function tellSilent(engine: Engine, checks: readonly string[]): void {
   for (const check of others) tell({ type: "check", ...notChecked(engine, check, why) });
 }
 
-/** The first case alone: where not even a start works, the others have nothing to tell. */
+/** Runs the first case alone: if not even a start works, the others show nothing. */
 async function examineEngine(bench: Bench, one: Patient): Promise<void> {
   const [first, ...others] = one.cases;
   if (first === undefined) return;
@@ -251,7 +252,7 @@ function understood(engine: Engine, survey: Survey): Check {
   return { engine: engine.id, check: UNDERSTOOD, result, why, evidence: [], ms: 0 };
 }
 
-/** Adds to what was seen. */
+/** Adds to the survey. */
 async function examineCase(
   bench: Bench,
   { engine, lab }: Patient,
@@ -274,7 +275,7 @@ async function examineCase(
 
 type Told = Pick<CaseResult, "verdict" | "notes" | "log" | "ms">;
 
-/** A case that waits for something without an end of its own fails here, and what it started is ended. */
+/** A case that waits forever fails here, and its processes are ended. */
 async function inTime(running: Promise<CaseResult>, folder: string): Promise<Told> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<Told>((ended) => {
@@ -287,7 +288,7 @@ async function inTime(running: Promise<CaseResult>, folder: string): Promise<Tol
   return Promise.race([running, late]).finally(() => clearTimeout(timer));
 }
 
-/** What Reprise printed instead of an attempt. */
+/** Reprise's output in place of an attempt. */
 function refusalIn({ log }: Told): string | null {
   for (const line of log.split("\n").toReversed()) {
     if (!line.startsWith('{"ok":')) continue;

@@ -42,7 +42,7 @@ const turn = (more: Partial<RequestRecord> = {}): RequestRecord => ({
   ...more,
 });
 
-/** As it should be, but for one more id that the attempt took for its session. */
+/** A good attempt, except for one more id that it took for its session. */
 function reporting(id: string): Shown {
   const sound = shown("s1", "completed");
   const history = sound.history.map((one) => ({

@@ -1,6 +1,6 @@
 /**
- * What is held against a step: Reprise's exit and records on one side, what the model was really sent on the other.
- * Pure. Returns what is wrong, one sentence each; nothing means that it holds.
+ * Compares a step with its expectations: Reprise's exit and records on one side, the requests that the model really
+ * received on the other. Pure. Returns one sentence per failure; an empty list means that all hold.
  */
 import type { CaseExpect, CaseStep } from "./case.ts";
 import { changedRights, delivered, type Rights } from "./deliveries.ts";
@@ -10,7 +10,7 @@ import type { RequestRecord } from "./model-server/server.ts";
 import { isSummary } from "./model-server/dialect.ts";
 import type { Ended } from "./place.ts";
 
-/** The parts of `reprise show --json` that are looked at. */
+/** The checked parts of `reprise show --json`. */
 export interface Shown {
   readonly handle: string;
   readonly status: string;
@@ -41,30 +41,28 @@ export interface Facts {
   readonly ended: Ended;
   /** Null: the run was never recorded. */
   readonly shown: Shown | null;
-  /** The code of the fault that was printed, if any. */
+  /** The code of the printed fault, if any. */
   readonly fault: string | null;
-  /** The session id of the run before this step. */
   readonly sessionBefore: string | null;
-  /** What this step made the engine send. */
+  /** The engine's requests in this step. */
   readonly turns: readonly RequestRecord[];
-  /** Earlier messages that the engine's own store held when this step began. */
+  /** Earlier messages in the engine's store when this step began. */
   readonly persisted: readonly string[];
-  /** Every message of the case so far, this step's included. */
+  /** Every message of the case so far, including this step's. */
   readonly messages: readonly string[];
-  /** What other commands printed on a terminal about this attempt, by their names. */
+  /** Terminal output of other commands about this attempt, by command. */
   readonly pages: Readonly<Record<string, string>>;
   readonly stdoutLog: string;
-  /** What the engine wrote down about this turn in its own log. */
+  /** The engine's log of this turn. */
   readonly turnLog: string;
-  /** What the engine's UI showed with the answer; null: it was not used. */
+  /** The screen of the engine's UI with the answer. Null: no UI. */
   readonly screen: string | null;
-  /** What the engine could do in the steps before. */
   readonly rightsBefore: Rights;
-  /** What it can do now, as far as this step shows it. */
+  /** The engine's rights in this step, as far as it shows them. */
   readonly rights: Rights;
-  /** How many conversations the engine's own store holds; null: it cannot be counted. */
+  /** The number of conversations in the engine's store. Null: cannot be counted. */
   readonly conversations: number | null;
-  /** A conversation of the engine's that is not the run's; null: there is none. */
+  /** Another conversation of the engine, not the run's. Null: there is no other. */
   readonly decoy: string | null;
 }
 
@@ -84,7 +82,7 @@ export function check(step: CaseStep, facts: Facts, lab: Lab, place: Place): rea
   return [...always, ...tried.map((wrong, n) => `not as allowed (${n + 1}): ${wrong.join("; ")}`)];
 }
 
-/** Hold whatever the case expects: nothing is doubled, and a resume is never a new conversation in silence. */
+/** Hold in every case: nothing is delivered twice, and a resume never starts a new conversation silently. */
 function invariants(step: CaseStep, facts: Facts): readonly string[] {
   const wrong: string[] = [];
   for (const turn of facts.turns) {
@@ -108,7 +106,7 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
       wrong.push(`${NEW_CONVERSATION}: the model saw none of the messages that the engine had kept`);
   }
   wrong.push(...waitingHelps(step, facts));
-  // Also where the engine's own store was asked and the forgery did not win.
+  // Even if Reprise asked the engine's store and the forgery did not win.
   const named = facts.shown?.history.flatMap(({ reported }) => reported.map(({ value }) => value)) ?? [];
   for (const id of [facts.shown?.session.value ?? "", ...named]) {
     const isForged = Object.values(FORGED).includes(id as never) || id === facts.decoy;
@@ -117,7 +115,7 @@ function invariants(step: CaseStep, facts: Facts): readonly string[] {
   return [...new Set(wrong)];
 }
 
-/** The message of the step begins one turn of the model at most, and no other begins any. */
+/** The step's message begins at most one turn of the model, and no other message begins any. */
 function deliveries({ turns, messages }: Facts): readonly string[] {
   const begun = delivered(turns);
   return [...new Set(begun)].flatMap((message) => {
@@ -130,7 +128,7 @@ function deliveries({ turns, messages }: Facts): readonly string[] {
 
 const WAITING_HELPS: ReadonlySet<string> = new Set(["rate_limited", "overloaded", "network"]);
 
-/** Exit 75 exactly where the same command may succeed later. */
+/** Exit 75 exactly if the same command may succeed later. */
 function waitingHelps(step: CaseStep, { shown, fault, ended }: Facts): readonly string[] {
   if (step.interrupt !== undefined || shown === null || fault !== null) return [];
   const kind = shown.history.at(-1)?.outcome?.trouble?.kind ?? "none";
@@ -147,7 +145,7 @@ function withDefaults(expect: CaseExpect, step: CaseStep): CaseExpect {
   return { exit: 0, status: "completed", trouble: null, history: EVERY, ...resumed, ...expect };
 }
 
-/** Whether this step is a resume that should go through, undisturbed by the case itself. */
+/** Whether this step is a resume that should succeed, undisturbed by the case itself. */
 export function isMeantToResume(step: CaseStep, lab: Lab): boolean {
   if (step.resume === undefined || step.interrupt !== undefined) return false;
   const expected = step.expectFor?.[lab.id]?.expect ?? step.expect ?? {};
@@ -156,7 +154,7 @@ export function isMeantToResume(step: CaseStep, lab: Lab): boolean {
   return full.exit === 0 || full.continues === true;
 }
 
-/** All messages of the case so far. */
+/** Compared by identity: stands for all messages of the case so far. */
 const EVERY: number[] = [];
 
 function against(expect: CaseExpect, facts: Facts, lab: Lab, place: Place): readonly string[] {
@@ -186,10 +184,10 @@ function ending(expect: CaseExpect, { ended, shown, fault }: Facts): readonly st
   ];
 }
 
-/** Clocks, roundings of the engines, and the time that a busy machine takes to pass a message on. */
+/** Covers clocks, the engines' rounding, and delays on a busy machine. */
 const RESET_TOLERANCE_MS = 60_000;
 
-/** A trouble names the time that the model announced, and none where it announced none. */
+/** A trouble names the time that the model announced, and no time if it announced none. */
 function resetTime(expect: CaseExpect, { shown, turns }: Facts): readonly string[] {
   if (expect.trouble === undefined || expect.trouble === null) return [];
   const announced = turns.findLast(({ resetsAtMs }) => resetsAtMs !== null)?.resetsAtMs ?? null;
@@ -274,7 +272,7 @@ function sent(expect: CaseExpect, { turns, messages }: Facts): readonly string[]
   return wrong;
 }
 
-/** The tool ran, and what it returned reached the model. */
+/** The tool ran, and its result reached the model. */
 function toolSaid(expect: CaseExpect, { turns }: Facts, place: Place): readonly string[] {
   if (expect.toolSays === undefined) return [];
   const wanted = filled(expect.toolSays, place);
@@ -283,7 +281,7 @@ function toolSaid(expect: CaseExpect, { turns }: Facts, place: Place): readonly 
   return [`the tool returned ${list(said)}, without ${quoted(wanted)}`];
 }
 
-/** The engine keeps one conversation, unless the case made it begin others. */
+/** The engine keeps one conversation, unless the case started others. */
 function conversations(expect: CaseExpect, { conversations: found, decoy }: Facts): readonly string[] {
   const most = (expect.conversations ?? 1) + (decoy === null ? 0 : 1);
   return found === null || found <= most
@@ -358,7 +356,7 @@ function count(all: readonly string[], one: string): number {
   return all.filter((other) => alike(other, one)).length;
 }
 
-/** The last message is compared byte for byte; an earlier one may have got a line end when its turn was broken off. */
+/** Compares the last message byte for byte; an earlier one may have got a line end when its turn was interrupted. */
 function same(found: readonly string[], wanted: readonly string[]): boolean {
   const isLast = (n: number) => n === wanted.length - 1;
   return (
@@ -367,7 +365,7 @@ function same(found: readonly string[], wanted: readonly string[]): boolean {
   );
 }
 
-/** Claude Code 2.1.197 ends a broken-off message with a line break when it sends it again. */
+/** Claude Code 2.1.197 ends an interrupted message with a line break when it sends it again. */
 function alike(left: string, right: string): boolean {
   return left === right || left === `${right}\n`;
 }

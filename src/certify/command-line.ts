@@ -1,4 +1,4 @@
-/** What a step types after `reprise`: its message, flags and native options. Knows no engine. */
+/** The arguments of `reprise` for a step: message, flags and native options. Knows no engine. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Order, World } from "./world.ts";

@@ -1,10 +1,10 @@
 /**
- * How often the model was handed a message, told from what it was sent: rounds of tools and retries after a failure send
- * the same message again and are no delivery. Pure.
+ * Counts how often the model received a message. Tool rounds and retries after a failure send the same message again
+ * and do not count. Pure.
  */
 import type { RequestRecord } from "./model-server/server.ts";
 
-/** What the model did when it took a message, as opposed to when it failed in some way and the engine may try again. */
+/** Acts of a model that accepted a message, as opposed to failures after which the engine may retry. */
 const TAKEN: ReadonlySet<RequestRecord["act"]> = new Set(["answer", "pause", "tool"]);
 
 /** Messages that began a turn of the model, in order. */
@@ -14,10 +14,10 @@ export function delivered(turns: readonly RequestRecord[]): readonly string[] {
     .map(({ users }) => users.at(-1) ?? "");
 }
 
-/** What an engine may do, by the name of the kind of right. */
+/** The rights of an engine, by kind. */
 export type Rights = Readonly<Record<string, readonly string[]>>;
 
-/** Kinds that both name and that are not the same, one sentence each. */
+/** One sentence per kind that both name and that differs. */
 export function changedRights(before: Rights, now: Rights): readonly string[] {
   return Object.entries(now).flatMap(([kind, rights]) => {
     const then = before[kind];

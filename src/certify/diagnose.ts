@@ -1,12 +1,12 @@
 /**
- * What broke, in a sentence that a user of the engine understands, with the engine's own words as evidence. Pure.
+ * Explains a failure in a sentence for users of the engine, with the engine's own words as evidence. Pure.
  */
 import type { Exit, Trouble } from "../core/events.ts";
 import type { Engine } from "../engines/engine.ts";
 import { harmlessLine, plain } from "../lib/harmless.ts";
 import { DUPLICATE, NEW_CONVERSATION } from "./checks.ts";
 
-/** One attempt of the case that failed, read from its run directory. */
+/** One attempt of the failed case, read from its run directory. */
 export interface Scene {
   readonly args: readonly string[];
   readonly exit: Exit | null;
@@ -16,11 +16,11 @@ export interface Scene {
 }
 
 export interface Failure {
-  /** What `checks.ts` found. */
+  /** The findings of `checks.ts`. */
   readonly notes: readonly string[];
   /** Oldest first. */
   readonly scenes: readonly Scene[];
-  /** What Reprise itself said when it refused. */
+  /** Reprise's message when it refused. */
   readonly refusal: string | null;
 }
 
@@ -31,11 +31,11 @@ export interface Diagnosis {
 
 const MAX_TEXT = 240;
 const MAX_SHOWN = 3;
-/** More kinds of unknown lines than anybody reads; an engine may print any number of them. */
+/** An engine may print any number of unknown kinds; more are not useful. */
 const MAX_KINDS = 20;
-/** What is kept of an unknown line. */
+/** The kept length of an unknown line. */
 const MAX_LINE = 2_000;
-/** How programs say that an argument is not one of theirs. */
+/** How programs report an unknown argument. */
 const REFUSED =
   /\b(?:unrecognized|unknown|unexpected|invalid|unsupported|no such)\b.{0,20}\b(?:sub-?command|command|option|argument|flag|value|choice)s?\b/i;
 
@@ -63,7 +63,7 @@ export function diagnose(engine: Engine, failure: Failure): Diagnosis {
   };
 }
 
-/** How the engine ended, where that is all it did, and who said what. */
+/** How the engine ended, if it did nothing else, and the message that explains it. */
 function explanation(
   engine: Engine,
   last: Scene | undefined,
@@ -76,17 +76,17 @@ function explanation(
   return [...atOnce, ...(isSaid ? [] : [`${says.who} said: ${cut(says.text)}`])];
 }
 
-/** What an engine printed on stdout, as far as the profile knows it. */
+/** An engine's stdout, as far as the profile knows it. */
 export interface Survey {
-  /** Lines that are not empty. One that was broken off is none. */
+  /** Non-empty lines, without a line that was cut off. */
   readonly lines: number;
-  /** The first line of each kind for which the profile has no meaning; `MAX_KINDS` at most. */
+  /** The first line of each kind that the profile does not know; at most `MAX_KINDS`. */
   readonly unknown: readonly { readonly kind: string | null; readonly line: string }[];
 }
 
 export const NOTHING_SEEN: Survey = { lines: 0, unknown: [] };
 
-/** With what was seen before. */
+/** Adds to `before`. */
 export function surveyOf(engine: Engine, scenes: readonly Pick<Scene, "stdout">[], before: Survey): Survey {
   const keyOf = (kind: string | null, line: string) => kind ?? line.slice(0, MAX_TEXT);
   const unknown = new Map(before.unknown.map((one) => [keyOf(one.kind, one.line), one]));
@@ -106,7 +106,7 @@ export function surveyOf(engine: Engine, scenes: readonly Pick<Scene, "stdout">[
   return { lines, unknown: [...unknown.values()] };
 }
 
-/** One at a time: a list of all of them may be larger than the text. */
+/** One at a time: a list of all lines may be larger than the text. */
 function* wholeLines(text: string): Generator<string> {
   let from = 0;
   for (let to = text.indexOf("\n"); to !== -1; to = text.indexOf("\n", from)) {
@@ -115,7 +115,7 @@ function* wholeLines(text: string): Generator<string> {
   }
 }
 
-/** By what a line of JSON says that it is: `system/init`. Null: it does not. */
+/** The type that a JSON line states: `system/init`. Null: it states none. */
 function kindOf(line: string): string | null {
   try {
     const { type, subtype } = JSON.parse(line) as { type?: unknown; subtype?: unknown };
@@ -128,7 +128,7 @@ function kindOf(line: string): string | null {
 
 const MAX_KIND = 60;
 
-/** Null: it printed nothing that Reprise does not know. */
+/** Null: Reprise knows everything that it printed. */
 export function unknownText(engine: Engine, { unknown }: Survey): string | null {
   const [first] = unknown;
   if (first === undefined) return null;
@@ -148,7 +148,7 @@ interface Words {
   readonly text: string;
 }
 
-/** Who explained the failure last, and how. */
+/** The last explanation of the failure, and its source. */
 function words(engine: Engine, last: Scene | undefined, { refusal }: Failure): Words | null {
   if (refusal !== null) return { who: "Reprise", text: refusal };
   if (last === undefined) return null;
@@ -156,7 +156,7 @@ function words(engine: Engine, last: Scene | undefined, { refusal }: Failure): W
   return text === undefined ? null : { who: engine.id, text };
 }
 
-/** The most telling first. `text` is what the engine, or Reprise, said of it. */
+/** The most specific first. `text` is the message of the engine or of Reprise. */
 const WORDINGS: readonly (readonly [RegExp, (found: RegExpExecArray, text: string | null) => string])[] = [
   [new RegExp(NEW_CONVERSATION), () => "it began a new conversation instead of continuing the old one"],
   [new RegExp(DUPLICATE), () => "a message reached the model twice"],

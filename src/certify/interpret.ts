@@ -1,6 +1,6 @@
 /**
- * Runs one case: start, resume, interrupt, tamper, and holds each step against what it expects. Knows no engine: what
- * differs comes from the lab, what happens from the case.
+ * Runs one case: start, resume, interrupt, tamper, and checks each step. Knows no engine: the lab provides the
+ * differences, the case the steps.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -30,9 +30,8 @@ import {
 import type { Extras, Order, World } from "./world.ts";
 
 const LEFTOVER_DEADLINE_MS = 5_000;
-/** A port on which nobody listens. */
 const CLOSED_PORT = 9;
-/** Groups whose cases look at the copy of the session. */
+/** Groups whose cases check the copy of the session. */
 const THOROUGH: ReadonlySet<string> = new Set(["resume", "stale", "escrow"]);
 
 export interface CaseResult {
@@ -41,19 +40,19 @@ export interface CaseResult {
   readonly group: string;
   readonly lab: string;
   readonly verdict: "passed" | "failed" | "skipped";
-  /** What was wrong, or why it does not apply. */
+  /** Failures, or why the case does not apply. */
   readonly notes: readonly string[];
   readonly ms: number;
-  /** The end of what was printed, of a case that failed. */
+  /** The end of the output of a failed case. */
   readonly log: string;
   readonly requests: number;
-  /** Resumes that should have worked, and those that did. */
+  /** Resumes that should have worked, and resumes that did. */
   readonly resumes: { readonly meant: number; readonly worked: number };
 }
 
 export interface CaseOptions {
   readonly keep: boolean;
-  /** Make fixtures of the steps that name one. */
+  /** Makes fixtures of the steps that name one. */
   readonly record: boolean;
   readonly extras: Extras | null;
 }
@@ -93,7 +92,7 @@ export async function runCase(
     if (isMeantToResume(step, lab)) {
       resumes.meant++;
       if (wrong.length === 0 && world.code === 0) resumes.worked++;
-      // Where the engine had kept nothing, a refusal is the right answer and no resume.
+      // If the engine had kept nothing, a refusal is right and not a resume.
       else if (wrong.length === 0) resumes.meant--;
     }
     notes.push(...wrong.map((text) => `step ${index + 1}: ${text}`));
@@ -111,7 +110,7 @@ export async function runCase(
   return { id, name, group, lab: lab.id, verdict, notes, ms: Date.now() - began, log, ...counted };
 }
 
-/** What `--version` says is asked once an engine, not once a case: starting some of them takes as long as a turn. */
+/** Asks for `--version` once per engine, not per case: some engines take as long to start as for a turn. */
 const versions = new Map<string, string>();
 
 function keepVersions(place: Place, lab: Lab): void {
@@ -126,7 +125,7 @@ function seedVersions(place: Place, lab: Lab): void {
   writeFileSync(join(place.state, "versions.json"), known, { mode: 0o600 });
 }
 
-/** A process that is about to end may still write; what it leaves goes with the folder of the suite. */
+/** A process that is about to end may still write; its files go with the suite's folder. */
 async function remove(folder: string): Promise<void> {
   const isGone = () => {
     try {
@@ -169,7 +168,7 @@ async function leftovers(place: Place): Promise<readonly string[]> {
   }
 }
 
-/** Of holders and of the supervisor: the last one of each was ended in good order, and takes its own with it. */
+/** Of holders and the daemon: the last of each ended in order, and removes its own. */
 function staleSockets({ state }: Place): readonly string[] {
   const folder = join(state, "run");
   return existsSync(folder) ? readdirSync(folder).filter((name) => /^(?:d|h-.*)\.sock$/.test(name)) : [];
@@ -225,7 +224,7 @@ async function runStep(world: World, step: CaseStep): Promise<readonly string[]>
   return check(step, facts, world.lab, world.place);
 }
 
-/** Points the engine at the model, or at nobody. */
+/** Points the engine at the model, or at a closed port. */
 function environmentOf(
   { place, lab, server, program, widened }: World,
   talk: CaseTalk,

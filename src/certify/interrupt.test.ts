@@ -1,4 +1,4 @@
-/** What counts as being in a conversation, before something is killed in the belief that it is. */
+/** Which text counts as part of a conversation, for interruptions that wait for it. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

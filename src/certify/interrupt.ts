@@ -1,6 +1,6 @@
 /**
- * The moment in which an interruption falls, and the interruption. A moment is told from the model, from the engine's
- * files and from Reprise's own records; nothing waits for a while and hopes.
+ * Waits for the moment of an interruption, and interrupts. The model, the engine's files and Reprise's records show the
+ * moment; no fixed waits.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,7 +24,7 @@ export function messageOf(
     .replaceAll("{decoy}", decoy ?? "");
 }
 
-/** What keeps the model at the moment in which the interruption falls. */
+/** The directive that holds the model at the moment of the interruption. */
 const HOLD: Readonly<Record<CaseInterrupt["at"], string>> = {
   spawn: "@@silent",
   session: "@@silent",
@@ -63,13 +63,13 @@ export async function interrupt(
 }
 
 const WRITTEN: ReadonlySet<string> = new Set(["before-token", "mid-stream", "mid-tool", "after"]);
-/** How long an engine may take to write down a message that it has sent to the model. */
+/** How long an engine may take to store a message that it has sent to the model. */
 const KEPT_MS = 3_000;
 
-/** Lines of Claude's that name a message which is not in the conversation yet. */
+/** Claude's lines that name a message before it is part of the conversation. */
 const NOT_YET_SAID = /"type":"(?:queue-operation|last-prompt)"/;
 
-/** Whether the conversation in the engine's own store holds this text. */
+/** Whether the conversation in the engine's store contains this text. */
 export function isKept({ lab, place }: Pick<World, "lab" | "place">, message: string): boolean {
   const needle = JSON.stringify(message).slice(1, -1);
   return lab.storeFiles(place).some((file) => {
@@ -110,7 +110,7 @@ function isAt(world: World, at: CaseInterrupt["at"]): boolean {
   }
 }
 
-/** The record of the attempt that this step makes. */
+/** The record of this step's attempt. */
 export function attemptOf(world: World): AttemptFile | null {
   const directory = runDirectory(world);
   if (directory === null) return null;

@@ -1,13 +1,13 @@
-/** The laboratory of an engine, as types: what a case asks of an engine in the engine's own words. */
+/** The laboratory of an engine, as types: everything in a case that depends on the engine. */
 import type { Rights } from "./deliveries.ts";
 import type { RequestRecord } from "./model-server/server.ts";
 
-/** Where evidence is looked for: one request, what the engine printed, and what it wrote down about this turn. */
+/** Where to look for evidence: one request, the engine's output, and its log of this turn. */
 export interface Sight {
   readonly turn: RequestRecord;
   readonly stdout: string;
   readonly log: string;
-  /** What its UI showed with the answer; null: there was none. */
+  /** The UI's screen with the answer. Null: no UI. */
   readonly screen: string | null;
 }
 
@@ -22,64 +22,64 @@ export interface Place {
   readonly tmp: string;
 }
 
-/** One option of a start, and where what the model was sent shows that it is in force. */
+/** One option of a start, and where the request shows that it is in force. */
 export interface Evidence {
   readonly what: string;
   /**
-   * model: the name in the request. tools: names on offer. system: the instructions. body: the whole request, history
-   * included. stdout: what the engine printed. log: what the engine wrote down about its last turn.
+   * model: the name in the request. tools: the offered names. system: the instructions. body: the whole request,
+   * including history. stdout: the engine's output. log: the engine's log of its last turn.
    */
   readonly in: "model" | "tools" | "system" | "body" | "stdout" | "log";
   readonly has?: string;
   readonly lacks?: string;
-  /** What the engine's UI shows of it, where it would print it on stdout. */
+  /** How the engine's UI shows it, for evidence that would be on stdout. */
   readonly screen?: string;
-  /** The engine itself keeps it with the conversation: a resume without the option has it all the same. */
+  /** The engine keeps it with the conversation, so a resume without the option has it as well. */
   readonly kept?: boolean;
 }
 
 export interface Lab {
-  /** The engine's name, or that of one of its versions: several versions of one engine are several labs. */
+  /** The engine's name, or the name of a version: several versions of one engine are several labs. */
   readonly id: string;
   /** The engine's name in Reprise. */
   readonly engine: string;
-  /** Longer than the engine ever needs from its start to its first request, on a busy machine. */
+  /** Longer than the engine needs from its start to its first request on a busy machine. */
   readonly idle: string;
-  /** The program that is tried: an absolute path. */
+  /** The tested program, an absolute path. */
   readonly program: string;
-  /** The model of every case that names none. */
+  /** The model of every case that does not name one. */
   readonly native: readonly string[];
-  /** Reprise's own options that every start needs. */
+  /** Reprise's options that every start needs. */
   readonly flags: readonly string[];
-  /** Reprise's options that save time where a case does not look at what they leave out. */
+  /** Reprise's options that save time in cases that do not check what they leave out. */
   readonly quick: readonly string[];
-  /** Native options that let the model's shell commands run. */
+  /** Native options that allow the model's shell commands. */
   readonly tools: readonly string[];
   /** A start with many options, and the proof of each. */
   readonly options: {
     readonly native: readonly string[];
     readonly evidence: readonly Evidence[];
-    /** Kinds of options that the engine does not have, and why nothing stands for them here. */
+    /** Kinds of options that the engine lacks, and why no substitute is tested. */
     readonly lacking: Readonly<Record<string, string>>;
   };
-  /** Its own command line for one headless turn whose output is readable text. */
+  /** The native command line for one headless turn with readable output. */
   text(message: string): readonly string[];
   env(place: Place, url: string): Readonly<Record<string, string>>;
   prepare(place: Place, url: string): void;
-  /** Every file in which the engine keeps what was said. */
+  /** Every file that holds the engine's conversations. */
   storeFiles(place: Place): readonly string[];
-  /** Where the engine keeps this conversation; null where it is in a database. */
+  /** The engine's files of this conversation. Null: it is in a database. */
   sessionFiles(place: Place, session: string): readonly string[] | null;
-  /** What the engine itself wrote down about the settings of its last turn; empty where it writes nothing of the kind. */
+  /** The engine's log of the settings of its last turn; empty if it keeps none. */
   turnLog(place: Place): string;
-  /** Changes its settings so that it may do more where a command line says nothing; null: no case does. */
+  /** Widens the default rights in the engine's settings. Null: no case does. */
   readonly widen: ((place: Place) => void) | null;
-  /** What the engine may do in this turn, from its own log, its output or the tools that it offers the model. */
+  /** The engine's rights in this turn, from its log, its output or its offered tools. */
   rights(sight: Sight): Rights;
-  /** How many conversations the engine's own store holds; null: it cannot be counted. */
+  /** The number of conversations in the engine's store. Null: cannot be counted. */
   conversations(place: Place): number | null;
-  /** The folder in which the engine keeps everything; its settings are written again when it was wiped. */
+  /** The folder with all the engine's files; the settings are written again after a wipe. */
   engineHome(place: Place): string;
-  /** Arguments that continue a conversation without Reprise and without any option, message on stdin. */
+  /** Arguments that continue a conversation without Reprise and without options, message on stdin. */
   resumeByHand(session: string): readonly string[];
 }

@@ -1,6 +1,6 @@
 /**
- * The laboratory of each engine: the settings that point it at the loopback model and keep it quiet, and how its own
- * files are found. What a case asks of an engine in the engine's own words stands here and nowhere else.
+ * The laboratory of each engine: the settings that point it at the loopback model and silence it, and the location of
+ * its files. Everything in a case that depends on an engine is here.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ import type { Lab, Sight } from "./lab.ts";
 
 export const KEY = "conformance-dummy-key-0123456789";
 
-/** A lab without its program: `doctor --certify` puts the user's in it, the conformance suite a pinned one. */
+/** A lab without its program: `doctor --certify` adds the user's, the conformance suite a pinned one. */
 export type EngineLab = Omit<Lab, "program">;
 
 function write(file: string, content: unknown): void {
@@ -17,12 +17,11 @@ function write(file: string, content: unknown): void {
   writeFileSync(file, typeof content === "string" ? content : JSON.stringify(content, null, 2));
 }
 
-/** Whether it is a file of the engine's own; one that was set aside has another name. */
+/** Whether it is one of the engine's own files; a file that was set aside has another name. */
 function isWhole(file: string): boolean {
   return file.endsWith(".jsonl");
 }
 
-/** Files below a folder whose name holds the text. */
 function filesNamed(folder: string, text: string): readonly string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
@@ -109,7 +108,7 @@ plugins = false
       JSON.stringify(payload["sandbox_policy"]),
       JSON.stringify(payload["permission_profile"]),
     ];
-    // A turn without the UI leaves its approval policy behind, and the UI takes it over.
+    // A turn without the UI leaves its approval policy behind, and the UI adopts it.
     return screen === null ? { sandbox, approval: [String(payload["approval_policy"])] } : { sandbox };
   },
   conversations: (place) => codex.storeFiles(place).filter(isWhole).length,
@@ -133,7 +132,7 @@ function claudeOptions(isNew: boolean): Lab["options"] {
         has: '"permissionMode":"acceptEdits"',
         screen: "accept edits on",
       },
-      // When the folder is no longer given, the history still names it, and a note says that it was removed.
+      // Without the folder the history still names it, and a note says that it was removed.
       { what: "extra directory", in: "body", has: "{extra}", lacks: "working directories removed" },
       { what: "second extra directory", in: "body", has: "{more}", lacks: "working directories removed" },
       { what: "system prompt", in: "system", has: "CONFORMANCE-MARK", kept: isNew },
@@ -151,7 +150,7 @@ function claudeRights({ turn, stdout, screen }: Sight): Rights {
     return { tools: turn.tools, ...(mode === undefined ? {} : { "permission mode": [mode] }) };
   }
   const shown = [...screen.matchAll(/[⏵⏸] ([a-z ]{1,40}) on\b|\? for shortcuts/g)].at(-1);
-  // In the middle of an answer it does not show.
+  // It is hidden in the middle of an answer.
   const mode = shown === undefined ? {} : { "mode on the screen": [shown[1] ?? "default"] };
   return { "tools in the UI": turn.tools, ...mode };
 }
@@ -178,7 +177,7 @@ export function claudeLab(id: string, isNew: boolean): EngineLab {
       CLAUDE_CODE_TMPDIR: place.tmp,
     }),
     prepare(place) {
-      // Without this the UI asks for it; `-p` does not need it.
+      // Without this the UI asks; `-p` does not need it.
       write(join(place.home, ".claude.json"), {
         hasCompletedOnboarding: true,
         customApiKeyResponses: { approved: [KEY.slice(-20)], rejected: [] },
@@ -219,7 +218,7 @@ const gemini: EngineLab = {
     ],
     evidence: [
       { what: "model", in: "model", has: "gemini-2.5-pro" },
-      // Edits, which the default does not allow, but no shell.
+      // Allows edits, which the default does not, but no shell.
       { what: "approval mode", in: "tools", has: "write_file", lacks: "run_shell_command" },
       { what: "extra directory", in: "body", has: "{extra}" },
       { what: "second extra directory", in: "body", has: "{more}" },
@@ -242,7 +241,7 @@ const gemini: EngineLab = {
   turnLog: () => "",
   widen: null,
   rights: ({ turn }) => ({ tools: turn.tools }),
-  // A resume in another minute goes on in another file, of the same id.
+  // A resume in another minute continues in another file with the same id.
   conversations: (place) =>
     new Set(
       gemini
@@ -267,7 +266,7 @@ const opencode: EngineLab = {
   idle: "20s",
   native: [],
   flags: [],
-  // A copy is another start of the program, as long as the turn itself.
+  // A copy needs another start of the program, which takes as long as the turn itself.
   quick: ["--no-escrow"],
   tools: [],
   options: {
@@ -279,7 +278,7 @@ const opencode: EngineLab = {
     ],
     lacking: { "extra directory": "it has no such option" },
   },
-  // It puts an argument that holds a blank in quotes before it sends it, so a quoted message is one argument.
+  // It quotes an argument with a blank before it sends it, so a quoted message is one argument.
   text: (message) => ["run", ...(/^".*"$/.test(message) ? [message.slice(1, -1)] : message.split(" "))],
   env: () => ({
     OPENCODE_DISABLE_AUTOUPDATE: "1",
@@ -310,7 +309,7 @@ const opencode: EngineLab = {
   turnLog: () => "",
   widen: null,
   rights: ({ turn }) => ({ tools: turn.tools, agent: [turn.body.includes("Plan Mode") ? "plan" : "build"] }),
-  // One database holds them all.
+  // One database holds all conversations.
   conversations: () => null,
   engineHome: (place) => join(place.home, ".local", "share", "opencode"),
   resumeByHand: (session) => ["run", "--format", "json", `--session=${session}`],

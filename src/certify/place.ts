@@ -1,6 +1,6 @@
 /**
- * The machine of one case: folders, environment, the built Reprise, and the processes that belong to it. A process
- * belongs to a case when its environment names the case's folder.
+ * The environment of one case: folders, variables, the built Reprise, and its processes. A process belongs to a case if
+ * its environment names the case's folder.
  */
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -20,7 +20,7 @@ import type { Lab, Place } from "./lab.ts";
 import { PROXY } from "./network.ts";
 
 export interface Bench {
-  /** Everything that the suite writes is below this folder. */
+  /** The suite writes only below this folder. */
   readonly root: string;
   readonly cli: string;
   readonly project: string;
@@ -75,7 +75,7 @@ export function environment(place: Place, lab: Lab, url: string): Record<string,
   };
 }
 
-/** Without a namespace of our own, everything but loopback is asked of a proxy that refuses. */
+/** Without a network namespace, all requests except loopback go to a proxy that refuses. */
 function proxies(): Record<string, string> {
   const url = process.env[PROXY];
   if (url === undefined) return {};
@@ -105,7 +105,7 @@ export interface Ended {
 export interface Running {
   readonly pid: number;
   readonly ended: Promise<Ended>;
-  /** Of a terminal alone: closes it, or kills it with SIGKILL. */
+  /** Only of a terminal: closes it, or kills it with SIGKILL. */
   close?(name: NodeJS.Signals): void;
 }
 
@@ -130,7 +130,7 @@ export function run(file: string, args: readonly string[], launch: Launch): Runn
   const text = (chunks: readonly Buffer[]) => Buffer.concat(chunks).toString();
   const ended = new Promise<Ended>((done, failed) => {
     child.once("error", failed);
-    // `exit`, not `close`: an agent that outlived Reprise still holds the pipes, and that is the case's business.
+    // `exit`, not `close`: an agent that outlived Reprise still holds the pipes, and the case handles it.
     child.once("exit", (code, name) => {
       setTimeout(() => done({ code, signal: name, stdout: text(out), stderr: text(err) }), 20);
     });
@@ -138,7 +138,7 @@ export function run(file: string, args: readonly string[], launch: Launch): Runn
   return { pid: child.pid ?? -1, ended };
 }
 
-/** Processes whose environment names this folder, zombies left out. */
+/** Processes whose environment names this folder, without zombies. */
 export function processesOf(root: string): readonly number[] {
   if (!existsSync("/proc/self/environ")) return processesInPs(root);
   const mine: number[] = [];
@@ -148,13 +148,13 @@ export function processesOf(root: string): readonly number[] {
       if (!readFileSync(`/proc/${name}/environ`, "latin1").includes(`${root}/`)) continue;
       if (!/\) [ZX] /.test(readFileSync(`/proc/${name}/stat`, "latin1"))) mine.push(Number(name));
     } catch {
-      // Gone meanwhile, or another user's.
+      // The process has ended, or belongs to another user.
     }
   }
   return mine;
 }
 
-/** Where there is no /proc (macOS): `-E` shows the environment after the command, for processes of the same user. */
+/** For systems without /proc (macOS): `-E` shows the environment after the command, for processes of the same user. */
 function processesInPs(root: string): readonly number[] {
   const { stdout } = spawnSync("ps", ["-AEww", "-o", "pid=,stat=,command="], {
     encoding: "utf8",
@@ -178,16 +178,16 @@ export function commandOf(pid: number): string {
 }
 
 export function signal(pid: number, name: NodeJS.Signals): void {
-  // 0 and below are groups, or everybody.
+  // 0 and below are process groups, or all processes.
   if (!(pid > 1)) throw new Error(`there is no process to signal: ${pid}`);
   try {
     process.kill(pid, name);
   } catch {
-    // It ended by itself in between.
+    // The process has ended meanwhile.
   }
 }
 
-/** The beginning of a file, however large it is; "" where there is none. */
+/** The beginning of a file of any size; "" if it does not exist. */
 export function headOf(file: string, maxBytes: number): string {
   try {
     const fd = openSync(file, "r");
@@ -204,7 +204,7 @@ export function headOf(file: string, maxBytes: number): string {
 
 const END_ALL_MS = 5_000;
 
-/** Ends every process that belongs to this folder, and those that they start meanwhile. */
+/** Ends every process that belongs to this folder, including processes that they start meanwhile. */
 export async function endAll(root: string): Promise<void> {
   const end = Date.now() + END_ALL_MS;
   for (let left = processesOf(root); left.length > 0 && Date.now() < end; left = processesOf(root)) {
@@ -215,7 +215,7 @@ export async function endAll(root: string): Promise<void> {
 
 export class Late extends Error {}
 
-/** Polls until the value is there, or says by name what never happened. */
+/** Polls until the value exists, or fails with the name of what never happened. */
 export async function until<T>(
   what: string,
   look: () => T | null | undefined | false,
@@ -238,7 +238,7 @@ export async function within<T>(promise: Promise<T>, ms: number, what: string): 
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-/** The end of a text that may be long. */
+/** The end of a long text. */
 export function tail(text: string): string {
   return text.length > 4_000 ? `…${text.slice(-4_000)}` : text;
 }

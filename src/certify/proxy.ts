@@ -1,4 +1,4 @@
-/** A proxy that refuses everything and writes down what was asked of it: the network, where it cannot be taken away. */
+/** A proxy that refuses and records every request, for systems where the network cannot be removed. */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 

@@ -1,4 +1,4 @@
-/** What the parts of the interpreter hand each other while a case runs. */
+/** The state that the parts of the interpreter share while a case runs. */
 import type { CaseStep, CaseTalk } from "./case.ts";
 import type { Shown } from "./checks.ts";
 import type { Rights } from "./deliveries.ts";
@@ -6,7 +6,7 @@ import type { Lab, Place } from "./lab.ts";
 import type { ModelServer } from "./model-server/server.ts";
 import type { Bench, Running } from "./place.ts";
 
-/** What is known while a case runs. */
+/** The state of a running case. */
 export interface World {
   readonly bench: Bench;
   readonly place: Place;
@@ -16,22 +16,22 @@ export interface World {
   readonly log: string[];
   /** Null: this is `doctor --certify`. */
   readonly extras: Extras | null;
-  /** Resumes that should have worked, and those that did. */
+  /** Resumes that should have worked, and resumes that did. */
   readonly resumes: { meant: number; worked: number };
-  /** Leave out what costs time and the case does not look at. */
+  /** Leaves out slow work that the case does not check. */
   readonly thrifty: boolean;
   shown: Shown | null;
   /** Reprise's exit code in the last step. */
   code: number | null;
-  /** What the engine's UI showed with the answer of the last step; null: it was not used. */
+  /** The UI's screen with the answer of the last step. Null: no UI. */
   screen: string | null;
-  /** What stands in the engine's place; null: nothing, it is called itself. */
+  /** The program in place of the engine. Null: the engine itself. */
   program: string | null;
-  /** The engine's settings grant more than when the case began. */
+  /** The engine's settings grant more than at the start of the case. */
   widened: boolean;
-  /** What the engine could do when each kind of right was seen first. */
+  /** The engine's rights when each kind was first seen. */
   rights: Rights;
-  /** A conversation of the engine's that has nothing to do with the run; null: there is none. */
+  /** A conversation of the engine that is unrelated to the run. Null: there is no other. */
   decoy: string | null;
 }
 
@@ -43,17 +43,17 @@ export interface Order {
   readonly env: Readonly<Record<string, string>>;
 }
 
-/** Something that a case does to an engine's files and processes between two attempts. */
+/** An act of a case on an engine's files and processes between two attempts. */
 export type Act = (world: World, words: readonly string[]) => Promise<void> | void;
 
-/** What only the conformance suite does in a case. The cases of `doctor --certify` ask for none of it. */
+/** Abilities that only the conformance suite has. The cases of `doctor --certify` need none of them. */
 export interface Extras {
   readonly acts: Readonly<Record<string, Act>>;
-  /** Runs Reprise on the kind of terminal that the step asks for. */
+  /** Runs Reprise on the kind of terminal that the step names. */
   onTerminal(world: World, order: Order, args: readonly string[]): Promise<Running>;
   /** Types the message into the engine's UI, and leaves or interrupts it. */
   useUi(world: World, order: Order, running: Running): Promise<void>;
-  /** What a person is shown of the attempt afterwards, by command. */
+  /** The attempt as a person sees it afterwards, by command. */
   pages(world: World, env: Readonly<Record<string, string>>): Promise<Record<string, string>>;
   /** Makes a fixture of the last attempt. */
   record(world: World, name: string): void;

@@ -57,7 +57,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   else {
     const what = isNew ? "Adopted as run" : "This conversation belongs to run";
     const id = (adopted.sessions.findLast(({ value }) => value.startsWith(session)) ?? adopted.session).value;
-    // The run may have gone on in another conversation.
+    // The run may have continued in another conversation.
     const which = id === null || id === adopted.session.value ? "" : ` --session ${id}`;
     const { why } = await offerFor(deps, adopted);
     const next =
@@ -104,7 +104,7 @@ async function list(
   return 0;
 }
 
-/** Header first. Engine and id are what is typed to take one over. */
+/** Header first. Engine and id are what users type to adopt a conversation. */
 export function conversationTable(
   found: readonly Conversation[],
   terminal: Pick<Terminal, "stdout" | "columns">,

@@ -1,4 +1,7 @@
-/** `reprise agent send|stop|resume`: what a person wants of agents. The daemon does it, so that nobody fights over one. */
+/**
+ * `reprise agent send|stop|resume`: a person's requests to agents. The daemon carries them out, so that only one
+ * process acts on an agent.
+ */
 import { Fault } from "../core/faults.ts";
 import type { AgentRecord } from "../core/supervision.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -44,7 +47,7 @@ export async function send(args: readonly string[], context: Context): Promise<n
   if (message.trim() === "") throw new Fault("message_invalid", "The message is empty.");
   const deps = await context.open({ cwd: null, badConfig: "refuse" });
   const { record } = await selectAgent(deps, given);
-  // Here, where the variables are known that the supervisor may have been started without.
+  // Checked here, because the daemon may have been started without these variables.
   refuseSecretMessage(deps, record.definition, message);
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
   const { done, why } = await daemon.send(record.id, message);
@@ -76,7 +79,7 @@ export async function stop(args: readonly string[], context: Context): Promise<n
     throw new Fault("usage", "Which agent? `reprise agent list` shows them.");
   const deps = await context.open({ cwd: null, ends: given });
   const { record } = await selectAgent(deps, given);
-  // Without a daemon nobody else acts upon it, so it is done here.
+  // Without a daemon no other process acts on the agent, so this one does.
   await using daemon = await findDaemon(deps);
   const stopped = daemon === null ? await stopAgent(deps, record.id) : (await daemon.stop(record.id)).done;
   if (json === true) context.printJson({ ok: true, id: record.id, stopped });
@@ -143,7 +146,7 @@ export async function resume(args: readonly string[], context: Context): Promise
   const agents =
     given === undefined ? await listAgents(deps, { open: true }) : [await selectAgent(deps, given)];
   if (options.strict === true) for (const { record } of agents) await keepActive(deps, record);
-  // A supervisor that starts now acts by its runbooks at once.
+  // A daemon that starts now applies its runbooks at once.
   const seen = new Map<string, number | null>();
   for (const { record } of agents)
     seen.set(record.id, (await deps.store.getRun(record.runId))?.attempts ?? null);
@@ -153,7 +156,7 @@ export async function resume(args: readonly string[], context: Context): Promise
     const { id, runId, definition } = record;
     if (agents.length > 1 && context.terminal.stderr)
       context.log.info(`${at + 1} of ${agents.length}: ${id}`);
-    // One of all that has ended meanwhile stays so.
+    // Without an id, an agent that has ended meanwhile stays ended.
     const how = {
       kill: options.kill === true,
       ended: given !== undefined,
@@ -189,12 +192,12 @@ async function keepActive(deps: Deps, record: AgentRecord): Promise<void> {
   if (record.phase === "active") await keepConversation(deps, record);
 }
 
-/** It ended meanwhile, and those that have ended are not asked for. */
+/** It ended meanwhile, and the request does not include ended agents. */
 async function hasEnded(deps: Deps, id: string): Promise<boolean> {
   return (await getAgent(deps, id))?.record.phase !== "active";
 }
 
-/** One that fails must not keep the others from being brought back. */
+/** One failure must not keep the other agents from being resumed. */
 async function orReason(answer: Promise<Resumed>): Promise<Resumed> {
   try {
     return await answer;
@@ -256,7 +259,7 @@ function lineOf(told: Told): string {
   }
 }
 
-/** Only what `--kill` would do is offered. */
+/** Offers only what `--kill` would do. */
 function killHint({ kill }: Told): string {
   if (kill === undefined) return "";
   return `; --kill would end it and ${kill === "resume" ? "resume it" : "begin a new conversation"}`;

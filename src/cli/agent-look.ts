@@ -1,4 +1,4 @@
-/** `reprise agent list|show|peek`: what is known of agents, with or without a daemon. */
+/** `reprise agent list|show|peek`: the state of agents, with or without a daemon. */
 import { Fault } from "../core/faults.ts";
 import type { SupervisionEvent } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
@@ -63,7 +63,7 @@ function printViews(context: Context, views: readonly AgentView[], nowMs: number
   for (const row of rows) context.print(row);
 }
 
-/** The header, then one text an agent, which may have several lines. A command that has no room stands below its agent. */
+/** The header, then one text per agent, possibly in several lines. A command without room goes below its agent. */
 export function agentTable(
   views: readonly AgentView[],
   nowMs: number,
@@ -86,7 +86,7 @@ export function agentTable(
   return withQuestions(views, made, (view) => nextWords(view, nowMs));
 }
 
-/** A command that a terminal has no room for stands on a line of its own, below its row. */
+/** A command that does not fit goes on a separate line below its row. */
 export function withQuestions<T extends { readonly decision: string | null }>(
   views: readonly T[],
   made: (last: (view: T) => string) => string[],
@@ -115,7 +115,7 @@ export function wayWords({ why, todo, later }: Extract<WayBack, { way: "none" }>
   return [`${why}.`, `  ${todo}`, `  Then: ${resume}`].map((line) => harmlessLine(line)).join("\n");
 }
 
-/** Of a reason in a list. */
+/** Limits a reason in a list. */
 export const MOST_WORDS = 400;
 
 export function nextWords(view: AgentView, nowMs: number): string {
@@ -133,7 +133,7 @@ export async function isSupervised(deps: Deps): Promise<boolean> {
   return daemon !== null;
 }
 
-/** One agent as it is now: asked of its holder, where it has one. */
+/** The present state of an agent, from its holder if it has one. */
 export async function see(deps: Deps, record: AgentRecord): Promise<Look> {
   const run = await runOf(deps, record);
   let link: HolderLink | null = null;

@@ -1,4 +1,4 @@
-/** `reprise agent rm <id…>`: agents that have ended, with their runs. */
+/** `reprise agent rm <id…>`: removes agents that have ended, with their runs. */
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { type Deps, finishRemovals } from "../run/run.ts";
 import { removeAgent, selectAgent } from "../supervisor/supervisor.ts";
@@ -37,7 +37,7 @@ export async function rm(args: readonly string[], context: Context): Promise<num
     else removed.push(result);
   }
   const [first] = failed;
-  // One agent, or nothing done at all: the fault itself says what is wrong.
+  // With one agent, or no success at all, the fault itself is the message.
   if (first !== undefined && removed.length === 0 && failed.length === 1) throw first.fault;
   if (json === true) {
     context.printJson({

@@ -1,4 +1,4 @@
-/** `reprise agent run NAME`: starts an agent of a runbook; its daemon keeps it moving from then on. */
+/** `reprise agent run NAME`: starts an agent of a runbook, which the daemon then supervises. */
 import { Fault } from "../core/faults.ts";
 import { allEngines } from "../run/run.ts";
 import { findAgent } from "../runbooks/runbooks.ts";
@@ -47,7 +47,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const engines = engineTraits(allEngines(deps));
   const found = await findAgent(name, { cwd, env: deps.env, engines, vars });
   if (found.trust !== null) await context.trust(deps, found.trust, trust);
-  // Before anything is started: an agent without its daemon would not be kept moving.
+  // Before the start: without its daemon, an agent would not be supervised.
   await using daemon = await ensureDaemon(deps, context.version, (text) => context.log.info(text));
   const agent = await startAgent(deps, found.definition, found.source, {
     vars: found.vars,
@@ -69,7 +69,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return await attach.run([agent.id], context);
 }
 
-/** `name=value`; a name that is given twice is a mistake. */
+/** `name=value`; a repeated name is an error. */
 export function readVars(given: readonly string[]): Record<string, string> {
   const vars: Record<string, string> = {};
   for (const pair of given) {

@@ -1,4 +1,4 @@
-/** `reprise agent …`: supervised agents. One verb a file or a few; `logs` and `attach` are those of any run. */
+/** `reprise agent …`: supervised agents. One file for one or a few verbs; `logs` and `attach` are those of any run. */
 import type { Context } from "./context.ts";
 import { type Family, runVerb } from "./verbs.ts";
 

@@ -1,4 +1,4 @@
-/** `reprise attach <handle>`: the terminal of a detached run, lent by whoever looks at it. */
+/** `reprise attach <handle>`: connects this terminal to a detached run. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -57,18 +57,18 @@ function isTerminal({ terminal }: Context): boolean {
   return terminal.stdin && terminal.stdout;
 }
 
-/** True: the user left and the agent works on. */
+/** True: the user left and the agent keeps working. */
 async function useTerminal(deps: Deps, link: HolderLink, tmux: string | null): Promise<boolean> {
   if (tmux === null) return (await attachTerminal(link)) === "detached";
   const over = link.closed.then(() => false);
   await attachInTmux(deps, tmux, link.hello.handle);
-  // The client inside may have seen the end a moment before us.
+  // The client inside may see the end a moment before us.
   return Promise.race([over, sleep(300, true)]);
 }
 
 /**
- * An agent without a UI is shown as `start` shows it; the output of a UI for a pipe, which may lead to a terminal, as text
- * that does nothing to it (I11). True: the user left, with Ctrl-C, and the agent works on.
+ * Shows an agent without a UI as `start` does. A UI's output to a pipe, which may lead to a terminal, becomes harmless
+ * text (I11). True: the user left with Ctrl-C, and the agent keeps working.
  */
 async function watch(context: Context, deps: Deps, link: HolderLink, found: RunRecord): Promise<boolean> {
   const { attempt: n, interactive } = link.hello;
@@ -83,7 +83,7 @@ async function watch(context: Context, deps: Deps, link: HolderLink, found: RunR
     for await (const item of itemsOf(source, { interactive }, true)) {
       const event = eventFrom(item);
       if (event !== null) view.events([{ event, stream: "stdout", line: 0 }]);
-      // A reader that went away has left.
+      // The reader closed the pipe, so it has left.
       if (process.stdout.writableNeedDrain && !(await writeOut(""))) leave.abort();
     }
   } finally {
@@ -104,7 +104,7 @@ async function notHeld(context: Context, deps: Deps, found: RunRecord): Promise<
   );
 }
 
-/** The holder records the end before it lets go; one that died is noticed on sight. */
+/** The holder records the end before it releases the run; a dead holder is detected on sight. */
 async function untilEnded(deps: Deps, found: RunRecord, attempt: number): Promise<RunRecord> {
   for (let look = 0; ; look += 1) {
     const now = await selectRun(deps, found.runId);

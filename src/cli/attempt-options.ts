@@ -1,5 +1,5 @@
 /**
- * The options that `start` and `resume` share, and how they become limits, variables and a view.
+ * The options that `start` and `resume` share, and their conversion to limits, variables and a view.
  */
 import type { Command } from "commander";
 import { DANGEROUS_ENV } from "../core/config.ts";

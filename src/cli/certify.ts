@@ -1,6 +1,6 @@
 /**
- * `reprise doctor --certify`: runs the certify program on the engines of this machine and shows what it tells. The
- * engines get nothing of the user's but PATH: no home, no keys, no config, no network.
+ * `reprise doctor --certify`: runs the certify program on this machine's engines and shows its report. The engines get
+ * only PATH from the user's environment: no home, no keys, no config, no network.
  */
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -14,7 +14,7 @@ import { wrapTable } from "../lib/table.ts";
 import { allEngines, type Deps, findEngine, setUpEngine } from "../run/run.ts";
 import { type Context, paint, type Terminal } from "./context.ts";
 
-/** Built-in engines for which there is no lab, and why. */
+/** Built-in engines without a lab, and why. */
 const WITHOUT_LAB: Readonly<Record<string, string>> = {
   iflow:
     "its package is no longer published, so there is no lab for it; `reprise doctor` checks what can be checked",
@@ -22,13 +22,13 @@ const WITHOUT_LAB: Readonly<Record<string, string>> = {
 };
 const OWN_ENGINE = "it is an engine of your config, and Reprise has no scripted model for it";
 const SIGNALS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 } as const;
-/** How long what was printed may take to arrive after the end. */
+/** How long output may take to arrive after the end. */
 const PIPE_MS = 1_000;
 const MAX_LINE_BYTES = 1024 * 1024;
 
 interface Certified {
   readonly engine: string;
-  /** Null: not installed, or it has no lab. */
+  /** Null: not installed, or without a lab. */
   readonly program: string | null;
   version: string | null;
   /** Why nothing was checked. */
@@ -80,7 +80,7 @@ export async function certify(
   return broke ? 1 : 0;
 }
 
-/** The faults are those of a start. */
+/** Throws the same faults as a start. */
 function oneEngine(deps: Deps, id: string): Certified {
   const engine = findEngine(deps, id);
   const reason = withoutLab(engine);
@@ -120,8 +120,8 @@ function withoutLab({ id }: Engine): string | null {
 const LABS: ReadonlySet<string> = new Set(["codex", "claude", "gemini", "opencode"]);
 
 /**
- * Runs the certify program until it ends; a signal closes its stdin, and then it ends all it started and removes its
- * folder. Returns the exit code of the signal, 0 without one.
+ * Runs the certify program until it ends. A signal closes its stdin, and then it ends everything it started and removes
+ * its folder. Returns the exit code for the signal, otherwise 0.
  */
 async function examine(
   context: Context,
@@ -158,7 +158,7 @@ async function examine(
   const code = await new Promise<number | null>((ended, failed) => {
     child.once("error", failed);
     child.once("close", ended);
-    // Whoever inherited the pipe may keep it open.
+    // A process that inherited the pipe may keep it open.
     child.once("exit", (status) => setTimeout(() => ended(status), PIPE_MS).unref());
   });
   for (const off of listeners) off();
@@ -168,7 +168,7 @@ async function examine(
   return stopped;
 }
 
-/** What a user's shell has may hold keys, homes and settings of the engines: PATH alone is passed on. */
+/** A user's environment may hold keys, homes and settings of the engines, so only PATH is passed on. */
 function cleanEnvironment({ env }: Context): Record<string, string> {
   const { PATH = "", TMPDIR } = env;
   return { PATH, LANG: "C.UTF-8", ...(TMPDIR === undefined ? {} : { TMPDIR }) };

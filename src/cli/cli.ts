@@ -1,5 +1,5 @@
 /**
- * The list of commands, and the frame around each: help, faults, exit codes, closing what was opened.
+ * The list of commands, and the frame around each: help, faults, exit codes, clean-up.
  */
 import { writeSync } from "node:fs";
 import { Fault, FAULTS, exitCodeOf, wantOf } from "../core/faults.ts";
@@ -15,16 +15,16 @@ import { ALIASES, suggestLine } from "./synonyms.ts";
 /** A command's exit code. Faults are thrown, not returned. */
 export type Run = (args: readonly string[], context: Context) => Promise<number>;
 
-/** How `main.ts` gives commands the world outside. */
+/** How `main.ts` gives commands access to the outside world. */
 export interface World {
-  /** Arguments that Node could not hand over as they were typed. */
+  /** Arguments that Node altered. */
   altered(args: readonly string[]): Promise<readonly Altered[]>;
   open(options: WorldOptions): Promise<Deps>;
   configure(deps: Deps, options: WorldOptions): Promise<Deps>;
   trust(deps: Deps, files: readonly RunbookSource[], options: WorldOptions): Promise<void>;
 }
 
-/** An argument by its position, from 1. `bad` null: this system does not tell whether it was altered. */
+/** An argument by its position, from 1. `bad` null: this system does not show whether it was altered. */
 interface Altered {
   readonly what: string;
   readonly bad: { readonly at: number; readonly byte: string } | null;
@@ -134,7 +134,7 @@ export async function main(args: readonly string[], world: World): Promise<numbe
     return await report(error, json);
   } finally {
     for (const deps of opened) await deps.store[Symbol.asyncDispose]();
-    // Writes that nobody takes would keep the process for ever.
+    // Writes without a reader would keep the process forever.
     if (abandoned) setImmediate(() => process.exit());
   }
 }
@@ -207,12 +207,12 @@ async function unknownCommand(args: readonly string[]): Promise<Fault> {
   });
 }
 
-/** Says what went wrong, on stdout as JSON or on stderr as one line, and returns the exit code. */
+/** Reports an error, on stdout as JSON or on stderr as one line, and returns the exit code. */
 async function report(error: unknown, json: boolean): Promise<number> {
   const fault = error instanceof Fault ? error : wantOf(error);
   // Nothing more can be loaded then, and the message quotes nothing.
   if (fault?.code === "too_many_files") return sayWant(fault, json);
-  // What is wrong is often quoted, and may be a secret that was given at the wrong place.
+  // Messages often quote the input, which may be a secret in the wrong place.
   const { redactor, redactValue } = await import("../lib/secrets.ts");
   const redact = redactor([]);
   if (json) {
@@ -253,7 +253,7 @@ function sayWant({ code, message }: Fault, json: boolean): number {
   return exit;
 }
 
-/** The few colours of `paint` stay; everything else that a terminal would obey becomes visible text (I11). */
+/** Keeps the few colours of `paint`; all other control sequences become visible text (I11). */
 function harmlessButPainted(text: string): string {
   return text
     .split(/(\x1b\[(?:0|1|2|31|32|33|36)m)/)
@@ -261,10 +261,10 @@ function harmlessButPainted(text: string): string {
     .join("");
 }
 
-/** The reader went away or the terminal was closed: a pipe, a terminal, and what Node says of a write after that. */
+/** The reader is gone or the terminal was closed: errors of a pipe, of a terminal, and of Node's writes after that. */
 const GONE = new Set(["EPIPE", "EIO", "ENXIO", "ERR_STREAM_DESTROYED"]);
 
-/** `reprise list | head` ends quietly; a run whose reader or terminal went away goes on; a full disk is said. */
+/** `reprise list | head` ends quietly; a run continues without its reader or terminal; a full disk is reported. */
 function surviveClosedOutput(): void {
   let refused: string | null = null;
   for (const stream of [process.stdout, process.stderr]) {
@@ -272,14 +272,14 @@ function surviveClosedOutput(): void {
       if (!GONE.has(error.code ?? "")) refused = error.code ?? error.message;
     });
   }
-  // Writes are refused at their own time, some after the command has ended.
+  // Writes fail at any time, some after the command has ended.
   process.once("exit", (code) => {
     if (refused === null) return;
     if (code === 0) process.exitCode = 7;
     try {
       writeSync(2, `reprise: not everything could be printed (${refused}).\n`);
     } catch {
-      // stderr is what could not be written.
+      // stderr itself could not be written.
     }
   });
 }

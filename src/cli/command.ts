@@ -1,6 +1,6 @@
 /**
- * How commands read their arguments: commander, with the rules of this product on top. A flag that takes one
- * value may stand once; what is wrong is said in one line with the nearest right word.
+ * Argument parsing: commander, plus our rules. A flag with one value may occur once; an error is one line with the
+ * nearest valid word.
  */
 import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { Fault } from "../core/faults.ts";
@@ -13,7 +13,7 @@ export interface CommandSpec {
   readonly examples: readonly string[];
 }
 
-/** Thrown when help was printed: nothing is left to do. */
+/** Thrown after printing help: nothing is left to do. */
 export class HelpShown extends Error {}
 
 export function makeCommand(spec: CommandSpec): Command {
@@ -49,14 +49,14 @@ export function parse(command: Command, args: readonly string[]): void {
   }
 }
 
-/** The option that a command does not know; null: something else was wrong. */
+/** The unknown option. Null: another error. */
 export function unknownOptionIn(error: unknown): string | null {
   if (!(error instanceof Fault) || !(error.cause instanceof CommanderError)) return null;
   const { option } = error.facts;
   return error.cause.code === "commander.unknownOption" && typeof option === "string" ? option : null;
 }
 
-/** What was taken for an option may have been meant as the first word of a prompt. */
+/** A supposed option may have been the first word of a prompt. */
 function dashHint(command: Command, { code }: CommanderError): string {
   const has = (name: string) => command.options.some(({ long }) => long === name);
   if (code !== "commander.unknownOption" || !has("--message-file")) return "";
@@ -64,11 +64,11 @@ function dashHint(command: Command, { code }: CommanderError): string {
   return " A prompt that begins with a dash comes by --stdin or --message-file.";
 }
 
-/** Where native options cannot stand after `--`, since a message does. */
+/** For commands where a message follows `--`, so native options cannot. */
 export const NATIVE_HINT =
   "An option of the engine is given by --native, one word each: --native --model --native NAME.";
 
-/** An option with one value that may stand once. */
+/** An option with one value that may occur once. */
 export function once(flags: string, description: string, read: (given: string) => unknown): Option {
   return new Option(flags, description).argParser((given: string, before: unknown) => {
     if (before !== undefined) throw new InvalidArgumentError("It is given twice.");
@@ -87,7 +87,7 @@ export const text = (value: string): string => {
   return value;
 };
 
-/** A name for people. What a terminal could not show as it is would be a name that nobody can type. */
+/** A human-readable name. Rejects characters that a terminal cannot show, because users could not type the name. */
 export const personName = (value: string): string => {
   if (value.length > 100 || value.trim() === "" || harmlessLine(value) !== value)
     throw new Fault("usage", "--name takes up to 100 printable characters.");
@@ -102,7 +102,7 @@ export const oneOf =
     return found;
   };
 
-/** Milliseconds; null for `0`, which switches a limit off. */
+/** Milliseconds. Null: `0`, which disables a limit. */
 export const duration = (value: string): number | null => {
   const ms = parseDuration(value);
   if (ms === null) throw new InvalidArgumentError("It is a duration such as 90s, 15m or 1h30m.");

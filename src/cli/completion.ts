@@ -1,8 +1,7 @@
 /**
  * `reprise completion`: shell scripts that complete commands, options, engines and handles.
  *
- * Options are read from each command's own help and handles from the index when the user presses Tab, so the
- * scripts never grow old.
+ * At each Tab, options come from the command's help and handles from the index, so the scripts never become outdated.
  */
 import { Fault } from "../core/faults.ts";
 import { ENGINES } from "../engines/engines.ts";
@@ -40,7 +39,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
 
 const HANDLE_COMMANDS = ["resume", "show", "logs", "export", "stop", "rm"];
 const ENGINE_COMMANDS = ["start", "adopt"];
-/** Commands with verbs, and what prints the ids that most of their verbs take; null: nothing. */
+/** Commands with verbs, and the command that prints the ids for most of their verbs. Null: no ids. */
 const FAMILIES: Readonly<Record<string, { readonly verbs: string; readonly ids: string | null }>> = {
   agent: { verbs: "run list show logs peek attach send stop resume rm", ids: "list --handles" },
   pipeline: { verbs: "run list show resume cancel", ids: "pipeline list --all --ids" },
@@ -48,7 +47,7 @@ const FAMILIES: Readonly<Record<string, { readonly verbs: string; readonly ids: 
   issues: { verbs: "run list show sessions status logs clean", ids: null },
   daemon: { verbs: "start stop status logs", ids: null },
 };
-/** What an option's value is completed with. */
+/** Completions for an option's value. */
 const VALUES: Readonly<Record<string, string>> = {
   "--mode": "auto pipe pty",
   "--isolate": "dir worktree",

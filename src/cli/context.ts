@@ -1,5 +1,5 @@
 /**
- * What every command gets: the terminal it prints to, and a way to the state directory when it needs one.
+ * What every command gets: its terminal, and access to the state directory on request.
  */
 import type { Env, Log } from "../core/deps.ts";
 import type { RunbookSource } from "../core/runbook.ts";
@@ -11,38 +11,37 @@ export interface Context {
   readonly version: string;
   readonly terminal: Terminal;
   readonly log: Log;
-  /** Prints to stdout; the text is made harmless first. Our own colours go through `paint`. */
+  /** Prints to stdout, after making the text harmless. Our own colours go through `paint`. */
   print(text: string): void;
-  /** One JSON value on stdout. */
   printJson(value: unknown): void;
-  /** Opens the state directory and the index; closed by `main` when the command ends. */
+  /** Opens the state directory and the index; `main` closes them when the command ends. */
   open(options?: OpenOptions): Promise<Deps>;
-  /** Nobody takes what is still to be written to stdout: the process ends without waiting for it. */
+  /** Ends the process without waiting for pending writes to stdout. */
   abandonOutput(): void;
-  /** The same with the config of another directory. */
+  /** The same, with the config of another directory. */
   configure(deps: Deps, options: OpenOptions): Promise<Deps>;
-  /** Files of a project that decide what is executed: the user must have trusted them as they are. */
+  /** A project's files that decide what runs: the user must have trusted their present content. */
   trust(deps: Deps, files: readonly RunbookSource[], options: OpenOptions): Promise<void>;
 }
 
 export interface OpenOptions {
-  /** Whose project config applies; null: none. */
+  /** The directory whose project config applies. Null: no project config. */
   readonly cwd?: string | null;
   /** Starts agents, so a project config that could run programs must be trusted. */
   readonly runsAgents?: boolean;
   readonly trustCwd?: boolean;
-  /** Only says what a start would do: `trustCwd` is obeyed and not recorded, and a lack of trust is named. */
+  /** Only describes a start: obeys `trustCwd` without recording it, and reports missing trust. */
   readonly plans?: boolean;
   /**
-   * A config file that cannot be read: refuse (what starts agents, or says what a start would do), warn and go on with
-   * defaults (everything else), or report (the command itself says it).
+   * For an unreadable config file. refuse: commands that start agents or describe a start. warn: use defaults (all
+   * others). report: the command reports it itself.
    */
   readonly badConfig?: "refuse" | "warn" | "report";
-  /** It removes things, and so may use the room that is kept in reserve for a full disk. */
+  /** Removes things, so it may use the reserve for a full disk. */
   readonly makesRoom?: boolean;
-  /** The handle of a run that it ends: also where the index is gone, which a live run keeps from being rebuilt. */
+  /** The handle of a run to end, even if the index is lost; the live run prevents its rebuild. */
   readonly ends?: string;
-  /** The user says that the owner of that run is gone. */
+  /** The user states that the owner of that run is gone. */
   readonly ownerGone?: boolean;
 }
 
@@ -50,7 +49,7 @@ export interface Terminal {
   readonly stdin: boolean;
   readonly stdout: boolean;
   readonly stderr: boolean;
-  /** Columns to print in; 80 when nobody knows. */
+  /** Width for printing; 80 if unknown. */
   readonly columns: number;
   readonly rows: number;
   readonly color: boolean;
@@ -59,7 +58,7 @@ export interface Terminal {
 type Paint = "bold" | "dim" | "red" | "green" | "yellow" | "cyan";
 const CODES: Record<Paint, number> = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 };
 
-/** Colours text of ours or text that was made harmless before. */
+/** Colours our own text or text that is already harmless. */
 export function paint(terminal: Terminal, how: Paint, text: string): string {
   return terminal.color && text !== "" ? `\x1b[${CODES[how]}m${text}\x1b[0m` : text;
 }
@@ -84,7 +83,7 @@ function isTerminal(stream: { readonly isTTY?: boolean }): boolean {
   return stream.isTTY === true;
 }
 
-/** Warnings and notes, to stderr, one line each. A warning is worth saying once. */
+/** Warnings and notes to stderr, one line each, each warning once. */
 export function stderrLog(quiet: boolean): Log {
   const warned = new Set<string>();
   const line = (label: string, message: string) =>

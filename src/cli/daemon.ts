@@ -1,4 +1,4 @@
-/** `reprise daemon start|stop|status|logs`: the supervisor's process. Agents live without it. */
+/** `reprise daemon start|stop|status|logs`: controls the daemon. Agents live without it. */
 import { Fault } from "../core/faults.ts";
 import type { PipelineRecord } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
@@ -47,7 +47,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const verb = VERBS.find((one) => one === given);
   if (verb === undefined || rest.length > 0)
     throw new Fault("usage", `Say what to do: reprise daemon ${VERBS.join("|")}.`);
-  // It would bring agents back; looking at it and stopping it need no config.
+  // Starting the daemon resumes agents; status and stop need no config.
   const deps = await context.open({ cwd: null, badConfig: verb === "start" ? "refuse" : "warn" });
   return DO[verb](deps, context, options);
 }

@@ -1,4 +1,4 @@
-/** `reprise decisions list|show|resolve`: questions of agents to a person, and the answers. */
+/** `reprise decisions list|show|resolve`: agents' questions to a person, and the answers. */
 import { Fault } from "../core/faults.ts";
 import { isRunId, isSelected, parseSelector } from "../core/ids.ts";
 import type { DecisionOption, DecisionRecord } from "../core/supervision.ts";
@@ -143,7 +143,7 @@ function quoted(
   return ["", `${title}:`, ...lines.flatMap((line) => quotedLine(line, terminal))];
 }
 
-/** Lines that fit stay as they are, with their blanks. */
+/** Lines that fit stay unchanged, with their blanks. */
 function quotedLine(line: string, terminal: Pick<Terminal, "stdout" | "columns">): readonly string[] {
   const fits = widthOf(line) + QUOTE.length <= terminal.columns;
   return fits ? [`${QUOTE}${line}`] : labelled(terminal, QUOTE, line);
@@ -193,7 +193,7 @@ async function resolve(args: readonly string[], context: Context): Promise<numbe
   return carryOut(deps, context, { decision, option, json: options.json === true });
 }
 
-/** Null: nothing was chosen. */
+/** Null: no choice. */
 function optionOf({ id, options }: DecisionRecord, chosen: string | null): DecisionOption {
   const found = options.find(
     ({ n, does }) => String(n) === chosen || (does === "dismiss" && chosen === "dismiss"),
@@ -220,7 +220,7 @@ async function ask(
     process.stderr.write(`${line}\n`);
   const { createInterface } = await import("node:readline/promises");
   const prompt = createInterface({ input: process.stdin, output: process.stderr });
-  // Ctrl-C and Ctrl-D close it, and the question would wait for ever.
+  // Ctrl-C and Ctrl-D close it, and the question would wait forever.
   const closed = new Promise<null>((give) => prompt.once("close", () => give(null)));
   try {
     const answer = await Promise.race([prompt.question(`Which? [1-${decision.options.length}] `), closed]);
@@ -236,7 +236,7 @@ interface Choice {
   readonly json: boolean;
 }
 
-/** The choice is stored: whatever happens here, the supervisor acts upon it when it runs. */
+/** The choice is stored: whatever happens here, the daemon acts on it when it runs. */
 async function carryOut(deps: Deps, context: Context, { decision, option, json }: Choice): Promise<number> {
   const { id } = decision;
   const stored = `Decision ${id} is made: ${harmlessLine(option.label, 120)}.`;
@@ -256,7 +256,7 @@ async function carryOut(deps: Deps, context: Context, { decision, option, json }
   }
 }
 
-/** Enough for any refusal with the commands that it names. */
+/** Enough for any refusal with its commands. */
 const MAX_WHY = 4_000;
 
 function sentence(text: string): string {
@@ -268,7 +268,7 @@ function sentence(text: string): string {
 
 const DECISIONS = { a: "the id of a decision or of an agent", list: "reprise decisions list --all" };
 
-/** A decision's id or the beginning of one; of an agent's several, the one that is open, else the last. */
+/** A decision's id or a prefix; of an agent's several decisions the open one, otherwise the last. */
 async function select(deps: Deps, given: string): Promise<DecisionRecord> {
   const all = await listDecisions(deps);
   const lower = given.toLowerCase();

@@ -1,4 +1,4 @@
-/** `reprise demo`: a scripted agent dies in the middle of a turn, is resumed, and remembers. Same code as any engine. */
+/** `reprise demo`: a scripted agent dies during a turn, is resumed, and remembers. Uses the same code as any engine. */
 import { Fault } from "../core/faults.ts";
 import { type AttemptOptions, type Deps, resumeRun, startRun } from "../run/run.ts";
 import { attemptOptions } from "./attempt-options.ts";

@@ -1,4 +1,4 @@
-/** `--detach` of `start` and `resume`: the attempt gets a process of its own, and the caller its handle. */
+/** `--detach` of `start` and `resume`: a separate process runs the attempt, and the caller gets the handle. */
 import type { HoldRequest } from "../holders/holders.ts";
 import type { Deps } from "../run/run.ts";
 import type { Context } from "./context.ts";
@@ -10,7 +10,7 @@ export async function detach(
   wish: HoldRequest,
 ): Promise<number> {
   const { launchHolder } = await import("../holders/holders.ts");
-  // The terminal is not lent: whoever attaches brings one.
+  // Does not pass on this terminal: a user who attaches brings one.
   const launched = await launchHolder(deps, withoutTerminal(wish));
   const { handle, runId, attempt, warnings, parent = null } = launched;
   if (options.json === true)

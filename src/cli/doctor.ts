@@ -1,4 +1,4 @@
-/** `reprise doctor`: is everything in order, and what to do where it is not. */
+/** `reprise doctor`: checks the installation, and says how to fix problems. */
 import { join } from "node:path";
 import { isDirectory, readRecord } from "../audit/audit.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
@@ -81,7 +81,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return needsAttention ? 1 : 0;
 }
 
-/** With the sidecars of reviews, which a message may have sent people here for. */
+/** Includes the sidecars of reviews, because their messages may send people here. */
 async function checkAll(deps: Deps, progress: (text: string) => void): Promise<Health> {
   const checked = await checkHealth(deps, progress);
   const health = { ...checked, findings: [...checked.findings, ...damagedTrust(deps)] };
@@ -95,7 +95,7 @@ async function checkAll(deps: Deps, progress: (text: string) => void): Promise<H
   return { ...health, findings: [...health.findings, ...findings] };
 }
 
-/** Wherever doctor is asked, also where no file needs to be trusted. */
+/** In every directory, even if no file needs trust. */
 function damagedTrust(deps: Deps): Health["findings"] {
   const path = join(deps.state.root, "trusted.json");
   try {
@@ -109,7 +109,7 @@ function damagedTrust(deps: Deps): Health["findings"] {
   }
 }
 
-/** A state directory that cannot be opened is the first thing a doctor should report. */
+/** A state directory that cannot be opened is the first thing to report. */
 async function openOrSay(context: Context, options: DoctorOptions): Promise<Deps | number> {
   try {
     return await context.open({ cwd: currentDirectory(), badConfig: "report" });
@@ -121,7 +121,7 @@ async function openOrSay(context: Context, options: DoctorOptions): Promise<Deps
   }
 }
 
-/** Null: it is gone, and with it whatever config it had. */
+/** Null: the directory is gone, together with its config. */
 function currentDirectory(): string | null {
   try {
     return process.cwd();
@@ -165,10 +165,10 @@ function print(context: Context, health: Health, node: string): void {
 }
 
 const MARKS = { attention: "attention", note: "note     " } as const;
-/** Where the text of a finding begins. */
+/** The indent of a finding's text. */
 const MARGIN = 13;
 
-/** The first line stands behind the mark. What to type stands on a line of its own, whole. */
+/** The first line follows the mark. A command to type is on a separate line, whole. */
 export function findingLines(
   { what, todo }: Pick<Health["findings"][number], "what" | "todo">,
   terminal: Pick<Terminal, "stdout" | "columns">,

@@ -1,4 +1,4 @@
-/** Events as people read them: text joined, one line for each tool call, retry, notice and failure (I11). */
+/** Events in readable form: joined text, one line per tool call, retry, notice and failure (I11). */
 import { type EngineEvent, TROUBLE_KINDS } from "../core/events.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
@@ -13,12 +13,12 @@ export class EventText {
     this.#terminal = terminal;
   }
 
-  /** Text that may go on was shown last. */
+  /** The last output was text that may continue. */
   get midLine(): boolean {
     return this.#midLine;
   }
 
-  /** What to print for this event; empty: it is not worth a line. */
+  /** The text for this event; empty: not worth a line. */
   show(event: EngineEvent): string {
     if (event.type === "text") {
       const before = event.delta === undefined ? this.endLine() : "";
@@ -37,8 +37,8 @@ export class EventText {
 }
 
 /**
- * An event of `events.jsonl` that `EventText` shows; null: it shows none such. The file is ours, but whoever runs as the
- * user may have changed it.
+ * An event of `events.jsonl` that `EventText` shows. Null: not shown. The file is ours, but any process of the user may
+ * have changed it.
  */
 export function eventFrom(found: JsonObject): EngineEvent | null {
   const has = (...names: string[]) => names.every((name) => stringIn(found, name) !== undefined);
@@ -60,7 +60,7 @@ export function eventFrom(found: JsonObject): EngineEvent | null {
   return found as unknown as EngineEvent;
 }
 
-/** One line for everything that is not assistant text; null: not worth one. */
+/** One line for everything except assistant text. Null: not worth one. */
 function describe(terminal: Terminal, event: Exclude<EngineEvent, { type: "text" }>): string | null {
   const width = Math.max(20, terminal.columns - 4);
   switch (event.type) {

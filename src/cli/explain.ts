@@ -1,4 +1,4 @@
-/** `reprise explain`: what Reprise understands of an engine's output. Needs no state directory. */
+/** `reprise explain`: shows how Reprise parses an engine's output. Needs no state directory. */
 import { createReadStream, statSync } from "node:fs";
 import type { EngineEvent } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";

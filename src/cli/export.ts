@@ -1,4 +1,4 @@
-/** `reprise export <handle>`: one run in one file that can be given away. Raw logs and copies of sessions stay here. */
+/** `reprise export <handle>`: one run as a redacted archive. Leaves out raw logs and copies of sessions. */
 import { resolve } from "node:path";
 import {
   attemptDir,
@@ -26,9 +26,9 @@ interface ExportOptions {
   readonly json?: true;
 }
 
-/** Of a longer log its end is taken. */
+/** Of a longer log, only the end is included. */
 const MAX_LOG = 16 * 1024 * 1024;
-/** The size of the screen on which the recording of a UI is shown. */
+/** The size of the screen that renders the recording of a UI. */
 const SCREEN = { columns: 120, rows: 40 };
 
 const command = () =>
@@ -66,7 +66,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const files: string[] = [];
   const missing: string[] = [];
   const logs = options.logs && unknown.length === 0;
-  // What an agent is told was written without the values that are not known now, if a Reprise wrote it that knew them.
+  // If secrets are unknown now, the agent's texts stay out: only a writer that knew the secrets removed them.
   const texts = unknown.length === 0 ? agent : null;
   const wish = { redact, logs, agent: texts, leftOut, missing, version: context.version };
   const bytes = await writeBundle(path, named(found, contents(deps, found, wish), files), {
@@ -91,7 +91,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return 0;
 }
 
-/** A path that ends in a slash means a directory, and `-` elsewhere stdout. */
+/** A path that ends in a slash is a directory, and `-` stdout for other commands. */
 function fileName(given: string): string {
   if (given !== "-" && !given.endsWith("/")) return given;
   throw new Fault("usage", `--output needs the name of a file, such as bug-report.tar.gz, not "${given}".`);
@@ -99,7 +99,7 @@ function fileName(given: string): string {
 
 const NO_LOGS = "The logs were left out: --no-logs.";
 
-/** What is not in the bundle, and why. */
+/** What the archive leaves out, and why. */
 function leaves(logs: boolean, unknown: readonly string[], supervised: boolean): readonly string[] {
   const unsafe = unknown.length === 0 ? [] : [...(logs ? ["The logs"] : []), ...(supervised ? [AGENT] : [])];
   const were = unsafe.length === 1 && unsafe[0] === AGENT ? "was" : "were";
@@ -116,7 +116,7 @@ const AGENT = "agent.json";
 interface Wish {
   readonly redact: Redact;
   readonly logs: boolean;
-  /** Null: nobody supervises the run, or the record is left out. */
+  /** Null: the run is not supervised, or the record is left out. */
   readonly agent: AgentRecord | null;
   readonly leftOut: readonly string[];
   /** Filled while the logs are read. */
@@ -124,7 +124,7 @@ interface Wish {
   readonly version: string;
 }
 
-/** All below one folder, and noted. */
+/** Puts all files below one folder, and notes them. */
 async function* named(
   { run: { handle } }: Inspection,
   entries: AsyncIterable<BundleEntry>,
@@ -185,7 +185,7 @@ async function* logsOf(
   else wish.missing.push(`Attempt ${n} has no log that can be read, so what the agent printed is not in it.`);
 }
 
-/** When a log is longer than what is taken of it, its first line may be the rest of one, and begin inside of a secret. */
+/** If a log is cut, its first line may be a fragment that begins inside a secret. */
 async function* fromWholeLine(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   const all: Buffer[] = [];
   let size = 0;
@@ -197,7 +197,7 @@ async function* fromWholeLine(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buf
   yield size < MAX_LOG ? bytes : bytes.subarray(bytes.indexOf(10) + 1);
 }
 
-/** Null: the attempt has no such log, or one that cannot be read. */
+/** Null: the attempt has no such log, or it is unreadable. */
 async function collected(parts: AsyncIterable<string>): Promise<Buffer | null> {
   const all: string[] = [];
   try {

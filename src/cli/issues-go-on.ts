@@ -1,4 +1,7 @@
-/** What to type after a batch: for all of it, and for one issue. The summary, `issues status` and `issues show` ask here. */
+/**
+ * The commands to type after a batch, for all of it and for one issue. Used by the summary, `issues status` and `issues
+ * show`.
+ */
 import { isDeepStrictEqual } from "node:util";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -37,25 +40,24 @@ import {
   withoutTrust,
 } from "./issues-options.ts";
 
-/** How a batch in the metadata is gone on with; null: it is finished, or is from before this was written down. */
+/** How to continue a recorded batch. Null: it is finished, or older than these records. */
 export interface GoOn {
-  /** The batch that is gone on with. */
   readonly batch: BatchRecord;
-  /** Behind `reprise issues run --resume`. */
+  /** The options after `reprise issues run --resume`. */
   readonly words: readonly string[];
   readonly command: string;
   readonly byHand: string;
 }
 
-/** From where a command is typed. */
+/** Where the user types the command. */
 export interface Typist {
-  /** The directory, where the command must name it. */
+  /** The directory, if the command must name it. */
   readonly place: string | null;
   readonly config: Pick<Deps["config"], "engines">;
 }
 
 export function goOnOf(record: BatchRecord, typist: Typist): GoOn | null {
-  // What it said at its end; of one that was killed, or is from before this was written down, what its issues say.
+  // The batch's record at its end; for a killed or older batch, derived from its issues.
   const words = record.go_on === undefined ? (isUnfinished(record) ? ownWords(record) : null) : record.go_on;
   return words === null ? null : goOnWith(record, words, typist);
 }
@@ -79,8 +81,9 @@ const LENIENT = "Without --strict, an issue whose conversation cannot go on begi
 const ownWords = (record: BatchRecord) => textsIn(record, "options");
 
 /**
- * What to type after the newest batch. One that began nothing leaves the batch before it as it was, unless it was that one
- * going on: then the same command has just done nothing. `waits`: its issues that only a person can go on with.
+ * The command after the newest batch. A batch that began nothing leaves the batch before it to continue, unless it was
+ * itself that continuation: then the same command has just done nothing. `waits`: its issues that only a person can
+ * continue.
  */
 export function goOnFirst(
   batches: Iterable<BatchRecord>,
@@ -104,14 +107,14 @@ export function goOnFirst(
   return newest === null ? null : goOnOf(newest, typist);
 }
 
-/** All that the newest one says how to take up was begun by that batch, whose own command takes it up. */
+/** An earlier batch began everything that the newest one would continue, and its own command continues it. */
 function isWayTo({ issues }: BatchRecord, newest: BatchRecord): boolean {
   const taken = (newest.leaves ?? []).filter(({ go_on: words }) => words !== null);
   const isOther = !isDeepStrictEqual(newest.go_on, ownWords(newest));
   return isOther && taken.length > 0 && taken.every(({ id }) => Object.hasOwn(issues, id));
 }
 
-/** All that it could go on with waits for a person. */
+/** Everything that it could continue waits for a person. */
 function isStuck(
   { completed_at: ended, issues, leaves = [] }: BatchRecord,
   waits: readonly Leave[],
@@ -192,7 +195,7 @@ export interface Standing {
   readonly goOn: GoOn | null;
 }
 
-/** The source is asked where that needs no network: what a batch said at its end may not be so any more. */
+/** Asks the source if that needs no network: the batch's record may be outdated. */
 export async function standingOf(
   deps: Deps,
   root: string,
@@ -231,7 +234,7 @@ interface Present {
   readonly issues: readonly Issue[];
 }
 
-/** Null: the source is not on this machine, or cannot be read at the moment. */
+/** Null: the source is not on this machine, or is unreadable at the moment. */
 async function sourceNow(deps: Deps, root: string, last: BatchRecord): Promise<Present | null> {
   const flags = parsedWords(split(ownWords(last))[0]);
   const options = flags === null ? null : sourceOptions(flags);
@@ -268,7 +271,7 @@ function finds({ batch, words }: GoOn, issues: readonly Issue[]): boolean {
   }
 }
 
-/** What the newest batch that knows the issue left of it; nothing while a batch is at work on it. The source has it. */
+/** What the newest batch with this issue left of it; empty while a batch works on it. The source has the issue. */
 export async function undone(
   deps: Deps,
   root: string,

@@ -1,4 +1,4 @@
-/** What the user sees of a batch: one live line an issue on a terminal, a line a change elsewhere, a table at the end. */
+/** The display of a batch: one live line per issue on a terminal, otherwise one line per change; a table at the end. */
 import type { Log } from "../core/deps.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
@@ -55,7 +55,7 @@ export class BatchScreen implements BatchView, Disposable {
   readonly #timer: NodeJS.Timeout | null;
   readonly #warned = new Set<string>();
   #drawn = 0;
-  /** Never in the middle of the live lines. */
+  /** Never interrupts the live lines. */
   readonly log: Log;
 
   constructor(context: Context, options: { readonly quiet: boolean; readonly verbose: boolean }) {
@@ -65,7 +65,7 @@ export class BatchScreen implements BatchView, Disposable {
     this.#live = context.terminal.stderr && !options.quiet;
     this.#timer = this.#live ? setInterval(() => this.#draw(), REDRAW_MS) : null;
     this.log = {
-      // What is said of every agent is said once.
+      // A warning about every agent appears once.
       warn: (message) => {
         if (this.#warned.has(message)) return;
         this.#warned.add(message);
@@ -163,7 +163,7 @@ function lineOf(id: string, { title, sinceMs, progress }: Line, width: number): 
   return harmlessLine(parts.join(" · "), width);
 }
 
-/** Each issue: how it begins, from which session, and why. */
+/** For each issue: how it begins, from which session, and why. */
 export function planLines(
   { take, skip, access, anyChange }: PlannedBatch,
   columns: number | undefined,
@@ -198,7 +198,7 @@ export function planLines(
   ];
 }
 
-/** What agents may do, for the first line of a batch: of new runs and of those that go on, where that differs. */
+/** The agents' rights, for the first line of a batch: of new runs, and of continued runs if they differ. */
 function mayWords({ take, access }: PlannedBatch): readonly string[] {
   const on = take.filter(goesOn);
   const isNew = take.some((one) => one.decision.do === "fresh" && !goesOn(one));
@@ -208,7 +208,7 @@ function mayWords({ take, access }: PlannedBatch): readonly string[] {
   return isNew ? [`new runs: ${accessWords(access)}`, held] : [held];
 }
 
-/** `--access all (a, b)`, each once; of a single one without its issues, unless they are wanted. */
+/** `--access all (a, b)`, each once; a single level without its issues, unless `named`. */
 function heldWords(take: readonly Planned[], named: boolean): readonly string[] {
   const issues = new Map<string, string[]>();
   for (const { held, issue } of take) {
@@ -230,10 +230,10 @@ function accessWords({ level, options, by }: PlannedBatch["access"]): string {
   return `access ${level}${options.length === 0 ? ", which is the engine's own default" : ` (${options.join(" ")})`}`;
 }
 
-/** A reason may name several commands to type, with paths. */
+/** A reason may contain several commands with paths. */
 const MAX_REASON = 1_200;
 
-/** A reason with the end of its limit as people say it. Stored, it is a time; shown, it is a wait, and never cut off. */
+/** A reason with the end of its limit in words. Stored it is a time, shown it is a wait, and never cut off. */
 export function reasonText(why: string, nowMs: number): string {
   const found = RESET.exec(why);
   if (found === null) return harmlessLine(why, MAX_REASON);
@@ -245,7 +245,7 @@ export function reasonText(why: string, nowMs: number): string {
 
 const MAX_LEAVES = 10;
 
-/** Under a table: issues that a batch did nothing about, those with the same reason together. */
+/** Below a table: issues that a batch left alone, grouped by reason. */
 export function leaveLines(
   leaves: readonly Leave[],
   columns: number | undefined,
@@ -308,7 +308,7 @@ function fitting(
 
 const GATE_LINES = 20;
 
-/** Under a table: for each gate that failed, why, and the end of what it printed. */
+/** Below a table: why each failed gate failed, and the end of its output. */
 export function gateLines(
   failed: readonly { readonly id: string; readonly gate: string | null }[],
 ): readonly string[] {

@@ -1,4 +1,4 @@
-/** `reprise issues list|show|sessions|status|logs|clean`: issues, and what batches left behind about them. */
+/** `reprise issues list|show|sessions|status|logs|clean`: issues, and the records of batches about them. */
 import type { Command } from "commander";
 import { Fault } from "../core/faults.ts";
 import { harmless, harmlessLine } from "../lib/harmless.ts";
@@ -182,7 +182,7 @@ export async function show(args: readonly string[], context: Context): Promise<n
   return 0;
 }
 
-/** Of an issue that the source does not have: its last run is still there to be looked at. */
+/** For an issue that the source does not have: its last run still exists. */
 function withRun(fault: Fault, history: readonly Past[]): Fault {
   const handle = history.find((past) => past.handle !== null)?.handle;
   if (handle === undefined || handle === null) return fault;
@@ -206,7 +206,7 @@ function historyOf(deps: Deps, root: string): readonly Past[] {
   return found;
 }
 
-/** A batch that was killed could not write down that nobody works on its issues any more. */
+/** A killed batch could not record that its issues are no longer worked on. */
 function seen(record: IssueRecord, isLive: boolean): IssueRecord {
   const ended = isLive || ["completed", "failed", "interrupted", "no_change", "left"].includes(record.status);
   return ended ? record : { ...record, status: "interrupted" };
@@ -237,7 +237,7 @@ function printHistory(
     context.print(paint(context.terminal, STATE_PAINT[history[at]?.status ?? "interrupted"], line));
 }
 
-/** Of each issue what its gate said last, if that was no. */
+/** For each issue the last gate result, if it failed. */
 function printGates(context: Context, history: readonly Past[]): void {
   const newest = [...new Map(history.toReversed().map((past) => [past.issue, past])).values()];
   const failed = newest.map(({ issue, gate }) => ({
@@ -354,10 +354,10 @@ function printLeaves(context: Context, leaves: readonly Leave[], nowMs: number):
   for (const line of leaveLines(leaves, columns, nowMs)) context.print(line);
 }
 
-/** Loaded only where it is needed: it brings the options of another command along. */
+/** Loaded only if needed: it imports the options of another command. */
 const goOns = () => import("./issues-go-on.ts");
 
-/** The directory, where a command must name it. */
+/** The directory, if a command must name it. */
 const placeOf = (root: string, { cwd }: SourceFlags) => (cwd === undefined ? null : root);
 
 function printGoOn(context: Context, goOn: GoOn | null): void {

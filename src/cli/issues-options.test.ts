@@ -22,7 +22,7 @@ type Name = keyof typeof REPEATED;
 
 const HERE = { place: null, config: { engines: {} } };
 
-/** A value for each option that takes one. */
+/** A value for each option with a value. */
 const VALUES: Partial<Record<Name, string>> = {
   scope: "ids:a,it's b",
   order: "input",
@@ -46,7 +46,7 @@ function parsed(...args: string[]): RunOptions {
   return parser.opts();
 }
 
-/** Every option of the parser, as it is typed. */
+/** Every option of the parser, as typed. */
 function everyOption(): string[] {
   return command().options.flatMap((option) => {
     const value = VALUES[option.attributeName() as Name];
@@ -187,7 +187,7 @@ describe("what --resume takes from the batch that it goes on with", () => {
     ],
   };
   test.each(Object.entries(cases))("%s", (_name, [given, native, last, then]) => {
-    // A batch that began nothing is not gone on with.
+    // A batch that began nothing is not continued.
     const batches = [batch(["--scope", "ids:z"], { issues: {}, left: 1 }), last];
     const terms = inherit(parsed(...given), native, batches);
     expect(terms).toMatchObject(then);

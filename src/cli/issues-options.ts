@@ -1,6 +1,6 @@
 /**
- * The options of `reprise issues run`, and how a batch that was not finished is gone on with: as words that a person can
- * type, and as what `--resume` takes from the batch before it.
+ * The options of `reprise issues run`, and how an unfinished batch continues: as a command line to type, and as the
+ * options that `--resume` inherits from the earlier batch.
  */
 import { isDeepStrictEqual } from "node:util";
 import type { Command } from "commander";
@@ -40,7 +40,7 @@ export const DEFAULT_ENGINE = "claude";
 const SCOPE = "Scope & Ordering";
 const WORK = "The work";
 
-/** The specification names the groups and the words of `--resume` and `--strict`. */
+/** The specification defines the groups and the words of `--resume` and `--strict`. */
 function addScopeOptions(command: Command): Command {
   return command
     .optionsGroup(`${SCOPE}:`)
@@ -120,26 +120,26 @@ export const command = () =>
     ),
   );
 
-/** What becomes of an option when a batch is gone on with. */
+/** The fate of an option when a batch continues. */
 export type Repeat =
   | {
       readonly repeat: true;
-      /** `--resume` takes it from the batch, where nothing else is said. */
+      /** `--resume` inherits it from the batch, unless the command line overrides it. */
       readonly inherit: boolean;
-      /** Notes in issues are read by others. */
+      /** Other people read notes in issues. */
       readonly inNotes: boolean;
     }
   | { readonly repeat: false; readonly why: string };
 
 const ALWAYS: Repeat = { repeat: true, inherit: true, inNotes: true };
 const NOT_IN_NOTES: Repeat = { ...ALWAYS, inNotes: false };
-/** Typed again by a person, but nothing that a later command does unasked. */
+/** A person may type it again, but a later command never applies it unasked. */
 const BY_HAND: Repeat = { repeat: true, inherit: false, inNotes: true };
-/** With it, the command of a note would fail again. */
+/** With this option, the command in a note would fail again. */
 const STRICT: Repeat = { ...BY_HAND, inNotes: false };
 const ONLY_PRINTS: Repeat = { repeat: false, why: "it changes only the output" };
 
-/** One line per option: a new one does not compile without it, and a test compares the table with the parser. */
+/** One line per option: a new option does not compile without it, and a test compares the table with the parser. */
 export const REPEATED: Readonly<Record<Exclude<keyof RunOptions, "cwd">, Repeat>> = {
   resume: { repeat: false, why: "it is in the command already" },
   strict: STRICT,
@@ -168,7 +168,7 @@ export const REPEATED: Readonly<Record<Exclude<keyof RunOptions, "cwd">, Repeat>
   json: ONLY_PRINTS,
 };
 
-/** The options of a batch as words behind `reprise issues run --resume`. Secrets are still in them. */
+/** The options of a batch as words after `reprise issues run --resume`, including secrets. */
 export function optionWords(
   options: RunOptions,
   native: readonly string[],
@@ -187,7 +187,7 @@ export function optionWords(
   return readers === "notes" || native.length === 0 ? words : [...words, "--", ...native];
 }
 
-/** `place`: the directory, where it must be named; null: the command is typed there. */
+/** `place`: the directory, if it must be named. Null: the user types the command there. */
 export function goOnCommand(words: readonly string[], place: string | null = null): string {
   const [own, native] = split(words);
   const rest = native.length === 0 ? [] : ["--", ...native];
@@ -200,7 +200,7 @@ export function split(words: readonly string[]): [own: readonly string[], native
   return dashes === -1 ? [words, []] : [words.slice(0, dashes), words.slice(dashes + 1)];
 }
 
-/** What a person must do besides typing the command; empty: nothing. */
+/** What a person must do besides typing the command. Empty: nothing. */
 export function byHandText(byHand: readonly string[]): string {
   const secret = byHand.filter((name) => name !== "--token" && name !== "--trust-cwd");
   return [
@@ -226,14 +226,14 @@ export function assertNoMark(args: readonly string[]): void {
   throw new Fault("usage", `Put the secret in place of ${HIDDEN}: Reprise does not store it.`);
 }
 
-/** Earlier versions kept it: whoever types the command would agree to files that were changed since. */
+/** Earlier versions kept this option: typing the command would trust files that have changed since. */
 export const withoutTrust = (words: readonly string[]) => {
   const [own, native] = split(words);
   const kept = own.filter((word) => word !== "--trust-cwd");
   return native.length === 0 ? kept : [...kept, "--", ...native];
 };
 
-/** Something of it is left to be done. */
+/** Part of the batch is still to do. */
 export function isUnfinished({ config, completed_at: completed, issues, left }: BatchRecord): boolean {
   if (!Array.isArray(config["options"])) return false;
   const isOpen = Object.values(issues).some(({ status }) => status !== "completed");
@@ -246,34 +246,34 @@ export const textsIn = ({ config }: BatchRecord, key: string): string[] =>
 export interface Inherited {
   readonly options: RunOptions;
   readonly native: readonly string[];
-  /** Of those, what the batch before had and this command line does not say. */
+  /** Of those, the options inherited from the earlier batch. */
   readonly taken: RunOptions;
   readonly takenNative: readonly string[];
-  /** The batch before; null: nothing is taken from it. */
+  /** The earlier batch. Null: nothing is inherited. */
   readonly batch: string | null;
-  /** The batch that goes on, whether or not something is taken from it; null: none does. */
+  /** The batch to continue, with or without inherited options. Null: a new batch. */
   readonly before: Before | null;
 }
 
-/** What a batch that goes on was, and what this command line says as that batch said it. */
+/** The earlier batch, and which of its options this command line repeats. */
 export interface Before {
   readonly record: BatchRecord;
   readonly sameScope: boolean;
   readonly sameEngine: boolean;
-  /** That batch took issues in progress from other engines, since a person had named its own. */
+  /** That batch took issues in progress from other engines, because a person had named its engine. */
   readonly engineGiven: boolean;
   readonly sameAccess: boolean;
   readonly sameNative: boolean;
-  /** Of new runs, whoever said so; null: another option, an engine's, decided, or this command line says otherwise. */
+  /** For new runs, from any source. Null: an engine's option decided, or this command line overrides it. */
   readonly level: Access | null;
   readonly accessFrom: AccessFrom;
-  /** What has begun so far, where the same limit still counts. */
+  /** Issues begun so far, if the same limit still counts. */
   readonly begun: readonly string[];
 }
 
 /**
- * What `--resume` does that names nothing else: no more than the batch that it goes on with was allowed to. That is the
- * newest one (`batches` has it first) in which an issue was begun.
+ * What a bare `--resume` does: no more than the continued batch was allowed to do. That is the newest batch (`batches`
+ * has it first) that began an issue.
  */
 export function inherit(
   given: RunOptions,
@@ -348,22 +348,22 @@ function beforeOf(record: BatchRecord, before: RunOptions, said: Said): Before {
   };
 }
 
-/** What new runs may do: as was said, but where no option said it, no more than the config file says by now. */
+/** The access of new runs: as recorded, but without an explicit option at most the present config's level. */
 export function levelOf(said: Access | null, from: AccessFrom, config: Access | null): Access {
   if (said === null || config === null || from === "option") return said ?? config ?? DEFAULT_ACCESS;
   return ACCESS_LEVELS.find((level) => level === said || level === config) ?? said;
 }
 
 /**
- * A batch that goes on is checked and held as it was, or not begun: a gate that is gone would let everything pass, and so
- * would an engine's option that stood in a config file.
+ * A continued batch keeps its gate and its limits, or does not begin: without the gate everything would pass, and a
+ * limiting engine option in a config file may be gone.
  */
 export function assertKept(
   { record, sameAccess, sameNative }: Before,
   given: RunOptions,
   now: {
     readonly gate: readonly string[];
-    /** As earlier versions kept it: without quotes. */
+    /** In the form of earlier versions: without quotes. */
     readonly plainGate?: readonly string[];
     readonly access: string;
     readonly engine: string;
@@ -388,7 +388,7 @@ export function assertKept(
     now.gate.length === 0
       ? "and there is no gate now"
       : `and the gate is now ${harmlessLine(now.gate.join("; "), 300)}`;
-  // Whoever agrees to the project's file as it is agrees to its gate; that there is none is no part of a file.
+  // Trusting the project's present file includes its gate; the absence of a gate is not part of any file.
   if (given.acceptGate === true || (given.trustCwd === true && now.gate.length > 0))
     return `${had}, ${change}.`;
   throw new Fault(
@@ -403,7 +403,7 @@ function firstBegun(batches: Iterable<BatchRecord>): BatchRecord | null {
   return null;
 }
 
-/** Options that belong together are taken together, or not at all. */
+/** Options that are inherited together or not at all. */
 const TOGETHER: readonly (readonly (keyof typeof REPEATED)[])[] = [["source", "repo", "apiUrl"]];
 
 function takenFrom(before: RunOptions, given: RunOptions): RunOptions {
@@ -416,13 +416,13 @@ function takenFrom(before: RunOptions, given: RunOptions): RunOptions {
   return Object.fromEntries(names.map((name) => [name, before[name]]));
 }
 
-/** What is said now rules it out. */
+/** A given option excludes it. */
 function isAgainst(name: keyof typeof REPEATED, given: RunOptions): boolean {
   if (given.isolate === "none") return name === "merge" || name === "maxAgents";
   return name === "isolate" && (given.merge === true || (given.maxAgents ?? 1) > 1);
 }
 
-/** Null: this version does not know them all. */
+/** Null: this version does not know all of them. */
 export function parsedWords(words: readonly string[]): RunOptions | null {
   const parser = command();
   try {

@@ -1,4 +1,4 @@
-/** `reprise issues run [repo]`: agents work on issues, their work is checked, what passes is closed. */
+/** `reprise issues run [repo]`: agents work on issues, gates check their work, and passed issues are closed. */
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { stringIn } from "../lib/json.ts";
@@ -93,7 +93,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return work(context, job);
 }
 
-/** An issue of the batch before may be gone. */
+/** An issue of the earlier batch may be gone. */
 async function withHint<T>({ taken, batch }: Inherited, planned: Promise<T>): Promise<T> {
   return planned.catch((error: unknown) => {
     if (!(error instanceof Fault) || error.code !== "issue_unknown" || taken.scope === undefined) throw error;
@@ -128,7 +128,7 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
   const level = levelOf(options.access ?? before?.level ?? null, from, deps.config.issues?.access ?? null);
   const access = heldAccess(deps, engine, level, native);
   const redact = redactorFor(deps.env, []);
-  // The config may be another one when the command is typed.
+  // The config may have changed when the user types the command.
   const typed = from === "config" && access.by === null ? { ...options, access: level } : options;
   const stored = storableArgs(native, redact, findEngine(deps, engine));
   const { args: words, redacted } = storableArgs(optionWords(typed, stored.args), redact);
@@ -152,7 +152,7 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
     access,
     accessFrom: from,
     native,
-    // What a run began with stays, unless this command line itself says otherwise than the batch that goes on.
+    // A run keeps its first options, unless this command line differs from the continued batch.
     over: [...(isGiven ? access.options : []), ...(before?.sameNative === true ? [] : native)],
     bound: [...(isBound ? access.options : []), ...(before?.sameNative === true ? native : [])],
     maxAgents: options.maxAgents ?? 1,
@@ -173,7 +173,7 @@ function batchOptions(deps: Deps, context: Context, given: RunOptions, terms: In
   };
 }
 
-/** Where issues are. */
+/** The location of the issues. */
 function placeOf({ source, repo, apiUrl }: RunOptions): RunOptions {
   return {
     ...(source === undefined ? {} : { source }),
@@ -189,9 +189,9 @@ function accessFrom(deps: Deps, given: RunOptions, { options, before }: Inherite
   return deps.config.issues?.access === undefined ? "default" : "config";
 }
 
-/** Refuses, or says what is different from the batch that goes on. */
+/** Refuses or reports differences from the continued batch. */
 function checkKept(deps: Deps, given: RunOptions, { before }: Inherited, batch: BatchOptions): void {
-  // A plan without the project's file: what would be said is said already.
+  // A plan without the project's file: the user has already been warned.
   if (deps.config.untrusted !== undefined) return;
   const { gate, access, engine } = batch;
   if (before !== null) {
@@ -210,7 +210,7 @@ function checkKept(deps: Deps, given: RunOptions, { before }: Inherited, batch: 
   });
 }
 
-/** As earlier versions kept it. */
+/** In the form of earlier versions. */
 function plainGate(gate: BatchOptions["gate"]): string[] {
   return (gate?.commands ?? []).map(({ run: words }) => words.join(" "));
 }
@@ -237,14 +237,14 @@ function showPlan(context: Context, job: Work, planned: PlannedBatch): number {
   return 0;
 }
 
-/** An option given after the dashes may decide in place of the access that would be taken. */
+/** An option after the dashes may override the inherited access. */
 function takenWords({ terms: { taken, takenNative }, batch }: Pick<Work, "terms" | "batch">): string[] {
   const { access, ...rest } = taken;
   const isReplaced = access === undefined || (takenNative.length === 0 && batch.access.by !== null);
   return optionWords(isReplaced ? rest : taken, takenNative);
 }
 
-/** What is done because the batch before was told to. Empty: nothing is. */
+/** What happens because of the earlier batch's options. Empty: nothing. */
 function takenText(job: Pick<Work, "terms" | "batch">): string {
   const { terms } = job;
   const all = takenWords(job);
@@ -259,7 +259,7 @@ interface Work {
   readonly deps: Deps;
   readonly batch: BatchOptions;
   readonly place: Parameters<typeof runBatch>[1];
-  /** The directory that the user named; null: none. */
+  /** The directory that the user named. Null: not named. */
   readonly named: string | null;
 }
 
@@ -297,7 +297,7 @@ async function report(context: Context, job: Work, end: BatchEnd): Promise<void>
   const { options, deps, batch, place, named } = job;
   const { exitCode, issues, skipped, orphans, path, runId } = end;
   const { merge } = batch;
-  // As `issues status` says it from now on.
+  // As `issues status` shows it from now on.
   const prior = priorRuns(deps, place.root);
   const [newest] = prior.batches();
   const waits = newest === undefined ? [] : await undecided(deps, newest);
@@ -355,7 +355,7 @@ const plain = (orphans: BatchEnd["orphans"]) => orphans.map(({ go_on: _none, ...
 
 const NO_WAY = { command: null, byHand: "" };
 
-/** Empty: nothing is left of it. */
+/** Empty: nothing is left. */
 function undoneText(issues: BatchEnd["issues"]): string {
   const undone = issues.filter(({ state }) => state !== "completed");
   const begun = undone.filter(({ status }) => status === "in_progress").length;

@@ -1,4 +1,4 @@
-/** `reprise issues …`: a batch of issues, each a run of its own. One function a verb. */
+/** `reprise issues …`: a batch of issues, each a separate run. One function per verb. */
 import type { Context } from "./context.ts";
 import { type Family, runVerb } from "./verbs.ts";
 

@@ -1,4 +1,4 @@
-/** `reprise list`: the runs there are, newest first. On the fast path: nothing heavy may be imported here. */
+/** `reprise list`: all runs, newest first. On the fast path: import nothing heavy here. */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
@@ -54,9 +54,9 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const filter = filterOf(options);
   const deps = await context.open({ cwd: null });
   const runs = await listRuns(deps, filter);
-  // An engine of a config that cannot be read may exist.
+  // An unreadable config may define the engine.
   if (options.engine !== undefined && runs.length === 0 && deps.config.unread === undefined) {
-    // Only to say that there is no such engine; the profiles are not worth loading otherwise.
+    // Only to report an unknown engine; otherwise loading the profiles is not worth it.
     (await import("../run/run.ts")).findEngine(deps, options.engine);
   }
   const held: Held = (await deps.batchHolds?.(runs)) ?? new Map();
@@ -82,7 +82,7 @@ function filterOf(options: ListOptions): RunFilter {
   };
 }
 
-/** A directory that is gone may still have runs. */
+/** A missing directory may still have runs. */
 function realOrGiven(path: string): string {
   try {
     return realpathSync(path);
@@ -98,7 +98,7 @@ function nothing(options: ListOptions): string {
     : 'No runs yet. Start one: reprise start codex "fix the flaky test" (or see `reprise demo`)';
 }
 
-/** By handle: runs that a live batch is not done with. */
+/** By handle: runs that a live batch still works on. */
 type Held = ReadonlyMap<string, BatchHold>;
 
 function withBatch(record: RunRecord, held: Held): RunRecord & { readonly batch?: BatchHold } {
@@ -106,7 +106,7 @@ function withBatch(record: RunRecord, held: Held): RunRecord & { readonly batch?
   return batch === undefined ? record : { ...record, batch };
 }
 
-/** `completed (checking)`: how its last attempt ended, and what its batch does now. */
+/** `completed (checking)`: the outcome of its last attempt, and the batch's present activity. */
 function statusText({ handle, status }: RunRecord, held: Held | undefined): string {
   const state = held?.get(handle)?.state;
   return state === undefined || state === status ? status : `${status} (${harmlessLine(state, 20)})`;
@@ -131,12 +131,12 @@ function printTable(
 }
 
 const HEADER = ["HANDLE", "ENGINE", "STATUS", "ATT", "UPDATED", "WHAT", "WHERE"] as const;
-/** The order in which columns go where a terminal has no room for them. The handle stays. */
+/** The order in which columns disappear on a narrow terminal. The handle stays. */
 const FIRST_TO_GO = ["WHERE", "ATT", "ENGINE", "UPDATED", "WHAT", "STATUS"] as const;
-/** With less than this, words and directory say nothing. */
+/** Narrower columns are useless. */
 const LEAST = { WHAT: 10, WHERE: 8 };
 
-/** Header first. Cut to the columns of a terminal; a pipe gets whole paths. */
+/** Header first. Cut to the terminal's width; a pipe gets whole paths. */
 export function runTable(
   runs: readonly RunRecord[],
   terminal: Pick<Terminal, "stdout" | "columns">,
@@ -163,7 +163,7 @@ type Column = (typeof HEADER)[number];
 
 interface Layout {
   readonly shown: readonly Column[];
-  /** Columns for the words; for the directory, undefined is as many as it has. */
+  /** Columns for the words; for the directory, undefined means its whole length. */
   readonly words: number;
   readonly place: number | undefined;
 }
@@ -182,7 +182,7 @@ function layoutFor(
   const room = () =>
     terminal.columns - shown().reduce((sum, name) => sum + widths[name], 2 * (shown().length - 1));
   for (const name of FIRST_TO_GO) if (room() < 0) gone.add(name);
-  // What is left over is for words and directory.
+  // The remaining columns go to words and directory.
   if (gone.has("WHERE")) return { shown: shown(), words: Math.min(48, LEAST.WHAT + room()), place: 0 };
   const free = LEAST.WHAT + LEAST.WHERE + room();
   const words = Math.min(48, Math.ceil(free * 0.55));

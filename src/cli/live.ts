@@ -1,8 +1,8 @@
 /**
- * What the user sees while an attempt lives, and how keys and signals reach it.
+ * The display of a live attempt, and how keys and signals reach it.
  *
- * Four views: the engine's own UI on our terminal; native output passed on untouched; a readable stream of events
- * with a status line; nothing. All but the first two make every word of the agent harmless first (I11).
+ * Four views: the engine's UI on our terminal; native output, unchanged; a readable stream of events with a status
+ * line; nothing. The last two make all text of the agent harmless (I11).
  */
 import type { EngineEvent, SeenEvent, Stream } from "../core/events.ts";
 import { formatDuration } from "../lib/duration.ts";
@@ -16,11 +16,11 @@ import { type Context, paint } from "./context.ts";
 import { EventText } from "./events-text.ts";
 
 export interface View extends Watch {
-  /** Everything the assistant said, for `--json`; cut at 1 MiB. */
+  /** All assistant text, for `--json`; cut at 1 MiB. */
   text(): string;
-  /** What the agent wrote to stderr was shown as it came. */
+  /** The agent's stderr was shown as it arrived. */
   readonly showsStderr: boolean;
-  /** Gives the terminal back. May be called twice. */
+  /** Restores the terminal. May be called twice. */
   close(): void;
 }
 
@@ -28,16 +28,16 @@ export interface ViewOptions {
   readonly json?: true;
   readonly quiet?: true;
   readonly raw?: true;
-  /** Readable even when stdout is no terminal. */
+  /** Readable even if stdout is not a terminal. */
   readonly readable?: true;
-  /** Only what the assistant says goes to stdout; what it does goes to stderr. */
+  /** Only assistant text goes to stdout; actions go to stderr. */
   readonly progress?: "stderr";
-  /** The agent is somebody else's: a request to stop only stops the view. */
+  /** Another process owns the agent: a stop request only ends the view. */
   readonly watching?: true;
 }
 
 const MAX_TEXT = 1024 * 1024;
-/** After so long without a word the status line is worth a line break in the middle of a text. */
+/** After this silence the status line is worth a line break within a text. */
 const PAUSE_MS = 2_000;
 
 export function openView(context: Context, options: ViewOptions): View {
@@ -56,16 +56,16 @@ class LiveView implements View {
   #statusShown = false;
   #interactive = false;
   #onStop: ((request: StopRequest) => void) | null = null;
-  /** Asked for before there was anybody to hear it. */
+  /** A stop request from before the agent existed. */
   #early: StopRequest | null = null;
   #presses = 0;
   #muted = false;
   readonly #stderrText = new TextDecoder();
   readonly #events: EventText;
   #undo: (() => void)[] = [];
-  /** What the agent's UI did to our terminal so far. */
+  /** The changes of the agent's UI to our terminal. */
   #lent: TerminalState | null = null;
-  /** Of an engine in its text mode, whose words are no events. */
+  /** For an engine in text mode, whose output is not events. */
   #spoken: Record<Stream, LineSplitter> | null = null;
 
   constructor(context: Context, options: ViewOptions) {
@@ -98,7 +98,7 @@ class LiveView implements View {
     if (this.#look !== "native") return undefined;
     this.#clearStatus();
     if (stream === "stdout") return write(process.stdout, chunk);
-    // Whoever redirects stdout still has the agent's stderr on the terminal (I11).
+    // With stdout redirected, the agent's stderr still goes to the terminal (I11).
     const harmful = this.#context.terminal.stderr && !this.#raw;
     return write(
       process.stderr,
@@ -117,7 +117,7 @@ class LiveView implements View {
 
   status(status: LiveStatus): void {
     if (!this.#statusLine || this.#interactive || !process.stderr.writable) return;
-    // Text that may go on keeps its line for a while.
+    // Text that may continue keeps its line for a while.
     if (this.#events.midLine && status.quietMs < PAUSE_MS) return;
     this.#endLine();
     const { terminal } = this.#context;
@@ -210,14 +210,14 @@ class LiveView implements View {
     const text = this.#events.show(event);
     if (text === "") return;
     this.#clearStatus();
-    // The line of a text that may go on ends where the text is.
+    // A text that may continue ends its line on its own stream.
     const isElsewhere = event.type !== "text" && this.#progress !== process.stdout;
     const ended = isElsewhere && midLine ? "\n" : "";
     if (ended !== "") process.stdout.write(ended);
     (isElsewhere ? this.#progress : process.stdout).write(text.slice(ended.length));
   }
 
-  /** A line of JSON is not for people, and what it says is an event. */
+  /** A JSON line is not readable, and its content is an event. */
   #speak(lines: readonly string[]): void {
     for (const text of lines.filter((line) => parseObject(line) === undefined))
       this.#show({ type: "text", text: `${plain(text)}\n` });
@@ -233,7 +233,7 @@ class LiveView implements View {
   }
 }
 
-/** Names of tools give way; what a key does is never cut. */
+/** Tool names give way; key hints are never cut. */
 export function statusLine(status: LiveStatus, columns: number): string {
   const tools = status.tools.map(
     ({ name, forMs }) => `${harmlessLine(name, 40)} for ${formatDuration(forMs)}`,
@@ -250,7 +250,7 @@ function sizeOf({ columns, rows }: NodeJS.WriteStream): { cols: number; rows: nu
   return { cols: columns > 0 ? columns : 80, rows: rows > 0 ? rows : 24 };
 }
 
-/** A slow reader makes the agent wait; a reader that went away does not. */
+/** A slow reader makes the agent wait; a reader that is gone does not. */
 function write(stream: NodeJS.WriteStream, chunk: Buffer | string): Promise<void> | undefined {
   if (stream.destroyed || !stream.writable) return undefined;
   if (stream.write(chunk)) return undefined;

@@ -1,6 +1,6 @@
 /**
- * `reprise logs <handle>`: what an agent said and did, readable and harmless (I11) on a terminal and in a pipe. The tape
- * itself only when the user asks for it.
+ * `reprise logs <handle>`: an agent's words and actions, readable and harmless (I11) on a terminal and in a pipe.
+ * Prints the tape itself only on request.
  */
 import type { Command } from "commander";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -86,7 +86,7 @@ export async function printLogs(
   checkOptions(options);
   const found = await selectRun(deps, handle);
   const last = attemptOf(found, options.attempt);
-  // A link in place of the run directory is refused before anything behind it is read.
+  // Refuses a link in place of the run directory before reading anything behind it.
   runDirAt(deps.state, found.runDirectory);
   const interrupt = new AbortController();
   const onInterrupt = () => interrupt.abort();
@@ -144,14 +144,14 @@ async function tapeParts(
   return redact === null ? text : redactedText(text, redact);
 }
 
-/** All attempts, or the one that was asked for; with `follow` also those that begin meanwhile. */
+/** All attempts, or the requested one; with `follow` also attempts that begin meanwhile. */
 async function* readableParts(context: Context, deps: Deps, wish: Wish): AsyncGenerator<string> {
   const { found, options, signal } = wish;
   const one = options.attempt ?? null;
   const numbers = one === null ? Array.from({ length: found.attempts }, (_none, at) => at + 1) : [one];
   const redactor = (n: number) =>
     options.redacted === true ? redactorOf(context, deps, { found, n }) : Promise.resolve(null);
-  // Refused as a whole, before the first word.
+  // Refused as a whole, before the first output.
   for (const n of numbers) await redactor(n);
   let missing: Fault | null = null;
   let shown = 0;
@@ -160,7 +160,7 @@ async function* readableParts(context: Context, deps: Deps, wish: Wish): AsyncGe
       ...{ deps, found, n, signal, isFirst: shown === 0 },
       json: options.json === true,
       follow: options.follow === true,
-      // Colours would stand between the words that redaction looks for.
+      // Colours would separate the words that redaction looks for.
       terminal: options.redacted === true ? { ...context.terminal, color: false } : context.terminal,
       redact: await redactor(n),
     };
@@ -169,7 +169,7 @@ async function* readableParts(context: Context, deps: Deps, wish: Wish): AsyncGe
       shown += 1;
     } catch (error) {
       if (!(error instanceof Fault) || error.code !== "attempt_unknown") throw error;
-      // Its files are gone; the others are shown all the same.
+      // Its files are gone; the others are still shown.
       if (missing === null && numbers.length > 1) context.log.warn(error.message);
       missing ??= error;
     }
@@ -178,7 +178,7 @@ async function* readableParts(context: Context, deps: Deps, wish: Wish): AsyncGe
   if (shown === 0 && missing !== null) throw missing;
 }
 
-/** With `follow`: waits while a next attempt may begin, because the run is live. */
+/** With `follow`: waits while the run is live, because another attempt may begin. */
 async function hasNext(deps: Deps, found: RunRecord, n: number, reading: Reading): Promise<boolean> {
   for (;;) {
     const now = reading.follow ? await selectRun(deps, found.runId) : found;
@@ -188,7 +188,7 @@ async function hasNext(deps: Deps, found: RunRecord, n: number, reading: Reading
   }
 }
 
-/** A secret that nobody knows any more would be printed as if it were none. */
+/** Redaction would miss a secret that is no longer known. */
 async function redactorOf(
   context: Context,
   deps: Deps,
@@ -256,14 +256,14 @@ function attemptOf(found: RunRecord, wanted: number | undefined): number {
   return wanted ?? attempts;
 }
 
-/** Also after a crash in between, an attempt is recorded before its files are there. */
+/** An attempt is recorded before its files exist, also after a crash in between. */
 async function* follow(
   deps: Deps,
   found: RunRecord,
   { n, stream }: Which,
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
-  // A dead owner's status is corrected on sight, so this ends when nobody writes any more.
+  // Reprise corrects a dead owner's status on sight, so this ends when no process writes any more.
   const ended = async () => {
     const now = await selectRun(deps, found.runId);
     return now.status !== "running" || now.attempts > n;
@@ -285,7 +285,7 @@ async function isInteractive(found: RunRecord, n: number): Promise<boolean> {
   try {
     return (await loadAttemptFile(found.runDirectory, n))?.interactive ?? false;
   } catch (error) {
-    // Its record is damaged; what it printed is still there to be shown.
+    // The record is damaged; the output is still there.
     if (error instanceof Fault) return false;
     throw error;
   }

@@ -1,16 +1,16 @@
 /**
- * Where a message comes from, exactly one source, and what may not be one.
+ * Reads the message from exactly one source, and rejects unusable ones.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { Fault } from "../core/faults.ts";
 
-/** Larger messages than any model takes; small enough to hold in memory. */
+/** More than any model accepts, and small enough for memory. */
 const MAX_BYTES = 10 * 1024 * 1024;
 /** The kernel's limit for one argument. */
 const MAX_ARGUMENT = 128 * 1024;
 
 export interface MessageSources {
-  /** Words on the command line, already joined; null: none given. */
+  /** Words of the command line, already joined. Null: no words. */
   readonly words: string | null;
   readonly file: string | undefined;
   readonly stdin: boolean;
@@ -46,7 +46,7 @@ function check(message: string, where: string): string {
   return message;
 }
 
-/** Regular files only: a FIFO or a device would hang or never end. */
+/** Regular files only: a FIFO or a device would block or never end. */
 function readMessageFile(path: string): string {
   let fd: number;
   try {

@@ -1,4 +1,4 @@
-/** An option that is the engine's own, given to us: the command line that hands it on. */
+/** Suggests the right command line when the user gives us an engine's option. */
 import type { Command } from "commander";
 import { Fault } from "../core/faults.ts";
 import type { Engine } from "../engines/engine.ts";
@@ -7,22 +7,22 @@ import { shellLine } from "../lib/shell.ts";
 import { unknownOptionIn } from "./command.ts";
 
 interface GivenArgs {
-  /** What stands before `--`, and behind it. */
+  /** The arguments before `--`, and after it. */
   readonly args: readonly string[];
   readonly native: readonly string[];
-  /** The engine that is meant when none is named. */
+  /** The default engine. */
   readonly engine?: string;
   /** Absent: a word may be the prompt. */
   readonly noPrompt?: true;
 }
 
-/** The same fault, or one that says where native options stand. */
+/** The same fault, or a fault that shows where native options go. */
 export function withNativeHint(error: unknown, parser: Command, given: GivenArgs): unknown {
   const option = unknownOptionIn(error);
   if (option === null || !(error instanceof Fault)) return error;
   const engine = findEngine(engineIn(parser, given)) ?? null;
   const isNative = engine !== null && specOf(engine, option) !== undefined;
-  // A mistyped option of ours is better corrected, and a text with spaces is a prompt.
+  // Correcting a mistyped option of ours is better, and a text with spaces is a prompt.
   if (!isNative && (error.message.includes("Did you mean") || /\s/.test(option))) return error;
   const { own, native } = split(parser, given, engine);
   const words = [...parser.name().split(" "), ...own, "--", ...native, ...given.native];
@@ -57,7 +57,7 @@ function engineIn(parser: Command, { args, engine }: GivenArgs): string {
   return engine ?? args.find((arg, at) => !isOption(arg) && !takesValue(parser, args[at - 1])) ?? "";
 }
 
-/** What is ours stays in front of the dashes: our options with their values, the engine, the prompt. */
+/** Our part stays before the dashes: our options with their values, the engine, the prompt. */
 function split(parser: Command, { args, noPrompt }: GivenArgs, engine: Engine | null) {
   const own: string[] = [];
   const native: string[] = [];
@@ -84,6 +84,6 @@ function split(parser: Command, { args, noPrompt }: GivenArgs, engine: Engine | 
 function nativeTakes(engine: Engine | null, arg: string, next: string | undefined, room: number): boolean {
   if (next === undefined || isOption(next) || arg.includes("=")) return false;
   const spec = engine === null ? undefined : specOf(engine, arg);
-  // Behind an option that nobody knows stands its value, unless the word is needed as the prompt.
+  // The word after an unknown option is its value, unless it is needed as the prompt.
   return spec === undefined ? room <= 0 : spec.takes !== "none";
 }

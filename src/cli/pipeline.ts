@@ -1,4 +1,4 @@
-/** `reprise pipeline run|list|show|resume|cancel`: steps in order, driven by the supervisor. */
+/** `reprise pipeline run|list|show|resume|cancel`: ordered steps that the daemon drives. */
 import type { DecisionRecord, PipelineRecord, StepRecord } from "../core/supervision.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
@@ -143,7 +143,7 @@ export interface PipelineView extends Pick<
   "id" | "phase" | "step" | "reason" | "workspace" | "createdAt" | "endedAt"
 > {
   readonly name: string;
-  /** The open question of its agent to a person. */
+  /** Its agent's open question to a person. */
   readonly decision: string | null;
 }
 
@@ -160,7 +160,7 @@ export async function viewsOf(
   });
 }
 
-/** Its agent waits for a person, and it waits with it. */
+/** Its agent waits for a person, and so does the pipeline. */
 function questionOf({ phase, step, steps }: PipelineRecord, open: readonly DecisionRecord[]): string | null {
   const agent = phase === "active" ? steps.find(({ name }) => name === step)?.agent : null;
   return open.find(({ agentId }) => agentId === agent)?.id ?? null;
@@ -179,7 +179,7 @@ const COLUMNS: readonly Column[] = [
   { head: "WHY", as: "wrap" },
 ];
 
-/** The header, then one text a pipeline, which may have several lines. */
+/** The header, then one text per pipeline, possibly in several lines. */
 export function pipelineTable(
   pipelines: readonly PipelineView[],
   nowMs: number,
@@ -219,7 +219,7 @@ async function show(args: readonly string[], context: Context): Promise<number> 
   return 0;
 }
 
-/** Only a command that works is offered. */
+/** Offers only a command that works. */
 function onWords(command: string, on: WayBack): string {
   if (on.way === "none") return `It cannot go on${on.later ? " as it is" : ""}: ${wayWords(on, command)}`;
   const again = on.way === "fresh" ? ` (its agent begins a new conversation: ${harmlessLine(on.why)})` : "";
@@ -284,7 +284,7 @@ function timesOf(entry: StepRecord | undefined): string {
   return entry === undefined || entry.runs < 2 ? "" : ` (${entry.runs} times)`;
 }
 
-/** Agents by their ids, and the last words of a step. */
+/** Agents by id, and the last words of a step. */
 function wordsOf(entry: StepRecord | undefined): readonly string[] {
   if (entry === undefined) return [];
   const agents = entry.agents.map((id) => `    agent ${id}${id === entry.agent ? "" : " (earlier)"}`);

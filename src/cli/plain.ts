@@ -1,13 +1,13 @@
-/** A recording as text: in bounded memory, and with nothing left in it that a terminal would obey (I11). */
+/** A recording as harmless text (I11), in bounded memory. */
 import { once } from "node:events";
 import { harmless, plain } from "../lib/harmless.ts";
 
-/** A line that is longer is handed on in pieces. */
+/** Longer lines are passed on in pieces. */
 const MAX_LINE = 64 * 1024;
-/** Lines above the screen that are kept of a UI. */
+/** Lines above the screen to keep of a UI. */
 const SCROLLBACK = 10_000;
 
-/** Line by line: control sequences are removed, a carriage return overwrites its line. */
+/** Line by line: removes control sequences, applies carriage returns as overwriting. */
 export async function* plainText(chunks: AsyncIterable<Buffer>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let pending = "";
@@ -24,7 +24,7 @@ export async function* plainText(chunks: AsyncIterable<Buffer>): AsyncGenerator<
   if (pending !== "") yield plain(pending);
 }
 
-/** What a UI had on its screen, and above it, when the recording ends. */
+/** A UI's screen and scrollback at the end of the recording. */
 export async function* renderScreen(
   chunks: AsyncIterable<Buffer>,
   size: { readonly columns: number; readonly rows: number },
@@ -40,7 +40,7 @@ export async function* renderScreen(
     for await (const chunk of chunks) await new Promise<void>((resolve) => terminal.write(chunk, resolve));
     const { normal, active, alternate } = terminal.buffer;
     yield* linesOf(normal);
-    // A UI that never left its own screen still shows there.
+    // A UI that did not leave the alternate screen shows its content there.
     if (active.type === "alternate") yield* linesOf(alternate);
   } finally {
     terminal.dispose();
@@ -54,7 +54,7 @@ interface ScreenBuffer {
   ): { readonly isWrapped: boolean; translateToString(trimRight: boolean): string } | undefined;
 }
 
-/** Rows that were wrapped are one line again; empty lines at the end are left out. */
+/** Joins wrapped rows into one line again; leaves out trailing empty lines. */
 function* linesOf(buffer: ScreenBuffer): Generator<string> {
   let blank = 0;
   let line: string | null = null;
@@ -73,7 +73,7 @@ function* linesOf(buffer: ScreenBuffer): Generator<string> {
   }
 }
 
-/** To stdout, no faster than it is read. False: nobody reads any more. */
+/** To stdout, no faster than it is read. False: the reader is gone. */
 export async function writeOut(part: string | Buffer): Promise<boolean> {
   const { stdout } = process;
   if (stdout.destroyed || stdout.errored !== null) return false;
@@ -81,7 +81,7 @@ export async function writeOut(part: string | Buffer): Promise<boolean> {
   const waiting = new AbortController();
   const { signal } = waiting;
   await Promise.race([once(stdout, "drain", { signal }), once(stdout, "close", { signal })]).catch(() => {});
-  // The listener that heard nothing goes too.
+  // Also removes the listener that did not fire.
   waiting.abort();
   return !stdout.destroyed;
 }

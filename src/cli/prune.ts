@@ -68,7 +68,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return pruned.skipped.some(({ failed }) => failed) ? 10 : 0;
 }
 
-/** Elsewhere `0` means none; here it would mean every run there is. */
+/** Elsewhere `0` means no limit; here it would mean every run. */
 function someAge(given: string): number {
   const ms = duration(given);
   if (ms === null) throw new InvalidArgumentError("It is longer than zero, such as 1m or 30d.");

@@ -1,10 +1,10 @@
-/** A recording without its secrets, in bounded memory. Text is cut only where no secret is likely to be cut with it. */
+/** A recording without its secrets, in bounded memory. Cuts text only where a cut is unlikely to split a secret. */
 import type { Redact } from "../lib/secrets.ts";
 
-/** A line, or a private key, that is longer is cut all the same. */
+/** A longer line or private key is cut anyway. */
 const MAX_HELD = 4 * 1024 * 1024;
 
-/** What stands at the end of such a line is the name of what begins the next one. */
+/** The end of such a line is the name of the value that begins the next one. */
 const GOES_ON =
   /(?:[:=]|(?:^|\s)-{1,2}[\w.-]{1,80}|\b(?:bearer|basic|token|digest|negotiate|apikey))["']?\s*$/i;
 
@@ -19,7 +19,7 @@ export async function* redactedText(parts: AsyncIterable<string>, redact: Redact
   if (held !== "") yield redact(held);
 }
 
-/** What to say of secrets that an agent had and that are not known any more. */
+/** The warning about an agent's secrets that are no longer known. */
 export function unknownText(names: readonly string[]): string {
   const [are, them] = names.length === 1 ? ["is", "it"] : ["are", "them"];
   return (
@@ -28,11 +28,11 @@ export function unknownText(names: readonly string[]): string {
   );
 }
 
-/** What to say of an attempt without a record. */
+/** The warning about an attempt without a record. */
 export const UNRECORDED =
   "Its record cannot be read, so nobody knows which secrets it had. `reprise logs --plain` shows it to you alone.";
 
-/** Behind the last line that is complete in every respect. */
+/** After the last line that is complete in every respect. */
 function safeEnd(text: string): number {
   let end = text.lastIndexOf("\n") + 1;
   const key = text.lastIndexOf("-----BEGIN ", end);

@@ -1,4 +1,7 @@
-/** `reprise resume <handle> [message…]`: options stand before or after the message; one that begins with a dash stands after `--`. */
+/**
+ * `reprise resume <handle> [message…]`: options come before or after the message; a message that begins with a dash
+ * follows `--`.
+ */
 import type { Command, Option } from "commander";
 import { Fault } from "../core/faults.ts";
 import { HANDLE } from "../core/ids.ts";
@@ -88,7 +91,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     options.last === true
       ? await selectLatest(opened, workingDirectory("."))
       : await selectRun(opened, handle ?? "");
-  // Engines may be configured in the project where the run took place, not where the user stands now.
+  // The project of the run's directory may configure engines, not the user's current one.
   const deps = await context.configure(opened, {
     cwd: found.cwd,
     runsAgents: options.dryRun === undefined,
@@ -113,7 +116,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     env: readEnv(options),
     ...(options.allowEnv === undefined ? {} : { allowEnv: true as const }),
     ...(options.allowFiles === undefined ? {} : { allowFiles: true as const }),
-    // A detached UI gets its terminal from whoever attaches.
+    // A detached UI gets the terminal of a user who attaches.
     hasTerminal:
       options.detach === true ||
       (context.terminal.stdin && context.terminal.stdout && options.json === undefined),
@@ -133,7 +136,7 @@ function wantOf({ forceFresh, fork }: ResumeOptions): "fresh" | "fork" | "resume
   return forceFresh === true ? "fresh" : fork === true ? "fork" : "resume";
 }
 
-/** An option that would do nothing beside another one is refused. */
+/** Refuses an option that has no effect beside another one. */
 function assertFitting(options: ResumeOptions): void {
   const { forceFresh, fork, restoreCopy, copy, ignoreCopy, session } = options;
   const others = { "--fork": fork, "--session": session, "--restore-copy": restoreCopy, "--copy": copy };
@@ -147,7 +150,7 @@ function assertFitting(options: ResumeOptions): void {
     throw new Fault("usage", `${restoring} and --ignore-copy exclude each other.`);
 }
 
-/** A run of a review has a sidecar and a transcript, which tell of this attempt as well. */
+/** A review's run has a sidecar and a transcript, which record this attempt as well. */
 async function followReview(
   deps: Deps,
   found: RunRecord,
@@ -158,8 +161,8 @@ async function followReview(
 }
 
 /**
- * The message begins with the first word that is no option of ours and, but for `--last`, no handle. Options stand before
- * it or after it; one that stands between its words is refused. Commander alone would read options inside the message.
+ * The message begins with the first word that is neither our option nor, except with `--last`, a handle. Options come
+ * before or after it; an option between its words is refused. Commander alone would read options inside the message.
  */
 export function splitMessage(
   parser: Command,
@@ -195,8 +198,8 @@ export function splitMessage(
 }
 
 /**
- * Where the options begin that stand after the message: from there on, nothing else follows. An option must not be told
- * to the agent instead: with one that nobody knows the arguments end, and commander says what is wrong.
+ * The index of the options after the message, which nothing else may follow. An option must never become part of the
+ * message: an unknown one ends the arguments, and commander reports it.
  */
 function endOfMessage(
   parser: Command,
@@ -219,18 +222,18 @@ function ownOptionsFrom(parser: Command, words: readonly string[]): number {
     let at = from;
     while (at < words.length && isOwnOption(parser, words[at] ?? ""))
       at += takesNext(parser, words[at] ?? "") ? 2 : 1;
-    // Beyond the end: the value of the last option is missing, which commander says.
+    // Beyond the end: the last option lacks its value, which commander reports.
     if (at > from && at >= words.length) return from;
   }
   return words.length;
 }
 
-/** Not a dash in a text: `-`, `->`, `-1`, or several words in quotes. */
+/** Excludes dashes in a text: `-`, `->`, `-1`, or several words in quotes. */
 function isOptionWord(word: string): boolean {
   return /^--?[a-z][^\s]*$/i.test(word);
 }
 
-/** Meant as an option or as a word: only the user knows. */
+/** An option or a word: only the user knows. */
 function betweenWords(word: string): Fault {
   const option = word.slice(0, 80);
   return new Fault(
@@ -240,7 +243,7 @@ function betweenWords(word: string): Fault {
   );
 }
 
-/** In `start`, native options stand there. */
+/** In `start`, native options have this place. */
 function insideMessage(word: string): Fault {
   const option = word.slice(0, 80);
   return new Fault(

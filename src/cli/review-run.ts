@@ -1,4 +1,4 @@
-/** `reprise review --run`: the comments go to Codex without a UI, for scripts and CI. */
+/** `reprise review --run`: sends the comments to Codex without a UI, for scripts and CI. */
 import type { Decision } from "../core/events.ts";
 import { type FaultCode, FAULTS } from "../core/faults.ts";
 import { localTime } from "../lib/duration.ts";
@@ -19,7 +19,7 @@ export interface HeadlessOptions {
 interface Ready {
   readonly desk: Desk;
   readonly comments: readonly Comment[];
-  /** Null: there is none, or it is not wanted. */
+  /** Null: no such session, or not wanted. */
   readonly session: InterruptedSession | null;
 }
 
@@ -31,11 +31,11 @@ const SIGNALS: Readonly<Record<StopRequest, number>> = {
   SIGHUP: 129,
 };
 
-/** Codex's words may be many. */
+/** Codex's message may be long. */
 const MAX_REASON = 2_000;
 
 const MAX_WANTED = 200;
-/** Requests that are named one by one at the end. */
+/** Requests to list one by one at the end. */
 const MAX_NAMED = 10;
 
 function untilIn(resetsAt: string | undefined, now: number): string {
@@ -57,7 +57,7 @@ export class HeadlessReview implements Disposable {
   #turn: Turn | null = null;
   #signalled: SignalListener | null = null;
   #stopped: StopRequest | null = null;
-  /** What Codex asked for, by the id of its question, and what of it was declined. */
+  /** Codex's requests by question id, and which of them were declined. */
   readonly #wanted = new Map<string, string>();
   readonly #declined: string[] = [];
   #signalSeen: (request: StopRequest) => void = () => {};
@@ -76,7 +76,7 @@ export class HeadlessReview implements Disposable {
     this.#view.close();
   }
 
-  /** What a turn is given, so that a signal to Reprise reaches it. */
+  /** For a turn, so that signals to Reprise reach it. */
   onSignal(listener: SignalListener): () => void {
     this.#signalled = listener;
     return () => {
@@ -84,11 +84,11 @@ export class HeadlessReview implements Disposable {
     };
   }
 
-  /** Until Codex is started a signal ends everything: there is nothing yet that could be lost. */
+  /** Until Codex starts, a signal ends everything: nothing can be lost yet. */
   async run(open: () => Promise<Desk>): Promise<number> {
     const ready = await Promise.race([this.#prepare(open), this.#signal]);
     if (typeof ready === "string") {
-      // Whatever is still being waited for would keep the process.
+      // Pending requests would keep the process alive.
       this.#context.abandonOutput();
       return this.#nothing("Stopped before Codex was started.", "interrupted", SIGNALS[ready]);
     }
@@ -124,7 +124,7 @@ export class HeadlessReview implements Disposable {
     return this.#conclude(desk, await this.#work(desk, comments, null), false);
   }
 
-  /** A session that was interrupted stays so, which is no success for who wanted it resumed. */
+  /** An interrupted session stays interrupted, which is not a success for a user who wanted it resumed. */
   #uncommented(session: InterruptedSession | null, when: "auto" | "always" | "never"): number {
     const none = "There are no comments for Codex";
     if (session === null) return this.#nothing(`${none}.`, "nothing", 0);
@@ -157,7 +157,7 @@ export class HeadlessReview implements Disposable {
       if (update.type === "event")
         this.#view.events([{ event: update.event, stream: "stdout", line: (line += 1) }]);
       else if (update.type === "begun") {
-        // Not before: a resume may be refused.
+        // Not earlier: a resume may be refused.
         if (session !== null) this.#sayResuming(session);
         this.#say(`run ${update.handle}`);
       } else if (update.type === "question") {
@@ -202,7 +202,7 @@ export class HeadlessReview implements Disposable {
   async #conclude(desk: Desk, result: TurnResult, resumed: boolean): Promise<number> {
     const { status, reason, handle, exitCode, resetsAt, lastWords = [] } = result;
     const declined = this.#declined.length;
-    // Ends the line that the answer stands on.
+    // Ends the line of the answer.
     this.#view.close();
     if (this.#options.json === true) {
       this.#context.printJson({

@@ -116,9 +116,9 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   const wanted = { context, options, deps, cwd, name };
   if (options.export !== undefined)
     return exportComments(context, await openReviewDesk(wanted), options.export);
-  // The UI is loaded while git is asked about the clone.
+  // Loads the UI while git examines the clone.
   const [desk, { openReview }] = await Promise.all([openReviewDesk(wanted), import("../tui/tui.ts")]);
-  // A server that does not answer, or a turn that did not stop in time, does not keep who has left.
+  // A server that does not answer, or a turn that did not stop in time, must not delay the exit.
   context.abandonOutput();
   const code = await openReview({
     desk,
@@ -152,7 +152,7 @@ function assertTerminal({ terminal, env }: Context): void {
     throw new Fault("usage", `The review UI needs a terminal that can do more than TERM=dumb. ${instead}`);
 }
 
-/** While the UI has the screen nothing else may write to it. */
+/** While the UI has the screen, nothing else may write to it. */
 class LaterLog implements Log {
   readonly #lines: (readonly ["warn" | "info", string])[] = [];
 

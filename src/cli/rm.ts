@@ -45,7 +45,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
     else removed.push(result);
   }
   const [first] = failed;
-  // One handle, or nothing done at all: the fault itself says what is wrong.
+  // With one handle, or no success at all, the fault itself is the message.
   if (first !== undefined && removed.length === 0 && failed.length === 1) throw first.fault;
   if (options.json === true) {
     context.printJson({
@@ -61,7 +61,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return removed.length === 0 ? exitCodeOf(first.fault) : 10;
 }
 
-/** The sidecar and the transcript of a review go with its run. What that takes is loaded for such a run alone. */
+/** Removes a review's sidecar and transcript with its run. Loads the code only for such a run. */
 export function withReview({ state, log }: Deps): (run: RunRecord) => Promise<void> {
   let forget: ((run: RunRecord) => void) | null = null;
   return async (record) => {

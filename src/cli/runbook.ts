@@ -1,4 +1,4 @@
-/** `reprise runbook`: checks runbooks, lists what they define, and explains what they would do. Starts nothing. */
+/** `reprise runbook`: checks runbooks, lists their definitions, and explains their actions. Starts nothing. */
 import { relative } from "node:path";
 import { TROUBLE_KINDS, type TroubleKind } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
@@ -60,7 +60,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return check(runbooks, options, context);
 }
 
-/** The engines of the config are looked up only when a runbook names one that does not come with Reprise. */
+/** Looks up the config's engines only if a runbook names an engine that does not ship with Reprise. */
 async function read(files: readonly string[], context: Context): Promise<readonly Runbook[]> {
   let unknown = false;
   const own = engineTraits(ENGINES);
@@ -79,7 +79,7 @@ async function read(files: readonly string[], context: Context): Promise<readonl
   return unknown ? all(engineTraits(allEngines(await context.open({ cwd: process.cwd() })))) : runbooks;
 }
 
-/** What runbooks must know of engines. */
+/** The facts about engines that runbooks need. */
 export function engineTraits(engines: readonly Engine[]): Engines {
   return {
     ids: engines.map(({ id }) => id),
@@ -162,7 +162,7 @@ function describe({ level, line, column, reason }: Problem, { terminal }: Contex
   return `${line}:${column}: ${label}${harmlessLine(reason, 500)}`;
 }
 
-/** The shorter way to say where a file is. */
+/** The shorter form of a file's path. */
 function shown(path: string): string {
   const near = relative(process.cwd(), path);
   return near.startsWith("..") ? path : near;
@@ -212,7 +212,7 @@ function list(runbooks: readonly Runbook[], { json }: RunbookOptions, context: C
   return 0;
 }
 
-/** Names and variables are what is typed after `agent run`. */
+/** Names and variables are what users type after `agent run`. */
 export function definedTable(
   rows: readonly (readonly string[])[],
   terminal: Pick<Terminal, "stdout" | "columns">,

@@ -126,19 +126,19 @@ function lineIn(context: Context): (label: string, value: string | null) => void
   const { terminal } = context;
   return (label, value) => {
     if (value === null) return;
-    // The label's place, without a blank at which the line could break.
+    // In place of the label, without a blank where the line could break.
     const lines = hanging(terminal, `${"-".repeat(LABEL)}${value}`, LABEL);
     context.print(`${paint(terminal, "dim", label.padEnd(LABEL))}${lines.slice(LABEL)}`);
   };
 }
 
-/** Its status is that of its last attempt; the batch may be anywhere after that. */
+/** A run's status is its last attempt's; the batch may be anywhere after that. */
 function batchText({ batch }: Inspection): string | null {
   if (batch === null) return null;
   return `${batch.batch}, pid ${batch.pid}: works on issue ${harmlessLine(batch.issue, 100)} (${batch.state})`;
 }
 
-/** A run is recorded before its agent is started. */
+/** Reprise records a run before it starts the agent. */
 function noneText({ session, status }: RunRecord): string {
   if (session.value !== null) return "none yet";
   return status === "failed"
@@ -146,7 +146,7 @@ function noneText({ session, status }: RunRecord): string {
     : "none: Reprise ended before it started the agent";
 }
 
-/** As it was executed first; the record of the launch has the engine's own arguments alone. */
+/** The first executed command; the launch record has only the engine's arguments. */
 function launchText({ run: { launch }, attempts }: Inspection): string | null {
   if (launch.args.length === 0) return null;
   const begins = (kind: string | undefined) => kind === "start" || kind === "fork";

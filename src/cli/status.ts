@@ -1,4 +1,4 @@
-/** `reprise status [--watch]`: all agents and pipelines at a glance, with or without a supervisor. */
+/** `reprise status [--watch]`: all agents and pipelines at a glance, with or without a daemon. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -53,14 +53,14 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return 0;
 }
 
-/** What there is to see, as `--json` prints it. */
+/** The content of `--json`. */
 export interface Status {
   readonly daemon: { readonly pid: number; readonly version: string; readonly sinceMs: number } | null;
   readonly agents: readonly AgentView[];
   readonly pipelines: readonly PipelineView[];
 }
 
-/** Asks the supervisor, which knows; without one it looks itself. */
+/** Asks the daemon; without one it looks itself. */
 class Source implements AsyncDisposable {
   readonly #deps: Deps;
   #daemon: Daemon | null = null;
@@ -106,7 +106,7 @@ class Source implements AsyncDisposable {
       return { daemon: { pid, version, sinceMs }, agents: agents.filter(({ phase }) => phase === "active") };
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      // It has gone, or is being replaced: the next look finds the next one.
+      // The daemon is gone or being replaced: the next look finds the next one.
       await this[Symbol.asyncDispose]();
       return null;
     }
@@ -119,11 +119,11 @@ class Source implements AsyncDisposable {
   }
 }
 
-/** Lines for a terminal or a pipe; in a terminal none is wider than it. */
+/** Lines for a terminal or a pipe; on a terminal none is wider than it. */
 export function frameOf(status: Status, terminal: Terminal, nowMs: number): readonly string[] {
   const { agents, pipelines, daemon } = status;
   if (agents.length === 0 && pipelines.length === 0) return ["No agents. Start one: reprise agent run NAME"];
-  // Texts of agents that this version does not know may be anything.
+  // Agents of other versions may have any text.
   const fit = (lines: readonly string[]) =>
     terminal.stdout ? lines.map((line) => cutToColumns(line, terminal.columns)) : lines;
   const tableOf = (rows: readonly string[], states: readonly string[]) =>
@@ -144,7 +144,7 @@ export function frameOf(status: Status, terminal: Terminal, nowMs: number): read
   ];
 }
 
-/** In one line where there is room; else what to type has its own. */
+/** On one line if there is room; otherwise the command gets a separate line. */
 function notRunning(terminal: Terminal): readonly string[] {
   if (!terminal.stdout || NOT_RUNNING.length <= terminal.columns) return [NOT_RUNNING];
   return NOT_RUNNING.split(/(?<=\.) /).flatMap((sentence) => labelled(terminal, "", sentence));
@@ -160,7 +160,7 @@ const COLORS = {
   unresponsive: "red",
 } as const;
 
-/** The lines of one row; null: the header. */
+/** The lines of one row. Null: the header. */
 function painted(
   terminal: Terminal,
   [first = "", ...more]: readonly string[],
@@ -175,7 +175,7 @@ function painted(
 const ENTER = "\x1b[?1049h\x1b[?25l";
 const LEAVE = "\x1b[?25h\x1b[?1049l";
 
-/** On a screen of its own, so that the terminal is afterwards as it was; the last state stays behind as text. */
+/** On the alternate screen, so that the terminal is restored afterwards; the last state stays as text. */
 async function watchScreen(context: Context, source: Source): Promise<void> {
   const { stdout } = process;
   using stop = new Stop();
@@ -226,7 +226,7 @@ async function watchLines(context: Context, source: Source): Promise<void> {
   }
 }
 
-/** One line for each agent and pipeline that is not as it was. */
+/** One line for each changed agent and pipeline. */
 export function changesBetween(before: Status, now: Status, nowMs: number): readonly string[] {
   const supervisor =
     (before.daemon === null) === (now.daemon === null)
@@ -254,7 +254,7 @@ export function changesBetween(before: Status, now: Status, nowMs: number): read
 interface Said {
   readonly name: string;
   readonly state: string;
-  /** Equal: nothing worth a line has changed. */
+  /** Equal: no change worth a line. */
   readonly key: string;
   readonly next: string;
 }
@@ -276,7 +276,7 @@ function changed<T extends { readonly id: string }>(
   return [...gone, ...moved];
 }
 
-/** Ctrl-C and the like end the watching, not the process. */
+/** Ctrl-C and similar signals end the watching, not the process. */
 class Stop implements Disposable {
   readonly #signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
   readonly #abort = new AbortController();

@@ -60,7 +60,7 @@ export async function run(args: readonly string[], context: Context): Promise<nu
   return 0;
 }
 
-/** A batch works on its issues in one process, which is asked to stop this one alone. Null: the run is no batch's. */
+/** One process runs a batch and can stop this issue alone. Null: not a batch's run. */
 async function stopIssue(
   deps: Deps,
   handle: string,

@@ -1,5 +1,5 @@
 /**
- * What is said after an attempt: three lines on stderr for people, or one JSON object on stdout.
+ * The report after an attempt: three lines on stderr for people, or one JSON object on stdout.
  */
 import type { Trouble } from "../core/events.ts";
 import type { AttemptRecord, Receipt } from "../core/records.ts";
@@ -122,7 +122,7 @@ function say(context: Context, result: AttemptResult, { offer, parent }: Offers,
 
 const LABEL = 9;
 
-/** Instead of an id that is that of no conversation. */
+/** In place of an id without a conversation. */
 export const NO_CONVERSATION = "none: no conversation ever began";
 
 function nextOf({ why, next }: Offer): string {
@@ -135,7 +135,7 @@ function parentText({ resume, gone }: ParentOffer): string {
   return `${unbroken(`${resume} "…"`)} goes on there`;
 }
 
-/** What the reason says already is not said again. */
+/** Does not repeat what the reason says. */
 export function lastWordsOf({ lastWords = [], outcome }: AttemptRecord): readonly string[] {
   const said = `${outcome?.reason ?? ""}\n${outcome?.trouble?.message ?? ""}`;
   return lastWords.map((text) => harmlessLine(text, 300)).filter((text) => !said.includes(text));
@@ -160,7 +160,7 @@ function proofText({ verified, asked, reported }: Receipt, attempt: AttemptRecor
     : "not verified: another session than the one asked for";
 }
 
-/** The engine itself named no id: its store has a session that this attempt wrote. */
+/** The engine named no id: its store has a session that this attempt wrote. */
 export function isFromStore({ reported }: AttemptRecord, session: string | null): boolean {
   return reported.find(({ value }) => value === session)?.source === "store";
 }

@@ -1,6 +1,6 @@
 /**
- * Words that people know from other tools, and which of ours they mean. What only looks is understood (`ls`); what acts is
- * suggested with the whole command line, and removing is suggested for words of removal alone.
+ * Words from other tools, and our commands for them. Reading commands are accepted (`ls`); for acting commands Reprise
+ * suggests the whole command line, and it suggests removals only for words of removal.
  */
 import { shellLine } from "../lib/shell.ts";
 import { nearest } from "../lib/suggest.ts";
@@ -8,7 +8,7 @@ import { nearest } from "../lib/suggest.ts";
 /** Another word for exactly the same command. */
 export const ALIASES: Readonly<Record<string, string>> = { ls: "list", continue: "resume" };
 
-/** Each begins with our own words; the first of them that a family of commands has is meant. */
+/** Each begins with our words; the first word that a family of commands has is meant. */
 const GROUPS: readonly (readonly [ours: readonly string[], theirs: readonly string[]])[] = [
   [
     ["start", "run"],
@@ -53,14 +53,14 @@ const GROUPS: readonly (readonly [ours: readonly string[], theirs: readonly stri
   [["explain"], ["parse", "understand"]],
 ];
 
-/** Words that mean a command with an option. */
+/** Words for a command with an option. */
 const WITH_OPTIONS: Readonly<Record<string, readonly string[]>> = {
   ps: ["list", "--status", "running"],
   fork: ["resume", "--fork"],
   engines: ["doctor"],
 };
 
-/** The command line to suggest for a command that there is not; null: nobody can tell. */
+/** The command line to suggest for an unknown command. Null: unknown. */
 export function suggestLine(
   args: readonly string[],
   names: readonly string[],
@@ -76,12 +76,12 @@ export function suggestLine(
   const one = exact === undefined ? meant(name, names) : null;
   const line = exact ?? (one === null ? null : [one]);
   if (line === null) return null;
-  // Options of another tool are not ours.
+  // Another tool's options are not ours.
   const keeps = rest.every((arg) => !arg.startsWith("-")) && !line.includes("--status");
   return shellLine(keeps || line[0] === "start" ? [...line, ...rest] : line);
 }
 
-/** Which of these names is meant by a word that is none of them; null: nobody can tell. */
+/** Which of these names a word means that is none of them. Null: unknown. */
 export function meant(word: string, names: readonly string[]): string | null {
   const given = word.toLowerCase();
   if (names.includes(given)) return given;
@@ -91,7 +91,7 @@ export function meant(word: string, names: readonly string[]): string | null {
   });
   const exact = known.find(([their]) => their === given);
   if (exact !== undefined) return exact[1];
-  // A mistyped word must never lead to a removal that is not what it nearly says.
+  // A mistyped word must never lead to a removal that it does not nearly spell.
   const long = known.map(([their]) => their).filter((their) => their.length >= 5);
   const near = nearest(given, [...names.filter((name) => name !== "rm"), ...long]);
   if (near === null || names.includes(near)) return near === "prune" && !given.startsWith("p") ? null : near;

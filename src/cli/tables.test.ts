@@ -1,4 +1,4 @@
-/** Every table of a command at the widths of real terminals: what people type is whole, and lines fit. */
+/** Every table of a command at real terminal widths: typed text is whole, and lines fit. */
 import { describe, expect, test } from "vitest";
 import type { RunRecord } from "../core/records.ts";
 import { widthOf } from "../lib/width.ts";
@@ -35,9 +35,9 @@ const HISTORY = [
 
 interface Case {
   readonly render: (terminal: { readonly stdout: true; readonly columns: number }) => readonly string[];
-  /** What somebody types. */
+  /** Text that users type. */
   readonly typed: readonly string[];
-  /** Texts that may be broken, and must not lose a word. */
+  /** Texts that may wrap, and must not lose a word. */
   readonly wrapped?: readonly string[];
 }
 
@@ -225,7 +225,7 @@ describe.each([80, 60])("at %d columns", (columns) => {
         text,
       ).toBe(true);
     for (const text of wrapped) expect(oneLine(lines.join(" "))).toContain(text);
-    // Only one thing to type that is itself wider than the terminal may overrun it.
+    // Only a single typed text that is itself wider than the terminal may overrun it.
     for (const line of lines) {
       const overruns =
         widthOf(line) > columns && !typed.some((text) => line.includes(text) && widthOf(text) + 13 > columns);

@@ -1,8 +1,8 @@
 /**
- * One attempt as people read it, or as JSON lines: who asked what, what the agent said and did, how it ended.
+ * One attempt in readable form or as JSON lines: the message, the agent's words and actions, and the end.
  *
- * What was understood of the output is shown as the live view shows it. Output that nobody understood, and that of a UI,
- * is shown as text. In bounded memory, while the attempt goes on or afterwards.
+ * Shows parsed output as the live view does. Shows unparsed output, and a UI's output, as text. Uses bounded memory,
+ * during the attempt or afterwards.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { attemptDir, followStream, loadAttemptFile, type LogName, readStream } from "../audit/audit.ts";
@@ -25,7 +25,7 @@ export interface Source {
   readonly n: number;
   readonly terminal: Terminal;
   readonly signal: AbortSignal;
-  /** Where somebody knows it better than the records. */
+  /** For callers that know the end better than the records. */
   readonly ended?: () => boolean;
 }
 
@@ -36,21 +36,21 @@ export interface Reading extends Source {
   readonly redact: Redact | null;
 }
 
-/** A line of `events.jsonl` is one event; a longer one is left out. */
+/** A line of `events.jsonl` is one event; skips longer ones. */
 const MAX_EVENT = 8 * 1024 * 1024;
 const POLL_MS = 50;
 const FILE_COLUMNS = 1_000;
-/** Enough to see what kind of output it is. */
+/** Enough to recognize the kind of output. */
 const FIRST_LINE = 64 * 1024;
 
-/** Throws `attempt_unknown` before the first part when there is nothing to read. */
+/** Throws `attempt_unknown` before the first part if nothing is readable. */
 export async function* readableAttempt(reading: Reading): AsyncGenerator<string> {
   const { found, n, json, redact } = reading;
-  // In this order: a record that is read first may be that of before the end.
+  // In this order: a record read first may be from before the end.
   const isLive = reading.follow && !(await hasEnded(reading));
   const record = await recordOf(found, n);
   const items = itemsOf(reading, record, isLive);
-  // Opened before anything is said of it; what lives may have nothing to say for a long time.
+  // Opens the files before it prints anything; a live attempt may be silent for a long time.
   if (isLive) await filesThere(reading);
   const first = isLive ? null : await items.next();
   const head = { attempt: n, type: "attempt", ...(record === null ? {} : factsOf(record)) };
@@ -71,7 +71,7 @@ export async function* readableAttempt(reading: Reading): AsyncGenerator<string>
   }
 }
 
-/** What of an attempt's record belongs to a log. */
+/** The parts of an attempt's record that belong in a log. */
 function factsOf({ kind, state, startedAt, endedAt, message, outcome }: AttemptRecord): JsonObject {
   return { kind, state, startedAt, endedAt, message, outcome };
 }
@@ -122,7 +122,7 @@ function howItEnded(record: AttemptRecord | null): string {
   return `${outcome.result}${took}${why}`;
 }
 
-/** Its record may be damaged; what it printed is still there to be shown. */
+/** The record may be damaged; the output is still there. */
 async function recordOf({ runDirectory }: RunRecord, n: number): Promise<AttemptRecord | null> {
   try {
     return await loadAttemptFile(runDirectory, n);
@@ -132,7 +132,7 @@ async function recordOf({ runDirectory }: RunRecord, n: number): Promise<Attempt
   }
 }
 
-/** A dead owner's status is corrected on sight, so this becomes true when nobody writes any more. */
+/** Reprise corrects a dead owner's status on sight, so this becomes true when no process writes any more. */
 async function hasEnded({ deps, found, n, ended }: Source): Promise<boolean> {
   if (ended !== undefined) return ended();
   const now = await selectRun(deps, found.runId);
@@ -158,7 +158,7 @@ export async function* itemsOf(
     yield { type: "text", text, delta: true };
 }
 
-/** A line that a crash cut off is left out (I9). */
+/** Skips a line that a crash cut off (I9). */
 function objectsIn(lines: readonly string[]): JsonObject[] {
   return lines.map((line) => parseObject(line)).filter((found) => found !== undefined);
 }
@@ -169,7 +169,7 @@ function bytesOf(source: Source, log: LogName, isLive: boolean): AsyncIterable<B
   return followStream(directory, log, { ended: () => hasEnded(source), signal: source.signal });
 }
 
-/** An attempt is recorded before its files are there, also when a crash comes in between. */
+/** An attempt is recorded before its files exist, also if a crash comes in between. */
 async function filesThere(source: Source): Promise<void> {
   for (;;) {
     try {
@@ -183,7 +183,7 @@ async function filesThere(source: Source): Promise<void> {
   }
 }
 
-/** Whether the engine's reader understood the output. While an attempt lives, this waits until that can be told. */
+/** Whether the engine's reader understood the output. For a live attempt, waits until that is clear. */
 async function isUnderstood(source: Source, isLive: boolean): Promise<boolean> {
   for (;;) {
     const over = !isLive || source.signal.aborted || (await hasEnded(source));
@@ -195,7 +195,7 @@ async function isUnderstood(source: Source, isLive: boolean): Promise<boolean> {
   }
 }
 
-/** Something that only a reader which understands the output can have found. */
+/** Events that only a reader of structured output can produce. */
 async function hasWords(source: Source): Promise<boolean> {
   if (!(await isThere(source, "events"))) return false;
   const lines = new LineSplitter(MAX_EVENT);
@@ -207,7 +207,7 @@ async function hasWords(source: Source): Promise<boolean> {
 
 const WORDS: ReadonlySet<string> = new Set(["text", "tool", "turn_started"]);
 
-/** Null: there is no whole line yet. */
+/** Null: no whole line yet. */
 async function firstLine(source: Source): Promise<string | null> {
   if (!(await isThere(source, "stdout"))) return null;
   let bytes = Buffer.alloc(0);

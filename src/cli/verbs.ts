@@ -1,4 +1,7 @@
-/** Commands that are families: `reprise pipeline run`, `reprise decisions list`. One help for all, one file or function a verb. */
+/**
+ * Commands with verbs: `reprise pipeline run`, `reprise decisions list`. One help for all, one file or function per
+ * verb.
+ */
 import { Fault } from "../core/faults.ts";
 import { shellLine } from "../lib/shell.ts";
 import type { Run } from "./cli.ts";
@@ -8,7 +11,7 @@ import { ALIASES, meant } from "./synonyms.ts";
 
 export interface Family {
   readonly name: string;
-  /** What they are about, one sentence. */
+  /** Their topic, one sentence. */
   readonly about: string;
   readonly verbs: Readonly<Record<string, Verb>>;
   /** The verb that is meant when none is given. Absent: the help is shown. */
@@ -37,7 +40,7 @@ export async function runVerb(family: Family, args: readonly string[], context: 
     context.print(help(family));
     throw new HelpShown();
   }
-  // `--json` may stand before the verb, too.
+  // `--json` may also precede the verb.
   const [verbName, ...verbArgs] = rest;
   if (name === "--json" && verbName !== undefined)
     return runVerb(family, [verbName, "--json", ...verbArgs], context);
@@ -79,7 +82,7 @@ function help({ name, about, verbs, alone, examples }: Family): string {
   ].join("\n");
 }
 
-/** The one argument of a verb, or what to say without it. */
+/** The only argument of a verb, or the message without it. */
 export function onlyArgument(given: readonly string[], missing: string): string {
   const [only, ...rest] = given;
   if (only === undefined || rest.length > 0) throw new Fault("usage", missing);

@@ -1,4 +1,4 @@
-/** How look-up commands say times and places: short, for people, already harmless. */
+/** How look-up commands print times and places: short, readable, harmless. */
 import type { RunStatus } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -7,7 +7,7 @@ import { untilText } from "../lib/until.ts";
 import { wrap, wrapPath } from "../lib/wrap.ts";
 import type { Terminal } from "./context.ts";
 
-/** The greatest unit only: `3 h`, `12 d`, `now`. */
+/** Only the largest unit: `3 h`, `12 d`, `now`. */
 export function age(iso: string, nowMs: number): string {
   const ms = nowMs - Date.parse(iso);
   if (Number.isNaN(ms)) return "?";
@@ -15,21 +15,21 @@ export function age(iso: string, nowMs: number): string {
   return formatDuration(ms).split(" ").slice(0, 2).join(" ").replace(/\.\d/, "");
 }
 
-/** A path for people: `~` for the home directory, and its end when it is too long for the columns. */
+/** A path for display: `~` for the home directory, and only its end if it is too long for the columns. */
 export function shortPath(path: string, home: string | undefined, columns?: number): string {
   const atHome = home !== undefined && home !== "" && (path === home || path.startsWith(`${home}/`));
   const whole = harmlessLine(atHome ? `~${path.slice(home.length)}` : path);
   return columns === undefined ? whole : cutStart(whole, columns);
 }
 
-/** When a limit ends: ` until 16:40 (in 23 min)`; of one that has ended, since when. Empty: nobody said. */
+/** When a limit ends: ` until 16:40 (in 23 min)`; if it has ended, since when. Empty: unknown. */
 export function resetText(resetsAt: string | undefined, nowMs: number): string {
   const atMs = Date.parse(resetsAt ?? "");
   if (Number.isNaN(atMs)) return "";
   return atMs > nowMs ? ` ${untilText(atMs, nowMs)}` : ` (over since ${new Date(atMs).toISOString()})`;
 }
 
-/** On a terminal, a text in several lines, all but the first indented. What `unbroken` joined stays together. */
+/** On a terminal, a wrapped text with all but the first line indented. Text that `unbroken` joined stays together. */
 export function hanging(
   terminal: Pick<Terminal, "stdout" | "columns">,
   text: string,
@@ -41,12 +41,12 @@ export function hanging(
 
 const NO_BREAK = "\u00a0";
 
-/** A command for `hanging`, which must stay on one line to be typed or copied. */
+/** A command for `hanging` that must stay on one line, to be typed or copied. */
 export function unbroken(command: string): string {
   return command.replaceAll(" ", NO_BREAK);
 }
 
-/** On a terminal, a path behind a label of so many columns. */
+/** On a terminal, a path after a label of so many columns. */
 export function hangingPath(
   terminal: Pick<Terminal, "stdout" | "columns">,
   path: string,
@@ -66,10 +66,10 @@ export const STATUS_COLORS = {
 
 export const STATUSES = Object.keys(STATUS_COLORS) as RunStatus[];
 
-/** Beside less than this a text is no longer readable. */
+/** Text in a narrower column is unreadable. */
 const LEAST = 20;
 
-/** A label and its text: on a terminal the text wraps beside the label, in a pipe it stays one line. */
+/** A label and its text: on a terminal the text wraps beside the label, in a pipe it stays on one line. */
 export function labelled(
   terminal: Pick<Terminal, "stdout" | "columns">,
   label: string,

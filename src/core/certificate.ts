@@ -1,27 +1,27 @@
 /**
- * What the certify program (`dist/certify.js`) tells `reprise doctor --certify`: one JSON object a line, in the order
- * in which it happens.
+ * Messages from the certify program (`dist/certify.js`) to `reprise doctor --certify`: one JSON object per line, in the
+ * order of events.
  */
 
-/** passed. broke: what Reprise relies on is not so. new: a thing it does not know, and nothing broke. */
+/** broke: an assumption of Reprise does not hold. new: the engine does something unknown, and nothing broke. */
 export type CheckResult = "passed" | "broke" | "new" | "not checked" | "not applicable";
 
 export interface Check {
   readonly engine: string;
-  /** What is proved, in the words of a user. */
+  /** The guarantee that the check proves, in a user's words. */
   readonly check: string;
   readonly result: CheckResult;
-  /** What broke, or why it was not checked: one line, made harmless. Null: nothing to say. */
+  /** What broke, or why it was not checked: one harmless line. Null: nothing to report. */
   readonly why: string | null;
-  /** The engine's words and its command line, where something broke: lines of foreign text, made harmless. */
+  /** The engine's output and command line when something broke: untrusted text, made harmless. */
   readonly evidence: readonly string[];
   readonly ms: number;
 }
 
 export type CertifyLine =
-  /** How the engines are kept from the network. */
+  /** How the engines are cut off from the network. */
   | { readonly type: "begin"; readonly network: string }
-  /** Its checks follow, each once, as they end. */
+  /** The engine's checks follow, each once, as they end. */
   | {
       readonly type: "engine";
       readonly engine: string;
@@ -29,7 +29,7 @@ export type CertifyLine =
       readonly checks: readonly string[];
     }
   | ({ readonly type: "check" } & Check)
-  /** Nothing can be checked at all. The code is that of a fault. */
+  /** Reprise cannot check anything. The code is a fault's code. */
   | {
       readonly type: "fatal";
       readonly code: "engine_cannot" | "storage_failed" | "storage_full";

@@ -1,23 +1,23 @@
 /**
- * An engine of the user's own, described as data in a config file: how it is called and how its JSON lines are
- * to be read. Also the small checks that all config tables share. `engines/custom.ts` makes an engine of it.
+ * A custom engine, described as data in a config file: how Reprise calls it and how it reads its JSON lines. Also the
+ * small checks that all config tables share. `engines/custom.ts` builds an engine from it.
  */
 import { nearest } from "../lib/suggest.ts";
 import { Fault } from "./faults.ts";
 
 export interface Custom {
   readonly title: string;
-  /** Argument templates. `{session}`, `{message}` and `{options}` are filled in; no shell ever sees them. */
+  /** Argument templates. Reprise fills in `{session}`, `{message}` and `{options}`; no shell sees them. */
   readonly start: readonly string[];
   readonly resume: readonly string[];
   /** Absent: the engine has no UI that Reprise can open. */
   readonly interactive?: { readonly start: readonly string[]; readonly resume: readonly string[] };
   readonly message: "stdin" | "argument";
   readonly session: {
-    /** Name of a field at the top of the line that `events.session` matches. */
+    /** Name of a top-level field of the line that `events.session` matches. */
     readonly field: string;
     readonly format: RegExp;
-    /** `start` takes an id chosen by Reprise, a random UUID. */
+    /** `start` takes an id that Reprise chooses, a random UUID. */
     readonly choose: boolean;
   };
   readonly events: { readonly [name in EventName]?: LineRule } & {
@@ -32,11 +32,11 @@ export type EventName = (typeof EVENT_NAMES)[number];
 /** `"type=result status=ok : message"`: lines whose fields have these values, and the field to take from them. */
 export interface LineRule {
   readonly when: readonly (readonly [field: string, value: string])[];
-  /** Dotted path; absent when the rule names none. */
+  /** Dotted path. Absent: the rule names no field. */
   readonly take?: string;
 }
 
-/** Where a key stands, for messages. */
+/** Position of a key, for messages. */
 export interface Place {
   readonly file: string;
   readonly path: readonly string[];
@@ -123,7 +123,7 @@ function interactiveIn(value: unknown, at: Place, choose: boolean): Custom["inte
   };
 }
 
-/** `needed`: placeholders that must occur. `{options}` may stand alone, the others inside a text. */
+/** `needed`: placeholders that must occur. `{options}` must be a whole argument, the others may be part of one. */
 function templateIn(table: Table, at: Place, key: string, needed: readonly string[]): readonly string[] {
   const words = stringsIn(table, at, key) ?? bad(at, key, "is missing: a list of arguments");
   const used = words.flatMap((word) => [...word.matchAll(/\{(\w*)\}/g)].map(([, name = ""]) => name));

@@ -1,8 +1,8 @@
-/** `[issues]` of a config file: what agents of a batch may do, and the project's own commands that check their work. */
+/** `[issues]` of a config file: the rights of a batch's agents, and the project's commands that check their work. */
 import { parseDuration } from "../lib/duration.ts";
 import { bad, checkKeys, isTable, isText, type Place } from "./config-engine.ts";
 
-/** What an agent of a batch may do without asking: look, change the files of its worktree, anything. */
+/** What a batch's agent may do without asking: read, change the files of its worktree, or anything. */
 export const ACCESS_LEVELS = ["read", "edit", "full"] as const;
 export type Access = (typeof ACCESS_LEVELS)[number];
 export const DEFAULT_ACCESS: Access = "edit";
@@ -14,12 +14,12 @@ export interface IssuesConfig {
 
 export interface GateConfig {
   readonly commands: readonly GateCommand[];
-  /** How often an agent may try to pass, the first time included. */
+  /** How many times an agent may try to pass, including the first. */
   readonly attempts: number;
 }
 
 export interface GateCommand {
-  /** One word an element; no shell sees them (I10). */
+  /** One argument per element; no shell sees them (I10). */
   readonly run: readonly string[];
   readonly timeoutMs: number;
 }

@@ -1,6 +1,6 @@
 /**
- * Config files: what may stand in them, checked by hand so that every complaint names the key and what to write
- * instead. Pure: the text comes in, who reads files and who is trusted is decided elsewhere.
+ * The contents of config files, checked by hand so that every complaint names the key and what to write instead. Pure:
+ * other files read the text and decide on trust.
  */
 import { parse, TomlError } from "smol-toml";
 import { parseDuration } from "../lib/duration.ts";
@@ -18,9 +18,9 @@ import {
 import { type IssuesConfig, issuesIn } from "./config-issues.ts";
 import { Fault } from "./faults.ts";
 
-/** Both files together, defaults filled in. */
+/** Both files merged, with defaults. */
 export interface Config {
-  /** The largest session that is copied into a run. 0: none is. */
+  /** The largest session that Reprise copies into a run. 0: no copies. */
   readonly escrowLimitBytes: number;
   /** Null: never. Absent: not configured. */
   readonly idleTimeoutMs?: number | null;
@@ -29,46 +29,46 @@ export interface Config {
   readonly engines: Readonly<Record<string, EngineConfig>>;
   readonly notify?: NotifyConfig;
   readonly issues?: IssuesConfig;
-  /** What could not be read and was left out, one sentence each. Absent: everything was read. */
+  /** One sentence per part that Reprise could not read and left out. Absent: it read everything. */
   readonly unread?: readonly string[];
-  /** Keys of a project's file that could run programs and that the user has not trusted: that file was left out. */
+  /** Keys of a project's file that can run programs and that the user has not trusted. Reprise ignores that file. */
   readonly untrusted?: readonly string[];
 }
 
-/** How a person hears of a decision, besides the desktop. From the user's own file alone. */
+/** How Reprise notifies a person of a decision, besides the desktop. Only the user's file can set it. */
 export interface NotifyConfig {
-  /** One word an element; the facts come by stdin. */
+  /** One argument per element; the facts come on stdin. */
   readonly command?: readonly string[];
   /** Gets the facts by POST. https, or http to this machine. */
   readonly webhook?: string;
 }
 
-/** One file as it was written: what it does not mention is absent. */
+/** One file as written: keys that it does not mention are absent. */
 export type ConfigFile = Partial<Omit<Config, "unread" | "untrusted">>;
 
 export interface EngineConfig {
-  /** A name to be found on PATH, or an absolute path. */
+  /** A name to look up on PATH, or an absolute path. */
   readonly program?: string;
-  /** Native arguments that precede those given at a start. */
+  /** Native arguments that precede the arguments given at a start. */
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   /** Where the engine keeps its sessions; absolute. */
   readonly home?: string;
-  /** Present: an engine of the user's own. */
+  /** Present: the entry defines a custom engine. */
   readonly custom?: Custom;
 }
 
-/** The engines that come with Reprise; every other name in a config file defines a new one. */
+/** The engines that ship with Reprise; every other name in a config file defines a custom engine. */
 export const BUILT_IN_ENGINES = ["claude", "codex", "demo", "gemini", "iflow", "opencode"];
 
-/** Variables that change what every program does. */
+/** Variables that affect every program. */
 export const DANGEROUS_ENV = /^(PATH|LD_PRELOAD|LD_LIBRARY_PATH|LD_AUDIT|NODE_OPTIONS|BASH_ENV|ENV|DYLD_.*)$/;
 
 const MAX_LENGTH = 1024 * 1024;
 const MB = 1024 * 1024;
 const DEFAULT_ESCROW = 256 * MB;
 
-/** Who takes a complaint; what it is about is left out then. Without one, the first complaint is thrown. */
+/** Receives a complaint, and Reprise leaves out the faulty part. Without it, the first complaint is thrown. */
 export type OnProblem = (problem: Fault) => void;
 
 const KEYS = ["escrow", "idle_timeout", "tool_timeout", "timeout", "engines", "notify", "issues"];
@@ -112,7 +112,7 @@ function reader(onProblem: OnProblem | undefined): Read {
   };
 }
 
-/** The project's word counts before the user's. Default arguments and variables of both are joined. */
+/** The project's value overrides the user's. Default arguments and variables of both are joined. */
 export function mergeConfig(user: ConfigFile, project: ConfigFile): Config {
   const engines: Record<string, EngineConfig> = { ...user.engines };
   for (const [id, theirs] of Object.entries(project.engines ?? {})) {
@@ -134,7 +134,7 @@ export function mergeConfig(user: ConfigFile, project: ConfigFile): Config {
   };
 }
 
-/** The keys by which a file decides what is executed and with what: those that need the user's trust. */
+/** The keys that decide which programs run, and with which arguments and variables. They need the user's trust. */
 export function projectPowers(config: ConfigFile): string[] {
   const gate = (config.issues?.gate?.commands ?? []).length > 0 ? ["issues.gate"] : [];
   const access = ["edit", "full"].includes(config.issues?.access ?? "") ? ["issues.access"] : [];

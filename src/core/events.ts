@@ -1,10 +1,10 @@
 /**
- * What Reprise understands of an agent's output, the same for every engine.
+ * How Reprise interprets an agent's output, the same for every engine.
  *
- * Engines translate their own lines into these; nothing above `engines/` knows a native event.
+ * Engines translate their lines into these events; no folder above `engines/` knows a native event.
  */
 
-/** Why an attempt went wrong. `quota` has no reset in sight; `rate_limited` has one, or one is near. */
+/** Why an attempt went wrong. `rate_limited` has a known or near reset, `quota` has none. */
 export const TROUBLE_KINDS = [
   "rate_limited",
   "overloaded",
@@ -21,9 +21,9 @@ export type TroubleKind = (typeof TROUBLE_KINDS)[number];
 
 export interface Trouble {
   readonly kind: TroubleKind;
-  /** The engine's own words, cut to a sane length. Untrusted text. */
+  /** The engine's own words, shortened. Untrusted text. */
   readonly message: string;
-  /** ISO 8601, UTC. Absent when the engine named no time, or none that is certain. */
+  /** ISO 8601, UTC. Absent: the engine named no time, or an ambiguous one. */
   readonly resetsAt?: string;
   /** HTTP status, where the engine reports one. */
   readonly status?: number;
@@ -42,7 +42,7 @@ export interface DeniedCall {
 }
 
 export type EngineEvent =
-  /** The engine names its session in a structured line of its own at top level (I5). */
+  /** The engine names its session in a structured top-level line (I5). */
   | { readonly type: "session"; readonly session: string }
   | { readonly type: "turn_started" }
   /** Assistant text. A `delta` continues the text before it without a line break. */
@@ -50,30 +50,30 @@ export type EngineEvent =
   | {
       readonly type: "tool";
       readonly state: "started" | "ended";
-      /** Pairs start and end. Engines without ids use the tool's name. */
+      /** Pairs start and end. For engines without ids, the tool's name. */
       readonly id: string;
       readonly name: string;
-      /** One line for people: the command, the file. Untrusted text. */
+      /** One line: the command or the file. Untrusted text. */
       readonly detail?: string;
       readonly ok?: boolean;
     }
-  /** The engine tries again by itself. `delayMs` is what it announced; absent means it named no end. */
+  /** The engine retries on its own. `delayMs` is the announced delay; absent: the engine announced none. */
   | { readonly type: "retry"; readonly trouble: Trouble; readonly delayMs?: number }
-  /** `denied`: it is about a tool call that the engine did not let run. */
+  /** `denied`: the notice is about a tool call that the engine refused to run. */
   | { readonly type: "notice"; readonly message: string; readonly denied?: DeniedCall }
   | { readonly type: "usage"; readonly tokens: Tokens }
-  /** The engine's terminal event. Without one, the attempt is interrupted whatever the exit code says. */
+  /** The engine's terminal event. Without it the attempt counts as interrupted, whatever the exit code. */
   | {
       readonly type: "turn_ended";
       readonly result: "completed" | "failed" | "interrupted";
       readonly trouble?: Trouble;
     }
-  /** The session changed by the user's own doing inside the UI (claude `/clear`, a fork). */
+  /** The user changed the session inside the UI (claude `/clear`, a fork). */
   | { readonly type: "session_changed"; readonly session: string; readonly why: string }
-  /** A line that is not understood, or so many in a row: kept on the tape, never fatal (I9). */
+  /** One or more lines in a row that Reprise does not understand: kept on the tape, never fatal (I9). */
   | { readonly type: "unknown"; readonly lines?: number };
 
-/** Where a line came from. In PTY mode both terminals are read; `pty` is the agent's stdout terminal. */
+/** The origin of a line. In PTY mode, stdout and stderr are two terminals. */
 export type Stream = "stdout" | "stderr";
 
 /** An event with its origin, as written to `events.jsonl`. */
@@ -84,7 +84,7 @@ export interface SeenEvent {
   readonly line: number;
 }
 
-/** How a child process ended. Exactly one of the two is set, or neither when nobody could observe it. */
+/** How a child process ended. One of the two is set, or neither if nothing observed the end. */
 export interface Exit {
   readonly code: number | null;
   readonly signal: string | null;
@@ -94,55 +94,55 @@ export type OutcomeResult = "completed" | "failed" | "interrupted" | "cancelled"
 
 export interface Outcome {
   readonly result: OutcomeResult;
-  /** One sentence for people. */
+  /** One sentence for the user. */
   readonly reason: string;
   readonly trouble?: Trouble;
 }
 
-/** What would become of one file. Untrusted. */
+/** The planned change of one file. Untrusted. */
 export interface FileChange {
   /** `update src/a.ts`. */
   readonly what: string;
-  /** Lines that begin with `+`, `-` or a blank, in hunks that begin with `@@`. Empty: nothing but `what`. */
+  /** Lines that begin with `+`, `-` or a blank, in hunks that begin with `@@`. Empty: only `what` is known. */
   readonly diff: string;
 }
 
-/** What an agent asks before it goes on. All texts are untrusted. */
+/** A request of an agent that waits for an answer. All texts are untrusted. */
 export interface Question {
-  /** Names it among the open questions of this attempt. */
+  /** Unique among the open questions of this attempt. */
   readonly id: string;
   readonly about: "command" | "files";
-  /** The command line, or the files with what shall be done to them. */
+  /** The command line, or the files with the planned changes. */
   readonly what: string;
   readonly cwd: string | null;
   readonly reason: string | null;
-  /** Of `files`: each change that was announced. Absent: Codex did not say. */
+  /** Of `files`: each announced change. Absent: Codex announced none. */
   readonly changes?: readonly FileChange[];
-  /** Equal for identical requests, also in another process. */
+  /** Equal for identical requests, even across processes. */
   readonly key: string;
 }
 
 export type Decision = "accept" | "accept_for_session" | "decline" | "cancel";
 
-/** What a live agent is doing, in the engine's own words where it has some. */
+/** What a live agent is doing, in the engine's words if it reports any. */
 export type Activity =
   | { readonly state: "starting" }
   | { readonly state: "working" }
-  /** Its turn is over and it would take a message. */
+  /** The turn is over, and the agent accepts a message. */
   | { readonly state: "idle" }
-  /** It asks for permission: whatever is typed now answers that. `what` is untrusted text. */
+  /** The agent asks for permission, so any typed text answers that question. `what` is untrusted text. */
   | { readonly state: "waiting"; readonly what: string }
-  /** Its turn failed, and it would take a message. */
+  /** The turn failed, and the agent accepts a message. */
   | { readonly state: "error"; readonly trouble: Trouble };
 
 export interface Observed {
   readonly activity: Activity;
   /** Wall clock, milliseconds: when the activity began. */
   readonly sinceMs: number;
-  /** When output, session or state last changed. */
+  /** When output, session or state last changed, milliseconds. */
   readonly grewAtMs: number;
-  /** Turns that this attempt completed so far. */
+  /** Turns that this attempt has completed. */
   readonly turns: number;
-  /** False: guessed from output alone, so an idle agent might as well be asking for permission. */
+  /** False: derived from output alone, so an agent that seems idle may be asking for permission. */
   readonly certain: boolean;
 }

@@ -1,13 +1,13 @@
 /**
- * The one error type that crosses a folder boundary, and the table of everything it can say.
+ * The one error type that crosses a folder boundary, and the table of its codes.
  *
- * Throw it when Reprise cannot do what it was asked. Do not throw it because an agent failed: that is an
- * `Outcome`, a value that is stored and acted upon. `docs/errors.md` is generated from this table.
+ * Throw it when Reprise cannot do what the user asked. An agent's failure is not a Fault but an `Outcome`, a stored
+ * value that Reprise acts on. `docs/errors.md` is generated from this table.
  */
 
 interface FaultInfo {
   readonly exit: number;
-  /** The same command may succeed later without anything being changed by the user. */
+  /** The same command may succeed later without any change by the user. */
   readonly retryable: boolean;
   readonly means: string;
 }
@@ -192,19 +192,19 @@ export class Fault extends Error {
   }
 }
 
-/** Anything that is neither a `Fault` nor a want of the system's is our bug: exit 70 (EX_SOFTWARE). */
+/** Any error that is neither a `Fault` nor a lack of a system resource is our bug: exit 70 (EX_SOFTWARE). */
 export function exitCodeOf(error: unknown): number {
   const fault = error instanceof Fault ? error : wantOf(error);
   return fault === null ? 70 : FAULTS[fault.code].exit;
 }
 
 /**
- * What may be lacking wherever a file is touched, also when Node loads our own code. Null: it is no such want. The message
- * names no file: it must be possible to say it with nothing more loaded.
+ * A resource that can run out at any file access, even while Node loads our code. Null: some other error. The message
+ * names no file, because reporting it must not load more code.
  */
 export function wantOf(error: unknown): Fault | null {
   if (!(error instanceof Error) || !("code" in error)) return null;
-  // Node alone says this, wherever a relative path meets a current directory that was removed.
+  // Node reports this when a relative path meets a current directory that was removed.
   if ("syscall" in error && error.syscall === "uv_cwd")
     return new Fault("cwd_invalid", "The current directory is gone. Change to another one.", {
       cause: error,
@@ -212,7 +212,7 @@ export function wantOf(error: unknown): Fault | null {
   const isTooMany =
     error.code === "EMFILE" ||
     error.code === "ENFILE" ||
-    // A library that could not be opened has no code of the system's.
+    // A library that fails to open has no errno code.
     (error.code === "ERR_DLOPEN_FAILED" && /too many open files/i.test(error.message));
   if (!isTooMany) return null;
   return new Fault(

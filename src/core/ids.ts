@@ -1,4 +1,4 @@
-/** Run ids, handles and what the user may type for them. */
+/** Run ids, handles, and the selectors that users may type for them. */
 import { Fault } from "./faults.ts";
 
 const RUN_ID = /^(\d{8}T\d{6}Z)-([a-z0-9][a-z0-9_-]{0,31})-([0-9a-f]{8})$/;
@@ -19,7 +19,7 @@ export type Selector =
   | { readonly by: "prefix"; readonly prefix: string }
   | { readonly by: "runId"; readonly runId: string };
 
-/** What is selected, in words, and the command that lists it. */
+/** The noun for the selected thing, and the command that lists them. */
 export interface SelectorWords {
   readonly a: string;
   readonly list: string;
@@ -27,7 +27,7 @@ export interface SelectorWords {
 
 const HANDLES: SelectorWords = { a: "a handle", list: "reprise list" };
 
-/** A handle, a prefix of 4 to 7 hex characters, or a full run id. Anything else is refused, never guessed. */
+/** A handle, a prefix of 4 to 7 hex characters, or a full run id. Reprise refuses anything else and never guesses. */
 export function parseSelector(text: string, { a, list }: SelectorWords = HANDLES): Selector {
   const selector = readSelector(text);
   if (selector !== null) return selector;
@@ -39,7 +39,7 @@ export function parseSelector(text: string, { a, list }: SelectorWords = HANDLES
   );
 }
 
-/** Null: it is none. Capital letters are accepted: some read handles aloud, or copy them from where they are shown so. */
+/** Null: not a selector. Capital letters count: people copy handles from places that capitalize them. */
 export function readSelector(text: string): Selector | null {
   const lower = text.toLowerCase();
   if (HANDLE.test(lower)) return { by: "handle", handle: lower };

@@ -1,8 +1,8 @@
 /**
- * The records that survive: a run and its attempts, as stored in the index and mirrored in the run directory.
+ * The durable records: a run and its attempts, as stored in the index and mirrored in the run directory.
  *
- * Types only, so that nothing here costs start-up time; the schemas that check files are in `schemas.ts`.
- * Names are public (`show --json`); `test/golden/keys.json` lists every one.
+ * Types only, so that importing this file costs no start-up time; the schemas that check files are in `schemas.ts`.
+ * Names are public (`show --json`); `test/golden/keys.json` lists them all.
  */
 import type { Outcome, Exit, Tokens } from "./events.ts";
 
@@ -11,26 +11,31 @@ export type SessionSource = "chosen" | "pty-output" | "stdout" | "stderr" | "sto
 export type RunStatus = "running" | "completed" | "failed" | "interrupted" | "cancelled" | "diverged";
 export type Mode = "pipe" | "pty";
 
-/** A process that can be told from any other, also after a reboot and after its pid was reused (I6). */
+/** Identifies one process, even after a reboot or when the pid is reused (I6). */
 export interface ProcessIdentity {
   readonly pid: number;
-  /** Start time in clock ticks since boot (`/proc/PID/stat`), or the `ps` start time where there is no /proc. */
+  /** Start time in clock ticks since boot (`/proc/PID/stat`), or the `ps` start time on systems without /proc. */
   readonly start: string;
   readonly boot: string;
-  /** The pid namespace, and the time namespace unless it is the system's own: pid and start mean nothing outside them. */
+  /**
+   * The pid namespace, and the time namespace unless it is the system's: pid and start have no meaning outside them.
+   */
   readonly space: string;
-  /** Of an agent, which leads a session: the kernel's name of it, used once per boot. Absent: this system has none. */
+  /**
+   * Of an agent, which leads a session: the kernel's name of that session, unique per boot. Absent: this system has no
+   * such names.
+   */
   readonly autogroup?: string;
-  /** Of a process that owns runs: what shows that it lives to those who cannot look at it. */
+  /** Of a process that owns runs: proves that it lives to processes that cannot see its pid. */
   readonly life?: Life;
 }
 
-/** A file in `lives/` of the state directory that a process has locked for as long as it lives. */
+/** A file in `lives/` of the state directory that a process keeps locked as long as it lives. */
 export interface Life {
   readonly file: string;
-  /** A copy of the state directory has the same name in it, and another inode. */
+  /** Tells the file from its copy: a copied state directory has the same names but other inodes. */
   readonly inode: number;
-  /** On a file system that several machines may have, where the lock of another one need not be seen. */
+  /** The file system may be shared by several machines, and another machine's lock may be invisible. */
   readonly shared: boolean;
 }
 
@@ -38,7 +43,7 @@ export interface Session {
   readonly field: SessionField | null;
   readonly value: string | null;
   readonly source: SessionSource | null;
-  /** When the engine reported this id, or its own store confirmed it. Null: only chosen or announced. */
+  /** When the engine reported this id or its store confirmed it. Null: only chosen or announced. */
   readonly verifiedAt: string | null;
 }
 
@@ -49,11 +54,11 @@ export interface SeenSession {
   readonly at: string;
   readonly attempt: number;
   readonly verifiedAt: string | null;
-  /** Seen, but not this run's conversation: another one than asked for, or one that the engine's store does not confirm. */
+  /** Seen, but not this run's conversation: not the requested session, or not confirmed by the engine's store. */
   readonly foreign?: true;
 }
 
-/** A recorded environment variable. A secret's value is not stored: it is taken from the environment again. */
+/** A recorded environment variable. Reprise does not store a secret's value but reads it from the environment again. */
 export interface LaunchEnv {
   readonly name: string;
   readonly value: string | null;
@@ -62,52 +67,54 @@ export interface LaunchEnv {
 export interface RightsVariable {
   readonly name: string;
   readonly sha256: string;
-  /** Of a folder: SHA-256 of where it led, links resolved. Absent: it is none, or an earlier version made it. */
+  /** Of a folder: SHA-256 of its path with links resolved. Absent: not a folder, or recorded by an earlier version. */
   readonly leads?: string;
 }
 
-/** A file or a folder that decides on rights. Null: it was not there, or is too large to be compared. */
+/** A file or folder that decides on rights. Null: missing, or too large to compare. */
 export interface RightsFile {
-  /** The option or the variable that names it. */
+  /** The option or variable that names it. */
   readonly by: string;
   readonly path: string;
   readonly sha256: string | null;
 }
 
-/** What an engine's own settings say of a folder: they trust it, they do not, or they do not name it. */
+/** How an engine's settings treat a folder: trusted, not trusted, or not mentioned. */
 export type FolderTrust = "trusted" | "untrusted" | "unset";
 
 export interface Launch {
   /** Native arguments of the first start, without the message. Secret values are replaced (see `redacted`). */
   readonly args: readonly string[];
-  /** The native arguments the user gave, before Reprise added its own. What a resume is rendered from. */
+  /** The native arguments that the user gave, before Reprise added any. A resume is built from them. */
   readonly given: readonly string[];
-  /** Options whose value was a secret and is not stored. A resume needs them again by `--native`. */
+  /** Options whose value was a secret and is not stored. A resume needs them again through `--native`. */
   readonly redacted: readonly string[];
   readonly env: readonly LaunchEnv[];
-  /** Variables by which the engine gets rights, as the first start had them (I12): name and SHA-256 of the value. */
+  /** Variables that give the engine rights, as the first start had them (I12): name and SHA-256 of the value. */
   readonly rights: readonly RightsVariable[];
-  /** `rights` has also the variables with the engine's prefix that Reprise does not know. Absent: an earlier version made it. */
+  /** `rights` includes unknown variables with the engine's prefix. Absent: recorded by an earlier version. */
   readonly guarded?: true;
-  /** Files that options and variables name and that decide on rights, as the first start found them (I12). Absent: none. */
+  /** Files that options and variables name and that decide on rights, as the first start found them (I12). */
   readonly files?: readonly RightsFile[];
   readonly mode: Mode;
   readonly interactive: boolean;
   readonly isolate: "dir" | "worktree" | null;
   readonly escrow: boolean;
   readonly trustCwd: boolean;
-  /** Of the folder, before the first start. Absent: the engine has no such settings, or an earlier version made it. */
+  /**
+   * Of the folder, before the first start. Absent: the engine has no such settings, or an earlier version recorded it.
+   */
   readonly folderTrust?: FolderTrust;
-  /** Absolute path of the engine's program at the first start, and what it said of its version. */
+  /** Absolute path of the engine's program at the first start, and the version that it printed. */
   readonly program: string;
   readonly version: string | null;
   /** The first 200 characters of the message, redacted. */
   readonly message: string | null;
-  /** Why no resume is possible with these options (`--ephemeral`, say). Absent: they stand in nobody's way. */
+  /** Why these options make a resume impossible, such as `--ephemeral`. Absent: they do not. */
   readonly unresumable?: string;
 }
 
-/** Where a fork comes from. The parent keeps its own conversation and attempts. */
+/** The origin of a fork. The parent keeps its conversation and attempts. */
 export interface Parent {
   readonly runId: string;
   readonly handle: string;
@@ -115,12 +122,15 @@ export interface Parent {
   readonly session: string;
 }
 
-/** A copy of the engine's own session, kept in the run's `escrow/`. */
+/** A copy of the engine's session in the run's `escrow/`. */
 export interface Escrow {
   readonly session: string;
-  /** The session's own file first, then files it depends on (a fork's parents). */
+  /** The session's file first, then files that it depends on (a fork's parents). */
   readonly files: readonly EscrowFile[];
-  /** Native options that hold the rights the conversation began with; see `Located`. Absent: the engine has none to hold. */
+  /**
+   * Native options that restore the rights the conversation began with; see `Located`. Absent: the engine has no such
+   * options.
+   */
   readonly rights?: readonly string[];
   readonly takenAt: string;
 }
@@ -128,7 +138,7 @@ export interface Escrow {
 export interface EscrowFile {
   /** File name inside `escrow/`. */
   readonly file: string;
-  /** Where the engine keeps it, relative to the engine home. Null: given back by the engine's own import command. */
+  /** The engine's path for it, relative to the engine home. Null: restored by the engine's import command. */
   readonly restoreTo: string | null;
   readonly size: number;
   readonly sha256: string;
@@ -139,25 +149,25 @@ export interface RunRecord {
   readonly handle: string;
   readonly runId: string;
   readonly runDirectory: string;
-  /** The engine's id. The name is the specification's. */
+  /** The engine's id. The specification defines this name. */
   readonly agentName: string;
   readonly session: Session;
-  /** Every session id this run ever saw, oldest first. */
+  /** Every session id of this run, oldest first. */
   readonly sessions: readonly SeenSession[];
   readonly launch: Launch;
   readonly cwd: string;
   readonly engineHome: string | null;
   readonly status: RunStatus;
-  /** How many attempts there are; they are numbered from 1. */
+  /** The number of attempts; they are numbered from 1. */
   readonly attempts: number;
   readonly subject: string | null;
   readonly name: string | null;
   readonly escrow: Escrow | null;
-  /** Earlier copies that hold something which `escrow` lacks, oldest first: of other sessions, or with more of the same. */
+  /** Earlier copies with content that `escrow` lacks, oldest first: other sessions, or more of the same session. */
   readonly kept?: readonly Escrow[];
   /** Absent: the run is not a fork. */
   readonly parent?: Parent;
-  /** Its UI was closed before anything was said, so the engine has no conversation. */
+  /** The user closed the UI before saying anything, so the engine has no conversation. */
   readonly empty?: true;
   readonly createdAt: string;
   readonly updatedAt: string;
@@ -170,12 +180,12 @@ export interface AttemptRecord {
   readonly runId: string;
   readonly n: number;
   readonly kind: AttemptKind;
-  /** intended: recorded, nothing started. running: the agent was spawned. ended: `outcome` is set. */
+  /** intended: recorded, nothing started. running: the agent is spawned. ended: `outcome` is set. */
   readonly state: "intended" | "running" | "ended";
   readonly mode: Mode;
   readonly interactive: boolean;
   readonly program: string;
-  /** Native arguments as executed; secrets replaced, the message never in them when it went by stdin. */
+  /** Native arguments as executed, secrets replaced. A message that went through stdin is not among them. */
   readonly args: readonly string[];
   /** Native options given for this attempt only (`--native`). */
   readonly native: readonly string[];
@@ -183,7 +193,7 @@ export interface AttemptRecord {
   readonly message: string | null;
   readonly owner: ProcessIdentity;
   readonly agent: ProcessIdentity | null;
-  /** The session id asked for (resume, fork) or chosen by us (start). */
+  /** The session id that Reprise asked for (resume, fork) or chose (start). */
   readonly asked: string | null;
   readonly reported: readonly SeenSession[];
   readonly engineVersion: string | null;
@@ -193,11 +203,11 @@ export interface AttemptRecord {
   readonly outcome: Outcome | null;
   readonly tokens: Tokens | null;
   readonly bytes: { readonly stdout: number; readonly stderr: number };
-  /** What the user should know and no field says, one sentence each. */
+  /** Facts for the user that no field holds, one sentence each. */
   readonly diagnostics: readonly string[];
-  /** Names of the variables whose values were taken out of everything but the raw logs. */
+  /** Names of the variables whose values Reprise removed from everything but the raw logs. */
   readonly hidden?: readonly string[];
-  /** The last lines that an agent which failed or was interrupted wrote to stderr, redacted and harmless. */
+  /** The last stderr lines of an agent that failed or was interrupted, redacted and harmless. */
   readonly lastWords?: readonly string[];
 }
 

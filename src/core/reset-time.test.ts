@@ -5,7 +5,7 @@ import { believable, moment, resetTime, retryAfter } from "./reset-time.ts";
 
 const NOW = Date.parse("2026-11-15T02:30:00Z");
 
-/** Local time is UTC unless the third item says how many minutes east. */
+/** Local time is UTC unless the third item gives the minutes east. */
 const cases: Record<string, [text: string, then: string | null, offset?: number]> = {
   "codex, same day": ["You’ve hit your usage limit. … or try again at 3:36 AM.", "2026-11-15T03:36:00.000Z"],
   "codex, same day, east": ["try again at 3:36 AM.", "2026-11-15T02:36:00.000Z", 60],
@@ -76,7 +76,7 @@ const cases: Record<string, [text: string, then: string | null, offset?: number]
   "local time, said so": ["resets 3pm local time", "2026-11-15T15:00:00.000Z"],
 };
 
-/** Each has a time in it, and says less than it seems, or something else. */
+/** Texts with a time that is ambiguous or about something else. */
 const misleading = [
   "retry after 2 attempts",
   "retry after 1,800 seconds",
@@ -114,8 +114,8 @@ const misleading = [
 test.each(misleading)("no time: %j", (text) => expect(resetTime(text, NOW, 0)).toBeNull());
 
 /**
- * By engine: [where it was seen, text, local time then, UTC of the reset]. Seen in a recorded transcript of this repository,
- * or in a report (`repository#issue`). Null: it says nothing certain.
+ * By engine: [source, text, local time then, UTC of the reset]. The source is a recorded transcript of this repository
+ * or a report (`repository#issue`). Null: ambiguous.
  */
 const seen: Record<string, readonly [string, string, string, string | null][]> = {
   codex: [

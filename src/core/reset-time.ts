@@ -1,23 +1,23 @@
 /**
- * When a limit ends: from a field that says so (`retryAfter`, `moment`), or from the words of a CLI that are meant for
- * people (`resetTime`). The only place that reads such times.
+ * When a limit ends, from a field (`retryAfter`, `moment`) or from a CLI's prose (`resetTime`). No other file reads
+ * such times.
  *
- * A wrong time is worse than none: what can be read in two ways gives null. Every pattern is bounded, so that
- * hostile text costs linear time.
+ * A wrong time is worse than no time: ambiguous text gives null. Every pattern is bounded, so hostile text costs linear
+ * time.
  */
 
-/** Longer texts are cut: no CLI hides a time that deep. */
+/** Longer texts are cut: no CLI prints a time that deep. */
 const MAX_TEXT = 4_000;
 const DAY_MS = 86_400_000;
 const MAX_AHEAD_MS = 35 * DAY_MS;
 /** A clock time that has just passed may mean this minute or tomorrow. */
 const JUST_PASSED_MS = 5 * 60_000;
-/** Lengths of time that differ by less are the same one, rounded. */
+/** Durations that differ by less are the same duration, rounded. */
 const SAME_MS = 1_000;
 
 /**
- * ISO 8601 in UTC, later than `nowMs` and at most 35 days ahead; null when the text names no such time for certain.
- * Clock times without a zone are local: of the machine, or of `utcOffsetMinutes` (east is positive).
+ * ISO 8601 in UTC, later than `nowMs` and at most 35 days ahead; null if the text names no such time clearly. Clock
+ * times without a zone are local to the machine, or to `utcOffsetMinutes` (east is positive).
  */
 export function resetTime(text: string, nowMs: number, utcOffsetMinutes?: number): string | null {
   const cut = text.slice(0, MAX_TEXT);
@@ -32,13 +32,13 @@ export function resetTime(text: string, nowMs: number, utcOffsetMinutes?: number
     clockTime(cut, nowMs, local),
   ].filter((time) => time !== null);
   const [found] = all;
-  // Several ways of saying it must agree; a clock time is rounded to its minute.
+  // Several phrasings in one text must agree; a clock time is rounded to its minute.
   if (found === undefined || !all.every((time) => Math.abs(time - found) < 60_000)) return null;
-  // "retry in 34.07s" and "retry after 34s" in one text: the longer one is whole.
+  // "retry in 34.07s" and "retry after 34s" in one text: the longer one is exact.
   return believable(Math.max(...all.filter((time) => time - found < SAME_MS)), nowMs);
 }
 
-/** `retry-after` of HTTP: seconds from now, or a date. In milliseconds since 1970; may have passed. */
+/** HTTP `retry-after`: seconds from now, or a date. Returns milliseconds since 1970, possibly in the past. */
 export function retryAfter(value: string, nowMs: number): number | null {
   const text = value.trim();
   if (/^\d{1,9}(?:\.\d{1,6})?$/.test(text)) return nowMs + Number(text) * 1000;
@@ -46,7 +46,7 @@ export function retryAfter(value: string, nowMs: number): number | null {
   return date === null ? null : Date.parse(date[0]);
 }
 
-/** One moment: seconds or milliseconds since 1970, or ISO 8601 with a zone. In milliseconds; may have passed. */
+/** Seconds or milliseconds since 1970, or ISO 8601 with a zone. Returns milliseconds, possibly in the past. */
 export function moment(value: unknown): number | null {
   const text = typeof value === "number" ? String(value) : typeof value === "string" ? value.trim() : "";
   if (/^\d{9,10}(?:\.\d{1,9})?$/.test(text)) return Number(text) * 1000;
@@ -57,7 +57,7 @@ export function moment(value: unknown): number | null {
   return Number.isNaN(time) ? null : time;
 }
 
-/** What `resetTime` would say of a moment: ISO 8601 when it lies ahead and is believable, otherwise null. */
+/** ISO 8601 if the moment is ahead and believable, as in `resetTime`; otherwise null. */
 export function believable(atMs: number | null, nowMs: number): string | null {
   return atMs === null || !(atMs > nowMs && atMs <= nowMs + MAX_AHEAD_MS)
     ? null
@@ -68,7 +68,7 @@ const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} G
 
 type Zone = { readonly machine: true } | { readonly offset: number } | { readonly name: string };
 
-/** `retry-after` as CLIs quote it. */
+/** `retry-after` as CLIs quote it in prose. */
 function quotedHeader(text: string, nowMs: number): number | null {
   const match =
     /\bretry[-_ ]after(?:[-_ ](ms|seconds|secs?))?["']?\s{0,4}[:=]?\s{0,4}["']?([^\n]{1,40})/i.exec(text);
@@ -96,12 +96,12 @@ function waitField(text: string, nowMs: number): number | null {
   return onlyOne(times);
 }
 
-/** Before a time: that of a token, a build or a file. */
+/** Precedes the time of something else: a token, a build, a file. */
 const OF_SOMETHING_ELSE = /\b(?:expir|valid|start|creat|issued|began|begins)[^\n;]{0,24}$/i;
 
 /** A full date and time with a zone. Log lines name the past. */
 function isoTime(text: string, nowMs: number): number | null {
-  // Without a zone nobody knows whose time it is, and whatever else the text says is about something else.
+  // A time without a zone is ambiguous, and then the rest of the text is about something else.
   if (
     /\b(?:resets?|again|until|available|access)(?: (?:at|on|after))? \d{4}-\d{2}-\d{2}(?:T| at | )\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?! ?(?:Z|UTC|GMT|[+-]\d{2}|[\d:.]))/.test(
       text,
@@ -118,17 +118,17 @@ function isoTime(text: string, nowMs: number): number | null {
   return onlyOne(times.filter((time) => time > nowMs));
 }
 
-/** Between the word and the number: it counts or names something. */
+/** Between the word and the number: the number is a count or an id. */
 const OF_AN_ID =
   /(?:\b|_)(?:ids?|requests?|org|organization|account|user|project|trace|session|bytes|tokens?|of)(?:\b|_)/i;
 
-/** Seconds or milliseconds since 1970, only beside a word that says what the number is. */
+/** Seconds or milliseconds since 1970, only next to a word that marks the number as a time. */
 function epoch(text: string, nowMs: number): number | null {
   const named = /(?:reset|resets|retry|limit|again|until|available)([^\d\n]{0,40}?)\b(\d{10}|\d{13})\b/gi;
   const times = [...text.matchAll(named)].flatMap(([, between = "", digits = ""]) =>
     OF_AN_ID.test(between) ? [] : [digits.length === 10 ? Number(digits) * 1000 : Number(digits)],
   );
-  // A number that lies in the past or far ahead is something else: an id, a size.
+  // A number in the past or far ahead is an id or a size.
   return onlyOne(times.filter((time) => time > nowMs - MAX_AHEAD_MS && time < nowMs + 2 * MAX_AHEAD_MS));
 }
 
@@ -143,14 +143,16 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 const AMOUNT = String.raw`\d{1,6}(?:\.\d{1,9})?\s{0,2}(?:milliseconds?|ms|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)\b`;
 const AMOUNTS = String.raw`${AMOUNT}(?:(?:,? and |, |\s)?${AMOUNT}){0,3}`;
 const LENGTH = new RegExp(`^${AMOUNTS}`, "i");
-/** "100 requests in 1 hour" and "timed out after 60s" are no waits: what is to come stands before it. */
+/**
+ * "100 requests in 1 hour" and "timed out after 60s" are not waits: a wait needs a word for the coming event before it.
+ */
 const DURATION = new RegExp(
   String.raw`\b(?:(?:again|resets?|refresh(?:es)?|retry|retrying|available|access|allowed)(?: (?:again|your|the|this|request|it|access|only|automatically)){0,3} (?:in|after)|(?<!max |maximum )wait(?: for)?|for another)(?: about| approximately| around)?\s{1,2}(${AMOUNTS})`,
   "gi",
 );
 /** Units written together ("20h18m") have no word boundary between them; a space makes one. */
 const WRITTEN_TOGETHER = /(\d[hmsd])(?=\d)/gi;
-/** Behind a length: more of it, another one, or the past. */
+/** After a duration: more of it, another one, or the past. */
 const MORE = /^(?:,? ?(?:and |or |to )?\d| ?[-–(] ?[\ds]|,? (?:or|to|ago)\b)/i;
 
 /** "in 2 hours 5 minutes", "after 20h18m3s". */
@@ -163,7 +165,7 @@ function duration(text: string, nowMs: number): number | null {
   return onlyOne(times.map((time) => (latest - time < SAME_MS ? latest : time)));
 }
 
-/** In milliseconds. NaN: what stands behind it says that this is not all. */
+/** In milliseconds. NaN: the following text shows that the duration continues. */
 function lengthOf(amounts: string, behind: string): number {
   if (MORE.test(behind)) return Number.NaN;
   let total = 0;
@@ -183,10 +185,10 @@ const AT = new RegExp(
   String.raw`\b(?:again|reset|resets|available|until|retry)(?: (?:again|at|on|after|until|by)){0,2}:?\s{1,2}${DAY}${CLOCK}${ZONE}`,
   "gi",
 );
-/** Behind a clock time: its end, or the next sentence. Everything else may be its day or its zone. */
+/** After a clock time: the end of the text or the next sentence. Anything else may be its day or zone. */
 const COMPLETE =
   /^(?:\s*$|[.!;…"'`*)}\]\\]|\s{0,3}[·∙•|—–]|,?\s{1,3}(?:or (?!\d)|and (?!\d)|to |if |when |with |(?:your )?(?:local )?time\b|[Pp]lease |[Uu]pgrade |[Vv]isit |[Ss]ee |[Uu]se )|\s{0,3}\n\s{0,9}(?![([]|[A-Z]{2,5}\b|[A-Z][A-Za-z_]{1,20}\/|on |tomorrow))/;
-/** Before it: what has happened, or what ends then. */
+/** Before a clock time: an event of the past, or something that ends then. */
 const NOT_AHEAD = /\b(?:was|were|been|got|just|last|valid|active|good|cached)\s{1,2}$/i;
 
 function isReset(text: string, { index, 0: matched }: RegExpExecArray): boolean {
@@ -200,7 +202,7 @@ function clockTime(text: string, nowMs: number, local: Zone): number | null {
   return onlyOne(
     [...text.matchAll(AT)].flatMap((match) => {
       const [, name, month, day, year, hours = "", minutes, half, zoneName] = match;
-      // A bare number is no clock time: "resets 3", "reset after 20h".
+      // A bare number is not a clock time: "resets 3", "reset after 20h".
       if (minutes === undefined && half === undefined) return [];
       const zone = zoneName === undefined ? local : zoneCalled(zoneName);
       const hour = hourOf(Number(hours), half?.toLowerCase(), minutes !== undefined);
@@ -218,7 +220,7 @@ function clockTime(text: string, nowMs: number, local: Zone): number | null {
   );
 }
 
-/** `PST` and `GMT+5:30` are offsets; everything else is a name that may change its offset with the season. */
+/** `PST` and `GMT+5:30` are offsets; every other name may change its offset with the season. */
 function zoneCalled(name: string): Zone {
   const upper = name.toUpperCase();
   if (upper === "PST" || upper === "PDT") return { offset: upper === "PST" ? -480 : -420 };
@@ -242,7 +244,7 @@ interface Wall {
   readonly minute: number;
 }
 
-/** `name`: tomorrow, or a day of the week, today included; undefined: the next time that a clock shows it. */
+/** `name`: tomorrow, or a day of the week including today. Undefined: the next time that a clock shows it. */
 function nextClock(
   clock: { readonly hour: number; readonly minute: number },
   name: string | undefined,
@@ -274,13 +276,13 @@ function onDate(
       ? fromWall({ ...date, year }, zone)
       : Number.NaN;
   if (date.year !== null) return inYear(date.year);
-  // Without a year: the one that puts it ahead of now, and not far.
+  // Without a year: the year that puts the date ahead of now, but not far.
   const thisYear = new Date(nowMs).getUTCFullYear();
   const times = [thisYear - 1, thisYear, thisYear + 1].map(inYear);
   return times.find((time) => time > nowMs && time <= nowMs + MAX_AHEAD_MS) ?? Number.NaN;
 }
 
-/** The one moment when a wall clock in that zone shows this. NaN: it never does, or twice, or the zone is unknown. */
+/** The one moment when a wall clock in that zone shows this. NaN: never, twice, or an unknown zone. */
 function fromWall({ year, month, day, hour, minute }: Wall, zone: Zone): number {
   const asUtc = Date.UTC(year, month, day, hour, minute);
   const around = [asUtc - DAY_MS, asUtc + DAY_MS].map((at) => offsetAt(at, zone));
@@ -310,7 +312,7 @@ function offsetAt(atMs: number, zone: Zone): number | null {
   }
 }
 
-/** Texts often repeat the time; two different ones are ambiguous. */
+/** Texts often repeat the time; two different times are ambiguous. */
 function onlyOne(times: readonly number[]): number | null {
   const [first] = times;
   if (first === undefined) return null;

@@ -1,7 +1,7 @@
 /**
- * What a runbook says, after it was read and checked: agents, how each is kept moving, and pipelines of steps.
+ * A runbook after reading and checking: agents, their supervision, and pipelines of steps.
  *
- * Types and the one table of triggers and actions. Who reads files is `runbooks/`, who acts is `supervisor/`.
+ * Types, and the table of triggers and actions. `runbooks/` reads files, `supervisor/` acts.
  */
 import type { TroubleKind } from "./events.ts";
 
@@ -29,7 +29,7 @@ const ALLOWED: Readonly<Record<Trigger, readonly ActionName[]>> = {
   prompt: ["done", "fail", "escalate", "gate"],
 };
 
-/** Null: the action may stand there. Otherwise the reason why it may not, one sentence. */
+/** Null: the action is allowed. Otherwise the reason why not, one sentence. */
 export function whyNotAllowed(trigger: Trigger, action: ActionName): string | null {
   if (ALLOWED[trigger].includes(action)) return null;
   if (action === "nudge") {
@@ -50,15 +50,15 @@ export function whyNotAllowed(trigger: Trigger, action: ActionName): string | nu
 export interface Rung {
   readonly action: ActionName;
   readonly message: string | null;
-  /** resume: the message goes into the conversation instead of beginning a new one with it. */
+  /** resume: the message continues the conversation instead of starting a new one. */
   readonly append: boolean;
-  /** gate: the command, one word an element, and how long it may take. */
+  /** gate: the command, one argument per element, and its time limit. */
   readonly run: readonly string[] | null;
   readonly timeoutMs: number;
-  /** How often this rung is tried before the next one; progress begins the count again. */
+  /** How many times Reprise tries this rung before the next; progress resets the count. */
   readonly attempts: number;
   readonly cooldownMs: number;
-  /** Which errors it answers; `any` for the other triggers. */
+  /** The errors that it answers; `any` for other triggers. */
   readonly match: ErrorMatch;
 }
 
@@ -66,13 +66,13 @@ export interface Rung {
 export interface Policy {
   readonly on: Readonly<Record<Trigger, readonly Rung[]>>;
   readonly idleAfterMs: number;
-  /** Processes that may be started for this agent in all. Null: as many as the rungs allow. */
+  /** Processes that Reprise may start for this agent in total. Null: as many as the rungs allow. */
   readonly maxAttempts: number | null;
 }
 
 export type AgentMode = "interactive" | "headless";
 
-/** An agent with every template filled in. */
+/** An agent with all templates filled in. */
 export interface AgentDefinition {
   readonly name: string;
   readonly engine: string;
@@ -88,11 +88,11 @@ export interface AgentDefinition {
 
 export interface StepDefinition {
   readonly name: string;
-  /** Exactly one of both is set: a command, one word an element, or an agent of the runbook. */
+  /** One of the two is set: a command, one argument per element, or an agent of the runbook. */
   readonly run: readonly string[] | null;
   readonly agent: AgentDefinition | null;
   readonly timeoutMs: number;
-  /** The step that follows; null: the end. */
+  /** The next step. Null: the pipeline ends. */
   readonly onDone: string | null;
   /** Null: the pipeline fails. */
   readonly onFail: string | null;
@@ -106,7 +106,7 @@ export interface PipelineDefinition {
   readonly cwd: string;
 }
 
-/** Where a definition came from, for people and for telling whether the file was changed since. */
+/** The origin of a definition, for messages and to detect a changed file. */
 export interface RunbookSource {
   readonly path: string;
   readonly sha256: string;

@@ -1,4 +1,4 @@
-/** The schemas and the types say the same, and the stored names change only on purpose. */
+/** Schemas and types agree, and stored names change only on purpose. */
 import { readFileSync } from "node:fs";
 import { expect, expectTypeOf, test } from "vitest";
 import { z } from "zod";
@@ -27,7 +27,7 @@ interface Shape {
   readonly anyOf?: readonly Shape[];
 }
 
-/** `session.value`, `sessions[].at`: every key under which something is stored. */
+/** `session.value`, `sessions[].at`: every stored key. */
 function keysOf(shape: Shape, path = ""): string[] {
   return [
     ...Object.entries(shape.properties ?? {}).flatMap(([key, inner]) => {
@@ -40,7 +40,7 @@ function keysOf(shape: Shape, path = ""): string[] {
 }
 
 test("test/golden/keys.json lists every stored key", () => {
-  // Review sessions are compared beside their source.
+  // The test of the sidecar compares review sessions.
   const { "<review>.session.json": _, ...golden } = JSON.parse(
     readFileSync(new URL("../../test/golden/keys.json", import.meta.url), "utf8"),
   ) as Record<string, unknown>;

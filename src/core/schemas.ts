@@ -1,9 +1,9 @@
 /**
- * The shapes of the records in run directories, for checking files that something else may have written.
+ * The shapes of the records in run directories, to check files that other programs may have written.
  *
- * A schema decides whether a file is good; the value that is used is the file's own, so fields that a later
- * version added are kept. Costs start-up time: import it only where a file is read. The types are in
- * `records.ts`, and `schemas.test.ts` holds both together.
+ * A schema only decides whether a file is valid. Reprise uses the file's own value, so fields of later versions
+ * survive. Schemas cost start-up time: import them only where a file is read. The types are in `records.ts`;
+ * `schemas.test.ts` keeps both in step.
  */
 import { z } from "zod";
 import { TROUBLE_KINDS } from "./events.ts";
@@ -17,7 +17,7 @@ const count = z.int().min(0);
 const source = z.enum(["chosen", "pty-output", "stdout", "stderr", "store", "adopted"]);
 
 const processIdentity = z.object({
-  /** Zero and negative numbers name process groups. */
+  /** Zero and negative numbers are process groups. */
   pid: z.int().min(1).max(4_194_304),
   start: z.string(),
   boot: z.string(),

@@ -1,12 +1,12 @@
 /**
- * What is kept about supervised agents: the agent, the decisions about it, the questions to a person.
+ * The stored records about supervised agents: the agent, the decisions about it, the questions to a person.
  *
- * Types only. Counters are never stored: they are counted from the event log, so a restart does not reset them.
+ * Types only. Counters are derived from the event log, never stored, so a restart does not reset them.
  */
 import type { Trouble } from "./events.ts";
 import type { ActionName, AgentDefinition, PipelineDefinition, RunbookSource, Trigger } from "./runbook.ts";
 
-/** active: supervised, also while a person is asked. The others are ends. */
+/** active: supervised, including while a person is asked. The other phases are final. */
 export type AgentPhase = "active" | "done" | "failed" | "stopped";
 
 /** Stored under the kind `agent` with the run's handle as id, and in the run directory as `agent.json`. */
@@ -17,7 +17,7 @@ export interface AgentRecord {
   readonly definition: AgentDefinition;
   readonly runbook: RunbookSource;
   readonly vars: Readonly<Record<string, string>>;
-  /** The user trusts the folder for its engine, also when another process finishes the start. Absent: not said. */
+  /** The user trusts the folder for its engine, even if another process finishes the start. Absent: not stated. */
   readonly trustCwd?: true;
   readonly phase: AgentPhase;
   /** Why it ended, one sentence. */
@@ -28,12 +28,12 @@ export interface AgentRecord {
 }
 
 /**
- * An event of the run's log. `at` is milliseconds since 1970, `attempt` the one that it is about. Progress begins every
- * count again, but for one thing: the turn that a nudge brought about does not begin the count of nudges again.
+ * An event of the run's log. `at` is milliseconds since 1970, `attempt` the attempt that it concerns. Progress resets
+ * every count, except that a turn caused by a nudge does not reset the count of nudges.
  */
 export type SupervisionEvent = { readonly seq: number; readonly at: number; readonly attempt: number } & (
-  | /** A turn was completed: counters begin again. */ { readonly kind: "progress" }
-  /** Stored before it is carried out; `key` makes a second one impossible (I8). */
+  | /** A turn was completed: counters reset. */ { readonly kind: "progress" }
+  /** Stored before Reprise acts on it; `key` prevents a second one (I8). */
   | {
       readonly kind: "decided";
       readonly key: string;
@@ -41,26 +41,26 @@ export type SupervisionEvent = { readonly seq: number; readonly at: number; read
       readonly position: number;
       readonly action: ActionName;
       readonly message: string | null;
-      /** resume: the number that the new attempt will have. */
+      /** resume: the number of the new attempt. */
       readonly newAttempt: number | null;
-      /** resume, by a person: a live agent is ended first, or a new conversation begins. */
+      /** resume, by a person: ends a live agent first, or starts a new conversation. */
       readonly how?: "kill" | "fresh";
-      /** resume, by a person: no new conversation may begin. */
+      /** resume, by a person: forbids a new conversation. */
       readonly strict?: true;
     }
-  /** Whoever ran a gate died, and it is run again, for the first, second, … time. */
+  /** The process that ran a gate died, and Reprise runs the gate again for the first, second, … time. */
   | { readonly kind: "begun_again"; readonly key: string; readonly time: number }
   | {
       readonly kind: "carried_out";
       readonly key: string;
       readonly result: "ok" | "failed" | "refused";
-      /** One sentence; a gate's last words. Untrusted text. */
+      /** One sentence, or a gate's last words. Untrusted text. */
       readonly detail: string;
     }
-  /** A person was asked; the decision record has the rest. */
+  /** Reprise asked a person; the decision record has the details. */
   | { readonly kind: "escalated"; readonly decision: string }
   | { readonly kind: "answered"; readonly decision: string; readonly choice: string }
-  /** A person said `--strict` when this attempt was over: its runbook begins no new conversation after it. */
+  /** A person passed `--strict` after this attempt: the runbook starts no new conversation after it. */
   | { readonly kind: "strict" }
 );
 
@@ -82,7 +82,10 @@ export interface DecisionRecord {
   /** What happened, one sentence. */
   readonly what: string;
   readonly trouble: Trouble | null;
-  /** How the last answer of the runbook failed, a gate with the end of its output. Absent: none did. Untrusted text. */
+  /**
+   * Why the runbook's last answer failed, for a gate with the end of its output. Absent: no answer failed. Untrusted
+   * text.
+   */
   readonly tried?: string;
   /** The agent's last words, made harmless. */
   readonly lastWords: string;
@@ -95,13 +98,13 @@ export interface DecisionRecord {
 export interface StepRecord {
   readonly name: string;
   readonly state: "running" | "done" | "failed";
-  /** How often it was begun since the pipeline was last started or resumed by a person. */
+  /** How many times it began since a person last started or resumed the pipeline. */
   readonly runs: number;
-  /** The agent that works on it, or was the last to. Null: a command, or none was started yet. */
+  /** The agent that works on it, or the last that did. Null: a command, or no agent started yet. */
   readonly agent: string | null;
-  /** The agents that worked on it, oldest first. */
+  /** All agents that worked on it, oldest first. */
   readonly agents: readonly string[];
-  /** How it ended; a command's last words. Untrusted text. */
+  /** How it ended, or a command's last words. Untrusted text. */
   readonly detail: string | null;
 }
 
@@ -113,11 +116,14 @@ export interface PipelineRecord {
   readonly runbook: RunbookSource;
   readonly vars: Readonly<Record<string, string>>;
   readonly phase: "active" | "done" | "failed" | "cancelled";
-  /** The step that is being worked on, or was when it failed or was cancelled; null before the first and after the last. */
+  /**
+   * The current step, or the last one if the pipeline failed or was cancelled. Null: before the first and after the
+   * last step.
+   */
   readonly step: string | null;
-  /** Those that were begun, in the order in which they first were. */
+  /** Steps that began, in the order of their first start. */
   readonly steps: readonly StepRecord[];
-  /** Where its steps work; absolute. */
+  /** The directory of its steps; absolute. */
   readonly workspace: string;
   /** The engines of its agents may trust the workspace. */
   readonly trustCwd: boolean;

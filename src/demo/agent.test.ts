@@ -35,7 +35,7 @@ function journal(): readonly Record<string, unknown>[] {
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 }
 
-/** Polls until `found` is not undefined; the test's own deadline ends it. */
+/** Polls until `found` is defined; the test's deadline ends it. */
 async function until<T>(look: () => T | undefined): Promise<T> {
   for (;;) {
     const found = look();
@@ -300,7 +300,7 @@ describe("scripts", () => {
 describe("the command line", () => {
   test.each<[string[], string, number]>([
     [["--nonsense", "x"], "demo: unknown option or missing value: --nonsense", 2],
-    // The roles of other engines are in test/actors.
+    // Other engines' roles are in test/actors.
     [["--as", "codex", "--", "x"], "demo: unknown option or missing value: --as", 2],
     [["--model"], "demo: unknown option or missing value: --model", 2],
     [["--resume", "nope", "x"], "demo: not a session id: nope", 2],
@@ -345,7 +345,7 @@ describe("the command line", () => {
   });
 });
 
-/** Empty until the first line is there. */
+/** Empty until the first line exists. */
 function safeJournal(): readonly Record<string, unknown>[] {
   try {
     return journal();

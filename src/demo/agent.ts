@@ -1,8 +1,8 @@
 /**
  * The life of a scripted agent: one persona, one command line, one exit code.
  *
- * It keeps its conversation in a session file, streams, pretends to call tools and misbehaves on cue, so that
- * Reprise can be shown and tested without a key or a network. What it understands: docs/engines/demo.md.
+ * It keeps its conversation in a session file, streams, pretends to call tools and misbehaves on cue, so that Reprise
+ * can be shown and tested without a key or a network. docs/engines/demo.md lists its cues.
  */
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -14,12 +14,12 @@ import { type Conversation, type Persona, Refusal, type Request, type Stage, typ
 import { play } from "./play.ts";
 import { parseScript, planOf, type Step } from "./steps.ts";
 
-/** Plays the persona until its end, and ends this process with its exit code. */
+/** Plays the persona to its end, and ends this process with its exit code. */
 export async function runAgent(persona: Persona, argv: readonly string[]): Promise<never> {
   try {
     process.exit(await live(persona, argv));
   } catch (error) {
-    // A reader that went away is no reason for a stack trace.
+    // A reader that closed the pipe is no reason for a stack trace.
     const { code, message } = error as NodeJS.ErrnoException;
     if (code !== "EPIPE") process.stderr.write(`demo: ${message}\n`);
     process.exit(1);
@@ -102,7 +102,7 @@ async function turn(
   return (await play(part.steps, stage)) ?? 0;
 }
 
-/** A script replaces the plan of the turn, and reads stdin itself. */
+/** A script replaces the turn's plan, and reads stdin itself. */
 function scriptOf(request: Request, world: World): Step[] | null {
   const file = request.script ?? world.env["REPRISE_DEMO_SCRIPT"] ?? "";
   if (file === "") return null;
@@ -128,7 +128,7 @@ interface Stdin {
   readonly rest: () => Promise<string>;
 }
 
-/** Nothing is read before it is asked for: an agent that never asks does not hang on an open pipe. */
+/** Reads nothing before the agent asks: an agent that never asks does not hang on an open pipe. */
 function openStdin(): Stdin {
   let lines: AsyncIterator<string> | null = null;
   return {

@@ -1,4 +1,4 @@
-/** Command lines of the engines that the scripted agent plays: a name table in, options and words out. */
+/** Command lines of the engines that the scripted agent plays: a table of names in, options and words out. */
 
 export interface ArgTable {
   /** Names separated by spaces, aliases by `|`, canonical first: `"--model|-m --cd|-C"`. */
@@ -8,18 +8,18 @@ export interface ArgTable {
   readonly optional?: string;
   /** Takes every word up to the next option. */
   readonly variadic?: string;
-  /** Sub-commands: the first word that is one of them ends the reading. */
+  /** Sub-commands: the first word among them ends the parsing. */
   readonly commands?: string;
 }
 
 export interface Args {
   readonly words: readonly string[];
-  /** The sub-command and what follows it; null without one. */
+  /** The sub-command and the words after it. Null: no sub-command. */
   readonly command: { readonly name: string; readonly rest: readonly string[] } | null;
-  /** The first option that the table does not know, or that lacks its value. */
+  /** The first option that is unknown or lacks its value. */
   readonly bad: string | null;
   has(name: string): boolean;
-  /** The last value, null without one. */
+  /** The last value. Null: no value. */
   value(name: string): string | null;
   values(name: string): readonly string[];
 }

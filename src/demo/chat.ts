@@ -55,7 +55,7 @@ export async function chat(given: Chat, first: Conversation): Promise<number> {
   }
 }
 
-/** A session exists once something was said in it. */
+/** A session exists once the user has said something in it. */
 function farewell({ persona, out, journal }: Chat, talk: Conversation): number {
   out.line(`Resume this session with:\n${persona.id} --resume ${talk.id}`);
   journal.write("end", { session: talk.id, code: 0 });

@@ -1,4 +1,4 @@
-/** The agent as itself: the `demo` engine. Its command line, its JSON lines and its session files. */
+/** The agent as itself, the `demo` engine: its command line, its JSON lines and its session files. */
 import { randomUUID } from "node:crypto";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
@@ -92,7 +92,7 @@ export const demo: Persona = {
     return conversation({ id, file: fileOf(id), request, world });
   },
 
-  /** Left behind on purpose: what the process was in last can be seen after its end. */
+  /** Left behind on purpose: it shows the process's last conversation after its end. */
   enter(session, world) {
     const directory = join(homeOf(world.env), "live");
     mkdirSync(directory, { recursive: true, mode: 0o700 });
@@ -103,7 +103,7 @@ export const demo: Persona = {
     request.format === "jsonl" ? jsonVoice(talk.id, out) : textVoice(out, forgery, wordsFor),
 };
 
-/** The same rule as for the state directory of Reprise, of which this is a part unless said otherwise. */
+/** The same rule as for Reprise's state directory, which contains it by default. */
 function homeOf(env: World["env"]): string {
   const own = env["REPRISE_DEMO_HOME"];
   if (own !== undefined && own !== "") return own;
@@ -123,7 +123,7 @@ interface Place {
   readonly world: World;
 }
 
-/** The file appears with the first user line: an agent that dies before it leaves an id and no session. */
+/** The file appears with the first user line: an agent that dies before leaves an id and no session. */
 function conversation({ id, file, request, world }: Place): Conversation {
   const known = existsSync(file) ? readLines(file) : [];
   const says = (type: string) => known.filter((one) => one["type"] === type);

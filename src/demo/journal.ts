@@ -1,6 +1,6 @@
 /**
- * The agent's own account of what happened to it, for tests that must not believe Reprise: one JSON line an event,
- * each appended by a single write. Off unless REPRISE_DEMO_LOG names a file.
+ * The agent's own account of events, for tests that must not rely on Reprise: one JSON line per event, each appended by
+ * a single write. Off unless REPRISE_DEMO_LOG names a file.
  */
 import { createHash } from "node:crypto";
 import { appendFileSync } from "node:fs";
@@ -18,7 +18,7 @@ export function makeJournal(world: World, as: string): Journal {
   };
 }
 
-/** Facts of the `start` line. The environment is limited to names that cannot hold a key of the user's. */
+/** Facts of the `start` line. The environment is limited to names that cannot hold a user's key. */
 export function startFacts(world: World, argv: readonly string[]): Record<string, unknown> {
   const env = Object.entries(world.env).filter(([name]) =>
     /^(REPRISE_\w+|PWD|TERM|COLUMNS|LINES)$/.test(name),

@@ -1,4 +1,4 @@
-/** The demo agent that ships with Reprise, as a program: `dist/demo-agent.js`. What it understands: docs/engines/demo.md. */
+/** The demo agent that ships with Reprise, as a program: `dist/demo-agent.js`. docs/engines/demo.md describes it. */
 import { runAgent } from "./agent.ts";
 import { demo } from "./demo.ts";
 

@@ -1,6 +1,6 @@
 /**
- * stdout and stderr of the scripted agent, written synchronously so that what was printed before a death is
- * really out, and bent on request (CRLF, split lines, silence, a closed stdout).
+ * stdout and stderr of the scripted agent, written synchronously so that output before a death really arrives, and
+ * distorted on request (CRLF, split lines, silence, a closed stdout).
  */
 import { closeSync, writeSync } from "node:fs";
 
@@ -9,7 +9,7 @@ export interface Output {
   line(text: string): void;
   /** One JSON line on stdout. */
   json(value: unknown): void;
-  /** Bytes on stdout as they are. */
+  /** Unchanged bytes on stdout. */
   raw(bytes: string | Uint8Array): void;
   err(text: string): void;
   bend(how: "crlf" | "split" | "silent"): void;
@@ -49,7 +49,7 @@ export function makeOutput(): Output {
   };
 }
 
-/** A terminal that another process made non-blocking answers EAGAIN: wait for it. */
+/** A terminal that another process made non-blocking answers EAGAIN, so this waits. */
 function writeAll(fd: number, bytes: Uint8Array): void {
   let at = 0;
   while (at < bytes.length) {

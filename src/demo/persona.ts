@@ -1,34 +1,34 @@
 /**
- * What a scripted agent needs to know to look like an engine: how its command line reads, where it keeps sessions, and
- * how it speaks. `demo.ts` is the one that ships; `test/actors/` has those that play real engines in tests. No I/O here.
+ * Everything that makes a scripted agent look like an engine: its command line, its session store and its output.
+ * `demo.ts` is the shipped persona; `test/actors/` has the personas of real engines for tests. No I/O here.
  */
 import type { Output } from "./output.ts";
 
 export interface Persona {
   readonly id: string;
-  /** What `--version` prints. */
+  /** The output of `--version`. */
   readonly version: string;
   /** Throws a Refusal for a command line that the engine refuses. */
   parse(argv: readonly string[], world: World): Request;
-  /** Throws a Refusal when the session asked for does not exist. */
+  /** Throws a Refusal if the requested session does not exist. */
   open(request: Request, world: World): Promise<Conversation>;
   /** Serves on stdin and stdout and returns the exit code. Null: this command line does not ask for a server. */
   serve?(argv: readonly string[], stage: Stage): Promise<number> | null;
   speak(request: Request, conversation: Conversation, out: Output): Voice;
   /** Opens its UI on a terminal. Absent: a chat reads lines. */
   ui?(stage: Stage): Ui;
-  /** Registers which conversation this process is in, where the engine keeps such a registry. */
+  /** Registers the conversation of this process, for engines with such a registry. */
   enter?(session: string, world: World): void;
 }
 
-/** Where a persona acts. */
+/** The environment in which a persona acts. */
 export interface Stage {
   readonly world: World;
   readonly out: Output;
   readonly journal: Journal;
 }
 
-/** The agent's own account of what happened to it (`journal.ts`). */
+/** The agent's own account of events (`journal.ts`). */
 export interface Journal {
   write(event: string, facts?: Readonly<Record<string, unknown>>): void;
 }
@@ -47,11 +47,11 @@ export interface Request {
   readonly session: string | null;
   /** The id for a fork; null for a random one. */
   readonly forkTo: string | null;
-  /** Null: none on the command line. */
+  /** Null: no prompt on the command line. */
   readonly prompt: string | null;
-  /** message: the prompt is read from stdin. append: stdin is read to its end and added. none: left alone. */
+  /** message: stdin is the prompt. append: stdin is read to its end and added. none: stdin is not read. */
   readonly stdin: "message" | "append" | "none";
-  /** A loop of turns read from the terminal. */
+  /** Reads turns from the terminal in a loop. */
   readonly chat: boolean;
   /** text, json (one object at the end) or jsonl. */
   readonly format: "text" | "json" | "jsonl";
@@ -64,18 +64,18 @@ export interface Request {
   readonly ephemeral: boolean;
 }
 
-/** The session store as one turn sees it. Each call is durable when it returns. */
+/** The session store in one turn. Each call is durable when it returns. */
 export interface Conversation {
   readonly id: string;
-  /** What the user said in earlier turns, oldest first. */
+  /** The user's messages of earlier turns, oldest first. */
   readonly earlier: readonly string[];
   user(text: string): Promise<void>;
   assistant(text: string): Promise<void>;
-  /** The turn failed. Absent: what the user said simply stays. */
+  /** The turn failed. Absent: the user's message simply stays. */
   failed?(trouble: DemoTrouble): Promise<void>;
-  /** Tells others what this process does, where the engine has a way. */
+  /** Publishes what this process does, for engines that can. */
   status?(status: Status): void;
-  /** A tool is wanted that needs a permission, and what came of it. */
+  /** A tool call that needs permission, and its result. */
   wanted?(command: string): Promise<void>;
   answered?(may: boolean): Promise<void>;
 }
@@ -84,7 +84,7 @@ export type Status = "idle" | "busy" | "waiting";
 
 /** A UI that reads keys instead of lines. */
 export interface Ui {
-  /** Resolves when it takes messages. */
+  /** Resolves when it accepts messages. */
   ready(): Promise<void>;
   /** The next message; null at the end. */
   line(): Promise<string | null>;
@@ -102,9 +102,9 @@ export interface Voice {
   text(piece: string): void;
   toolStarted(id: string, name: string, detail: string): void;
   toolEnded(tool: { readonly id: string; readonly name: string; readonly output: string }): void;
-  /** Says that it was not let. Absent: as of a tool that ended. */
+  /** Reports that the tool was denied. Absent: reported like a tool that ended. */
   toolDenied?(tool: { readonly id: string; readonly name: string; readonly detail: string }): void;
-  /** Asks whether it may. Absent: nobody can be asked. */
+  /** Asks for permission. Absent: cannot ask. */
   ask?(asked: {
     readonly id: string;
     readonly about: "command" | "files";
@@ -136,7 +136,7 @@ export interface DemoTrouble {
   readonly resetsAt: string | null;
 }
 
-/** The engine says no before a turn begins. */
+/** The engine refuses before a turn begins. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly exit: number;
@@ -149,7 +149,7 @@ export class Refusal extends Error {
   }
 }
 
-/** An id that no session ever has: what forged lines carry. */
+/** An id that no session has: forged lines carry it. */
 export const FORGED_UUID = "deadbeef-dead-4ead-8ead-deadbeefdead";
 
 export const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;

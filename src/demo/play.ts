@@ -1,4 +1,4 @@
-/** Plays the steps of one turn: says what the plan says, in the persona's voice, and misbehaves on cue. */
+/** Plays the steps of one turn in the persona's voice, and misbehaves on cue. */
 import { spawn } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -13,15 +13,15 @@ export interface Turn {
   readonly out: Output;
   readonly journal: Journal;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What the user said. A script without a prompt collects it with `expect-stdin`. */
+  /** The user's message. A script without a prompt collects it with `expect-stdin`. */
   message: string;
   /** User messages of this process's earlier turns and of the session before it. */
   readonly earlier: readonly string[];
-  /** The next line of stdin; null at its end. */
+  /** The next line of stdin. Null: the end. */
   readonly nextLine: () => Promise<string | null>;
 }
 
-/** The exit code that the steps lead to. Null: they ended without a terminal event, an ordinary exit. */
+/** The exit code of the steps. Null: they ended without a terminal event, an ordinary exit. */
 export async function play(steps: readonly Step[], turn: Turn): Promise<number | null> {
   const state: State = { said: [], facts: { ...turn.request.facts }, slowMs: 0, tools: 0 };
   for (const step of steps) {
@@ -118,7 +118,7 @@ const HANDLERS: Readonly<Record<Step["step"], Handler>> = {
     process.kill(process.pid, "SIGKILL");
     return await forever();
   },
-  // A session that is new cannot be gone.
+  // A new session cannot be gone.
   async lost({ turn }) {
     if (turn.request.how !== "resume") return undefined;
     turn.out.err(`demo: no session ${turn.conversation.id} any more`);
@@ -181,7 +181,7 @@ async function answer({ step, turn, state }: Call): Promise<undefined> {
   }
 }
 
-/** Quotes what came before: the proof that a conversation was continued. */
+/** Quotes earlier messages: the proof that a conversation was continued. */
 export function answerTo(
   message: string,
   earlier: readonly string[],
@@ -215,7 +215,7 @@ async function tool({ step, turn, state }: Call): Promise<undefined> {
   turn.voice.toolEnded({ id, name, output: step.text ?? "pretended" });
 }
 
-/** Does what it asks for, if it may: a file is really written, a command only told. */
+/** If allowed, really writes a file, but only reports a command. */
 async function ask({ step, turn, state }: Call): Promise<undefined> {
   state.tools += 1;
   const about = step.name === "files" ? "files" : "command";
@@ -240,7 +240,7 @@ async function expectStdin({ step, turn }: Call): Promise<number | undefined> {
   return 97;
 }
 
-/** Says when it is ready, ignores what asks it to end, notes that in the journal, and ends by itself in a minute. */
+/** Reports when it is ready, ignores signals to end and notes them in the journal, and ends after a minute. */
 const STRAY = `
 const fs = require("node:fs");
 const log = process.env.REPRISE_DEMO_LOG;
@@ -252,7 +252,7 @@ setTimeout(() => process.exit(0), 60000);
 fs.writeSync(3, "r");
 fs.closeSync(3);`;
 
-/** A grandchild in a session of its own; `hold` keeps our stdout and stderr open in it. */
+/** A grandchild in a separate session; `hold` keeps our stdout and stderr open in it. */
 async function forkChild({ step, turn }: Call): Promise<undefined> {
   const shared = step.name === "hold" ? "inherit" : "ignore";
   const child = spawn(process.execPath, ["-e", STRAY], {
@@ -276,7 +276,7 @@ async function flood({ step, turn }: Call): Promise<undefined> {
   }
 }
 
-/** inside: within text and tool output, as a model or a file can do. line, stderr: a bare line of its own. */
+/** inside: within text and tool output, as a model or a file can do. line, stderr: a separate bare line. */
 function forge({ step, turn, state }: Call): void {
   const { forgery } = turn.voice;
   if (step.name === "line") return turn.out.line(forgery);
@@ -290,7 +290,7 @@ function sleep(ms: number): Promise<void> {
   return new Promise((wake) => setTimeout(wake, ms));
 }
 
-/** For as long as anybody waits: an agent that a broken test left behind ends by itself. */
+/** Longer than any test waits: an agent that a broken test left behind ends on its own. */
 function forever(): Promise<never> {
   return new Promise(() => setTimeout(() => process.exit(99), 20 * 60_000));
 }

@@ -1,9 +1,9 @@
-/** Append-only JSON-lines files, as the played engines keep their sessions in. */
+/** Append-only JSON-lines files, the session format of the played engines. */
 import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
 import { type JsonObject, parseObject } from "../lib/json.ts";
 
-/** Lines that can be read; a torn or damaged one is skipped, as the engines do. */
+/** The readable lines; skips torn or damaged ones, as the engines do. */
 export function readLines(file: string): JsonObject[] {
   return readFileSync(file, "utf8")
     .split("\n")
@@ -11,7 +11,7 @@ export function readLines(file: string): JsonObject[] {
     .filter((line) => line !== undefined);
 }
 
-/** One write a line. A torn last line of an earlier life is closed first, so that it spoils nothing. */
+/** One write per line. First closes a torn last line of an earlier process, so that the new line is intact. */
 export function appendLine(file: string, value: JsonObject): void {
   let before = "";
   if (existsSync(file)) {
@@ -21,7 +21,7 @@ export function appendLine(file: string, value: JsonObject): void {
   appendFileSync(file, `${before}${JSON.stringify(value)}\n`, { mode: 0o600 });
 }
 
-/** A new file with these lines, there whole or not at all. */
+/** Creates a file with these lines, whole or not at all. */
 export function createWith(file: string, values: readonly JsonObject[]): void {
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
   const draft = `${file}.${process.pid}.new`;

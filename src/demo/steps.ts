@@ -1,6 +1,6 @@
 /**
- * What the scripted agent does in a turn, as data: the plan of an ordinary turn, bent by directives in the
- * message (`@@die`), or a script file that replaces the plan. Pure.
+ * The actions of the scripted agent in a turn, as data: an ordinary plan, changed by directives in the message
+ * (`@@die`), or a script file that replaces the plan. Pure.
  */
 import { DEMO_TROUBLES, type DemoTrouble } from "./persona.ts";
 
@@ -12,7 +12,7 @@ const STEPS = [
   "answer",
   "end",
   "fail",
-  // Things an agent says and does.
+  // An agent's words and actions.
   "print",
   "stderr",
   "text",
@@ -59,12 +59,12 @@ export interface Step {
   readonly bytes?: number;
   readonly count?: number;
   readonly code?: number;
-  /** answer: which half, absent for the whole. */
+  /** answer: which half. Absent: the whole. */
   readonly half?: 1 | 2;
   readonly trouble?: DemoTrouble;
 }
 
-/** Where in a turn a directive acts. `fail` takes the place of the answer. */
+/** The place of a directive in a turn. `fail` replaces the answer. */
 type Place = "setup" | "body" | "stop" | "fail";
 type StopAt = "before-session" | "after-session" | "after-user" | "in-tool" | "half" | "after-text";
 const STOPS: readonly string[] = [
@@ -178,7 +178,7 @@ function bend(text: string, name: string, arg: string): Bend {
   if (make === undefined) {
     return { place: "body", step: { step: "stderr", text: `demo: unknown directive ${text}` }, at: "half" };
   }
-  // Only the ways to stop take a place, always as the last part: `@@exit:3:after-user`.
+  // Only ways to stop have a place, always as the last part: `@@exit:3:after-user`.
   const place = arg.slice(arg.lastIndexOf(":") + 1);
   const at = STOPS.includes(place) ? (place as StopAt) : null;
   const rest = at === null ? arg : arg.slice(0, Math.max(0, arg.length - place.length - 1));
@@ -193,7 +193,7 @@ function resetIn(arg: string): string | null {
   return /^reset=(\S+)$/.exec(arg)?.[1] ?? null;
 }
 
-/** One JSON object a line; blank lines and lines that begin with `#` are skipped. Throws with the line's number. */
+/** One JSON object per line; skips blank lines and lines that begin with `#`. Throws with the line number. */
 export function parseScript(text: string): Step[] {
   const steps: Step[] = [];
   for (const [index, line] of text.split(/\r?\n/).entries()) {

@@ -1,4 +1,4 @@
-/** How any persona speaks to a person: plain text on stdout, troubles on stderr. */
+/** Every persona's voice for people: plain text on stdout, troubles on stderr. */
 import type { Output } from "./output.ts";
 import type { DemoTrouble, Voice } from "./persona.ts";
 

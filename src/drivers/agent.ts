@@ -1,11 +1,11 @@
-/** What a live agent looks like to its owner, whichever way it is talked to, and what all drivers hear with. */
+/** A live agent as its owner sees it, whatever the driver, and the output handling that all drivers share. */
 import type { Decision, EngineEvent, Exit, SeenEvent, Stream } from "../core/events.ts";
 import type { ProcessIdentity } from "../core/records.ts";
 import { plain } from "../lib/harmless.ts";
 import type { Ladder, Rung, TerminalSize } from "../process/process.ts";
 
 export interface AgentHooks {
-  /** Every chunk, before anything is made of it (I7). */
+  /** Every chunk, before it is interpreted (I7). */
   raw(stream: Stream, chunk: Buffer): void;
   events(events: readonly SeenEvent[]): void;
 }
@@ -16,25 +16,25 @@ export interface LiveAgent {
   readonly ended: Promise<Exit>;
   pause(): void;
   resume(): void;
-  /** Types into the agent's terminal, where it has one. */
+  /** Types into the agent's terminal, if it has one. */
   write(data: Buffer | string): void;
   resize(size: TerminalSize): void;
-  /** Answers what the agent asked; nothing is said to one that asks nothing. */
+  /** Answers a question of the agent; does nothing without an open question. */
   answer(id: string, decision: Decision): void;
-  /** Asks the agent to stop, as Ctrl-C does; nobody is forced. Returns those who may not be signalled. */
+  /** Asks the agent to stop, as Ctrl-C does, without force. Returns the processes that may not be signalled. */
   interrupt(): readonly number[];
-  /** First as `interrupt` does, then SIGTERM, then SIGKILL, from `from` on, to the whole tree. */
+  /** Like `interrupt`, then SIGTERM, then SIGKILL, starting at `from`, to the whole tree. */
   end(from?: Rung): Promise<{ readonly survivors: readonly number[] }>;
   /** The last `TAIL_BYTES` of stderr, without control sequences. */
   stderrTail(): string;
-  /** The same of stdout; empty where it is not text that people read. */
+  /** The same of stdout; empty if stdout is not prose. */
   stdoutTail(): string;
 }
 
 export const LADDER: Ladder = { interruptMs: 5000, terminateMs: 5000 };
 export const TAIL_BYTES = 8192;
 
-/** Events to be reported together. A flood of lines that nobody understands costs one event, not millions. */
+/** Events to report together. A flood of unknown lines costs one event, not millions. */
 export class EventBatch {
   readonly #stream: Stream;
   readonly #report: AgentHooks["events"];
@@ -78,7 +78,7 @@ export class EventBatch {
 export class Tail {
   #bytes = Buffer.alloc(0);
 
-  /** A copy, so that no chunk is kept alive by its last bytes. */
+  /** Copies, so that the last bytes do not keep a chunk alive. */
   add(chunk: Buffer): void {
     const fresh = chunk.subarray(-TAIL_BYTES);
     const old = this.#bytes.subarray(Math.max(0, this.#bytes.length + fresh.length - TAIL_BYTES));

@@ -15,7 +15,7 @@ afterAll(() => rmSync(scratch, { recursive: true }));
 
 const QUIET: Said = { send: [], events: [], questions: [], settled: [], over: false };
 
-/** `hello` is answered by a session, then `go` is sent; `ask`, `done` and `bug` come from the agent. */
+/** A session answers `hello`, then the dialogue sends `go`; `ask`, `done` and `bug` come from the agent. */
 function tinyDialogue(): Dialogue {
   const waiting = new Map<number, string>();
   let running = false;
@@ -57,7 +57,7 @@ function tinyDialogue(): Dialogue {
   };
 }
 
-/** A tiny agent: `on(method)` answers, `say` speaks; at the end of its stdin it ends. */
+/** A tiny agent: `on(method)` answers, `say` speaks; it ends with its stdin. */
 const AGENT = `
 const say = (message) => process.stdout.write((typeof message === "string" ? message : JSON.stringify(message)) + "\\n");
 const lines = require("node:readline").createInterface({ input: process.stdin });
@@ -65,7 +65,7 @@ let on = () => {};
 lines.on("line", (line) => { const m = JSON.parse(line); on(m.method ?? "answer", m); });
 lines.on("close", () => process.exit(0));
 `;
-/** Works as it should. */
+/** A well-behaved agent. */
 const GOOD = `on = (method, m) => {
   if (method === "hello" || method === "stop") say({ id: m.id });
   if (method === "go") { say({ id: m.id }); say({ method: "done" }); }

@@ -1,9 +1,8 @@
 /**
- * Talks with an agent over its stdin and stdout, which stay open: one JSON object a line each way. What the lines mean
- * is the dialogue's; who is asked and what is kept is the owner's.
+ * Talks with an agent over its open stdin and stdout: one JSON object per line, each way. The dialogue interprets the
+ * lines; the owner answers questions and keeps records.
  *
- * Order is what survives a crash: raw bytes, then the line as it will be kept, then the events in it, and only then
- * what is said in return (I2, I7).
+ * This order survives a crash: raw bytes, the line as kept, its events, and only then the reply (I2, I7).
  */
 import type { Decision, Question } from "../core/events.ts";
 import type { Dialogue, Said } from "../engines/engine.ts";
@@ -19,19 +18,19 @@ import {
 import { type AgentHooks, EventBatch, LADDER, type LiveAgent, Tail } from "./agent.ts";
 
 export interface DialogueHooks extends AgentHooks {
-  /** Each line, before it is acted on (`in`) or sent (`out`). False: it must not be. */
+  /** Each line, before Reprise acts on it (`in`) or sends it (`out`). False: it must not. */
   wire(direction: "in" | "out", line: string): boolean;
-  /** To be answered by `LiveAgent.answer`. */
+  /** Answered through `LiveAgent.answer`. */
   question(question: Question): void;
-  /** A question that needs no answer any more. */
+  /** A question that no longer needs an answer. */
   settled(id: string): void;
-  /** The conversation cannot go on, and why; the owner ends the agent. */
+  /** The conversation cannot continue, with the reason; the owner ends the agent. */
   stuck(why: string): void;
 }
 
 export interface DialogueOptions {
   readonly child: Omit<ChildSpec, "stdin" | "keepInput" | "marker">;
-  /** Names the attempt in the environment of the agent and of all that it starts. */
+  /** Identifies the attempt in the environment of the agent and its descendants. */
   readonly marker: string;
   readonly dialogue: Dialogue;
   readonly hooks: DialogueHooks;
@@ -39,22 +38,22 @@ export interface DialogueOptions {
   readonly patience?: Patience;
 }
 
-/** How long the agent may take, in milliseconds. */
+/** Time limits for the agent, in milliseconds. */
 export interface Patience {
   /** To answer a request. */
   readonly answer: number;
-  /** To end its turn when it is asked to, and then to end by itself. */
+  /** To end its turn on request, and then to exit. */
   readonly stop: number;
-  /** The same for each, when it has to be quick. */
+  /** The same, in a hurry. */
   readonly hurry: number;
-  /** To end after all was said. */
+  /** To exit after the conversation. */
   readonly leave: number;
 }
 
 const PATIENCE: Patience = { answer: 30_000, stop: 3_000, hurry: 750, leave: 5_000 };
-/** Turns of a timer that make up the patience: a process that stood still does not take its own delay for silence. */
+/** Counts timer ticks, so that a process that stood still does not mistake its own delay for silence. */
 const TICKS = 30;
-/** An item that is completed holds all that its command printed. */
+/** A completed item holds all output of its command. */
 const MAX_LINE_BYTES = 16 * 1024 * 1024;
 
 export async function openDialogue(options: DialogueOptions): Promise<LiveAgent> {
@@ -104,7 +103,7 @@ export async function openDialogue(options: DialogueOptions): Promise<LiveAgent>
         live.hush();
         return kill(from);
       }
-      // A server that is killed in its turn keeps less of it than one that is asked first, however briefly.
+      // A server that is killed during a turn keeps less of it than a server that is asked first, however briefly.
       const wait = from === "interrupt" ? patience.stop : patience.hurry;
       live.interrupt();
       await within(Promise.race([live.over, ended]), wait);
@@ -118,11 +117,11 @@ export async function openDialogue(options: DialogueOptions): Promise<LiveAgent>
   };
 }
 
-/** One conversation: lines in, events and lines out, and a watch over what was asked of the agent. */
+/** One conversation: lines in, events and lines out, and deadlines for pending requests. */
 class Talk {
-  /** Resolves when nothing more will come of it. */
+  /** Resolves when nothing more will arrive. */
   readonly over: Promise<void>;
-  /** Nobody reads, so nobody can hear an answer. */
+  /** Reading is paused, so no answer can arrive. */
   paused = false;
   readonly #child: Child;
   readonly #dialogue: Dialogue;
@@ -164,9 +163,9 @@ class Talk {
     this.#batch.flush();
   }
 
-  /** The turn has some time to end or not to begin, whether or not there was something to say; then the agent is let go. */
+  /** Gives the turn time to end or not to begin, even if there was nothing to send; then lets the agent exit. */
   interrupt(): readonly number[] {
-    // Nobody is there any more, and waiting would only keep this process.
+    // The agent is gone, and waiting would only keep this process alive.
     if (this.#interrupting || this.#silent) return [];
     this.#interrupting = true;
     this.#act(() => this.#dialogue.interrupt());
@@ -175,11 +174,11 @@ class Talk {
       this.hush();
       this.#isOver();
     }, this.#patience.stop);
-    // It was asked by a message, which needs nobody's permission.
+    // The request was a message, which needs no permission to signal.
     return [];
   }
 
-  /** Nothing is said any more. */
+  /** Stops all sending. */
   hush(): void {
     this.#silent = true;
   }
@@ -202,7 +201,7 @@ class Talk {
   #act(say: () => Said): void {
     const said = understood(say);
     for (const event of said.events) this.#batch.add(event, this.#line);
-    // What follows hangs on what was seen before it, which goes to disk first (I2).
+    // Later lines depend on earlier events, which go to disk first (I2).
     if (said.send.length + said.questions.length + said.settled.length > 0 || said.over) this.#batch.flush();
     for (const id of said.settled) this.#hooks.settled(id);
     for (const question of said.questions) this.#hooks.question(question);
@@ -230,7 +229,7 @@ class Talk {
   }
 }
 
-/** A dialogue must not throw; if one does, the line counts as not understood and the capture goes on (I9). */
+/** A dialogue must not throw; if it does, the line counts as unknown and the capture continues (I9). */
 function understood(say: () => Said): Said {
   try {
     return say();
@@ -239,7 +238,7 @@ function understood(say: () => Said): Said {
   }
 }
 
-/** False: it takes longer. */
+/** False: not done in time. */
 async function within(done: Promise<unknown>, ms: number): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<false>((resolve) => {

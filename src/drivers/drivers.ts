@@ -1,7 +1,7 @@
 /**
- * How a live agent is talked to: started on pipes or on a terminal, heard line by line, ended as a whole.
+ * Drivers: start an agent on pipes or on a terminal, read it line by line, end it as a whole.
  *
- * The door of the folder. It knows what an engine's reader understands, and nothing of runs or stores.
+ * The door of the folder. It knows an engine's reader, not runs or stores.
  */
 import type { EngineEvent, Exit, Stream } from "../core/events.ts";
 import type { Mode } from "../core/records.ts";
@@ -26,17 +26,17 @@ export { Typed } from "./typed.ts";
 
 export interface AgentOptions {
   readonly mode: Mode;
-  /** Only with `pty`: the terminal is stdin too. */
+  /** Only with `pty`: the terminal is also stdin. */
   readonly interactive: boolean;
-  /** Of the terminal; 80 by 24 when absent. */
+  /** Of the terminal. Absent: 80 by 24. */
   readonly size?: TerminalSize;
   readonly child: ChildSpec;
-  /** Names the attempt in the environment of the agent and of all that it starts. */
+  /** Identifies the attempt in the environment of the agent and its descendants. */
   readonly marker: string;
-  /** Null: nothing is understood, only captured. */
+  /** Null: output is captured, not interpreted. */
   readonly reader: OutputReader | null;
   readonly hooks: AgentHooks;
-  /** How patient `end` is; 5 s each for SIGINT and SIGTERM when absent. */
+  /** Time limits of `end`. Absent: 5 s each for SIGINT and SIGTERM. */
   readonly ladder?: Ladder;
 }
 
@@ -77,7 +77,7 @@ function start(options: AgentOptions, onOutput: AgentHooks["raw"]): Promise<Chil
   return mode === "pty" ? spawnPty({ ...child, interactive, size }, onOutput) : spawnPiped(child, onOutput);
 }
 
-/** A longer line is captured but not understood. */
+/** A longer line is captured but not interpreted. */
 const MAX_LINE_BYTES = 1 << 20;
 
 /** Turns chunks into lines and lines into events. */
@@ -111,7 +111,7 @@ class Hearing {
     if (seen.length > 0) this.#hooks.events(seen);
   }
 
-  /** One report a chunk. */
+  /** One report per chunk. */
   #read(stream: Stream, lines: readonly string[]): void {
     const batch = new EventBatch(stream, (seen) => this.#hooks.events(seen));
     for (const text of lines) {
@@ -122,7 +122,7 @@ class Hearing {
   }
 }
 
-/** A reader must not throw; if one does, the line counts as not understood and the capture goes on (I9). */
+/** A reader must not throw; if it does, the line counts as unknown and the capture continues (I9). */
 function understood(read: () => readonly EngineEvent[]): readonly EngineEvent[] {
   try {
     return read();

@@ -54,7 +54,7 @@ describe("reading", () => {
     appendFileSync(file, "ee\n\n");
     expect(await files.lines(file, 9, 1000)).toEqual({ lines: ["three", ""], next: 16 });
     expect(await files.lines(file, 16, 1000)).toEqual({ lines: [], next: 16 });
-    // More than is wanted: the last of it, from the first line that is whole.
+    // More than requested: the last part, from the first whole line.
     expect(await files.lines(file, 0, 9)).toEqual({ lines: ["three", ""], next: 16 });
     expect(await files.lines(file, 0, 3)).toEqual({ lines: [""], next: 16 });
     writeFileSync(file, "new\n");
@@ -98,7 +98,7 @@ describe("reading", () => {
 describe("rows", () => {
   const SELECT = "SELECT id, title FROM session WHERE id = ?";
 
-  /** Leaves the write-ahead log behind, as an engine does that is running or was killed. */
+  /** Leaves the write-ahead log behind, as a running or killed engine does. */
   function database(name: string, journal: "WAL" | "DELETE", keepOpen: boolean) {
     mkdirSync(at(name));
     const db = new DatabaseSync(join(at(name), "db"));
@@ -211,7 +211,7 @@ test("a folder that is not there is not watched; in one that is, a new name is t
     });
   });
   writeFileSync(join(folder, "new"), "");
-  // The watcher alone does not keep a process alive.
+  // A watcher alone does not keep a process alive.
   const alive = setInterval(() => {}, 1000);
   expect(await told).toBe("new");
   clearInterval(alive);

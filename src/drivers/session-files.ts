@@ -1,6 +1,6 @@
 /**
- * An engine's own session store, as files: read with care, because others write there, and never changed but
- * for putting back a copy that the engine has lost.
+ * An engine's session files. Reads defensively, because other programs write there, and changes nothing except to
+ * restore a copy that the engine has lost.
  */
 import { constants, type FSWatcher, watch } from "node:fs";
 import {
@@ -24,7 +24,7 @@ export function sessionFiles(): SessionFiles {
   return { list, stat, head, tail, lines, rows };
 }
 
-/** The same store as if the file at `path` were still there, with the content of another one. */
+/** The same store, as if the file at `path` existed with this content. */
 export function sessionFilesWith(path: string, content: string): SessionFiles {
   const at = (asked: string) => (asked === path ? content : asked);
   const standIn = async (asked: string): Promise<FileEntry | null> => {
@@ -51,10 +51,7 @@ export function sessionFilesWith(path: string, content: string): SessionFiles {
   };
 }
 
-/**
- * Puts a copy back where the engine keeps its sessions, whole or not at all. A file that is there already is
- * never replaced: it is a Fault.
- */
+/** Puts a copy back into the engine's store, atomically. An existing file is never replaced: it is a Fault. */
 export async function restoreFile(from: string, to: string): Promise<void> {
   const parent = dirname(to);
   const temporary = join(parent, `.${basename(to)}.${randomBytes(6).toString("hex")}.tmp`);
@@ -65,7 +62,7 @@ export async function restoreFile(from: string, to: string): Promise<void> {
       await using copy = await opened(temporary, constants.O_RDWR);
       await copy.chmod(0o600);
       await copy.sync();
-      // Unlike a rename, a link fails when the name is taken.
+      // Unlike a rename, a link fails if the name exists.
       await link(temporary, to);
     } finally {
       await unlink(temporary).catch(() => {});
@@ -78,8 +75,8 @@ export async function restoreFile(from: string, to: string): Promise<void> {
 }
 
 /**
- * Tells of names that come, go or change in a folder, not below it. Null: there is no such folder, or the system watches
- * nothing more; callers look for themselves now and then, as events may be lost.
+ * Reports names that appear, disappear or change in a folder, not below it. Null: no such folder, or no watches left.
+ * Callers also poll, because events may be lost.
  */
 export function watchFolder(
   folder: string,
@@ -101,7 +98,7 @@ async function list(directory: string): Promise<readonly FileEntry[]> {
   return entries.filter((entry) => entry !== null);
 }
 
-/** Null for what is neither a regular file nor a directory: links, pipes and devices do not exist here. */
+/** Null for anything but regular files and directories: links, pipes and devices count as missing. */
 async function stat(path: string): Promise<FileEntry | null> {
   try {
     const found = await lstat(path);
@@ -140,7 +137,7 @@ async function lines(path: string, from: number, bytes: number): Promise<NewLine
     const start = Math.max(behind, size - bytes);
     const buffer = await read(file, start, size - start);
     const end = buffer.lastIndexOf(0x0a) + 1;
-    // A look that begins in the middle of a line leaves that line out.
+    // A read that begins inside a line skips that line.
     const first = start === behind ? 0 : buffer.indexOf(0x0a) + 1;
     const text = buffer.toString("utf8", first, Math.max(first, end));
     return { lines: text.split("\n").slice(0, -1), next: start + end };
@@ -160,7 +157,7 @@ async function read(file: FileHandle, start: number, bytes: number): Promise<Buf
   return buffer.subarray(0, length);
 }
 
-/** A regular file. Opening neither follows a link nor waits for the other end of a pipe. */
+/** A regular file. Opening neither follows a link nor blocks on a pipe. */
 async function opened(path: string, flags: number): Promise<FileHandle> {
   const file = await open(path, flags | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   if ((await file.stat()).isFile()) return file;
@@ -180,8 +177,8 @@ async function rows(
     if (file === null || file.directory) return null;
     const { DatabaseSync } = await import("@photostructure/sqlite");
     const address = pathToFileURL(database);
-    // SQLite creates the two files of its write-ahead log even for a reader, unless told that they are not
-    // needed (no log: nothing is being written) or that it must do with what is there.
+    // SQLite creates both files of its write-ahead log even for a reader, unless told that it needs none (no log:
+    // nothing is being written) or must use the existing ones.
     const log = await stat(`${database}-wal`);
     address.searchParams.set(log === null || log.size === 0 ? "immutable" : "readonly_shm", "1");
     const reader = new DatabaseSync(address.href, { readOnly: true, timeout: BUSY_MS });
@@ -195,7 +192,7 @@ async function rows(
   }
 }
 
-/** Moves a file of the engine's out of the way, beside where it was, and says where to. */
+/** Moves an engine's file aside in its folder, and returns the new path. */
 export async function setAside(path: string, nowMs: number): Promise<string> {
   const aside = `${path}.set-aside-${nowMs}`;
   try {

@@ -1,6 +1,6 @@
-/** What people typed into a UI, kept in memory: could a conversation have begun with it? */
+/** Keeps the typed input of a UI in memory, to decide whether a conversation can have begun with it. */
 
-/** More than anybody types; what follows is not kept, and then nothing can be ruled out. */
+/** More than a person types. Later input is dropped, and then nothing can be ruled out. */
 const MOST_CHARACTERS = 256 * 1024;
 
 export class Typed {
@@ -13,12 +13,12 @@ export class Typed {
     this.#text = this.#text.slice(0, MOST_CHARACTERS);
   }
 
-  /** False: nothing can have been said, since Enter was never pressed. */
+  /** False: the user never pressed Enter, so no message was sent. */
   get entered(): boolean {
     return ENTER.test(this.#text);
   }
 
-  /** False: Enter was pressed only on nothing, as dialogs want it, and on commands such as `/quit`. */
+  /** False: the user pressed Enter only on empty input, as in dialogs, and on commands such as `/quit`. */
   get spoke(): boolean {
     const lines = Buffer.from(this.#text, "latin1").toString().split(ENTER).slice(0, -1);
     return (
@@ -26,13 +26,13 @@ export class Typed {
     );
   }
 
-  /** Can a conversation that begins with this have been begun here? Null: its beginning is not known. */
+  /** Can a conversation with this opening have begun here? Null: its opening is unknown. */
   mayHaveSaid(opening: string | null): boolean {
     if (!this.entered) return false;
     const text = Buffer.from(this.#text, "latin1").toString();
     const words = counted(withoutSequences(text));
     if (words.size === 0) return false;
-    // Keys and words that put other text in their place: history, completion, commands, mentions.
+    // Keys and words that insert other text: history, completion, commands, mentions.
     if (this.#isCut || opening === null || RECALLS.test(text)) return true;
     return [...counted(opening)].every(([character, times]) => (words.get(character) ?? 0) >= times);
   }
@@ -40,7 +40,7 @@ export class Typed {
 
 // oxlint-disable-next-line no-control-regex -- as terminals send it
 const ENTER = /[\r\n]|\u001b\[(?:13|57414)(?:;[\d:]*)*u/;
-/** Keys that bring back what was typed before. */
+/** Keys that recall earlier input. */
 // oxlint-disable-next-line no-control-regex -- these are the keys
 const KEYS = /\u001b(?:\[[\d;:]*|O)[AB]|[\u000e\u0010\u0012\u0016\u0019]/;
 // oxlint-disable-next-line no-control-regex -- these are the keys
@@ -56,7 +56,7 @@ function withoutSequences(text: string): string {
   );
 }
 
-/** How often each character occurs; order and white space change while people edit. */
+/** The number of each character; order and white space change during editing. */
 function counted(text: string): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
   // oxlint-disable-next-line no-control-regex -- keys that are no text

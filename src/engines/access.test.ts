@@ -161,7 +161,7 @@ test("Codex's denied calls of the last turn are read from its rollout", () => {
     ),
     call("c3", { cmd: "touch b", sandbox_permissions: "require_escalated" }),
     output("c3", "approval policy is Never; reject command — you cannot ask for escalated permissions"),
-    // Failed by itself, and a file that only talks about it.
+    // A command that failed on its own, and a file that only mentions a refusal.
     call("c4", { cmd: "npm test" }),
     output("c4", exited(1, "1 test failed\n")),
     call("c5", { cmd: "cat notes" }),

@@ -1,7 +1,7 @@
 /**
- * The native arguments of one attempt, as far as engines share them: the options the user first gave, as far as this
- * attempt carries them, with the attempt's own laid over them and a report of what became of each; and the message
- * where it is an argument; and the options that hold an agent to a level of access. Knows no engine.
+ * The native arguments of one attempt that engines share: the user's first options as far as this attempt carries them,
+ * overridden by the attempt's own, with a report on each; a message that is an argument; and the options for a level of
+ * access. Knows no engine.
  */
 import type { Access } from "../core/config-issues.ts";
 import { Fault } from "../core/faults.ts";
@@ -21,14 +21,14 @@ import {
 import { moreRights, scaleOf } from "./rights.ts";
 
 export interface AttemptOptions {
-  /** What the user first gave, understood. */
+  /** The user's first arguments, parsed. */
   readonly given: Parsed;
-  /** What this attempt passes on, in the order given. */
+  /** The options of this attempt, in the given order. */
   readonly options: readonly Given[];
   readonly report: OptionReport;
 }
 
-/** A start keeps everything; any other attempt keeps what the table lets a resume carry. */
+/** A start keeps everything; any other attempt keeps what the table allows a resume to carry. */
 export function attemptOptions(grammar: Grammar, ask: Ask): AttemptOptions {
   const given = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const merged = override(given, parseArgs(grammar, ask.native, true));
@@ -44,14 +44,14 @@ export function attemptOptions(grammar: Grammar, ask: Ask): AttemptOptions {
   return { given, options, report: reportOf(options, [...describe(dropped), ...words]) };
 }
 
-/** Takes out an option that the engine's file renders itself, and says so. */
+/** Removes an option that the engine's file renders itself, and reports it. */
 export function rewrite(from: AttemptOptions, mine: (option: Given) => boolean): AttemptOptions {
   const options = from.options.filter((option) => !mine(option));
   const rewritten = describe(from.options.filter(mine));
   return { ...from, options, report: { ...reportOf(options, from.report.dropped), rewritten } };
 }
 
-/** For a message that travels as an argument: the arguments, and those that may be stored. */
+/** For a message that is an argument: the arguments, and their stored form. */
 export function withMessage(
   message: string | null,
   args: (message: string | null) => readonly string[],
@@ -59,7 +59,7 @@ export function withMessage(
   return message === null ? { args: args(null) } : { args: args(message), storedArgs: args("[message]") };
 }
 
-/** So that a message that begins with a dash is a message (I10). */
+/** Makes a message that begins with a dash a message (I10). */
 export function afterDashes(message: string | null): readonly string[] {
   return message === null ? [] : ["--", message];
 }
@@ -70,15 +70,15 @@ function reportOf(kept: readonly Given[], dropped: readonly string[]): OptionRep
 
 export interface HeldAccess {
   readonly level: Access;
-  /** To be put in front of what the user gives. */
+  /** Precede the user's options. */
   readonly options: readonly string[];
-  /** The user's own option that decides instead; null: none does. */
+  /** The user's option that decides instead. Null: no such option. */
   readonly by: string | null;
 }
 
 /**
- * `given`: native arguments of the config and of the user, which come first. `profile`: rules of the user's own that an
- * option would switch off. Throws where the engine has no such level.
+ * `given`: native arguments of the config and the user, which come first. `profile`: the user's rules that an option
+ * would switch off. Throws if the engine has no such level.
  */
 export function accessOptions(
   engine: Engine,
@@ -110,18 +110,18 @@ export function accessOptions(
 }
 
 export interface StandingArgs {
-  /** Native arguments of the config: those that a start would have had, and those that it would have now. */
+  /** Native arguments of the config: those of an earlier start, and those of a start now. */
   readonly had: readonly string[];
   readonly now: readonly string[];
-  /** Of the user, behind them. */
+  /** The user's, after the config's. */
   readonly native: readonly string[];
-  /** The user has just asked for the level, so what decided in its place counts no more. */
+  /** The user has just asked for the level, so an earlier option no longer decides. */
   readonly asked: boolean;
-  /** The engine refused `had`. An option in it that Reprise does not know may be why, so it may be gone. */
+  /** The engine refused `had`. An unknown option in it may be the cause, so it may be missing now. */
   readonly refused?: boolean;
 }
 
-/** By which option a start now may get more rights, as the engine's own parser reads both; null: it gets no more. */
+/** The option by which a start now may get more rights, as the engine's parser reads both. Null: no more rights. */
 export function widerStart(
   engine: Engine,
   level: Access,
@@ -141,8 +141,8 @@ export function widerStart(
 }
 
 /**
- * The same of a run that begins with other arguments than those that the engine refused. An option that Reprise does not
- * know may be what it refused.
+ * The same for a run that begins with other arguments after the engine refused the first. Ignores unknown options,
+ * because the engine may have refused one of them.
  */
 export function widerAnew(
   { grammar }: Pick<Engine, "grammar">,
@@ -160,7 +160,7 @@ function widerOf(found: ReturnType<typeof moreRights>): ReturnType<typeof widerS
   return found === null ? null : { option: describe([found.option]).join(" "), gone: found.gone };
 }
 
-/** The first option given that sets what a level would set. */
+/** The first given option that sets what a level would set. */
 function ownMode(engine: Engine, given: readonly string[]): Given | null {
   return parseArgs(engine.grammar, given, true).options.find(setsMode(engine)) ?? null;
 }

@@ -1,6 +1,6 @@
 /**
- * What a live UI of Claude Code is doing. Its registry says idle, busy or waiting; that a turn failed stands in the
- * transcript; hooks say it a little earlier, and say all of it where there is no registry entry.
+ * The activity of a live Claude Code UI. Its registry has idle, busy or waiting; the transcript has failed turns; hooks
+ * report both a little earlier, and everything if there is no registry entry.
  */
 import type { Activity, Trouble, TroubleKind } from "../core/events.ts";
 import { arrayIn, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
@@ -9,7 +9,7 @@ import { registryEntry, type RegistryEntry, transcriptOf } from "./claude-store.
 import type { LiveUi, SessionFiles, UiMark, UiState, UiTurn, Where } from "./engine.ts";
 import { troubleOf } from "./troubles.ts";
 
-/** One line may hold an attachment of 60 KB; what grew by more between two looks is read from its end. */
+/** One line may hold an attachment of 60 KB; larger growth between two looks is read from its end. */
 const PART_BYTES = 1_048_576;
 /** Clocks of one machine, rounded in different places. */
 const SLACK_MS = 1_000;
@@ -21,10 +21,10 @@ const NOTHING: UiMark = {
   hooks: { offset: 0, heard: { state: "none" } },
 };
 
-/** The variable that names the file of the hooks. */
+/** The variable with the path of the hooks' file. */
 export const HOOKS = "REPRISE_HOOKS";
 
-/** Native options that make the UI tell when a turn ended, failed or waits. The text of the command is constant (I10). */
+/** Native options that make the UI report when a turn ended, failed or waits. The command text is constant (I10). */
 export function hooksFor(): readonly string[] {
   const command = `[ -z "$${HOOKS}" ] || { cat; echo; } >> "$${HOOKS}"`;
   const hook = [{ hooks: [{ type: "command", command }] }];
@@ -61,13 +61,13 @@ function toldBy({ status, waitingFor }: RegistryEntry, mark: UiMark): Activity |
   }
 }
 
-/** The transcript is written a moment after the registry: until then a hook may know already that the turn failed. */
+/** Claude writes the transcript a moment after the registry: until then only a hook may know that the turn failed. */
 function idleOrError({ turn, hooks: { heard } }: UiMark): Activity {
   const last = turn.state !== "failed" && heard.state === "failed" ? heard : turn;
   return last.state === "failed" ? { state: "error", trouble: last.trouble } : { state: "idle" };
 }
 
-/** Without the registry only what a hook said last is certain, and only until the conversation goes on. */
+/** Without the registry only the last hook is certain, and only until the conversation continues. */
 function heardOf({ turn, hooks: { heard } }: UiMark): Activity | null {
   if (heard.state === "waiting") return { state: "waiting", what: "permission prompt" };
   if (heard.state === "failed") return { state: "error", trouble: heard.trouble };
@@ -90,7 +90,7 @@ async function readTranscript(
   const known = mark.path !== null && session !== null && mark.path.endsWith(`${session}.jsonl`);
   const path = known ? mark.path : session === null ? null : await transcriptOf(session, where, files);
   if (path === null) return { mark, turns };
-  // `/clear` goes on in another file, where nothing was said yet.
+  // `/clear` continues in another file, which is still empty.
   const from: UiMark = known ? mark : { ...mark, path, offset: 0, turn: { state: "none" } };
   const grown = await files.lines(path, from.offset, PART_BYTES);
   if (grown === null) return { mark: from, turns };
@@ -104,7 +104,7 @@ async function readTranscript(
   return state;
 }
 
-/** What stood there before the process began, and what a sub-agent says, is not this turn's. */
+/** Lines from before the process began and lines of a sub-agent do not belong to this turn. */
 function isOwn(record: JsonObject, startedAtMs: number): boolean {
   return record["isSidechain"] !== true && timeOf(record) >= startedAtMs - SLACK_MS;
 }
@@ -122,14 +122,14 @@ function said(
   if (stringIn(record, "type") === "user") {
     const turn = userTurn(record);
     if (turn === null) return { mark, turns };
-    // A hook that was heard before belongs to the turn before.
+    // An earlier hook belongs to the previous turn.
     return { mark: { ...mark, turn, hooks: { ...mark.hooks, heard: { state: "none" } } }, turns };
   }
   if (stringIn(record, "type") !== "assistant") return { mark, turns };
   if (record["isApiErrorMessage"] === true)
     return { mark: { ...mark, turn: { state: "failed", trouble: troubleIn(record) } }, turns };
   if (stringIn(message, "stop_reason") !== "end_turn") return { mark: running(mark), turns };
-  // Each block of an answer is a line of its own with the id of the answer.
+  // Each block of an answer is a separate line with the answer's id.
   const id = stringIn(message, "id") ?? stringIn(record, "uuid") ?? "";
   return {
     mark: { ...mark, turn: { state: "over" }, lastTurn: id },
@@ -141,11 +141,11 @@ function running(mark: UiMark): UiMark {
   return { ...mark, turn: { state: "running" } };
 }
 
-/** Null: no word of the user's to the model. */
+/** Null: not a message of the user to the model. */
 function userTurn(record: JsonObject): UiTurn | null {
   if (record["isMeta"] === true) return null;
   const text = userText(record);
-  // A command of the UI, or what it printed.
+  // A command of the UI, or its output.
   if (/^<(?:local-command|command-name|command-message)/.test(text.trimStart())) return null;
   return { state: text.startsWith("[Request interrupted") ? "over" : "running" };
 }
@@ -169,7 +169,7 @@ function troubleIn(record: JsonObject): Trouble {
   return named(words.join(" "), facts, timeOf(record));
 }
 
-/** Claude's own word for the cause goes first; a reset time is only ever in the text. */
+/** Claude's own name for the cause comes first; a reset time is only in the text. */
 function named(
   message: string,
   facts: { readonly error: string | undefined; readonly status: number | undefined },
@@ -181,7 +181,7 @@ function named(
     ...(status === undefined ? {} : { status }),
   });
   const kind = error !== undefined && Object.hasOwn(KINDS, error) ? KINDS[error] : undefined;
-  // Where the text names the time at which a limit ends, it is no matter of the bill.
+  // If the text names the end of a limit, the cause is not billing.
   return kind === undefined || told.resetsAt !== undefined ? told : { ...told, kind };
 }
 
@@ -191,7 +191,7 @@ async function readHooks(agent: LiveUi, mark: UiMark, files: SessionFiles): Prom
   if (grown === null) return mark;
   let { heard } = mark.hooks;
   if (grown.lines.length === 0) return mark;
-  // A hook has no time of its own.
+  // A hook has no timestamp.
   const atMs = (await files.stat(agent.hooks ?? ""))?.mtimeMs ?? agent.startedAtMs;
   for (const line of grown.lines) heard = hooked(parseObject(line), atMs) ?? heard;
   return { ...mark, hooks: { offset: grown.next, heard } };
@@ -215,7 +215,7 @@ function hooked(hook: JsonObject | undefined, atMs: number): UiMark["hooks"]["he
   }
 }
 
-/** Delivered as a message of its own, put behind the work that is being done, or handed in during a tool. */
+/** The message was delivered as such, queued behind running work, or passed in during a tool. */
 export async function claudeTookUp(
   message: string,
   agent: LiveUi & { readonly typedAtMs: number },
@@ -248,7 +248,7 @@ function takenUp(record: JsonObject): string {
   }
 }
 
-/** Line breaks and the space around are the terminal's. */
+/** The terminal decides on line breaks and surrounding space. */
 function plain(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }

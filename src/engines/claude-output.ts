@@ -1,4 +1,4 @@
-/** What Claude Code prints with `--output-format stream-json` or `json`, understood line by line. */
+/** Parses Claude Code's output with `--output-format stream-json` or `json`, line by line. */
 import type { EngineEvent, Trouble } from "../core/events.ts";
 import { believable, moment } from "../core/reset-time.ts";
 import {
@@ -20,20 +20,20 @@ export const PATTERNS: readonly TroublePattern[] = [
   ["quota", /billing_error/],
   ["network", /unable to connect|ConnectionRefused/i],
   ["usage", /^error: --|issue with the selected model/i],
-  // Seconds: "Server is temporarily limiting requests (not your usage limit)" (2.1.325).
+  // Lasts seconds: "Server is temporarily limiting requests (not your usage limit)" (2.1.325).
   ["overloaded", /temporarily limiting requests|not your usage limit/i],
 ];
 
-/** How Claude begins what it says itself. With `--output-format text` it stands where the answer would be. */
+/** How Claude's own messages begin. With `--output-format text` they replace the answer. */
 const OWN_WORDS =
   /^(?:API Error|Error: |Execution error|Request timed out|You(?:'|’)(?:ve (?:hit|reached) your|re out of)|Your org|Claude (?:AI )?usage limit|Credit balance|Invalid API key|Not logged in|Please run \/login|Failed to authenticate|Prompt is too long|Unable to connect|There(?:'|’)s an issue with|Server is temporarily|OAuth token)/i;
-/** A longer output was cut at its beginning, and is none of these. */
+/** A longer output was cut at its beginning, and does not match. */
 const LONG = 7_000;
 
 /**
- * Why a turn failed whose output was text. Claude prints its own words in place of the answer, and nothing of what the model
- * said before (2.1.197, 2.1.325; also with `--verbose`). So they begin the output, or it is an answer. The first
- * paragraph says what is the matter.
+ * Why a turn with text output failed. Claude prints its own message in place of the answer, and nothing of the model's
+ * earlier text (2.1.197, 2.1.325; also with `--verbose`). So the message begins the output, or the output is an answer.
+ * The first paragraph states the problem.
  */
 export function failureIn(stdoutTail: string, nowMs: number): Trouble | null {
   const text = stdoutTail.trim();
@@ -43,7 +43,7 @@ export function failureIn(stdoutTail: string, nowMs: number): Trouble | null {
   return troubleOf(lines.slice(0, end === -1 ? undefined : end).join("\n"), nowMs, { patterns: PATTERNS });
 }
 
-/** Known, and nothing to tell: the same is said by `assistant`, `user` and `result`, which 2.1.197 has too. */
+/** Known and redundant: `assistant`, `user` and `result`, which 2.1.197 also has, say the same. */
 const SILENT = new Set(["system/status", "system/permission_denied"]);
 
 export function claudeReader(id: RegExp, now: () => number): OutputReader {
@@ -52,7 +52,7 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
   /** Messages whose text came in pieces and is repeated whole. */
   const streamed = new Set<string>();
   let spoke = false;
-  /** When the limit ends that was met last; its words name a rounded clock time. */
+  /** When the last limit ends; its message names a rounded clock time. */
   let limitEndsMs: number | null = null;
 
   function named(line: JsonObject): readonly EngineEvent[] {
@@ -81,7 +81,7 @@ export function claudeReader(id: RegExp, now: () => number): OutputReader {
       case "user":
         return answered(line, tools);
       case "result":
-        // A session that was never opened is reported with the id asked for, or with one made up.
+        // A session that was never opened is reported with the requested id, or with an invented one.
         return [
           ...(neverBegan(line) ? [] : named(line)),
           ...(spoke ? [] : answer(line)),
@@ -115,13 +115,13 @@ function kindOf(line: JsonObject): string {
   return type === "system" ? `system/${stringIn(line, "subtype") ?? ""}` : type;
 }
 
-/** With `json` the answer is in the result alone. */
+/** With `json` only the result has the answer. */
 function answer(line: JsonObject): readonly EngineEvent[] {
   const text = stringIn(line, "result") ?? "";
   return line["is_error"] === true || text === "" ? [] : [{ type: "text", text }];
 }
 
-/** What a sub-agent says is forwarded with the id of the tool call that it serves. */
+/** Messages of a sub-agent carry the id of its tool call. */
 function isMain(line: JsonObject): boolean {
   return stringIn(line, "parent_tool_use_id") === undefined;
 }
@@ -135,7 +135,7 @@ function retry(line: JsonObject, nowMs: number): EngineEvent {
   const delayMs = numberIn(line, "retry_delay_ms");
   const why = stringIn(line, "error") ?? "unknown";
   const kind = troubleOf(why, nowMs, { patterns: PATTERNS, ...(status === undefined ? {} : { status }) });
-  // Without a status the request never got an answer.
+  // Without a status the request got no answer.
   const trouble =
     kind.kind === "other" && status === undefined ? { ...kind, kind: "network" as const } : kind;
   return { type: "retry", trouble, ...(delayMs === undefined ? {} : { delayMs: Math.round(delayMs) }) };
@@ -192,7 +192,7 @@ function answered(line: JsonObject, tools: Map<string, string>): readonly Engine
   });
 }
 
-/** Told with every answer; it counts only when the request was refused. Extra usage goes on in spite of the limit. */
+/** Reported with every answer; relevant only if the request was refused. Extra usage continues despite the limit. */
 function limitEnd(info: JsonObject | undefined): number | null {
   const refused = stringIn(info, "status") === "rejected" && info?.["isUsingOverage"] !== true;
   return refused ? moment(info?.["resetsAt"]) : null;

@@ -1,6 +1,6 @@
 /**
- * Claude Code's own files: transcripts in `projects/<slug of the cwd>/<session id>.jsonl`, and the registry of
- * live processes in `sessions/<pid>.json`.
+ * Claude Code's files: transcripts in `projects/<slug of the cwd>/<session id>.jsonl`, and the registry of live
+ * processes in `sessions/<pid>.json`.
  */
 import { basename, join, relative } from "node:path";
 import { numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
@@ -13,14 +13,14 @@ import {
   type Where,
 } from "./engine.ts";
 
-/** Attachments in front of the first message are large: a one-turn transcript has some 134 KB. */
+/** Attachments before the first message are large: a one-turn transcript has about 134 KB. */
 const PART_BYTES = 524_288;
 const MAX_LISTED = 500;
 const MAX_SLUG = 200;
 const TRANSCRIPT = /^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.jsonl$/i;
 const REGISTRY = /^\d{1,10}\.json$/;
 
-/** The directory of this cwd first, as 2.1.197 looks nowhere else; 2.1.325 finds a session in any. */
+/** The directory of this cwd first: 2.1.197 looks only there, 2.1.325 in all directories. */
 export async function locateTranscript(session: string, where: Where, files: SessionFiles): Promise<Located> {
   let unusable: Located | null = null;
   for await (const { path, mtimeMs } of transcriptsOf(session, where, files)) {
@@ -36,7 +36,7 @@ export async function locateTranscript(session: string, where: Where, files: Ses
   return unusable ?? { state: "absent", searched: join(where.home, "projects") };
 }
 
-/** The file in which a live conversation is written; null: nothing was said in it yet. */
+/** The file of a live conversation. Null: nothing has been said yet. */
 export async function transcriptOf(
   session: string,
   where: Where,
@@ -86,7 +86,7 @@ export async function listTranscripts(
   for (const { path, mtimeMs } of paths.slice(0, MAX_LISTED)) {
     const id = TRANSCRIPT.exec(basename(path))?.[1];
     const seen = await look(path, files);
-    // Two directories may share a slug; the transcript says which one it was.
+    // Two directories may share a slug; the transcript names the right one.
     const elsewhere = cwd !== null && seen.cwd !== null && seen.cwd !== cwd;
     if (id === undefined || !seen.messages || elsewhere) continue;
     const { createdAtMs, title, opening } = seen;
@@ -95,7 +95,7 @@ export async function listTranscripts(
   return found;
 }
 
-/** Entries survive a kill -9: the caller compares the start time. Other files there are private keys. */
+/** Entries survive a kill -9, so the caller compares the start time. Other files there are private keys. */
 export async function claudeHolders(
   session: string,
   { home }: Where,
@@ -116,13 +116,13 @@ export async function claudeHolders(
 
 export interface RegistryEntry {
   readonly session: string | null;
-  /** idle, busy, waiting; undefined while the UI is starting. */
+  /** idle, busy, waiting. Undefined: the UI is starting. */
   readonly status: string | undefined;
   readonly waitingFor: string | undefined;
   readonly statusUpdatedAt: number | undefined;
 }
 
-/** Null: the process has no entry, or it is half written. `/clear` and `/resume` in the UI change the id in it. */
+/** Null: no entry for the process, or a partly written one. `/clear` and `/resume` in the UI change its id. */
 export async function registryEntry(
   agent: { readonly pid: number; readonly start: string },
   { home }: Where,
@@ -130,7 +130,7 @@ export async function registryEntry(
 ): Promise<RegistryEntry | null> {
   const record = parseObject((await files.head(join(home, "sessions", `${agent.pid}.json`), 16_384)) ?? "");
   const start = stringIn(record, "procStart");
-  // An entry that a killed process of the same pid left behind is not ours.
+  // The entry belongs to a killed process with the same pid.
   if (record === undefined || (start !== undefined && start !== agent.start)) return null;
   const session = stringIn(record, "sessionId") ?? "";
   return {
@@ -141,7 +141,7 @@ export async function registryEntry(
   };
 }
 
-/** As Claude names a project's directory; `cwd` has its symlinks resolved. */
+/** Claude's name for a project's directory; `cwd` has its symlinks resolved. */
 function slug(cwd: string): string {
   const name = cwd.replace(/[^a-zA-Z0-9]/g, "-");
   if (name.length <= MAX_SLUG) return name;
@@ -160,11 +160,11 @@ interface Look {
   readonly opening: string | null;
 }
 
-/** A truncated last line and lines that are no JSON are skipped, as Claude does. */
+/** Skips a truncated last line and lines that are not JSON, as Claude does. */
 async function look(path: string, files: SessionFiles): Promise<Look> {
   const head = (await files.head(path, PART_BYTES)) ?? "";
   const start = messagesIn(head);
-  // What stands in front of the first message may be longer than the part that was read.
+  // The part before the first message may be longer than the part that was read.
   const found = start.length > 0 ? start : messagesIn((await files.tail(path, PART_BYTES)) ?? "");
   const [first] = found;
   const created = Date.parse(stringIn(first, "timestamp") ?? "");

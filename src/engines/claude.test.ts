@@ -258,7 +258,7 @@ describe("resume", () => {
     expect(argsOf(fork)).toBe(`${R} --fork-session --session-id ${OTHER} --model opus`);
     expect(claude.command(fork).expects).toBe(OTHER);
     expect(argsOf({ ...fork, forkTo: null })).toBe(`${R} --fork-session --model opus`);
-    // It would work in the main checkout.
+    // The agent would work in the main checkout.
     for (const line of ["-w foo", "--worktree=foo", "--worktree"])
       expect(() => claude.command(ask({ kind: "fork", line }))).toThrow("would work in the main checkout");
   });
@@ -376,7 +376,7 @@ describe("the session store", () => {
   });
 
   test("knows how long names are cut", async () => {
-    // The last part is what 2.1.325 made of this directory.
+    // The last part is the slug of 2.1.325 for this directory.
     const long = `/tmp/${"deep-directory/".repeat(16)}end`;
     const slug = `${long.replace(/[^a-zA-Z0-9]/g, "-").slice(0, 200)}-zhf9d8`;
     const files = { [at("-a")]: line("user", "hi"), [at(slug)]: line("user", "hi", long) };
@@ -493,7 +493,7 @@ describe("a failed turn whose output is text", () => {
   const cases: [name: string, stdout: string, kind: string | undefined][] = [
     ["Claude's words alone", `${LIMIT}\n`, "rate_limited"],
     ["as a terminal has them", `\r\n${LIMIT}\r\n`, "rate_limited"],
-    // Recorded with 2.1.197 and 2.1.325: what the model said before is not printed, and a reply may have paragraphs.
+    // Recorded with 2.1.197 and 2.1.325: earlier text of the model is not printed, and a reply may have paragraphs.
     ["a reply of several paragraphs", `${REJECTED}\nsecond line\n\nthird paragraph\n`, "rate_limited"],
     ["at the end of a text", `I looked at the log.\n${LIMIT}\n`, undefined],
     ["near the end of a text", `I looked.\n${LIMIT}\nSo I stopped.\nBye.\n`, undefined],

@@ -26,7 +26,7 @@ import { lastWins } from "./rights.ts";
 import { CLAUDE_ENV } from "./guarded-env.ts";
 import { kindIn, troubleOf, type TroublePattern } from "./troubles.ts";
 
-/** Claude keeps the case in which an id was given. */
+/** Claude keeps the case of a given id. */
 const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 /** Wider is higher. `manual` is the newer name of `default`. */
@@ -42,7 +42,7 @@ const MODES: Readonly<Record<string, number>> = {
 const mode: Guard = { scale: "mode", rank: (value) => MODES[value ?? ""] ?? null };
 const bypass: Guard = { scale: "mode", rank: () => 5 };
 
-/** One option a line, `|` between its spellings; `<>` takes a value, `[]` may take one, `...` takes many. */
+/** One option per line, `|` between its spellings; `<>` takes a value, `[]` may take one, `...` takes many. */
 function table(lines: string, common: Omit<OptionSpec, "names" | "takes" | "repeatable"> = {}): OptionSpec[] {
   return lines
     .trim()
@@ -65,7 +65,7 @@ function table(lines: string, common: Omit<OptionSpec, "names" | "takes" | "repe
     });
 }
 
-/** 2.1.325, with the hidden options that people use; 2.1.197 has fewer and none that differs. */
+/** 2.1.325, including common hidden options; 2.1.197 has fewer and no different ones. */
 const grammar: Grammar = {
   continues: { "--continue": "here", "--resume": "any", "--from-pr": "any" },
   forks: ["--fork-session"],
@@ -74,7 +74,7 @@ const grammar: Grammar = {
       setup-token stop|kill ultrareview update|upgrade remote-control|rc`.split(/\s+/),
   },
   options: [
-    // No rights: the model, what it is told, what a turn may cost, how output looks.
+    // No rights: the model, its instructions, the cost of a turn, the look of output.
     ...table(
       `--model <>
       --fallback-model <>
@@ -174,7 +174,7 @@ const grammar: Grammar = {
       --prefill <>`,
       { bears: "once" },
     ),
-    // Files that Claude itself writes, another place to work in, hooks. A resume goes back into the worktree by itself.
+    // Files that Claude itself writes, another working directory, hooks. A resume returns to the worktree on its own.
     ...table(
       `--file ...
       --worktree|-w []
@@ -194,7 +194,7 @@ const grammar: Grammar = {
   ],
 };
 
-/** Trust and bypass, settings and plugins from elsewhere, switches that are options too, and checks of commands. */
+/** Trust and bypass, settings and plugins from elsewhere, switches that are also options, and command checks. */
 const RIGHTS_ENV = `CLAUDE_CODE_SANDBOXED IS_SANDBOX CLAUDE_CODE_IGNORE_PERSISTED_TRUST
   CLAUDE_CODE_EVEN_MORE_DANGEROUSLY_SKIP_PERMISSIONS CLAUDE_CODE_ENABLE_AUTO_MODE
   CLAUDE_CODE_MANAGED_SETTINGS_PATH CLAUDE_CODE_REMOTE_SETTINGS_PATH CLAUDE_CODE_DISABLE_ADMIN_ENV_UNION
@@ -279,7 +279,7 @@ function opensUi(parsed: Parsed): boolean {
   return parsed.commands.length === 0 && !without.some((name) => has(parsed, name));
 }
 
-/** Claude prints one JSON event a line only with both options; `json` is the last event alone. */
+/** Claude prints one JSON event per line only with both options; `json` is only the last event. */
 function isStructured(parsed: Parsed): boolean {
   const format = valueOf(parsed, "--output-format");
   return (
@@ -394,7 +394,7 @@ function again(ask: Ask, kind: "resume" | "fork"): Command {
   return { ...shared, args, stdin: message, headless: true, structured: true };
 }
 
-/** They grant nothing (I12). Settings of the user's own stand alone: Claude takes the option once. */
+/** Hooks grant nothing (I12). Not added beside the user's settings: Claude accepts the option once. */
 function addedHooks(ask: Ask, parsed: Parsed) {
   const fits =
     ask.watched === true && ask.interactive && parsed.commands.length === 0 && !has(parsed, "--settings");
@@ -408,7 +408,7 @@ function plain(args: readonly string[], parsed: Parsed) {
   return { args, stdin: null, env: {}, ...ephemeral };
 }
 
-/** The id that the user's own arguments choose or continue. */
+/** The id that the user's arguments choose or continue. */
 function expectedBy(parsed: Parsed): string | null {
   if (parsed.commands.length > 0) return null;
   const chosen = valueOf(parsed, "--session-id");

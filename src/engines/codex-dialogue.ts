@@ -1,8 +1,8 @@
 /**
- * The command that opens a conversation with `codex app-server`, from the same options that `codex exec` takes.
+ * The command that opens a conversation with `codex app-server`, from the same options as `codex exec`.
  *
- * The server ignores most of them on its command line without a word, so they become fields of the protocol; what
- * has no such field is refused.
+ * The server silently ignores most of them on its command line, so they become fields of the protocol; an option
+ * without such a field is refused.
  */
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
@@ -24,7 +24,7 @@ import {
 } from "./grammar.ts";
 import { lastWins } from "./rights.ts";
 
-/** Options that the server takes itself. */
+/** Options that the server accepts itself. */
 const OWN = ["--config", "--enable", "--disable", "--strict-config"];
 /** Options that are fields of the protocol. */
 const FIELDS = [
@@ -34,7 +34,7 @@ const FIELDS = [
   "--ask-for-approval",
   "--dangerously-bypass-approvals-and-sandbox",
 ];
-/** Options that mean nothing to a server: it prints no colours and checks no repository. */
+/** Options without a meaning for a server: it prints no colours and checks no repository. */
 const MOOT = ["--color", "--skip-git-repo-check", "--json", "--no-daemon", "--no-alt-screen"];
 const SANDBOXES = ["read-only", "workspace-write", "danger-full-access"];
 
@@ -80,7 +80,7 @@ export function dialogueCommand(ask: Ask, approval: Approval): Command {
   };
 }
 
-/** Whether recorded arguments are those of `dialogueCommand`; words that start the program may stand before them. */
+/** Whether recorded arguments come from `dialogueCommand`; words that start the program may precede them. */
 export function isDialogue(args: readonly string[]): boolean {
   const at = args.indexOf("app-server");
   const before = args.slice(0, at);
@@ -92,7 +92,7 @@ function sessionOf({ session }: Ask): string {
   throw new Fault("session_unknown", `${JSON.stringify(session)} is not a Codex thread id.`);
 }
 
-/** What this attempt carries of the recorded options and its own, each known to have its effect. */
+/** The recorded and own options of this attempt, each known to have its effect. */
 function optionsOf(ask: Ask): {
   readonly options: readonly Given[];
   readonly dropped: readonly string[];
@@ -115,7 +115,7 @@ function optionsOf(ask: Ask): {
   const trusts = isStart ? [] : heldTrust(ask, merged);
   const rights = isStart ? [] : [...heldRights(ask, merged), ...trusts];
   const leftOut = (option: Given) => isMoot(option, isStart);
-  // In front, so that what the run itself says of folders counts.
+  // First, so that the run's own options about folders override them.
   const all = [
     ...trusts,
     ...lastWins(merged.options),
@@ -133,7 +133,7 @@ function optionsOf(ask: Ask): {
   return { options, dropped: [...describe(all.filter(leftOut)), ...words], rights };
 }
 
-/** A thread gets its sandbox by name, and that switches a permission profile off. */
+/** A thread gets its sandbox by name, which switches a permission profile off. */
 function assertNoProfile(options: readonly Given[]): void {
   if (settingIn(options, "default_permissions") === undefined) return;
   throw new Fault(
@@ -143,7 +143,7 @@ function assertNoProfile(options: readonly Given[]): void {
   );
 }
 
-/** Concerned only the output, or only the turn or the session that it was given for. */
+/** The option concerns only output, or only the turn or session that it was given for. */
 function isMoot(option: Given, start: boolean): boolean {
   return isOneOf(MOOT, option) || (!start && option.native === undefined && option.spec?.bears !== undefined);
 }
@@ -152,7 +152,7 @@ function isOneOf(names: readonly string[], { spec }: Given): boolean {
   return spec !== null && names.includes(spec.names[0] ?? "");
 }
 
-/** Whatever the config says, nothing is written unless the run asks for it. `--yolo` beats the others. */
+/** Whatever the config says, the agent writes only if the run asks for it. `--yolo` overrides the others. */
 function sandboxOf(options: readonly Given[]): string {
   const parsed = { commands: [], words: [], options };
   if (has(parsed, "--yolo")) return "danger-full-access";
@@ -161,7 +161,7 @@ function sandboxOf(options: readonly Given[]): string {
   throw new Fault("usage", `Codex has no sandbox ${JSON.stringify(mode)}.`, { facts: { option: "-s" } });
 }
 
-/** What the options say of a sandbox that writes, for the answer to be held against. */
+/** The options for a writing sandbox, to check the answer against. */
 function limitsOf(options: readonly Given[]): Pick<Plan, "network" | "roots"> {
   const network = settingIn(options, "sandbox_workspace_write.network_access");
   const roots = parseJson(settingIn(options, "sandbox_workspace_write.writable_roots") ?? "");

@@ -1,6 +1,6 @@
 /**
- * What a live UI of Codex is doing, from the rollout of its thread, which is written line by line as things happen. That
- * it asks for an approval does not stand there: the UI tells its terminal.
+ * The activity of a live Codex UI, from the rollout of its thread, which Codex writes line by line. The rollout does
+ * not show approval questions: the UI reports them to its terminal.
  */
 import type { Activity, Trouble } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
@@ -67,7 +67,7 @@ function told(record: JsonObject, atMs: number, state: Told): Told {
   }
 }
 
-/** What the terminal is told may be forged by a tool: it can make a turn look blocked, and never one look over. */
+/** A tool can forge terminal reports: they can make a turn look blocked, never over. */
 function activityOf(turn: UiMark["turn"], status: string): Activity | null {
   switch (turn.state) {
     case "running":
@@ -83,13 +83,13 @@ function activityOf(turn: UiMark["turn"], status: string): Activity | null {
   }
 }
 
-/** Before the first turn is written down there is only the terminal. A UI that was given a message is idle for a moment. */
+/** Until the first turn is in the rollout, only the terminal is known. A UI that got a message is idle for a moment. */
 function shown({ status = "", before }: LiveUi): Activity | null {
   if (/^state=idle\b/.test(status)) return { state: before === undefined ? "starting" : "idle" };
   return /^state=\w/.test(status) ? activityOf({ state: "running" }, status) : null;
 }
 
-/** The same error as that of the server, with its names in another spelling. */
+/** The same error as the server's, with its names in another spelling. */
 function failure(error: JsonObject, atMs: number): Trouble {
   const info = fieldIn(error, "codex_error_info");
   const [cause, more] = isObject(info) ? (Object.entries(info)[0] ?? []) : [info];
@@ -126,7 +126,7 @@ export async function codexTookUp(
   });
 }
 
-/** Line breaks and the space around are the terminal's. */
+/** The terminal decides on line breaks and surrounding space. */
 function plain(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }

@@ -1,4 +1,4 @@
-/** Codex's command line as data: the options of 0.166, the rights they give, and the rights a resume must name. */
+/** Codex's command line as data: the options of 0.166, their rights, and the rights that a resume must name. */
 import { dirname, resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, isObject, type JsonObject, numberIn, objectIn, parseJson, stringIn } from "../lib/json.ts";
@@ -15,7 +15,7 @@ import {
 } from "./grammar.ts";
 import { lastWins, rightOf, scaleOf } from "./rights.ts";
 
-/** Wider is higher. `--yolo` beats `-s` when both are given, so all of them share one scale. */
+/** Wider is higher. `--yolo` overrides `-s`, so all of them share one scale. */
 const SANDBOX = ["read-only", "workspace-write", "--approve-for-me", "danger-full-access", "--yolo"];
 
 function sandbox(fixed?: string): Guard {
@@ -23,7 +23,7 @@ function sandbox(fixed?: string): Guard {
   return { scale: "sandbox", rank: (value) => (place(value) === -1 ? null : place(value)) };
 }
 
-/** Settings that neither give nor take rights. Any other key may, so none is added. */
+/** Settings that neither give nor take rights. Any other key may, so a later attempt cannot add it. */
 const HARMLESS = new Set(
   `model model_reasoning_effort model_reasoning_summary model_verbosity model_context_window personality
   model_auto_compact_token_limit hide_agent_reasoning show_raw_agent_reasoning service_tier`.split(/\s+/),
@@ -45,7 +45,7 @@ function keyAndValue(text: string): readonly [key: string, value: string] {
   return [text.slice(0, at).trim(), value.replace(/^(["'])(.*)\1$/, "$2")];
 }
 
-/** What the last `-c` says of a setting. */
+/** The value of a setting in the last `-c`. */
 export function settingIn(options: readonly Given[], name: string): string | undefined {
   const pairs = options
     .filter(({ spec }) => spec?.guard === setting)
@@ -64,7 +64,7 @@ export const grammar: Grammar = {
   },
   continues: { resume: "any", "--last": "here", "--all": "any" },
   forks: ["fork"],
-  // Without a guard: the model and its provider, what the prompt holds (`-i`), how output looks.
+  // Without a guard: the model and its provider, the prompt's content (`-i`), the look of output.
   options: [
     { names: ["--config", "-c"], takes: "value", repeatable: true, guard: setting },
     { names: ["--enable"], takes: "value", repeatable: true, guard: "grant" },
@@ -88,7 +88,7 @@ export const grammar: Grammar = {
     { names: ["--worktree"], takes: "none", refuse: "codex makes another worktree with it" },
     { names: ["--thread-source"], takes: "value", only: "headless", bears: "once" },
     { names: ["--cyber-access-program"], takes: "value", only: "headless", guard: "grant" },
-    // Trust is given by --trust-cwd.
+    // --trust-cwd gives trust.
     { names: ["--skip-git-repo-check"], takes: "none", only: "headless", guard: "extra" },
     { names: ["--ephemeral"], takes: "none", refuse: "codex saves no session with it" },
     { names: ["--ignore-user-config"], takes: "none", only: "headless", guard: "grant" },
@@ -98,7 +98,7 @@ export const grammar: Grammar = {
     { names: ["--json", "--experimental-json"], takes: "none", bears: "output" },
     // Codex itself writes the file, outside the sandbox.
     { names: ["--output-last-message", "-o"], takes: "value", only: "headless", guard: "extra" },
-    // `exec` refuses these, the top level accepts them before it.
+    // `exec` refuses these; the top level accepts them before it.
     { names: ["--ask-for-approval", "-a"], takes: "value", place: "root", guard: "grant" },
     { names: ["--search"], takes: "none", place: "root", guard: "grant" },
     { names: ["--no-alt-screen"], takes: "none", only: "ui", place: "root" },
@@ -120,8 +120,8 @@ export const grammar: Grammar = {
 export const NARROWEST = ["-s", "read-only"];
 
 /**
- * What a resume adds so that it has no more than the conversation began with. Without `-s` Codex takes the default of
- * the day, and with it what the config of the day says of network and folders; either may be wider.
+ * The options that a resume adds so that it has no more rights than the conversation began with. Without `-s` Codex
+ * uses the present default, and with it the present config for network and folders; either may be wider.
  */
 export function heldRights(ask: Ask, asked: Parsed): readonly Given[] {
   const { rights = [], rightsUnknown } = ask;
@@ -142,7 +142,7 @@ export function heldRights(ask: Ask, asked: Parsed): readonly Given[] {
   return told ? held.filter((option) => scaleOf(option) !== "sandbox") : held;
 }
 
-/** A sandbox option would switch the profile off, with all that it forbids to read. */
+/** A sandbox option would switch the profile off, with all its read restrictions. */
 function wholeProfile(held: readonly Given[], asked: Parsed): readonly Given[] {
   const profile = heldProfile((name) => settingIn(held, name));
   const { name = "", isWhole = false } = profile ?? {};
@@ -166,7 +166,7 @@ function wholeProfile(held: readonly Given[], asked: Parsed): readonly Given[] {
 
 const ROOTS = "sandbox_workspace_write.writable_roots=";
 
-/** Folders that an option adds again need not be named twice. */
+/** Folders that an option adds again need not appear twice. */
 function withoutRoots(word: string, dirs: ReadonlySet<string>): string {
   const roots = word.startsWith(ROOTS) ? parseJson(word.slice(ROOTS.length)) : undefined;
   if (!Array.isArray(roots)) return word;
@@ -185,7 +185,7 @@ export function describeHeld(held: readonly Given[]): readonly string[] {
   });
 }
 
-/** Whether the sandbox may write to `$TMPDIR`; where no option says what the sandbox is, it may. */
+/** Whether the sandbox may write to `$TMPDIR`; true if no option names the sandbox. */
 export function opensTmpdir(parsed: Parsed): boolean {
   const last = (name: string) => settingIn(parsed.options, name);
   const profile = last("default_permissions");
@@ -202,13 +202,13 @@ export function saysSandbox(parsed: Parsed): boolean {
 
 /*
  * Permission profiles of 0.166: `default_permissions = "p"` with `[permissions.p]`, which may forbid reading. A sandbox
- * option switches a profile off without a word, and its definition may be another one by the next attempt. So an attempt
- * carries the rules themselves, as Codex wrote them into the first turn's context.
+ * option silently switches a profile off, and its definition may change before the next attempt. So an attempt carries
+ * the rules themselves, as Codex wrote them into the first turn's context.
  */
 
 /**
- * Codex merges a profile with what any of its config files, the project's included, has under the same name. So the rules
- * that an attempt carries get a name that nobody can know beforehand; the records have it without the nonce.
+ * Codex merges a profile with entries of the same name in any of its config files, including the project's. So the
+ * carried rules get an unpredictable name; the records have it without the nonce.
  */
 const HELD = "reprise-held";
 const HELD_NAME = /^reprise-held(?:-[0-9a-f]{32})?-?/;
@@ -217,8 +217,8 @@ const ACCESS: readonly unknown[] = ["read", "write", "deny"];
 const SPECIAL: readonly unknown[] = ["root", "minimal", "slash_tmp", "tmpdir"];
 
 /**
- * Options that hold the profile of a turn's context. Null: it has none of the user's own; those that come with Codex
- * (`:workspace`) are the sandboxes that `-s` names. Only the name of the profile: its rules cannot be told.
+ * Options that preserve the profile of a turn's context. Null: no profile of the user; Codex's built-in ones
+ * (`:workspace`) are the sandboxes that `-s` names. Only the profile's name: its rules are unreadable.
  */
 export function profileIn(context: JsonObject): readonly string[] | null {
   const active = fieldIn(context, "active_permission_profile");
@@ -233,7 +233,7 @@ export function profileIn(context: JsonObject): readonly string[] | null {
   const isClosed = stringIn(profile, "network") === "restricted";
   return [
     ...config(`permissions.${name}.filesystem`, rules),
-    // To which hosts an open network was limited is not in the context.
+    // The context does not list the allowed hosts of an open network.
     ...(isClosed ? [] : config(`permissions.${name}.network`, "{enabled=false}")),
     ...config("default_permissions", JSON.stringify(name)),
   ];
@@ -248,7 +248,7 @@ function config(key: string, value: string): readonly string[] {
   return ["-c", `${key}=${value}`];
 }
 
-/** As an inline table of TOML, whose strings are those of JSON. Null: something in it is not understood. */
+/** As an inline TOML table, whose strings are JSON strings. Null: part of it is unknown. */
 function rulesIn(profile: JsonObject | undefined): string | null {
   const files = objectIn(profile, "file_system");
   const entries = fieldIn(files, "entries");
@@ -280,10 +280,10 @@ function absolute(path: string | undefined): string | null {
   return path?.startsWith("/") === true ? path : null;
 }
 
-/** `default_permissions` of a config file, where it is none of those that come with Codex. */
+/** `default_permissions` of a config file, unless it is a built-in profile of Codex. */
 export function ownProfile(text: string): string | null {
   for (const line of text.split("\n")) {
-    // Behind the first table it is a key of that table.
+    // After the first table header, the key belongs to that table.
     if (line.trimStart().startsWith("[")) return null;
     const at = line.indexOf("=");
     const key = line.slice(0, Math.max(at, 0)).trim().replaceAll(/["']/g, "");
@@ -302,7 +302,7 @@ export function namesProfile(option: Given): boolean {
 
 interface HeldProfile {
   readonly name: string;
-  /** Its rules stand beside it. */
+  /** Its rules are present as well. */
   readonly isWhole: boolean;
 }
 
@@ -314,7 +314,7 @@ function heldProfile(last: (key: string) => string | undefined): HeldProfile | n
   return { name: id.replace(HELD_NAME, ""), isWhole };
 }
 
-/** What became of the profile by a setting of `profileIn`, for people; undefined: the setting is another one. */
+/** The fate of the profile through a setting of `profileIn`, for people. Undefined: another setting. */
 function describeProfile(key: string): string | null | undefined {
   if (key === "default_permissions") return null;
   if (!key.startsWith(`permissions.${HELD}`)) return undefined;
@@ -326,9 +326,10 @@ function describeProfile(key: string): string | null | undefined {
 }
 
 /*
- * Trust of 0.166. In a folder that its config trusts Codex takes settings, programs and rules from the project's `.codex`;
- * the programs run outside the sandbox, and so does what the rules allow. It looks for the folder itself, then for its
- * checkout, then for the main one. Where none is named, a sandbox that may write to the folder makes it trust by itself.
+ * Trust of 0.166. In a folder that its config trusts, Codex reads settings, programs and rules from the project's
+ * `.codex`; the programs, and commands that the rules allow, run outside the sandbox. It looks up the folder itself,
+ * then its checkout, then the main one. If the config names none of them, a sandbox that may write to the folder makes
+ * Codex trust it.
  */
 
 const TABLE = /^\[\s*projects\s*\.\s*("(?:[^"\\]|\\.)*"|'[^']*')\s*\]/;
@@ -342,14 +343,14 @@ export const folderTrust: NonNullable<Engine["folderTrust"]> = {
     const own = levels.get(cwd);
     const outer = checkouts.map((folder) => levels.get(folder)).find((level) => level !== undefined);
     if (own === undefined && outer === undefined) return "unset";
-    // Trust in a part of a checkout is not trust in what the whole brings.
+    // Trust in a part of a checkout is not trust in the content of the whole.
     const whole = checkouts.length === 0 ? own : outer;
     return (own ?? outer) === "trusted" && whole === "trusted" ? "trusted" : "untrusted";
   },
   uiAsks: true,
 };
 
-/** As Codex itself writes them. A folder in another spelling counts as not named, and then gets less rather than more. */
+/** As Codex writes them. A folder in another spelling counts as not named, which gives less rights rather than more. */
 function levelsIn(text: string): ReadonlyMap<string, string> {
   const levels = new Map<string, string>();
   let folder: string | null = null;
@@ -372,11 +373,11 @@ function workplaceOf(parsed: Parsed, cwd: string): string {
   return resolve(cwd, valueOf(parsed, "--cd") ?? ".");
 }
 
-/** The option by which a later attempt does not trust a folder that was not trusted when the run was started. */
+/** The option that keeps a folder untrusted in later attempts if it was not trusted at the start of the run. */
 export function heldTrust(ask: Ask, asked: Parsed): readonly Given[] {
   const { folderTrust: folder, rights = [] } = ask;
   if (folder === undefined || folder === "trusted" || ask.trustCwd) return [];
-  // With no sandbox named Codex would let the agent write to an untrusted folder, as it would not to one it knows nothing of.
+  // Without a named sandbox Codex would let the agent write to an untrusted folder, but not to an unknown one.
   if (rights.length === 0 && !saysSandbox(asked)) return [];
   const cwd = workplaceOf(asked, ask.cwd);
   const began = parseArgs(grammar, rights.length === 0 ? ask.given : rights, true);
@@ -384,7 +385,7 @@ export function heldTrust(ask: Ask, asked: Parsed): readonly Given[] {
   return parseArgs(grammar, ["-c", untrusted(cwd)], true).options;
 }
 
-/** With it Codex neither trusts the folder nor records that it does, whatever its config says. */
+/** With this option Codex neither trusts the folder nor records that it does, whatever its config. */
 function untrusted(cwd: string): string {
   const folders = (at: string): readonly string[] =>
     at === dirname(at) ? [] : [at, ...folders(dirname(at))];
@@ -407,7 +408,7 @@ function profileWrites({ options }: Parsed, cwd: string): boolean {
     `permissions.${settingIn(options, "default_permissions") ?? ""}.filesystem`,
   );
   const covers = (path: string) => path === "/" || cwd === path || cwd.startsWith(`${path}/`);
-  // One rule behind the other, so that no text takes long to read.
+  // One rule after the other, so that parsing takes linear time.
   const [nearest] = [...(rules ?? "").slice(1).matchAll(/("(?:[^"\\]|\\.)*")="(\w+)",?/gy)]
     .map(([, key, access]) => ({ path: folderIn(key) ?? "", access }))
     .map(({ path, access }) => ({ path: path === ":root" ? "/" : path, access }))

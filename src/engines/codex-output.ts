@@ -1,4 +1,7 @@
-/** What `codex exec` prints, with `--json` and without, and how Codex words its troubles. Notes: docs/engines/codex.md */
+/**
+ * Parses the output of `codex exec`, with `--json` and without, and Codex's error messages. Notes:
+ * docs/engines/codex.md
+ */
 import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
 import { plain } from "../lib/harmless.ts";
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
@@ -64,7 +67,7 @@ function failing(message: string, nowMs: number): readonly EngineEvent[] {
   ];
 }
 
-/** What Codex announces; absent when it names no time. */
+/** The announced delay; absent if Codex names no time. */
 export function retryDelay(message: string): { readonly delayMs?: number } {
   const delay = /\b(?:in|after) (\d{1,6}(?:\.\d{1,3})?) ?(ms|s)\b/.exec(message);
   return delay === null ? {} : { delayMs: Number(delay[1]) * (delay[2] === "s" ? 1000 : 1) };
@@ -93,8 +96,8 @@ function item(when: string, it: JsonObject | undefined): readonly EngineEvent[] 
 }
 
 /**
- * Without `--json` stdout is the answer, and stderr is a transcript: what the user, the model and its tools said. A header
- * stands above all that, between two rules, and names the session. Nothing below the header counts.
+ * Without `--json` stdout is the answer, and stderr is a transcript of the user, the model and its tools. A header
+ * above it, between two rules, names the session. Nothing below the header counts.
  */
 export function textReader(): OutputReader {
   let at: "above" | "title" | "header" | "below" = "above";
@@ -111,7 +114,7 @@ export function textReader(): OutputReader {
       const id = at === "header" ? /^session id: (\S+)$/.exec(line)?.[1] : undefined;
       if (id !== undefined) ids.push(id);
       at = next(line);
-      // Two ids in one header: a name in it has a line break, and nothing tells which is Codex's.
+      // Two ids in one header: a name in it contains a line break, and nothing shows which id is Codex's.
       const [session = "", ...others] = at === "below" ? ids : [];
       return others.length === 0 && ID.test(session) ? [{ type: "session", session }] : [];
     },
@@ -121,7 +124,7 @@ export function textReader(): OutputReader {
 
 const RULE = "--------";
 
-/** `stdoutTail`: stderr is the transcript, and Codex's own last words stand at its end. */
+/** `stdoutTail`: stderr is the transcript, and ends with Codex's own last message. */
 export function explainExit(
   { code }: Exit,
   stderrTail: string,
@@ -135,7 +138,7 @@ export function explainExit(
     return { kind: "usage", message };
   }
   const words = stdoutTail === undefined ? stderrTail : lastWords(stderrTail);
-  // This is how a transcript shows that the turn failed.
+  // A failed turn in a transcript.
   if (words.startsWith("ERROR: ")) return troubleOf(words.slice(7), nowMs, { patterns: PATTERNS });
   const error = words.split("\n").findLast((line) => /^(?:Error|error): /.test(line.trim()));
   if (error !== undefined) return troubleOf(error.trim(), nowMs, { patterns: EXITS });
@@ -144,8 +147,8 @@ export function explainExit(
 }
 
 /**
- * Of a transcript only what Codex says at its very end: the last line, with what is indented below it (an error may quote
- * JSON). What has no header never began a turn, so all of it is Codex's.
+ * Codex's message at the very end of a transcript: the last line, with indented lines below it (an error may quote
+ * JSON). Without a header no turn began, so all of it is Codex's.
  */
 function lastWords(stderrTail: string): string {
   const text = plain(stderrTail)
@@ -156,5 +159,5 @@ function lastWords(stderrTail: string): string {
   return lines.slice(lines.findLastIndex((line) => /^[^\s}\]]/.test(line))).join("\n");
 }
 
-/** The tail of stderr is cut near this; the header of a longer one is lost. */
+/** The tail of stderr is cut near this; a longer one lacks its header. */
 const LONG = 7_000;

@@ -4,7 +4,7 @@ import { questionIn } from "./codex-questions.ts";
 const CWD = "/home/user/work";
 
 test("a question about files holds the diff of each, as it is known when it is asked", () => {
-  // As codex 0.166.0 sends each kind of change.
+  // Each kind of change as Codex 0.166.0 sends it.
   const changes = [
     {
       path: `${CWD}/a.ts`,

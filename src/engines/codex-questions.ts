@@ -1,20 +1,20 @@
-/** What `codex app-server` asks before it does something, as questions for people, and how each answer is spelled. */
+/** Turns the requests of `codex app-server` into questions for people, and answers into its format. */
 import type { Decision, FileChange, Question } from "../core/events.ts";
 import { arrayIn, fieldIn, type JsonObject, objectIn, stringIn } from "../lib/json.ts";
 import { type Change, changeIn, changesIn } from "./codex-server-output.ts";
 
-/** The server's own ids: whole numbers from 0, or texts. */
+/** The server's ids: whole numbers from 0, or texts. */
 export type WireId = string | number;
 
 export interface Asked {
-  /** Of the first request that asked it. */
+  /** The id of the first request. */
   readonly id: string;
-  /** Requests that wait for the one answer. */
+  /** Requests that share the answer. */
   readonly waiting: Set<WireId>;
   readonly question: Question;
-  /** The same for another request that asks the same of the same item; null where no item is named. */
+  /** Equal for another request that asks the same about the same item. Null: no item is named. */
   readonly item: string | null;
-  /** The request of older servers, which spell their answers in another way. */
+  /** A request of older servers, which use another format for answers. */
   readonly legacy: boolean;
   state: "open" | "answered" | "settled";
   decision: Decision | null;
@@ -26,11 +26,11 @@ export function isWireId(id: unknown): id is WireId {
 
 interface Known {
   readonly cwd: string;
-  /** What the items that run are about: a request to change files names only its item. */
+  /** The running items: a request to change files names only its item. */
   readonly items: ReadonlyMap<string, JsonObject>;
 }
 
-/** Null: a request that no person can answer. */
+/** Null: no person can answer the request. */
 export function questionIn(wire: WireId, method: string, params: JsonObject, known: Known): Asked | null {
   const about = aboutOf(method, params, known);
   if (about === null) return null;
@@ -42,7 +42,7 @@ export function questionIn(wire: WireId, method: string, params: JsonObject, kno
     cwd: stringIn(params, "cwd") ?? null,
     reason: stringIn(params, "reason") ?? null,
     ...(about.changes === undefined ? {} : { changes: about.changes }),
-    // What says too little to be told from another request is like no other.
+    // A request with too little content to compare is unique.
     key: JSON.stringify([about.about, ...(about.key ?? [method, params])]),
   };
   const legacy = !method.startsWith("item/");
@@ -50,7 +50,9 @@ export function questionIn(wire: WireId, method: string, params: JsonObject, kno
   return { id, waiting: new Set([wire]), question, item, legacy, state: "open", decision: null };
 }
 
-/** A command may ask for each of its parts (`approvalId`), and again with another reason: those are others. */
+/**
+ * A command may ask for each of its parts (`approvalId`), and again with another reason: those are different questions.
+ */
 function itemOf(method: string, params: JsonObject, { key, reason }: Question): string | null {
   const item = stringIn(params, "itemId") ?? stringIn(params, "callId");
   if (item === undefined) return null;
@@ -91,7 +93,7 @@ function commandOf(params: JsonObject, command: string | undefined, words?: read
     ...(more === null ? [] : [`more rights: ${JSON.stringify(more)}`]),
   ];
   const told = kind === "command" && command !== undefined;
-  // The same words on another machine are another command.
+  // The same text on another machine is another command.
   const where = [stringIn(params, "cwd") ?? null, stringIn(params, "environmentId") ?? null];
   const key = [words ?? command, ...where, network, more];
   return { about: "command", what: what.join("\n"), key: told ? key : null };
@@ -109,8 +111,8 @@ function filesOf(params: JsonObject, changes: readonly Change[], cwd: string): A
 }
 
 /**
- * Of a new file and of one that goes, Codex 0.166 sends the bare text; of any other a unified diff, with the new name of
- * a moved file below it.
+ * For a new or deleted file, Codex 0.166 sends the bare text; for any other a unified diff, followed by the new name of
+ * a moved file.
  */
 function shownIn(cwd: string): (change: Change) => FileChange {
   const named = changeIn(cwd);

@@ -1,6 +1,6 @@
 /**
- * What `codex app-server` reports while a turn runs, as events, and what it calls its troubles. Knows nothing of
- * requests and answers: codex-server.ts holds the conversation.
+ * Turns the notifications of `codex app-server` during a turn into events, and its errors into troubles. Knows nothing
+ * of requests and answers: codex-server.ts holds the conversation.
  */
 import { relative } from "node:path";
 import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
@@ -9,20 +9,20 @@ import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, string
 import { EXITS, PATTERNS, retryDelay } from "./codex-output.ts";
 import { kindIn, troubleOf } from "./troubles.ts";
 
-/** What has to be remembered from one report to the next. */
+/** State between notifications. */
 export interface Heard {
   readonly cwd: string;
-  /** How much each message that is not complete yet has said so far, and the end of it. */
+  /** The length and the end of each incomplete message. */
   readonly said: Map<string, { readonly length: number; readonly end: string }>;
-  /** Items that began and did not end yet. */
+  /** Items that have begun and not ended. */
   readonly items: Map<string, JsonObject>;
-  /** When the limits that are used up end, in ms since 1970; null while none is known to be. */
+  /** When the exhausted limits end, in ms since 1970. Null: no limit is known to be exhausted. */
   limitEndsMs: number | null;
 }
 
-/** More than run at once; the oldest is forgotten for one more, as a server that floods must not fill the memory. */
+/** More than run at once. One more drops the oldest, so that a server that floods cannot fill the memory. */
 const MAX_AT_ONCE = 256;
-/** Of what a message said: enough to see whether the whole continues it. */
+/** Enough of a message's end to check that the whole text continues it. */
 const MAX_END = 64;
 
 function remember<V>(map: Map<string, V>, id: string, value: V): void {
@@ -34,7 +34,7 @@ function remember<V>(map: Map<string, V>, id: string, value: V): void {
   }
 }
 
-/** Reports of the server's own state. They come without any work being done, so they are no sign of life. */
+/** Notifications of the server's own state. They occur without any work, so they are not signs of life. */
 const NOISE = new Set(
   `thread/started thread/status/changed thread/settings/updated thread/name/updated thread/closed
   thread/readState/changed thread/queue/changed thread/goal/updated thread/goal/cleared thread/prediction/updated
@@ -44,12 +44,12 @@ const NOISE = new Set(
   ),
 );
 
-/** What a report that says nothing to people comes to: somebody is at work, in this thread or for it. */
+/** For a notification without content for people: an agent works in this thread or for it. */
 export function signOfLife(method: string): readonly EngineEvent[] {
   return NOISE.has(method) ? [] : [{ type: "unknown" }];
 }
 
-/** Of a turn of ours; what other threads report is left out before. */
+/** For our turn; the caller has filtered out other threads. */
 export function reported(method: string, params: JsonObject, heard: Heard): readonly EngineEvent[] {
   switch (method) {
     case "item/agentMessage/delta":
@@ -86,7 +86,7 @@ export function reported(method: string, params: JsonObject, heard: Heard): read
   }
 }
 
-/** The first piece of a message begins a line of its own; the others continue it. */
+/** The first piece of a message begins a new line; the others continue it. */
 function spoken(id = "", piece: string | undefined, { said }: Heard): readonly EngineEvent[] {
   if (piece === undefined) return [{ type: "unknown" }];
   const before = said.get(id);
@@ -97,7 +97,7 @@ function spoken(id = "", piece: string | undefined, { said }: Heard): readonly E
   return [{ type: "text", text: piece, ...(before === undefined ? {} : { delta: true as const }) }];
 }
 
-/** What a message holds beyond the pieces that were heard. */
+/** The part of a message beyond its received pieces. */
 function completed(id: string, text: string, { said }: Heard): readonly EngineEvent[] {
   const before = said.get(id);
   said.delete(id);
@@ -126,7 +126,7 @@ function item(started: boolean, it: JsonObject | undefined, heard: Heard): reado
       type: "tool",
       state: started ? "started" : "ended",
       id,
-      // As `codex exec` calls them.
+      // Named as in `codex exec`.
       name: type.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
       ...(detail === undefined ? {} : { detail }),
       ...(!started && status !== undefined ? { ok: status === "completed" } : {}),
@@ -159,7 +159,7 @@ export function changesIn(it: JsonObject | undefined): readonly Change[] {
   });
 }
 
-/** `update src/a.ts`; paths inside `cwd` are told from there. */
+/** `update src/a.ts`; paths inside `cwd` are relative to it. */
 export function changeIn(cwd: string): (change: Change) => string {
   const short = (path: string) => {
     const inside = relative(cwd, path);
@@ -169,7 +169,7 @@ export function changeIn(cwd: string): (change: Change) => string {
     `${does} ${short(path)}${movesTo === null ? "" : ` → ${short(movesTo)}`}`;
 }
 
-/** Of the windows that are used up, the one that ends last. */
+/** The last end of all exhausted windows. */
 function usedUpUntil(limits: JsonObject | undefined): number | null {
   const ends = ["primary", "secondary"].flatMap((name) => {
     const window = objectIn(limits, name);
@@ -179,7 +179,7 @@ function usedUpUntil(limits: JsonObject | undefined): number | null {
   return ends.length === 0 ? null : Math.max(...ends);
 }
 
-/** For wording that says nothing: what Codex itself calls the cause. */
+/** Codex's own name for the cause, for messages that say nothing. */
 const CAUSES: Readonly<Record<string, TroubleKind>> = {
   contextWindowExceeded: "context_full",
   usageLimitExceeded: "rate_limited",
@@ -197,8 +197,8 @@ const CAUSES: Readonly<Record<string, TroubleKind>> = {
 };
 
 /**
- * A turn's error. The words go first, so that the same cause has the same kind as with `codex exec`; when a limit ends,
- * its own field says better.
+ * A turn's error. The message decides first, so that the same cause has the same kind as with `codex exec`; for the end
+ * of a limit, its own field is more exact.
  */
 export function troubleIn(
   error: JsonObject | undefined,
@@ -222,13 +222,13 @@ export function troubleIn(
   return resetsAt === null ? trouble : { ...trouble, kind: "rate_limited", resetsAt };
 }
 
-/** Codex tries again by itself. */
+/** Codex retries on its own. */
 export function retryIn(error: JsonObject | undefined, nowMs: number, heard: Heard): EngineEvent {
   const trouble = troubleIn(error, nowMs, heard);
   return { type: "retry", trouble, ...retryDelay(trouble.message) };
 }
 
-/** Why a request of ours was refused: every refusal has the same code, so the words decide. */
+/** Why our request was refused: every refusal has the same code, so the message decides. */
 export function refusal(method: string, error: unknown, nowMs: number): Trouble {
   const words = stringIn(error, "message") ?? (typeof error === "string" ? error : "no reason was given");
   const wrong = stringIn(objectIn(error, "data"), "type") === "modelProviderNotConfigured";

@@ -59,7 +59,7 @@ describe("recordings of the real server", () => {
     decline: [...ASKED, "tool failed", ...REST],
     cancel: [...ASKED, "tool failed", "usage", "interrupted"],
     "for-session": [...ASKED, "tool ended", ...REST],
-    // The server forgot what was accepted for the session.
+    // The server forgot the session's approvals.
     "for-session-resumed": [
       ...["notice", "session", "usage", "notice", "turn_started"],
       ...["tool started", "asked 0", "tool ended", ...REST],
@@ -138,7 +138,7 @@ function linesOf(name: string): Line[] {
 
 const replay = (name: string) => play(linesOf(name));
 
-/** Feeds what the server said and what the user did; tells what was sent and what came of it. */
+/** Replays the server's lines and the user's actions; returns what was sent and the events. */
 function play(lines: readonly Line[]) {
   const [first] = lines;
   const dialogue = dialogueOf(first?.ask ?? ask());
@@ -147,7 +147,7 @@ function play(lines: readonly Line[]) {
   const questions: Question[] = [];
   const take = (said: Said) => {
     sent.push(...said.send.map((line) => JSON.parse(line) as unknown));
-    // Signs of life have a test of their own.
+    // Another test covers signs of life.
     seen.push(...said.events.map(short).filter((event) => event !== "unknown"));
     seen.push(...said.questions.map(({ id }) => `asked ${id}`), ...said.settled.map((id) => `settled ${id}`));
     questions.push(...said.questions);
@@ -519,7 +519,7 @@ describe("stopping", () => {
     const dialogue = upTo("running");
     expect(parsed(dialogue.interrupt())).toEqual([stop]);
     expect(dialogue.interrupt()).toEqual(nothing);
-    // Refused: it may be asked for again.
+    // Refused: it may be requested again.
     hear(dialogue, { id: 4, error: { code: -32_600, message: "no active turn to interrupt" } });
     expect(parsed(dialogue.interrupt())).toEqual([{ ...stop, id: 5 }]);
   });
@@ -705,7 +705,7 @@ describe("questions", () => {
   test.each(Object.entries(kinds))("%s", (_name, [message, what, told]) => {
     const [question] = hear(upTo("running"), message).questions;
     expect(question?.what).toBe(what);
-    // Only what is told in full can be the same in another process.
+    // Only complete requests can be equal in another process.
     const later = JSON.parse(JSON.stringify(message)) as { params: Record<string, unknown> };
     later.params["itemId"] = "another";
     expect(hear(upTo("running"), later).questions[0]?.key === question?.key).toBe(told);

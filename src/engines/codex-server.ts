@@ -1,9 +1,9 @@
 /**
- * One turn of `codex app-server` as a conversation: what to say, when, and what the answers mean. Pure: the driver
- * carries the lines. What is reported while the turn runs is read in codex-server-output.ts.
+ * One turn of `codex app-server` as a conversation: what to send, when, and what the answers mean. Pure: the driver
+ * carries the lines, and codex-server-output.ts reads notifications during the turn.
  *
- * Three kinds of message are told apart by their fields: an id and a method make a request of the server's, whose
- * ids begin at 0 and have nothing to do with ours; an id alone is an answer to us; a method alone is a report.
+ * The fields tell three kinds of message apart: id and method make a request of the server, whose ids begin at 0 and
+ * are unrelated to ours; an id alone is an answer to us; a method alone is a notification.
  */
 import type { Decision, EngineEvent, Trouble } from "../core/events.ts";
 import {
@@ -22,15 +22,15 @@ import type { Approval, Dialogue, Said } from "./engine.ts";
 
 export interface Plan {
   readonly message: string;
-  /** The thread to continue; null for a new one. */
+  /** The thread to continue. Null: a new one. */
   readonly session: string | null;
   /** Absolute. */
   readonly cwd: string;
   readonly sandbox: string;
   readonly approval: Approval;
-  /** False: a sandbox that writes must have no network. */
+  /** False: a writing sandbox must have no network. */
   readonly network?: false;
-  /** The folders that a sandbox which writes may have besides `cwd`. */
+  /** The folders besides `cwd` that a writing sandbox may have. */
   readonly roots?: readonly string[];
   readonly model?: string;
   /** Settings that a resume would otherwise take from the thread. */
@@ -40,13 +40,13 @@ export interface Plan {
 /** Wider is higher. */
 const SANDBOXES: readonly string[] = ["read-only", "workspace-write", "danger-full-access"];
 const APPROVALS: readonly string[] = ["never", "untrusted", "on-request"];
-/** How the server calls the sandboxes in its answers. */
+/** The server's names of the sandboxes in its answers. */
 const RESTORED: Readonly<Record<string, string>> = {
   readOnly: "read-only",
   workspaceWrite: "workspace-write",
   dangerFullAccess: "danger-full-access",
 };
-/** Requests of the server's that are remembered: for those that wait, and for those that may come again. */
+/** The most requests of the server to remember, waiting or answered, because requests may repeat. */
 const MAX_ASKED = 256;
 const MAX_EARLY = 16;
 const CLIENT = { name: "reprise", title: "Reprise", version: "1" };
@@ -54,20 +54,20 @@ const CLIENT = { name: "reprise", title: "Reprise", version: "1" };
 interface Talk extends Heard {
   readonly plan: Plan;
   readonly now: () => number;
-  /** Requests of ours without an answer, oldest first. */
+  /** Our unanswered requests, oldest first. */
   readonly waiting: Map<number, string>;
-  /** By the id of each request; several requests may ask one thing. */
+  /** By request id; several requests may share a question. */
   readonly asked: Map<string, Asked>;
-  /** Ends of turns that came before the server said which one is ours. */
+  /** Ends of turns that came before the server named our turn. */
   readonly early: Map<string, JsonObject>;
   sent: number;
   thread: string | null;
   turn: string | null;
-  /** The message was said. */
+  /** The message was sent. */
   begun: boolean;
-  /** The turn was reported to run: only then can it be stopped. */
+  /** The server reported that the turn runs: only then can it be stopped. */
   running: boolean;
-  /** The turn is to stop; sent: it was told so. */
+  /** wanted: the turn must stop. sent: the server was asked to. */
   stop: "no" | "wanted" | "sent";
   lastError: Trouble | null;
   over: boolean;
@@ -95,7 +95,7 @@ export function codexDialogue(plan: Plan, now: () => number): Dialogue {
       try {
         return heard(talk, text);
       } catch {
-        // Nested so deeply that it cannot even be put in words again.
+        // Nested too deeply to be serialized.
         return UNKNOWN;
       }
     },
@@ -118,7 +118,7 @@ const UNKNOWN: Said = said({ events: [{ type: "unknown" }] });
 /** The first request opens the conversation, the second the thread. */
 const THREAD_REQUEST = 2;
 
-/** The thread that one line of the server's names, for whoever reads them later: only the answer to us counts (I5). */
+/** The thread that one line of the server names, for later readers: only the answer to us counts (I5). */
 export function sessionIn(text: string): readonly EngineEvent[] {
   const message = parseObject(text);
   const session = stringIn(objectIn(objectIn(message, "result"), "thread"), "id") ?? "";
@@ -140,7 +140,7 @@ function heard(talk: Talk, text: string): Said {
   const id = fieldIn(message, "id");
   if (method !== undefined && id === undefined)
     return report(talk, method, objectIn(message, "params") ?? {});
-  // What names a key twice says two things at once.
+  // A repeated key makes the message ambiguous.
   if (!isWireId(id) || hasDuplicateKeys(text)) return UNKNOWN;
   if (method !== undefined) return ask(talk, id, method, objectIn(message, "params") ?? {});
   const to = typeof id === "number" ? talk.waiting.get(id) : undefined;
@@ -169,7 +169,7 @@ function answered(talk: Talk, to: string, result: JsonObject): Said {
   }
 }
 
-/** A resume names the rights too: they hold over those that the thread had last. */
+/** A resume also names the rights: they override the thread's last rights. */
 function threadRequest(talk: Talk): string {
   const { session, cwd, sandbox, approval, model, config } = talk.plan;
   const options = {
@@ -177,7 +177,7 @@ function threadRequest(talk: Talk): string {
     ...(model === undefined ? {} : { model }),
     sandbox,
     approvalPolicy: approval,
-    // Asked is who talks to the server, never another agent.
+    // The client answers approvals, never another agent.
     approvalsReviewer: "user",
     ...(config === undefined ? {} : { config }),
   };
@@ -186,7 +186,7 @@ function threadRequest(talk: Talk): string {
     : request(talk, "thread/resume", { threadId: session, excludeTurns: true, ...options });
 }
 
-/** The turn begins only in the thread that was asked for, with the rights that were asked for (I12). */
+/** The turn begins only in the requested thread, with the requested rights (I12). */
 function entered(talk: Talk, to: string, result: JsonObject): Said {
   const id = stringIn(objectIn(result, "thread"), "id") ?? "";
   const { session } = talk.plan;
@@ -208,7 +208,7 @@ function entered(talk: Talk, to: string, result: JsonObject): Said {
   return said({ events: [named], send: [request(talk, "turn/start", { threadId: id, input })] });
 }
 
-/** What the server holds against what this attempt may have, in words; null when it holds no more. */
+/** Rights of the server beyond this attempt's, in words. Null: no more rights. */
 function widerThan({ cwd, sandbox, approval, ...limits }: Plan, result: JsonObject): string | null {
   const policy = fieldIn(result, "approvalPolicy");
   const box = objectIn(result, "sandbox");
@@ -248,7 +248,7 @@ function stopping(talk: Talk): readonly string[] {
 
 function refused(talk: Talk, to: string, error: unknown): Said {
   const trouble = refusal(to, error, talk.now());
-  // The turn may just have ended by itself, which is reported.
+  // The turn may just have ended on its own, which the server reports.
   if (to === "turn/interrupt") {
     talk.stop = "no";
     return said({ events: [{ type: "notice", message: trouble.message }] });
@@ -275,7 +275,7 @@ function report(talk: Talk, method: string, params: JsonObject): Said {
 function meaningOf(talk: Talk, method: string, params: JsonObject): Said {
   const thread = stringIn(params, "threadId");
   if (method === "serverRequest/resolved") return resolved(talk, fieldIn(params, "requestId"));
-  // Agents that this one employs have threads of their own.
+  // Sub-agents have separate threads.
   if (thread !== undefined && thread !== talk.thread) return said({});
   const error = objectIn(params, "error");
   switch (method) {
@@ -303,7 +303,7 @@ function completed(talk: Talk, turn: JsonObject | undefined): Said {
   const id = stringIn(turn, "id");
   if (turn === undefined || id === undefined || !talk.begun) return UNKNOWN;
   if (talk.turn === null && talk.waiting.size > 0) {
-    // Which turn is ours is not known before the server names it.
+    // Our turn is unknown until the server names it.
     if (talk.early.size < MAX_EARLY) talk.early.set(id, turn);
     return said({});
   }
@@ -312,13 +312,13 @@ function completed(talk: Talk, turn: JsonObject | undefined): Said {
   const error = objectIn(turn, "error");
   if (result === "completed" || result === "interrupted")
     return ended(talk, { events: [{ type: "turn_ended", result }] });
-  // A state that nobody knows is an end without a result.
+  // An unknown state is an end without a result.
   if (result !== "failed") return ended(talk, { events: [{ type: "unknown" }] });
   const told = error === undefined ? talk.lastError : null;
   return ended(talk, { events: [failed(told ?? troubleIn(error, talk.now(), talk))] });
 }
 
-/** A request of the server's. What is asked again, under whatever id, is put to nobody twice: one answer holds. */
+/** A request of the server. A repeated question, under any id, is put only once: one answer covers all. */
 function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): Said {
   const asked = questionIn(wire, method, params, { cwd: talk.plan.cwd, items: talk.items });
   if (asked === null) {
@@ -332,7 +332,7 @@ function ask(talk: Talk, wire: WireId, method: string, params: JsonObject): Said
     talk.asked.set(asked.id, asked);
     return said({ questions: [asked.question] });
   }
-  // An answer holds for what was asked, whatever the id says.
+  // An answer belongs to the question, whatever the id.
   if (before.question.key !== asked.question.key)
     return turnDown(wire, -32_600, "this id was used for another request");
   if (!talk.asked.has(asked.id)) {
@@ -348,7 +348,7 @@ function turnDown(wire: WireId, code: number, message: string): Said {
   return said({ send: [line], events: [{ type: "unknown" }] });
 }
 
-/** The oldest that needs no answer any more is forgotten for one more. False: all of them wait. */
+/** Drops the oldest settled request for one more. False: all of them wait. */
 function makeRoom(asked: Map<string, Asked>): boolean {
   if (asked.size < MAX_ASKED) return true;
   for (const [id, { state }] of asked) if (state !== "open") return asked.delete(id);

@@ -1,5 +1,6 @@
 /**
- * Codex's own session store: `sessions/YYYY/MM/DD/rollout-<local time>-<thread id>.jsonl`, archived ones apart.
+ * Codex's session store: `sessions/YYYY/MM/DD/rollout-<local time>-<thread id>.jsonl`, archived ones in a separate
+ * folder.
  *
  * The SQLite files beside it are an index that Codex rebuilds, so only the rollouts count.
  */
@@ -15,9 +16,9 @@ import {
   type Where,
 } from "./engine.ts";
 
-/** The first line holds the model's instructions, some 22 KB in 0.166. */
+/** The first line holds the model's instructions, about 22 KB in 0.166. */
 const HEAD_BYTES = 262_144;
-/** The first turn's context may stand behind a long first message. */
+/** The first turn's context may follow a long first message. */
 const FIRST_TURN_BYTES = 8_388_608;
 const MESSAGES: ReadonlySet<string> = new Set([
   "UserMessage",
@@ -140,7 +141,7 @@ function isContext(part: unknown): boolean {
 type Rights = Pick<Extract<Located, { state: "present" }>, "rights" | "rightsUnknown">;
 
 /**
- * The sandbox of the first turn. `exec resume` takes today's default instead, which is wider once the folder is trusted.
+ * The sandbox of the first turn. `exec resume` uses today's default instead, which is wider once the folder is trusted.
  */
 async function rightsIn(rollout: Rollout, files: SessionFiles): Promise<Rights> {
   const context = contextIn(rollout.head) ?? contextIn((await restOf(rollout, files)) ?? "");
@@ -158,7 +159,7 @@ async function rightsIn(rollout: Rollout, files: SessionFiles): Promise<Rights> 
   return { rightsUnknown: `its first turn names ${named}, which no option sets` };
 }
 
-/** The config of the day may open the network or add folders; what it has taken away since then stays away. */
+/** Today's config may open the network or add folders; what it has removed since then stays removed. */
 function limitsIn(policy: JsonObject | undefined): readonly string[] {
   const roots = arrayIn(policy, "writable_roots").filter((root) => typeof root === "string");
   const settings = [
@@ -201,7 +202,7 @@ async function missing(session: string, home: string, files: SessionFiles): Prom
   return { state: "unusable", path, why, damaged: false };
 }
 
-/** First where its date puts it (folders are named in local time, so a day either way), then everywhere. */
+/** First in the folder of its date (local time, so a day either way), then everywhere. */
 export async function findRollout(
   session: string,
   home: string,
@@ -282,7 +283,7 @@ async function foundIn(path: string, files: SessionFiles): Promise<FoundSession 
   };
 }
 
-/** The first message that a person wrote; Codex puts its own context in front in the same role, as an element. */
+/** The first message of a person; Codex puts its own context before it in the same role, as an element. */
 function saidIn(lines: readonly string[]): Pick<FoundSession, "title" | "opening"> {
   for (const line of lines) {
     if (!line.includes('"UserMessage"') && !line.includes('"user_message"')) continue;
@@ -298,9 +299,9 @@ function saidIn(lines: readonly string[]): Pick<FoundSession, "title" | "opening
 
 const TURN_BYTES = 8_388_608;
 const MAX_DETAIL = 200;
-/** Codex itself did not let it run. */
+/** Codex itself refused to run it. */
 const REFUSED = /^(?:patch rejected|approval policy is never)|rejected by user approval settings/i;
-/** The sandbox stopped it; a command that failed by itself says something else. */
+/** The sandbox stopped it; a command that failed on its own has other output. */
 const FAILED = /Process exited with code [1-9]/i;
 const FORBIDDEN = /read-only file system|operation not permitted|landlock|seccomp/i;
 

@@ -1,4 +1,4 @@
-/** Codex's trust in a folder: read from its config, held over the attempts of a run, and said before a start. */
+/** Codex's trust in a folder: read from its config, preserved over a run's attempts, and reported before a start. */
 import { describe, expect, test } from "vitest";
 import { codex } from "./codex.ts";
 import type { Ask } from "./engine.ts";

@@ -464,7 +464,7 @@ describe("the session store", () => {
   const WRITES = "sandbox_workspace_write";
   const roots = (list: string) => ["-c", `${WRITES}.writable_roots=${list}`];
 
-  // The id was made on 2026-11-15 UTC; folders are named in local time, and any folder is good enough for codex.
+  // The id is from 2026-11-15 UTC; folders have local dates, and Codex reads any folder.
   test.each(["2026/11/14", "2026/11/15", "2026/11/16", "2020/01/01", "copied"])(
     "finds a session in %s",
     async (day) => {

@@ -57,7 +57,7 @@ export const codex: Engine = {
   rightsEnv: ["CODEX_EXEC_SERVER_URL", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED"],
   folderTrust,
   guardedEnv: CODEX_ENV,
-  // A sandbox that writes may write there, unless the config excludes it.
+  // A writing sandbox may write there, unless the config excludes it.
   openingEnv: { names: ["TMPDIR"], matters: (args) => opensTmpdir(parseArgs(grammar, args)) },
 
   home(env) {
@@ -125,12 +125,12 @@ function untouched(ask: Ask): Command {
   };
 }
 
-/** The background server that a UI starts would keep the thread locked after the UI is closed. */
+/** The background server of a UI would keep the thread locked after the UI closes. */
 function noDaemon(parsed: Parsed): readonly string[] {
   return has(parsed, "--no-daemon") || has(parsed, "--remote") ? [] : ["--no-daemon"];
 }
 
-/** The thread that the user's own `resume` or `exec resume` continues; with `--last` or a name Codex picks one. */
+/** The thread that the user's `resume` or `exec resume` continues; with `--last` or a name Codex picks one. */
 function resumedBy(parsed: Parsed): string | null {
   const [word = ""] = parsed.words;
   const id = word.toLowerCase();
@@ -155,7 +155,10 @@ function start(ask: Ask, message: string): Command {
   });
 }
 
-/** A new conversation in an old run: without what continued or printed another one, and with that one's rights (I12). */
+/**
+ * A new conversation in an old run: without options that continued or printed another one, and with the old rights
+ * (I12).
+ */
 function fresh(ask: Ask): Command {
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const asked = override(recorded, parseArgs(grammar, ask.native, true));
@@ -166,7 +169,7 @@ function fresh(ask: Ask): Command {
   return begin(
     ask,
     ask.message,
-    // In front, so that what the run itself says of folders counts.
+    // First, so that the run's own options about folders override them.
     { ...asked, options: [...trusts, ...own, ...rights] },
     {
       kept: describe(own),
@@ -254,7 +257,7 @@ function plain(args: readonly string[], parsed: Parsed) {
   return { args, stdin: null, env: {}, expects: null, ...ephemeral };
 }
 
-/** A variadic or an unknown option at the end could take the word that follows it. */
+/** A variadic or unknown option at the end could swallow the next word. */
 function fence(options: readonly Given[]): string[] {
   const last = options.at(-1);
   const open =
@@ -263,7 +266,7 @@ function fence(options: readonly Given[]): string[] {
   return open ? ["--"] : [];
 }
 
-/** An unknown option before `exec` is one of the top level. */
+/** An unknown option before `exec` belongs to the top level. */
 function stoodFirst(option: Given, { commands }: Parsed): boolean {
   return option.spec === null && option.depth === 0 && commands.length > 0;
 }

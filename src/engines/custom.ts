@@ -1,6 +1,6 @@
 /**
- * An engine that the user described in a config file (docs/config.md): templates for its command line, rules for
- * its JSON lines. Nothing is known of its options, so they are passed on as they were given and none is overridden.
+ * An engine that the user described in a config file (docs/config.md): templates for its command line, rules for its
+ * JSON lines. Its options are unknown, so Reprise passes them on unchanged and overrides none.
  */
 import type { Custom, EventName, LineRule } from "../core/config-engine.ts";
 import type { EngineConfig } from "../core/config.ts";
@@ -21,7 +21,7 @@ import {
 } from "./grammar.ts";
 import { troubleOf } from "./troubles.ts";
 
-/** Of an engine that is described by templates only the options are known that name a session in them. */
+/** Only the options that name a session in a template are known. */
 function grammarOf(custom: Custom): Grammar {
   const names = new Set(
     templatesOf(custom).flatMap((words) =>
@@ -38,8 +38,8 @@ function grammarOf(custom: Custom): Grammar {
 }
 
 /**
- * The session that the user's own words name: as the value of an option that names one in a template, or where a template
- * has it after a word (`resume {session}`). Null: none.
+ * The session in the user's own words: the value of an option that names one in a template, or the word after a
+ * template's word (`resume {session}`). Null: no session.
  */
 function givenSession(custom: Custom, grammar: Grammar, given: readonly string[]): string | null {
   const isId = (text: string | undefined): text is string =>
@@ -59,13 +59,13 @@ function templatesOf({ start, resume, interactive }: Custom): readonly (readonly
   return [start, resume, ...(interactive === undefined ? [] : [interactive.start, interactive.resume])];
 }
 
-/** Null: the config says nothing that makes an engine. */
+/** Null: the config does not define an engine. */
 export function customEngine(id: string, config: EngineConfig): Engine | null {
   const { custom, program, args: defaults = [] } = config;
   if (custom === undefined || program === undefined) return null;
   const { field, format, choose } = custom.session;
   const grammar = grammarOf(custom);
-  // The config's own arguments are options: none of their words is a prompt.
+  // The config's arguments are options: none of their words is a prompt.
   const bare = (given: readonly string[]) =>
     given.length === defaults.length && given.every((arg, index) => arg === defaults[index]);
   return {
@@ -86,7 +86,7 @@ export function customEngine(id: string, config: EngineConfig): Engine | null {
     home: () => null,
     homeEnv: () => ({}),
     version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
-    // Nothing is known of a command line that is passed through: it gets no terminal.
+    // A command line that is passed through is unknown, so it gets no terminal.
     opensUi: (given) => custom.interactive !== undefined && bare(given),
     command: (ask) =>
       command({ id, custom, grammar }, { ...ask, givenHasNoPrompt: ask.givenHasNoPrompt || bare(ask.given) }),
@@ -94,7 +94,7 @@ export function customEngine(id: string, config: EngineConfig): Engine | null {
       printed === "text"
         ? SILENT
         : { line: (stream, text) => translate(custom, stream, text, now()), end: () => [] },
-    // A command line without a message of ours was passed through as it is.
+    // A command line without our message was passed through unchanged.
     printed: ({ interactive, message }) => (interactive || message === null ? "text" : "events"),
     explainExit(exit, stderrTail, nowMs) {
       const last = stderrTail.trim().split("\n").at(-1) ?? "";
@@ -117,14 +117,14 @@ function command({ id, custom, grammar }: Described, ask: Ask): Command {
   const again = ask.kind === "resume";
   if (again && ask.session === null) throw new Fault("session_unknown", "There is no session to continue.");
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
-  // A new conversation in an old run does not go back to the one that was named when the run began.
+  // A new conversation in an old run does not return to the session that was named at its start.
   const named = ask.kind === "start" ? givenSession(custom, grammar, ask.given) : null;
   if (ask.message === null && !ask.interactive) return untouched(ask.given, named);
   if (ask.kind === "start") assertNoPrompt(recorded);
   const { after, dropped } = splitForResume(override(recorded, parseArgs(grammar, ask.native, true)));
   const template = templateFor(id, custom, ask.interactive)[again ? "resume" : "start"];
   const byArgument = template.some((word) => word.includes("{message}"));
-  // The user's own choice of a session stands; elsewhere Reprise sets the session itself.
+  // The user's choice of a session stays; otherwise Reprise sets it.
   const isSet = (name: string) => template.some((word) => word === name || word.startsWith(`${name}=`));
   const kept = ask.kind === "start" ? [...after, ...dropped.filter(({ name }) => !isSet(name))] : after;
   if (ask.interactive && ask.message !== null && !byArgument) {
@@ -153,7 +153,7 @@ function command({ id, custom, grammar }: Described, ask: Ask): Command {
   };
 }
 
-/** Whether such a command prints the lines that the rules match is unknown, so its end is told by the exit. */
+/** Whether such a command prints lines that match the rules is unknown, so its exit decides. */
 function untouched(given: readonly string[], named: string | null): Command {
   return {
     args: given,
@@ -181,7 +181,7 @@ interface Values {
   readonly options: readonly string[];
 }
 
-/** Without `{options}`, options go before the message, or last. Values are put in once and never read again. */
+/** Without `{options}`, options go before the message, or last. Filled-in values are never scanned again. */
 function fill(template: readonly string[], values: Values): string[] {
   const message = template.findIndex((word) => word.includes("{message}"));
   const dashes = message > 0 && template[message - 1] === "--" ? 1 : 0;

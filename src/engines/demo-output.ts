@@ -1,4 +1,4 @@
-/** What the demo agent prints with `--format jsonl`, translated. Recorded transcripts: demo.fixtures/. */
+/** Parses the demo agent's output with `--format jsonl`. Recorded transcripts: demo.fixtures/. */
 import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
 import { moment } from "../core/reset-time.ts";
 import { fieldIn, hasDuplicateKeys, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
@@ -15,7 +15,7 @@ export function demoReader(): OutputReader {
       const event = translate(text);
       const continues = inText;
       inText = event.type === "text";
-      // The first piece after anything else begins a text of its own.
+      // The first piece after anything else begins a new text.
       if (event.type === "text" && continues) return [{ ...event, delta: true }];
       const denied = event.type === "tool" && fieldIn(parseObject(text), "denied") === true;
       return denied ? [event, notPermitted(event.name, event.detail)] : [event];

@@ -1,6 +1,6 @@
 /**
- * The scripted agent that comes with Reprise, driven like any other engine. What it says and how it can be made
- * to misbehave: docs/engines/demo.md
+ * The scripted agent that ships with Reprise, driven like any other engine. docs/engines/demo.md describes its output
+ * and its misbehaviour.
  */
 import { isAbsolute, join } from "node:path";
 import type { TroubleKind } from "../core/events.ts";
@@ -32,7 +32,7 @@ import {
 } from "./grammar.ts";
 import { lastWins } from "./rights.ts";
 
-/** Not on PATH: whoever spawns turns this name into the running Node and `demo-agent.js` of this package. */
+/** Not on PATH: at spawn, this name becomes the running Node and `demo-agent.js` of this package. */
 export const DEMO_PROGRAM = "reprise-demo-agent";
 
 const ACCESS = ["read", "write", "all"];
@@ -143,7 +143,7 @@ export const demo: Engine = {
   },
 };
 
-/** Native arguments as the user gave them, nothing added. */
+/** The user's native arguments, nothing added. */
 function untouched(ask: Ask): Command {
   const parsed = parseArgs(grammar, ask.given);
   return {
@@ -157,7 +157,7 @@ function untouched(ask: Ask): Command {
   };
 }
 
-/** What the user said about session and format stands; the rest is chosen here. */
+/** The user's session and format stay; this chooses the rest. */
 function start(ask: Ask): Command {
   const recorded = parseArgs(grammar, ask.given, true);
   assertNoPrompt(recorded);
@@ -178,14 +178,14 @@ function start(ask: Ask): Command {
   };
 }
 
-/** The id that these arguments lead to, if they name one. */
+/** The session id in these arguments, if any. */
 function sessionIn(parsed: Parsed): string | null {
   const chosen = valueOf(parsed, "--session-id") ?? null;
   const id = has(parsed, "--fork") ? chosen : (valueOf(parsed, "--resume") ?? chosen);
   return id !== null && DEMO_ID.test(id) ? id : null;
 }
 
-/** The recorded options once more: to continue a session, to fork it, or to begin anew in its place. */
+/** The recorded options again: to continue a session, to fork it, or to start over in its place. */
 function again(ask: Ask): Command {
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const { after, dropped } = splitForResume(override(recorded, parseArgs(grammar, ask.native, true)));
@@ -209,7 +209,7 @@ function sessionArgs({ kind, session, forkTo }: Ask): string[] {
   return ["--resume", session, "--fork", ...(forkTo === null ? [] : ["--session-id", forkTo])];
 }
 
-/** Headless, the message goes by stdin; in the UI it is the first turn. */
+/** Headless, the message goes through stdin; in the UI it is the first turn. */
 function argsOf(
   { interactive, message }: Ask,
   first: readonly string[],
@@ -228,7 +228,7 @@ function kindOfRefusal(said: string, code: number | null): TroubleKind {
   return code === 2 ? "usage" : "other";
 }
 
-/** What the first lines of a session file tell; null when they are not those of a session. */
+/** The first lines of a session file. Null: not a session. */
 async function headOf(
   path: string,
   files: SessionFiles,

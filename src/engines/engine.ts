@@ -1,9 +1,8 @@
 /**
- * What differs from one engine to the next, and nothing more.
+ * The differences between engines, and nothing more.
  *
- * An engine is data plus pure functions: it never spawns, opens a file or looks at the clock. `drivers/` does
- * the talking and reads session files on its behalf; `run/` does the remembering and asks for capabilities,
- * never for an engine's name.
+ * An engine is data plus pure functions: it never spawns, opens a file or reads the clock. `drivers/` talks to agents
+ * and reads session files for it; `run/` keeps records and asks for capabilities, never for an engine's name.
  */
 import type { Access } from "../core/config-issues.ts";
 import type { Env } from "../core/deps.ts";
@@ -27,19 +26,19 @@ export interface Engine {
   readonly title: string;
   /** Program name, looked up on PATH unless the config names a path. */
   readonly program: string;
-  /** Arguments that must precede all others; only for engines that are a script of ours. */
+  /** Arguments that must precede all others; only for engines that are our own script. */
   readonly programArgs?: readonly string[];
-  /** Why nobody can install this engine any more. Shown by `doctor`. */
+  /** Why this engine can no longer be installed. Shown by `doctor`. */
   readonly legacy?: string;
-  /** Oldest and newest versions whose transcripts are in the fixtures. Null: none was recorded. */
+  /** Oldest and newest versions with recorded fixtures. Null: not recorded. */
   readonly tested: readonly [oldest: string, newest: string] | null;
   readonly session: {
     /** Name of the id in the engine's output; becomes `session.field`. */
     readonly field: string;
-    /** The engine's own id format, anchored. An id that does not match never counts (I5). */
+    /** The engine's id format, anchored. An id that does not match never counts (I5). */
     readonly format: RegExp;
   };
-  /** What others may count on. `run/` branches on these, never on `id`. */
+  /** Capabilities. `run/` branches on these, never on `id`. */
   readonly can: {
     /** The caller may choose the session id before the first turn. */
     readonly chooseSession: boolean;
@@ -47,88 +46,95 @@ export interface Engine {
     readonly interactive: boolean;
     /** `sessions` and `locate` can read the engine's store. */
     readonly readStore: boolean;
-    /** A session is found only from the directory it was started in. */
+    /** A session is found only from the directory where it began. */
     readonly boundToCwd: boolean;
   };
   readonly grammar: Grammar;
-  /** How agents without a UI are held to a level of access. Absent: the engine has no such modes. */
+  /** Options that restrict agents without a UI to a level of access. Absent: the engine has no such modes. */
   readonly access?: AccessModes;
   /** The least rights, for a run that did not name its own when they cannot be told any more (I12). */
   readonly narrowest?: readonly string[];
   /** A command line with these words prints every tool call. Absent: nothing tells that no tool was called. */
   readonly tellsTools?: readonly string[];
-  /** Variables by which this engine gets or loses rights: a resume sees them as the start did (I12). */
+  /** Variables that give or take rights: a resume must see them as the start did (I12). */
   readonly rightsEnv?: readonly string[];
-  /** Variables that name a file with rules. `unchanged` takes out of it what the engine writes there itself. */
+  /** Variables that name a file with rules. `unchanged` removes what the engine itself writes there. */
   readonly rulesEnv?: { readonly names: readonly string[]; readonly unchanged?: (content: string) => string };
-  /** It works only in a folder that it trusts, which `--trust-cwd` makes it do. */
+  /** Works only in a folder that it trusts, which `--trust-cwd` arranges. */
   readonly asksTrust?: true;
-  /** Its own settings trust folders, and in a trusted one what the folder brings counts. Absent: nothing to hold (I12). */
+  /**
+   * Its settings trust folders, and in a trusted folder the folder's own content counts. Absent: nothing to preserve
+   * (I12).
+   */
   readonly folderTrust?: {
-    /** Settings, below the engine's home or absolute; the first that says something counts. */
+    /** Settings, below the engine's home or absolute; the first that decides counts. */
     readonly files: readonly string[];
-    /** The directory that these arguments make the agent work in. */
+    /** The directory where the agent works with these arguments. */
     workplace(args: readonly string[], cwd: string): string;
-    /** What such a file says of the first of these folders: then come its checkout and, of a worktree, the main one. */
+    /** The file's answer for the first of these folders; its checkout and, for a worktree, the main one follow. */
     in(text: string, folders: readonly [cwd: string, ...checkouts: string[]]): FolderTrust;
-    /** Where the settings say nothing the UI asks, and goes on only in a folder that the user trusts. */
+    /** If the settings decide nothing, the UI asks, and continues only in a folder that the user trusts. */
     readonly uiAsks: true;
   };
-  /** Variables of which an unknown one may bear on rights. Absent: the engine has no prefix of its own. */
+  /** Variables whose unknown members may affect rights. Absent: the engine has no prefix. */
   readonly guardedEnv?: GuardedEnv;
-  /** Variables that open the folder they name to the agent, where these arguments let them. Unset they open nothing (I12). */
+  /**
+   * Variables that open the folder they name to the agent, if these arguments allow it. Unset, they open nothing (I12).
+   */
   readonly openingEnv?: { readonly names: readonly string[]; matters(args: readonly string[]): boolean };
 
-  /** The directory where the engine keeps its sessions, from its environment; null when HOME is unknown. */
+  /** The directory of the engine's sessions, from its environment. Null: HOME is unknown. */
   home(env: Env): string | null;
   /** The variables that make the engine use this home (the config's `home`). */
   homeEnv(home: string): Readonly<Record<string, string>>;
-  /** From what `program --version` printed. */
+  /** From the output of `program --version`. */
   version(output: string): string | null;
-  /** Would these native arguments, passed through untouched, open a UI that needs a terminal? */
+  /** Would these native arguments, passed through unchanged, open a UI that needs a terminal? */
   opensUi(args: readonly string[]): boolean;
-  /** The native command for an attempt. Throws a Fault when it cannot be done exactly (I12). */
+  /** The native command of an attempt. Throws a Fault if an exact one is impossible (I12). */
   command(ask: Ask): Command;
   /**
-   * A fresh reader for one attempt's output. `now` is for announced reset times. `printed` is `events` when absent; the
-   * reader of a dialogue need only find the session again on the tape.
+   * A new reader for one attempt's output. `now` is for announced reset times. `printed` defaults to `events`; the
+   * reader of a dialogue only needs to find the session on the tape.
    */
   reader(now: () => number, printed?: Printed): OutputReader;
-  /** What a recorded attempt printed, by its command line. */
+  /** The kind of output of a recorded attempt, from its command line. */
   printed(attempt: Pick<AttemptRecord, "args" | "interactive" | "message">): Printed;
-  /** The first message that native arguments give, as the engine stores it. Null: they do not say. */
+  /** The first message in native arguments, as the engine stores it. Null: unknown. */
   opening?(args: readonly string[]): string | null;
   /**
-   * Why the agent failed, from its exit and its last words, when no terminal event explained the end. Null: nothing to
-   * say. `stdoutTail` only where stdout is text: the engine may speak there, but the model does too, so only the place
-   * where the engine speaks counts then.
+   * Why the agent failed, from its exit and last words, if no terminal event explains the end. Null: unknown.
+   * `stdoutTail` is given only if stdout is text: engine and model both write there, so only the place of the engine's
+   * own messages counts.
    */
   explainExit(exit: Exit, stderrTail: string, nowMs: number, stdoutTail?: string): Trouble | null;
   /** Does the engine still have this session, and where? */
   locate(session: string, where: Where, files: SessionFiles): Promise<Located>;
-  /** Is a new file of this name, where `locate` searched, this session's? Absent: only `locate` can tell. */
+  /**
+   * Does a new file with this name, where `locate` searched, belong to this session? Absent: only `locate` can tell.
+   */
   namesFile?(session: string, name: string): boolean;
   /** Sessions in the engine's store, newest first; only those of `where.cwd` unless it is null. */
   sessions(
     where: { home: string; cwd: string | null },
     files: SessionFiles,
   ): Promise<readonly FoundSession[]>;
-  /** Processes that the engine's registry says have this session open; dead ones may be among them. */
+  /** Processes with this session open according to the engine's registry; some may be dead. */
   holders?(session: string, where: Where, files: SessionFiles): Promise<readonly HolderHint[]>;
-  /** The session that a live agent is in right now, where the engine keeps a registry by pid. */
+  /** The present session of a live agent, for engines with a registry by pid. */
   liveSession?(
     agent: Pick<ProcessIdentity, "pid" | "start">,
     where: Where,
     files: SessionFiles,
   ): Promise<string | null>;
   /**
-   * What a live UI is doing, from the engine's registry and session; null: it cannot be told right now. Absent: the
-   * engine never says, and only its output and its end can be watched.
+   * The activity of a live UI, from the engine's registry and session. Null: unknown right now. Absent: the engine
+   * never reports it, and Reprise only watches its output and its end.
    */
   activity?(agent: LiveUi, where: Where, files: SessionFiles): Promise<UiState | null>;
-  /** Tool calls that were refused in the last turn, for engines whose output does not tell. */
+  /** Refused tool calls of the last turn, for engines whose output does not show them. */
   denied?(session: string, where: Where, files: SessionFiles): Promise<readonly DeniedCall[]>;
-  /** Did the conversation take up this message, after it was typed? */
+  /** Did the conversation receive this message after it was typed? */
   tookUp?(
     message: string,
     agent: LiveUi & { readonly typedAtMs: number },
@@ -138,30 +144,32 @@ export interface Engine {
   /** For engines whose sessions are not files: native arguments that write a session to stdout and read one back. */
   readonly transfer?: {
     exportArgs(session: string): readonly string[];
-    /** Gives back what the store lacks, by id, and leaves the rest as it is. */
+    /** Restores what the store lacks, by id, and leaves the rest unchanged. */
     importArgs(file: string): readonly string[];
-    /** What an export holds: the words of each message and part, by the engine's own ids. Null: it cannot be told. */
+    /** The content of an export: the words of each message and part, by the engine's ids. Null: unknown. */
     readExport(text: string): ReadonlyMap<string, string> | null;
-    /** The same of all that the store has of a session. Null: it cannot be told. */
+    /** The same for the store's content of a session. Null: unknown. */
     wordsIn(session: string, where: Where, files: SessionFiles): Promise<ReadonlyMap<string, string> | null>;
   };
 }
 
 /**
- * What an attempt's stdout holds. events: lines that the reader understands. dialogue: those of `Command.dialogue`. text:
- * the model's own words, among which nothing may name a session (I5).
+ * The kind of an attempt's stdout. events: lines for the reader. dialogue: lines of `Command.dialogue`. text: the
+ * model's own words, which must never name a session (I5).
  */
 export type Printed = "events" | "dialogue" | "text";
 
-/** Native options for each level; none: the engine does that unasked. Absent: it cannot be held to that level. */
+/**
+ * Native options for each level; empty: the engine's default. Absent: the engine cannot be restricted to that level.
+ */
 export interface AccessModes extends Partial<Readonly<Record<Access, readonly string[]>>> {
-  /** Options that may set the mode themselves, so that none is added beside them. */
+  /** Options that may set the mode themselves, so that none is added. */
   readonly unless?: readonly string[];
-  /** Rules of the user's own that each of these options would switch off. */
+  /** Rules of the user that each of these options would switch off. */
   readonly profile?: {
     /** Files that may name the rules, below the engine's home or absolute; the first that does counts. */
     readonly files: readonly string[];
-    /** What such a file says, as it stands there; null: nothing. */
+    /** The file's rules as written. Null: it names none. */
     in(text: string): string | null;
     isNamedBy(option: Given): boolean;
   };
@@ -170,23 +178,23 @@ export interface AccessModes extends Partial<Readonly<Record<Access, readonly st
 export interface Ask {
   readonly kind: AttemptKind;
   readonly interactive: boolean;
-  /** Null: none (interactive, or native arguments passed through untouched). */
+  /** Null: no message (interactive, or native arguments passed through unchanged). */
   readonly message: string | null;
-  /** resume, fork: the session to continue. start, fresh: the id to choose where the engine can; else null. */
+  /** resume, fork: the session to continue. start, fresh: the id to choose if the engine can; otherwise null. */
   readonly session: string | null;
-  /** fork: the id for the new session where the engine can choose it; else null. */
+  /** fork: the id of the new session if the engine can choose it; otherwise null. */
   readonly forkTo: string | null;
-  /** Native arguments as the user first gave them, config defaults in front. */
+  /** The user's first native arguments, after the config's defaults. */
   readonly given: readonly string[];
-  /** The first start had a message of Reprise's own, so no word in `given` is a prompt. */
+  /** The first start had a message from Reprise, so no word in `given` is a prompt. */
   readonly givenHasNoPrompt: boolean;
   /** Native options for this attempt, applied over `given` within I12. */
   readonly native: readonly string[];
-  /** What `locate` said of the rights of this session; used where `given` and `native` say nothing of them (I12). */
+  /** The rights of this session according to `locate`, for anything that `given` and `native` do not decide (I12). */
   readonly rights?: readonly string[];
-  /** Why `rights` cannot be known. An engine that needs them then refuses (I12). */
+  /** Why `rights` are unknown. An engine that needs them refuses (I12). */
   readonly rightsUnknown?: string;
-  /** Not to be guessed, and new for each attempt. Absent: there are no `rights` to hold. */
+  /** Unpredictable, and new for each attempt. Absent: no `rights` to preserve. */
   readonly nonce?: string;
   /** Absolute, symlinks resolved. */
   readonly cwd: string;
@@ -194,73 +202,75 @@ export interface Ask {
   readonly tag: string;
   /** The user allows the engine to trust the folder. */
   readonly trustCwd: boolean;
-  /** What the engine's settings said of the folder when the run was first started. Absent: see `Engine.folderTrust`. */
+  /** The engine's settings for the folder at the first start of the run. Absent: see `Engine.folderTrust`. */
   readonly folderTrust?: FolderTrust;
-  /** The UI is watched: hooks may be added that tell what it does, and nothing else. */
+  /** Reprise watches the UI: the engine may add hooks that report its activity, and nothing else. */
   readonly watched?: true;
-  /** The agent is talked to while it works, and asks before it does what it may not: by this policy. */
+  /** Reprise talks with the agent during the turn, and the agent asks for permission by this policy. */
   readonly dialogue?: { readonly approval: Approval };
 }
 
-/** When an agent asks: for what its sandbox forbids, or never, in which case it does without. */
+/** When an agent asks: for what its sandbox forbids, or never, and then it does without. */
 export type Approval = "on-request" | "never";
 
 export interface Command {
   readonly args: readonly string[];
-  /** `args` as they may be stored, `[message]` in place of the message. Absent: `args` do not hold the message. */
+  /** `args` in the stored form, with `[message]` in place of the message. Absent: `args` do not contain the message. */
   readonly storedArgs?: readonly string[];
   /** Written to stdin, which is then closed. Null: stdin is closed (headless) or the terminal (interactive). */
   readonly stdin: string | null;
   readonly env: Readonly<Record<string, string>>;
   /** Settings files; the variable gets the path unless the user set it. */
   readonly settings?: readonly SettingsFile[];
-  /** The variable that must name a file to which hooks of the command append one JSON object a line. */
+  /** The variable that must name a file for the command's hooks, which append one JSON object per line. */
   readonly hooks?: string;
   readonly headless: boolean;
-  /** stdout is machine-readable: the reader sees every event, the end of a turn included. */
+  /** stdout is machine-readable: the reader sees every event, including the end of a turn. */
   readonly structured: boolean;
-  /** The id that the engine must report: chosen or asked for. Null: the engine will name one. */
+  /** The id that the engine must report: chosen or requested. Null: the engine will name one. */
   readonly expects: string | null;
-  /** No session will be kept (`--ephemeral`, `--no-session-persistence`): why. */
+  /** Why no session will be kept (`--ephemeral`, `--no-session-persistence`). */
   readonly ephemeral?: string;
-  /** What became of the recorded options, one text each, for the receipt. */
+  /** The fate of the recorded options, one text each, for the receipt. */
   readonly options: OptionReport;
-  /** What the user should know before this runs. */
+  /** Facts that the user should know before this runs. */
   readonly warnings?: readonly string[];
-  /** The agent is talked to over stdin and stdout, which stay open; the message is said in there. `stdin` is null. */
+  /**
+   * Reprise talks with the agent over stdin and stdout, which stay open, and sends the message there. `stdin` is null.
+   */
   readonly dialogue?: (now: () => number) => Dialogue;
 }
 
 export interface SettingsFile {
-  /** What it changes, for people. */
+  /** Its effect, for people. */
   readonly purpose: string;
   readonly variable: string;
-  /** Of the file: in the package where it is shipped with it, else in the state directory. */
+  /** The file's name: in the package if it ships with it, otherwise in the state directory. */
   readonly name: string;
   readonly content: string;
-  /** The engine believes only a file that belongs to root, below directories that only root can change. */
+  /** The engine trusts only a file that belongs to root, below directories that only root can change. */
   readonly rootOnly?: true;
-  /** Files that the engine would read without the variable. Where one exists, the variable is not set. */
+  /** Files that the engine would read without the variable. If one exists, Reprise does not set the variable. */
   hides?(env: Env): readonly string[];
-  /** Where it cannot be set, starts in one folder must not overlap: the next waits until the last has its file. */
+  /** If it cannot be set, starts in one folder must not overlap: the next waits until the last has its file. */
   readonly otherwiseApart?: true;
 }
 
 /**
- * A conversation with an agent that answers, reports and asks, one JSON object a line each way. Stateful over one
- * attempt, pure otherwise: who owns it sends the lines that it returns, in order, after the events beside them were
- * recorded (I2). No method may throw.
+ * A conversation with an agent that answers, reports and asks, one JSON object per line each way. Stateful over one
+ * attempt, pure otherwise: the owner sends the returned lines in order, after it has recorded their events (I2). No
+ * method may throw.
  */
 export interface Dialogue {
   /** The first lines to send. */
   open(): Said;
   /** One line of the agent's stdout, without its line break. */
   heard(text: string): Said;
-  /** The answer to a question. Nothing for one that is not open any more. */
+  /** The answer to a question. Empty if the question is no longer open. */
   answer(id: string, decision: Decision): Said;
-  /** Asks the turn that runs to stop; one that has not begun does not begin, and then there is nothing to send. */
+  /** Asks the running turn to stop. A turn that has not begun does not begin, and nothing is sent. */
   interrupt(): Said;
-  /** Requests of ours that wait for their answer, oldest first, by the name people know. */
+  /** Our unanswered requests, oldest first, by the name that people know. */
   waitsFor(): readonly string[];
 }
 
@@ -268,11 +278,11 @@ export interface Said {
   /** Lines to send, without line breaks. */
   readonly send: readonly string[];
   readonly events: readonly EngineEvent[];
-  /** Asked now, to be answered by `answer`. */
+  /** New questions, to answer through `answer`. */
   readonly questions: readonly Question[];
-  /** Questions that need no answer any more. */
+  /** Questions that no longer need an answer. */
   readonly settled: readonly string[];
-  /** Nothing more will come of this conversation: the agent may be let go. */
+  /** The conversation is over: the agent may exit. */
   readonly over: boolean;
 }
 
@@ -286,13 +296,13 @@ export interface OptionReport {
 export interface OutputReader {
   /** One line without its line break and without a trailing `\r`. */
   line(stream: Stream, text: string): readonly EngineEvent[];
-  /** After the last line: what only the end reveals (a pretty-printed object, a missing terminal event). */
+  /** After the last line: events that only the end reveals (a pretty-printed object, a missing terminal event). */
   end(exit: Exit): readonly EngineEvent[];
-  /** The stream on which the engine names a session that only `end` tells of. Absent: stdout. */
+  /** The stream of a session that only `end` reports. Absent: stdout. */
   readonly namesLastOn?: Stream;
 }
 
-/** For text: of a model's own words nothing is understood, since they may look like any line of the engine's (I5). */
+/** For text: a model's words may look like any line of the engine, so none is interpreted (I5). */
 export const SILENT: OutputReader = { line: () => [], end: () => [] };
 
 export interface Where {
@@ -303,16 +313,19 @@ export interface Where {
 export type Located =
   | {
       readonly state: "present";
-      /** The session's own file first, which only ever grows, then files it depends on. Empty when the store is not files. */
+      /** The session's file first, which only grows, then files that it depends on. Empty: the store is not files. */
       readonly files: readonly { readonly path: string; readonly restoreTo: string }[];
-      /** Where the conversation took place, if the store says so. */
+      /** The conversation's directory, if the store records it. */
       readonly cwd: string | null;
       readonly updatedAtMs: number | null;
-      /** A worktree that the engine made and goes back to; when it is gone the agent works in the run's directory instead. */
+      /**
+       * A worktree that the engine made and returns to; if it is missing, the agent works in the run's directory
+       * instead.
+       */
       readonly worktree?: string;
-      /** Native options that hold the rights the conversation began with, where the engine does not restore them. */
+      /** Native options for the rights that the conversation began with, if the engine does not restore them. */
       readonly rights?: readonly string[];
-      /** Why those rights cannot be told, where the engine does not restore them. */
+      /** Why those rights are unknown, if the engine does not restore them. */
       readonly rightsUnknown?: string;
     }
   | { readonly state: "absent"; readonly searched: string }
@@ -337,7 +350,7 @@ export interface FoundSession {
   readonly updatedAtMs: number | null;
   /** First words of the conversation, for people. Untrusted text. */
   readonly title: string | null;
-  /** The first message, cut to `OPENING_CHARACTERS`. Null or absent: the store does not say. */
+  /** The first message, cut to `OPENING_CHARACTERS`. Null or absent: unknown. */
   readonly opening?: string | null;
 }
 
@@ -346,11 +359,11 @@ export const OPENING_CHARACTERS = 4_000;
 export interface LiveUi extends Pick<ProcessIdentity, "pid" | "start"> {
   readonly session: string | null;
   readonly startedAtMs: number;
-  /** What was told last time, so that only what is new is read. Absent: this is the first look. */
+  /** The last result, so that only new data is read. Absent: the first look. */
   readonly before?: UiState;
-  /** The file to which the hooks of `Command.hooks` append. Absent: it was given none. */
+  /** The file to which the hooks of `Command.hooks` append. Absent: no hooks. */
   readonly hooks?: string;
-  /** The last status that the UI gave its terminal (OSC 7501), `state=working:app=…`. Absent: none. */
+  /** The last status that the UI reported to its terminal (OSC 7501), `state=working:app=…`. Absent: none. */
   readonly status?: string;
 }
 
@@ -358,48 +371,48 @@ export interface UiState {
   readonly activity: Activity;
   /** Turns completed since the process began. */
   readonly turns: number;
-  /** When the engine says that it changed; null: it does not. */
+  /** When it changed according to the engine. Null: unknown. */
   readonly changedAtMs: number | null;
-  /** For the next look, and for nobody else to understand. */
+  /** For the next look; opaque to callers. */
   readonly mark?: UiMark;
 }
 
-/** How far an engine's files were read, and what they had said by then. */
+/** The position in an engine's files, and their state up to there. */
 export interface UiMark {
-  /** Of the conversation; null: it has no file yet. */
+  /** Of the conversation. Null: no file yet. */
   readonly path: string | null;
   readonly offset: number;
   readonly turn: UiTurn;
-  /** Names the last completed turn, which may be written in several lines. */
+  /** Identifies the last completed turn, which may take several lines. */
   readonly lastTurn: string | null;
   readonly hooks: { readonly offset: number; readonly heard: UiTurn | { readonly state: "waiting" } };
 }
 
-/** none: nothing was said since the process began. over: completed, or ended by the user. */
+/** none: no message since the process began. over: completed, or ended by the user. */
 export type UiTurn =
   | { readonly state: "none" | "running" | "over" }
   | { readonly state: "failed"; readonly trouble: Trouble };
 
 export interface HolderHint {
   readonly pid: number;
-  /** To be compared with the live process; null when the registry does not say. */
+  /** To compare with the live process. Null: the registry does not have it. */
   readonly start: ProcessIdentity["start"] | null;
 }
 
-/** How engines see their own session store. Paths are absolute; nothing here throws for a missing file. */
+/** An engine's access to its session store. Paths are absolute; nothing here throws for a missing file. */
 export interface SessionFiles {
-  /** Entries of a directory; empty when it does not exist or cannot be read. */
+  /** Entries of a directory; empty if it is missing or unreadable. */
   list(directory: string): Promise<readonly FileEntry[]>;
   stat(path: string): Promise<FileEntry | null>;
-  /** The first `bytes` of a file as text; null when it cannot be read or is not a regular file. */
+  /** The first `bytes` of a file as text. Null: unreadable, or not a regular file. */
   head(path: string, bytes: number): Promise<string | null>;
   tail(path: string, bytes: number): Promise<string | null>;
   /**
-   * Whole lines behind the byte `from`, of more than `bytes` only the last; a file that became shorter is read from its
-   * beginning. `next` is where the following look goes on.
+   * Whole lines after the byte `from`, at most the last `bytes`; a file that became shorter is read from its beginning.
+   * The next look continues at `next`.
    */
   lines(path: string, from: number, bytes: number): Promise<NewLines | null>;
-  /** Rows of a read-only query on a SQLite file; null when the file, the table or the library is missing. */
+  /** Rows of a read-only query on a SQLite file. Null: the file, the table or the library is missing. */
   rows(database: string, sql: string, values: readonly string[]): Promise<readonly Row[] | null>;
 }
 

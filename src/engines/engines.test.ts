@@ -1,7 +1,7 @@
 /**
- * Replays every recorded transcript through its engine. A case is `<name>.stdout` (what the CLI printed), optionally
- * `<name>.stderr` and `<name>.exit.json`, and `<name>.expected.json`: the events, or `{ events, explained }` where
- * `explained` is what the exit and the last words on stderr tell. Adding one needs no code.
+ * Replays every recorded transcript through its engine. A case is `<name>.stdout` (the CLI's output), optionally
+ * `<name>.stderr` and `<name>.exit.json`, and `<name>.expected.json`: the events, or `{ events, explained }` with the
+ * explanation of the exit and the last words on stderr. A new case needs no code.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { beforeAll, describe, expect, test, vi } from "vitest";
@@ -31,7 +31,7 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, 
     ? [
         ...new Set(
           readdirSync(dir)
-            // Conversations, both sides of them, have a test of their own.
+            // Another test covers conversations with both sides.
             .filter((file) => !file.endsWith(".jsonl"))
             .map((file) => file.replace(/\.(?:stdout|stderr|exit\.json|expected\.json)$/, "")),
         ),
@@ -41,7 +41,7 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, 
     existsSync(new URL(file, dir)) ? readFileSync(new URL(file, dir), "utf8") : null;
 
   test("has recorded transcripts", () => {
-    // An engine that nobody can run any more may have documented ones instead.
+    // An engine that can no longer be run may have documented transcripts instead.
     if (engine.tested !== null) expect(names).not.toEqual([]);
   });
 
@@ -101,7 +101,7 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, 
     // iFlow's page names the settings and their four spellings.
     const page = readFileSync(`docs/engines/${id}.md`, "utf8");
     expect(variables.filter((name) => !/^iflow_/i.test(name) && !page.includes(`\`${name}`))).toEqual([]);
-    // The home is compared as such.
+    // Homes have a separate comparison.
     expect(variables.filter((name) => name in engine.homeEnv("/h"))).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-/** The engines that come with Reprise. Adding one is a line here, a file, a fixtures folder and a page in docs. */
+/** The engines that ship with Reprise. To add an engine, add a line here, a file, a fixtures folder and a page in docs. */
 import { claude } from "./claude.ts";
 import { codex } from "./codex.ts";
 import { demo } from "./demo.ts";

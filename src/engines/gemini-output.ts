@@ -1,16 +1,16 @@
-/** What Gemini CLI prints, translated. Recorded transcripts: gemini.fixtures/. */
+/** Parses Gemini CLI's output. Recorded transcripts: gemini.fixtures/. */
 import type { EngineEvent, Exit, Tokens, Trouble, TroubleKind } from "../core/events.ts";
 import { hasDuplicateKeys, type JsonObject, numberIn, objectIn, parseObject, stringIn } from "../lib/json.ts";
 import type { OutputReader, Printed } from "./engine.ts";
 import { notPermitted, troubleOf, type TroublePattern } from "./troubles.ts";
 
-/** What `--session-id` takes, without what `--resume` reads as something else than an id. */
+/** Values that `--session-id` accepts, except those that `--resume` does not read as an id. */
 export const ID = /^(?!latest$|\d+$)[A-Za-z0-9_][A-Za-z0-9_-]{0,127}$/;
 const MAX_OBJECT = 1_048_576;
 const MAX_TRY = 2_000;
 
 const PATTERNS: readonly TroublePattern[] = [
-  // With an API key the commonest limit reads like a bill, and says when it ends.
+  // With an API key the most common limit reads like a billing problem, and names its end.
   ["rate_limited", /^(?=[^]*exceeded your current quota)[^]*\bretry (?:in|after) \d/i],
   ["quota", /exhausted your daily quota|PerDay/i],
   ["rate_limited", /exhausted your capacity|RESOURCE_EXHAUSTED|resource has been exhausted|quota exceeded/i],
@@ -35,11 +35,11 @@ interface State {
   session: string | null;
   inText: boolean;
   lastError: string;
-  /** A failed try whose announcement goes on in the next line. */
+  /** A failed try whose announcement continues in the next line. */
   failedTry: string | null;
-  /** What Gemini was last trying to get past. */
+  /** The trouble behind Gemini's latest retry. */
   retrying: Trouble | null;
-  /** The turn's last word was seen. The two pipes may be read in another order than they were written. */
+  /** The turn's last event was seen. The two pipes may be read in another order than they were written. */
   over: boolean;
 }
 
@@ -54,7 +54,7 @@ export function geminiReader(now: () => number, printed: Printed = "events"): Ou
     retrying: null,
     over: false,
   };
-  // As text stdout is the answer; neither the model nor its tools write to stderr.
+  // With text, stdout is the answer; neither the model nor its tools write to stderr.
   if (printed === "text")
     return { line: (stream, text) => (stream === "stderr" ? retried(state, text) : []), end: () => [] };
   const objects = { stdout: prettyObjects(), stderr: prettyObjects() };
@@ -64,7 +64,7 @@ export function geminiReader(now: () => number, printed: Printed = "events"): Ou
       if (piece === "") return [];
       const line = parseObject(piece ?? text);
       if (piece !== null) return line === undefined ? [] : whole(state, line, piece);
-      // Noise on stderr is no sign of life: a failing turn prints stack traces while it retries.
+      // Noise on stderr is not a sign of life: a failing turn prints stack traces while it retries.
       if (stream === "stderr") return retried(state, text);
       if (line === undefined) return text.trim() === "" ? [] : [{ type: "unknown" }];
       return stringIn(line, "type") === undefined ? whole(state, line, text) : streamed(state, line, text);
@@ -78,7 +78,10 @@ export function geminiReader(now: () => number, printed: Printed = "events"): Ou
   };
 }
 
-/** Collects a pretty-printed object, from a line `{` to a line `}`, both at the margin. Null: the line is no part of one; empty: it goes on. */
+/**
+ * Collects a pretty-printed object, from a line `{` to a line `}`, both unindented. Null: the line is not part of an
+ * object. Empty: the object continues.
+ */
 function prettyObjects(): (text: string) => string | null {
   let lines: string[] | null = null;
   let size = 0;
@@ -171,7 +174,7 @@ function failed(state: State, error: JsonObject | undefined): EngineEvent {
 /** `Attempt 1 failed: …`, and in the same line or the next `Retrying after 5223ms...`. */
 function retried(state: State, text: string): readonly EngineEvent[] {
   if (/^Attempt \d+ failed/.test(text)) state.failedTry = text;
-  // Google's words may have several lines, and the last of them says when.
+  // Google's message may have several lines, and the last one names the time.
   else if (state.failedTry !== null && !text.includes("Retrying"))
     state.failedTry = `${state.failedTry}\n${text}`.slice(0, MAX_TRY);
   const { failedTry } = state;
@@ -195,8 +198,8 @@ function toolStarted(line: JsonObject, tools: Map<string, OpenTool>): readonly E
 }
 
 /**
- * How a call ends that the approval mode does not allow (0.61): without a UI, a tool that would have to ask is not even
- * registered. A word that the model made up for a tool ends the same way; only the names of Gemini's own are denials.
+ * The result of a call that the approval mode does not allow (0.61): without a UI, a tool that would have to ask is not
+ * registered. An invented tool name has the same result, so only Gemini's own tool names count as denials.
  */
 const DENIED = new Set(["tool_not_registered", "policy_violation"]);
 const ASKS = new Set(["run_shell_command", "write_file", "replace", "web_fetch", "save_memory"]);
@@ -242,7 +245,7 @@ const EXITS: Readonly<Record<number, readonly [kind: TroubleKind, means: string]
 const TRUST =
   "Gemini does not trust this folder. Give --trust-cwd to allow it for this run, or trust the folder in Gemini itself.";
 
-/** 0.61: what its launcher would answer with another start; Reprise starts it without the launcher. */
+/** 0.61: its launcher would start again at this exit code; Reprise starts it without the launcher. */
 const RELAUNCH =
   "Gemini ended in order to be started again, as it does when you have answered whether it may trust the folder. Start it again.";
 
@@ -276,7 +279,7 @@ export function explainExit(
 
 /**
  * `Error when talking to Gemini API Full report available at: <path> <Name>Error: <message>`, whose message may have
- * several lines, then a stack trace and the fields of the error. With `-o text` there is nothing else (exit 1).
+ * several lines, then a stack trace and the fields of the error. With `-o text` that is all (exit 1).
  */
 const REFUSED = "Error when talking to Gemini API";
 const MAX_MESSAGE = 3_000;

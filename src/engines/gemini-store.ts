@@ -1,6 +1,6 @@
 /**
- * Gemini CLI's session files: `<home>/tmp/<slug>/chats/session-<minute>-<first 8 characters of the id>.jsonl`.
- * The slug belongs to one directory; `projects.json` and a marker file say to which.
+ * Gemini CLI's session files: `<home>/tmp/<slug>/chats/session-<minute>-<first 8 characters of the id>.jsonl`. The slug
+ * belongs to one directory, which `projects.json` and a marker file name.
  */
 import { join, relative } from "node:path";
 import { arrayIn, fieldIn, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
@@ -60,7 +60,7 @@ export async function geminiSessions(
   return [...found.values()].toSorted((a, b) => (b.updatedAtMs ?? 0) - (a.updatedAtMs ?? 0));
 }
 
-/** The registry first, as Gemini does, if the marker does not contradict it; then the markers. */
+/** The registry first, as in Gemini, unless the marker contradicts it; then the markers. */
 async function slugOf(home: string, cwd: string, files: SessionFiles): Promise<string | null> {
   const registry = parseObject((await files.head(join(home, "projects.json"), MAX_READ)) ?? "");
   const registered = stringIn(objectIn(registry, "projects"), cwd);
@@ -101,11 +101,11 @@ interface Chat {
   readonly id: string;
   readonly createdAtMs: number | null;
   readonly updatedAtMs: number;
-  /** First words of the user's. Null: none in what was read. */
+  /** The user's first words. Null: none in the part that was read. */
   readonly title: string | null;
-  /** The first message, without the files that it names, which Gemini appends. */
+  /** The first message, without the content of named files, which Gemini appends. */
   readonly opening: string | null;
-  /** Gemini continues only a session that holds at least one message of somebody's. */
+  /** Gemini continues only a session with at least one real message. */
   readonly began: boolean;
 }
 
@@ -123,7 +123,7 @@ async function readChat(path: string, file: FileEntry, files: SessionFiles): Pro
     updatedAtMs: file.mtimeMs,
     title: opening === undefined ? null : wordsOf(opening).trim().replaceAll(/\s+/g, " ").slice(0, 120),
     opening: opening === undefined ? null : firstWords(opening).slice(0, OPENING_CHARACTERS),
-    // A file too long to be read here is no empty conversation.
+    // A file that is too long to read here is not an empty conversation.
     began: file.size > MAX_READ || messages.some(isContent),
   };
 }
@@ -150,7 +150,7 @@ function asObject(value: unknown): readonly JsonObject[] {
   return object === undefined ? [] : [object];
 }
 
-/** What Gemini itself puts at the top, and slash commands, are no conversation. */
+/** Gemini's own first entries and slash commands are not conversation. */
 function isContent(message: JsonObject): boolean {
   const words = wordsOf(message).trim();
   const type = stringIn(message, "type");

@@ -1,6 +1,6 @@
 /**
- * Gemini CLI: its command line and how an attempt is asked of it. What it prints is read in `gemini-output.ts`,
- * what it stores in `gemini-store.ts`. Quirks with versions: docs/engines/gemini.md.
+ * Gemini CLI: its command line for an attempt. `gemini-output.ts` parses its output, `gemini-store.ts` reads its store.
+ * Quirks with versions: docs/engines/gemini.md.
  */
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
@@ -29,8 +29,8 @@ function approval(fixed?: string): Guard {
 }
 
 /**
- * `gemini --help` of 0.61.0 and the hidden options of its source. The parser also takes every name in camel case.
- * Without a guard: the model and recorded answers in its place, how output looks.
+ * `gemini --help` of 0.61.0 and the hidden options of its source. The parser also accepts every name in camel case.
+ * Without a guard: the model and recorded answers in its place, the look of output.
  */
 const grammar: Grammar = {
   strictValues: true,
@@ -60,7 +60,7 @@ const grammar: Grammar = {
       refuse: "it makes gemini speak ACP",
     },
     { names: ["--skip-trust", "--skipTrust"], takes: "none", guard: "grant" },
-    // Off or on: on also passes over what the settings say of the sandbox's network and folders.
+    // Off or on: on also overrides the settings for the sandbox's network and folders.
     { names: ["--sandbox", "-s"], takes: "none", guard: { rank: () => null } },
     { names: ["--policy"], takes: "value", repeatable: true, guard: "grant", reads: "paths" },
     {
@@ -71,7 +71,7 @@ const grammar: Grammar = {
       reads: "paths",
     },
     { names: ["--allowed-tools", "--allowedTools"], takes: "value", repeatable: true, guard: "grant" },
-    // Lists of all that is allowed: one more name is one more right.
+    // Lists of everything allowed: each further name is a further right.
     {
       names: ["--allowed-mcp-server-names", "--allowedMcpServerNames"],
       takes: "value",
@@ -96,7 +96,7 @@ const grammar: Grammar = {
   commands: { "": ["mcp", "extensions|extension", "skills|skill", "hooks|hook", "gemma"] },
 };
 
-/** The sandbox and what it is let see, trust in the folder (`VITEST` turns that check off), settings from elsewhere. */
+/** The sandbox and its visible files, trust in the folder (`VITEST` turns that check off), settings from elsewhere. */
 const RIGHTS_ENV = `GEMINI_SANDBOX GEMINI_SANDBOX_IMAGE GEMINI_SANDBOX_PROXY_COMMAND SEATBELT_PROFILE SANDBOX
   SANDBOX_FLAGS SANDBOX_MOUNTS SANDBOX_PORTS SANDBOX_ENV SANDBOX_SET_UID_GID BUILD_SANDBOX
   GEMINI_CLI_TRUST_WORKSPACE GEMINI_CLI_TRUSTED_FOLDERS_PATH GEMINI_RESTRICTED_MODE GEMINI_CLI_IDE_WORKSPACE_PATH
@@ -181,7 +181,7 @@ function command(ask: Ask): Command {
   };
 }
 
-/** Native arguments without a message of ours: passed on as they are. */
+/** Native arguments without our message: passed on unchanged. */
 function untouched(ask: Ask): Command {
   const parsed = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const headless = !opensUi(ask.given);
@@ -201,7 +201,7 @@ function sessionArgs(
   ask: Ask,
   options: readonly Given[],
 ): { readonly args: readonly string[]; readonly expects: string | null } {
-  // Only a start carries session options of the user's own; they stand instead of ours.
+  // Only a start carries the user's session options; they replace ours.
   const own = options.filter((option) => option.spec?.bears === "session");
   if (own.length > 0) return { args: [], expects: idIn({ commands: [], options: own, words: [] }) };
   if (ask.session === null) return { args: [], expects: null };
@@ -218,7 +218,7 @@ function sessionArgs(
   return { args: [`--resume=${ask.session}`], expects: ask.session };
 }
 
-/** `latest` and numbers choose a session, but do not say which. */
+/** `latest` and numbers select a session without naming it. */
 function idIn(parsed: Parsed): string | null {
   const id = valueOf(parsed, "--session-id") ?? valueOf(parsed, "--resume") ?? null;
   return id !== null && ID.test(id) ? id : null;
@@ -244,8 +244,8 @@ function environment(ask: Ask): Readonly<Record<string, string>> {
 }
 
 /**
- * Every start of Gemini 0.61 deletes files in the project's folder that hold no message yet: those of its siblings, too,
- * which have just begun. Defaults of the system have the lowest rank, so what the user's settings say still counts.
+ * Every start of Gemini 0.61 deletes files without a message in the project's folder, including those of parallel
+ * sessions that have just begun. System defaults have the lowest priority, so the user's settings still count.
  */
 const NO_CLEAN_UP: SettingsFile = {
   purpose: "Gemini's clean-up of sessions",
@@ -262,9 +262,9 @@ const NO_CLEAN_UP: SettingsFile = {
 };
 
 /**
- * Gemini 0.61 leaves an empty twin of a resumed session, and its next start in that project deletes every file
- * whose name ends in the same eight letters and digits: the conversation itself. An underscore as the eighth
- * character makes that sweep take the empty twin alone. Measured with default settings, as an ordinary user.
+ * Gemini 0.61 leaves an empty twin of a resumed session, and its next start in that project deletes every file whose
+ * name ends in the same eight letters and digits: the conversation itself. With an underscore as the eighth character,
+ * that sweep deletes only the empty twin. Measured with default settings, as an ordinary user.
  */
 function unsweepable(id: string): string {
   return /^[A-Za-z0-9]{8}/.test(id) ? `${id.slice(0, 7)}_${id.slice(8)}` : id;

@@ -1,8 +1,8 @@
 /**
- * Native command lines, parsed with an engine's option table and rendered again.
+ * Parses native command lines with an engine's option table, and renders them again.
  *
- * The table says what each option means; nothing here knows an engine. An option that the table does not know
- * is kept, in order: the word after it counts as its value unless that word is the only one that can be the prompt.
+ * The table defines each option; this file knows no engine. Keeps unknown options in order: the word after one counts
+ * as its value unless that word is the only possible prompt.
  */
 import { Fault } from "../core/faults.ts";
 import {
@@ -20,32 +20,32 @@ export interface OptionSpec {
   /** Every spelling, canonical first: `["--model", "-m"]`. */
   readonly names: readonly string[];
   readonly takes: "none" | "value" | "optional" | "variadic";
-  /** Each occurrence counts. Otherwise the last one does, and only that one is rendered again. */
+  /** Each occurrence counts. Otherwise only the last one counts and is rendered again. */
   readonly repeatable?: true;
   /**
-   * prompt: carries the message. session: chooses, continues or forks a session. output: the output format,
-   * which Reprise sets itself on a resume. once: concerned only the first turn. Each is left out of a resume.
+   * prompt: carries the message. session: chooses, continues or forks a session. output: the output format, which
+   * Reprise sets itself on a resume. once: concerns only the first turn. A resume leaves all of them out.
    */
   readonly bears?: "prompt" | "session" | "output" | "once";
-  /** Why a run started with it cannot be resumed exactly. */
+  /** Why a run with this option cannot be resumed exactly. */
   readonly refuse?: string;
-  /** `root`: must stand before all sub-commands. `before`: must stand before the resume sub-command. */
+  /** `root`: must precede all sub-commands. `before`: must precede the resume sub-command. */
   readonly place?: "root" | "before";
   /** The engine accepts it only without a UI (`headless`) or only in it (`ui`). */
   readonly only?: "headless" | "ui";
-  /** Its value is a secret by every name that it has, also by one letter. */
+  /** Its value is a secret under every name of the option, even a single letter. */
   readonly secret?: true;
-  /** Its value names a file or a folder that decides on rights, or several with commas between them. */
+  /** Its value names one or several comma-separated files or folders that decide on rights. */
   readonly reads?: "path" | "paths";
   /** Rights (I12). Absent: the option grants and limits nothing. */
   readonly guard?: Guard;
 }
 
 /**
- * grant: each value adds a right, so nothing may be added or changed. extra: a grant that takes nothing away, so it
- * may be left out where the engine does not accept it. limit: takes rights away, so it may be added, and nothing may
- * be changed or removed. rank: values are ordered, wider is higher; null is a value that
- * cannot be compared. Options that name the same `scale` set the same thing. of: the value decides (`-c key=value`).
+ * grant: each value adds a right, so nothing may be added or changed. extra: a grant that takes nothing away, so it may
+ * be left out if the engine does not accept it. limit: takes rights away, so it may be added, but not changed or
+ * removed. rank: values are ordered, wider is higher; null is a value that cannot be compared. Options with the same
+ * `scale` set the same thing. of: the value decides (`-c key=value`).
  */
 export type Guard =
   | "grant"
@@ -56,38 +56,41 @@ export type Guard =
 
 export interface Grammar {
   readonly options: readonly OptionSpec[];
-  /** Sub-commands that may follow a path of sub-commands, aliases after the canonical word: `{ "": ["exec|e"], exec: ["resume"] }`. */
+  /**
+   * Sub-commands that may follow a path of sub-commands, aliases after the canonical word: `{ "": ["exec|e"], exec:
+   * ["resume"] }`.
+   */
   readonly commands: Readonly<Record<string, readonly string[]>>;
   /**
-   * Options and sub-commands that continue an earlier conversation, by canonical names. here: with no id it is one of the
-   * working directory. any: it may be one from elsewhere. Options outweigh the sub-command.
+   * Options and sub-commands that continue an earlier conversation, by canonical name. here: without an id, a
+   * conversation of the working directory. any: possibly one from elsewhere. Options override the sub-command.
    */
   readonly continues?: Readonly<Record<string, Scope>>;
   /** Options and sub-commands that continue a copy of it instead. */
   readonly forks?: readonly string[];
-  /** A word that begins with a dash is never taken as an option's value. */
+  /** A word that begins with a dash is never an option's value. */
   readonly strictValues?: true;
   /**
-   * Options are read as yargs reads them: of a value for an option that takes none (`--flag=value`, or `true` or
-   * `false` as the next word) only `true` switches it on, `--no-flag` switches it off, and `--f` is `-f`.
-   * The values of such an option are then `["false"]` or none.
+   * Reads options as yargs does: of a value for an option that takes none (`--flag=value`, or `true` or `false` as the
+   * next word) only `true` switches it on, `--no-flag` switches it off, and `--f` is `-f`. The values of such an option
+   * are then `["false"]` or none.
    */
   readonly yargs?: true;
 }
 
 export type Scope = "here" | "any";
 
-/** One option as it was typed. `raw` is what is rendered; `values` what was understood. */
+/** One option as typed. `raw` is the rendered form, `values` the parsed one. */
 export interface Given {
   readonly spec: OptionSpec | null;
   readonly name: string;
   readonly values: readonly string[];
   readonly raw: readonly string[];
-  /** How many sub-commands stood before it. */
+  /** The number of sub-commands before it. */
   readonly depth: number;
-  /** The option takes a value and none followed. */
+  /** The option takes a value, but none followed. */
   readonly incomplete?: true;
-  /** Given for this attempt (`--native`), so it holds for this turn even if it `bears` once. */
+  /** Given for this attempt (`--native`), so it applies to this turn even if it `bears` once. */
   readonly native?: true;
 }
 
@@ -95,7 +98,7 @@ export interface Parsed {
   /** Leading sub-commands, canonical: `["exec", "resume"]`. */
   readonly commands: readonly string[];
   readonly options: readonly Given[];
-  /** Words that are neither options nor their values, those after `--` included. */
+  /** Words that are neither options nor their values, including those after `--`. */
   readonly words: readonly string[];
 }
 
@@ -112,7 +115,7 @@ export function parseArgs(grammar: Grammar, args: readonly string[], noPrompt = 
   };
 }
 
-/** Files and folders that options name and that decide on rights, as they are typed. A value may be the text itself. */
+/** Files and folders that options name and that decide on rights, as typed. A value may also be the text itself. */
 export function namedFiles(
   { grammar }: { readonly grammar: Grammar },
   given: readonly string[],
@@ -126,7 +129,7 @@ export function namedFiles(
   });
 }
 
-/** Where the values of secret options stand: by the word's place, how much of the word is not the value. */
+/** The positions of secret option values: by index of the word, how much of the word precedes the value. */
 export function secretsAt(grammar: Grammar, args: readonly string[]): ReadonlyMap<number, number> {
   const found = new Map<number, number>();
   const dashes = args.indexOf("--");
@@ -139,7 +142,7 @@ export function secretsAt(grammar: Grammar, args: readonly string[]): ReadonlyMa
   return found;
 }
 
-/** Options of `parsed` that a resume carries, by where they must stand, and those it leaves out. */
+/** Options of `parsed` that a resume carries, by required position, and those that it leaves out. */
 export function splitForResume(
   parsed: Parsed,
   mode: "headless" | "ui" = "headless",
@@ -169,7 +172,7 @@ export function splitForResume(
   return { root, before, after, dropped };
 }
 
-/** Native options of one attempt laid over the recorded ones. Refuses what would widen (I12). */
+/** The recorded options, overridden by the native options of one attempt. Refuses wider rights (I12). */
 export function override(recorded: Parsed, native: Parsed): Parsed {
   const [word] = [...native.commands, ...native.words];
   if (word !== undefined) {
@@ -186,7 +189,7 @@ export function override(recorded: Parsed, native: Parsed): Parsed {
     assertKeepable(given);
     const counted = lastWins(recorded.options);
     assertNotWider(counted, given);
-    // Where it stands it means what it meant; at the end it could outdo an option after it.
+    // In its old place it keeps its meaning; at the end it could override a later option.
     if (bears === undefined && rightOf(given) !== null && isRepeated(counted, given)) continue;
     const scale = scaleOf(given);
     options = options.filter(
@@ -199,7 +202,7 @@ export function override(recorded: Parsed, native: Parsed): Parsed {
   return { ...recorded, options };
 }
 
-/** `given` with the native options of an attempt made the run's own (`--keep`), within I12. */
+/** `given` with an attempt's native options made permanent (`--keep`), within I12. */
 export function keepNative(
   { grammar }: { readonly grammar: Grammar },
   given: readonly string[],
@@ -218,7 +221,7 @@ export function keepNative(
   ];
 }
 
-/** The first option with which no resume is possible, and why. Null: there is none. */
+/** The first option that makes a resume impossible, and why. Null: no such option. */
 export function refusedOption(
   { grammar }: { readonly grammar: Grammar },
   given: readonly string[],
@@ -228,7 +231,7 @@ export function refusedOption(
   return found === undefined ? null : `${found.name} cannot be kept: ${found.spec?.refuse ?? ""}`;
 }
 
-/** By which word the engine is told to continue an earlier conversation. Null: it begins a new one, or makes a copy. */
+/** The word that makes the engine continue an earlier conversation. Null: it begins a new one, or a copy. */
 export function earlierChoice(
   { grammar }: { readonly grammar: Grammar },
   given: readonly string[],
@@ -249,7 +252,7 @@ export function render(options: readonly Given[]): string[] {
   return options.flatMap((given) => given.raw);
 }
 
-/** One text an option, for people and receipts. */
+/** One text per option, for people and receipts. */
 export function describe(options: readonly Given[]): string[] {
   return options.map(({ spec, name, raw }) => (spec?.secret === true ? `${name} [redacted]` : raw.join(" ")));
 }
@@ -279,7 +282,7 @@ export function assertNoPrompt(parsed: Parsed): void {
   );
 }
 
-/** An option without its value would take the argument that follows it. */
+/** An option without its value would swallow the next argument. */
 export function assertComplete(parsed: Parsed): void {
   const given = parsed.options.find((option) => option.incomplete === true);
   if (given === undefined) return;
@@ -335,7 +338,7 @@ interface Match {
   readonly text: string;
 }
 
-/** Several matches: flags written together, `-cp`. */
+/** Several matches: combined flags, `-cp`. */
 function match(grammar: Grammar, arg: string): readonly Match[] {
   const find = (name: string) => grammar.options.find((spec) => spec.names.includes(name)) ?? null;
   const equals = arg.indexOf("=");
@@ -368,7 +371,7 @@ function valuesFor(grammar: Grammar, { spec, attached }: Match, rest: readonly s
   if (spec.takes === "none") {
     return grammar.yargs === true && /^(?:true|false)$/.test(rest[0] ?? "") ? rest.slice(0, 1) : [];
   }
-  // A required value is the next word whatever it looks like, unless the engine's parser is strict.
+  // A required value is the next word, whatever it looks like, unless the engine's parser is strict.
   const [first] = rest;
   const required = spec.takes === "value" && grammar.strictValues === undefined;
   if (first !== undefined && required) return [first];
@@ -387,7 +390,7 @@ function makeGiven(grammar: Grammar, found: Match, taken: readonly string[], dep
   return { spec, name, values, raw: [text, ...taken], depth, ...incomplete };
 }
 
-/** Decides, for each word after an unknown option, whether it is that option's value. */
+/** Decides for each word after an unknown option whether it is that option's value. */
 function settleUnknown(tokens: readonly Token[], promptElsewhere: boolean): readonly Token[] {
   const certain = tokens.some((token) => token.kind === "word" && token.maybe === undefined);
   const lastMaybe = tokens.findLastIndex((token) => token.kind === "word" && token.maybe === true);
@@ -410,7 +413,7 @@ function bearsPrompt(tokens: readonly Token[]): boolean {
   return tokens.some((token) => token.kind === "option" && token.given.spec?.bears === "prompt");
 }
 
-/** A lone `-` is a word: it stands for stdin. */
+/** A lone `-` is a word: it means stdin. */
 function looksLikeOption(arg: string): boolean {
   return arg.length > 1 && arg.startsWith("-");
 }
@@ -430,7 +433,7 @@ function assertKeepable({ incomplete, name, spec }: Given): void {
   }
 }
 
-/** What the other mode does not accept may be left out only if no limit depends on it (I12). */
+/** An option that the other mode does not accept may be left out only if no limit depends on it (I12). */
 function assertDroppable(given: Given, mode: "headless" | "ui"): void {
   const right = rightOf(given);
   if (right === null || right === "extra") return;

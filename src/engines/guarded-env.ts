@@ -1,8 +1,8 @@
 /**
- * Variables with an engine's own prefix. There are hundreds of them in each program, new ones with every version, and some
- * grant folders, rules, trust or commands (`CLAUDE_BG_SESSION_PERMISSION_RULES`). So an unknown one bears on rights, and
- * only what is listed here is known not to: logins, models, limits of time, looks, and what engines and editors set for
- * the shells that they open. Names are from the programs themselves, at the versions in each engine's `tested`.
+ * Variables with an engine's prefix. Each program has hundreds of them, new ones with every version, and some grant
+ * folders, rules, trust or commands (`CLAUDE_BG_SESSION_PERMISSION_RULES`). So an unknown one counts as a right, and
+ * only the listed ones are known not to: logins, models, time limits, looks, and variables that engines and editors set
+ * for their shells. Names are from the programs themselves, at the versions in each engine's `tested`.
  */
 import { isSecretName } from "../lib/secrets.ts";
 
@@ -21,12 +21,12 @@ function guard(prefixes: readonly string[], harmless: string): GuardedEnv {
 const MEASURE = /_(?:MS|SECONDS|MINUTES|TTL|TOKENS|RETRIES)$/;
 
 /**
- * A name about logins that ends so is no login itself. It says where logins and their settings come from:
+ * A name about logins with this ending is not a login. It is a source of logins and their settings:
  * `OPENCODE_AUTH_CONTENT` can name hosts from which OpenCode 1.18 loads permissions and MCP servers.
  */
 const SOURCE = /_(?:CONTENT|URL|BASE|PATH|FILE|COMMAND|HELPER)$/;
 
-/** Whether a variable may bear on what the engine may do, for all that is known of it. */
+/** Whether a variable may affect the engine's rights, as far as known. */
 export function isGuarded({ prefixes, harmless }: GuardedEnv, name: string): boolean {
   if (!prefixes.some((prefix) => name.startsWith(prefix))) return false;
   return !harmless.has(name) && !MEASURE.test(name) && (!isSecretName(name) || SOURCE.test(name));
@@ -80,7 +80,7 @@ export const OPENCODE_ENV = guard(
   OPENCODE_DISABLE_EMBEDDED_WEB_UI OPENCODE_MODELS_URL OPENCODE_MODELS_PATH OPENCODE_LOG_LEVEL OPENCODE_PRINT_LOGS`,
 );
 
-/** Each setting may be given as a variable, spelled in four ways. */
+/** Each setting may be a variable, spelled in four ways. */
 export const IFLOW_ENV = guard(
   ["IFLOW_", "iflow_"],
   words(

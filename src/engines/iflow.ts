@@ -1,6 +1,6 @@
 /**
- * iFlow CLI, which nobody can install any more: for recorded runs and for people who still have the program.
- * Everything here follows documented output and was never run. Notes: docs/engines/iflow.md.
+ * iFlow CLI, which can no longer be installed: for recorded runs and for people who still have the program. This file
+ * follows documented output and was never run. Notes: docs/engines/iflow.md.
  */
 import { basename, dirname, join } from "node:path";
 import type { EngineEvent, Exit } from "../core/events.ts";
@@ -14,10 +14,10 @@ import { troubleOf } from "./troubles.ts";
 
 const ID = /^session-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** Linux takes at most 128 KiB as one argument; the rest is a margin. */
+/** Linux accepts at most 128 KiB per argument; the rest is a margin. */
 const MAX_MESSAGE_BYTES = 128 * 1024 - 1024;
 
-/** Wider is higher. One flag a mode; the last one given counts. */
+/** Wider is higher. One flag per mode; the last one counts. */
 const MODES = ["--plan", "--default", "--auto-edit", "--yolo"];
 
 function mode(name: string): Guard {
@@ -25,8 +25,8 @@ function mode(name: string): Guard {
 }
 
 /**
- * From the vendor's documentation and the CLI it was forked from. Without a guard: the model, what the prompt holds,
- * what a turn may cost, how output looks.
+ * From the vendor's documentation and the CLI that iFlow was forked from. Without a guard: the model, the prompt's
+ * content, the cost of a turn, the look of output.
  */
 const grammar: Grammar = {
   strictValues: true,
@@ -76,7 +76,7 @@ const grammar: Grammar = {
   commands: { "": ["mcp", "agent", "workflow", "commands", "extensions"] },
 };
 
-/** Each setting may be given as a variable, spelled in four ways. */
+/** Each setting may be a variable, spelled in four ways. */
 const RIGHTS_ENV = [
   "IFLOW_CLI_SYSTEM_SETTINGS_PATH",
   "BUILD_SANDBOX",
@@ -104,12 +104,12 @@ export const iflow: Engine = {
   version: (output) => /\b(\d+\.\d+\.\d+[\w.+-]*)/.exec(output)?.[1] ?? null,
   opensUi: (args) => opensUi(parseArgs(grammar, args)),
   command,
-  // Its stdout is text, whatever the command line says.
+  // Its stdout is text, whatever the command line.
   reader: (now) => iflowReader(now),
   printed: ({ interactive }) => (interactive ? "text" : "events"),
   explainExit({ code }, stderrTail, nowMs) {
     if (code === null || code === 0) return null;
-    // As the CLI that it was forked from says it.
+    // The wording of the CLI that it was forked from.
     const refused = stderrTail.split("\n").find((line) => line.startsWith("Unknown argument"));
     if (refused !== undefined) return { kind: "usage", message: refused.trim() };
     const words = stderrTail.split("\n").find((line) => API_ERROR.test(line)) ?? "";
@@ -144,7 +144,7 @@ function command(ask: Ask): Command {
   };
 }
 
-/** Native arguments without a message of ours: passed on as they are. */
+/** Native arguments without our message: passed on unchanged. */
 function untouched({ given }: Ask): Command {
   const parsed = parseArgs(grammar, given);
   const session = valueOf(parsed, "--resume") ?? "";
@@ -168,7 +168,7 @@ function sessionArgs({ kind, session }: Ask): readonly string[] {
   return [`--resume=${session}`];
 }
 
-/** iFlow takes its message as an argument alone. One that begins with a dash would be taken for an option. */
+/** iFlow accepts its message only as an argument. A message that begins with a dash would be an option. */
 function promptArgs(message: string, headless: boolean): (text: string) => readonly string[] {
   const bytes = new TextEncoder().encode(message).length;
   if (bytes > MAX_MESSAGE_BYTES) {
@@ -183,27 +183,30 @@ function promptArgs(message: string, headless: boolean): (text: string) => reado
 }
 
 const API_ERROR = /^\W{0,20}(?:Error when talking to iFlow API|Generate data error|.{0,400}fetch failed)/i;
-/** On stdout the model speaks too: an answer may be about a fetch that failed. */
+/** The model also writes to stdout: an answer may be about a failed fetch. */
 const SAID_ERROR = /^\W{0,20}(?:Error when talking to iFlow API|Generate data error)/i;
 const MAX_BLOCK = 65_536;
 
 interface State {
-  /** iFlow's own last words were seen: the turn was carried out. */
+  /** iFlow's own last block was seen: the turn was carried out. */
   info: boolean;
   said: boolean;
   error: string | null;
   /** The last complete block on stderr. */
   stderrBlock: string | null;
-  /** The last block on stdout, as long as nothing but blank lines follows it. The model may have written it: it names no session. */
+  /**
+   * The last block on stdout, as long as only blank lines follow it. The model may have written it: it names no
+   * session.
+   */
   stdoutBlock: string | null;
 }
 
 /**
  * `<Execution Info>`, a JSON object, `</Execution Info>`: on stderr as measured with 0.5.19, elsewhere on stdout.
  *
- * Tools write to the same stderr, so a block there may be anybody's; iFlow's own is its last words. An id therefore
- * counts only at the end, and the last block decides: what came before was not yet seen to be iFlow's (I2, I5). iFlow
- * has no machine-readable output, so a block on stdout tells that the turn is over and what it cost, and never names one.
+ * Tools write to the same stderr, so any block there may be theirs; iFlow's block is its last output. An id therefore
+ * counts only at the end, and the last block decides (I2, I5). iFlow has no machine-readable output, so a block on
+ * stdout shows that the turn is over and its cost, but never names a session.
  */
 function iflowReader(now: () => number): OutputReader {
   const state: State = { info: false, said: false, error: null, stderrBlock: null, stdoutBlock: null };
@@ -260,7 +263,7 @@ function infoIn(state: State, block: string): readonly EngineEvent[] {
   return [{ type: "session", session }, ...(usage === undefined ? [] : [{ type: "usage", tokens } as const])];
 }
 
-/** An end that nobody saw is judged by what was printed. */
+/** An unobserved end is judged by the output. */
 function ended(state: State, { code: seen, signal }: Exit, nowMs: number): readonly EngineEvent[] {
   const code = seen === null && signal === null ? 0 : seen;
   if (state.error !== null) {
@@ -273,7 +276,7 @@ function ended(state: State, { code: seen, signal }: Exit, nowMs: number): reado
 }
 
 interface BlockCollector {
-  /** A complete block's content; empty while one is open; null for a line outside. */
+  /** A complete block's content; empty while one is open. Null: a line outside. */
   line(text: string): string | null;
   /** The content of a block that the output ended in. */
   rest(): string | null;

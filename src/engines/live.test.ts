@@ -1,4 +1,7 @@
-/** Real UIs, recorded as what their files said when: replayed one change after another, as the holder would see them. */
+/**
+ * Real UIs, recorded as changes of their files over time: replayed one change after another, as the holder would see
+ * them.
+ */
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { fakeFiles } from "../../test/session-files.ts";
@@ -31,11 +34,11 @@ function recorded(engine: Engine, name: string): readonly Change[] {
 interface Options {
   readonly hooks?: boolean;
   readonly registry?: boolean;
-  /** Looks after every so many changes. */
+  /** Looks after this many changes. */
   readonly every?: number;
 }
 
-/** The files of the engine after each change, and who is asked about. */
+/** The engine's files after each change, and the agent to observe. */
 function* replay(engine: Engine, changes: readonly Change[], options: Options) {
   const contents: Record<string, string> = {};
   const entry = changes.find(({ registry }) => registry !== undefined && registry !== null)?.registry;
@@ -65,13 +68,13 @@ function* replay(engine: Engine, changes: readonly Change[], options: Options) {
   }
 }
 
-/** The states that were told, one after another, with the number of turns; null where nothing could be told. */
+/** The reported states in order, with the number of turns; null if unknown. */
 async function story(engine: Engine, name: string, options: Options = {}): Promise<readonly string[]> {
   const told: string[] = [];
   let before: UiState | undefined;
   let n = 0;
   const all = recorded(engine, name);
-  // The last look falls on the last line of a conversation, unless every change is looked at.
+  // The last look is at the last line of a conversation, unless every change is looked at.
   const end =
     options.every === undefined ? all.length : all.findLastIndex(({ file }) => file !== undefined) + 1;
   for (const { agent, files } of replay(engine, all.slice(0, end), options)) {
@@ -94,7 +97,7 @@ function shown(activity: Activity): string {
   return `error(${kind}${resetsAt === undefined ? "" : ` until ${resetsAt.slice(11, 16)}`})`;
 }
 
-/** Both versions say the same, one now and then a moment before the other. */
+/** Both versions report the same states, one sometimes a moment earlier. */
 describe.each(["", "v197-"])("claude %s", (version) => {
   const settled = async (name: string, options: Options = {}) =>
     (await story(claude, `${version}${name}`, { ...options, hooks: options.hooks ?? true })).filter(

@@ -1,4 +1,4 @@
-/** What OpenCode prints, translated: JSON events on stdout, its log on stderr. Recorded transcripts: opencode.fixtures/. */
+/** Parses OpenCode's output: JSON events on stdout, its log on stderr. Recorded transcripts: opencode.fixtures/. */
 import type { EngineEvent, Exit, Trouble } from "../core/events.ts";
 import {
   hasDuplicateKeys,
@@ -22,7 +22,7 @@ const PATTERNS: readonly TroublePattern[] = [
   ["usage", /you must provide a message|file not found:/i],
 ];
 
-/** The one synthetic tool call that stands for what the log shows to be under way. */
+/** The synthetic tool call for a tool that only the log shows as running. */
 const UNDER_WAY = "under-way";
 
 interface State {
@@ -38,7 +38,7 @@ interface State {
   announced: boolean;
   finish: string | null;
   error: Trouble | null;
-  /** What OpenCode was last trying to get past. */
+  /** The trouble behind OpenCode's latest retry. */
   retrying: Trouble | null;
   input: number;
   output: number;
@@ -68,8 +68,8 @@ export function opencodeReader(now: () => number, printed: Printed = "events"): 
 }
 
 /**
- * With the default format stdout is the answer, and stderr shows what tools printed. The log of `--print-logs` names a new
- * session before all that: until the first line that is not of the log, every line is OpenCode's.
+ * With the default format stdout is the answer, and stderr shows tool output. The log of `--print-logs` names a new
+ * session before that: until the first line that is not a log line, every line is OpenCode's.
  */
 function textReader(): OutputReader {
   let atTop = true;
@@ -124,7 +124,7 @@ function translate(state: State, line: JsonObject): readonly EngineEvent[] | nul
   }
 }
 
-/** A step that begins again without having finished is a broken connection: OpenCode asks the model once more. */
+/** A step that begins again without an end means a broken connection: OpenCode asks the model once more. */
 function stepStarted(state: State): readonly EngineEvent[] {
   if (state.inStep)
     return again(state, { kind: "network", message: "The connection broke; OpenCode tries again." });
@@ -159,7 +159,7 @@ function stepFinished(state: State, part: JsonObject | undefined): readonly Engi
   state.announced = false;
   state.retrying = null;
   state.finish = stringIn(part, "reason") ?? null;
-  // A context that overflowed may have been compacted and the turn carried on.
+  // OpenCode may have compacted an overflowing context and continued the turn.
   if (state.finish === "stop") state.error = null;
   state.input += numberIn(tokens, "input") ?? 0;
   state.output += numberIn(tokens, "output") ?? 0;
@@ -194,11 +194,11 @@ function noLongerUnderWay(state: State): readonly EngineEvent[] {
 }
 
 /**
- * A line of `--print-logs`: `timestamp=… level=… run=… message=… key=value…`. Text of the model or of a tool stands
- * in it only as a quoted value with its line breaks escaped, so it can never begin a line.
+ * A line of `--print-logs`: `timestamp=… level=… run=… message=… key=value…`. Text of the model or a tool occurs only
+ * as a quoted value with escaped line breaks, so it can never begin a line.
  */
 const LOG = /^timestamp=\S+ level=(\w+) run=[0-9a-f]+ message=("[^"]*"|\S+)([^]*)$/;
-/** A child of a sub-agent names its parent. */
+/** A sub-agent's child session names its parent. */
 const CREATED =
   /^ id=(ses_[0-9A-Za-z]+) slug=\S+ version=\S+ projectID=\S+ directory=.* parentID=undefined title=/;
 
@@ -207,12 +207,12 @@ function logged(state: State, text: string): readonly EngineEvent[] {
   if (level === undefined) return saidToPeople(state, text);
   if (message === "created" && state.session === null) return named(state, CREATED.exec(rest)?.[1] ?? "");
   if (message === '"stream error"') return retrying(state, rest);
-  // The two pipes may be read in another order than they were written, so the next round ends it too.
+  // The two pipes may be read in another order than they were written, so the next round also ends it.
   if (message === "loop" && rest.startsWith(` session.id=${state.session} `)) return noLongerUnderWay(state);
   return message === "evaluated" ? begins(state, rest) : [];
 }
 
-/** OpenCode asks its permission rules just before it runs a tool; the events show a tool only when it is over. */
+/** OpenCode checks its permission rules just before it runs a tool; the events show a tool only when it is over. */
 function begins(state: State, rest: string): readonly EngineEvent[] {
   const rule =
     /^ permission=(\w+) pattern=("(?:[^"\\]|\\.)*"|\S+) action\.permission=\S+ action\.action=(?:allow|ask)\b/;
@@ -232,7 +232,7 @@ function begins(state: State, rest: string): readonly EngineEvent[] {
   ];
 }
 
-/** OpenCode tries again after some errors, for 75 s or as long as a `retry-after` says, and does not announce it. */
+/** OpenCode silently retries after some errors, for 75 s or as long as a `retry-after` says. */
 function retrying(state: State, rest: string): readonly EngineEvent[] {
   const message = /error\.error="((?:[^"\\]|\\.)*)"/.exec(rest)?.[1] ?? "";
   const trouble = troubleOf(message, state.now(), { patterns: PATTERNS });
@@ -257,7 +257,7 @@ function saidToPeople(state: State, text: string): readonly EngineEvent[] {
   ];
 }
 
-/** OpenCode has no terminal event: the turn is over when the process is. An end that nobody saw is judged by the events. */
+/** OpenCode has no terminal event: the turn ends with the process. An unobserved end is judged by the events. */
 function ended(state: State, { code: seen, signal }: Exit): readonly EngineEvent[] {
   const code = seen === null && signal === null ? 0 : seen;
   const failed = (trouble: Trouble): readonly EngineEvent[] => [
@@ -284,7 +284,7 @@ export function explainExit(
 ): Trouble | null {
   if (code === null || code === 0) return null;
   const all = stderrTail.split("\n").map((line) => withoutColour(line).trim());
-  // As text, stderr shows what tools printed too: only OpenCode's last word counts.
+  // With text, stderr also shows tool output: only OpenCode's last message counts.
   const lines = stdoutTail === undefined ? all : lastLines(all);
   const error = lines.findLast((line) => line.startsWith("Error: "));
   if (error !== undefined) return troubleOf(error.slice(7), nowMs, { patterns: PATTERNS });
@@ -292,7 +292,7 @@ export function explainExit(
   return usage ? { kind: "usage", message: "OpenCode does not understand these arguments." } : null;
 }
 
-/** Behind the last blank line. The log of `--print-logs` may go on behind an error. */
+/** After the last blank line. The log of `--print-logs` may continue after an error. */
 function lastLines(lines: readonly string[]): readonly string[] {
   const said = lines.filter((line) => !LOG.test(line));
   const end = said.findLastIndex((line) => line !== "");

@@ -469,7 +469,7 @@ describe("the store", () => {
     expect(await opencode.sessions({ home: "/h/opencode", cwd: null }, files)).toEqual(found);
     expect(files.asked).toEqual([
       ["/h/opencode/opencode.db", [CWD]],
-      // First messages, of that directory alone.
+      // First messages, only of that directory.
       ["/h/opencode/opencode.db", [CWD]],
       ["/h/opencode/opencode.db", []],
     ]);

@@ -1,6 +1,6 @@
 /**
- * OpenCode: its command line and how an attempt is asked of it. What it prints is read in `opencode-output.ts`.
- * Its sessions are rows of a SQLite file. Quirks with versions: docs/engines/opencode.md.
+ * OpenCode: its command line for an attempt. `opencode-output.ts` parses its output. Its sessions are rows of a SQLite
+ * file. Quirks with versions: docs/engines/opencode.md.
  */
 import { basename, dirname, join } from "node:path";
 import { Fault } from "../core/faults.ts";
@@ -29,11 +29,11 @@ import {
 import { OPENCODE_ENV } from "./guarded-env.ts";
 import { explainExit, ID, opencodeReader } from "./opencode-output.ts";
 
-/** Another value may mean other rights, and nothing says which is wider. */
+/** Another value may mean other rights, and nothing shows which is wider. */
 const FIXED: Guard = { rank: () => null };
 
 /**
- * `opencode --help` and `opencode run --help` of 1.18.33. Without a guard: the model, how output looks, the login for
+ * `opencode --help` and `opencode run --help` of 1.18.33. Without a guard: the model, the look of output, the login for
  * `--attach`, and `--file`, which the user reads into one message.
  */
 const grammar: Grammar = {
@@ -52,7 +52,7 @@ const grammar: Grammar = {
     { names: ["--print-logs", "--printLogs"], takes: "none", bears: "output" },
     { names: ["--help", "-h"], takes: "none", bears: "once" },
     { names: ["--version", "-v"], takes: "none", bears: "once" },
-    // `run` alone.
+    // Only `run`.
     { names: ["--format"], takes: "value", bears: "output" },
     { names: ["--interactive", "-i"], takes: "none", bears: "output" },
     // A command may name another agent, and its text may run programs.
@@ -66,7 +66,7 @@ const grammar: Grammar = {
     { names: ["--username", "-u"], takes: "value", only: "headless" },
     { names: ["--variant"], takes: "value", only: "headless" },
     { names: ["--thinking"], takes: "none", only: "headless" },
-    // The UI alone.
+    // Only the UI.
     { names: ["--prompt"], takes: "value", bears: "prompt" },
     // Each opens the UI's server further.
     { names: ["--hostname"], takes: "value", only: "ui", guard: "extra" },
@@ -86,7 +86,7 @@ const grammar: Grammar = {
   },
 };
 
-/** Permission rules, the files and texts that can hold some, plugins, sharing, and tools behind a switch. */
+/** Permission rules, files and texts that may contain some, plugins, sharing, and optional tools. */
 const RIGHTS_ENV =
   `OPENCODE_PERMISSION OPENCODE_CONFIG OPENCODE_CONFIG_CONTENT OPENCODE_CONFIG_DIR XDG_CONFIG_HOME
   OPENCODE_DISABLE_PROJECT_CONFIG OPENCODE_TEST_MANAGED_CONFIG_DIR OPENCODE_TEST_HOME OPENCODE_PURE
@@ -102,10 +102,10 @@ export const opencode: Engine = {
   session: { field: "sessionID", format: ID },
   can: { chooseSession: false, fork: true, interactive: true, readStore: true, boundToCwd: true },
   grammar,
-  // It edits in its folder unasked. Its plan agent edits nothing, but runs commands that do (1.18.33).
+  // It edits in its folder without asking. Its plan agent edits nothing, but runs commands that do (1.18.33).
   access: { edit: [], full: ["--auto"] },
   rightsEnv: RIGHTS_ENV,
-  // 1.18.33 puts this line into a file that has none.
+  // 1.18.33 adds this line to a file without it.
   rulesEnv: {
     names: ["OPENCODE_CONFIG"],
     unchanged: (content) => content.replace('\n  "$schema": "https://opencode.ai/config.json",', ""),
@@ -176,7 +176,7 @@ function wordsIn(piece: unknown): string {
   return stringIn(piece, "text") ?? stringIn(objectIn(piece, "state"), "output") ?? "";
 }
 
-/** The words of a message are in its parts, which grow while the model answers: text, and what a tool has returned. */
+/** A message's words are in its parts, which grow during the answer: text, and tool results. */
 function readExport(text: string): ReadonlyMap<string, string> | null {
   const messages = fieldIn(parseObject(text), "messages");
   if (!Array.isArray(messages)) return null;
@@ -196,7 +196,7 @@ function isJson(parsed: Parsed): boolean {
   return parsed.commands[0] === "run" && valueOf(parsed, "--format") === "json";
 }
 
-/** OpenCode puts quotes around an argument that holds a space. */
+/** OpenCode quotes an argument that contains a space. */
 function opening(args: readonly string[]): string | null {
   const parsed = parseArgs(grammar, args);
   if (has(parsed, "--command")) return null;
@@ -226,7 +226,7 @@ function command(ask: Ask): Command {
   return ask.interactive || ask.message === null ? inUi(ask, options) : headless(ask, ask.message, options);
 }
 
-/** Native arguments without a message of ours: passed on as they are. */
+/** Native arguments without our message: passed on unchanged. */
 function untouched({ given }: Ask): Command {
   const parsed = parseArgs(grammar, given);
   const session = valueOf(parsed, "--session") ?? null;
@@ -250,7 +250,7 @@ function headless(ask: Ask, message: string, all: AttemptOptions): Command {
   const directory = valueOf(given, "--dir") ?? ask.cwd;
   const format = has(now, "--format") ? [] : ["--format", "json"];
   const title = ask.session !== null || has(now, "--title") ? [] : ["--title", ask.tag];
-  // The log names a new session before the model is asked; the events do so only when it answers.
+  // The log names a new session before the model is asked; the events only when it answers.
   const logs = has(now, "--print-logs") ? [] : ["--print-logs"];
   return {
     args: ["run", ...format, ...sessionArgs(ask), "--dir", directory, ...title, ...logs, ...render(options)],
@@ -297,13 +297,13 @@ function sessionArgs({ kind, session }: Ask): readonly string[] {
   return [`--session=${session}`, ...(kind === "fork" ? ["--fork"] : [])];
 }
 
-/** The session that the user's own options of a start continue. */
+/** The session that the user's options of a start continue. */
 function ownSession(now: Parsed): string | null {
   const session = valueOf(now, "--session") ?? null;
   return session !== null && ID.test(session) && !has(now, "--fork") ? session : null;
 }
 
-/** First messages of the newest sessions of a directory, by session. */
+/** First messages of a directory's newest sessions, by session. */
 async function openingsIn(
   home: string,
   cwd: string,
@@ -340,7 +340,7 @@ function textIn(row: Row, column: string): string | null {
   return typeof value === "string" ? value : null;
 }
 
-/** Milliseconds; SQLite libraries may hand out big integers. */
+/** Milliseconds; SQLite libraries may return big integers. */
 function timeIn(row: Row, column: string): number | null {
   const value = row[column];
   return typeof value === "number" || typeof value === "bigint" ? Number(value) : null;

@@ -1,14 +1,14 @@
 /**
- * What the options of a command line allow, and whether a later one allows more (I12). The option table says what each
- * means; nothing here knows an engine.
+ * The rights of a command line's options, and whether a later one has more (I12). The option table defines each option;
+ * this file knows no engine.
  */
 import { Fault } from "../core/faults.ts";
 import type { Given, Guard, Parsed } from "./grammar.ts";
 
-/** The value of a yargs option that was switched off. */
+/** The value of a yargs option that is switched off. */
 export const OFF = "false";
 
-/** The options that count: of one that is not repeatable only the last, which stays where it stands. */
+/** The options that count: of a non-repeatable one only the last, in its place. */
 export function lastWins(options: readonly Given[]): readonly Given[] {
   return options.filter(
     ({ spec }, at) =>
@@ -28,7 +28,7 @@ export function assertNotWider(recorded: readonly Given[], given: Given): void {
   );
 }
 
-/** Why `given` may be more than the options that count in `recorded`; null: it is not. */
+/** Why `given` may exceed the options that count in `recorded`. Null: it does not. */
 function whyWider(recorded: readonly Given[], given: Given): string | null {
   const { spec } = given;
   if (spec === null) return "is an option Reprise does not know, so it cannot tell whether it adds rights";
@@ -44,15 +44,15 @@ function whyWider(recorded: readonly Given[], given: Given): string | null {
     const known = rightOf(other);
     return typeof known === "object" && known?.scale === right.scale ? [known.rank] : [];
   });
-  // Without a recorded value the engine's own default applied, which only the narrowest value cannot exceed.
+  // Without a recorded value the engine's default applied, which only the narrowest value cannot exceed.
   const limit = ranks.length === 0 ? 0 : ranks.includes(null) ? null : Math.min(...ranks.map(Number));
   const isWithin = limit !== null && right.rank !== null && right.rank <= limit;
   return isWithin ? null : "would widen the run's rights";
 }
 
 /**
- * The first option by which a start with `now` may have more rights than a start with `then`; null: it has no more. What
- * adds rights counts, and so does what took some away and is missing.
+ * The first option that may give a start with `now` more rights than a start with `then`. Null: no more rights. Counts
+ * added rights, and limits that are missing.
  */
 export function moreRights(
   then: Parsed,

@@ -1,8 +1,8 @@
 /**
- * What went wrong, from an engine's own words and an HTTP status: wording that several engines share.
+ * Classifies troubles by an engine's message and HTTP status, with wording that several engines share.
  *
- * Most CLIs have no error codes on the surfaces that Reprise reads, so the wording is all there is. Each pattern
- * has a fixture. An engine may put patterns of its own in front.
+ * Most CLIs have no error codes in the output that Reprise reads, so the wording must do. Each pattern has a fixture.
+ * An engine may put its own patterns first.
  */
 import type { EngineEvent, Trouble, TroubleKind } from "../core/events.ts";
 import { resetTime } from "../core/reset-time.ts";
@@ -11,7 +11,7 @@ export type TroublePattern = readonly [kind: TroubleKind, pattern: RegExp];
 
 const MAX_MESSAGE = 500;
 
-/** Say more than a status does. */
+/** More specific than a status. */
 const SPECIFIC: readonly TroublePattern[] = [
   ["context_full", /context[ _](?:window|length)|prompt is too long|ran out of room/i],
   [
@@ -31,7 +31,7 @@ const GENERAL: readonly TroublePattern[] = [
   ],
 ];
 
-/** `status`: what the engine reported as the HTTP status; otherwise one that its words name. */
+/** `status`: the HTTP status that the engine reported; otherwise a status in its message. */
 export function troubleOf(
   message: string,
   nowMs: number,
@@ -45,7 +45,7 @@ export function troubleOf(
     "other";
   const resetsAt = kind === "rate_limited" || kind === "quota" ? resetTime(message, nowMs) : null;
   return {
-    // With a reset in sight it is a limit that ends by itself.
+    // With a known reset it is a limit that ends on its own.
     kind: kind === "quota" && resetsAt !== null ? "rate_limited" : kind,
     message: message.slice(0, MAX_MESSAGE),
     ...(resetsAt === null ? {} : { resetsAt }),

@@ -1,18 +1,18 @@
 /**
- * Where a host's API is and which token it may see. A token goes to nobody but the host it was meant for: a clone's
- * remote alone, which whoever made the clone chose, gets none.
+ * The API address of a host, and the token that it may see. A token goes only to its own host: a host known only from a
+ * clone's remote, which the clone's creator chose, gets none.
  */
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { canonicalHost, GITHUB } from "./remote.ts";
 
 export interface Access {
-  /** Of the REST API, without a slash at the end. */
+  /** Of the REST API, without a trailing slash. */
   readonly baseUrl: string;
   readonly token: string | null;
-  /** `--token` or the variable's name. */
+  /** `--token` or the name of the variable. */
   readonly tokenFrom: string | null;
-  /** What the user should know about the choice. */
+  /** Facts about the choice that the user should know. */
   readonly warnings: readonly string[];
 }
 
@@ -59,7 +59,9 @@ function tokenFor(host: string, options: AccessOptions, env: Env): { token: stri
   return null;
 }
 
-/** GitHub Enterprise Server has its API below /api/v3, GitHub Enterprise Cloud with data residency on a host of its own. */
+/**
+ * GitHub Enterprise Server has its API below /api/v3, GitHub Enterprise Cloud with data residency on a separate host.
+ */
 function apiOf(host: string): string {
   if (host === GITHUB) return "https://api.github.com";
   return host.endsWith(".ghe.com") ? `https://api.${host}` : `https://${host}/api/v3`;
@@ -75,7 +77,7 @@ function parseApiUrl(text: string): URL {
   );
 }
 
-/** Nobody between here and there may read a token. */
+/** Nobody on the network path may read a token. */
 function assertPrivate(baseUrl: string, from: string): void {
   const { protocol, hostname } = new URL(baseUrl);
   if (protocol === "https:" || /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/.test(hostname)) return;

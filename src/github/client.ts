@@ -1,4 +1,4 @@
-/** Octokit over our own `fetch`: requests, pages and GraphQL, with nothing but Faults coming out of it. */
+/** Octokit over our `fetch`: requests, pages and GraphQL. It throws only Faults. */
 import { Fault } from "../core/faults.ts";
 import { githubFetch, type HttpOptions } from "./http.ts";
 
@@ -11,7 +11,7 @@ export interface Client {
   graphql(query: string, variables: Parameters): Promise<unknown>;
 }
 
-/** Octokit is loaded when GitHub is asked, and not before. */
+/** Loads Octokit with the first request to GitHub. */
 export async function connect(options: HttpOptions): Promise<Client> {
   const { access } = options;
   const [{ Octokit }, { paginateRest }] = await Promise.all([
@@ -41,7 +41,7 @@ export async function connect(options: HttpOptions): Promise<Client> {
   };
 }
 
-/** Octokit wraps what its fetch threw; what it throws itself is its word for a reply that it cannot read. */
+/** Octokit wraps errors of its fetch; its own errors mean a reply that it cannot read. */
 async function orFault<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

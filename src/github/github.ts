@@ -1,6 +1,6 @@
 /**
- * GitHub as a service: which repository a remote is, who may see which token, and how the API is asked. The door of
- * this folder. Knows no resource: pull requests and issues are their folders' own.
+ * GitHub as a service: the repository of a remote, access to tokens, and requests to the API. The door of this folder.
+ * Pull requests and issues belong to other folders.
  */
 export { type AccessOptions, accessTo, namedHosts } from "./access.ts";
 export { type Client, connect } from "./client.ts";

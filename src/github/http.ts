@@ -1,8 +1,8 @@
 /**
- * How GitHub is asked: one place for deadlines, sizes, redirects, what a refusal means, and the replies that are kept
- * to be asked for again by their ETag. Knows the API's manners and none of its resources.
+ * Requests to GitHub: the only place for deadlines, sizes, redirects, the meaning of refusals, and replies cached by
+ * ETag. Knows the API's conventions, not its resources.
  *
- * The token is in a request's header and nowhere else: no message, no kept reply and no fault holds it.
+ * The token is only in a request's header: no message, cached reply or fault contains it.
  */
 import { createHash } from "node:crypto";
 import { readdirSync, statSync, unlinkSync } from "node:fs";
@@ -19,9 +19,9 @@ import type { Access } from "./access.ts";
 
 export interface HttpOptions {
   readonly access: Access;
-  /** What a 404 means to whoever asks. */
+  /** The meaning of a 404 for the caller. */
   readonly missing: { readonly what: string; readonly code: FaultCode };
-  /** Where replies are kept; null: nowhere. The directory exists and is ours. */
+  /** Directory of cached replies, which exists and is ours. Null: no cache. */
   readonly cacheDirectory: string | null;
   /** For one request, until its last byte. */
   readonly timeoutMs: number;
@@ -30,7 +30,7 @@ export interface HttpOptions {
   now(): number;
 }
 
-/** The part of `fetch` that octokit uses. */
+/** The part of `fetch` that Octokit uses. */
 export type Fetch = (url: string, init: Init) => Promise<Response>;
 interface Init {
   readonly method?: string;
@@ -44,14 +44,14 @@ const MAX_KEPT_BYTES = 8 * 1024 * 1024;
 const KEEP_MS = 14 * 24 * 3_600_000;
 const YEAR_MS = 366 * 24 * 3_600_000;
 
-/** A reply of 200 to 299 with JSON in it, or a Fault. */
+/** A reply of 200 to 299 with JSON, or a Fault. */
 export function githubFetch(options: HttpOptions): Fetch {
   if (options.cacheDirectory !== null) dropOldReplies(options.cacheDirectory, options.now());
   return async (url, init) => {
     const kept = init.method === "GET" ? readKept(options, url) : null;
     const ask = kept === null ? init : { ...init, headers: { ...init.headers, "if-none-match": kept.etag } };
     const reply = await send(options, url, ask);
-    // A page that did not change may have got a next one.
+    // An unchanged page may have got a next page.
     if (reply.status === 304 && kept !== null)
       return jsonReply(kept.body, reply.headers.get("link") ?? kept.link);
     if (reply.status >= 400) throw refusal(options, reply);
@@ -65,7 +65,7 @@ export function githubFetch(options: HttpOptions): Fetch {
   };
 }
 
-/** Octokit looks for fields in whatever JSON it gets. */
+/** Octokit reads fields from any JSON it gets. */
 function isStructured(value: unknown): boolean {
   return typeof value === "object" && value !== null;
 }
@@ -81,7 +81,7 @@ interface Reply {
   readonly text: string;
 }
 
-/** Follows redirects (a renamed repository) on the API's own origin alone. */
+/** Follows redirects (a renamed repository) only within the API's origin. */
 async function send(options: HttpOptions, url: string, init: Init): Promise<Reply> {
   const { origin } = new URL(options.access.baseUrl);
   let at = url;
@@ -121,7 +121,7 @@ async function sendOnce(options: HttpOptions, url: string, init: Init): Promise<
   }
 }
 
-/** Null: there is more than `limit`. */
+/** Null: longer than `limit`. */
 async function readText(response: Response, limit: number): Promise<string | null> {
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -133,7 +133,7 @@ async function readText(response: Response, limit: number): Promise<string | nul
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** The system's short name of what went wrong; a longer message may repeat what was sent. */
+/** The system's error code; a longer message may repeat the request. */
 function networkError(error: unknown): string {
   const cause = error instanceof Error ? error.cause : undefined;
   const code = stringIn(cause, "code");
@@ -209,7 +209,7 @@ function limited(
   });
 }
 
-/** `retry-after` counts for secondary limits, `x-ratelimit-reset` for the hourly one. A time beyond a year is none. */
+/** `retry-after` applies to secondary limits, `x-ratelimit-reset` to the hourly one. Ignores times beyond a year. */
 function resetIn(headers: Headers, now: number): number | null {
   const times = [retryAfter(headers.get("retry-after") ?? "", now), moment(headers.get("x-ratelimit-reset"))];
   return times.find((at) => at !== null && Math.abs(at - now) < YEAR_MS) ?? null;
@@ -231,7 +231,7 @@ interface Kept {
   readonly body: string;
 }
 
-/** It is used only after GitHub, asked with whatever token there is, says that it has not changed. */
+/** A cached reply, used only after GitHub confirms, for the current token, that it has not changed. */
 function readKept(options: HttpOptions, url: string): Kept | null {
   if (options.cacheDirectory === null) return null;
   try {
@@ -242,7 +242,7 @@ function readKept(options: HttpOptions, url: string): Kept | null {
     const sound = /^[\x21-\x7e]{1,256}$/.test(etag) && /^[\x20-\x7e]*$/.test(link ?? "");
     return sound && isStructured(parseJson(body)) ? { url, etag, link, body } : null;
   } catch (error) {
-    // Damaged, or not ours: it is asked for anew, and written over where that is possible.
+    // Damaged, or not ours: fetched again, and overwritten if possible.
     if (!(error instanceof Fault)) throw error;
     return null;
   }
@@ -253,7 +253,7 @@ function keep(options: HttpOptions, kept: Kept): void {
   try {
     writeAtomic(keptPath(options.cacheDirectory, kept.url), JSON.stringify({ v: 1, ...kept }));
   } catch (error) {
-    // A disk that is full or read-only costs the next request its ETag, nothing more.
+    // A full or read-only disk only costs the next request its ETag.
     if (!(error instanceof Fault)) throw error;
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Which repository on which GitHub server a git remote is. Pure text: it asks nobody, and what it returns is safe in a
- * URL and in a file name.
+ * The repository and GitHub server of a git remote. Pure text, no requests; the result is safe in a URL and in a file
+ * name.
  */
 
 export interface Repository {
@@ -20,14 +20,16 @@ const OWNER = /^[A-Za-z0-9_][A-Za-z0-9_-]{0,99}$/;
 const REPOSITORY = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}$/;
 const HOST = /^(?=.{1,260}$)[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63})*(?::\d{1,5})?$/;
 
-/** The repository that pull requests of this clone are made to: forks call it upstream. */
+/** The repository that receives this clone's pull requests: forks call it upstream. */
 export function baseRemote(remotes: readonly Remote[]): Remote | null {
   const byName = (name: string) => remotes.find((remote) => remote.name === name);
   const first = byName("upstream") ?? byName("origin") ?? remotes[0];
   return first ?? null;
 }
 
-/** `https://host/owner/repo.git`, `ssh://git@host:22/owner/repo`, `git@host:owner/repo`; null: none of a GitHub server. */
+/**
+ * `https://host/owner/repo.git`, `ssh://git@host:22/owner/repo`, `git@host:owner/repo`. Null: not a GitHub server's.
+ */
 export function parseRemote(url: string): Repository | null {
   if (url.length > 2_000) return null;
   const scp = /^(?:[^@/\s:]{1,200}@)?([A-Za-z0-9.-]{1,253}):(?!\/\/)\/?([^\s]+)$/.exec(url);
@@ -58,17 +60,17 @@ export function remotesIn(text: string): readonly Remote[] {
   return remotes;
 }
 
-/** Names under which github.com is also reached. */
+/** Other host names of github.com. */
 export function canonicalHost(host: string): string {
   const lower = host.toLowerCase();
   return ["www.github.com", "ssh.github.com", "api.github.com"].includes(lower) ? GITHUB : lower;
 }
 
-/** User, password, query and fragment are dropped. */
+/** Drops user, password, query and fragment. */
 export function urlParts(text: string): readonly [host: string, path: string] | readonly [] {
   if (!URL.canParse(text)) return [];
   const { protocol, hostname, host, pathname } = new URL(text);
-  // A `..` in what was typed is gone after parsing, and would name another repository than was read.
+  // Parsing removes a typed `..`, and the result would be another repository than the user read.
   if (/(?:^|\/)(?:\.|%2e){1,2}(?:\/|$)/i.test(text.replace(/[?#].*$/s, "").replace(/^[^:]*:\/\//, "")))
     return [];
   if (protocol === "http:" || protocol === "https:") return [host, pathname];

@@ -1,15 +1,15 @@
 /**
- * The direct client: our terminal becomes the agent's, until Ctrl-] or the agent's end. Whatever happens to it, the
- * agent works on.
+ * The direct client: connects our terminal to the agent until Ctrl-] or the agent's end. The agent keeps working
+ * whatever happens to the client.
  */
 import type { Size, HolderLink } from "./link.ts";
 import { Unquestioning } from "./modes.ts";
 import { TerminalState } from "../lib/terminal-state.ts";
 
-/** detached: the user left. ended: the agent did. lost: the holder is not there any more. */
+/** detached: the user left. ended: the agent ended. lost: the holder is gone. */
 export type AttachEnd = "detached" | "ended" | "lost";
 
-/** Ctrl-] as a byte, and as the keyboard protocols of some terminals say it. */
+/** Ctrl-] as a byte, and in the keyboard protocols of some terminals. */
 const DETACH_KEYS = ["\x1d", "\x1b[93;5u", "\x1b[27;5;93~"];
 
 /** Without a terminal at stdin it only watches. */
@@ -25,7 +25,7 @@ export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
     output: (chunk) => screen.output(chunk),
     ended: () => finish("ended"),
   });
-  // A terminal that sees the output from its beginning needs no introduction.
+  // A terminal that sees all output from the start needs no preamble.
   const preamble = isTerminal && attached.from > 0 ? attached.preamble : "";
   screen.begin(isTerminal ? attached.total - attached.from : 0, preamble);
   const type = (data: Buffer) => {
@@ -64,14 +64,14 @@ export async function attachTerminal(link: HolderLink): Promise<AttachEnd> {
   }
 }
 
-/** Where the bytes of the detach key begin; -1: it was not pressed. */
+/** Offset of the detach key; -1: not pressed. */
 export function detachAt(data: Buffer): number {
   const text = data.toString("latin1");
   const found = DETACH_KEYS.map((key) => text.indexOf(key)).filter((at) => at !== -1);
   return found.length === 0 ? -1 : Math.min(...found);
 }
 
-/** A UI draws itself again when its terminal changes size, and only then. */
+/** A UI redraws itself only when its terminal changes size. */
 function redraw(attached: { resize(cols: number, rows: number): void }, { cols, rows }: Size): void {
   if (rows > 1) attached.resize(cols, rows - 1);
   attached.resize(cols, rows);
@@ -84,7 +84,7 @@ function sizeOf(): Size {
   return { cols: within(columns, 80), rows: within(rows, 24) };
 }
 
-/** Output of before is shown without the questions in it: our terminal would type their answers. */
+/** Shows earlier output without its terminal queries, because our terminal would type the answers. */
 class Replayed {
   readonly #lent: TerminalState;
   readonly #filter = new Unquestioning();

@@ -1,8 +1,8 @@
 /**
- * The holder's body: runs one attempt without a terminal and serves a control socket instead of one.
+ * The holder's body: runs one attempt without a terminal and serves a control socket.
  *
- * The run core owns the agent and every record of it. Here is only what a terminal would be: who watches, who types,
- * who asks it to stop. Nothing that a client does or leaves undone reaches the agent but what it typed.
+ * The run core owns the agent and its records. This file only replaces the terminal: viewers, typed input, stop
+ * requests. Apart from typed input, nothing that a client does or fails to do affects the agent.
  */
 import { randomBytes } from "node:crypto";
 import { unlinkSync } from "node:fs";
@@ -32,25 +32,25 @@ import { type Viewer, Viewers } from "./viewers.ts";
 
 export type HoldRequest =
   | { readonly do: "start"; readonly request: StartRequest }
-  /** asAttempt: refused with `run_busy` when the attempt would get another number. Null: whichever comes next. */
+  /** asAttempt: the holder refuses with `run_busy` if the attempt would get another number. Null: any number. */
   | { readonly do: "resume"; readonly request: ResumeRequest; readonly asAttempt: number | null };
 
 export interface Launched {
   readonly handle: string;
   readonly runId: string;
   readonly attempt: number;
-  /** The handle of the run that this one is a fork of. Absent: it is none. */
+  /** The handle of the parent run. Absent: not a fork. */
   readonly parent?: string;
 }
 
-/** A UI that nobody watches is as large as this. */
+/** The size of a UI that nobody watches. */
 const DETACHED_SIZE = { cols: 120, rows: 40 };
-/** Its files are looked after so often. */
+/** How often the holder checks its files. */
 const KEEP_MS = 5_000;
-/** Viewers that read may take so long for the last words. */
+/** How long viewers may take to read the last output. */
 const LAST_WORDS_MS = 5_000;
 
-/** `spawned` is told once, when the agent was spawned. Resolves when everything is over. */
+/** Calls `spawned` once, after the agent was spawned. Resolves when everything is over. */
 export async function hold(
   deps: Deps,
   wish: HoldRequest,
@@ -89,17 +89,17 @@ class Holding implements Watch {
   #controls: LiveControls | null = null;
   #observed: Observed;
   #onStop: ((request: StopRequest) => void) | null = null;
-  /** Asked for before there was anybody to hear it. */
+  /** A stop request from before the agent existed. */
   #early: StopRequest | null = null;
   #interrupts = 0;
-  /** By the monotonic clock. */
+  /** On the monotonic clock. */
   #personTypedAt: number | null = null;
   #undo: (() => void)[] = [];
 
   constructor(deps: Deps, spawned: (launched: Launched) => void) {
     this.#deps = deps;
     this.#spawned = spawned;
-    // A path that is too long is said before anything is started.
+    // Reports a path that is too long before it starts anything.
     this.#runtime = runtimeDir(deps.state, deps.env);
     const now = deps.clock.now();
     this.#observed = {
@@ -128,7 +128,7 @@ class Holding implements Watch {
     const parent = run.parent === undefined ? {} : { parent: run.parent.handle };
     this.#launched = { handle: run.handle, runId: run.runId, attempt: record.n, ...parent };
     this.#channel = this.#open(record.interactive);
-    // Waited for when the agent lives.
+    // Awaited once the agent lives.
     this.#channel.catch(() => {});
   }
 
@@ -158,7 +158,7 @@ class Holding implements Watch {
     if (this.#early !== null) listener(this.#early);
   }
 
-  /** The attempt is over, or never began: clients hear it, and the socket goes before the run is let go of. */
+  /** The attempt is over or never began: notifies clients, and removes the socket before the lease is released. */
   async close(): Promise<void> {
     for (const undo of this.#undo.splice(0)) undo();
     const channel = await this.#channel?.catch(() => null);
@@ -174,9 +174,9 @@ class Holding implements Watch {
     try {
       await this.#channel;
     } catch (error) {
-      // Nobody could ever watch or ask it to stop: then it must not run.
+      // Without a socket no user could watch or stop the agent, so it must not run.
       this.#deps.log.warn(`the control socket could not be opened: ${String(error)}`);
-      // Nobody wanted that, so it is an interruption, and may be tried again.
+      // No user asked for this, so it counts as an interruption, and a retry is possible.
       this.#request("SIGTERM");
     }
     if (this.#launched !== null) this.#spawned(this.#launched);
@@ -201,14 +201,14 @@ class Holding implements Watch {
     return channel;
   }
 
-  /** Who clears the runtime directory must not cut the agent off: what is gone is made again. */
+  /** A user who clears the runtime directory must not cut off the agent: recreates missing files. */
   async #keep(channel: Channel, record: string): Promise<void> {
     try {
       runtimeDir(this.#deps.state, this.#deps.env);
       await channel.renew();
       if (this.#channel !== null && !hasToken(this.#place("json"))) writeAtomic(this.#place("json"), record);
     } catch (error) {
-      // A full disk, say: the next time comes soon.
+      // A full disk, for example: the next check follows soon.
       if (!(error instanceof Fault)) throw error;
     }
   }
@@ -248,7 +248,7 @@ class Holding implements Watch {
     return { from, total, preamble: this.#modes.preamble() };
   }
 
-  /** A UI that asks its terminal something gets an answer, also while nobody has lent it one. */
+  /** Answers terminal queries of the UI while no terminal is attached. */
   #readModes(chunk: Buffer): void {
     const answers = this.#modes.read(chunk);
     if (answers !== "" && this.#viewers.count === 0) this.#controls?.write(Buffer.from(answers, "latin1"));
@@ -269,7 +269,7 @@ class Holding implements Watch {
   #write(params: JsonObject): void {
     const data = Buffer.from(stringIn(params, "data") ?? "", "base64");
     if (this.#controls?.interactive !== true) return;
-    // What a terminal says by itself, a mouse or an answer, is nobody's typing.
+    // Mouse reports and query answers come from the terminal, not from a person.
     if (!/^\x1b[[\]PO]/.test(data.toString("latin1"))) this.#personTypedAt = this.#deps.clock.mono();
     this.#controls.write(data);
   }
@@ -284,7 +284,7 @@ class Holding implements Watch {
 
   #listenToSignals(): void {
     const handlers = {
-      // As from a terminal: the first asks, the second ends it. A UI does not end by being asked once.
+      // As from a terminal: the first asks, the second ends the agent. A UI does not end at the first.
       SIGINT: () => {
         this.#interrupts += 1;
         const first = this.#controls?.interactive === true ? "terminate" : "interrupt";
@@ -319,7 +319,7 @@ function whole(value: number | undefined, least: number, most: number): number {
   throw new Fault("usage", `A whole number from ${least} to ${most} is needed.`);
 }
 
-/** Anybody's: that of another holder of this run says that ours is not the run's any more. */
+/** Accepts any token: the token of another holder means that the run is no longer ours. */
 function hasToken(path: string): boolean {
   try {
     return stringIn(readRecord(path), "token") !== undefined;
@@ -333,6 +333,6 @@ function removeIfThere(path: string): void {
   try {
     unlinkSync(path);
   } catch {
-    // Gone already; a stale one is recognised by its dead owner.
+    // Gone already; a stale record is recognizable by its dead owner.
   }
 }

@@ -1,4 +1,4 @@
-/** A channel on a real socket: who gets in, what is answered, and what bad clients cannot do. */
+/** A channel on a real socket: access, answers, and the limits on bad clients. */
 import {
   chmodSync,
   existsSync,
@@ -52,7 +52,7 @@ async function client() {
   return connection;
 }
 
-/** What the server says to these bytes until it ends the connection, or for as long as asked. */
+/** The server's answer to these bytes, until it ends the connection or for the given time. */
 async function rawClient(bytes: string | Buffer): Promise<{ socket: Socket; text: () => string }> {
   const socket = createConnection(path);
   let text = "";
@@ -62,7 +62,7 @@ async function rawClient(bytes: string | Buffer): Promise<{ socket: Socket; text
   return { socket, text: () => text };
 }
 
-/** However it comes about: a reset is an error, and an end all the same. */
+/** In any way: a reset is an error, but also an end. */
 function closed(socket: Socket): Promise<void> {
   return new Promise((resolve) => void socket.once("close", () => resolve()));
 }

@@ -1,8 +1,8 @@
 /**
- * A Unix socket that answers calls: of a holder or of the daemon. Knows nothing of what is called.
+ * A Unix socket of a holder or the daemon that answers calls. Independent of the methods.
  *
- * The directory (0700) is the guard, the token the second one; whoever gets in is still bounded in what it sends and
- * in what it leaves unread, and its going away is never an error of ours.
+ * The directory (0700) protects it, and a token as second defence. A connected client is still limited in what it sends
+ * and leaves unread, and its disconnect is never an error.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { chmodSync, lstatSync, unlinkSync } from "node:fs";
@@ -12,33 +12,33 @@ import { Fault } from "../core/faults.ts";
 import { fieldIn, type JsonObject, numberIn, stringIn } from "../lib/json.ts";
 import { encode, encodeFault, FrameReader, paramsOf } from "./wire.ts";
 
-/** A Fault that it throws is the caller's answer. `undefined` is answered with null. */
+/** A Fault that it throws becomes the caller's answer. `undefined` is sent as null. */
 export type Method = (params: JsonObject, peer: Peer) => unknown;
 
-/** One client, from its right token on. */
+/** One client that has sent the right token. */
 export interface Peer {
-  /** Says something that was not asked for. Nothing happens when the client is gone. */
+  /** Sends an event without a request. Does nothing if the client is gone. */
   notify(event: string, data: JsonObject): void;
-  /** Bytes that the client has not taken yet. Beyond 4 MiB it is dropped. */
+  /** Bytes that the client has not read. A client with more than 4 MiB is disconnected. */
   readonly unread: number;
-  /** Resolves when the client takes more, or is gone. */
+  /** Resolves when the client reads on, or is gone. */
   drained(): Promise<void>;
   onClosed(listener: () => void): void;
 }
 
 export interface ListenOptions {
-  /** Said to each client that knows the token. */
+  /** Sent to each client after its token. */
   readonly hello?: () => JsonObject;
-  /** An error that is no Fault: a bug of the method. The client hears that there was one. */
+  /** An error that is not a Fault: a bug in the method. The client gets an error. */
   readonly onBug?: (error: unknown) => void;
-  /** How long a client may take to say who it is. */
+  /** How long a client may take to send its token. */
   readonly helloMs?: number;
 }
 
 export interface Channel extends AsyncDisposable {
-  /** Listens again when somebody removed the socket. Whoever is connected notices nothing. */
+  /** Listens again after somebody removed the socket. Existing connections continue. */
   renew(): Promise<void>;
-  /** Ends all connections after what was said to them; removes the socket. */
+  /** Ends all connections after their pending output; removes the socket. */
   close(): Promise<void>;
 }
 
@@ -47,12 +47,12 @@ const MAX_UNREAD_BYTES = 4 * 1024 * 1024;
 const MAX_CALLS = 256;
 const HELLO_MS = 5_000;
 const PROBE_MS = 2_000;
-/** How long a client may take to read the last words. */
+/** How long a client may take to read the last output. */
 const LAST_WORDS_MS = 1_000;
 
 /**
- * The caller holds a lock that lets only one process listen here: a socket that nobody answers at is then a dead
- * owner's, and is replaced. One that answers is a Fault.
+ * The caller holds a lock that allows one listener: a socket without an answer belongs to a dead owner and is replaced.
+ * A socket that answers is a Fault.
  */
 export async function listen(
   path: string,
@@ -68,7 +68,7 @@ export async function listen(
   const close = () => (closing ??= closeAll(server, clients));
   const renew = async () => {
     if (closing !== null || lstatSync(path, { throwIfNoEntry: false }) !== undefined) return;
-    // In this order: a server that closes removes what stands at its path.
+    // In this order: a closing server removes the file at its path.
     server.close();
     server = await serverAt(path, house, clients);
   };
@@ -84,7 +84,7 @@ async function serverAt(path: string, house: House, clients: Set<Client>): Promi
     socket.once("close", () => clients.delete(client));
   });
   await bind(server, path);
-  // A connection that could not be accepted is that client's trouble.
+  // A connection that fails to open is the client's problem.
   server.on("error", () => {});
   return server;
 }
@@ -130,7 +130,7 @@ async function removeStale(path: string): Promise<void> {
   }
 }
 
-/** True also for one that is too busy to say anything: only a refusal proves that nobody is there. */
+/** True also for a server too busy to answer: only a refused connection proves that it is gone. */
 function answers(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const probe = createConnection(path);
@@ -164,7 +164,7 @@ class Client implements Peer {
     this.#socket = socket;
     this.#house = house;
     this.#waiting = setTimeout(() => socket.destroy(), house.options.helloMs ?? HELLO_MS);
-    // A client that goes away in the middle of anything is no error of ours.
+    // A client may disconnect at any time; that is not an error.
     socket.on("error", () => socket.destroy());
     socket.once("close", () => clearTimeout(this.#waiting));
     socket.on("data", (chunk: Buffer) => this.#take(chunk));
@@ -202,7 +202,7 @@ class Client implements Peer {
     const impatient = setTimeout(() => socket.destroy(), LAST_WORDS_MS);
     socket.once("close", () => clearTimeout(impatient));
     socket.end();
-    // What the client still says is read and dropped, or the connection would never be over.
+    // Reads and drops further input; otherwise the connection would never close.
     socket.removeAllListeners("data");
     socket.resume();
   }
@@ -219,7 +219,7 @@ class Client implements Peer {
     }
   }
 
-  /** Who does not know the token hears that, and nothing else. */
+  /** A client with a wrong token gets only that answer. */
   #greet(frame: JsonObject): void {
     const { token, options } = this.#house;
     if (!sameText(stringIn(frame, "token") ?? "", token)) {
@@ -265,7 +265,7 @@ class Client implements Peer {
   }
 }
 
-/** In constant time, also for texts of different length. */
+/** In constant time, even for texts of different lengths. */
 function sameText(one: string, other: string): boolean {
   const digest = (text: string) => createHash("sha256").update(text).digest();
   return timingSafeEqual(digest(one), digest(other));

@@ -1,4 +1,4 @@
-/** The other end of a channel: says the token, makes calls, hears what was not asked for. */
+/** The client end of a channel: sends the token, makes calls, receives events. */
 import { createConnection, type Socket } from "node:net";
 import { dirname } from "node:path";
 import { checkOwnDirectory } from "../audit/audit.ts";
@@ -7,22 +7,22 @@ import { fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from
 import { decodeFault, encode, FrameReader } from "./wire.ts";
 
 export interface Connection extends AsyncDisposable {
-  /** What the other side says of itself. */
+  /** The server's description of itself. */
   readonly hello: JsonObject;
-  /** The answer, or the Fault that the other side answered with. Without an answer in time: a Fault `no_answer`. */
+  /** The answer, or the Fault in the answer. Without an answer in time: a Fault `no_answer`. */
   call(method: string, params?: JsonObject, timeoutMs?: number): Promise<unknown>;
-  /** Registers the one listener. What came before is delivered first. */
+  /** Registers the only listener. Earlier events are delivered first. */
   onEvent(listener: (event: string, data: JsonObject) => void): void;
-  /** The connection is gone. No proof that the other process is. */
+  /** The connection is gone, which does not prove that the other process is. */
   readonly closed: Promise<void>;
   close(): void;
 }
 
 const CALL_MS = 10_000;
 
-/** Null: nobody listens there. */
+/** Null: no process listens there. */
 export async function connect(path: string, token: string, timeoutMs = 5_000): Promise<Connection | null> {
-  // A token is told to nobody but the owner of a directory that is ours alone.
+  // Sends the token only to the owner of a directory that is ours alone.
   if (!checkOwnDirectory(dirname(path))) return null;
   const socket = createConnection(path);
   const line = new Line(socket, path);
@@ -151,7 +151,7 @@ class Line implements Connection {
   #answered(frame: JsonObject): void {
     const id = numberIn(frame, "id") ?? -1;
     const pending = this.#pending.get(id);
-    // An answer that came too late: nobody waits for it any more.
+    // A late answer that no caller waits for.
     if (pending === undefined) return;
     this.#pending.delete(id);
     clearTimeout(pending.timer);

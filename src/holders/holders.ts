@@ -1,7 +1,7 @@
 /**
- * The door of `holders`: processes that hold an agent each, and how they are started, reached and watched.
+ * The door of `holders`: processes that each hold one agent, and how to start, reach and watch them.
  *
- * A holder outlives whoever started it and ends with its agent. What it records, the run core records.
+ * A holder outlives the process that started it and ends with its agent. The run core writes all its records.
  */
 export { type Channel, listen, type Method } from "./channel.ts";
 export { connect, type Connection } from "./connect.ts";

@@ -1,7 +1,8 @@
 /**
- * Starts holders. What a holder shall do goes through a pipe, since it may hold secrets: never in an argument or a file.
+ * Starts holders. A holder's errand goes through a pipe, never through an argument or a file, because it may contain
+ * secrets.
  *
- * The launcher may die at any moment: a holder that got its whole request goes on, one that did not does nothing.
+ * The launcher may die at any moment: a holder with a complete errand continues, a holder without one does nothing.
  */
 import { spawn } from "node:child_process";
 import { closeSync, fstatSync, ftruncateSync } from "node:fs";
@@ -17,26 +18,26 @@ import type { Deps } from "../run/run.ts";
 import type { HoldRequest, Launched } from "./body.ts";
 import { decodeFault, encode, FrameReader } from "./wire.ts";
 
-/** What the holder is told over its fourth descriptor, in one frame. */
+/** The errand, sent to the holder's fourth descriptor in one frame. */
 export interface Errand {
   readonly wish: HoldRequest;
-  /** Taken from the holder's own environment, and given to its agent all the same. */
+  /** Removed from the holder's environment, but passed on to its agent. */
   readonly nodeOptions: string | null;
 }
 
 export interface Heard {
-  /** What the holder warned of before its agent was spawned. */
+  /** The holder's warnings before its agent was spawned. */
   readonly warnings: readonly string[];
 }
 
-/** The descriptor over which a holder gets its errand and answers. */
+/** The descriptor for the errand and its answer. */
 export const ERRAND_FD = 3;
 
 const LOG_BYTES = 1024 * 1024;
-/** A holder waits most of its life: a small nursery and no optimizer make it 5 MB smaller, and 50 MB/s are enough. */
+/** A holder is mostly idle: a small nursery and no optimizer save 5 MB, and 50 MB/s are enough. */
 const NODE_FLAGS = ["--max-semi-space-size=1", "--no-opt"];
 
-/** Resolves when the agent was spawned and the holder can be reached; a Fault of the holder is thrown here. */
+/** Resolves when the agent was spawned and the holder is reachable; throws the holder's Fault. */
 export async function launchHolder(
   deps: Deps,
   request: HoldRequest,
@@ -70,7 +71,7 @@ export async function launchHolder(
   }
 }
 
-/** The environment of a process that outlives whoever starts it: it belongs to no agent, and Node gets no options. */
+/** The environment of a process that outlives its starter: without an agent's marker and without Node options. */
 export function detachedEnv(env: Env): Record<string, string> {
   const kept: Record<string, string> = {};
   for (const [name, value] of Object.entries(env)) {
@@ -79,7 +80,7 @@ export function detachedEnv(env: Env): Record<string, string> {
   return kept;
 }
 
-/** Null: it ended without a word. */
+/** Null: the holder ended without an answer. */
 function answerOf(pipe: Socket): Promise<JsonObject | null> {
   const reader = new FrameReader();
   return new Promise((resolve) => {
@@ -119,7 +120,7 @@ function notStarted(deps: Deps, why: string, cause?: unknown): Fault {
   });
 }
 
-/** What holders have to say when nobody listens any more. It begins anew when it has become long. */
+/** The log of holders whose starter is gone. Starts over when it has become long. */
 function openHolderLog(path: string): number {
   const fd = openLog(path);
   if (fstatSync(fd).size > LOG_BYTES) ftruncateSync(fd);

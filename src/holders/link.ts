@@ -1,4 +1,4 @@
-/** A client's connection to the holder of one run: what it sees, says and asks for. */
+/** A client's connection to the holder of one run. */
 import { join } from "node:path";
 import { readRecord, runtimeDir } from "../audit/audit.ts";
 import type { Observed } from "../core/events.ts";
@@ -18,13 +18,15 @@ export interface HolderLink extends AsyncDisposable {
     readonly interactive: boolean;
     readonly version: string;
   };
-  /** The latest. */
+  /** The latest observation. */
   observed(): Observed;
-  /** Registers a listener; the latest is not repeated. */
+  /** Registers a listener; does not repeat the latest observation. */
   onObserved(listener: (observed: Observed) => void): void;
-  /** The connection is gone. No proof that the holder is. */
+  /** The connection is gone, which does not prove that the holder is. */
   readonly closed: Promise<void>;
-  /** Types a message into an idle UI. One with the same key is typed once; whoever asks again hears how it went. */
+  /**
+   * Types a message into an idle UI. Messages with the same key are typed once; a repeated call gets the same result.
+   */
   send(message: string, key?: string): Promise<Sent>;
   stop(request: StopRequest): Promise<void>;
   attach(terminal: Size | null, hooks: AttachHooks): Promise<Attached>;
@@ -43,7 +45,7 @@ export interface AttachHooks {
 }
 
 export interface Attached {
-  /** Where in the tape the output begins, and what of it was there already. */
+  /** Offset of the output in the tape, and how much of it already existed. */
   readonly from: number;
   readonly total: number;
   /** Puts a fresh terminal into the modes of the UI. */
@@ -53,12 +55,12 @@ export interface Attached {
   detach(): void;
 }
 
-/** Enough of the tape to draw a screen again. */
+/** Enough of the tape to redraw a screen. */
 const REPLAY_BYTES = 2 * 1024 * 1024;
-/** A message is verified twice for some seconds each, and others may be typed before it. */
+/** Each message is verified twice, for some seconds, and others may be queued before it. */
 const SEND_MS = 120_000;
 
-/** Null: this run has no live holder of its own: it ended, or it runs in a foreground terminal. */
+/** Null: this run has no live holder process: it has ended, or runs in a foreground terminal. */
 export async function openHolder(deps: Deps, run: RunRecord): Promise<HolderLink | null> {
   const place = join(runtimeDir(deps.state, deps.env), `h-${run.handle}`);
   const record = readRecord(`${place}.json`);
@@ -67,7 +69,7 @@ export async function openHolder(deps: Deps, run: RunRecord): Promise<HolderLink
   if (identity === null || token === undefined || !deps.processes.isAlive(identity)) return null;
   const connection = await reach(`${place}.sock`, token, { run, pid: identity.pid });
   if (connection === null) {
-    // One that ends takes its record away first. One that lives and has lost its socket makes another.
+    // A holder that ends removes its record first. A live holder that lost its socket makes another.
     if (stringIn(readRecord(`${place}.json`), "token") !== token) return null;
     throw noAnswer(run, identity.pid);
   }
@@ -146,7 +148,7 @@ class Link implements HolderLink {
   async attach(terminal: Size | null, hooks: AttachHooks): Promise<Attached> {
     this.#hooks = hooks;
     const answer = await this.#connection.call("attach", { ...terminal, tail: REPLAY_BYTES });
-    // What is typed needs no answer; a connection that is gone is noticed by itself.
+    // Typed input needs no answer; `closed` reports a lost connection.
     const say = (method: string, params: JsonObject) =>
       void this.#connection.call(method, params).catch(() => {});
     return {

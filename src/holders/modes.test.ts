@@ -1,4 +1,4 @@
-/** What a UI switched on and what it asks, however its output is cut into chunks. */
+/** A UI's modes and queries, however its output is cut into chunks. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Modes, Unquestioning } from "./modes.ts";

@@ -1,16 +1,16 @@
 /**
- * What a UI has switched on in its terminal, and what it asks its terminal, read from its output. Pure.
+ * The terminal modes of a UI and its queries to the terminal, read from its output. Pure.
  *
- * While nobody is attached there is no terminal that could answer, and some UIs give up without an answer. A late
- * terminal must be put into the modes that the UI believes it is in, and must not answer questions of long ago.
+ * While no client is attached no terminal can answer, and some UIs give up without an answer. A terminal that attaches
+ * later must get the modes that the UI assumes, and must not answer old queries.
  */
 
 import { TerminalState } from "../lib/terminal-state.ts";
 
-/** Control sequences, and commands to the terminal with a text. */
+/** Control sequences, and operating system commands with a text. */
 const SEQUENCE =
   /\x1b(?:\[([?>=<]?)([0-9;:]{0,64})([ -/]{0,4})([@-~])|\](\d{1,4});([^\x07\x1b]{0,256})(?:\x07|\x1b\\))/g;
-/** A sequence that has not come to its end. Longer ones are not waited for. */
+/** An incomplete sequence. Longer ones are not waited for. */
 const UNFINISHED = /\x1b(?:\[[?>=<]?[0-9;:]{0,64}[ -/]{0,4}|\](?:\d{1,4}(?:;[^\x07\x1b]{0,256}\x1b?)?)?)?$/;
 
 interface Sequence {
@@ -26,7 +26,7 @@ export class Modes {
   readonly #scanner = new Scanner();
   readonly #state = new TerminalState();
 
-  /** Reads on, and returns what a plain terminal would answer to the questions in it. */
+  /** Reads a chunk, and returns a plain terminal's answers to its queries. */
   read(chunk: Buffer): string {
     this.#state.read(chunk);
     let answers = "";
@@ -39,13 +39,13 @@ export class Modes {
     return this.#state.isOn(2004);
   }
 
-  /** Puts a fresh terminal into the modes that are on. */
+  /** Puts a fresh terminal into the active modes. */
   preamble(): string {
     return this.#state.enter();
   }
 }
 
-/** Takes the questions out of output that a terminal shows later: nobody waits for their answers any more. */
+/** Removes the queries from output that a terminal shows later: the UI no longer waits for answers. */
 export class Unquestioning {
   readonly #scanner = new Scanner();
 
@@ -56,7 +56,7 @@ export class Unquestioning {
     return Buffer.from(kept.join(""), "latin1");
   }
 
-  /** What was held back at the end. */
+  /** Output that was held back at the end. */
   rest(): Buffer {
     return Buffer.from(this.#scanner.rest(), "latin1");
   }
@@ -64,7 +64,7 @@ export class Unquestioning {
 
 type Part = string | { readonly raw: string; readonly sequence: Sequence };
 
-/** Cuts output into text and sequences, however the chunks fall. Bytes are characters here. */
+/** Splits output into text and sequences, however the chunks fall. One character is one byte. */
 class Scanner {
   #held = "";
 
@@ -100,10 +100,10 @@ class Scanner {
   }
 }
 
-/** Null: a plain terminal says nothing to it. */
+/** Null: a plain terminal does not answer it. */
 function answerTo({ private: mark, numbers, end, command, text }: Sequence): string | null {
   if (command !== null) {
-    // White on black: what a UI does with its colours is shown to nobody yet.
+    // White on black: no terminal shows the colours yet.
     if (command === 10 && text === "?") return "\x1b]10;rgb:ffff/ffff/ffff\x1b\\";
     if (command === 11 && text === "?") return "\x1b]11;rgb:0000/0000/0000\x1b\\";
     return null;
@@ -112,7 +112,7 @@ function answerTo({ private: mark, numbers, end, command, text }: Sequence): str
   if (mark === "" && end === "c" && first) return "\x1b[?62;22c";
   if (mark === ">" && end === "c" && first) return "\x1b[>0;10;0c";
   if (mark === "" && end === "n" && numbers === "5") return "\x1b[0n";
-  // Where the cursor is nobody knows without a screen; the beginning is always a place.
+  // The cursor position is unknown without a screen; the home position is always valid.
   if (mark === "" && end === "n" && numbers === "6") return "\x1b[1;1R";
   return null;
 }

@@ -1,4 +1,4 @@
-/** What is typed for a message: nothing in it is a key, and one Enter sends all of it. */
+/** The keys for a message: no part acts as a key, and one Enter sends all of it. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { keysFor, MAX_MESSAGE_BYTES, typeable } from "./paste.ts";

@@ -1,10 +1,11 @@
 /**
- * A message as it is typed into a UI: nothing in it can be taken for a key, and one Enter sends all of it. Pure.
+ * A message in the form that is typed into a UI: no part acts as a key, and one Enter sends all of it. Pure.
  *
- * ESC would end a bracketed paste or begin a key, and other control characters are keys of their own: they are left out.
+ * ESC would end a bracketed paste or begin a key, and other control characters are keys themselves, so they are
+ * removed.
  */
 
-/** Enough for any message that a person or a runbook says; more belongs into a file that the message names. */
+/** Enough for any message of a person or a runbook; longer text belongs in a file that the message names. */
 export const MAX_MESSAGE_BYTES = 64 * 1024;
 
 /** C0 except tab and line feed, DEL, and C1, which some terminals obey like their two-byte forms. */
@@ -12,7 +13,7 @@ const KEYS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g;
 
 export type Typeable = { readonly text: string } | { readonly refused: string };
 
-/** The message as it may be typed, or why it may not. */
+/** The message in a form that may be typed, or the reason why it may not. */
 export function typeable(message: string): Typeable {
   if (message.includes("\0")) return { refused: "the message contains a zero byte" };
   if (/\p{Cs}/u.test(message)) return { refused: "the message is not valid Unicode text" };
@@ -25,11 +26,11 @@ export function typeable(message: string): Typeable {
 }
 
 /**
- * What is typed for it, the Enter excepted. Without bracketed paste a line break would send what stands before it, and
- * a tab would complete a word: both become spaces.
+ * The keys for a message, without the Enter. Without bracketed paste a line break would send the text before it and a
+ * tab would complete a word, so both become spaces.
  */
 export function keysFor(text: string, bracketed: boolean): string {
   if (!bracketed) return text.replace(/[\n\t]+/g, " ");
-  // Terminals paste a line break as the key that makes one.
+  // Terminals paste a line break as the Return key.
   return `\x1b[200~${text.replaceAll("\n", "\r")}\x1b[201~`;
 }

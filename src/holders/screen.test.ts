@@ -1,4 +1,4 @@
-/** The screen of a UI, the last words of an agent without one, and nothing in either that a terminal would obey. */
+/** The screen of a UI and the last words of an agent without one, both harmless to a terminal. */
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** What an agent shows right now, as plain text that harms no terminal (I11). */
+/** What an agent shows right now, as harmless plain text (I11). */
 import { attemptDir, readStream } from "../audit/audit.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { harmless } from "../lib/harmless.ts";
@@ -6,11 +6,11 @@ import { parseObject, stringIn } from "../lib/json.ts";
 import type { Deps } from "../run/run.ts";
 import type { Size } from "./link.ts";
 
-/** Enough of the tape to draw a screen again, and enough events for some last words. */
+/** Enough of the tape to redraw a screen, and enough events for some last words. */
 const TAPE_BYTES = 2 * 1024 * 1024;
 const EVENT_BYTES = 256 * 1024;
 
-/** A UI: its screen. Otherwise the last lines of what the agent said. Empty lines at the end are left out. */
+/** Of a UI its screen, otherwise the agent's last lines, without trailing empty lines. */
 export async function screenOf(deps: Deps, run: RunRecord, attempt: number, size: Size): Promise<string> {
   const record = await attemptRecord(deps, run, attempt);
   const directory = attemptDir(run.runDirectory, attempt);

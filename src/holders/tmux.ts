@@ -1,9 +1,9 @@
 /**
- * A tmux session around the direct client, for those who have tmux: its scrolling and its windows. tmux is a screen and
- * nothing more; killing it harms no agent.
+ * A tmux session around the direct client, for scrolling and windows. tmux only displays; killing it does not affect
+ * the agent.
  *
- * tmux reads formats and command separators in its arguments, so it sees only words of ours and the handle, on a server of
- * our own without anybody's configuration.
+ * tmux interprets formats and command separators in its arguments, so it sees only our words and the handle, on a
+ * private server without user configuration.
  */
 import { spawn } from "node:child_process";
 import { join } from "node:path";
@@ -13,13 +13,13 @@ import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { Deps } from "../run/run.ts";
 
-/** Null: there is no tmux, or we are inside one already. */
+/** Null: tmux is not installed, or we already run inside it. */
 export function findTmux(deps: Deps): string | null {
   const inside = (deps.env["TMUX"] ?? "") !== "";
   return inside ? null : deps.processes.resolveProgram("tmux", deps.env);
 }
 
-/** Options of the server: no key of its own but the one that leaves, and nothing around the agent's screen. */
+/** Server options: no key binding except the one to leave, and nothing around the agent's screen. */
 const SETTINGS = [
   ["set-option", "-g", "status", "off"],
   ["set-option", "-g", "prefix", "None"],

@@ -1,4 +1,4 @@
-/** Typing into a UI that is played here: when it is done, when it is refused, and how often Enter is pressed. */
+/** Typing into a simulated UI: when it happens, when it is refused, and how often it presses Enter. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { Activity, Observed } from "../core/events.ts";
@@ -14,7 +14,7 @@ class Ui implements Desk {
   sinceMs = 0;
   paste = true;
   typedAt: number | null = null;
-  /** What the engine says after so many presses of Enter. */
+  /** The engine's answer after this many presses of Enter. */
   takenUp: (enters: number) => boolean | null = (enters) => enters >= 1;
   onWrite: (keys: string) => void = () => {};
 
@@ -120,7 +120,7 @@ test("idle since a moment ago: waited for, and looked at again", async () => {
 test("two at once are typed one after the other", async () => {
   const one = ui();
   one.takenUp = () => one.typed.at(-1) === "\r";
-  // It has answered by the time it is looked at again.
+  // The UI has answered by the next look.
   one.onWrite = (keys) => {
     if (keys === "\r") one.sinceMs = one.clock.now() - 0.001;
   };

@@ -1,8 +1,8 @@
 /**
- * Types messages into an idle UI, one after the other, and looks whether the conversation took them up.
+ * Types messages into an idle UI, one at a time, and checks whether the conversation received them.
  *
- * Never into a permission prompt: whatever is typed there answers it. So the UI must be known to be idle, before the
- * message and again before the Enter; where nobody knows, nothing is typed.
+ * Never types into a permission prompt, where any text is an answer. So the UI must be known to be idle before the
+ * message and again before the Enter; if its state is unknown, the typist types nothing.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Observed } from "../core/events.ts";
@@ -13,13 +13,13 @@ export type Sent =
   | { readonly sent: "ok" | "unverified" }
   | { readonly sent: "refused"; readonly why: string };
 
-/** What the typist sees and touches of the agent. */
+/** The typist's view of the agent. */
 export interface Desk {
   readonly clock: Clock;
-  /** What is true at this moment, not at the last look. */
+  /** The current state, not the last observed one. */
   look(): Promise<Observed>;
   bracketedPaste(): boolean;
-  /** When a person last typed here, by the monotonic clock; null: nobody did. */
+  /** When a person last typed here, on the monotonic clock. Null: never. */
   personTypedAt(): number | null;
   write(keys: string): void;
   /** Null: the engine cannot tell. */
@@ -27,12 +27,12 @@ export interface Desk {
 }
 
 const SETTLE_MS = 300;
-/** So long after a message a UI that still rests has not taken it. */
+/** A UI that is still idle this long after a message has not received it. */
 const BEGIN_MS = 3_000;
 const BEFORE_ENTER_MS = 200;
 const VERIFY_MS = 5_000;
 const LOOK_MS = 200;
-/** Who typed just now is about to type on; that is waited for, but not for long. */
+/** A person who just typed is likely to continue; the typist waits, but not for long. */
 const PERSON_MS = 5_000;
 const PATIENCE_MS = 15_000;
 /** Ctrl-U, for each line of a draft. */
@@ -41,16 +41,16 @@ const CLEAR = "\x15".repeat(8);
 export class Typist {
   readonly #desk: Desk;
   #last: Promise<unknown> = Promise.resolve();
-  /** What became of messages with a key, also of those that are still being typed. */
+  /** Results of messages with a key, including messages still being typed. */
   readonly #known = new Map<string, Promise<Sent>>();
-  /** When a message was typed last; null: none was. */
+  /** When the last message was typed. Null: none yet. */
   #typedAtMs: number | null = null;
 
   constructor(desk: Desk) {
     this.#desk = desk;
   }
 
-  /** Messages are typed in the order in which they come, and one with a key once. */
+  /** Types messages in the order of arrival, and each key once. */
   send(message: string, key?: string): Promise<Sent> {
     const known = key === undefined ? undefined : this.#known.get(key);
     if (known !== undefined) return known;
@@ -70,18 +70,18 @@ export class Typist {
     this.#desk.write(CLEAR);
     this.#desk.write(keysFor(given.text, this.#desk.bracketedPaste()));
     await sleep(BEFORE_ENTER_MS);
-    // A prompt that opened meanwhile took the text for its own; an Enter would be an answer.
+    // A prompt that opened meanwhile may have received the text; an Enter would answer it.
     const changed = unfit(await this.#desk.look());
     if (changed !== null) return { sent: "refused", why: `${changed}; the message stands there unsent` };
     this.#desk.write("\r");
     const first = await this.#verified(given.text, typedAtMs);
     if (first !== false) return { sent: first === true ? "ok" : "unverified" };
-    // A UI that was drawing may have taken the first Enter for a part of the paste.
+    // A UI that was drawing may have read the first Enter as part of the paste.
     if (unfit(await this.#desk.look()) === null) this.#desk.write("\r");
     return { sent: (await this.#verified(given.text, typedAtMs)) === true ? "ok" : "unverified" };
   }
 
-  /** Waits until the UI has been idle for a moment. Why not, or null. */
+  /** Waits until the UI has been idle for a moment. Returns the reason why not, or null. */
   async #readiness(): Promise<string | null> {
     const { clock } = this.#desk;
     const deadline = clock.mono() + PATIENCE_MS;
@@ -97,7 +97,7 @@ export class Typist {
     }
   }
 
-  /** A UI that has rested since before the last message may begin with that one any moment. */
+  /** A UI that has been idle since before the last message may begin with that message any moment. */
   #waitFor({ sinceMs }: Observed): number {
     const now = this.#desk.clock.now();
     const typedAtMs = this.#typedAtMs ?? sinceMs;
@@ -105,7 +105,7 @@ export class Typist {
     return now < sinceMs ? 0 : SETTLE_MS - (now - sinceMs);
   }
 
-  /** How long nobody else may type, since a person is at it. */
+  /** How long to wait for a person who is typing. */
   #personFor(): number {
     const at = this.#desk.personTypedAt();
     return at === null ? 0 : PERSON_MS - (this.#desk.clock.mono() - at);

@@ -1,12 +1,12 @@
 /**
- * Who watches the agent's raw output. Each viewer gets the tape from its offset on, then what comes live, with no gap
- * and nothing twice; one that is slow reads on from the tape, so that neither the agent nor our memory waits for it.
+ * The viewers of an agent's raw output. Each gets the tape from its offset on, then live output, without gaps or
+ * repeats. A slow viewer reads from the tape, so that neither the agent nor our memory waits for it.
  */
 import { readStream } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";
 import type { Peer } from "./channel.ts";
 
-/** More than so much is not sent ahead of what the viewer has read. */
+/** The most to send ahead of the viewer's reading. */
 const AHEAD_BYTES = 256 * 1024;
 
 export class Viewers {
@@ -14,7 +14,7 @@ export class Viewers {
   readonly #viewers = new Set<Viewer>();
   #total = 0;
 
-  /** `directory`: that of the attempt, once there is one. */
+  /** `directory`: the attempt's directory, once it exists. */
   constructor(directory: () => string) {
     this.#directory = directory;
   }
@@ -95,18 +95,18 @@ export class Viewer {
       try {
         await this.#readOn();
       } catch (error) {
-        // The tape cannot be read: the viewer hears no more, and the agent works on.
+        // The tape is unreadable: the viewer gets no more output, and the agent keeps working.
         if (!(error instanceof Fault)) throw error;
         return;
       }
-      // The disk refused the rest; it comes with the next growth, if it comes.
+      // The disk failed to deliver the rest; the next growth tries again.
       if (this.#sent === before) return;
     }
   }
 
   async #readOn(): Promise<void> {
     for await (const chunk of readStream(this.#source.directory(), "pty-output", { fromByte: this.#sent })) {
-      // No more than was counted: what is written meanwhile is announced by itself.
+      // Not beyond the counted length: later writes announce themselves.
       const rest = this.#source.total() - this.#sent;
       if (this.#stopped || rest <= 0) return;
       this.#send(chunk.subarray(0, rest));

@@ -1,4 +1,4 @@
-/** Frames: whole ones come out however the bytes come in; anything else ends the conversation. */
+/** Whole frames come out however the bytes arrive; anything else ends the conversation. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";

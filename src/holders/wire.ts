@@ -1,7 +1,7 @@
 /**
- * What is said over a control socket: one JSON object a line, each way. Pure: bytes in, frames out.
+ * The protocol of a control socket: one JSON object per line, each way. Pure: bytes in, frames out.
  *
- * A line that is too long or no object ends the connection: who speaks another language is not guessed at.
+ * A line that is too long or not an object ends the connection.
  */
 import { type Facts, Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import { fieldIn, isObject, type JsonObject, objectIn, parseObject, stringIn } from "../lib/json.ts";
@@ -10,10 +10,10 @@ import { LineSplitter } from "../lib/lines.ts";
 export const MAX_FRAME_BYTES = 1024 * 1024;
 const LINE_FEED = 10;
 
-/** The other side does not speak the protocol. */
+/** The other side violates the protocol. */
 export class Garbled extends Error {}
 
-/** Throws a fault when the frame would be longer than the other side takes. */
+/** Throws a Fault if the frame exceeds the other side's limit. */
 export function encode(frame: JsonObject): Buffer {
   const bytes = Buffer.from(`${JSON.stringify(frame)}\n`);
   if (bytes.length - 1 <= MAX_FRAME_BYTES) return bytes;
@@ -24,7 +24,7 @@ export function encode(frame: JsonObject): Buffer {
 
 export class FrameReader {
   readonly #lines = new LineSplitter(MAX_FRAME_BYTES);
-  /** Length of the line that has not ended yet. */
+  /** Length of the unfinished line. */
   #unfinished = 0;
 
   /** Throws `Garbled`. */
@@ -44,7 +44,7 @@ export function encodeFault(fault: Fault): JsonObject {
   return { code: fault.code, message: fault.message, facts: fault.facts };
 }
 
-/** Null: it is not the description of a fault. */
+/** Null: not the description of a fault. */
 export function decodeFault(value: unknown): Fault | null {
   const code = stringIn(value, "code");
   const message = stringIn(value, "message");
@@ -67,7 +67,7 @@ function knownFacts(given: JsonObject): Facts {
   return facts;
 }
 
-/** The fields of a call, where it has any. */
+/** The parameters of a call, if it has any. */
 export function paramsOf(frame: JsonObject): JsonObject {
   const params = fieldIn(frame, "params");
   return isObject(params) ? params : {};

@@ -14,7 +14,7 @@ export function parseDuration(text: string): number | null {
   return total <= MAX ? total : null;
 }
 
-/** As it is typed, and exactly: `1h30m`, `90s` as `1m30s`, `0` for nothing. What `parseDuration` reads. */
+/** Exact, in the form that `parseDuration` reads: `1h30m`, `1m30s` for 90 seconds, `0` for nothing. */
 export function typedDuration(ms: number): string {
   let rest = ms;
   const parts = Object.entries(UNITS).map(([name, unit]) => {
@@ -45,7 +45,7 @@ export function formatDuration(ms: number): string {
     .join(" ");
 }
 
-/** Hours and minutes where the user is, with the date unless it is that of `nowMs`. What is no time stays as it is. */
+/** Local hours and minutes, with the date unless it is the day of `nowMs`. Text that is not a time stays unchanged. */
 export function localTime(iso: string, nowMs: number): string {
   const at = new Date(iso);
   if (Number.isNaN(at.getTime())) return iso;

@@ -1,6 +1,6 @@
 /**
- * Finds known texts in another one, however they are written there: as base64, with percent codes, with the escapes of JSON and
- * of shells, several of these one in the other, with colour codes in between. Takes linear time.
+ * Finds known texts inside another text in every encoding: base64, percent codes, JSON and shell escapes, several of
+ * these nested, colour codes in between. Takes linear time.
  */
 
 export interface Span {
@@ -8,16 +8,16 @@ export interface Span {
   readonly to: number;
 }
 
-/** A text as it is looked for, and what stands for it. */
+/** A text to find, and the mark that replaces it. */
 type Needle = readonly [text: string, mark: string];
 
 export class Finder {
-  /** In the text as it is. */
+  /** Searched in the text as given. */
   readonly #raw: readonly Needle[];
-  /** In the text decoded, where `+` counts as a blank. */
+  /** Searched in the decoded text, where `+` counts as a blank. */
   readonly #decoded: readonly Needle[];
 
-  /** Forms that are shorter than `shortest` are left out: they occur by chance. */
+  /** Leaves out forms shorter than `shortest`: ordinary text contains them. */
   constructor(known: readonly Needle[], shortest: number) {
     const raw = new Map<string, string>();
     const decoded = new Map<string, string>();
@@ -63,7 +63,7 @@ export class Finder {
   }
 }
 
-/** JSON in a string of JSON in a line of JSON, with colour codes in it, is no more. */
+/** Enough for JSON in a JSON string in a JSON line, with colour codes. */
 const MAX_LAYERS = 4;
 
 /** Control sequences and hyperlinks of terminals, escapes of JSON and of shells, percent codes. */
@@ -76,7 +76,7 @@ function mayBeCoded(text: string): boolean {
 
 const LETTERS: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", b: "\b", f: "\f" };
 
-/** What is no code after all stays. The result is never longer. */
+/** Text that turns out not to be a code stays. The result is never longer. */
 function decode(code: string): string {
   if (code.startsWith("\x1b")) return "";
   if (code.startsWith("%")) return percentDecoded(code);
@@ -97,7 +97,7 @@ function percentDecoded(code: string): string {
 
 interface View {
   readonly text: string;
-  /** Of each character, where that begins and ends in the original which it stands for. Null: it is the original. */
+  /** For each character, the start and end of its source in the original. Null: the text is the original. */
   readonly sources: { readonly from: Int32Array; readonly to: Int32Array } | null;
 }
 
@@ -131,7 +131,7 @@ function withoutPlus(text: string): string {
   return text.replaceAll("+", " ");
 }
 
-/** A text that overlaps itself is one span. */
+/** Overlapping occurrences form one span. */
 function spansOf(form: string, text: string): Span[] {
   const spans: { from: number; to: number }[] = [];
   for (let at = text.indexOf(form); at !== -1; at = text.indexOf(form, at + 1)) {
@@ -148,7 +148,7 @@ function base64Of(value: string): string[] {
   return [...base64, ...base64.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"))];
 }
 
-/** The base64 digits that the bytes alone decide when `offset` other bytes stand before them. */
+/** The base64 digits that depend on these bytes alone when `offset` other bytes precede them. */
 function base64Inside(bytes: Uint8Array, offset: number): string {
   const padded = new Uint8Array(offset + bytes.length);
   padded.set(bytes, offset);

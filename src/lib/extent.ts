@@ -1,23 +1,22 @@
 /**
- * How far down a program's output may reach below the cursor, without a screen: enough to go below it. Pure.
+ * The lowest row that a program's output may have reached, without emulating a screen: enough to move below it. Pure.
  *
- * Rows are counted from the place where the output began until the program addresses a row of the screen by its number;
- * from then on they are rows of the screen. When in doubt the answer is too far down, which costs blank lines; too little
- * would overwrite what is shown.
+ * Rows count from the start of the output until the program addresses a screen row by number; from then on they are
+ * screen rows. In doubt the answer is too low on the screen, which costs blank lines; too high would overwrite output.
  */
 
 interface Place {
   row: number;
-  /** The lowest row that may show something. */
+  /** The lowest row with possible content. */
   low: number;
-  /** Characters since the beginning of the row. */
+  /** Characters since the start of the row. */
   column: number;
   /** `row` is a row of the screen, from 1. */
   known: boolean;
 }
 
 const NOTHING = -Infinity;
-/** Of a cursor whose row nobody knows. */
+/** The row of a cursor whose position is unknown. */
 const NOWHERE = -Infinity;
 const BOTTOM = Infinity;
 const LF = 10;
@@ -25,19 +24,19 @@ const CR = 13;
 
 export class Extent {
   #size: { readonly cols: number; readonly rows: number };
-  /** Above the beginning stands what others printed. */
+  /** Output of other programs is above the start. */
   #now: Place = { row: 0, low: -1, column: 0, known: false };
   #saved: Place | null = null;
-  /** Of the main screen, while another is shown. */
+  /** State of the main screen while the other screen is shown. */
   #main: { readonly now: Place; readonly saved: Place | null } | null = null;
-  /** The last row that scrolls; null: that of the screen. */
+  /** The last row that scrolls. Null: the last row of the screen. */
   #scrolls: number | null = null;
 
   constructor(size: { readonly cols: number; readonly rows: number }) {
     this.#size = size;
   }
 
-  /** Wide characters are counted as one column: programs that use them know the width of their lines. */
+  /** Counts wide characters as one column: programs that print them know the width of their lines. */
   print(characters: number, wraps: boolean): void {
     const now = this.#now;
     const { cols } = this.#size;
@@ -127,7 +126,7 @@ export class Extent {
     this.#main = { now: { ...this.#now }, saved: this.#saved };
   }
 
-  /** The cursor stays where it was on the other screen, unless it is sent back. */
+  /** The cursor keeps its place from the other screen unless the program restores it. */
   leaveOther(): void {
     if (this.#main === null) return;
     this.#now = { ...this.#main.now, row: NOWHERE, column: this.#size.cols };
@@ -135,7 +134,7 @@ export class Extent {
     this.#main = null;
   }
 
-  /** Lines break anew; only the end of them stays the end. */
+  /** Lines wrap differently after a resize; only their end stays the end. */
   resize(size: { readonly cols: number; readonly rows: number }): void {
     this.#size = size;
     for (const place of [this.#now, this.#main?.now]) {
@@ -146,13 +145,13 @@ export class Extent {
     this.#saved = null;
   }
 
-  /** Without the cursor, unlike a region that is set. */
+  /** Unlike setting a region, does not move the cursor. */
   forgetRegion(): void {
     this.#scrolls = null;
     this.#saved = null;
   }
 
-  /** Moves from where the cursor is to a fresh line below everything. `lost`: it is not where it was thought to be. */
+  /** Moves from the cursor to a new line below all output. `lost`: the cursor may be elsewhere. */
   below(lost: boolean): string {
     const { row, low, column } = this.#now;
     if (lost || row === NOWHERE || low - row >= this.#size.rows) return `\x1b[${this.#size.rows}B\r\n`;
@@ -166,7 +165,7 @@ export class Extent {
     if (!isLast) now.row += 1;
   }
 
-  /** Stops at the bottom, wherever that is: so what is there counts as shown. */
+  /** Stops at the bottom, wherever that is, so everything down to it counts as shown. */
   #jumpDown(count: number): void {
     this.#now.row += count;
     if (this.#now.known) this.#now.row = Math.min(this.#now.row, this.#size.rows);
@@ -175,7 +174,7 @@ export class Extent {
 
   #up(count: number, scrolls: boolean): void {
     const now = this.#now;
-    // Everything moves down when the cursor is at the top.
+    // At the top, all rows move down.
     if (scrolls && (!now.known || now.row <= count)) now.low += count;
     now.row = now.known ? Math.max(1, now.row - count) : now.row - count;
   }

@@ -1,25 +1,25 @@
 /**
- * Makes foreign text safe for a terminal (I11): nothing that comes out of here can move the cursor, change a
- * title, fill a clipboard or reorder what is read. Every function takes linear time.
+ * Makes untrusted text safe for a terminal (I11): the result cannot move the cursor, change a title, fill a clipboard
+ * or reorder text. Every function takes linear time.
  */
 import { cutToColumns } from "./width.ts";
 
 /**
- * C0 except tab and line feed, DEL, C1, bidirectional controls, characters without a shape (variation selectors
- * of emoji excepted), line separators, Unicode tags, and surrogates that stand alone.
+ * C0 except tab and line feed, DEL, C1, bidirectional controls, invisible characters (except emoji variation
+ * selectors), line separators, Unicode tags, and lone surrogates.
  */
 const HARMFUL =
   /(?:(?!\p{Variation_Selector})[\0-\x08\x0b-\x1f\x7f-\x9f\p{DI}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb]|[\u{e0100}-\u{e01ef}])+/gu;
 
-/** Keeps line feeds and tabs; every other harmful character becomes visible as `\xNN` or `\u{NNNN}`. */
+/** Keeps line feeds and tabs; other harmful characters become visible as `\xNN` or `\u{NNNN}`. */
 export function harmless(text: string): string {
   return text.replace(HARMFUL, visible);
 }
 
-/** One line: line breaks and tabs become spaces too. With `max`, cut to that many columns. */
+/** One line: line breaks and tabs also become spaces. `max` cuts it to that many columns. */
 export function harmlessLine(text: string, max?: number): string {
   if (max === undefined) return harmless(text.replace(/\r\n|[\n\t\r]/g, " "));
-  // Far more than `max` columns can need, so that a huge text costs no more than a short one.
+  // More than `max` columns can need, so that a huge text costs no more than a short one.
   const enough = max * 8 + 64;
   const beginning =
     text.length <= enough ? text : `${text.slice(0, enough).replace(/[\ud800-\udbff]$/, "")} `;
@@ -28,8 +28,8 @@ export function harmlessLine(text: string, max?: number): string {
 }
 
 /**
- * One line of at most so many columns that ends with a sentence: what is cut inside one may be half a command. A first
- * sentence that is longer alone is cut before what it tells to type.
+ * One line of at most `max` columns that ends with a whole sentence, since half a sentence may be half a command. A
+ * longer first sentence is cut before its command.
  */
 export function wholeSentences(text: string, max: number): string {
   const line = harmlessLine(text, max);
@@ -42,7 +42,7 @@ export function wholeSentences(text: string, max: number): string {
   return `${line.slice(0, command)} …`;
 }
 
-/** JSON text in which nothing but its own layout stands raw: the same value, safe to show. */
+/** JSON text whose only raw control characters are its layout: the same value, safe to show. */
 export function harmlessJson(value: unknown, indent = 0): string {
   return JSON.stringify(value, null, indent).replace(HARMFUL, (run) => {
     let escaped = "";
@@ -54,8 +54,8 @@ export function harmlessJson(value: unknown, indent = 0): string {
 }
 
 /**
- * What is left of terminal output as text: escape sequences are removed, a carriage return overwrites its
- * line as on a screen, and the rest is made harmless. Cursor movement between lines is not followed.
+ * Terminal output as text: removes escape sequences, applies carriage returns as overwriting, and makes the rest
+ * harmless. Ignores cursor movement between lines.
  */
 export function plain(text: string): string {
   if (!/[\r\x1b\x80-\x9f]/.test(text)) return harmless(text);
@@ -71,7 +71,7 @@ export function plain(text: string): string {
       line = new Line();
       at += 1;
     } else if (code === CR) {
-      // Terminals turn one line feed of the program into `\r\n`, sometimes `\r\r\n`: nothing is overwritten.
+      // Terminals turn a line feed into `\r\n`, sometimes `\r\r\n`; neither overwrites anything.
       let next = at + 1;
       while (text.charCodeAt(next) === CR) next += 1;
       if (text.charCodeAt(next) !== LF) line.restart();
@@ -97,9 +97,9 @@ const ST = 0x9c;
 /** The widest gap that a cursor-forward sequence may leave; UIs use it instead of spaces. */
 const MAX_GAP = 200;
 
-/** A screen line that is written several times over, each time from its first column. */
+/** A screen line that a program writes several times, each time from its first column. */
 class Line {
-  /** Earlier writings, oldest first. They show only where they are longer than what came later. */
+  /** Earlier writes, oldest first. They show only beyond the end of later ones. */
   #before: string[] = [];
   #parts: string[] = [];
 
@@ -112,7 +112,7 @@ class Line {
     this.#parts = [];
   }
 
-  /** Erase from the cursor to the end: what lies behind the cursor is all from earlier writings. */
+  /** Erases from the cursor to the end of the line: everything there is from earlier writes. */
   eraseRest(): void {
     this.#before = [];
   }
@@ -135,10 +135,10 @@ class Line {
   }
 }
 
-/** Steps over one control sequence that starts at `at`; a broken one ends where it stops making sense. */
+/** Steps over the control sequence at `at`; an invalid one ends at its first invalid character. */
 function skipSequence(text: string, at: number, line: Line): number {
   const first = text.charCodeAt(at);
-  // The 8-bit introducers are the 7-bit ones, `ESC` and the code less 0x40.
+  // An 8-bit introducer equals `ESC` and its code minus 0x40.
   const kind = first === ESC ? text.charCodeAt(at + 1) : first - 0x40;
   const after = first === ESC ? at + 2 : at + 1;
   switch (kind) {
@@ -166,7 +166,7 @@ function skipControl(text: string, from: number, line: Line): number {
   return at + 1;
 }
 
-/** The few sequences that change what a line says. */
+/** Applies the few sequences that change a line's text. */
 function obey(final: number, parameters: string, line: Line): void {
   if (final === 0x43 /* C */ && /^\d*$/.test(parameters)) {
     line.add(" ".repeat(Math.min(MAX_GAP, Number(parameters) || 1)));
@@ -176,7 +176,7 @@ function obey(final: number, parameters: string, line: Line): void {
   }
 }
 
-/** A line feed ends a string too, or one that is never terminated would hide everything after it. */
+/** A line feed also ends a string; otherwise an unterminated string would hide everything after it. */
 function skipString(text: string, from: number): number {
   for (let at = from; at < text.length; at += 1) {
     const code = text.charCodeAt(at);

@@ -1,8 +1,8 @@
-/** Reading JSON that others wrote: never throws, never trusts a shape. */
+/** Reads untrusted JSON: never throws, never trusts a shape. */
 
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Undefined: not JSON. (JSON itself cannot say undefined.) */
+/** Undefined: not JSON. (JSON has no undefined.) */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -11,9 +11,9 @@ export function parseJson(text: string): unknown {
   }
 }
 
-/** Undefined: not JSON, or JSON but no object. */
+/** Undefined: not JSON, or not an object. */
 export function parseObject(text: string): JsonObject | undefined {
-  // A refusal by JSON.parse costs some ten microseconds; most lines that are no objects show it by their ends.
+  // A failing JSON.parse costs about ten microseconds; the first and last character rule out most lines.
   if (!looksLikeObject(text)) return undefined;
   const value = parseJson(text);
   return isObject(value) ? value : undefined;
@@ -27,7 +27,7 @@ function looksLikeObject(text: string): boolean {
   return text[first] === "{" && text[last] === "}";
 }
 
-/** The white space of JSON: space, tab, line feed, carriage return. */
+/** JSON white space: space, tab, line feed, carriage return. */
 function isBlank(code: number): boolean {
   return code === 32 || code === 9 || code === 10 || code === 13;
 }
@@ -56,17 +56,17 @@ export function arrayIn(value: unknown, key: string): readonly unknown[] {
   return Array.isArray(found) ? found : [];
 }
 
-/** Own fields only: a key named like something of `Object.prototype` is not a field. */
+/** Own fields only: a name from `Object.prototype` is not a field. */
 export function fieldIn(value: unknown, key: string): unknown {
   return isObject(value) && Object.hasOwn(value, key) ? value[key] : undefined;
 }
 
 /**
- * Does any object in a JSON text name a key twice? `JSON.parse` lets the last one win, other readers the first, so
- * such a text says two things at once. The text must already be known to parse.
+ * Does any object in a JSON text repeat a key? `JSON.parse` takes the last value and other readers the first, so such a
+ * text is ambiguous. The text must be valid JSON.
  */
 export function hasDuplicateKeys(text: string): boolean {
-  /** The keys of each open object, innermost last; null for an open array. */
+  /** The keys of each open object, innermost last. Null: an open array. */
   const open: (Set<string> | null)[] = [];
   let keyNext = false;
   for (let at = 0; at < text.length; at += 1) {

@@ -1,17 +1,16 @@
-/** Cuts a byte stream into lines in bounded memory, whatever the chunks look like. */
+/** Splits a byte stream into lines in bounded memory, whatever the chunks. */
 
 const LINE_FEED = 10;
 const CARRIAGE_RETURN = 13;
 
 /**
- * Lines are UTF-8 text without their line feed and without a trailing carriage return; broken UTF-8 becomes
- * U+FFFD. A line of more than `maxBytes` bytes before its line feed is delivered as "" so that line numbers
- * stay right. Chunks may be reused by the caller.
+ * Lines are UTF-8 text without line feed and trailing carriage return; invalid UTF-8 becomes U+FFFD. A line of more
+ * than `maxBytes` becomes "", so that line numbers stay right. The caller may reuse chunks.
  */
 export class LineSplitter {
   readonly #maxBytes: number;
   #held = Buffer.alloc(0);
-  /** Length of the unfinished line. Beyond `maxBytes` nothing of it is held. */
+  /** Length of the unfinished line. Beyond `maxBytes` its content is dropped. */
   #length = 0;
 
   constructor(maxBytes: number) {
@@ -34,7 +33,7 @@ export class LineSplitter {
     return lines;
   }
 
-  /** The last line, when the stream did not end with a line feed. */
+  /** The last line, if the stream does not end with a line feed. */
   end(): string[] {
     return this.#length === 0 ? [] : [this.#take()];
   }

@@ -1,24 +1,27 @@
 /**
- * Takes secrets out of text before it is stored or shown: values that are known, and texts that look like a
- * credential. Too much is better than too little here, as the raw bytes are kept elsewhere.
+ * Removes secrets from text before Reprise stores or shows it: known values, and texts that look like credentials. It
+ * prefers to remove too much, because the raw bytes are kept elsewhere.
  *
- * Every expression runs in linear time: no nested quantifiers, and whatever may fail after an unbounded part
- * can start only once a word. Redacting twice gives the same as once.
+ * Every expression takes linear time: no nested quantifiers, and an unbounded part that may fail starts at most once
+ * per word. Redacting twice equals redacting once.
  */
 
 import { Finder } from "./encoded.ts";
 
 export type Redact = (text: string) => string;
 
-/** Shorter values occur by chance in ordinary text. */
+/** Ordinary text contains shorter values. */
 export const MIN_KNOWN = 8;
 
-/** A word of a name that means a secret, also with a number behind it (`PASSWORD2`) or run together (`MYSECRETVALUE`). */
+/**
+ * A word that marks a name as secret, even with a number after it (`PASSWORD2`) or inside a longer word
+ * (`MYSECRETVALUE`).
+ */
 const SECRET_WORD =
   /^(?:(?:keys?|auth|oauth|pat|pass|passphrase|pass(?:code|key)s?|creds?|cookies?|jwt|bearer|authorization|[th]?otpseeds?)\d*|\w*(?:secret|passw(?:or)?d|passphrase|credential)\w*|\w*token(?:\d*|value)|\w*(?:api|access|priv(?:ate)?|auth|signing|encryption|master|deploy|ssh|gpg|rsa)keys?\d*|(?:ssh|db|sql|smtp|mail|ftp|user|root|admin|login)(?:pass|pwd)\d*)$/i;
 /** Ordinary alone (`PWD` is a directory), a secret behind another word: `DB_PWD`. */
 const SHORT_WORD = /^pwd?\d*$/i;
-/** The same in capitals only, as variables are written: `STRIPE_SK`, but not `messages_sk`. */
+/** Like `SHORT_WORD`, but only in capitals, as in variables: `STRIPE_SK`, not `messages_sk`. */
 const CAPITAL_WORD = /^(?:SK|SAS|DSN|MNEMONIC)\d*$/;
 /** A secret only of one-time passwords: `TOTP_SEED`, but not `RANDOM_SEED`. */
 const SEED_WORD = /^seeds?\d*$/i;
@@ -31,11 +34,17 @@ const PHRASE =
   /(?:^|_)web_?hooks?_?(?:url|uri|endpoint)s?\d*$|_web_?hooks?\d*$|(?:^|_)conn(?:ection)?_?str(?:ing)?s?\d*$|(?:^|_)seed_?phrases?\d*$|vault_?role_?id$|approle_?(?:role_?)?id$/i;
 /** Tokens in the plural are usually counted; these are secrets. */
 const TOKENS = /(?:api|auth|access|refresh|bearer)[-_]?tokens/i;
-/** What follows the secret word and makes it a setting about secrets: `max_token_count`, `SSH_AUTH_SOCK`, `TOKEN_FILE`. */
+/**
+ * A word after the secret word that makes the name a setting about secrets: `max_token_count`, `SSH_AUTH_SOCK`,
+ * `TOKEN_FILE`.
+ */
 const ABOUT =
   /^(?:limits?|count|budget|usage|size|window|ttl|timeout|expiry|file|path|dir|sock|socket|var|env|helper|mode|type|method|provider|store|backend|status)$/i;
 
-/** Does a variable, option or field of this name hold a secret? `API_KEY` and `authToken` do, `KEYBOARD` and `max_tokens` do not. */
+/**
+ * Does a variable, option or field with this name hold a secret? `API_KEY` and `authToken` do, `KEYBOARD` and
+ * `max_tokens` do not.
+ */
 export function isSecretName(name: string): boolean {
   if (name.length > 256 || !MAY_NAME_SECRET.test(name)) return false;
   if (TOKENS.test(name)) return true;
@@ -45,7 +54,7 @@ export function isSecretName(name: string): boolean {
     .filter((word) => word !== "");
   if (PHRASE.test(words.join("_"))) return true;
   const last = words.findLastIndex(isSecretWord);
-  // `env_key` names a variable.
+  // `env_key` holds the name of a variable.
   return last !== -1 && !ABOUT.test(words[last + 1] ?? "") && !/^env[-_ ]?key$/i.test(name);
 }
 
@@ -59,8 +68,8 @@ const MAY_NAME_SECRET =
   /key|token|secret|pass|cred|auth|cookie|bearer|jwt|pat|pw|hook|conn|role|mnemonic|seed|[^a-z](?:sk|sas|dsn)/i;
 
 /**
- * The passwords of the first URLs in a text, as they stand there and decoded. Those that are ordinary words of the text are
- * left out: `postgres://postgres:postgres@`.
+ * The passwords of the first URLs in a text, raw and decoded. Leaves out ordinary words of the text:
+ * `postgres://postgres:postgres@`.
  */
 export function urlPasswords(text: string): readonly string[] {
   if (!text.includes("://")) return [];
@@ -77,7 +86,7 @@ export function urlPasswords(text: string): readonly string[] {
 
 const MAX_URLS = 16;
 
-/** What stands in examples and in everybody's development. */
+/** Passwords of examples and development set-ups. */
 const COMMON =
   /^(?:password|passw0rd|postgres|postgresql|mysecretpassword|changeme|localhost|username|12345678|\$\{?\w+\}?|\*+|x+)$/i;
 
@@ -89,7 +98,7 @@ function decoded(text: string): string {
   }
 }
 
-/** Known values become `[redacted:NAME]`, however they are encoded; what looks like a secret becomes `[redacted]`. */
+/** Known values become `[redacted:NAME]` in every encoding; text that looks like a secret becomes `[redacted]`. */
 export function redactor(known: readonly { readonly name: string; readonly value: string }[]): Redact {
   const values = known.flatMap(({ name, value }) => {
     const mark = `[redacted:${name.replace(/\W/g, "_").slice(0, 64)}]`;
@@ -106,7 +115,7 @@ export function redactor(known: readonly { readonly name: string; readonly value
   };
 }
 
-/** Where values overlap, all of them go, under the name of the one that begins first; of two, the longer. */
+/** Removes all overlapping values, under the name of the first to begin; of two, the longer. */
 function withMarks(text: string, finder: Finder): string {
   const spans = finder.find(text).toSorted((one, other) => one.from - other.from || other.to - one.to);
   const kept: string[] = [];
@@ -118,7 +127,7 @@ function withMarks(text: string, finder: Finder): string {
   return [...kept, text.slice(end)].join("");
 }
 
-/** Redacts every string of a JSON value and every text under a secret's name. Deeper than 64 levels nothing is kept. */
+/** Redacts every string of a JSON value and every text under a secret name. Drops everything deeper than 64 levels. */
 export function redactValue<T>(value: T, redact: Redact): T {
   return redactAt(value, redact, 0) as T;
 }
@@ -143,7 +152,7 @@ function redactAt(value: unknown, redact: Redact, depth: number): unknown {
   );
 }
 
-/** `["--api-key", "value"]`, as commands are written. */
+/** `["--api-key", "value"]`, a command as a list. */
 function isOptionValue(option: unknown, value: unknown): boolean {
   if (typeof option !== "string" || typeof value !== "string" || !option.startsWith("-")) return false;
   return !value.startsWith("-") && !MARK.test(value) && namesSecretOption(option);
@@ -151,18 +160,18 @@ function isOptionValue(option: unknown, value: unknown): boolean {
 
 const MARK = /^$|\[redacted(?::\w{1,64})?\]/;
 
-/** Alone, `key` and the like are ordinary words of records and of prose. */
+/** Alone, `key` and similar words are ordinary in records and prose. */
 function namesSecretText(name: string): boolean {
   return !/^(?:keys?|auth|pass|pat)\d*$/i.test(name) && isSecretName(name);
 }
 
-/** With two dashes in front, `--pass` and `--key` are no words of prose. */
+/** With two dashes, `--pass` and `--key` are not prose. */
 function namesSecretOption(option: string): boolean {
   const name = option.replace(/^--?/, "");
   return option.startsWith("--") ? isSecretName(name) : namesSecretText(name);
 }
 
-/** Marks are left alone, also where a known value happens to occur in one. */
+/** Leaves marks alone, even if a known value occurs in one. */
 function outsideMarks(text: string, replace: Redact): string {
   return text
     .split(/(\[redacted(?::\w{1,64})?\])/)
@@ -171,8 +180,9 @@ function outsideMarks(text: string, replace: Redact): string {
 }
 
 /**
- * The lines of a value that has several, each without the blanks around it: they are often shown apart, indented or with
- * other ends. Short ones occur by chance; the frame of a key is in every key, which it makes recognisable.
+ * The lines of a multi-line value without surrounding blanks: programs show them separately, indented or with other
+ * line ends. Leaves out short lines, which ordinary text contains, and a key's frame lines, which are the same in every
+ * key.
  */
 function linesOf(value: string): string[] {
   const lines = value.split("\n").map((line) => line.trim());
@@ -181,11 +191,11 @@ function linesOf(value: string): string[] {
 
 const MIN_LINE = 12;
 
-/** Prefixes that vendors give to their credentials, JSON web tokens, and bearer tokens without a header. */
+/** Vendor prefixes of credentials, JSON web tokens, and bearer tokens without a header. */
 const CREDENTIAL =
   /(?<![A-Za-z0-9])(?:sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{16,}|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,}|(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])|xox[abeprs]-[A-Za-z0-9-]{10,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]{8,})/g;
 const BEARER = /(\bBearer {1,3})[\w.~+/-]{16,}={0,2}/gi;
-/** A block that is cut off is a secret all the same. */
+/** A truncated block is still a secret. */
 const PRIVATE_KEY =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*){0,64}(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?/g;
 const URL_PASSWORD = /(:\/\/[^\s/:@"'\\[\]]{0,128}:)(?!\[redacted)[^\s/@"'\\]{1,512}@/g;
@@ -193,7 +203,7 @@ const URL_TOKEN = /(:\/\/)[^\s/:@"'\\[\]]{20,512}@/g;
 const COOKIE =
   /((?<![\w-])(?:set-)?cookie\\{0,3}["']?:\s{0,3}\\{0,3}["']?)(?!\[redacted)[^\s"'\\][^"'\\\r\n]*/gi;
 const QUERY_KEY = /([?&]key=)(?!\[redacted)[^\s"'\\&#]{8,}/gi;
-/** The beginning of `name=value`, `name: value` and `"name":"value"`, also inside a JSON string. */
+/** The start of `name=value`, `name: value` and `"name":"value"`, including inside a JSON string. */
 const NAMED = /(?<![\w.-])(-{0,2})([A-Za-z_][\w.-]{0,79})\\{0,3}["']?\s{0,20}[=:]\s{0,20}\\{0,3}["']?/g;
 const VALUE =
   /((?:(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s{1,3})?)(?!\[redacted|(?:Bearer|Basic|Token|Digest|Negotiate|ApiKey)\s)([^\s"'\\&,;<>(){}[\]][^\s"'\\&,;]{3,})/iy;
@@ -201,11 +211,11 @@ const VALUE =
 const OPTION =
   /(?<![\w.-])((--?[A-Za-z][\w.-]{0,79})\s{1,3}["']?)(?!\[redacted)[^\s"'\\&,;<>(){}[\]-][^\s"'\\&,;]{7,}/g;
 
-/** The same in quotes: elements of a list in JSON or TOML, or words for a shell, also inside a JSON string. */
+/** The same in quotes: elements of a JSON or TOML list, or shell words, including inside a JSON string. */
 const LISTED =
   /(?<![\w.-])(--?)([A-Za-z][\w.-]{0,79})\\{0,3}["'](?:\\{1,3}[nrt]|[\s,]){0,64}\\{0,3}["'](?!-)/g;
 
-/** One replacement may complete another pattern, so it is looked again until nothing changes. */
+/** One replacement may complete another pattern, so the search repeats until nothing changes. */
 function settle(text: string): string {
   let before = text;
   for (let pass = 0; pass < 4; pass += 1) {
@@ -234,7 +244,7 @@ function redactPatterns(text: string): string {
   return redactNamed(redactNamed(rest, LISTED), NAMED);
 }
 
-/** A value is looked at only behind a secret's name, so that `https:` does not hide the `token=` in its URL. */
+/** Looks at a value only after a secret name, so that `https:` does not hide the `token=` in its URL. */
 function redactNamed(text: string, names: RegExp): string {
   const kept: string[] = [];
   let from = 0;
@@ -251,7 +261,7 @@ function redactNamed(text: string, names: RegExp): string {
   return kept.length === 0 ? text : `${kept.join("")}${text.slice(from)}`;
 }
 
-/** `Pwd=value` between other parts of a connection string or of a URL's query; alone, `PWD=` is a directory. */
+/** `Pwd=value` inside a connection string or a URL query; alone, `PWD=` is a directory. */
 function isPart(text: string, { 0: before, 2: name = "", index }: RegExpExecArray): boolean {
   if (!/^(?:pwd?|pass)$/i.test(name) || !before.includes("=")) return false;
   if (/[;?&]\s{0,3}$/.test(text.slice(Math.max(0, index - 4), index))) return true;
@@ -276,7 +286,10 @@ function bareValue(text: string, at: number): Found {
   return { scheme, end: at + whole.length };
 }
 
-/** Up to the quote that ends it, blanks and all. Null: there is none on this line, or hardly anything before it. */
+/**
+ * The value up to its closing quote, including blanks. Null: no closing quote on this line, or almost nothing before
+ * it.
+ */
 function quotedValue(text: string, at: number, before: string): Found | null {
   const [, slashes = "", quote] = /(\\{0,3})(["'])$/.exec(before) ?? [];
   if (quote === undefined) return null;
@@ -284,7 +297,7 @@ function quotedValue(text: string, at: number, before: string): Found | null {
   for (let end = at; end < text.length && end < at + MAX_QUOTED; end += 1) {
     const character = text.charAt(end);
     if (character === "\n" || character === "\r") return null;
-    // More backslashes than before the first quote: one that belongs to the value.
+    // More backslashes than before the first quote: this quote is part of the value.
     if (character === quote && backslashes <= slashes.length) {
       const inside = text.slice(at, end - backslashes);
       if (inside.length < 4 || /^\s/.test(inside)) return null;
@@ -295,7 +308,7 @@ function quotedValue(text: string, at: number, before: string): Found | null {
   return null;
 }
 
-/** `Invalid token: expired` tells no secret; `x-api-key: abcdefgh` may. */
+/** `Invalid token: expired` reveals no secret; `x-api-key: abcdefgh` may. */
 function isProse(before: string, name: string, value: string): boolean {
   return before.endsWith(": ") && /^[a-z]+$/i.test(name) && /^[A-Za-z][a-z]*[.!?]?$/.test(value);
 }

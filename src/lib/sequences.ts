@@ -1,11 +1,11 @@
 /**
- * Cuts terminal output into what a terminal would do with it, however the chunks fall. Pure.
+ * Splits terminal output into the operations of a terminal, however the chunks fall. Pure.
  *
- * The states are those of the VT500 parser that terminals share. Sequences without a name here are stepped over.
+ * The states are those of the VT500 parser that terminals share. It steps over sequences that it does not name.
  */
 
 export interface Obey {
-  /** Bytes to be shown; how many characters they are. */
+  /** Printable bytes, as their number of characters. */
   print(characters: number): void;
   /** A C0 control, or a C1 control as its 7-bit code (`D` for IND). */
   control(code: number): void;
@@ -13,7 +13,7 @@ export interface Obey {
   escape(sequence: string): void;
   /** `CSI`: private mark, parameters, intermediates with the final character. */
   csi(mark: string, parameters: string, final: string): void;
-  /** `OSC`: its text, cut. */
+  /** `OSC`: its text, truncated. */
   osc(text: string): void;
 }
 
@@ -23,7 +23,7 @@ const SUB = 0x1a;
 const BEL = 0x07;
 const ST = 0x9c;
 
-/** No sequence that counts is longer. */
+/** No relevant sequence is longer. */
 const MAX_HELD = 256;
 
 type State = "ground" | "escape" | "csi" | "ignore" | "osc" | "string";
@@ -32,14 +32,14 @@ export class SequenceReader {
   readonly #obey: Obey;
   #state: State = "ground";
   #held = "";
-  /** The first byte of a C1 control in UTF-8 was read. */
+  /** The first byte of a UTF-8 C1 control was read. */
   #c1 = false;
 
   constructor(obey: Obey) {
     this.#obey = obey;
   }
 
-  /** The output ended inside a sequence, which would swallow what is written next. */
+  /** The output ended inside a sequence, which would swallow the next write. */
   get unfinished(): boolean {
     return this.#state !== "ground";
   }
@@ -71,7 +71,7 @@ export class SequenceReader {
     if (this.#c1) {
       this.#c1 = false;
       if (byte >= 0x80 && byte <= 0x9f) return this.#enter(byte);
-      // A character like any other, of which the first byte was not counted yet.
+      // An ordinary character whose first byte was not counted.
       if (this.#state === "ground") this.#obey.print(1);
       else if (this.#state === "escape" || this.#state === "csi") this.#state = "ground";
       if (byte >= 0x80) return undefined;
@@ -162,5 +162,5 @@ export class SequenceReader {
   }
 }
 
-/** What may stand between `CSI` and its final character. */
+/** The characters allowed between `CSI` and its final character. */
 const GROWING = /^([<-?]?)([0-9:;]*)([ -/]*)$/;

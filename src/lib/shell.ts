@@ -1,4 +1,4 @@
-/** Words as a shell reads them, for commands that people are told to type. Nothing here is ever given to a shell. */
+/** Quotes words for a shell, in commands that Reprise tells people to type. Reprise itself uses no shell. */
 import { harmlessLine } from "./harmless.ts";
 
 export function shellWord(word: string): string {
@@ -18,7 +18,7 @@ const SHORT: Readonly<Record<string, string>> = {
   "\\": "\\\\",
 };
 
-/** What would not survive being shown, as bash, zsh and ksh read it: `$'two\nlines'`. */
+/** Characters that cannot be displayed, escaped for bash, zsh and ksh: `$'two\nlines'`. */
 function escaped(word: string): string {
   let text = "";
   for (const character of word) {
@@ -28,7 +28,7 @@ function escaped(word: string): string {
   return `$'${text}'`;
 }
 
-/** Always three digits, so that a digit behind it stays one. */
+/** Always three digits, so that a following digit stays separate. */
 function octal(character: string): string {
   const bytes = new TextEncoder().encode(character);
   return Array.from(bytes, (byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("");

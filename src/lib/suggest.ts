@@ -1,12 +1,15 @@
-/** "Did you mean …": the nearest of some words. */
+/** "Did you mean …": the nearest of several words. */
 
-/** The candidate within two typing mistakes (one in a short word), or one for every three letters; null when none is that near. */
+/**
+ * The nearest candidate within two typing mistakes (one in a short word), or one per three letters. Null: no candidate
+ * is that near.
+ */
 export function nearest(word: string, candidates: readonly string[]): string | null {
   let best: string | null = null;
   let least = Number.POSITIVE_INFINITY;
   for (const candidate of candidates) {
     const longest = Math.max(word.length, candidate.length);
-    // A word that would be replaced as a whole, or for the most part, is not a mistyped one.
+    // A word that differs entirely or mostly is not a typing mistake.
     const short = Math.min(word.length, candidate.length) <= 3;
     const limit = Math.min(short ? 1 : Math.max(2, Math.floor(longest / 3)), longest - 1);
     if (longest > 100 || Math.abs(word.length - candidate.length) > limit) continue;
@@ -19,7 +22,7 @@ export function nearest(word: string, candidates: readonly string[]): string | n
   return best;
 }
 
-/** Letters added, left out, changed, or swapped with their neighbour (optimal string alignment). */
+/** Letters added, omitted, changed, or swapped with a neighbour (optimal string alignment). */
 function distance(one: string, other: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: other.length + 1 }, (_, at) => at);

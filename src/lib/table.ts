@@ -1,13 +1,10 @@
-/** Lists in aligned columns. Cells are one line each and already harmless. */
+/** Aligned columns. Each cell is one harmless line. */
 import { cutToColumns, widthOf } from "./width.ts";
 import { wrap } from "./wrap.ts";
 
 const GAP = 2;
 
-/**
- * One line a row, columns two spaces apart, nothing behind the last cell. With a limit, the last column is cut
- * so that lines fit; the columns before it are never cut.
- */
+/** One line per row, columns two spaces apart, no trailing blanks. A limit cuts only the last column. */
 export function table(rows: readonly (readonly string[])[], widthLimit?: number): string[] {
   const widths: number[] = [];
   for (const row of rows) {
@@ -26,23 +23,23 @@ export function table(rows: readonly (readonly string[])[], widthLimit?: number)
   );
 }
 
-/** A column of a table that fits its terminal. */
+/** A column of a table that fits the terminal. */
 export interface Column {
   readonly head: string;
-  /** whole: somebody types it, so it is never cut. wrap: the last column, in several lines. Else it is cut, and then left out. */
+  /** whole: users type it, so it is never cut. wrap: the last column, in several lines. Absent: cut, then left out. */
   readonly as?: "whole" | "wrap";
-  /** With fewer columns it says nothing. */
+  /** A narrower column is useless. */
   readonly least?: number;
   readonly cut?: (cell: string, columns: number) => string;
 }
 
-/** Beside less than this a text is no longer readable. */
+/** Text in a narrower column is unreadable. */
 const LEAST_WRAPPED = 24;
 const BELOW = 4;
 
 /**
- * The header, then one text a row, which may hold line breaks. Columns give way from the right: they are cut to their
- * least, then left out. What must be typed stays whole, and a text that has no room beside it stands below it.
+ * The header, then one text per row, which may contain line breaks. From the right, columns shrink to their least width
+ * and then drop out. Text to type stays whole, and a text without room beside it goes below it.
  */
 export function fitTable(
   columns: readonly Column[],
@@ -77,7 +74,7 @@ export function fitTable(
   });
 }
 
-/** Header first. The last column wraps, the columns before it stay whole. */
+/** Header first. The last column wraps, the others stay whole. */
 export function wrapTable(rows: readonly (readonly string[])[], widthLimit: number | undefined): string[] {
   const [header = [], ...rest] = rows;
   const last = header.length - 1;
@@ -98,7 +95,7 @@ function fitWidths(columns: readonly Column[], natural: readonly number[], limit
   }
 }
 
-/** Takes what is too much from the rightmost columns that can be cut; true: it was enough. */
+/** Shrinks the rightmost columns that can be cut. True: the table now fits. */
 function shrink(columns: readonly Column[], widths: number[], limit: number): boolean {
   const gaps = GAP * (widths.filter((width) => width > 0).length - 1);
   let excess = widths.reduce((sum, width) => sum + width, gaps) - limit;

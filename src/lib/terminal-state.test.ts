@@ -1,4 +1,6 @@
-/** What a program left switched on, and that undoing it gives the terminal back as it was: judged by a terminal. */
+/**
+ * The modes that a program left on, and that undoing them restores the terminal, as a real terminal emulator judges.
+ */
 import xterm from "@xterm/headless";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -95,7 +97,7 @@ describe("what is left on is undone, and nothing else", () => {
   });
 });
 
-/** Output of a program: text, lines, and every sequence that counts, whole, broken and in pieces. */
+/** Output of a program: text, lines, and every relevant sequence, whole, broken and in pieces. */
 const numbers = fc.array(fc.integer({ min: 0, max: 14 }), { maxLength: 3 }).map((list) => list.join(";"));
 const mode = fc
   .constantFrom(
@@ -123,7 +125,7 @@ const mode = fc
     2026,
   )
   .chain((number) => fc.constantFrom("h", "l").map((end) => `\x1b[?${number}${end}`));
-/** A mouse mode switches the others off in some terminals and not in others. */
+/** In some terminals a mouse mode switches the others off. */
 const alone = mode.filter((one) => !/\?(?:9|100[02])[hl]/.test(one));
 const piece = fc.oneof(
   {
@@ -190,7 +192,7 @@ class Judge {
     };
   }
 
-  /** The rows from the top of what was scrolled off. */
+  /** The rows from the top of the scrollback. */
   rows(): string[] {
     const { normal } = this.terminal.buffer;
     return Array.from(
@@ -216,7 +218,7 @@ describe("on a real terminal", () => {
         expect(judge.state()).toEqual(fresh);
         const { cursorX, cursorY, baseY } = judge.terminal.buffer.active;
         const rows = judge.rows();
-        // Every line that was there is there still, and below the cursor there is nothing.
+        // Every earlier line is still there, and nothing is below the cursor.
         expect(cursorX).toBe(0);
         expect(rows.slice(0, shown.length)).toEqual(shown);
         expect(rows.slice(baseY + cursorY).join("")).toBe("");

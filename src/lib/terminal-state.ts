@@ -1,8 +1,9 @@
 /**
- * What a program has left switched on in its terminal, read from its output, and how to undo exactly that. Pure.
+ * The modes that a program left on in its terminal, derived from its output, and the sequences that undo exactly those.
+ * Pure.
  *
- * `leave` restores nothing that was not changed: leaving an alternate screen that was never entered moves the cursor,
- * and what is printed next overwrites the program's last lines.
+ * `leave` restores only changed modes: leaving an alternate screen that was never entered moves the cursor, and the
+ * next output overwrites the program's last lines.
  */
 import { Extent } from "./extent.ts";
 import { SequenceReader } from "./sequences.ts";
@@ -12,22 +13,22 @@ export interface TerminalSize {
   readonly rows: number;
 }
 
-/** Private modes that change what is shown or what the terminal sends: cursor, wrapping, keys, mouse, focus, paste. */
+/** Private modes that affect display or input: cursor, wrapping, keys, mouse, focus, paste. */
 const MODES = new Set([
   1, 5, 6, 7, 9, 25, 45, 69, 1000, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1016, 2004, 2026, 2031, 2048,
   9001,
 ]);
-/** On in a terminal that nobody has told anything. */
+/** On by default in a terminal. */
 const ON_AT_FIRST = new Set([7, 25]);
 const SCREENS = new Set([47, 1047, 1049]);
-/** Only while something is drawn: a terminal that comes later has nothing to wait for. */
+/** On only during drawing: a terminal that attaches later need not wait. */
 const PASSING = 2026;
 const ORIGIN = 6;
 const WRAPS = 7;
-/** Keyboard flags that are remembered for a terminal that comes later. */
+/** Keyboard flags kept for a terminal that attaches later. */
 const MAX_FLAGS = 8;
 
-/** Kitty's keyboard protocol has a stack for each screen. */
+/** Kitty's keyboard protocol has one stack per screen. */
 interface Keyboard {
   pushed: string[];
   count: number;
@@ -35,7 +36,7 @@ interface Keyboard {
   set: boolean;
 }
 
-/** What is kept with the cursor's place, and comes back with it. */
+/** Saved and restored together with the cursor position. */
 interface Look {
   readonly origin: boolean;
   readonly charsets: ReadonlyMap<string, string>;
@@ -48,7 +49,7 @@ const noKeyboard = (): Keyboard => ({ pushed: [], count: 0, set: false });
 export class TerminalState {
   readonly #reader: SequenceReader;
   readonly #extent: Extent;
-  /** Modes that are not as at first. */
+  /** Modes that differ from the default. */
   readonly #changed = new Set<number>();
   /** `CSI 4 h`, `CSI 20 h`. */
   readonly #ansi = new Set<number>();
@@ -89,14 +90,14 @@ export class TerminalState {
     this.#extent.resize(size);
   }
 
-  /** A private mode. */
+  /** `mode` is a private mode. */
   isOn(mode: number): boolean {
     return this.#changed.has(mode) !== ON_AT_FIRST.has(mode);
   }
 
-  /** Puts a fresh terminal into this state. Colours and the cursor's place are left to the program. */
+  /** Puts a fresh terminal into this state. The program restores colours and the cursor position itself. */
   enter(): string {
-    // The screen first: switching it clears it.
+    // The screen first, because switching clears it.
     let text = this.#main.pushed.map((flags) => `\x1b[>${flags}u`).join("");
     if (this.#alternate !== null) {
       text += `\x1b[?${this.#alternate}h`;
@@ -113,16 +114,16 @@ export class TerminalState {
     return this.#shape === "" ? text : `${text}\x1b[${this.#shape} q`;
   }
 
-  /** Undoes what is on, and moves to a fresh line below everything that is shown. Empty: there is nothing to do. */
+  /** Undoes active modes and moves to a new line below all output. Empty: nothing to undo. */
   leave(): string {
-    // A sequence that was cut off would swallow ours.
+    // An unfinished sequence would swallow ours.
     let text = this.#reader.unfinished ? "\x18" : "";
     if (this.#changed.has(PASSING)) text += `\x1b[?${PASSING}l`;
     if (this.#alternate !== null) {
       text += `${popped(this.#other)}\x1b[?${this.#alternate}l`;
       this.#screen(this.#alternate, false);
     }
-    // Both of these move the cursor home; where it was is kept, but for origin mode, which would come back with it.
+    // Both move the cursor home; its position is saved, except in origin mode, which the restore would bring back.
     const origin = this.#changed.has(ORIGIN);
     if (origin) text += `\x1b[r\x1b[?${ORIGIN}l`;
     else if (this.#region !== "") text += "\x1b7\x1b[r\x1b8";
@@ -179,7 +180,7 @@ export class TerminalState {
     this.#saved[this.#alternate === null ? "main" : "other"] = look;
   }
 
-  /** Terminals differ in what comes back, so what was on then or is on now counts as on. */
+  /** Terminals differ in what they restore, so a mode that was on then or is on now counts as on. */
   #restore(): void {
     const look = this.#saved[this.#alternate === null ? "main" : "other"];
     if (look === null) return;
@@ -266,7 +267,7 @@ export class TerminalState {
       this.#colours.delete(String(Number(command) - 100));
   }
 
-  /** What terminals agree on. */
+  /** The resets that terminals agree on. */
   #softReset(): void {
     for (const mode of [1, 6, 25]) this.#changed.delete(mode);
     this.#ansi.delete(4);
@@ -279,7 +280,7 @@ export class TerminalState {
   }
 
   #reset(): void {
-    // Not every terminal shows the cursor again.
+    // Some terminals keep the cursor hidden.
     const hidden = this.#changed.has(25);
     this.#softReset();
     this.#changed.clear();
@@ -300,10 +301,10 @@ function popped({ count, set }: Keyboard): string {
   return `${count === 0 ? "" : `\x1b[<${count}u`}${set ? "\x1b[=0u" : ""}`;
 }
 
-/** Anything that does not end with a reset counts as styled. */
+/** Parameters that do not end with a reset count as a style. */
 function isStyled(parameters: string, before: boolean): boolean {
   if (/^[0;]*$/.test(parameters)) return false;
-  // A zero may be a colour's own.
+  // A final zero may belong to a colour.
   if (/;0*$/.test(parameters) && !/[345]8/.test(parameters)) return false;
   return /^(?:39|49|59|2[2-9]|[56]5|54)(?:;|$)/.test(parameters) && !parameters.includes(";") ? before : true;
 }

@@ -1,10 +1,10 @@
-/** A moment to come, as people say it. Local time, as on the wall. */
+/** A future moment in words, in local time. */
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** `until 16:40 (in 23 min)`; with the date when it is another day: `until 2026-11-17 09:05 (in 16 h 25 min)`. */
+/** `until 16:40 (in 23 min)`, with the date if it is another day: `until 2026-11-17 09:05 (in 16 h 25 min)`. */
 export function untilText(atMs: number, nowMs: number): string {
   const [at, now] = [new Date(atMs), new Date(nowMs)];
   const clock = `${two(at.getHours())}:${two(at.getMinutes())}`;
@@ -16,7 +16,7 @@ export function untilText(atMs: number, nowMs: number): string {
 function distance(ms: number): string {
   if (ms <= 0) return "now";
   if (ms < MINUTE) return `in ${Math.ceil(ms / 1000)} s`;
-  // Rounded up: at the time that is named, it is over.
+  // Rounds up, so that the wait is over at the named time.
   const minutes = Math.ceil(ms / MINUTE);
   if (minutes < 60) return `in ${minutes} min`;
   const [hours, rest] = [Math.floor(minutes / 60), minutes % 60];

@@ -1,4 +1,4 @@
-/** Text in lines of a terminal, with a hanging indent. Expects text without control characters but our own colours. */
+/** Wraps text for a terminal, with a hanging indent. Expects text without control characters except our colours. */
 import { widthOf } from "./width.ts";
 
 // oxlint-disable-next-line no-control-regex -- a colour begins with it
@@ -9,8 +9,8 @@ function columnsOf(text: string): number {
 }
 
 /**
- * Lines of at most `width` columns, broken at spaces; all but the first begin with `indent` spaces. A word that is wider
- * than a line stays whole, since it may be something to type.
+ * Lines of at most `width` columns, broken at spaces; all but the first begin with `indent` spaces. A word wider than a
+ * line stays whole, since users may have to type it.
  */
 export function wrap(
   text: string,
@@ -19,7 +19,7 @@ export function wrap(
   const margin = " ".repeat(indent);
   const lines: string[] = [];
   let line = "";
-  // Each word with the blanks before it, which stay where the line does not break.
+  // Each word with its leading blanks, which stay unless the line breaks there.
   let blanks = "";
   for (const [at, part] of text.split(/( +)/).entries()) {
     const longer = `${line}${blanks}${part}`;
@@ -35,7 +35,8 @@ export function wrap(
 }
 
 /**
- * A path where `indent` columns are taken: beside them, else whole on a line below, else in parts that end with a slash.
+ * A path after `indent` used columns: beside them, otherwise whole on a line below, otherwise in parts that end with a
+ * slash.
  */
 export function wrapPath(
   path: string,

@@ -1,7 +1,7 @@
 /**
- * What a started program looks like to the rest, and the one place where programs are started.
+ * A started program as the other folders see it, and the only place that starts programs.
  *
- * Arguments are arrays (I10). The environment given is complete: nothing of ours is mixed in but `PWD`.
+ * Arguments are arrays (I10). The given environment is complete: Reprise adds only `PWD`.
  */
 import { spawn, type ChildProcess } from "node:child_process";
 import { closeSync, openSync, statSync } from "node:fs";
@@ -14,18 +14,21 @@ import { MARKER_VARIABLE } from "./tree.ts";
 import { asUser } from "./umask.ts";
 
 export interface ChildSpec {
-  /** A name to be looked up on the PATH of `env`, or an absolute path. */
+  /** A name to look up on the PATH of `env`, or an absolute path. */
   readonly file: string;
   readonly args: readonly string[];
   readonly cwd: string;
   readonly env: Readonly<Record<string, string>>;
   /** Written to stdin, which is then closed. Null: stdin is empty, or the terminal of an interactive child. */
   readonly stdin: string | null;
-  /** stdin stays open after that, for `write` and `closeInput`. Only without a terminal. */
+  /** Keeps stdin open after that, for `write` and `closeInput`. Only without a terminal. */
   readonly keepInput?: true;
-  /** Put into the environment, where `findMarked` and `endTree` look for it. Absent: not marked. */
+  /** Set in the environment, where `findMarked` and `endTree` look for it. Absent: not marked. */
   readonly marker?: string;
-  /** A file that is there and that the program, with all who inherit it, keeps locked as long as it lives (`lockProgram`). */
+  /**
+   * An existing file that the program and all processes that inherit it keep locked as long as they live
+   * (`lockProgram`).
+   */
   readonly lock?: string;
 }
 
@@ -34,27 +37,27 @@ export interface TerminalSize {
   readonly rows: number;
 }
 
-/** Gets every byte in order, as read. A chunk belongs to the receiver. */
+/** Receives every byte in order, as read. A chunk belongs to the receiver. */
 export type OnOutput = (stream: Stream, chunk: Buffer) => void;
 
 export interface Child {
   readonly identity: ProcessIdentity;
-  /** Resolves when the program has ended and all that it wrote was delivered. Never rejects. */
+  /** Resolves when the program has ended and all its output was delivered. Never rejects. */
   readonly ended: Promise<Exit>;
-  /** Stops reading, so that a program that goes on writing blocks. */
+  /** Stops reading, so that a program that keeps writing blocks. */
   pause(): void;
   resume(): void;
   /**
-   * Types into the terminal, or into a stdin that was kept open; otherwise there is nothing to type into. False: the
-   * program does not read, so much waits for it already, and this was not taken.
+   * Types into the terminal or into a stdin that was kept open. False: the program does not read, its queue is full,
+   * and this data was dropped.
    */
   write(data: Buffer | string): boolean;
-  /** The end of a stdin that was kept open. */
+  /** Closes a stdin that was kept open. */
   closeInput(): void;
   resize(size: TerminalSize): void;
 }
 
-/** How the output stands, shared between a reader and those who wait for its end. */
+/** The state of the output, shared between a reader and the code that waits for its end. */
 export interface Flow {
   paused: boolean;
   chunks: number;
@@ -67,15 +70,15 @@ export interface Launched {
 }
 
 export interface LaunchPlan {
-  /** Words in front of the program, such as a shell that opens a terminal for it. */
+  /** Arguments before the program, such as a shell that opens a terminal for it. */
   readonly prefix: readonly string[];
   readonly output: "pipe" | "ignore";
 }
 
-/** Descriptors that must not reach a child although they are not closed by exec. */
+/** Descriptors that exec does not close and that must not reach a child. */
 export const privateDescriptors = new Set<number>();
 
-/** Starts the program in a session and process group of its own. A refusal of the system is a Fault. */
+/** Starts the program in a new session and process group. If the system refuses, throws a Fault. */
 export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launched> {
   requireDirectory(spec.cwd);
   const program = requireProgram(spec.file, spec.env);
@@ -100,7 +103,7 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launche
       child.on("error", reject);
     });
     if (identity === null) throw new Error("started without a pid");
-    // A program may end or close its stdin without reading it: that is its right.
+    // A program may end or close its stdin without reading it.
     child.stdin?.on("error", () => {});
     child.stdin?.write(spec.stdin ?? "");
     if (spec.keepInput === undefined) child.stdin?.end();
@@ -112,10 +115,10 @@ export async function launch(spec: ChildSpec, plan: LaunchPlan): Promise<Launche
   }
 }
 
-/** A child that cannot be looked at could not be ended later. */
+/** Reprise could not end a child later that it cannot identify. */
 function knownOrEnded(child: ChildProcess, pid: number, { lock }: ChildSpec): ProcessIdentity {
   try {
-    // Only of agents it is recorded who they are.
+    // Only agents are recorded with their session.
     return lock === undefined ? identityOfChild(pid) : identityOfLeader(pid);
   } catch (error) {
     child.kill("SIGKILL");
@@ -123,14 +126,14 @@ function knownOrEnded(child: ChildProcess, pid: number, { lock }: ChildSpec): Pr
   }
 }
 
-/** How long output is waited for after the program's end: 250 ms of silence, 5 s in all. */
+/** How long to wait for output after the program's end: 250 ms of silence, 5 s in total. */
 const TICK_MS = 25;
 const QUIET_TICKS = 10;
 const MOST_TICKS = 200;
 
 /**
- * Waits for `done`; a descendant that keeps the output open does not delay it for ever. Counts turns of the
- * event loop, not time, so that a busy process does not take its own delay for silence.
+ * Waits for `done`, but a descendant that keeps the output open does not delay it forever. Counts turns of the event
+ * loop instead of time, so that a busy process does not mistake its own delay for silence.
  */
 export async function settle(done: Promise<unknown>, flow: Flow): Promise<void> {
   let finished = false;
@@ -165,7 +168,7 @@ function environment(spec: ChildSpec): NodeJS.ProcessEnv {
 
 type Stdio = "pipe" | "ignore" | number;
 
-/** Private descriptors become /dev/null in the child; Node cannot set close-on-exec on them. */
+/** Private descriptors become /dev/null in the child: Node cannot set close-on-exec on them. */
 function stdio(standard: readonly Stdio[], blank: number): Stdio[] {
   const all: Stdio[] = [...standard];
   for (const descriptor of privateDescriptors) {
@@ -215,9 +218,9 @@ function refusal(error: unknown, program: string): unknown {
 }
 
 /**
- * Words of a shell that is about to become the program: it takes the lock, and the program inherits it. Shared, so that
- * those who belong together do not shut each other out; whoever looks tries to have it alone. `$2`: what locks, or
- * nothing; `$3`: the file.
+ * Shell code that runs just before the shell becomes the program: it takes a lock that the program inherits. The lock
+ * is shared between processes of one agent; a checker tries to lock exclusively. `$2`: the locking program, or empty;
+ * `$3`: the file.
  */
 export const TAKE_LOCK = `[ -z "$2" ] || { exec 7<"$3"; "$2" -s 7; }`;
 
@@ -226,7 +229,7 @@ export function lockWords({ lock }: ChildSpec): readonly [program: string, file:
   return [program ?? "", lock ?? ""];
 }
 
-/** Variables whose names no shell accepts (exported functions, for one): `env` puts them back after the shell. */
+/** Variables with names that no shell accepts, such as exported functions: `env` restores them after the shell. */
 export function unspeakable(env: Readonly<Record<string, string>>): readonly string[] {
   const lost = Object.entries(env).filter(([name]) => !/^[A-Za-z_]\w*$/.test(name));
   return lost.length === 0 ? [] : ["/usr/bin/env", "--", ...lost.map(([name, value]) => `${name}=${value}`)];

@@ -1,10 +1,12 @@
-/** What the system shows of processes and files: who writes to which, and who works where. Linux only; elsewhere nothing. */
+/**
+ * Which process writes to which file and works in which directory, as the system shows it. Linux only; empty elsewhere.
+ */
 import { readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs";
 import { basename } from "node:path";
 import type { ProcessIdentity } from "../core/records.ts";
 import { Family, MARKER_VARIABLE } from "./tree.ts";
 
-/** Which of these files the process, or what it started, has open for writing. */
+/** Which of these files the process or its descendants have open for writing. */
 export function writtenBy(
   root: ProcessIdentity,
   marker: string,
@@ -38,14 +40,14 @@ export function runsUnmarked(program: string, directory: string): boolean {
     .some((pid) => {
       if (quietly(() => readlinkSync(`/proc/${pid}/cwd`)) !== directory) return false;
       const words = quietly(() => readFileSync(`/proc/${pid}/cmdline`, "utf8"))?.split("\0") ?? [];
-      // A script is named behind the program that runs it.
+      // The name of a script follows the program that runs it.
       if (!words.slice(0, 2).some((word) => basename(word) === program)) return false;
       const env = quietly(() => readFileSync(`/proc/${pid}/environ`, "latin1"));
       return env !== null && !`\0${env}`.includes(`\0${MARKER_VARIABLE}=`);
     });
 }
 
-/** Null: it has ended meanwhile, or belongs to somebody else. */
+/** Null: the process has ended meanwhile, or belongs to another user. */
 function quietly<T>(look: () => T): T | null {
   try {
     return look();

@@ -125,7 +125,7 @@ test("a limit beyond what a timer holds does not fire at once", async () => {
   expect((await gate(["sh", "-c", "sleep 0.2"], { timeoutMs: 60 * 86_400_000 })).passed).toBe(true);
 });
 
-// Each is still becoming what it will be when the gate is over, and so is hard to see: hence many times.
+// Each process may still be executing its program when the gate ends, and is hard to see then: hence many rounds.
 test.each([
   ["a session of its own", "setsid sleep 600 >/dev/null 2>&1 &"],
   ["the last of a chain whose others have ended", "(setsid sh -c 'sleep 600 &' &) >/dev/null 2>&1 &"],

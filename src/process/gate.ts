@@ -1,8 +1,8 @@
 /**
- * A gate: a command that says by its exit code whether the work is good. No shell sees it (I10), and nothing that it
+ * A gate: a command whose exit code decides whether work is good. No shell sees it (I10), and no process that it
  * started outlives it.
  *
- * It knows commands and their limits, and nothing of agents, runbooks, pipelines or issues.
+ * This file knows commands and their limits, not agents, runbooks, pipelines or issues.
  */
 import { isAbsolute, join } from "node:path";
 import type { Env, Processes } from "../core/deps.ts";
@@ -15,29 +15,29 @@ import type { Child } from "./child.ts";
 import { spawnPiped } from "./pipe.ts";
 
 export interface GateRequest {
-  /** One word an element. A program with a slash that is not absolute is looked for in `cwd`, others on PATH. */
+  /** One argument per element. Looks for a relative program with a slash in `cwd`, for others on PATH. */
   readonly command: readonly string[];
   readonly cwd: string;
-  /** Complete: nothing is added but the marker and `PWD`. */
+  /** Complete: Reprise adds only the marker and `PWD`. */
   readonly env: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  /** What prints more is ended, and has failed. Absent: it may print as much as it likes. */
+  /** Reprise ends a gate that prints more, and the gate has failed. Absent: no limit. */
   readonly maxBytes?: number;
   readonly redact: Redact;
-  /** Names this gate among all processes. A run of it that outlived its supervisor is ended before the next. */
+  /** Identifies this gate among all processes. Reprise ends a leftover run of the gate before the next one. */
   readonly marker: string;
 }
 
 export interface GateResult {
   readonly passed: boolean;
-  /** Why, in one sentence, then the end of its output: harmless, without secrets, at most 4 KiB. */
+  /** One sentence with the reason, then the end of its output: harmless, without secrets, at most 4 KiB. */
   readonly detail: string;
 }
 
 const MAX_DETAIL = 4 * 1024;
-/** Longer than the detail, so that a secret is seen whole where its end is shown. */
+/** Longer than the detail, so that redaction sees a secret whole even if only its end is shown. */
 const KEPT_OUTPUT = 64 * 1024;
-/** What a timer can hold; a longer one would fire at once. */
+/** The largest delay of a timer; a longer one fires at once. */
 const MAX_TIMER = 2 ** 31 - 1;
 
 export async function runGate(processes: Processes, request: GateRequest): Promise<GateResult> {
@@ -71,7 +71,7 @@ export async function runGate(processes: Processes, request: GateRequest): Promi
   return { passed: verdict.passed, detail: words === "" ? first : `${first}\n${endOf(words, room)}` };
 }
 
-/** The environment of a gate that has none of its own. */
+/** The environment of a gate that defines none. */
 export function plainEnv(env: Env): Record<string, string> {
   const set = Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return Object.fromEntries(set);
@@ -87,7 +87,7 @@ async function verdictOf(
   const exit = await child.ended;
   const over = await limits.end();
   if (over !== null) return { passed: false, says: `${over} and was ended.` };
-  // What it left behind holds files and ports that the next step may need.
+  // Leftover processes hold files and ports that the next step may need.
   await endMarked(processes, marker);
   if (exit.code === 0) return { passed: true, says: "passed." };
   const how =
@@ -95,7 +95,7 @@ async function verdictOf(
   return { passed: false, says: `${how}.` };
 }
 
-/** Ends a gate that takes too long or prints too much. */
+/** Ends a gate that exceeds its time or output limit. */
 class Limits {
   readonly #processes: Processes;
   readonly #request: GateRequest;
@@ -127,7 +127,7 @@ class Limits {
       this.#stop(`printed more than ${maxBytes / 1024 / 1024} MiB`);
   }
 
-  /** Which limit was passed; null: none. */
+  /** The limit that was exceeded. Null: no limit. */
   async end(): Promise<string | null> {
     if (this.#timer !== null) clearTimeout(this.#timer);
     await this.#ending;
@@ -141,7 +141,7 @@ class Limits {
   }
 }
 
-/** Almost always there is nobody to end, and one look at all processes tells so for a third of the price. */
+/** Usually no process is left, and one scan of the process table shows that for a third of the cost. */
 async function endMarked(
   processes: Processes,
   marker: string,
@@ -175,19 +175,19 @@ class Tail {
     this.#cut = true;
   }
 
-  /** Where something is missing, it begins with a whole line, if there is one. */
+  /** Begins with a whole line, if possible, when the start was dropped. */
   text(): string {
     const text = Buffer.concat(this.#chunks).toString("utf8");
     return this.#cut ? text.slice(text.indexOf("\n") + 1) : text;
   }
 }
 
-/** The end of a text in so many bytes. */
+/** The end of a text, at most so many bytes. */
 function endOf(text: string, bytes: number): string {
   const all = Buffer.from(text);
   if (all.length <= bytes) return text;
   let from = all.length - bytes + Buffer.byteLength("…");
-  // Not in the middle of a character.
+  // Skips the rest of a split character.
   while (((all[from] ?? 0) & 0xc0) === 0x80) from += 1;
   return `…${all.toString("utf8", from)}`;
 }

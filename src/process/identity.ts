@@ -1,4 +1,4 @@
-/** Who a pid is: a pid alone is never authority, because pids are used again (I6). */
+/** Identifies processes: a pid alone is never authority, because the system reuses pids (I6). */
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import type { Standing } from "../core/deps.ts";
 import { Fault, wantOf } from "../core/faults.ts";
@@ -10,10 +10,10 @@ export interface ProcessEntry {
   readonly pid: number;
   readonly parent: number;
   readonly group: number;
-  /** 0 where the system does not tell. */
+  /** 0: the system does not report it. */
   readonly session: number;
   readonly start: string;
-  /** It has ended and waits for its parent to notice. */
+  /** The process has ended, and its parent has not reaped it yet. */
   readonly zombie: boolean;
 }
 
@@ -27,25 +27,28 @@ export function identify(pid: number): ProcessIdentity | null {
   return entry === null || entry.zombie ? null : identityOf(entry);
 }
 
-/** False for a zombie, after a reboot, and for another process that has got the pid since. */
+/** False for a zombie, after a reboot, and if another process has the pid. */
 export function isAlive(id: ProcessIdentity): boolean {
   if (id.boot !== boot() || id.space !== space()) return false;
   const entry = entryOf(id.pid);
   return entry !== null && !entry.zombie && entry.start === id.start;
 }
 
-/** As far as the process table tells. */
+/** Judged by the process table. */
 export function examine(id: ProcessIdentity): Standing {
   if (isAlive(id)) return "lives";
   return id.boot === boot() && id.space !== space() ? "doubt" : "gone";
 }
 
-/** The identity of a child that may have ended already. One that cannot be read counts as ended from now on. */
+/** The identity of a child that may have ended already. If it cannot be read, the child counts as ended. */
 export function identityOfChild(pid: number): ProcessIdentity {
   return identityOf(entryOf(pid) ?? { pid, start: "" });
 }
 
-/** The same of one that leads a session, with what tells that session from a later one with its number. */
+/**
+ * Like `identityOfChild` for a session leader, with the name that tells its session from a later one with the same
+ * number.
+ */
 export function identityOfLeader(pid: number): ProcessIdentity {
   const autogroup = autogroupOf(pid);
   return { ...identityOfChild(pid), ...(autogroup === null ? {} : { autogroup }) };
@@ -55,7 +58,7 @@ export function identityOf(entry: Pick<ProcessEntry, "pid" | "start">): ProcessI
   return { pid: entry.pid, start: entry.start, boot: boot(), space: space() };
 }
 
-/** Everyone there is who is not known yet. From now on they are, also those who have ended meanwhile. */
+/** All processes that are not in `known`. Adds them to `known`, including processes that ended meanwhile. */
 export function processTable(known: Set<number>): readonly ProcessEntry[] {
   const isNew = (pid: number) => !known.has(pid) && known.add(pid);
   if (!hasProc) return ps.list().filter((entry) => isNew(entry.pid));
@@ -67,15 +70,16 @@ export function processTable(known: Set<number>): readonly ProcessEntry[] {
     .filter((entry) => entry !== null);
 }
 
-/** Who was found by the number of a session: members of it, and those who may be in a later one with that number. */
+/** Processes found by a session number: members, and processes that may be in a later session with that number. */
 export interface SessionMembers {
   readonly ours: readonly ProcessEntry[];
   readonly doubtful: readonly ProcessEntry[];
 }
 
 /**
- * Who of the table is in the session that this process leads, or led: while one of its members lives, no process gets its
- * number as a pid. When all have ended, one may, and may begin a session of its own and end: the kernel's name tells them apart.
+ * The members of the session that this process leads or led. While a member lives, no other process gets the number as
+ * its pid. After that a new process may get it, begin a session and end: the kernel's name tells the two sessions
+ * apart.
  */
 export function membersOf(leader: ProcessIdentity, table: readonly ProcessEntry[]): SessionMembers {
   const { pid, start, autogroup } = leader;
@@ -95,7 +99,7 @@ export function membersOf(leader: ProcessIdentity, table: readonly ProcessEntry[
   };
 }
 
-/** Linux names every session that is begun, and never twice; the name is inherited with the session. */
+/** Linux names every new session, never twice; processes inherit the name with the session. */
 function autogroupOf(pid: number): string | null {
   if (!hasProc) return null;
   try {
@@ -106,19 +110,19 @@ function autogroupOf(pid: number): string | null {
   }
 }
 
-/** Is this variable in the environment that the process was started with? */
+/** Does the environment that the process started with contain this variable? */
 export function hasVariable(pid: number, assignment: string): boolean {
   if (!hasProc) return ps.hasVariable(pid, assignment);
   try {
     return `\0${environmentOf(pid)}\0`.includes(`\0${assignment}\0`);
   } catch (error) {
     assertLooked(error);
-    // It has ended, or it belongs to someone else and so is not ours.
+    // The process has ended, or it belongs to another user and so is not ours.
     return false;
   }
 }
 
-/** Processes with such a variable in the environment that they were started with, and what it says. */
+/** Processes that started with a variable of this prefix in their environment, and its value. */
 export function findVariables(
   beginning: string,
 ): readonly { readonly entry: ProcessEntry; readonly word: string }[] {
@@ -144,10 +148,10 @@ function variableOf(pid: number, beginning: string): string | null {
   }
 }
 
-/** How long a process may be between two programs; the system needs microseconds where it is not overloaded. */
+/** How long a process may be between two programs; a system without overload needs microseconds. */
 const EXEC_MS = 200;
 
-/** A process that is just being given another program has no environment for a moment. It is waited for. */
+/** A process has no environment for a moment while it executes another program, so this waits. */
 function environmentOf(pid: number): string {
   const read = () => readFileSync(`/proc/${pid}/environ`, "latin1");
   let environment = read();
@@ -157,7 +161,7 @@ function environmentOf(pid: number): string {
   return environment === "" ? read() : environment;
 }
 
-/** A process that has no environment at all has a place for it; a thread of the kernel has none, and never will. */
+/** A process with an empty environment still has an address for it; a kernel thread never has one. */
 function betweenPrograms(pid: number): boolean {
   const fields = statOf(pid);
   const isKernel = (Number(fields[6]) & 0x00200000) !== 0;
@@ -186,13 +190,13 @@ function entryOf(pid: number): ProcessEntry | null {
   }
 }
 
-/** Who could not be looked at for want of descriptors may live. */
+/** A process that we could not check for lack of descriptors may be alive. */
 function assertLooked(error: unknown): void {
   const want = wantOf(error);
   if (want !== null) throw want;
 }
 
-/** The fields after the name; the name, in parentheses, may contain anything, so they are counted from its end. */
+/** The fields after the name. The name in parentheses may contain anything, so fields count from its end. */
 function statOf(pid: number): readonly string[] {
   const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
@@ -205,7 +209,7 @@ function isOver([state]: readonly string[]): boolean {
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 const PID_SPACE = "/proc/self/ns/pid";
 
-/** Without these an owner that lives cannot be told from one that is gone, so nothing is begun (I6). */
+/** Without these files Reprise cannot tell a live owner from a dead one, so it starts nothing (I6). */
 function needed(path: string, read: (path: string) => string): string {
   try {
     return read(path);
@@ -235,10 +239,10 @@ function space(): string {
   return spaceId;
 }
 
-/** The time namespace of the system itself, by a number that the kernel never changes. */
+/** The system's time namespace, a constant of the kernel. */
 const SYSTEM_TIME = "time:[4026531834]";
 
-/** In a time namespace of its own a process reads other start times, of others as of itself. */
+/** A process in another time namespace reads other start times, its own included. */
 function timeSpace(): string {
   try {
     const found = readlinkSync("/proc/self/ns/time");

@@ -1,4 +1,4 @@
-/** A child whose stdout and stderr are pipes, each apart. */
+/** A child whose stdout and stderr are two pipes. */
 import type { Writable } from "node:stream";
 import type { Exit } from "../core/events.ts";
 import {
@@ -16,8 +16,8 @@ import {
 import { deathSignalPrefix } from "./program.ts";
 
 /**
- * Node's pipes are socket pairs: unlike a real pipe, they cannot be opened again through /proc, so no other
- * process can forge a line of the agent.
+ * Node's pipes are socket pairs. Other processes cannot open those through /proc, so none can forge a line of the
+ * agent.
  */
 export async function spawnPiped(spec: ChildSpec, onOutput: OnOutput): Promise<Child> {
   const launched = await launch(spec, { prefix: await guard(spec), output: "pipe" });
@@ -59,8 +59,8 @@ export async function spawnPiped(spec: ChildSpec, onOutput: OnOutput): Promise<C
 }
 
 /**
- * The parent may have died before the request for a signal at its death took effect: then the program must not begin.
- * Constant: everything that varies is a positional parameter.
+ * The parent may have died before its death signal was set up; the program must not begin then. Constant: everything
+ * that varies is a positional parameter.
  */
 const GUARD = `
 [ "$PPID" = "$1" ] || exit 143
@@ -75,11 +75,11 @@ async function guard(spec: ChildSpec): Promise<readonly string[]> {
   return ["/bin/sh", "-c", GUARD, "sh", String(process.pid), ...lock, ...unspeakable(spec.env)];
 }
 
-/** What may wait for a program that does not read. */
+/** The largest queue for a program that does not read. */
 const MAX_WAITING = 16 * 1024 * 1024;
 
 function write(stdin: Writable | null, data: Buffer | string): boolean {
-  // Whoever closed its stdin wants no more of it: that is its right.
+  // Ignores writes after the child closed its stdin.
   if (stdin === null || !stdin.writable) return true;
   if (stdin.writableLength + Buffer.byteLength(data) > MAX_WAITING) return false;
   stdin.write(data);
@@ -93,7 +93,7 @@ async function end(launched: Launched, flow: Flow, applyPause: () => void): Prom
     streams.map((stream) => new Promise<void>((resolve) => stream.once("close", resolve))),
   );
   const exit = await launched.exited;
-  // Node lets all pipes flow after an exit; a pause holds until it is lifted.
+  // Node resumes all pipes after an exit; a pause must last until it is lifted.
   setImmediate(applyPause);
   await settle(closed, flow);
   for (const stream of streams) stream.destroy();

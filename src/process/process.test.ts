@@ -397,7 +397,7 @@ describe("identity", () => {
 
   test("who is left of an agent's session shows without a marker, and a later session with its number is left alone", async () => {
     const lock = script("agent.lock", "", 0o600);
-    // A shell that starts a program with an empty environment, says its pid, and ends.
+    // A shell that starts a program with an empty environment, prints its pid, and ends.
     const leaves = "env -i sleep 300 >&- 2>&- & echo $!";
     const run = await start("pipe", ["sh", "-c", leaves], { lock });
     const { child, marker } = run;

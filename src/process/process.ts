@@ -1,7 +1,7 @@
 /**
- * OS processes: starting an agent, a tool or a gate, telling one process from another, ending a whole tree.
+ * OS processes: starting an agent, a tool or a gate, identifying processes, ending a whole tree.
  *
- * The door of the folder. It knows pids, pipes, terminals and signals, and nothing of runs or engines.
+ * The door of the folder. It knows pids, pipes, terminals and signals, not runs or engines.
  */
 export type { Child, ChildSpec, TerminalSize } from "./child.ts";
 export { runsUnmarked, writtenBy } from "./files.ts";

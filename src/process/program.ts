@@ -1,16 +1,18 @@
-/** Finding a program, and making sure that an agent does not outlive us where the system can promise that. */
+/** Finds programs, and ensures that an agent does not outlive us on systems that can guarantee it. */
 import { spawn, spawnSync } from "node:child_process";
 import { accessSync, closeSync, constants, openSync, readSync, statSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 
-/** The absolute path of an executable file. Empty and relative elements of PATH are ignored. */
+/** The absolute path of an executable file. Ignores empty and relative elements of PATH. */
 export function resolveProgram(name: string, env: Env): string | null {
   return candidates(name, env).find(isExecutable) ?? null;
 }
 
-/** Like `resolveProgram`, but says what is wrong; a script whose interpreter is missing counts as missing. */
+/**
+ * Like `resolveProgram`, but throws a Fault that names the problem; a script without its interpreter counts as missing.
+ */
 export function requireProgram(name: string, env: Env): string {
   const program = resolveProgram(name, env);
   const facts = { program: program ?? name };
@@ -35,14 +37,14 @@ export function requireProgram(name: string, env: Env): string {
   return program;
 }
 
-/** The program that locks a file for those who inherit it (`flock`); null: there is none here. */
+/** The program that locks a file for its heirs (`flock`). Null: not installed. */
 export function lockProgram(): string | null {
   return process.platform === "linux" ? resolveProgram("flock", process.env) : null;
 }
 
 const LOOK_MS = 5_000;
 
-/** Does another process hold the lock that `flock` takes? False, too, where nothing tells. */
+/** Does another process hold the lock that `flock` takes? False if the system cannot tell. */
 export function isFlocked(path: string): boolean {
   const flock = lockProgram();
   if (flock === null) return false;
@@ -58,8 +60,8 @@ export function isFlocked(path: string): boolean {
 let prefix: Promise<readonly string[]> | undefined;
 
 /**
- * Words that make the kernel send SIGTERM to the agent when this process dies. Empty where there is no
- * `setpriv` that can do it (macOS, BusyBox). `setpriv` is replaced by the program, so the pid stays.
+ * A command prefix that makes the kernel send SIGTERM to the agent when this process dies. Empty without a capable
+ * `setpriv` (macOS, BusyBox). The program replaces `setpriv`, so the pid stays.
  */
 export function deathSignalPrefix(): Promise<readonly string[]> {
   prefix ??= findDeathSignal();
@@ -96,7 +98,7 @@ function isExecutable(path: string): boolean {
   }
 }
 
-/** The absolute path after `#!`. Null: no script, or not readable, which execution does not need. */
+/** The absolute path after `#!`. Null: not a script, or not readable; execution does not need read permission. */
 function interpreterOf(program: string): string | null {
   let file: number | undefined;
   try {

@@ -1,4 +1,4 @@
-/** The process table where there is no /proc (macOS), from `ps`. Slow, so asked only when needed. */
+/** The process table from `ps`, for systems without /proc (macOS). Slow, so called only when needed. */
 import { spawnSync } from "node:child_process";
 import type { ProcessEntry } from "./identity.ts";
 
@@ -21,7 +21,7 @@ export function hasVariable(pid: number, assignment: string): boolean {
   return words.includes(assignment);
 }
 
-/** Words of all processes that begin so, of the same user; one call for all of them. */
+/** Environment words with this prefix, of all processes of the same user, in one call. */
 export function findVariables(beginning: string): readonly { readonly pid: number; readonly word: string }[] {
   return output("/bin/ps", ["-A", "-Eww", "-o", "pid=,command="])
     .split("\n")

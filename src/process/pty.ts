@@ -1,8 +1,8 @@
 /**
- * A child on two terminals of its own: stdout (its controlling terminal) and stderr, each apart.
+ * A child on two terminals: stdout (its controlling terminal) and stderr.
  *
- * The only file that knows node-pty, and of it only how a terminal is opened and resized. The child is
- * started like any other and opens the terminals by their paths.
+ * The only file that knows node-pty, and only how to open and resize a terminal. The child starts like any other and
+ * opens the terminals by path.
  */
 import { randomInt } from "node:crypto";
 import { closeSync, writeSync } from "node:fs";
@@ -25,16 +25,16 @@ import {
   unspeakable,
 } from "./child.ts";
 
-/** `interactive`: the terminal is stdin too, and `spec.stdin` must be null. */
+/** `interactive`: the terminal is also stdin, and `spec.stdin` must be null. */
 export interface PtySpec extends ChildSpec {
   readonly size: TerminalSize;
   readonly interactive: boolean;
 }
 
 /**
- * Constant: everything that varies is a positional parameter. A session leader without a terminal gets the
- * first one that it opens as its controlling terminal. The parent is checked because it may have died before
- * the request for a signal at its death took effect.
+ * Constant: everything that varies is a positional parameter. The first terminal that a session leader opens becomes
+ * its controlling terminal. The check of the parent is needed because it may have died before its death signal was set
+ * up.
  */
 const SCRIPT = `
 [ "$PPID" = "$1" ] || exit 143
@@ -103,12 +103,12 @@ async function end(launched: Launched, terminals: readonly Terminal[], flow: Flo
   return exit;
 }
 
-/** How often a full terminal is offered the end mark again. */
+/** How often to offer the end mark to a full terminal. */
 const OFFER_MS = 5;
 
 /**
- * One terminal with both its ends. While this process holds the child's end too, the system cannot report a
- * hang-up, at which libuv before 1.52 drops what has not been read yet.
+ * One terminal with both ends. While this process also holds the child's end, the system reports no hang-up, at which
+ * libuv before 1.52 drops unread output.
  */
 class Terminal {
   readonly path: string;
@@ -150,8 +150,8 @@ class Terminal {
   }
 
   /**
-   * Writes a mark behind everything that the child wrote and resolves when it comes out at our end. The mark
-   * is all digits, which no terminal mode changes; it is not delivered.
+   * Writes a mark after all output of the child and resolves when it arrives at our end. The mark is all digits, which
+   * no terminal mode changes; it is not delivered.
    */
   drained(): Promise<void> {
     return new Promise((resolve) => {
@@ -183,14 +183,14 @@ class Terminal {
     return undefined;
   }
 
-  /** The descriptor does not block: a full terminal takes a part or nothing, and is asked again. */
+  /** The descriptor does not block: a full terminal accepts a part or nothing, and the rest is offered again. */
   #offer(rest: Buffer): void {
     if (!this.#open) return;
     let written = 0;
     try {
       written = writeSync(this.#childEnd, rest);
     } catch {
-      // Full (EAGAIN), or stopped by flow control. Silence ends the waiting then.
+      // Full (EAGAIN), or stopped by flow control. Silence ends the wait.
     }
     if (written < rest.length) setTimeout(() => this.#offer(rest.subarray(written)), OFFER_MS);
   }
@@ -198,12 +198,12 @@ class Terminal {
 
 interface EndMark {
   readonly mark: Buffer;
-  /** What may be the beginning of the mark. */
+  /** Possibly the beginning of the mark. */
   held: Buffer;
   readonly found: () => void;
 }
 
-/** The part of node-pty's own binding that is used. Private to it: the version is pinned. */
+/** The used part of node-pty's binding. It is private to node-pty, so its version is pinned. */
 interface Native {
   open(cols: number, rows: number): { readonly master: number; readonly slave: number; readonly pty: string };
   resize(descriptor: number, cols: number, rows: number): void;

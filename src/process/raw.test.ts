@@ -16,7 +16,7 @@ test.for([
     [{ what: "1", bad: { at: 4, byte: "0xff" } }],
   ],
 ] as const)("arguments: %s", ([, raw, found]) => {
-  // Node and its own options stand in front.
+  // Node and its options come first.
   expect(alteredArguments(decoded(...raw), () => [...bytes("node", "x.js"), ...raw])).toEqual(found);
 });
 

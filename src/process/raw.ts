@@ -1,6 +1,6 @@
 /**
- * The bytes that Node does not hand over: what is not UTF-8 in an argument or a variable arrives altered, with U+FFFD in
- * its place, and cannot be passed on as it was. Linux keeps the original bytes of a process; elsewhere nothing tells.
+ * Arguments and variables that Node alters: it replaces bytes that are not UTF-8 by U+FFFD, so Reprise cannot pass them
+ * on. Linux keeps the original bytes of a process; other systems do not.
  */
 import { isUtf8 } from "node:buffer";
 import { readFileSync } from "node:fs";
@@ -9,13 +9,13 @@ import type { Env } from "../core/deps.ts";
 const REPLACEMENT = "\uFFFD";
 
 export interface Altered {
-  /** The position of an argument, from 1, or the name of a variable: one that is not UTF-8 with its bytes, as `CAF\xe9`. */
+  /** The position of an argument, from 1, or the name of a variable, with bytes that are not UTF-8 as `CAF\xe9`. */
   readonly what: string;
-  /** Its first byte that is not UTF-8, and where that is, from 1. Null: this system does not tell what was given. */
+  /** The first byte that is not UTF-8, and its position from 1. Null: this system does not keep the original bytes. */
   readonly bad: { readonly at: number; readonly byte: string } | null;
 }
 
-/** Arguments that are not what was typed. `args` are the last of the process. */
+/** Arguments that differ from the typed ones. `args` are the last of the process. */
 export function alteredArguments(args: readonly string[], read = readRaw): readonly Altered[] {
   if (!args.some((arg) => arg.includes(REPLACEMENT))) return [];
   const raw = read("/proc/self/cmdline");
@@ -27,13 +27,13 @@ export function alteredArguments(args: readonly string[], read = readRaw): reado
   });
 }
 
-/** Variables that are not what was exported. */
+/** Variables that differ from the exported ones. */
 export function alteredVariables(env: Env, read = readRaw): readonly Altered[] {
   const suspects = suspectVariables(env);
   if (suspects.length === 0) return [];
   const raw = read("/proc/self/environ");
   return suspects.flatMap((name) => {
-    // Several names can become the same text.
+    // Several names can decode to the same text.
     const given = raw?.filter((entry) => nameIn(entry.toString("utf8")) === name) ?? [];
     return given.length === 0
       ? alteredOne(name, undefined)
@@ -41,7 +41,7 @@ export function alteredVariables(env: Env, read = readRaw): readonly Altered[] {
   });
 }
 
-/** Those that hold U+FFFD. Node names a variable whose name is not UTF-8 only here: it does not find its value. */
+/** Variables that contain U+FFFD. If the name is not UTF-8, Node lists it but does not find its value. */
 function suspectVariables(env: Env): readonly string[] {
   return Object.getOwnPropertyNames(env).filter((name) => `${name}${env[name]}`.includes(REPLACEMENT));
 }
@@ -64,7 +64,7 @@ function nameIn(entry: string): string {
   return entry.slice(0, entry.indexOf("=", 1));
 }
 
-/** The parts of a list that ends each with a zero byte. Null: this system has no such file. */
+/** The parts of a zero-terminated list. Null: this system has no such file. */
 function readRaw(path: string): readonly Buffer[] | null {
   let all: Buffer;
   try {

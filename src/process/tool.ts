@@ -6,8 +6,8 @@ import { endTree } from "./tree.ts";
 const MAX_BYTES = 16 << 20;
 
 /**
- * A program that fails is a result; one that cannot be started is a Fault. One that takes too long, or writes
- * more than `maxBytes` on a stream, is ended with all its children, so that cut output never counts as success.
+ * A program that fails is a result; a program that cannot start is a Fault. A program that takes too long, or writes
+ * more than `maxBytes` on a stream, is ended with all its children, so that truncated output never counts as success.
  */
 export async function runTool(
   file: string,

@@ -1,6 +1,6 @@
 /**
- * Ending an agent with everything it started: its group and its session, also after its own end; its descendants; and strays
- * that left all three but still carry the marker in their environment. A signal is sent only after an identity check.
+ * Ends an agent with everything it started: its group and session, even after its own end; its descendants; and strays
+ * that left all three but carry the marker in their environment. Checks the identity before every signal.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Stray } from "../core/deps.ts";
@@ -15,7 +15,7 @@ import {
   type ProcessEntry,
 } from "./identity.ts";
 
-/** The variable in every agent's environment that names its attempt. */
+/** The variable in every agent's environment that holds its attempt's marker. */
 export const MARKER_VARIABLE = "REPRISE_ATTEMPT";
 
 /** How long the agent may take to obey SIGINT, and then SIGTERM. */
@@ -29,7 +29,7 @@ export type Rung = "interrupt" | "terminate" | "kill";
 /** How long the kernel may take to carry out SIGKILL; a process in uninterruptible sleep takes longer. */
 const KILL_MS = 3000;
 
-/** Ends one that nobody has asked to stop before. An empty marker marks nothing. */
+/** Ends an agent that no signal has asked to stop yet. An empty marker marks nothing. */
 export async function endTree(
   root: ProcessIdentity | null,
   marker: string,
@@ -39,28 +39,28 @@ export async function endTree(
   return new Family(root, marker).end(ladder, from);
 }
 
-/** False: it is not that process any more, or it may not be signalled. Nothing was sent then. */
+/** False: the pid no longer belongs to that process, or we may not signal it. Nothing was sent. */
 export function signal(id: ProcessIdentity, name: NodeJS.Signals): boolean {
   if (id.pid <= 1 || id.pid === process.pid || !isAlive(id)) return false;
   try {
     return process.kill(id.pid, name);
   } catch {
-    // It ended in between, or it runs as someone else.
+    // The process ended meanwhile, or runs as another user.
     return false;
   }
 }
 
-/** Live processes whose environment names this marker, ourselves excepted. */
+/** Live processes whose environment has this marker, except this process. */
 export function findMarked(marker: string): readonly ProcessIdentity[] {
   return lookAround(marker).marked.map(identityOf);
 }
 
-/** What an agent with this marker, whose pid may be gone, has left running. Null: its pid is not known. */
+/** Live leftovers of an agent with this marker; its pid may be gone. Null: its pid is unknown. */
 export function findStrays(marker: string, agent: ProcessIdentity | null): readonly Stray[] {
   return new Family(agent, marker).strays();
 }
 
-/** Live processes whose marker begins so, ourselves excepted, with the rest of it. */
+/** Live processes whose marker has this prefix, except this process, with the rest of the marker. */
 export function findMarkedBy(
   beginning: string,
 ): readonly { readonly identity: ProcessIdentity; readonly rest: string }[] {
@@ -75,12 +75,12 @@ interface Member {
   readonly entry: ProcessEntry;
 }
 
-/** Everyone ever seen to belong to the agent. Membership is by identity, so a reused pid is no member. */
+/** Every process ever seen as part of the agent. Members are identities, so a reused pid is not a member. */
 export class Family {
   readonly #root: ProcessIdentity | null;
   readonly #marker: string;
   readonly #members = new Map<number, Member>();
-  /** Found by the last look, and never signalled. */
+  /** Found by the last scan, never signalled. */
   #doubtful: readonly ProcessEntry[] = [];
 
   constructor(root: ProcessIdentity | null, marker: string) {
@@ -89,11 +89,11 @@ export class Family {
   }
 
   /**
-   * Asks the agent's own group to stop, as Ctrl-C on a terminal does. Nothing is awaited and nobody is forced. Returns those
-   * who may not be signalled: they run as another user.
+   * Asks the agent's group to stop, as Ctrl-C on a terminal does. Does not wait or force. Returns the processes of
+   * other users, which it may not signal.
    */
   interrupt(): readonly number[] {
-    // Known before anything is signalled: descendants show only while their parents live.
+    // Snapshot the members before signalling: descendants show only while their parents live.
     const members = this.#alive();
     signalAll(
       members.filter((member) => member.entry.group === this.#root?.pid),
@@ -103,14 +103,14 @@ export class Family {
   }
 
   /**
-   * Climbs from `from` to SIGKILL, and stops as soon as nothing is left. SIGINT goes to the agent's own group,
-   * as from a terminal; the rest goes to all.
+   * Climbs from `from` to SIGKILL, and stops as soon as no member is left. SIGINT goes only to the agent's group, as
+   * from a terminal; the other signals go to all members.
    */
   async end(ladder: Ladder, from: Rung = "interrupt"): Promise<{ readonly survivors: readonly number[] }> {
     this.#alive();
     if (from === "interrupt" && this.#root !== null && isAlive(this.#root)) {
       this.interrupt();
-      // What the agent leaves behind need not be asked so gently; what cannot hear is not waited for.
+      // Leftovers need no gentle interrupt, and a process that we may not signal is not worth waiting for.
       if (!isDenied(this.#root)) await untilDead([this.#root], ladder.interruptMs);
     }
     if (from !== "kill") await untilDead(signalAll(this.#alive(), "SIGTERM"), ladder.terminateMs);
@@ -140,7 +140,7 @@ export class Family {
     ];
   }
 
-  /** Looks for new members, then lists those alive. */
+  /** Scans for new members, then lists the live ones. */
   #alive(): readonly Member[] {
     const { table, marked } = lookAround(this.#marker);
     const session = this.#root === null ? null : membersOf(this.#root, table);
@@ -176,13 +176,13 @@ export class Family {
 function signalAll(members: readonly Member[], name: NodeJS.Signals): readonly ProcessIdentity[] {
   for (const { identity } of members) {
     signal(identity, name);
-    // A stopped process sees no other signal but SIGKILL before it goes on.
+    // A stopped process receives only SIGKILL before it continues.
     if (name !== "SIGKILL") signal(identity, "SIGCONT");
   }
   return members.map((member) => member.identity).filter((identity) => !isDenied(identity));
 }
 
-/** It lives and runs as another user. */
+/** The process lives and runs as another user. */
 function isDenied({ pid }: ProcessIdentity): boolean {
   try {
     process.kill(pid, 0);
@@ -199,12 +199,12 @@ async function untilDead(identities: readonly ProcessIdentity[], waitMs: number)
   }
 }
 
-/** Enough for a chain of short processes that each start the next; one that never ends cannot be caught up with. */
+/** Enough for a chain of short processes that each start the next; an endless chain cannot be caught. */
 const MOST_LOOKS = 20;
 
 /**
- * Everyone who may be signalled, and who of them is marked. A process may start another one and end between the list
- * and the look at it, so that neither is seen: those who came in between are looked at, too, until nobody new is there.
+ * All processes that may be signalled, and which of them are marked. A process may start another and end between the
+ * listing and the check, so that neither is seen; therefore the scan repeats until it finds no new process.
  */
 function lookAround(marker: string): { readonly table: ProcessEntry[]; readonly marked: ProcessEntry[] } {
   const assignment = `${MARKER_VARIABLE}=${marker}`;

@@ -1,21 +1,21 @@
 /**
- * Two minds about files: what Reprise makes is for its owner alone, what agents, tools and gates make is as their user
- * wants it. Known for the whole process, not for one copy of this module: the bundle may hold several.
+ * Reprise's files are private to their owner; files of agents, tools and gates follow the user's umask. The state is
+ * global to the process, because the bundle may hold several copies of this module.
  */
 const USERS = Symbol.for("reprise.umask");
 const shared = globalThis as { [USERS]?: number };
 
-/** Once, before the first file is made. */
+/** Called once, before Reprise makes its first file. */
 export function keepFilesPrivate(): void {
   shared[USERS] ??= process.umask(0o077);
 }
 
-/** Node opens a port for debuggers when it gets SIGUSR1. Nothing of Reprise listens on TCP. */
+/** On SIGUSR1, Node opens a port for debuggers. Reprise never listens on TCP. */
 export function keepDebuggersOut(): void {
   process.on("SIGUSR1", () => {});
 }
 
-/** What `start` starts, and at once, gets the umask that Reprise was started with. */
+/** Programs that `start` starts synchronously get the umask that Reprise was started with. */
 export function asUser<Started>(start: () => Started): Started {
   const users = shared[USERS];
   if (users === undefined) return start();

@@ -178,7 +178,7 @@ const comment: fc.Arbitrary<Comment> = fc.record({
   resolved: fc.option(fc.boolean()),
 });
 const list = fc.uniqueArray(comment, { selector: ({ id }) => id, maxLength: 5 });
-/** What a terminal must not get; line feeds and tabs may. */
+/** Characters that must not reach a terminal; line feeds and tabs may. */
 const RAW = /(?:(?!\p{Variation_Selector})[\0-\x08\x0b-\x1f\x7f-\x9f\p{DI}\p{Bidi_Control}\p{Cs}])/u;
 
 test("what is exported as JSON lines is read back exactly, and is harmless", () => {

@@ -1,6 +1,6 @@
 /**
- * Review comments as a file: JSON lines, or one JSON array, with documented snake_case names. What `--export jsonl`
- * writes, `--comments` reads back as the same comments.
+ * Review comments as a file: JSON lines or one JSON array, with documented snake_case names. `--export jsonl` writes
+ * it, and `--comments` reads back the same comments.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { Fault } from "../core/faults.ts";
@@ -14,11 +14,11 @@ const MAX_NAMED = 5;
 
 export interface FromFile {
   readonly comments: readonly Comment[];
-  /** What was left out, one sentence each. */
+  /** One sentence per omission. */
   readonly warnings: readonly string[];
 }
 
-/** A bad line is named and left out; a file without a good one is refused. */
+/** Reports and skips bad lines; refuses a file without a good line. */
 export function readCommentFile(path: string): FromFile {
   const text = readWhole(path);
   const entries = text.trimStart().startsWith("[") ? fromArray(text, path) : fromLines(text);
@@ -48,7 +48,7 @@ export function readCommentFile(path: string): FromFile {
   return { comments: [...comments.values()], warnings };
 }
 
-/** Nothing in it moves a cursor or reorders text, and every value is exact all the same. */
+/** Contains no raw control characters, yet every value is exact. */
 export function toJsonLines(comments: readonly Comment[]): string {
   return comments.map((comment) => `${harmlessJson(toStored(comment))}\n`).join("");
 }
@@ -114,7 +114,7 @@ function named(bad: readonly string[]): string[] {
   return more <= 0 ? [...bad] : [...bad.slice(0, MAX_NAMED), `${more} more are bad`];
 }
 
-/** The comment, or what is wrong with it. Fields that are not known pass. */
+/** The comment, or the problem with it. Ignores unknown fields. */
 function toComment(value: unknown): Comment | string {
   if (value === undefined) return "is not JSON";
   if (!isObject(value)) return "is no JSON object";
@@ -166,7 +166,7 @@ const orNull =
   (value) =>
     value === null || fits(value);
 
-/** A field that is missing counts as null. */
+/** A missing field counts as null. */
 const FIELDS: Readonly<Record<keyof Stored, Fits>> = {
   id: isId,
   author: isText,

@@ -1,6 +1,5 @@
 /**
- * Wires one pull request: its comments, the clone, the sessions there were. What Codex is told and answers is the
- * turn's, which is passed in.
+ * Wires one pull request: its comments, the clone, its earlier sessions. The turn, which is passed in, talks to Codex.
  */
 import { join } from "node:path";
 import { makeDirectory } from "../audit/audit.ts";
@@ -17,30 +16,30 @@ import type { Comment, Desk, Loaded, PullRequest, Turn, TurnOrder, TurnUpdate } 
 import { reviewsDirectory } from "./transcript.ts";
 
 export interface GitHubOptions {
-  /** `--token`; null: the environment's. */
+  /** `--token`. Null: the environment's token. */
   readonly token: string | null;
   readonly apiUrl: string | null;
 }
 
 export interface DeskOptions extends GitHubOptions {
   readonly pullRequest: PullRequest;
-  /** A file of comments instead of GitHub's. */
+  /** A file with comments, instead of GitHub. */
   readonly commentsFile: string | null;
-  /** Where Codex works; null: nowhere, the comments are only read. */
+  /** Where Codex works. Null: only reads comments. */
   readonly folder: { readonly at: Folder; readonly force: boolean } | null;
   readonly includeAll: boolean;
-  /** What was approved for a session is approved again when it goes on. */
+  /** A resumed session keeps its approvals. */
   readonly keepApprovals?: boolean;
-  /** How many comments there are so far, while there are more to come. */
+  /** Called with the number of comments so far, while more are coming. */
   readonly progress: (comments: number) => void;
   readonly begin: (order: TurnOrder, update: (update: TurnUpdate) => void, place: TurnPlace) => Turn;
 }
 
-/** What the desk knows and a turn needs. */
+/** The desk's data that a turn needs. */
 export interface TurnPlace {
   /** Absolute, symlinks resolved. */
   readonly cwd: string;
-  /** The pull request's, where it was loaded. Untrusted. */
+  /** The pull request's title, if loaded. Untrusted. */
   readonly title: string | null;
 }
 
@@ -48,7 +47,7 @@ const TIMEOUT_MS = 30_000;
 const MAX_REPLY = 64 * 1024 * 1024;
 const TRUSTED = new Set(["OWNER", "MEMBER", "COLLABORATOR"]);
 
-/** Refuses a folder that is no clone of the pull request's repository. */
+/** Refuses a folder that is not a clone of the pull request's repository. */
 export function openDesk(deps: Deps, options: DeskOptions): Desk {
   const { pullRequest, folder } = options;
   const clone = folder === null ? null : requireClone(folder.at, pullRequest, folder.force);
@@ -60,7 +59,7 @@ export function openDesk(deps: Deps, options: DeskOptions): Desk {
     pullRequest,
     load(fresh) {
       if (fresh || known === null) {
-        // The clone was just looked at; later it may have moved on.
+        // git just reported the head; by a later load it may have moved on.
         const head = isNew || clone === null ? Promise.resolve(clone?.head ?? null) : headOf(deps, clone);
         isNew = false;
         const asked = load(deps, options, head);
@@ -70,7 +69,7 @@ export function openDesk(deps: Deps, options: DeskOptions): Desk {
             title = loaded.title;
           },
           () => {
-            // What failed is not known, and is asked for again.
+            // A failed request is not cached.
             if (known === asked) known = null;
           },
         );
@@ -102,17 +101,17 @@ export function openDesk(deps: Deps, options: DeskOptions): Desk {
   };
 }
 
-/** Checking records costs start-up time, and the first frame needs none. */
+/** Checking records costs start-up time, and the first frame does not need it. */
 const discovery = () => import("./discovery.ts");
 
-/** What happened to sessions while no review looked is told before one of them is offered. */
+/** Records what happened to sessions outside of reviews before offering one of them. */
 async function catchUp(deps: Deps, pullRequest: PullRequest): Promise<void> {
   if (!deps.state.writable) return;
   const { catchUpAll } = await import("./elsewhere.ts");
   await catchUpAll(deps, reviewsDirectory(deps.state), pullRequest);
 }
 
-/** What the user typed; nothing typed: the open pull request of the clone's branch. */
+/** The typed pull request, or without input the open pull request of the clone's branch. */
 export async function findPullRequest(
   deps: Deps,
   text: string | null,
@@ -133,7 +132,7 @@ export async function findPullRequest(
   }
   const { host, owner, repository } = base;
   const github = await connect(deps, { ...options, host });
-  // A fork's branch is a head of the repository it was forked from.
+  // A fork's branch can be a head in its parent repository.
   const owners = [
     ...new Set([owner, ...remotes.filter((remote) => remote.host === host).map((one) => one.owner)]),
   ];
@@ -188,7 +187,7 @@ function connect(deps: Deps, options: GitHubOptions & { readonly host: string })
   });
 }
 
-/** As `list` decides it: a run whose owner is dead is put right on sight, so one that says `running` is alive (I6). */
+/** Decides as `list` does: corrects a run with a dead owner on sight, so `running` means alive (I6). */
 async function runNow(deps: Deps, handle: string): Promise<RunNow | null> {
   try {
     const { runId, status, session, subject } = await selectRun(deps, handle);

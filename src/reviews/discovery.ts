@@ -1,6 +1,6 @@
 /**
- * Which session of a pull request did not end and can be continued. Reads sidecars, asks what became of their runs,
- * changes nothing but a session that the user declines. A file that is not a good sidecar is named and passed over.
+ * Finds a pull request's unfinished session that can be continued. Reads sidecars and the state of their runs, and
+ * changes only a session that the user declines. Reports and skips files that are not valid sidecars.
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -12,14 +12,14 @@ import { subjectOf } from "./pull-request.ts";
 import { isPassing, nameStart, openSession, SIDECAR_END, type Sidecar, whyOf } from "./sidecar.ts";
 import type { InterruptedSession, PullRequest } from "./reviews.ts";
 
-/** What is true of a run now. */
+/** The present state of a run. */
 export interface RunNow {
-  /** `running`: a living process works on it. */
+  /** `running`: a live process works on it. */
   readonly status: RunStatus;
   /** The engine's session id. */
   readonly session: string | null;
   readonly subject: string | null;
-  /** Of its last attempt; absent: not known. */
+  /** Of its last attempt. Absent: unknown. */
   readonly outcome?: Outcome | null;
 }
 
@@ -29,7 +29,7 @@ export interface Looking {
   warn(message: string): void;
 }
 
-/** The newest one; null: there is none. */
+/** The newest session. Null: no session to continue. */
 export async function findInterruptedSession(
   directory: string,
   pullRequest: PullRequest,
@@ -42,7 +42,7 @@ export async function findInterruptedSession(
       looking.warn(`${path} is passed over: its run ${record.handle} ${what}.`);
       continue;
     }
-    // The run is what is resumed, and a kill between the two writes leaves the id in it alone.
+    // A resume uses the run, and a kill between the two writes leaves the id only in the run.
     const threadId = run.session ?? record.thread_id;
     if (threadId === null || !isOpen(record, run)) continue;
     return {
@@ -57,15 +57,15 @@ export async function findInterruptedSession(
   return null;
 }
 
-/** It stays in the list of runs; it is not offered again. */
+/** Keeps it in the list of runs, but does not offer it again. */
 export function declineSession(path: string, at: string): void {
   openSession(path).update({ declined_at: at });
 }
 
-/** A session that somebody works on, or that was finished since (`reprise resume`), is not interrupted. */
+/** A session that a process works on, or that was finished since (`reprise resume`), is not interrupted. */
 function isOpen({ status }: Sidecar, run: RunNow): boolean {
   if (run.status === "running" || run.status === "completed") return false;
-  // The sidecar of a dead owner says `running`; how the session ended is then what its run says.
+  // The sidecar of a dead owner says `running`; then its run tells how the session ended.
   if (status === "interrupted" || run.status === "interrupted" || run.status === "cancelled") return true;
   return isPassing(run.outcome);
 }
@@ -80,7 +80,7 @@ interface Candidate {
   readonly record: Sidecar;
 }
 
-/** Newest first. The name tells which files are worth reading; what counts is what they say. */
+/** Newest first. The name selects files to read; their content decides. */
 function candidates(directory: string, pullRequest: PullRequest, looking: Looking): Candidate[] {
   const start = nameStart(pullRequest).toLowerCase();
   const found: Candidate[] = [];
@@ -111,7 +111,7 @@ function isOf(record: Sidecar, { host, owner, repository, number }: PullRequest)
   );
 }
 
-/** The names of all that may be one. */
+/** The names of all possible sidecars. */
 export function sidecarsIn(directory: string): readonly string[] {
   try {
     return readdirSync(directory).filter((name) => name.endsWith(SIDECAR_END));

@@ -1,8 +1,8 @@
 /**
- * Attempts of a session's run that no review made (`reprise resume <handle>`), taken into the session's sidecar and
- * transcript from what the run recorded of them.
+ * Copies attempts of a session's run that no review made (`reprise resume <handle>`) from the run's records into the
+ * session's sidecar and transcript.
  *
- * The run is the truth: whoever was killed before the session's files were written, the next look writes them.
+ * The run is the truth: if a process dies before it writes the session's files, the next look writes them.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -20,8 +20,8 @@ import { openTranscript, RESUMED, type Transcript } from "./transcript.ts";
 const MAX_LINE = 16 * 1024 * 1024;
 
 /**
- * For a run that is about to be resumed by its handle: its session says so from the moment the attempt is recorded.
- * What is returned is disposed of after the attempt, however it went. Neither stands in the way of the run.
+ * For a run that is about to be resumed by its handle: marks its session as running once the attempt is recorded. The
+ * caller disposes of the result after the attempt, whatever its outcome. Neither can block the run.
  */
 export async function followSession(
   deps: Deps,
@@ -41,10 +41,9 @@ export async function followSession(
   };
 }
 
-/** All sessions of a pull request. */
 export async function catchUpAll(deps: Deps, directory: string, pullRequest: PullRequest): Promise<void> {
   for (const { path, record } of sessionsIn(directory, nameStart(pullRequest))) {
-    // One that is over for a version that did not count attempts cannot have gone on since, as far as it tells.
+    // A finished session from a version without a count of attempts gives no sign of later attempts.
     if (record.attempts !== null || record.status === "running") await catchUp(deps, path);
   }
 }
@@ -56,7 +55,7 @@ function sessionsIn(directory: string, start: string): readonly SessionFile[] {
       return [openSession(join(directory, name))];
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
-      // Whoever looks for sessions names it.
+      // The search for sessions reports it.
       return [];
     }
   });
@@ -77,7 +76,7 @@ async function catchUp(deps: Deps, path: string): Promise<void> {
   }
 }
 
-/** Nothing of an attempt that is still at work: it is taken over as a whole. */
+/** Skips a running attempt: it is taken over as a whole later. */
 async function takeOver(
   deps: Deps,
   session: SessionFile,
@@ -92,7 +91,7 @@ async function takeOver(
   }
   const thread = run.session.value ?? session.record.thread_id;
   const isAnother = session.record.thread_id !== null && thread !== session.record.thread_id;
-  // Another conversation knows none of the comments, and nothing was approved for it.
+  // Another conversation has none of the comments and no approvals.
   const fresh = isAnother ? { sent_comments: [], approvals: [] } : {};
   session.update({ attempts: n, thread_id: thread, ...fresh });
   session.end(statusAfter(outcome), attempt.endedAt ?? attempt.startedAt, outcome);
@@ -145,7 +144,7 @@ async function copyLines(transcript: Transcript, directory: string): Promise<voi
   }
 }
 
-/** A session that says it is running, and whose run is over, ended as its run did; one whose run is at work is running. */
+/** A session marked running whose run is over ends as its run did; a session whose run is working is running. */
 function putRight(session: SessionFile, run: RunRecord, last: AttemptRecord | undefined): void {
   const { status } = session.record;
   if (run.status === "running") {

@@ -1,6 +1,6 @@
 /**
- * The clone that Codex works in: whether it is one of the pull request's repository, where its head is, and what its
- * files say. Reads only, and nothing outside of the clone whatever a comment's path says.
+ * The clone that Codex works in: whether it belongs to the pull request's repository, its head, and its files. Reads
+ * only, and nothing outside the clone, whatever a comment's path.
  */
 import { createHash } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync } from "node:fs";
@@ -24,7 +24,7 @@ export interface Clone {
   readonly head: string | null;
   /** Null: no branch is checked out. */
   readonly branch: string | null;
-  /** Those of GitHub servers, credentials left out. */
+  /** Remotes on GitHub servers, without credentials. */
   readonly remotes: readonly Remote[];
 }
 
@@ -35,9 +35,9 @@ const GIT_TIMEOUT_MS = 20_000;
 export interface Folder {
   /** Absolute, symlinks resolved. */
   readonly cwd: string;
-  /** Null: it is in none, or git does not say. */
+  /** Null: not in a clone, or git does not tell. */
   readonly clone: Clone | null;
-  /** Why git does not say; null: it does. */
+  /** Why git does not tell. Null: it does. */
   readonly silence: "absent" | "distrusts" | null;
 }
 
@@ -53,7 +53,7 @@ export async function lookAt(deps: Deps, directory: string): Promise<Folder> {
     ask("remote", "-v"),
   ]);
   if (top.text === null) {
-    // A clone that belongs to somebody else could make git run programs of theirs.
+    // Another user's clone could make git run that user's programs.
     const distrusts = top.says.includes("dubious ownership");
     return { cwd, clone: null, silence: distrusts ? "distrusts" : null };
   }
@@ -62,12 +62,12 @@ export async function lookAt(deps: Deps, directory: string): Promise<Folder> {
   return { cwd, clone, silence: null };
 }
 
-/** What git does not say of a folder, as the end of a sentence. */
+/** Why git does not trust a folder, as the end of a sentence. */
 export function distrust(cwd: string): string {
   return `belongs to another user, so git does not look into it (git config --global --add safe.directory ${JSON.stringify(cwd)} changes that)`;
 }
 
-/** The clone where Codex may work on this pull request, or the reason why not. */
+/** The clone where Codex may work on this pull request, or a Fault. */
 export function requireClone(
   { cwd, clone, silence }: Folder,
   pullRequest: PullRequest,
@@ -100,7 +100,7 @@ export function requireClone(
   );
 }
 
-/** Where the clone is now. */
+/** The clone's present head. */
 export async function headOf(deps: Deps, { root }: Clone): Promise<string | null> {
   const git = await gitIn(deps, root);
   if (git === null) return null;
@@ -110,13 +110,13 @@ export async function headOf(deps: Deps, { root }: Clone): Promise<string | null
 export interface Place {
   readonly cwd: string;
   readonly pullRequest: PullRequest;
-  /** The run that goes on; null: a new one begins. */
+  /** The run to continue. Null: a new run. */
   readonly handle: string | null;
 }
 
 /**
- * One turn for each pull request and checkout: two agents would change the same files for the same comments. Held until
- * what is returned is disposed of. A run that is to go on and is at work itself is not meant: its own lease refuses.
+ * Allows one turn per pull request and checkout: two agents would change the same files for the same comments. Held
+ * until the result is disposed of. Ignores the run to continue: if it is working, its own lease refuses.
  */
 export async function soleTurn(deps: Deps, { cwd, pullRequest, handle }: Place): Promise<Disposable> {
   const checkout = checkoutOf(cwd);
@@ -135,14 +135,14 @@ export async function soleTurn(deps: Deps, { cwd, pullRequest, handle }: Place):
   }
 }
 
-/** The runs of the pull request that are at work in this checkout. */
+/** The pull request's runs that are working in this checkout. */
 async function workingOn(deps: Deps, subject: string, checkout: string): Promise<readonly string[]> {
   const running = await listRuns(deps, { status: "running", limit: Number.POSITIVE_INFINITY });
   const own = running.filter((run) => run.subject?.toLowerCase() === subject);
   return own.filter((run) => checkoutOf(run.cwd) === checkout).map((run) => run.handle);
 }
 
-/** Two directories with the same one are in the same checkout. */
+/** Two directories with the same value are in the same checkout. */
 function checkoutOf(cwd: string): string {
   return repositoriesOf(cwd)[0] ?? cwd;
 }
@@ -176,7 +176,7 @@ function readInside(root: string, path: string): string | null {
     if (!real.startsWith(root.endsWith(sep) ? root : root + sep)) return null;
     fd = openSync(real, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch {
-    // Gone, unreadable, or a name that the system does not take: there is nothing to show.
+    // Missing, unreadable, or an invalid name: nothing to show.
     return null;
   }
   try {

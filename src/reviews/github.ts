@@ -1,6 +1,6 @@
 /**
- * Pull requests as GitHub's API tells them: the comments of its reviews, which of their threads are resolved, title
- * and head. What does not look as documented is left out and said (I9).
+ * Pull requests from GitHub's API: review comments, the resolved state of their threads, title and head. Skips and
+ * reports anything that does not match the documentation (I9).
  */
 import { Fault } from "../core/faults.ts";
 import { arrayIn, fieldIn, isObject, objectIn, stringIn } from "../lib/json.ts";
@@ -8,10 +8,10 @@ import { type Client, connect, type HttpOptions, type Repository } from "../gith
 import type { Comment, PullRequest } from "./reviews.ts";
 
 export interface GitHub {
-  /** `progress` is told how many there are so far, from the second page on. */
+  /** Calls `progress` with the number so far, from the second page on. */
   comments(pullRequest: PullRequest, progress: (comments: number) => void): Promise<FromGitHub>;
   about(pullRequest: PullRequest): Promise<{ readonly title: string | null; readonly head: string | null }>;
-  /** The newest open pull request whose head is this branch; null: there is none. */
+  /** The newest open pull request with this branch as its head. Null: there is no such pull request. */
   ofBranch(
     base: Repository,
     head: { readonly owner: string; readonly branch: string },
@@ -78,7 +78,7 @@ async function listComments(
     for (const item of page) {
       const comment = toComment(item);
       if (comment === null) strange += 1;
-      // A comment that is made meanwhile moves others to the next page, where they come again.
+      // A comment made meanwhile moves others to the next page, where they appear again.
       else comments.set(comment.id, comment);
     }
     pages += 1;
@@ -92,7 +92,7 @@ async function listComments(
   return { comments: [...comments.values()], warnings };
 }
 
-/** A full page that names no next one is not taken for the last: its link may be as old as the page that was kept. */
+/** A full page without a next link may not be the last: its link may be as old as the cached page. */
 async function* commentPages(
   client: Client,
   pullRequest: PullRequest,
@@ -112,7 +112,7 @@ async function* commentPages(
   }
 }
 
-/** As documented for "List review comments on a pull request". Null: something else. */
+/** As documented for "List review comments on a pull request". Null: anything else. */
 function toComment(item: unknown): Comment | null {
   const id = idIn(item, "id");
   const [filePath, body] = [stringIn(item, "path"), stringIn(item, "body")];
@@ -121,7 +121,7 @@ function toComment(item: unknown): Comment | null {
   if (Number.isNaN(Date.parse(createdAt))) return null;
   return {
     id,
-    // An account that was deleted is shown as ghost.
+    // GitHub shows a deleted account as ghost.
     author: stringIn(objectIn(item, "user"), "login") ?? "ghost",
     association: stringIn(item, "author_association") ?? null,
     filePath,
@@ -163,12 +163,12 @@ const THREADS = `query ($owner: String!, $repo: String!, $number: Int!, $after: 
 }`;
 
 interface Threads {
-  /** By a comment's id. Replies that are not in it have the state of what they reply to. */
+  /** By comment id. Replies that are not in it have their parent's state. */
   readonly resolved: ReadonlyMap<string, boolean>;
   readonly warnings: readonly string[];
 }
 
-/** Only GraphQL tells it, and it needs a token; without it the state is unknown, which stops nothing. */
+/** Only GraphQL has this state, and it needs a token; without it the state is unknown, which blocks nothing. */
 async function resolvedThreads(
   client: Client,
   pullRequest: PullRequest,

@@ -1,4 +1,4 @@
-/** Review sessions for `doctor`: sidecars that cannot be used. Reads only. */
+/** Review sessions for `doctor`: unusable sidecars. Reads only. */
 import { join } from "node:path";
 import { checkOwnDirectory, type StateDir } from "../audit/audit.ts";
 import { Fault } from "../core/faults.ts";

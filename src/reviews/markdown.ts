@@ -1,6 +1,6 @@
 /**
- * Review comments as Markdown for people. All of it is foreign text, so all of it stands in code: nothing in it is
- * rendered, fetched or obeyed by a terminal.
+ * Review comments as Markdown. All of it is untrusted text in code blocks and code spans, so that nothing is rendered,
+ * fetched or obeyed by a terminal.
  */
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";
@@ -32,7 +32,7 @@ function section(comment: Comment): string {
   return `## ${inlineCode(where)}\n\n${facts.join("\n")}\n\n${block(comment.body, "text")}${hunk}`;
 }
 
-/** Fenced with more backticks than the text has in a row, so that none of its lines ends it. */
+/** The fence has more backticks than any run in the text, so that no line can end it. */
 function block(text: string, language: string): string {
   const shown = harmless(text.replaceAll(/\r\n?/g, "\n"));
   const fence = "`".repeat(Math.max(3, longestRun(shown) + 1));

@@ -28,7 +28,7 @@ const ORDER: PromptOrder = {
 };
 const prompt = (change: Partial<Comment>) =>
   composePrompt({ ...ORDER, comments: [{ ...COMMENT, ...change }] });
-/** What stands between the marks. */
+/** The text between the marks. */
 function quoted(text: string): string {
   const [, found = ""] =
     /<comment 1 \S+>\n([^]*?)<\/comment 1 \S+>\n/.exec(text.slice(text.lastIndexOf("\n<comment 1"))) ?? [];
@@ -120,7 +120,7 @@ describe("what a reader would not see is removed and counted", () => {
     ["made by removing characters", "a<\u200b!-- x -->b", "a<!-- x -->b", 0],
   ])("HTML comment: %s", (_name, body, shown, htmlComments) => {
     const { text, removed } = prompt({ body });
-    // A comment that shows only after other characters are gone was text on the page too.
+    // A comment that appears only after other characters are removed was visible text on the page.
     expect([removed.htmlComments, quoted(text).includes(`| ${shown}\n`)]).toEqual([htmlComments, true]);
   });
 
@@ -230,7 +230,7 @@ test("no text ends its quotation", () => {
         } else if (open) expect(line.startsWith("| ")).toBe(true);
       }
       expect(marks).toEqual(comments.flatMap((_, index) => [`${index + 1}`, `/${index + 1}`]));
-      // The fence stands in the marks and where they are explained, and nowhere else.
+      // The fence occurs only in the marks and in their explanation.
       expect(composed.text.split(fence)).toHaveLength(2 * comments.length + 3);
     }),
     { numRuns: 300 },

@@ -1,10 +1,10 @@
 /**
- * From comments to what Codex is told. Pure.
+ * Turns comments into Codex's prompt. Pure.
  *
- * Comments are data from strangers. Every line of theirs stands behind `| ` and between two marks that name a fence
- * which none of the texts contains, so no text can end its quotation. What a reader of the page would not see
- * (invisible characters, HTML comments) is taken out and counted. None of this makes a hostile text harmless to a
- * model; the sandbox and the approvals do what wording cannot.
+ * Comments are untrusted data. Every line of theirs begins with `| `, between two marks that name a fence which none of
+ * the texts contains, so no text can end its quotation. Text that a reader of the page would not see (invisible
+ * characters, HTML comments) is removed and counted. None of this makes a hostile text harmless to a model; the sandbox
+ * and the approvals do that.
  */
 import { plural } from "../lib/plural.ts";
 import type { Comment, PullRequest } from "./reviews.ts";
@@ -14,20 +14,19 @@ export interface PromptOrder {
   readonly pullRequest: PullRequest;
   readonly title: string | null;
   readonly comments: readonly Comment[];
-  /** Hard to guess, other for each prompt: letters and digits. */
+  /** Unpredictable and different for each prompt: letters and digits. */
   readonly nonce: string;
-  /** Marks of comments (`markOf`) that Codex was given earlier in this conversation; null: a fresh conversation. */
+  /** Marks of comments (`markOf`) that Codex got earlier in this conversation. Null: a fresh conversation. */
   readonly known: ReadonlySet<string> | null;
 }
 
 export interface Prompt {
   readonly text: string;
-  /** Comments that are in it. */
   readonly sent: readonly Comment[];
   readonly removed: Removed;
-  /** Characters that were cut off from bodies and hunks. */
+  /** Characters cut from bodies and hunks. */
   readonly cut: number;
-  /** Comments that found no room. */
+  /** Comments without room. */
   readonly leftOut: number;
 }
 
@@ -36,7 +35,9 @@ export interface Removed {
   readonly htmlComments: number;
 }
 
-/** In characters. `looked` is what is looked at of one text, and a hundredfold of it of all: hidden text costs time too. */
+/**
+ * In characters. `looked` limits the scan of one text, and a hundred times that of all: hidden text also costs time.
+ */
 export const PROMPT_LIMITS = {
   body: 16_000,
   hunk: 4_000,
@@ -49,7 +50,7 @@ export function composePrompt(order: PromptOrder): Prompt {
   const quoted: { comment: Comment; lines: Quoted }[] = [];
   const known =
     order.known === null ? null : { marks: order.known, ids: new Set([...order.known].map(idOf)) };
-  // `<comment N fence>` and its end, with a number that is long enough.
+  // `<comment N fence>` and its end, with room for a long number.
   const marks = 2 * (order.nonce.length + 20);
   let room = PROMPT_LIMITS.total;
   let time = PROMPT_LIMITS.looked * 100;
@@ -86,7 +87,7 @@ export function composePrompt(order: PromptOrder): Prompt {
   };
 }
 
-/** Equal for a comment that has not changed. Not a secret, and no proof: two texts of equal length and hash are the same here. */
+/** Equal for an unchanged comment. Neither secret nor proof: texts with equal length and hash count as equal. */
 export function markOf(comment: Comment): string {
   let hash = 0x811c9dc5;
   for (let at = 0; at < comment.body.length; at += 1) {
@@ -122,7 +123,7 @@ function task(order: PromptOrder): string {
     : "Go on with what is not done yet, and address what is new or changed. At the end list every comment by its number with what you did.\n";
 }
 
-/** What Codex was given before. */
+/** Comments that Codex already has. */
 interface Known {
   readonly marks: ReadonlySet<string>;
   readonly ids: ReadonlySet<string>;
@@ -151,9 +152,9 @@ function quote(comment: Comment, known: Known | null): Quoted {
     ...names.lines,
     ...(notes.length === 0 ? [] : [`note: ${notes.join(", ")}`]),
     ...(clean.hunk.text === "" ? [] : ["code under review:"]),
-    // A hunk ends with the line that the comment is on.
+    // A hunk ends with the commented line.
     ...(cutHunk === 0 ? [] : [`[${cutHunk} characters before this were cut off …]`]),
-    // What is left of a line that was cut must not pass for a heading of ours.
+    // The rest of a cut line must not look like one of our headings.
     ...(clean.hunk.text === "" ? [] : [`${cutHunk === 0 ? "" : "…"}${clean.hunk.text}`]),
     "comment:",
     shortBody.text,
@@ -205,7 +206,7 @@ function inline(text: string): { text: string; count: number } {
   return { text: JSON.stringify(clean.text), count: clean.count };
 }
 
-/** One that is not closed hides the rest of the page, so it goes with the rest. */
+/** An unclosed one hides the rest of the page, so the rest goes as well. */
 function withoutHtmlComments(text: string): { text: string; count: number } {
   const kept: string[] = [];
   let count = 0;
@@ -222,8 +223,8 @@ function withoutHtmlComments(text: string): { text: string; count: number } {
 }
 
 /**
- * Controls but tab and line feed, everything without a shape, bidirectional controls, lone surrogates. A joiner between
- * two pictures stays, and so does the selector that makes a sign a picture.
+ * Controls except tab and line feed, invisible characters, bidirectional controls, lone surrogates. Keeps a joiner
+ * between two pictures and the selector that turns a sign into a picture.
  */
 const UNSEEN =
   /(?!(?<=\p{Emoji})\ufe0f(?![\ufe00-\ufe0f])|(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]\ufe0f?)\u200d(?=\p{Extended_Pictographic}))[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\p{DI}\p{Bidi_Control}\p{Zl}\p{Zp}\p{Cs}\ufff9-\ufffb\u2800]/gu;
@@ -250,7 +251,7 @@ function cutEnd(text: string, most: number, missing = 0): { text: string; cut: n
   return cut === 0 ? { text, cut } : { text: `${kept}\n[… ${cut} more characters were cut off]`, cut };
 }
 
-/** Cut between characters. */
+/** Cuts between characters. */
 function beginning(text: string, most: number): string {
   return text.length <= most ? text : text.slice(0, most).replace(/[\ud800-\udbff]$/, "");
 }
@@ -259,7 +260,7 @@ function ending(text: string, most: number): string {
   return text.length <= most ? text : text.slice(-most).replace(/^[\udc00-\udfff]/, "");
 }
 
-/** No text that is quoted contains the fence. */
+/** No quoted text contains the fence. */
 function freeFence(nonce: string, texts: readonly string[]): string {
   let fence = nonce;
   for (let more = 0; texts.some((text) => text.includes(fence)); more += 1) fence = `${nonce}${more}`;

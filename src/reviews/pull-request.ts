@@ -1,6 +1,6 @@
 /**
- * Which pull request the user means. Pure text: it asks nobody, and what it
- * returns is safe in a URL, a file name and a subject.
+ * Parses the user's choice of a pull request. Pure text, no requests; the result is safe in a URL, a file name and a
+ * subject.
  */
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -15,11 +15,11 @@ import {
 } from "../github/github.ts";
 import type { PullRequest } from "./reviews.ts";
 
-/** What a text is read with. */
+/** The context for parsing. */
 export interface Around {
   /** Hosts that the user named, besides github.com: by --api-url or GH_HOST. */
   readonly hosts: readonly string[];
-  /** Remotes of the clone the user is in; a GitHub Enterprise host among them counts as named. */
+  /** Remotes of the user's clone; a GitHub Enterprise host among them counts as named. */
   readonly remotes: readonly Remote[];
 }
 
@@ -48,12 +48,11 @@ export function parsePullRequest(text: string, around: Around): PullRequest {
   return { ...found, number: numberOf(digits, given) };
 }
 
-/** What a run on this pull request is for. */
 export function subjectOf({ owner, repository, number }: PullRequest): string {
   return `pr:${owner}/${repository}#${number}`;
 }
 
-/** With the host where it is not github.com. */
+/** With the host unless it is github.com. */
 export function titleOf(pullRequest: PullRequest): string {
   const { host, owner, repository, number } = pullRequest;
   return `${host === GITHUB ? "" : `${host}/`}${owner}/${repository}#${number}`;
@@ -72,11 +71,11 @@ function short(text: string): Parts | null {
   return found === null ? null : [found[1] ?? GITHUB, found[2], found[3], found[4]];
 }
 
-/** `https://host/owner/repo/pull/42`, whatever page of it; also without the scheme. */
+/** `https://host/owner/repo/pull/42`, any page of it; also without the scheme. */
 function fromUrl(text: string): Parts | null {
   const [host, path = ""] = urlParts(/^https?:\/\//i.test(text) ? text : `https://${text}`);
   const found = /^\/([^/]{1,200})\/([^/]{1,200})\/pull\/(-?\d{1,20})(?:\/|$)/.exec(path);
-  // No repository has a name that ends so; a clone's URL does.
+  // No repository name ends like this; a clone's URL does.
   return host === undefined || found === null
     ? null
     : [host, found[1], found[2]?.replace(/\.git$/, ""), found[3]];
@@ -119,7 +118,7 @@ function foreign(host: string): Fault {
   );
 }
 
-/** A password in a URL is not repeated. */
+/** Does not repeat a password in a URL. */
 function shown(given: string): string {
   return JSON.stringify(harmlessLine(given.replace(/\/\/[^/@\s]*@/, "//"), 120));
 }

@@ -1,6 +1,6 @@
 /**
- * Takes the files of review sessions away with their runs. Where a sidecar is damaged or gone, what is left of it or the
- * transcript tells whose they are; files that tell nothing stay, and are named.
+ * Removes the files of review sessions together with their runs. If a sidecar is damaged or missing, its rest or the
+ * transcript identifies the run. Unidentified files stay and are reported.
  */
 import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -12,18 +12,18 @@ import { nameStart, openSession, SIDECAR_END } from "./sidecar.ts";
 
 type Removed = Pick<RunRecord, "handle" | "subject" | "sessions">;
 
-/** The sidecar last: as long as it is there, it tells whose the transcript is. `doctor` names the damaged one. */
+/** The sidecar last: until then it identifies the transcript. `doctor` names the damaged one. */
 const ENDS = [".jsonl", `${SIDECAR_END}.damaged`, SIDECAR_END] as const;
 /** Codex names the conversation at the beginning of a transcript. */
 const MAX_LOOKED = 1024 * 1024;
 
 interface Known {
   readonly owned: ReadonlyMap<string, readonly string[]>;
-  /** Stems of files without a sidecar that can be read. */
+  /** Stems of files without a readable sidecar. */
   readonly loose: readonly string[];
 }
 
-/** For as many runs as there are to be removed: all sidecars are read once, when the first run of a review comes. */
+/** For any number of removed runs: reads all sidecars once, with the first run of a review. */
 export function sessionRemoval(state: StateDir, log: Pick<Log, "warn">): (run: Removed) => void {
   const directory = join(state.root, "reviews");
   let known: Known | null = null;
@@ -82,14 +82,14 @@ function stemsIn(directory: string): ReadonlySet<string> {
   return new Set(stems);
 }
 
-/** What the names of its files begin with; null: it is of no pull request. */
+/** The prefix of its file names. Null: not a pull request's run. */
 function startOf({ subject }: Removed): string | null {
   const [, owner, repository, number] = /^pr:([^/]+)\/(.+)#(\d+)$/.exec(subject ?? "") ?? [];
   if (owner === undefined || repository === undefined) return null;
   return nameStart({ owner, repository, number: Number(number) });
 }
 
-/** Null: nothing tells. */
+/** Null: unknown. */
 function isOf(stem: string, { handle, sessions }: Removed): boolean | null {
   for (const end of [SIDECAR_END, `${SIDECAR_END}.damaged`]) {
     const named = /"handle"\s*:\s*"([0-9a-f]{8})"/.exec(beginningOf(`${stem}${end}`))?.[1];
@@ -100,7 +100,7 @@ function isOf(stem: string, { handle, sessions }: Removed): boolean | null {
   return /"threadId"\s*:\s*"/.test(transcript) ? false : null;
 }
 
-/** Empty: it cannot be read, or is no file. */
+/** Empty: unreadable, or not a file. */
 function beginningOf(path: string): string {
   let fd: number;
   try {

@@ -1,6 +1,6 @@
 /**
  * A pull request's review comments, worked on by Codex in a conversation that survives interruption. The door of this
- * folder: what the terminal UI and the headless command are given to work with. Knows nothing of either.
+ * folder: the interface for the terminal UI and the headless command. Knows neither.
  */
 import type { Decision, EngineEvent, Question } from "../core/events.ts";
 import type { FaultCode } from "../core/faults.ts";
@@ -22,11 +22,11 @@ export interface PullRequest {
   readonly number: number;
 }
 
-/** A review comment. All texts are untrusted and as they came; they are made harmless where they are shown or sent. */
+/** A review comment. All texts are untrusted and unchanged; they are made harmless where they are shown or sent. */
 export interface Comment {
   readonly id: string;
   readonly author: string;
-  /** GitHub's word for what the author is to the repository: OWNER, MEMBER, COLLABORATOR, CONTRIBUTOR, NONE, …; null: not known. */
+  /** The author's association in GitHub's terms: OWNER, MEMBER, COLLABORATOR, CONTRIBUTOR, NONE, …. Null: unknown. */
   readonly association: string | null;
   readonly filePath: string;
   readonly line: number | null;
@@ -37,33 +37,33 @@ export interface Comment {
   readonly inReplyTo: string | null;
   /** ISO 8601, UTC. */
   readonly createdAt: string;
-  /** Null: not known. */
+  /** Null: unknown. */
   readonly resolved: boolean | null;
 }
 
 export interface Loaded {
   readonly comments: readonly Comment[];
   readonly title: string | null;
-  /** The pull request's head, and that of the folder Codex works in, where known. */
+  /** The heads of the pull request and of Codex's folder, if known. */
   readonly head: { readonly pullRequest: string | null; readonly folder: string | null };
-  /** What the user should know, one sentence each. */
+  /** Facts that the user should know, one sentence each. */
   readonly warnings: readonly string[];
 }
 
-/** A session of this pull request that did not end, and that Codex can continue. */
+/** An unfinished session of this pull request that Codex can continue. */
 export interface InterruptedSession {
   readonly sidecar: string;
   readonly handle: string;
   readonly threadId: string;
   /** ISO 8601, UTC. */
   readonly startedAt: string;
-  /** What stood in the way of its last turn and passes by itself. Absent: it was just interrupted. Untrusted. */
+  /** The temporary obstacle that ended its last turn. Absent: it was only interrupted. Untrusted. */
   readonly why?: string;
-  /** When that ends, ISO 8601, UTC, where it is known. */
+  /** When the obstacle ends, ISO 8601, UTC, if known. */
   readonly resetsAt?: string;
-  /** What was approved for the session. Absent: nothing was. Untrusted. */
+  /** The session's approvals. Absent: none. Untrusted. */
   readonly approvals?: readonly string[];
-  /** `--keep-approvals`: those are approved again without asking. */
+  /** `--keep-approvals`: approves those again without asking. */
   readonly keepsApprovals?: true;
 }
 
@@ -74,37 +74,37 @@ export interface TurnOrder {
 }
 
 export type TurnUpdate =
-  /** The run is recorded and Codex is being started. */
+  /** The run is recorded and Codex is starting. */
   | { readonly type: "begun"; readonly handle: string; readonly resumed: boolean }
   | { readonly type: "event"; readonly event: EngineEvent }
   /** Codex waits for `Turn.answer`. */
   | { readonly type: "question"; readonly question: Question }
-  /** Answered, by the user or by an approval kept from before, or given up. */
+  /** Answered by the user or by a kept approval, or abandoned. */
   | { readonly type: "settled"; readonly id: string; readonly decision: Decision | null };
 
 export interface TurnResult {
   readonly status: "completed" | "interrupted" | "failed" | "cancelled";
-  /** One sentence for people. */
+  /** One sentence for the user. */
   readonly reason: string;
   readonly handle: string;
   readonly exitCode: number;
-  /** The conversation could not be continued, and why: nothing was sent, a fresh start may be offered. */
+  /** Why the conversation could not be continued: nothing was sent, and a fresh start may be offered. */
   readonly refused: string | null;
-  /** For scripts: what kind of refusal it is, where that is known. */
+  /** For scripts: the kind of refusal, if known. */
   readonly refusedAs?: FaultCode;
-  /** The session can go on when a person has said how: a fresh one is begun only if that is asked for. */
+  /** The session can continue after a person decides how: a fresh one begins only on request. */
   readonly undecided?: true;
-  /** The session stays open: it is offered again. */
+  /** The session stays open and is offered again. */
   readonly open?: true;
-  /** When the limit that ended the turn ends: ISO 8601, UTC, where it is known. */
+  /** When the limit that ended the turn ends: ISO 8601, UTC, if known. */
   readonly resetsAt?: string;
-  /** What Codex wrote to stderr last, where that may tell why it ended. Harmless and redacted. */
+  /** Codex's last stderr lines, if they may explain its end. Harmless and redacted. */
   readonly lastWords?: readonly string[];
 }
 
-/** One Codex turn at work. */
+/** One running Codex turn. */
 export interface Turn {
-  /** Never rejects with anything but a Fault. */
+  /** Rejects only with a Fault. */
   readonly done: Promise<TurnResult>;
   answer(id: string, decision: Decision): void;
   /** Asks Codex to stop; the session is offered again. */
@@ -113,17 +113,17 @@ export interface Turn {
   discard(): void;
 }
 
-/** Everything that can be done with one pull request. */
+/** All operations on one pull request. */
 export interface Desk {
   readonly pullRequest: PullRequest;
-  /** With `fresh`, asks GitHub again instead of taking what is known. */
+  /** `fresh` asks GitHub again instead of using cached data. */
   load(fresh: boolean): Promise<Loaded>;
-  /** Comments that are sent when none is selected: those of trusted authors, or all with `--include-all`. */
+  /** Comments to send without a selection: those of trusted authors, or all with `--include-all`. */
   trusts(comment: Comment): boolean;
   findInterrupted(): Promise<InterruptedSession | null>;
-  /** Remembers that the user does not want it; it is not offered again. */
+  /** Records that the user declined it; it is not offered again. */
   decline(session: InterruptedSession): Promise<void>;
   begin(order: TurnOrder, update: (update: TurnUpdate) => void): Turn;
-  /** Lines of the file around the comment, as the folder has them now; null: not there. */
+  /** The present lines of the file around the comment. Null: missing. */
   codeAround(comment: Comment, lines: number): Promise<readonly string[] | null>;
 }

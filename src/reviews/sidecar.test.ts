@@ -330,7 +330,7 @@ describe("findInterruptedSession", () => {
     expect(found === null ? null : [found.why, found.resetsAt]).toEqual(
       why === null ? null : [why, resetsAt],
     );
-    // One that was recorded as failed is over, whatever its run says.
+    // A session recorded as failed is over, whatever its run says.
     session.update({ status: "failed" });
     expect((await find(limited(kind))).found).toBeNull();
   });
@@ -427,7 +427,7 @@ describe("findInterruptedSession", () => {
     const bad = start({ handle: "bbbbbbbb", now: NOW + 1_000 });
     bad.update({ status: "interrupted", thread_id: THREAD });
     const whole = readFileSync(bad.path);
-    // The last byte is a line feed, without which it is whole.
+    // The last byte is a line feed; the record is whole without it.
     for (let length = 0; length < whole.length - 1; length += 1) {
       writeFileSync(bad.path, whole.subarray(0, length));
       const { found, warnings } = await find(one("interrupted"));

@@ -1,8 +1,8 @@
 /**
  * The record of one review session: `<name>.session.json` beside its transcript `<name>.jsonl`. Its names are public.
  *
- * It says what became of the session; the run (`handle`) says what became of each attempt. Written as a whole, so it
- * is never torn; a thread id that is known is never lost again (I3).
+ * It records the session's state; the run (`handle`) records each attempt. Written atomically, so it is never torn; a
+ * known thread id is never lost (I3).
  */
 import { existsSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
@@ -20,16 +20,16 @@ const approval = z.looseObject({
   /** Equal for identical requests. */
   key: z.string().min(1),
   about: z.enum(["command", "files"]),
-  /** The beginning of what was approved, for people. */
+  /** The beginning of the approved action, for people. */
   what: z.string(),
   at: time,
 });
 export type KeptApproval = z.infer<typeof approval>;
 
-/** Fields that a later version added are kept. */
+/** Keeps fields of later versions. */
 export const Sidecar = z.looseObject({
   status: z.enum(["running", "completed", "interrupted", "failed", "cancelled"]),
-  /** A file name in the sidecar's own directory. */
+  /** A file name in the sidecar's directory. */
   transcript_path: z.string().min(1),
   /** Null until Codex names it; the run may know it earlier. */
   thread_id: z
@@ -42,19 +42,19 @@ export const Sidecar = z.looseObject({
   pr_number: z.int().min(1),
   started_at: time,
   finished_at: time.nullable(),
-  /** How many attempts of the run the transcript holds; null: not counted, by an older version. */
+  /** The number of the run's attempts in the transcript. Null: written by an older version that did not count. */
   attempts: z.int().min(0).nullable().default(null),
-  /** Why the last turn ended, where it was not completed. Redacted. */
+  /** Why the last turn ended, if it was not completed. Redacted. */
   reason: z.string().nullable().default(null),
   /** When the limit that ended the last turn ends. */
   resets_at: time.nullable().default(null),
-  /** Of the run that the session is. */
+  /** The session's run. */
   handle: z.string().regex(/^[0-9a-f]{8}$/),
-  /** What the user approved for the session. */
+  /** The user's approvals for the session. */
   approvals: z.array(approval).default([]),
-  /** Marks of the comments that Codex was given (`markOf`). */
+  /** Marks of the comments that Codex got (`markOf`). */
   sent_comments: z.array(z.string()).default([]),
-  /** When the user did not want to go on with it. */
+  /** When the user declined to continue it. */
   declined_at: time.nullable().default(null),
 });
 export type Sidecar = z.infer<typeof Sidecar>;
@@ -63,7 +63,7 @@ export const SIDECAR_END = ".session.json";
 const MAX_APPROVALS = 1_000;
 const MAX_SENT = 10_000;
 const MAX_WHAT = 300;
-/** More than all that may be in it. */
+/** More than its largest content. */
 const MAX_BYTES = 16 * 1024 * 1024;
 const redact = redactor([]);
 
@@ -76,7 +76,7 @@ export interface NewSession {
   readonly now: number;
 }
 
-/** A transcript, empty, and the sidecar that says `running`. Two that start in the same second get two names. */
+/** An empty transcript, and a sidecar that says `running`. Two starts in the same second get two names. */
 export function createSession(
   directory: string,
   { pullRequest, handle, attempt = 1, now }: NewSession,
@@ -114,13 +114,13 @@ export function createSession(
   );
 }
 
-/** What the names of all sessions of a pull request begin with. */
+/** The common prefix of all session names of a pull request. */
 export function nameStart({ owner, repository, number }: Omit<PullRequest, "host">): string {
   const safe = (text: string) => text.replaceAll(/[^A-Za-z0-9._-]/g, "_").slice(0, 100);
   return `${safe(owner).replace(/^\./, "_")}-${safe(repository)}-pr-${number}-`;
 }
 
-/** Refuses, with the fault `record_damaged` or `denied`, what is no sidecar of ours. */
+/** Refuses a file that is not our sidecar, with the fault `record_damaged` or `denied`. */
 export function openSession(path: string): SessionFile {
   const record = readRecord(path, MAX_BYTES);
   const parsed = Sidecar.safeParse(record);
@@ -162,14 +162,14 @@ export class SessionFile {
     return this.path.replace(/\.session\.json$/, ".jsonl");
   }
 
-  /** A turn is over: what came of it, and why. */
+  /** Records the end of a turn, its result and reason. */
   end(status: Exclude<Sidecar["status"], "running">, at: string, outcome: Outcome | null): void {
     const isDone = outcome === null || outcome.result === "completed";
     const reason = isDone ? null : redact(whyOf(outcome)).slice(0, MAX_WHAT);
     this.update({ status, finished_at: at, reason, resets_at: outcome?.trouble?.resetsAt ?? null });
   }
 
-  /** On disk when it returns. A thread id is never replaced by null, and what other processes added stays. */
+  /** On disk when it returns. Never replaces a thread id by null, and keeps additions of other processes. */
   update(change: Partial<Sidecar>): void {
     this.#readAgain();
     const next: Sidecar = { ...this.#record, ...change };
@@ -178,7 +178,7 @@ export class SessionFile {
     this.#record = record;
   }
 
-  /** A file that cannot be used, or is gone, is replaced by what is known here. */
+  /** Replaces an unusable or missing file by the data known here. */
   #readAgain(): void {
     try {
       const now = Sidecar.safeParse(readRecord(this.path, MAX_BYTES));
@@ -188,7 +188,7 @@ export class SessionFile {
     }
   }
 
-  /** Remembers what the user approved for the session; the same thing once. */
+  /** Records an approval for the session, each once. */
   keepApproval(approved: KeptApproval): void {
     this.#readAgain();
     const others = this.#record.approvals.filter(({ key }) => key !== approved.key);
@@ -214,12 +214,12 @@ const WORDS: Readonly<Partial<Record<TroubleKind, string>>> = {
   context_full: "the conversation was too long for the model",
 };
 
-/** The turn ended, and its session did not: the cause passes, and the same conversation can go on. */
+/** The turn ended but the session did not: the cause is temporary, and the same conversation can continue. */
 export function isPassing(outcome: Outcome | null | undefined): boolean {
   return outcome?.result === "failed" && PASSING.has(outcome.trouble?.kind ?? "other");
 }
 
-/** What a session is after a turn that ended like this. */
+/** The session's status after a turn with this outcome. */
 export function statusAfter(outcome: Outcome): Exclude<Sidecar["status"], "running"> {
   switch (outcome.result) {
     case "completed":

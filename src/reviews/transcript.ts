@@ -1,9 +1,9 @@
 /**
- * The transcript of one review session: every line that went to Codex and came from it, as JSON lines, across all
- * attempts. Only ever appended to; a line that a crash cut off is ended before the next one is written.
+ * The transcript of one review session: every line to and from Codex, as JSON lines, across all attempts. Append-only;
+ * a line that a crash cut off is ended before the next one.
  *
  * A line is `{"t", "dir": "in" | "out", "message"}` for JSON, with `"text"` in place of `"message"` for anything else,
- * or `{"t", "type", …}` for what Reprise itself has to say. Exact, and therefore sensitive, like the tape.
+ * or `{"t", "type", …}` for Reprise's own remarks. Exact, and therefore sensitive, like the tape.
  */
 import { closeSync, constants, existsSync, fdatasyncSync, openSync } from "node:fs";
 import {
@@ -19,7 +19,7 @@ import type { Clock } from "../core/deps.ts";
 import type { Decision, FileChange } from "../core/events.ts";
 import { parseObject } from "../lib/json.ts";
 
-/** What stands between two attempts in one transcript. */
+/** Separates two attempts in one transcript. */
 export const RESUMED = "--- session resumed ---";
 const MAX_LINE = 16 * 1024 * 1024;
 
@@ -29,11 +29,11 @@ export type Remark =
       readonly text: typeof RESUMED;
       readonly thread_id: string;
       readonly handle: string;
-      /** Of `reprise resume`: the number of the run's attempt, and when it began. Absent: a review went on. */
+      /** Of `reprise resume`: the number of the run's attempt, and when it began. Absent: a review continued. */
       readonly attempt?: number;
       readonly started_at?: string;
     }
-  /** Of an attempt that no review made: what it was told (its beginning, redacted) and how it ended. */
+  /** Of an attempt that no review made: its message (the beginning, redacted) and its outcome. */
   | { readonly type: "message"; readonly attempt: number; readonly text: string }
   | {
       readonly type: "attempt_ended";
@@ -48,15 +48,15 @@ export type Remark =
       readonly key: string;
       readonly about: string;
       readonly what: string;
-      /** The diff of each file, without secrets and cut; the line in which Codex announced it has it as it was. */
+      /** The diff of each file, cut and without secrets; the line with Codex's announcement has it in full. */
       readonly changes?: readonly FileChange[];
       readonly decision: Decision;
-      /** `kept`: answered from what was approved earlier in the session; `policy`: by --approve, without asking. */
+      /** `kept`: by an earlier approval of the session; `policy`: by --approve, without asking. */
       readonly by: "user" | "kept" | "policy";
     }
   | { readonly type: "note"; readonly text: string };
 
-/** Where transcripts and sidecars are; made on first use, where something can be made. */
+/** The directory of transcripts and sidecars; made on first use, if it can be made. */
 export function reviewsDirectory(state: StateDir): string {
   const directory = join(state.root, "reviews");
   if (state.writable) makeDirectory(directory);
@@ -64,7 +64,7 @@ export function reviewsDirectory(state: StateDir): string {
   return directory;
 }
 
-/** False: there is one already. */
+/** False: it exists already. */
 export function createTranscript(path: string): boolean {
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
   try {
@@ -76,7 +76,7 @@ export function createTranscript(path: string): boolean {
   }
 }
 
-/** One that is gone is begun anew, and says so. */
+/** Starts a missing transcript over, and records that. */
 export function openTranscript(path: string, clock: Clock): Transcript {
   const missing = !existsSync(path);
   const transcript = new Transcript(path, openLog(path), clock);
@@ -88,7 +88,7 @@ export class Transcript implements Disposable {
   readonly #path: string;
   readonly #fd: number;
   readonly #clock: Clock;
-  /** The disk took a part of the last line. */
+  /** The disk took only a part of the last line. */
   #torn = false;
   #open = true;
 
@@ -98,7 +98,7 @@ export class Transcript implements Disposable {
     this.#clock = clock;
   }
 
-  /** A line as it went `out` to Codex or came `in` from it. Survives the death of this process when it returns. */
+  /** A line `out` to Codex or `in` from it. Survives the death of this process when it returns. */
   line(dir: "in" | "out", line: string): void {
     const start = `{"t":${this.#now()},"dir":"${dir}"`;
     const text = line.trim();

@@ -1,8 +1,7 @@
 /**
- * What a turn leaves behind: its session's sidecar and transcript, from before Codex is started to the turn's end.
+ * The records of a turn: its session's sidecar and transcript, from before Codex starts to the turn's end.
  *
- * Nothing is written for a turn that never began, so a resume that is refused before anything was started changes
- * nothing.
+ * Writes nothing for a turn that never began, so a resume that is refused before the start changes nothing.
  */
 import { createHash } from "node:crypto";
 import type { Clock } from "../core/deps.ts";
@@ -29,13 +28,13 @@ export class Book implements Disposable {
   #transcript: Transcript | null = null;
   #begun = false;
 
-  /** Refuses, as `openSession` does, a sidecar that is none. */
+  /** Refuses an invalid sidecar, as `openSession` does. */
   constructor(options: BookOptions) {
     this.#options = options;
     this.#session = options.resume === null ? null : openSession(options.resume.sidecar);
   }
 
-  /** Marks of comments that Codex was given earlier in this conversation; null: a fresh one. */
+  /** Marks of comments that Codex got earlier in this conversation. Null: a fresh one. */
   get known(): ReadonlySet<string> | null {
     return this.#session === null ? null : new Set(this.#session.record.sent_comments);
   }
@@ -44,7 +43,7 @@ export class Book implements Disposable {
     return this.#begun;
   }
 
-  /** The run has this handle, and Codex is about to be started for the attempt of this number. */
+  /** The run has this handle, and Codex is about to start for the attempt with this number. */
   begin(handle: string, attempt: number): void {
     const { directory, pullRequest, clock, resume } = this.#options;
     this.#begun = true;
@@ -66,7 +65,7 @@ export class Book implements Disposable {
     this.#transcript?.remark({ type: "note", text });
   }
 
-  /** On disk before Codex hears of the comments (I2). Another id than the one that is known is the run's to judge. */
+  /** On disk before Codex gets the comments (I2). The run judges an id that differs from the known one. */
   named(thread: string): void {
     if (this.#session?.record.thread_id === null) this.#session.update({ thread_id: thread });
   }
@@ -80,7 +79,7 @@ export class Book implements Disposable {
     return this.#session?.record.approvals.some((kept) => kept.key === key) ?? false;
   }
 
-  /** On disk before Codex hears of it. */
+  /** On disk before Codex gets it. */
   answered(question: Question, decision: Decision, by: Approval["by"]): void {
     const { id, about, what } = question;
     const key = keyOf(question);
@@ -94,7 +93,7 @@ export class Book implements Disposable {
     this.#session?.keepApproval({ key, about, what: redact(what), at: this.#now() });
   }
 
-  /** Without an outcome: of what never was an attempt. */
+  /** Without an outcome: there never was an attempt. */
   end(status: Exclude<Sidecar["status"], "running">, outcome: Outcome | null): void {
     try {
       this.#session?.end(status, this.#now(), outcome);
@@ -112,7 +111,7 @@ export class Book implements Disposable {
   }
 }
 
-/** Of the diff of one file, in an answer. */
+/** Of one file's diff, in an answer. */
 const MAX_DIFF = 100_000;
 
 function storable({ what, diff }: FileChange, redact: Redact): FileChange {
@@ -121,7 +120,7 @@ function storable({ what, diff }: FileChange, redact: Redact): FileChange {
   return { what, diff: left <= 0 ? text : `${text.slice(0, MAX_DIFF)}\n… ${left} more characters` };
 }
 
-/** What was approved may be long, and may hold secrets: its digest is as good. */
+/** An approval may be long and contain secrets, so its digest is the key. */
 function keyOf({ key }: Question): string {
   return createHash("sha256").update(key).digest("hex");
 }

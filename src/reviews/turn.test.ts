@@ -56,7 +56,7 @@ interface Case extends Partial<TurnOptions> {
   readonly plan?: FakePlan;
   readonly resume?: InterruptedSession | null;
   readonly comments?: readonly Comment[];
-  /** Given to each question. */
+  /** The answer to each question. */
   readonly decide?: Decision;
 }
 
@@ -87,7 +87,7 @@ function sidecars(): readonly Record<string, any>[] {
   return names.map((name) => JSON.parse(readFileSync(join(reviews, name), "utf8")));
 }
 
-/** Of the one session: every line is whole. */
+/** Of the only session: every line is whole. */
 function transcript(): readonly Record<string, any>[] {
   const names = readdirSync(reviews).filter((name) => name.endsWith(".jsonl"));
   expect(names).toHaveLength(1);
@@ -98,7 +98,7 @@ function transcript(): readonly Record<string, any>[] {
     .map((line) => JSON.parse(line));
 }
 
-/** One word a line: what was said, and by whom. */
+/** One word per line: what was said, and by whom. */
 function told(): readonly string[] {
   return transcript().map((line) => {
     const { dir, message, type, decision, by } = line;
@@ -157,7 +157,7 @@ describe("a fresh turn", () => {
       ["-m", "gpt-x", "-s", "read-only", "-c", expect.stringMatching(/^projects=/)],
       "completed",
     ]);
-    // On disk before Codex heard of the comments (I2).
+    // On disk before Codex got the comments (I2).
     const seen = world.journal().find((entry) => entry["sidecars"] !== undefined);
     expect(seen?.["sidecars"]).toEqual([
       expect.objectContaining({ status: "running", thread_id: run.session.value, sent_comments: [] }),
@@ -348,7 +348,7 @@ describe("Codex is killed", () => {
     expect([again.status, again.refused !== null]).toEqual(
       state === "written" ? ["completed", false] : ["failed", true],
     );
-    // What is gone for good is not offered for ever.
+    // A session that is gone for good is not offered forever.
     expect(sidecars()).toMatchObject([{ status: state === "written" ? "completed" : "failed" }]);
     expect(await offered()).toBeNull();
   });

@@ -1,8 +1,8 @@
 /**
- * One turn of Codex on a pull request's comments: a run of its own or the next attempt of one, held in a conversation,
- * with the session's sidecar and transcript kept along the way.
+ * One turn of Codex on a pull request's comments: a new run or the next attempt of a run, as a conversation, together
+ * with the session's sidecar and transcript.
  *
- * What it needs to start Codex is loaded when a turn begins: the first frame of a UI needs none of it.
+ * The code that starts Codex loads when a turn begins: the first frame of a UI does not need it.
  */
 import { dirname } from "node:path";
 import type { Decision, Outcome, Question, SeenEvent } from "../core/events.ts";
@@ -18,9 +18,9 @@ import type { Book } from "./turn-book.ts";
 
 export interface TurnOptions {
   readonly pullRequest: PullRequest;
-  /** Null: Codex's own, or the one the conversation began with. */
+  /** Null: Codex's default, or the conversation's model. */
   readonly model: string | null;
-  /** Null: read-only, or the one the conversation began with. */
+  /** Null: read-only, or the conversation's sandbox. */
   readonly sandbox: string | null;
   readonly approval: NonNullable<ResumeRequest["dialogue"]>["approval"];
   /** Native options of Codex for this turn. */
@@ -28,20 +28,22 @@ export interface TurnOptions {
   readonly env: readonly (readonly [string, string])[];
   readonly trustCwd: boolean;
   readonly limits: Limits;
-  /** What was approved for the session in an earlier process is approved again without asking. */
+  /** Approvals from the session's earlier processes hold again without asking. */
   readonly keepApprovals: boolean;
-  /** Somebody answers through `Turn.answer`. False: what Codex asks is declined. */
+  /** A person answers through `Turn.answer`. False: Codex's questions are declined. */
   readonly attended: boolean;
-  /** Signals that Reprise gets; SIGINT, which is also how `reprise stop` asks, interrupts. Returns what ends the listening. */
+  /**
+   * Signals to Reprise; SIGINT, which `reprise stop` also sends, interrupts. Returns a function that stops listening.
+   */
   readonly onSignal?: (listener: (signal: "SIGINT" | "SIGTERM" | "SIGHUP") => void) => () => void;
 }
 
 type Update = (update: TurnUpdate) => void;
 
-/** How long a turn that is discarded may take to end well. */
+/** How long a discarded turn may take to end in order. */
 const DISCARD_MS = 3_000;
 
-/** What `DeskOptions.begin` asks for. */
+/** The implementation of `DeskOptions.begin`. */
 export function beginTurn(deps: Deps, options: TurnOptions) {
   return (order: TurnOrder, update: Update, place: TurnPlace): Turn =>
     new LiveTurn(deps, options, { order, update, place });
@@ -67,11 +69,11 @@ class LiveTurn implements Turn {
   readonly #open = new Map<string, Open>();
   #book: Book | null = null;
   #handle: string;
-  /** Codex has taken the comments. */
+  /** Codex has received the comments. */
   #started = false;
   #discarded = false;
   #asked = false;
-  /** Somebody wanted it to end. */
+  /** A stop was requested. */
   #stopped = false;
   #onStop: ((request: StopRequest) => void) | null = null;
   #early: StopRequest | null = null;
@@ -97,7 +99,7 @@ class LiveTurn implements Turn {
     }
   }
 
-  /** The second time Codex is not asked any more. */
+  /** The second call ends Codex without asking. */
   interrupt(): void {
     this.#stop(this.#asked ? "end" : "interrupt");
     this.#asked = true;
@@ -177,7 +179,7 @@ class LiveTurn implements Turn {
     const prompt = composePrompt({ pullRequest, title: place.title, comments, nonce, known: book.known });
     const watch = this.#watch(book, prompt, prompt.sent.map(markOf));
     const shared = { ...this.#shared(), message: prompt.text };
-    // Codex works in the clone that was found, whatever git is told elsewhere.
+    // Codex works in this clone, whatever repository the environment names.
     const deps = { ...this.#deps, env: withoutRepository(this.#deps.env) };
     if (resume !== null) {
       const again = { want: "resume", damage: "refuse", keep: false, hasTerminal: false } as const;
@@ -201,8 +203,8 @@ class LiveTurn implements Turn {
   }
 
   /**
-   * Where it goes on. Since it was offered somebody else may have gone on with it, and Codex is not told of an interruption
-   * that is over.
+   * The directory to continue in. Another process may have continued the session since the offer, and Codex must not
+   * hear of an interruption that is over.
    */
   async #openPlace(handle: string): Promise<string> {
     const { selectRun } = await import("../run/select.ts");
@@ -217,7 +219,7 @@ class LiveTurn implements Turn {
     );
   }
 
-  /** The sandbox of a review was not asked for, so it does not take the place of rules that the user gave Codex. */
+  /** The review's sandbox is a default, so it must not override rules that the user gave Codex. */
   #assertSandbox(rules: string | null): void {
     if (rules === null || this.#options.sandbox !== null) return;
     throw new Fault(
@@ -229,7 +231,7 @@ class LiveTurn implements Turn {
 
   #shared() {
     const { approval, env, limits, model, native, trustCwd } = this.#options;
-    // Recorded with the run, so that `reprise resume` gives no more than was given here.
+    // Recorded with the run, so that `reprise resume` grants no more than this turn.
     const { order, place } = this.#wish;
     const sandbox = this.#options.sandbox ?? (order.resume === null ? "read-only" : null);
     const distrust = order.resume === null && !trustCwd;
@@ -282,7 +284,7 @@ class LiveTurn implements Turn {
       book.note(text);
       if (this.#options.attended) update({ type: "event", event: { type: "notice", message: text } });
     }
-    // The run has warned of the rest. A script that reads only the result is told as well.
+    // The run has logged the other warnings. A script that reads only the result needs them as well.
     if (!this.#options.attended) for (const text of own) this.#deps.log.warn(text);
   }
 
@@ -306,14 +308,14 @@ class LiveTurn implements Turn {
     return new Promise((resolve, reject) => this.#open.set(question.id, { question, resolve, reject }));
   }
 
-  /** In the transcript before Codex hears of it. */
+  /** In the transcript before Codex gets it. */
   #answered(question: Question, decision: Decision, by: "user" | "kept" | "policy"): Decision {
     this.#book?.answered(question, decision, by);
     this.#wish.update({ type: "settled", id: question.id, decision });
     return decision;
   }
 
-  /** Nobody needs to answer it any more. */
+  /** The question no longer needs an answer. */
   #settled(id: string): void {
     if (this.#open.delete(id)) this.#wish.update({ type: "settled", id, decision: null });
   }
@@ -334,7 +336,7 @@ class LiveTurn implements Turn {
         : trouble === undefined
           ? outcome.reason
           : `${outcome.reason}: ${trouble.message}`;
-    // Codex did not take the conversation up again, and was told nothing.
+    // Codex did not resume the conversation, and nothing was sent.
     const refused =
       this.#wish.order.resume !== null &&
       !this.#started &&
@@ -353,14 +355,14 @@ class LiveTurn implements Turn {
     };
   }
 
-  /** Codex ended by itself, and neither it nor anybody else said why. */
+  /** Codex ended on its own, and no message explains why. */
   #isUnexplained({ status }: TurnResult, outcome: Outcome | null): boolean {
     return (
       (status === "failed" || status === "interrupted") && !this.#stopped && outcome?.trouble === undefined
     );
   }
 
-  /** A session that Codex was told nothing of is as open as it was, unless it is gone for good. */
+  /** A session that Codex got nothing of stays as open as before, unless it is gone for good. */
   #closing({ status, refusedAs }: TurnResult, outcome: Outcome | null): TurnResult["status"] {
     const untold = this.#wish.order.resume !== null && !this.#started && outcome?.result === "failed";
     if (!untold || status === "cancelled") return status;
@@ -380,7 +382,7 @@ class LiveTurn implements Turn {
     }
   }
 
-  /** A resume that cannot be is a result; anything else that cannot be is the caller's. */
+  /** A refused resume is a result; the caller handles any other fault. */
   async #refusedBy(fault: Fault): Promise<TurnResult> {
     const { resume } = this.#wish.order;
     const begun = this.#book?.begun ?? false;
@@ -388,7 +390,7 @@ class LiveTurn implements Turn {
     if (resume === null || begun || !UNCONTINUABLE.has(fault.code)) throw fault;
     const { isUndecided } = await import("../run/run.ts");
     const undecided = isUndecided(fault);
-    // Nobody is to be asked again about a conversation that is not there any more.
+    // The user must not be asked again about a conversation that no longer exists.
     if (GONE.has(fault.code) && !undecided) this.#close("failed", null);
     return {
       status: "failed",
@@ -401,7 +403,7 @@ class LiveTurn implements Turn {
     };
   }
 
-  /** The run has its end on disk: a sidecar that says `running` for a run that is over is understood by those who look. */
+  /** The run's end is on disk: readers understand a sidecar that says `running` for a run that is over. */
   #close(status: TurnResult["status"], outcome: Outcome | null): void {
     try {
       this.#book?.end(status, outcome);
@@ -413,8 +415,9 @@ class LiveTurn implements Turn {
 }
 
 /**
- * The folder holds what others wrote, and in a trusted one Codex takes settings from it, which may name programs that it
- * starts outside of the sandbox, unasked. With a writable sandbox it would trust the folder by itself, for good.
+ * The folder has untrusted content, and in a trusted folder Codex reads settings from it, which may name programs that
+ * it starts outside the sandbox without asking. With a writable sandbox it would trust the folder on its own,
+ * permanently.
  */
 function untrusted(cwd: string): string {
   const folders: string[] = [];
@@ -423,11 +426,11 @@ function untrusted(cwd: string): string {
   return `projects={${entries.join(",")}}`;
 }
 
-/** Troubles by which Codex says that it will not go on with this conversation. */
+/** Troubles that mean that Codex will not continue this conversation. */
 const REFUSING: ReadonlySet<string> = new Set(["session_lost", "session_busy", "usage", "other"]);
 const GONE: ReadonlySet<FaultCode> = new Set(["session_lost", "session_unknown", "session_damaged"]);
 const STORAGE: ReadonlySet<FaultCode> = new Set(["storage_full", "storage_failed"]);
-/** Faults that stand in the way of this conversation, and not of a fresh one. */
+/** Faults that block this conversation but not a fresh one. */
 const UNCONTINUABLE: ReadonlySet<FaultCode> = new Set([
   "cwd_missing",
   "engine_home_missing",
@@ -443,7 +446,7 @@ const UNCONTINUABLE: ReadonlySet<FaultCode> = new Set([
   "would_widen",
 ]);
 
-/** What the comments lost on their way to Codex. */
+/** Parts of the comments that did not reach Codex. */
 function notesOn({ removed, cut, leftOut }: Prompt): readonly string[] {
   const taken = [
     ...(removed.invisible === 0 ? [] : [plural(removed.invisible, "invisible character")]),

@@ -1,4 +1,4 @@
-/** `on_idle`, `on_dead`, `on_error`, `on_prompt`: what stands there becomes the rungs of a ladder. */
+/** `on_idle`, `on_dead`, `on_error`, `on_prompt`: turns their values into the rungs of a ladder. */
 import { ACTIONS, type ActionName, ERROR_MATCHES, type ErrorMatch, type Rung } from "../core/runbook.ts";
 import { type Trigger, whyNotAllowed } from "../core/runbook.ts";
 import { below, checkKeys, choiceIn, commandIn, countIn, durationIn, error, flagIn } from "./fields.ts";
@@ -97,7 +97,7 @@ function fieldsOf(table: Table, scope: Scope, trigger: Trigger): Partial<Rung> {
   return Object.fromEntries(Object.entries(found).filter(([, value]) => value !== undefined));
 }
 
-/** Fields that the action has no use for, and those it cannot do without. */
+/** Reports fields that the action does not use, and required fields that are missing. */
 function checkTogether(table: Table, scope: Scope, action: ActionName): void {
   const at = (key: string) => table.entries.get(key)?.at;
   const run = at("run");
@@ -140,7 +140,7 @@ function rung(action: ActionName, fields: Partial<Rung>): Rung {
   };
 }
 
-/** `done` and `fail` end the agent: what would come after them for the same error is never tried. */
+/** `done` and `fail` end the agent, so later rungs for the same error never run. */
 function warnOfUnreached(rungs: readonly { made: Rung; at: At }[], scope: Scope): void {
   for (const [index, { made: later, at }] of rungs.entries()) {
     const covers = ({ action, match }: Rung) =>

@@ -1,22 +1,22 @@
-/** Agents and pipelines as a runbook has them: checked, but with their templates still in their texts. */
+/** Agents and pipelines of a runbook: checked, with templates still in their texts. */
 import type { AgentDefinition, StepDefinition } from "../core/runbook.ts";
 import type { At } from "./tree.ts";
 
 export interface Var {
   readonly name: string;
-  /** The default. Null: a value must be given. */
+  /** The default. Null: the user must give a value. */
   readonly value: string | null;
 }
 
 interface Draft {
   readonly name: string;
-  /** Where its name stands. */
+  /** Position of its name. */
   readonly at: At;
   readonly vars: readonly Var[];
 }
 
 export interface AgentDraft extends Draft {
-  /** As written, relative to the runbook. Its text is already `definition.prompt`. */
+  /** As written, relative to the runbook. `definition.prompt` already has its text. */
   readonly promptFile: string | null;
   /** `cwd` as written; empty: not written. */
   readonly definition: AgentDefinition;

@@ -1,10 +1,10 @@
-/** What a runbook would do about a trigger, in words. Pure; the deciding itself is the supervisor's. */
+/** Explains what a runbook does at a trigger. Pure; the supervisor makes the decisions. */
 import type { TroubleKind } from "../core/events.ts";
 import type { AgentDefinition, Rung, Trigger } from "../core/runbook.ts";
 import { formatDuration } from "../lib/duration.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 
-/** Trying again changes nothing about these. */
+/** A retry does not help against these. */
 const DETERMINISTIC: Partial<Record<TroubleKind, string>> = {
   auth: "the engine asks for a login, and that is a person's to give",
   quota: "no time is known at which there will be more",
@@ -12,7 +12,7 @@ const DETERMINISTIC: Partial<Record<TroubleKind, string>> = {
   usage: "the engine would refuse the same command again",
 };
 
-/** One line each. `trouble`: which error; null for the other triggers, and for an error of any kind. */
+/** One line per rung. `trouble`: which error. Null: another trigger, or any error. */
 export function explainTrigger(
   agent: AgentDefinition,
   trigger: Trigger,

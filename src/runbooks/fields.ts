@@ -1,18 +1,18 @@
-/** Checked access to the values of a tree. What does not fit becomes a problem and then counts as absent. */
+/** Checked access to the values of a tree. An invalid value becomes a problem and then counts as absent. */
 import { parseDuration } from "../lib/duration.ts";
 import { nearest } from "../lib/suggest.ts";
 import { type At, type Entry, type Problem, problem, type Table, type Text } from "./tree.ts";
 import { type Value, within } from "./tree.ts";
 import { misfits } from "./template.ts";
 
-/** Where a table stands, the problems found so far, and the variables that its texts may name. */
+/** Position of a table, the problems so far, and the variables that its texts may name. */
 export interface Scope {
   readonly path: string;
   readonly problems: Problem[];
   readonly vars: readonly string[];
 }
 
-/** Keys that mean something to JavaScript's own objects. */
+/** Keys with a meaning for JavaScript objects. */
 const RESERVED = ["__proto__", "constructor", "prototype"];
 
 export function error(scope: Scope, at: At, reason: string): void {
@@ -28,7 +28,7 @@ export function below(scope: Scope, key: string | number): Scope {
   return { ...scope, path: `${scope.path}${step}` };
 }
 
-/** Every entry whose key is not known here becomes a problem with the nearest key that is. */
+/** Every unknown key becomes a problem that suggests the nearest known key. */
 export function checkKeys(table: Table, scope: Scope, known: readonly string[]): void {
   for (const [key, { at }] of table.entries) {
     if (known.includes(key)) continue;
@@ -38,7 +38,7 @@ export function checkKeys(table: Table, scope: Scope, known: readonly string[]):
   }
 }
 
-/** Entries whose keys are names of somebody's choice. Those that do not fit `pattern` are left out. */
+/** Entries with freely chosen names as keys. Leaves out names that do not match `pattern`. */
 export function namedEntries(table: Table, scope: Scope, pattern: RegExp, rule: string): [string, Entry][] {
   return [...table.entries].filter(([key, { at }]) => {
     const reserved = RESERVED.includes(key);
@@ -54,7 +54,7 @@ export function tableIn(table: Table, scope: Scope, key: string, example: string
   return unfit(value, below(scope, key), `is a table: ${example}`);
 }
 
-/** A text without zero byte whose templates can be filled in. */
+/** A text without zero bytes and with valid templates. */
 export function textIn(table: Table, scope: Scope, key: string): Text | undefined {
   const value = table.entries.get(key)?.value;
   return value === undefined ? undefined : textOf(value, below(scope, key));
@@ -68,7 +68,7 @@ export function textOf(value: Value, scope: Scope): Text | undefined {
   return wrong.length === 0 ? value : undefined;
 }
 
-/** A command: a list of texts, of which the first names a program. */
+/** A command: a list of texts that begins with a program. */
 export function commandIn(table: Table, scope: Scope, key: string): readonly string[] | undefined {
   const value = table.entries.get(key)?.value;
   const here = below(scope, key);
@@ -139,7 +139,7 @@ export function isEmptyList(value: Value): boolean {
   return value.kind === "list" && value.items.length === 0;
 }
 
-/** Notes the problem. The value then counts as absent. */
+/** Reports the problem. The value then counts as absent. */
 export function unfit(value: Value, scope: Scope, why: string): undefined {
   if (value.kind === "refused") return undefined;
   const given = value.kind === "odd" ? `, not ${value.what}` : "";

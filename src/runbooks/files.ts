@@ -1,4 +1,4 @@
-/** Runbook files: where they are, and reading them without trusting what they are. Nothing here waits or hangs. */
+/** Finds and reads runbook files without trusting their type. Never blocks. */
 import { createHash } from "node:crypto";
 import {
   closeSync,
@@ -17,17 +17,17 @@ import type { Env } from "../core/deps.ts";
 export const FORMATS = [".toml", ".hcl", ".json"];
 const FOLDER = "runbooks";
 const MAX_BYTES = 1024 * 1024;
-/** Entries of a folder that are looked at. */
+/** The most entries of a folder to look at. */
 const MAX_ENTRIES = 10_000;
 
 export interface RunbookFolder {
   readonly path: string;
   readonly level: "project" | "user";
-  /** Prompt files lie below it; `cwd` of a project's runbook is relative to it. */
+  /** Prompt files must be below it; `cwd` of a project's runbook is relative to it. */
   readonly root: string;
 }
 
-/** The project's folder, from the directory up to the top of its repository, and the user's. */
+/** The project's folder, from the directory up to the root of its repository, and the user's. */
 export function runbookFolders(cwd: string, env: Env): readonly RunbookFolder[] {
   const user = userFolder(env);
   const project = projectFolder(cwd);
@@ -51,7 +51,7 @@ function userFolder(env: Env): RunbookFolder | null {
   return { path: join(root, FOLDER), level: "user", root };
 }
 
-/** The folder that a file named by itself belongs to. */
+/** The folder for a file that is named directly. */
 export function folderOf(file: string, env: Env): RunbookFolder {
   const path = dirname(resolve(file));
   const user = userFolder(env);
@@ -59,7 +59,7 @@ export function folderOf(file: string, env: Env): RunbookFolder {
   return { path, level: "project", root: basename(path) === FOLDER ? dirname(path) : path };
 }
 
-/** Its runbook files in order of their names; `tooMany`: not all entries were looked at. */
+/** Runbook files by name; `tooMany`: some entries were not looked at. */
 export function runbookFiles({ path }: RunbookFolder): { files: readonly string[]; tooMany: boolean } {
   const names: string[] = [];
   const directory = opendirSync(path);
@@ -82,7 +82,7 @@ function sorted(path: string, names: readonly string[]): readonly string[] {
 
 export type Bytes = { readonly bytes: Buffer } | { readonly why: string };
 
-/** The bytes of a regular file of at most 1 MiB. A pipe or a device is never read. */
+/** The bytes of a regular file of at most 1 MiB. Never reads a pipe or a device. */
 export function readRegular(path: string): Bytes {
   let fd: number;
   try {
@@ -111,7 +111,7 @@ export type PromptFile =
   | { readonly text: string; readonly path: string; readonly sha256: string }
   | { readonly why: string };
 
-/** A prompt file: named relative to the runbook, below the root after links were followed, UTF-8, not empty. */
+/** A prompt file: relative to the runbook, below the root after resolving links, UTF-8, not empty. */
 export function readPromptFile(folder: RunbookFolder, name: string): PromptFile {
   if (name === "" || isAbsolute(name)) return { why: "is no path relative to the runbook" };
   const path = join(folder.path, name);
@@ -140,7 +140,7 @@ export type Decoded =
   | { readonly text: string }
   | { readonly why: string; readonly offset: number; readonly shown: string };
 
-/** UTF-8, with or without a byte order mark. `shown`, `offset`: what can be read of it, and where it goes wrong. */
+/** UTF-8, with or without a byte order mark. `shown`, `offset`: the readable text, and where it becomes invalid. */
 export function decode(bytes: Buffer): Decoded {
   const utf16 = /^(?:\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0])/s.test(
     bytes.subarray(0, 4).toString("latin1"),

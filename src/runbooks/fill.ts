@@ -1,4 +1,4 @@
-/** Puts values into drafts: what comes out has no templates left and absolute paths. Pure. */
+/** Fills values into drafts: the result has no templates and absolute paths. Pure. */
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import type { AgentDefinition, PipelineDefinition, Policy, Rung, StepDefinition } from "../core/runbook.ts";
@@ -8,10 +8,12 @@ import { filled } from "./template.ts";
 
 type Values = ReadonlyMap<string, string>;
 
-/** The largest value: more does not fit into one argument of a program. */
+/** The largest value: more does not fit into one program argument. */
 const MAX_VALUE = 100 * 1024;
 
-/** Defaults where nothing was given. What is missing, unknown or unusable is a fault. `what`: `agent.worker`. */
+/**
+ * The given values and defaults for the rest. Missing, unknown or unusable values are faults. `what`: `agent.worker`.
+ */
 export function valuesFor(
   what: string,
   vars: readonly Var[],
@@ -46,7 +48,7 @@ export function valuesFor(
   );
 }
 
-/** `base`: the directory that a `cwd` of the runbook is relative to. */
+/** `base`: the directory for a relative `cwd` of the runbook. */
 export function filledAgent(
   draft: AgentDraft,
   values: Readonly<Record<string, string>>,
@@ -72,11 +74,11 @@ export function filledPipeline(
 ): PipelineDefinition {
   const cwd = resolve(base, filled(draft.cwd, new Map(Object.entries(values))));
   const { name, workspace, steps } = draft;
-  // An agent of a step works where its pipeline works, so its own `cwd` is relative to that.
+  // A step's agent works in its pipeline's directory, so its `cwd` is relative to that.
   return { name, workspace, cwd, steps: steps.map((step) => filledStep(step, values, cwd)) };
 }
 
-/** An agent of a step gets those of the pipeline's variables that it declares, and its own defaults for the others. */
+/** A step's agent gets the pipeline's variables that it declares, and its own defaults for the others. */
 function filledStep(step: StepDraft, values: Readonly<Record<string, string>>, cwd: string): StepDefinition {
   const known = new Map(Object.entries(values));
   const { agent } = step;

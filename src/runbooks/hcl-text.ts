@@ -1,7 +1,7 @@
-/** Texts of HCL: in quotes and as heredocs. `${var.NAME}` stays as it is, and `$${` too: templates are filled in later. */
+/** HCL texts: quoted and heredocs. `${var.NAME}` and `$${` stay unchanged: templates are filled in later. */
 import { type At, locator, type Problem, problem, Unreadable, type Value } from "./tree.ts";
 
-/** A text and how far it was read. */
+/** A text and the reading position. */
 export interface Scan {
   readonly text: string;
   pos: number;
@@ -9,7 +9,7 @@ export interface Scan {
   readonly problems: Problem[];
 }
 
-/** `var.NAME`, not followed by what would make it a longer expression. */
+/** `var.NAME`, unless it continues as a longer expression. */
 export const VARIABLE = /var\.[A-Za-z_]\w*(?![\w.[(-])/y;
 
 const PLAIN = /[^"\\\n$%]+/y;
@@ -57,7 +57,7 @@ function escaped(scan: Scan): string {
   return String.fromCodePoint(code);
 }
 
-/** At `$` or `%`. Null: something that would have to be evaluated; the problem is noted and it is stepped over. */
+/** At `$` or `%`. Null: an expression that would need evaluation; reports a problem and skips it. */
 function template(scan: Scan): string | null {
   const start = scan.pos;
   const { text } = scan;
@@ -81,7 +81,7 @@ function template(scan: Scan): string | null {
   return null;
 }
 
-/** Up to its brace; one that is not closed ends with its line. */
+/** Up to its brace; an unclosed one ends with its line. */
 function skipTemplate(scan: Scan): void {
   let depth = 0;
   while (scan.pos < scan.text.length && scan.text[scan.pos] !== "\n") {
@@ -92,7 +92,7 @@ function skipTemplate(scan: Scan): void {
   }
 }
 
-/** At `<`. Null: not a heredoc. It is read up to and with the line break behind its end. */
+/** At `<`. Null: not a heredoc. Reads through the line break after its end. */
 export function heredoc(scan: Scan, at: At): Value | null {
   const start = scan.pos;
   OPENING.lastIndex = start;
@@ -116,7 +116,7 @@ export function heredoc(scan: Scan, at: At): Value | null {
   return made === null ? { kind: "refused", at } : { kind: "text", value: made, at, verbatim: false };
 }
 
-/** What all lines that hold something are indented by. */
+/** The common indent of all non-blank lines. */
 function indentOf(lines: readonly string[]): number {
   const least = Math.min(...lines.filter((line) => line.trim() !== "").map((line) => line.search(/\S/)));
   return Number.isFinite(least) ? least : 0;

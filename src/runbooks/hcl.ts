@@ -1,9 +1,9 @@
 /**
  * HCL runbooks: the blocks, attributes and literal values of HCL 2, read with positions.
  *
- * Nothing is evaluated: of all expressions only `var.NAME` and `${var.NAME}` may stand in a file, and they stay
- * text. What HCL has beyond that (functions, operators, other references, directives) is refused where it stands,
- * and the reading goes on behind it. That this is a part of HCL is proved against HashiCorp's parser in the tests.
+ * Evaluates nothing: the only allowed expressions are `var.NAME` and `${var.NAME}`, which stay text. Functions,
+ * operators, other references and directives become problems at their position, and reading continues after them. Tests
+ * compare this subset with HashiCorp's parser.
  */
 import {
   type At,
@@ -19,17 +19,17 @@ import { type Table, Unreadable, type Value } from "./tree.ts";
 import { heredoc, type Scan, quoted, take, VARIABLE } from "./hcl-text.ts";
 
 const BLANK = /(?:[ \t]+|\/\*[^]*?\*\/)*/y;
-/** Newlines too, and the comments that end with one. */
+/** Includes newlines, and comments that end with one. */
 const WIDE_BLANK = /(?:[ \t\r\n]+|\/\*[^]*?\*\/|(?:#|\/\/)[^\n]*)*/y;
 const LINE_END = /(?:(?:#|\/\/)[^\n]*)?(?:\r?\n|$)/y;
 const NAME = /[\p{L}_][\p{L}\p{N}_-]*/uy;
 const NUMBER = /(?:- *)?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const ASSIGN = /=(?!=)/y;
 const WORD = /(?:true|false|null)(?![\p{L}\p{N}_.([-])/uy;
-/** What may follow a value. Anything else continues it to an expression. */
+/** What may follow a value. Anything else makes it an expression. */
 const AFTER_VALUE = /(?=[,}\]\r\n#]|\/\/|$)/y;
 
-/** `blocks`: the tables and lists that were written as blocks; only those may be written in several parts. */
+/** `blocks`: the tables and lists that were written as blocks; only those may have several parts. */
 interface Bodies extends Scan {
   readonly blocks: Set<Value>;
 }
@@ -49,7 +49,7 @@ export function readHcl(text: string): Read {
   }
 }
 
-/** Attributes and blocks up to the end of the text or the brace that closes this block. */
+/** Attributes and blocks up to the end of the text or the closing brace of this block. */
 function body(scan: Bodies, depth: number, at: At): Table {
   const table: Table = { kind: "table", entries: new Map(), at };
   assertDepth(scan, depth);
@@ -79,7 +79,7 @@ function define(scan: Scan, table: Table, name: string, entry: Entry): void {
   else scan.problems.push(problem(entry.at, `${name} is defined twice; first in line ${before.at.line}.`));
 }
 
-/** `agent "worker" {` is the table `worker` in the table `agent`; a block without labels that occurs again is a list. */
+/** `agent "worker" {` is the table `worker` in the table `agent`; a repeated block without labels is a list. */
 function block(
   scan: Bodies,
   { table, name, at }: { table: Table; name: string; at: At },
@@ -161,7 +161,7 @@ function valueAfterSign(scan: Scan, depth: number): Value {
   return value(scan, depth + 1);
 }
 
-/** One literal value. An expression becomes a problem, and the reading goes on behind it. */
+/** One literal value. An expression becomes a problem, and reading continues after it. */
 function value(scan: Scan, depth: number): Value {
   assertDepth(scan, depth);
   const start = scan.pos;
@@ -252,7 +252,7 @@ function closes(scan: Scan, bracket: string, start: number): boolean {
   return true;
 }
 
-/** Up to where a value could end: a comma, a bracket that closes what is around it, the end of the line. */
+/** Up to where a value could end: a comma, a bracket that closes an outer one, the end of the line. */
 function skipExpression(scan: Scan): void {
   let depth = 0;
   while (scan.pos < scan.text.length) {

@@ -1,4 +1,4 @@
-/** JSON runbooks, read with positions. `JSON.parse` has none and lets the last of two equal keys win. */
+/** JSON runbooks, read with positions. `JSON.parse` has no positions and takes the last of two equal keys. */
 import { type At, locator, MAX_DEPTH, numberOf, type Problem, problem, type Read } from "./tree.ts";
 import { type Table, Unreadable, type Value } from "./tree.ts";
 
@@ -76,7 +76,7 @@ function list(scan: Scan, depth: number): Value {
   return made;
 }
 
-/** Steps over the comma before the next element, or over the closing bracket. */
+/** Skips the comma before the next element, or the closing bracket. */
 function ends(scan: Scan, close: "}" | "]", first: boolean): boolean {
   blank(scan);
   if (scan.text[scan.pos] === close) {

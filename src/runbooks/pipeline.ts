@@ -1,4 +1,4 @@
-/** Pipelines: steps in order, where each leads, and whether all of that can come to an end. */
+/** Pipelines: the order of steps, the transitions, and whether a pipeline can end. */
 import type { AgentDraft, PipelineDraft, StepDraft, Var } from "./drafts.ts";
 import { DEFAULT_TIMEOUT_MS } from "./actions.ts";
 import {
@@ -16,10 +16,10 @@ import type { At, Entry, Table, Value } from "./tree.ts";
 import { nearest } from "../lib/suggest.ts";
 
 const NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/;
-/** Where a step may lead besides to another step. */
+/** Targets of a step besides other steps. */
 const DONE = "done";
 const FAIL = "fail";
-/** Nobody reads a longer one, and each step is looked at from each other. */
+/** Longer pipelines are unreadable, and the check compares each step with each other. */
 const MAX_STEPS = 200;
 const STEP_KEYS = ["name", "run", "agent", "timeout", "on_done", "on_fail"];
 
@@ -39,7 +39,7 @@ export function pipelineOf(table: Table, scope: Scope, given: Given): PipelineDr
   checkKeys(table, scope, ["vars", "workspace", "cwd", "step"]);
   const before = scope.problems.length;
   const steps = stepsIn(table, scope, given);
-  // What a graph of half-read steps would say is noise.
+  // The graph of partly invalid steps would only produce noise.
   if (scope.problems.length === before) checkGraph(steps, scope);
   const { name, at, vars } = given;
   return {
@@ -95,13 +95,13 @@ function stepsIn(table: Table, scope: Scope, given: Given): readonly Located[] {
     .map((located) => ends(located));
 }
 
-/** The words for the ends become null; a missing `on_done` has become the next step before. */
+/** The words for the ends become null; a missing `on_done` is the next step already. */
 function ends({ step, at }: Located): Located {
   const end = (to: string | null) => (to === DONE || to === FAIL ? null : to);
   return { at, step: { ...step, onDone: end(step.onDone), onFail: end(step.onFail) } };
 }
 
-/** A list of tables with a name each, or a table of tables whose keys are the names. */
+/** A list of tables with a name each, or a table of tables with names as keys. */
 function namesOf({ value }: Entry, scope: Scope): readonly Named[] {
   const found: Named[] = [];
   const add = (name: string, at: At, table: Table) => {

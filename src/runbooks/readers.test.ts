@@ -1,5 +1,5 @@
 /**
- * The three readers: the same tree from each, nothing thrown for any text, and HCL judged by HashiCorp's own parser.
+ * The three readers: the same tree from each, no exception for any text, and HCL compared with HashiCorp's parser.
  */
 import { parse as parseHcl } from "@cdktf/hcl2json";
 import * as fc from "fast-check";
@@ -10,7 +10,7 @@ import { checkRunbook } from "./runbook.ts";
 import { readToml } from "./toml.ts";
 import type { Read, Table, Value } from "./tree.ts";
 
-/** The bare values. A name that JavaScript would take for something else stays a name. */
+/** The bare values. A name with a meaning for JavaScript stays a name. */
 function plain(value: Value): unknown {
   switch (value.kind) {
     case "text":
@@ -95,7 +95,7 @@ describe("TOML", () => {
 });
 
 describe("HCL", () => {
-  /** hcl2json gives every block as a list of its bodies and keeps no order. */
+  /** hcl2json returns every block as a list of its bodies, unordered. */
   function merged(value: unknown): unknown {
     if (Array.isArray(value))
       return value.length === 1 && isPlain(value[0]) ? merged(value[0]) : value.map(merged);
@@ -163,7 +163,7 @@ describe("HCL", () => {
     "refused, by HashiCorp's parser too: %s",
     async (_name, [text, ...problems]) => {
       expect(said(readHcl(text))).toEqual(problems);
-      // It converts a name that is both an attribute and a block; a runbook would say two things at once.
+      // It accepts a name that is both an attribute and a block; in a runbook that would be ambiguous.
       if (text !== "a = 1\na {}") await expect(parseHcl("x.hcl", text)).rejects.toThrow();
     },
   );
@@ -306,7 +306,7 @@ describe("no text throws", () => {
       fc.asyncProperty(texts, async (text) => {
         const { root: tree, problems } = await read(text);
         const checked = tree === null ? null : checkRunbook(tree, around);
-        // Whatever cannot be used says so, with a place.
+        // Every unusable text gives a problem with a position.
         const all = [...problems, ...(checked?.problems ?? [])];
         if (tree === null) expect(all).not.toEqual([]);
         for (const { line, column, reason } of all) {

@@ -1,4 +1,4 @@
-/** What a runbook's parts mean: words, templates, the table of triggers and actions, and what is explained of it. */
+/** The parts of a runbook: words, templates, the table of triggers and actions, and its explanation. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {

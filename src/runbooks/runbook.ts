@@ -1,8 +1,8 @@
 /**
- * A tree becomes agents and pipelines, and everything that is wrong with it becomes a problem with its place.
+ * Turns a tree into agents and pipelines, and every error into a problem with its position.
  *
- * Pure: prompt files are read through a function that is passed in, and so is what is known of engines. Texts keep
- * their templates; `fill.ts` puts the values in.
+ * Pure: the caller passes functions that read prompt files and describe engines. Texts keep their templates; `fill.ts`
+ * fills them.
  */
 import { DANGEROUS_ENV } from "../core/config.ts";
 import type { AgentMode, Policy } from "../core/runbook.ts";
@@ -21,18 +21,18 @@ export interface Surroundings {
   /** Null: no such engine. */
   engine(id: string): EngineTraits | null;
   readonly engineIds: readonly string[];
-  /** The text of a prompt file, or why it cannot be used: "is a directory". */
+  /** The text of a prompt file, or why it is unusable: "is a directory". */
   readPrompt(path: string): { readonly text: string } | { readonly why: string };
 }
 
-/** What a runbook must know of an engine. */
+/** The facts about an engine that a runbook needs. */
 export interface EngineTraits {
   readonly hasUi: boolean;
-  /** It says of a live UI whether it is idle, so that a message can be typed into it. */
+  /** It reports whether a live UI is idle, so that Reprise can type a message into it. */
   readonly tellsIdle: boolean;
-  /** Would these native arguments alone open its UI? */
+  /** Do these native arguments alone open its UI? */
   opensUi(args: readonly string[]): boolean;
-  /** Why these native arguments cannot stand in a runbook; null: they can. */
+  /** Why these native arguments are not allowed in a runbook. Null: they are allowed. */
   refuses(args: readonly string[]): string | null;
 }
 
@@ -51,7 +51,7 @@ const AGENT_KEYS = [
   ...["on_idle", "on_dead", "on_error", "on_prompt", "idle_after", "max_attempts"],
 ];
 const DEFAULT_IDLE_MS = 60_000;
-/** The one engine whose bare command means its UI. */
+/** The only engine whose bare command opens its UI. */
 const UI_BY_DEFAULT = "claude";
 
 export function checkRunbook(root: Table, around: Surroundings): Checked {
@@ -134,11 +134,11 @@ function policyIn(table: Table, scope: Scope): Policy {
 interface Command {
   readonly engine: string;
   readonly args: readonly string[];
-  /** Written as a command line (`run`) rather than as engine and arguments. */
+  /** Written as a command line (`run`) instead of engine and arguments. */
   readonly fromRun: boolean;
 }
 
-/** Null: a problem was noted. */
+/** Null: reported as a problem. */
 function commandOf(table: Table, scope: Scope, at: At, around: Surroundings): Command | null {
   const run = table.entries.get("run");
   const engine = table.entries.get("engine");
@@ -243,7 +243,7 @@ function promptIn(
     return none;
   }
   const here = below(scope, "prompt_file");
-  // No templates: which file is read must be known when the runbook is checked and trusted.
+  // No templates: the file must be known when the runbook is checked and trusted.
   const file = textOf(entry.value, { ...here, vars: [] });
   if (file === undefined) return none;
   const read = around.readPrompt(file.value);

@@ -1,6 +1,6 @@
 /**
- * Runbooks as files: bad ones with the place and the reason of every problem, good ones in three formats, where they
- * are found, and what an agent becomes. `runbooks.fixtures/bad.expected` is what `reprise runbook check` prints.
+ * Runbooks as files: bad ones with position and reason of every problem, good ones in three formats, where they are
+ * found, and the resulting agents. `runbooks.fixtures/bad.expected` is the output of `reprise runbook check`.
  */
 import { execFileSync } from "node:child_process";
 import {
@@ -27,7 +27,7 @@ const root = mkdtempSync(join(tmpdir(), "reprise-runbooks-"));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 const own = engineTraits(ENGINES);
-/** The engines that there are, and one without a UI. */
+/** The real engines, and one without a UI. */
 const engines: Engines = {
   ids: [...own.ids, "plain"],
   find: (id) =>

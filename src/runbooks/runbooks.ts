@@ -1,8 +1,8 @@
 /**
- * Runbooks: found, read, checked, and asked for an agent or a pipeline by name.
+ * Finds, reads and checks runbooks, and looks up an agent or a pipeline by name.
  *
- * A runbook of a project decides what is executed, so it is code of whoever wrote the project: what is found here
- * says by `trust` which files the user must have agreed to. Asking is the caller's part.
+ * A project's runbook decides what runs, so it is untrusted code: `trust` lists the files that the user must have
+ * agreed to. The caller asks the user.
  */
 import { extname, resolve } from "node:path";
 import type { Env } from "../core/deps.ts";
@@ -19,7 +19,7 @@ import { locator, type Problem, problem, type Read } from "./tree.ts";
 export { explainTrigger } from "./explain.ts";
 export type { Problem } from "./tree.ts";
 
-/** Where runbooks are looked for, and which engines their agents may have. */
+/** Where to look for runbooks, and the engines that their agents may use. */
 export interface Where {
   readonly cwd: string;
   readonly env: Env;
@@ -36,17 +36,16 @@ export interface Runbook extends Checked {
   /** Absolute. */
   readonly path: string;
   readonly level: "project" | "user";
-  /** What `cwd` is relative to: the project; for the user's own runbooks the caller's directory. */
+  /** The directory for a relative `cwd`: the project, or the caller's directory for the user's runbooks. */
   readonly base: string;
-  /** The runbook and the prompt files it names. Empty when it could not be read. */
+  /** The runbook and its prompt files. Empty: the runbook is unreadable. */
   readonly sources: readonly RunbookSource[];
 }
 
 interface Found {
   readonly source: RunbookSource;
-  /** Every variable with the value it has. */
   readonly vars: Readonly<Record<string, string>>;
-  /** The files that the user must have trusted as they are. Null: the user's own runbook. */
+  /** The files that the user must have trusted in their present form. Null: the user's own runbook. */
   readonly trust: readonly RunbookSource[] | null;
 }
 
@@ -58,7 +57,7 @@ export interface FoundPipeline extends Found {
   readonly definition: PipelineDefinition;
 }
 
-/** Every runbook that can be found, the project's first. Problems are in them; only a folder that cannot be listed is a fault. */
+/** Every runbook, the project's first, including its problems. Only a folder that cannot be listed is a fault. */
 export async function findRunbooks(where: Where): Promise<readonly Runbook[]> {
   const found: Runbook[] = [];
   for (const folder of runbookFolders(where.cwd, where.env)) {
@@ -76,12 +75,12 @@ export async function findRunbooks(where: Where): Promise<readonly Runbook[]> {
   return found;
 }
 
-/** One file, wherever it is. */
+/** One file in any folder. */
 export function openRunbook(file: string, where: Where): Promise<Runbook> {
   return readRunbook(resolve(where.cwd, file), folderOf(resolve(where.cwd, file), where.env), where);
 }
 
-/** The project's agents win over the user's. Faults: unknown name, a runbook with errors, missing variables. */
+/** The project's agents override the user's. Faults: unknown name, a runbook with errors, missing variables. */
 export async function findAgent(
   name: string,
   where: Where & { readonly vars: Readonly<Record<string, string>> },
@@ -113,7 +112,7 @@ function pick(
 function pick(kind: "agent" | "pipeline", name: string, runbooks: readonly Runbook[]) {
   const draftsOf = (runbook: Runbook) => (kind === "agent" ? runbook.agents : runbook.pipelines);
   const runbook = runbooks.find((one) => draftsOf(one).some((draft) => draft.name === name));
-  // A runbook that cannot be read may define it too, and then before or beside the one that was found.
+  // An unreadable runbook may also define it, with equal or higher priority.
   const counts = (one: Runbook) =>
     runbook === undefined ||
     draftsOf(one).some((draft) => draft.name === name && one.level === runbook.level) ||
@@ -199,7 +198,7 @@ async function readRunbook(path: string, folder: RunbookFolder, where: Where): P
   return { ...about, ...checked, sources, problems: inOrder([...problems, ...checked.problems]) };
 }
 
-/** More is told of no file. */
+/** The most problems to report per file. */
 const MOST_PROBLEMS = 1000;
 
 function inOrder(problems: readonly Problem[]): readonly Problem[] {
@@ -238,7 +237,7 @@ function listed(folder: RunbookFolder): { files: readonly string[]; tooMany: boo
   }
 }
 
-/** A name that an earlier runbook of the same level has is a problem of the later one. */
+/** A name that an earlier runbook of the same level defines is a problem of the later one. */
 function withTwins(runbook: Runbook, before: readonly Runbook[]): Runbook {
   const twins = (["agents", "pipelines"] as const).flatMap((kind) =>
     runbook[kind].flatMap(({ name, at }) => {

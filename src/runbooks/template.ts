@@ -1,19 +1,18 @@
-/** `${var.NAME}` in texts: found, checked and filled in. A value is put in as it is and never read again. */
+/** Finds, checks and fills `${var.NAME}` in texts. A filled-in value is never scanned again. */
 import { nearest } from "../lib/suggest.ts";
 
 /** `$${` is a plain `${`. */
 const TEMPLATE = /\$\$\{|\$\{([^}\n]*)(\}?)/g;
-/** In a file of its own only what begins with `${var.` is ours: prompts show code, and code is full of `${`. */
+/** In a prompt file only `${var.` begins a template: prompts show code, and code contains `${`. */
 const FILE_TEMPLATE = /\$\$\{(?=var\.)|\$\{(var\.[^}\n]*)(\}?)/g;
 const REFERENCE = /^var\.([A-Za-z_][A-Za-z0-9_]*)$/;
 
 export interface Misfit {
-  /** Index in the text. */
   readonly index: number;
   readonly why: string;
 }
 
-/** `names`: the variables there are. */
+/** `names`: the existing variables. */
 export function misfits(text: string, names: readonly string[], kind: "value" | "file" = "value"): Misfit[] {
   return [...text.matchAll(kind === "file" ? FILE_TEMPLATE : TEMPLATE)].flatMap((match) => {
     const why = match[1] === undefined ? null : whyUnfit(match[1], match[2] === "}", names);
@@ -36,7 +35,7 @@ function whyUnfit(inside: string, closed: boolean, names: readonly string[]): st
     : `names the unknown variable ${name}; vars declares ${names.join(", ")}`;
 }
 
-/** For texts without misfits; a variable without a value stays as it is written. */
+/** For texts without misfits; a variable without a value stays as written. */
 export function filled(
   text: string,
   values: ReadonlyMap<string, string>,

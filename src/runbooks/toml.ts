@@ -1,4 +1,4 @@
-/** TOML runbooks, read with positions. The parser is loaded with the first file that needs it. */
+/** TOML runbooks, read with positions. The parser loads with the first file that needs it. */
 import type { AST } from "toml-eslint-parser";
 import {
   type At,
@@ -28,7 +28,7 @@ export async function readToml(text: string): Promise<Read> {
   }
 }
 
-/** What is missing at the end of a line is reported for the beginning of the next one. */
+/** The parser reports a token that is missing at the end of a line at the beginning of the next one. */
 function placeIn(text: string, error: { lineNumber: number; column: number; message: string }): At {
   const before = text.split("\n", error.lineNumber).at(-2)?.trimEnd();
   return error.column === 0 &&
@@ -57,8 +57,9 @@ const TOO_DEEP = `This is nested deeper than ${MAX_DEPTH} levels.`;
 const TOO_LONG = "A text here is too long to be read. Put it into a file and name it in prompt_file.";
 
 /**
- * What the parser's stack was too small for: it calls itself once a level, and hands over a text as one argument a
- * character. Brackets inside of texts count as levels; good enough for a place in a file that no parser can take.
+ * For texts that overflow the parser's stack: it recurses once per level, and passes a text as one argument per
+ * character. Counts brackets inside texts as levels, which is good enough for a position in a file that no parser
+ * accepts.
  */
 function stackProblem(text: string): Problem {
   let [depth, longest, widest] = [0, 1, 0];
@@ -84,7 +85,7 @@ function treeOf(top: AST.TOMLTopLevelTable): Table {
   return root;
 }
 
-/** The table that a header opens; the parser has made sure that it may. */
+/** The table that a header opens; the parser has checked that it may. */
 function open(root: Table, { key, kind, loc }: AST.TOMLTable): Table {
   let table = root;
   for (const [index, part] of key.keys.entries()) {
@@ -106,7 +107,7 @@ function open(root: Table, { key, kind, loc }: AST.TOMLTable): Table {
   return table;
 }
 
-/** The table under a key, made where it is missing; under a list of tables the last of them. */
+/** The table under a key, created if missing; under a list of tables the last one. */
 function inside(table: Table, part: AST.TOMLBare | AST.TOMLQuoted): Table {
   const found = table.entries.get(nameOf(part))?.value;
   const last = found?.kind === "list" ? found.items.at(-1) : found;

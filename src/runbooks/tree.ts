@@ -1,9 +1,9 @@
 /**
- * What every runbook format is read into: values that know where they stand. Readers make trees, `runbook.ts` checks
- * them; neither knows the other.
+ * The common form of every runbook format: values with positions. Readers make trees, `runbook.ts` checks them; neither
+ * knows the other.
  */
 
-/** Both count from 1; the column in UTF-16 units. */
+/** Both count from 1; columns in UTF-16 units. */
 export interface At {
   readonly line: number;
   readonly column: number;
@@ -11,7 +11,7 @@ export interface At {
 
 export interface Problem extends At {
   readonly level: "error" | "warning";
-  /** A whole sentence. Names from the file may stand in it: untrusted text. */
+  /** A whole sentence. May contain names from the file: untrusted text. */
   readonly reason: string;
 }
 
@@ -21,7 +21,7 @@ export interface Text {
   readonly kind: "text";
   readonly value: string;
   readonly at: At;
-  /** The file has this very text between one-character quotes on one line, so that places in it can be named. */
+  /** The file has exactly this text between one-character quotes on one line, so positions inside it are known. */
   readonly verbatim: boolean;
 }
 
@@ -43,7 +43,7 @@ export interface List {
   readonly at: At;
 }
 
-/** Entries in the order of the file. A map, so that no key can mean anything to JavaScript. */
+/** Entries in file order. A map, so that no key has a meaning for JavaScript. */
 export interface Table {
   readonly kind: "table";
   readonly entries: Map<string, Entry>;
@@ -55,26 +55,26 @@ export interface Entry {
   readonly value: Value;
 }
 
-/** A value that no key of a runbook takes: a date, nan, null, an integer that a double cannot hold. */
+/** A value that no runbook key accepts: a date, nan, null, an integer beyond a double's precision. */
 export interface Odd {
   readonly kind: "odd";
   readonly what: string;
   readonly at: At;
 }
 
-/** The reader has already said what is wrong with it. */
+/** The reader has already reported the problem. */
 interface Refused {
   readonly kind: "refused";
   readonly at: At;
 }
 
-/** What a reader made of a text. Root null: nothing could be made of it, and a problem says why. */
+/** The result of a reader. Root null: unreadable, and a problem says why. */
 export interface Read {
   readonly root: Table | null;
   readonly problems: readonly Problem[];
 }
 
-/** Nobody nests a runbook deeper. */
+/** Deeper than any real runbook. */
 export const MAX_DEPTH = 32;
 
 /** Ends the reading of a text; caught by the reader that threw it. */
@@ -91,7 +91,7 @@ export function problem(at: At, reason: string, level: Problem["level"] = "error
   return { level, line: at.line, column: at.column, reason };
 }
 
-/** Where the characters of a text stand. */
+/** Maps offsets in a text to positions. */
 export function locator(text: string): (offset: number) => At {
   const starts = [0];
   for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) starts.push(at + 1);
@@ -114,7 +114,7 @@ export function numberOf(value: number, at: At): Value {
   return { kind: "number", value, at };
 }
 
-/** The place of a character inside a text, as near as the file tells it. */
+/** The position of a character inside a text, as exact as the file allows. */
 export function within(text: Text, index: number): At {
   return text.verbatim ? { line: text.at.line, column: text.at.column + 1 + index } : text.at;
 }

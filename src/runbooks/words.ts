@@ -1,15 +1,15 @@
-/** A command line split into words as a shell would, and nothing else that a shell does: what only it could do is refused. */
+/** Splits a command line into words as a shell does, and refuses everything that needs a real shell. */
 
 export type Words =
   | { readonly words: readonly string[] }
-  /** `at`: index of the character that is in the way. */
+  /** `at`: index of the offending character. */
   | { readonly at: number; readonly why: string };
 
-/** A template is ours, not a shell's: it stays whole wherever it stands. */
+/** A template is ours, not the shell's: it stays whole everywhere. */
 const TEMPLATE = /\$?\$\{[^}]*\}/y;
 const SHELL = /[|;&()<>*`$]/;
 
-/** Words are parted by blanks; `'…'` and `"…"` hold a word together, a backslash takes the next character as it is. */
+/** Blanks separate words; `'…'` and `"…"` keep a word together, a backslash takes the next character literally. */
 export function splitWords(line: string): Words {
   const words: string[] = [];
   let word: string | null = null;

@@ -1,9 +1,9 @@
 /**
- * One connection to the index file: how it is opened, made durable and private, and how SQLite's errors become
- * faults. Knows nothing of runs.
+ * One connection to the index file: opens it, makes it durable and private, and turns SQLite's errors into faults.
+ * Knows nothing of runs.
  *
- * The index file is never opened with `fs` while it may be open here: closing such a descriptor drops SQLite's
- * locks and with them committed rows. `stat` and `chmod` work by path and are safe.
+ * Never open the index file with `fs` while it may be open here: closing such a descriptor drops SQLite's locks and
+ * with them committed rows. `stat` and `chmod` use the path and are safe.
  */
 import { chmodSync, closeSync, openSync, statSync, statfsSync } from "node:fs";
 import { dirname } from "node:path";
@@ -20,19 +20,21 @@ type Sqlite = Pick<SqliteModule, "DatabaseSync">;
 type Bound = readonly (string | number | null)[] | Columns;
 
 export interface Connection {
-  /** Runs `work` inside `BEGIN IMMEDIATE` … `COMMIT`. A deferred transaction would fail busy in spite of the timeout. */
+  /**
+   * Runs `work` inside `BEGIN IMMEDIATE` … `COMMIT`. A deferred transaction would fail with busy despite the timeout.
+   */
   write<T>(work: (sql: Sql) => T): T;
   read<T>(work: (sql: Sql) => T): T;
   readonly facts: Facts;
   close(): void;
 }
 
-/** Statements are prepared once for each text, on first use. */
+/** Prepares each statement once, on first use. */
 export interface Sql {
   one(text: string, bound?: Bound): Row | undefined;
   all(text: string, bound?: Bound): Row[];
   each(text: string): Iterable<Row>;
-  /** How many rows changed. */
+  /** The number of changed rows. */
   run(text: string, bound: Bound): number;
 }
 
@@ -40,7 +42,7 @@ interface Facts {
   readonly version: string;
   readonly schema: number;
   readonly journal: string;
-  /** Why the journal is not the usual one. */
+  /** Why the journal mode is unusual. */
   readonly note: string | null;
 }
 
@@ -48,23 +50,23 @@ interface Live {
   readonly db: DatabaseSyncInstance;
   readonly sql: Sql;
   readonly facts: Facts;
-  /** Which files were opened. Null: they cannot change (`immutable`). */
+  /** The opened files. Null: they cannot change (`immutable`). */
   readonly files: Files | null;
 }
 
-/** Device and inode of each; null: not there. */
+/** Device and inode of each. Null: missing. */
 interface Files {
   readonly index: string | null;
-  /** Undefined: not watched, since it comes and goes with the connections that write. */
+  /** Undefined: not watched, since it comes and goes with the writing connections. */
   readonly wal?: string | null;
 }
 
-/** Twenty starts at once on a busy machine wait for each other longer than one would think. */
+/** Twenty starts at once on a busy machine wait for each other surprisingly long. */
 const BUSY_TIMEOUT_MS = 30_000;
 
 /**
- * The change to WAL may answer busy without waiting, so opening tries again until the timeout. SQLite calls a page that could not
- * be read (EIO) a damaged one: what is damaged is so when it is looked at again.
+ * Switching to WAL may report busy without waiting, so opening retries until the timeout. SQLite reports a page that
+ * could not be read (EIO) as damaged; real damage is still there at a second read.
  */
 export async function connect(sqlite: Sqlite, path: string, options: OpenOptions): Promise<Connection> {
   const deadline = performance.now() + (options.busyTimeoutMs ?? BUSY_TIMEOUT_MS);
@@ -81,7 +83,7 @@ export async function connect(sqlite: Sqlite, path: string, options: OpenOptions
   }
 }
 
-/** Looks a second time at what seemed damaged the first time. */
+/** Reads again after apparent damage. */
 function lookedAtAgain<T>(read: () => T): T {
   try {
     return read();
@@ -100,9 +102,9 @@ function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connect
   let wrote = false;
 
   /**
-   * An index that was set aside and rebuilt would take writes that nobody will ever read, so the new one is opened.
-   * A WAL that was deleted cannot be replaced while this process lives (see `close`): what it holds is saved into
-   * the index, unless another process has begun a new one, and nothing more is written.
+   * Writes to an index that was set aside and rebuilt would be lost, so this opens the new one. A deleted WAL cannot be
+   * replaced while this process lives (see `close`): its content goes into the index, unless another process has begun
+   * a new WAL, and nothing more is written.
    */
   function current(): Live {
     const was = live.files;
@@ -123,8 +125,8 @@ function connection(sqlite: Sqlite, path: string, options: OpenOptions): Connect
   }
 
   /**
-   * The package leaves a connection half open as long as its statements are not collected, so SQLite's own
-   * checkpoint at the last close never comes: without this one, every next command would replay the WAL.
+   * The package keeps a connection half open until its statements are collected, so SQLite's checkpoint at the last
+   * close never happens. Without this one, every next command would replay the WAL.
    */
   function close(): void {
     if (!live.db.isOpen) return;
@@ -168,12 +170,12 @@ function isReadOnly({ readOnly }: OpenOptions): boolean {
   return readOnly !== undefined && readOnly !== false;
 }
 
-/** Waits for nobody: a WAL that others still use is theirs to empty. */
+/** Does not wait: a WAL that other processes use is theirs to empty. */
 function checkpoint(db: DatabaseSyncInstance): void {
   try {
     db.exec("PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)");
   } catch {
-    // What is committed is safe in the WAL whether or not it could be emptied.
+    // Committed data is safe in the WAL even if the checkpoint failed.
   }
 }
 
@@ -195,7 +197,7 @@ function open(sqlite: Sqlite, path: string, options: OpenOptions): Live {
     }
     const schema = found === MIGRATIONS.length ? found : migrate(db);
     if (schema > MIGRATIONS.length) throw newerSchema(path, schema);
-    // The first read opens the WAL, so that it is there to be watched.
+    // The first read creates the WAL, so that it can be watched.
     pragma(db, "user_version");
     return liveOf(db, { version, schema, journal, note }, filesAt(path));
   } catch (error) {
@@ -205,8 +207,8 @@ function open(sqlite: Sqlite, path: string, options: OpenOptions): Live {
 }
 
 /**
- * A newer schema may be read: a column that is gone then says so. Where the directory cannot be written, WAL
- * needs either its two files or the promise that there is nothing in a WAL (`immutable`).
+ * Reads a newer schema as well; a missing column then gives an error. In a read-only directory, WAL needs either its
+ * two files or the promise that the WAL is empty (`immutable`).
  */
 function openReadOnly(sqlite: Sqlite, path: string, options: OpenOptions): Live {
   let db = openDatabase(sqlite, path, options);
@@ -266,10 +268,10 @@ function liveOf(db: DatabaseSyncInstance, facts: Facts, files: Files | null): Li
   return { db, sql, facts, files };
 }
 
-/** SQLite gives a new file, and a WAL the mode of its index, whatever the umask is. */
+/** Ensures mode 0600, because SQLite gives a WAL the mode of its index, whatever the umask. */
 export function makePrivate(path: string, onLinked?: OpenOptions["onLinked"]): void {
   try {
-    // Exclusive: succeeds only where no index was, so no connection of this process has it open.
+    // Exclusive: succeeds only without an index, so no connection of this process has it open.
     closeSync(openSync(path, "wx", 0o600));
   } catch (error) {
     if (errnoOf(error) !== "EEXIST") throw error;
@@ -282,8 +284,8 @@ export function makePrivate(path: string, onLinked?: OpenOptions["onLinked"]): v
 }
 
 /**
- * WAL, except where it is not safe: SQLite before 3.51.3 can lose a WAL that is reset while others write, and WAL's
- * shared memory does not reach over a network.
+ * WAL, except where it is unsafe: SQLite before 3.51.3 can lose a WAL that is reset during other writes, and WAL's
+ * shared memory does not work over a network.
  */
 export function journalFor(
   version: string,
@@ -306,7 +308,7 @@ function setJournal(db: DatabaseSyncInstance, wanted: { mode: string; note: stri
   return { journal, note };
 }
 
-/** `f_type` of statfs(2) on Linux. FUSE is among them because what is behind it cannot be known. */
+/** `f_type` of statfs(2) on Linux. Includes FUSE, because its backing store is unknown. */
 const NETWORK_FILE_SYSTEMS = new Map([
   [0x6969, "nfs"],
   [0x517b, "smb"],
@@ -320,13 +322,13 @@ const NETWORK_FILE_SYSTEMS = new Map([
   [0x786f4256, "vboxsf"],
 ]);
 
-/** The network file system that a file is on; null: none, or it cannot be told. */
+/** The network file system of a file. Null: a local one, or unknown. */
 export function fileSystemOf(path: string): string | null {
   if (process.platform !== "linux") return null;
   return NETWORK_FILE_SYSTEMS.get(statfsSync(dirname(path)).type >>> 0) ?? null;
 }
 
-/** The WAL stays the same file as long as a connection that may write is open. */
+/** The WAL stays the same file while a writing connection is open. */
 function filesAt(path: string): Files {
   const idOf = (name: string) => {
     const stat = statSync(name, { throwIfNoEntry: false });

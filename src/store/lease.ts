@@ -1,11 +1,11 @@
-/** The rules of a lease, the same for every backend: who may take it, and which fence may write (I6). Pure. */
+/** The rules of a lease for every backend: who may take it, and which fence may write (I6). Pure. */
 import type { Standing } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { Life, ProcessIdentity } from "../core/records.ts";
 import { fieldIn, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import type { Lease, LeaseAnswer, LeaseOwner, Lives } from "./store.ts";
 
-/** What a backend keeps for a key. A released lease stays with its fence, so that fences only grow. */
+/** A backend's state of a key. A released lease keeps its fence, so that fences only grow. */
 export interface LeaseState {
   readonly fence: number;
   /** Null: released. */
@@ -19,8 +19,8 @@ export interface LeaseRequest {
 }
 
 /**
- * The owner's own process is busy too: a second acquire inside one process means two holders.
- * It is never asked for its liveness, since it is the one asking.
+ * The owner's own process also counts as busy: a second acquire inside one process means two holders. Its liveness
+ * needs no check, since it is the caller.
  */
 export function decideLease(present: LeaseState | undefined, request: LeaseRequest): LeaseAnswer {
   const { key, owner, isAlive } = request;
@@ -32,11 +32,11 @@ export function decideLease(present: LeaseState | undefined, request: LeaseReque
   return { held: true, lease };
 }
 
-/** What can be seen of an owner from here. */
+/** What this process can observe of an owner. */
 export interface Sight {
   readonly self: ProcessIdentity;
   readonly machine: string;
-  /** Is it in the process table, with the same start? */
+  /** Is it in the process table with the same start time? */
   readonly isListed: (owner: ProcessIdentity) => boolean;
   readonly lives: Pick<Lives, "look" | "shared">;
   /** Does anything prove that this boot still runs? */
@@ -44,10 +44,10 @@ export interface Sight {
 }
 
 /**
- * Is the owner gone? No clock says so: only the kernel. A lock that is held proves a life, wherever it is. Where the
- * process table shows the owner, the table decides. Of another boot nothing is left on a disk that one machine alone can
- * have, unless that boot is seen to run: a container may have a boot id of its own. What several machines may share stays in
- * doubt.
+ * Is the owner gone? Only the kernel decides, never a clock. A held lock proves a life, wherever it is. If the process
+ * table shows the owner, the table decides. On a disk that only one machine can have, processes of another boot are
+ * gone, unless that boot is seen to run: a container may have another boot id. On a disk that several machines may
+ * share, the owner stays in doubt.
  */
 export function judgeOwner(owner: ProcessIdentity & { readonly machine?: string }, sight: Sight): Standing {
   const { self, lives } = sight;
@@ -58,13 +58,13 @@ export function judgeOwner(owner: ProcessIdentity & { readonly machine?: string 
     if (owner.space === self.space) return sight.isListed(owner) ? "lives" : "gone";
     return seen === "free" ? "gone" : "doubt";
   }
-  // Without a life it is of an older version, and only the machine's name tells whether this is a restart.
+  // An owner without a life is from an older version, and only the machine's name shows whether this is a reboot.
   const isOther = life?.shared ?? (owner.machine !== undefined && owner.machine !== sight.machine);
   if (isOther || lives.shared) return "doubt";
   return seen !== "free" && sight.runs(owner.boot) ? "doubt" : "gone";
 }
 
-/** A process's identity as somebody wrote it down; null: it is none. */
+/** A recorded process identity. Null: not an identity. */
 export function identityIn(record: unknown): ProcessIdentity | null {
   const pid = numberIn(record, "pid");
   const [start, boot, space] = ["start", "boot", "space"].map((key) => stringIn(record, key));
@@ -89,7 +89,7 @@ export function runLeaseKey(runId: string): string {
   return `run:${runId}`;
 }
 
-/** A released lease with this fence still counts: nobody else has taken over. */
+/** A released lease with this fence still counts: no other process has taken over. */
 export function checkFence(lease: LeaseState | undefined, runId: string, fence: number | undefined): void {
   if (fence === undefined || fence === lease?.fence) return;
   const text = `Another process took over run ${runId} in the meantime. Type \`reprise show ${runId.slice(-8)}\`.`;

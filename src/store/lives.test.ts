@@ -1,4 +1,4 @@
-/** Who is gone? What the kernel proves, and what stays in doubt. */
+/** Which owners are gone: the kernel's proofs, and the remaining doubt. */
 import {
   copyFileSync,
   existsSync,
@@ -164,7 +164,7 @@ test("a life that is held stays, whatever boot its name says: a container may ha
     false,
     true,
   ]);
-  // Beside a process of the same boot, a lock that is free says that its own process is gone.
+  // Beside a live process of the same boot, a free lock proves that its own process is gone.
   expect(readdirSync(directory).includes("00000002-fedcba9876543210")).toBe(true);
   expect(readdirSync(directory).includes("00000003-fedcba9876543210")).toBe(false);
 });

@@ -1,9 +1,10 @@
 /**
- * The life of a process as a lock on a file in the state directory: SQLite takes it, the kernel lets go of it when the
- * process ends, however it ends. It is seen from every pid, network and time namespace of the machine, and needs no clock.
+ * The life of a process as a lock on a file in the state directory: SQLite takes it, and the kernel releases it when
+ * the process ends in any way. It is visible from every pid, network and time namespace of the machine, and needs no
+ * clock.
  *
- * Nothing is ever written into such a file. It must not be opened with `fs` while it is held: closing such a descriptor
- * would drop the lock. Whoever looks shares the lock for that moment, so two that look never hinder each other.
+ * These files stay empty. Never open a held one with `fs`: closing such a descriptor would drop the lock. A check takes
+ * the lock as shared, so two checks never block each other.
  */
 import { randomBytes } from "node:crypto";
 import { closeSync, mkdirSync, openSync, readdirSync, statSync, unlinkSync } from "node:fs";
@@ -19,13 +20,13 @@ const NAME = /^[0-9a-f]{8}-[0-9a-f]{16}$/;
 
 interface Own extends Life {
   readonly path: string;
-  /** Kept, so that the lock is not collected with it. */
+  /** Kept, so that the lock is not garbage-collected. */
   readonly lock: unknown;
-  /** What this life was given for and was not given back yet. */
+  /** Leases that were taken with this life and not released yet. */
   readonly leases: Set<string>;
 }
 
-/** One for each state directory. */
+/** One per state directory. */
 const own = new Map<string, Own>();
 
 export function livesIn(directory: string, boot: () => string): Lives {
@@ -49,7 +50,7 @@ export function livesIn(directory: string, boot: () => string): Lives {
   };
 }
 
-/** A lease that was taken with a life of this process, or given back. */
+/** Records a lease that was taken with a life of this process, or released. */
 export function countLease(life: Life | undefined, key: string, isTaken: boolean): void {
   for (const { file, leases } of own.values()) {
     if (isTaken && file === life?.file) leases.add(key);
@@ -73,7 +74,7 @@ function begin(directory: string, boot: string, shared: boolean): Own {
     try {
       closeSync(openSync(path, "wx", 0o600));
       const lock = lockExclusively(path);
-      // A sweep under another boot id may have had the file before it was locked.
+      // A sweep under another boot id may have removed the file before it was locked.
       const inode = statSync(path, { throwIfNoEntry: false })?.ino;
       if (lock !== null && inode !== undefined) {
         process.once("exit", () => end(directory));
@@ -90,12 +91,12 @@ function begin(directory: string, boot: string, shared: boolean): Own {
 
 type Lock = InstanceType<ReturnType<typeof loadSqlite>["DatabaseSync"]>;
 
-/** Null: another process has it. */
+/** Null: another process holds it. */
 function lockExclusively(path: string): Lock | null {
   const { DatabaseSync } = loadSqlite();
   const lock = new DatabaseSync(path, { timeout: 0, defensive: true });
   try {
-    // Nothing is written, so nothing needs a journal beside it.
+    // Without writes, no journal file is needed.
     lock.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
     return lock;
   } catch (error) {
@@ -106,7 +107,7 @@ function lockExclusively(path: string): Lock | null {
   }
 }
 
-/** A life that no lease names is of no use to anybody. One that a lease still names says that its process is gone. */
+/** A life that no lease names is useless. A life that a lease still names proves that its process is gone. */
 function end(directory: string): void {
   const found = own.get(directory);
   if (found === undefined || found.leases.size > 0) return;
@@ -114,9 +115,9 @@ function end(directory: string): void {
 }
 
 /**
- * Files of other boots whose processes have ended. Another boot id alone does not say so: a container may have one of its
- * own. While a process of that boot lives, the others' files stay, since they say of theirs that it is gone. Each file is
- * locked while it is removed, so that no process takes it for its life meanwhile.
+ * Removes files of other boots whose processes have ended. Another boot id alone proves nothing: a container may have a
+ * separate one. While a process of that boot lives, all files of that boot stay, since they prove which of its
+ * processes are gone. Each file is locked during its removal, so that no process takes it as its life meanwhile.
  */
 function sweep(directory: string, start: string): void {
   const names = namesIn(directory).filter((name) => !name.startsWith(`${start}-`));
@@ -129,7 +130,7 @@ function sweep(directory: string, start: string): void {
       removeQuietly(path);
       lock.close();
     } catch (error) {
-      // A file that cannot be locked stays: one file too many harms nobody.
+      // A file that cannot be locked stays: an extra file is harmless.
       if (!(faultOf(error, path) instanceof Fault)) throw error;
     }
   }
@@ -147,12 +148,12 @@ function namesIn(directory: string): readonly string[] {
 function look(directory: string, { file, inode }: Life): ReturnType<Lives["look"]> {
   if (!NAME.test(file)) return "unknown";
   const path = join(directory, file);
-  // In a copy of the state directory the file is another one, and nobody has locked it.
+  // In a copy of the state directory this is another file, which no process has locked.
   return statSync(path, { throwIfNoEntry: false })?.ino === inode ? lookAt(path) : "unknown";
 }
 
 function isHeld(directory: string, name: string): boolean {
-  // Looking would drop this process's own lock.
+  // A check would drop this process's own lock.
   return own.get(directory)?.file === name || lookAt(join(directory, name)) === "held";
 }
 
@@ -174,7 +175,7 @@ function lookAt(path: string): ReturnType<Lives["look"]> {
 
 function refusal(fault: unknown, directory: string): unknown {
   if (!(fault instanceof Fault) || !["storage_failed", "index_busy"].includes(fault.code)) return fault;
-  // The fault itself speaks of an index.
+  // The fault's own message is about an index.
   const why = fault.cause instanceof Error ? fault.cause.message : fault.message;
   return new Fault(
     "storage_failed",
@@ -188,7 +189,7 @@ function removeQuietly(path: string): void {
   try {
     unlinkSync(path);
   } catch (error) {
-    // Whoever was faster, or a disk that refuses: a file too many harms nobody.
+    // Another process was faster, or the disk refused: an extra file is harmless.
     if (errnoOf(error) === null) throw error;
   }
 }
@@ -199,7 +200,7 @@ function isOf(boot: string, name: string): boolean {
   return startOf(name) === bootOf(boot);
 }
 
-/** The beginning of a boot's name, as a part of a file name. */
+/** The prefix of a boot id, as part of a file name. */
 function bootOf(boot: string): string {
   return boot
     .toLowerCase()

@@ -1,4 +1,4 @@
-/** A lock that dies with its process, proved with processes that are killed. */
+/** A lock that dies with its process, proved by killing processes. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import * as fs from "node:fs";
@@ -35,7 +35,7 @@ afterAll(() => {
   fs.rmSync(bundleFolder, { recursive: true });
 });
 
-/** A process that takes the lock, says what it got, and lives on. */
+/** A process that takes the lock, prints the result, and lives on. */
 async function locker(path: string): Promise<{ child: ChildProcess; said: string }> {
   const script = `
     import { lockFile } from ${JSON.stringify(bundle)};

@@ -1,8 +1,7 @@
 /**
- * A lock on a file of its own, held by SQLite: a pid file outlives its process, this lock does not.
+ * An exclusive lock on a separate file, held by SQLite: unlike a pid file, it does not outlive its process.
  *
- * Nothing is ever written into the file. It must not be opened with `fs` while it is held: closing such a
- * descriptor would drop the lock.
+ * The file stays empty. Never open it with `fs` while it is held: closing such a descriptor would drop the lock.
  */
 import { makePrivate } from "./connection.ts";
 import { faultOf } from "./sqlite-faults.ts";
@@ -16,7 +15,7 @@ export async function lockWithSqlite(path: string): Promise<FileLock | null> {
   try {
     makePrivate(path);
     db = new DatabaseSync(path, { timeout: 0, defensive: true });
-    // The transaction is never committed. No statement is prepared: one that is not collected keeps the file open.
+    // The transaction is never committed. No prepared statements: an uncollected statement keeps the file open.
     db.exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE");
   } catch (error) {
     db?.close();

@@ -1,15 +1,15 @@
 /**
- * The schema of the SQLite index: numbered steps, and whose file this is.
+ * The schema of the SQLite index as numbered steps, and the check that a file is our index.
  *
- * A step that was released is never edited; `sqlite.fixtures/` holds a dump of every released schema.
+ * Never edit a released step; `sqlite.fixtures/` holds a dump of every released schema.
  */
 import { Fault } from "../core/faults.ts";
 import type { DatabaseSyncInstance } from "@photostructure/sqlite";
 
-/** "RPRS". Tells our index from any other SQLite file. */
+/** "RPRS". Distinguishes our index from other SQLite files. */
 const APPLICATION_ID = 0x52_50_52_53;
 
-/** Step N brings `user_version` from N to N + 1. Texts that are filtered by have an index that also gives the order. */
+/** Step N brings `user_version` from N to N + 1. Columns used as filters have an index that also gives the order. */
 export const MIGRATIONS: readonly string[] = [
   `PRAGMA application_id = ${APPLICATION_ID};
    CREATE TABLE runs (
@@ -42,12 +42,12 @@ export const MIGRATIONS: readonly string[] = [
    CREATE INDEX documents_open ON documents (kind, open);`,
 ];
 
-/** The first schema that has documents; an older index that is opened read only has none. */
+/** The first schema with documents; an older index that is opened read-only has none. */
 export const DOCUMENTS_SINCE = 2;
 
 /**
- * The schema number of a file that is ours or new (0). Anything else is not touched: the caller sets it aside.
- * One read transaction, since another process may be setting up the same new file.
+ * The schema number of a file that is ours or new (0). Leaves any other file alone: the caller sets it aside. Uses one
+ * read transaction, since another process may be setting up the same new file.
  */
 export function schemaOf(db: DatabaseSyncInstance, path: string): number {
   db.exec("BEGIN");
@@ -66,8 +66,8 @@ export function schemaOf(db: DatabaseSyncInstance, path: string): number {
 }
 
 /**
- * Each step is one transaction together with its number: a crash leaves the schema before it or after it. The
- * number is read again inside, so that processes that open a new file at once do each step once.
+ * Each step is one transaction with its number: a crash leaves the schema before or after it. The number is read again
+ * inside, so that processes that open a new file together run each step once.
  */
 export function migrate(db: DatabaseSyncInstance, migrations: readonly string[] = MIGRATIONS): number {
   for (;;) {

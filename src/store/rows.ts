@@ -1,18 +1,18 @@
 /**
- * Records as rows and back: columns, checksums, the event chain, and what is wrong with a row that changed.
+ * Converts records to rows and back: columns, checksums, the event chain, and the damage of a changed row.
  *
- * Knows the columns, not the database: no SQL and no I/O. SQLite's own checks miss most bit rot, so every row
- * carries a checksum of its own.
+ * Knows the columns, not the database: no SQL and no I/O. SQLite's checks miss most bit rot, so every row has a
+ * checksum.
  */
 import { createHash } from "node:crypto";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { LeaseState } from "./lease.ts";
 import type { Document, LeaseOwner, NewEvent, StoredEvent } from "./store.ts";
 
-/** A row as the database gives it. Nothing in it is trusted. */
+/** A row from the database. All of it is untrusted. */
 export type Row = Readonly<Record<string, string | number | null | Uint8Array>>;
 
-/** What a row can be bound from. */
+/** Values to bind in a statement. */
 export type Columns = Readonly<Record<string, string | number | null>>;
 
 export type Read<T> = { readonly value: T; readonly wrong?: never } | { readonly wrong: string };
@@ -20,8 +20,8 @@ export type Read<T> = { readonly value: T; readonly wrong?: never } | { readonly
 export const CHAIN_START = "0".repeat(64);
 
 /**
- * Text for a column. SQLite's C strings end at a zero byte and UTF-8 has no lone surrogates; JSON's escapes keep
- * both, and leave an ordinary path or name as it is. Injective, so equality in SQL is equality of the originals.
+ * Text for a column. SQLite's C strings end at a zero byte and UTF-8 has no lone surrogates; JSON escapes keep both,
+ * and leave ordinary paths and names unchanged. Injective, so equality in SQL is equality of the originals.
  */
 export function toColumn(text: string): string {
   return JSON.stringify(text).slice(1, -1);
@@ -67,7 +67,7 @@ export function leaseColumns(key: string, state: LeaseState): Columns {
   return { key: column, fence: state.fence, owner, sum: sumOf("leases", column, state.fence, owner) };
 }
 
-/** `prev` is the hash of the event before it, so that an event cannot be changed, moved or dropped unseen. */
+/** `prev` is the hash of the previous event, so that no event can be changed, moved or dropped unnoticed. */
 export function eventColumns(event: NewEvent, seq: number, prev: string): Columns {
   const columns = {
     seq,
@@ -112,7 +112,7 @@ export function readLease(row: Row): Read<LeaseState> {
   return { value: { fence, owner: value as unknown as LeaseOwner | null } };
 }
 
-/** Checks the event in itself. That it follows the one before it is the reader's to check (`prev_hash`). */
+/** Checks the event alone. The reader checks that it follows its predecessor (`prev_hash`). */
 export function readEvent(row: Row): Read<StoredEvent> {
   const { seq, run_id: runId, attempt, kind, at, key, payload, prev_hash: prev } = row;
   if (row["hash"] !== hashOf([seq, runId, attempt, kind, at, key, payload, prev])) {
@@ -133,7 +133,7 @@ export function readEvent(row: Row): Read<StoredEvent> {
   };
 }
 
-/** `seq` is the order in which documents were made; it is covered by the checksum like the rest. */
+/** `seq` is the creation order of documents; the checksum covers it as well. */
 export function documentColumns(document: Document, seq: number): Columns {
   const columns = {
     seq,
@@ -164,7 +164,7 @@ export function readDocument(row: Row): Read<Document> {
   };
 }
 
-/** The fields that become columns must be there, or the columns cannot be compared. */
+/** These fields become columns and must exist; otherwise the columns cannot be compared. */
 const RUN_TEXTS = ["runId", "handle", "agentName", "status", "cwd", "createdAt", "updatedAt"];
 const ATTEMPT_TEXTS = ["runId", "state", "startedAt"];
 

@@ -1,8 +1,8 @@
-/** SQLite's and the file system's errors as faults that name the index and say what to type. No I/O. */
+/** Turns errors of SQLite and the file system into faults that name the index and what to type. No I/O. */
 import { Fault, wantOf } from "../core/faults.ts";
 import { MIGRATIONS } from "./migrations.ts";
 
-/** Anything that is neither SQLite's nor the file system's is our bug and stays as it is. */
+/** Any other error is our bug and stays unchanged. */
 export function faultOf(error: unknown, path: string, schema = 0): unknown {
   const facts = { path };
   const errno = errnoOf(error);
@@ -23,7 +23,7 @@ export function faultOf(error: unknown, path: string, schema = 0): unknown {
     return fault("storage_full", `No room to write ${path} (${why}). Free some space and try again.`);
   }
   if (code === SQLITE.ERROR && schema > MIGRATIONS.length) return newerSchema(path, schema);
-  // Every statement of ours fits our schema, so one that fails to compile has met a damaged schema.
+  // All our statements fit our schema, so a statement that does not compile has met a damaged schema.
   if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB || code === SQLITE.ERROR) {
     return fault(
       "index_damaged",
@@ -69,13 +69,16 @@ export function notAFile(path: string): Fault {
   );
 }
 
-/** The file or its directory refused, whatever is in the file. */
+/** The file or its directory is not writable, whatever the file contains. */
 export function isUnwritable(error: unknown): boolean {
   const { PERM, READONLY, IOERR, CANTOPEN } = SQLITE;
   return [PERM, READONLY, IOERR, CANTOPEN].includes(sqliteCodeOf(error) ?? 0);
 }
 
-/** The primary code; SQLite puts details into the higher bytes. Of `all` and `iterate` the package tells the text alone. */
+/**
+ * The primary code; SQLite puts details into the higher bytes. For `all` and `iterate` the package reports only the
+ * text.
+ */
 function sqliteCodeOf(error: unknown): number | null {
   if (!(error instanceof Error) || !("code" in error) || error.code !== "ERR_SQLITE_ERROR") return null;
   if ("errcode" in error && typeof error.errcode === "number") return error.errcode & 0xff;
@@ -94,7 +97,7 @@ const CODE_OF_TEXT = new Map([
   ["file is not a database", SQLITE.NOTADB],
 ]);
 
-/** Those that say what is lacking. Anything else is told by SQLite's own code. */
+/** Errors that name a missing resource. SQLite's own code covers all others. */
 const NAME_OF_ERRNO = new Map<unknown, string>([
   [23, "ENFILE"],
   [24, "EMFILE"],
@@ -102,7 +105,7 @@ const NAME_OF_ERRNO = new Map<unknown, string>([
   [122, "EDQUOT"],
 ]);
 
-/** Of the file system's own errors, and of those SQLite passes on by number. */
+/** Of file system errors, and of errors that SQLite passes on by number. */
 export function errnoOf(error: unknown): string | null {
   if (!(error instanceof Error)) return null;
   if ("systemErrno" in error) return NAME_OF_ERRNO.get(error.systemErrno) ?? null;

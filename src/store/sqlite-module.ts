@@ -1,9 +1,9 @@
-/** Loads SQLite. Its binary comes with the package, for the usual systems; where it is missing that is said. */
+/** Loads SQLite. The package brings its binary for the usual systems; a missing one is reported. */
 import { createRequire } from "node:module";
 import type { SqliteModule } from "@photostructure/sqlite";
 import { Fault, wantOf } from "../core/faults.ts";
 
-/** By `require`, as the other loader needs 3 ms more, of which every command would have its part. */
+/** Uses `require`: the other loader costs every command 3 ms more. */
 export function loadSqlite(): SqliteModule {
   try {
     return createRequire(import.meta.url)("@photostructure/sqlite") as SqliteModule;

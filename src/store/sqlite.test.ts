@@ -1,4 +1,4 @@
-/** What only the SQLite store promises: schema steps, damage that is seen, one file among many processes. */
+/** The guarantees of the SQLite store alone: schema steps, detected damage, one file among many processes. */
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import * as fs from "node:fs";
@@ -29,7 +29,7 @@ fs.chmodSync(folder, 0o755);
 let files = 0;
 const freshPath = () => join(folder, `${(files += 1)}.db`);
 
-/** Children run the bundled store: it lies under node_modules so that its one package is found, and starts fast. */
+/** Children run the bundled store: it is under node_modules so that it finds its one package, and starts fast. */
 fs.mkdirSync("node_modules/.cache", { recursive: true });
 const bundleFolder = fs.mkdtempSync("node_modules/.cache/reprise-store-");
 const bundle = join(process.cwd(), bundleFolder, "store.mjs");
@@ -64,7 +64,7 @@ const nodeArgs = (script: string, path: string, ...rest: readonly string[]) => [
   ...rest,
 ];
 
-/** Two runs with everything that hangs on a run, the same each time. */
+/** Two runs with all their records, the same each time. */
 async function fillSample(store: Store): Promise<void> {
   await fill(store, [runLike(1, { subject: "agent:a", name: "it's" }), runLike(2)]);
   await store.createAttempt(attemptLike(runLike(1), 1), await hold(store, runLike(1)));
@@ -78,7 +78,7 @@ async function fillSample(store: Store): Promise<void> {
   await store.saveDocument(documentLike({ kind: "decision", id: "00000001-1", open: false }), 1);
 }
 
-/** Everything that the store can tell, by every way of asking. */
+/** The store's whole content, through every query. */
 async function contentOf(store: Store) {
   const runs = await store.listRuns({ limit: 1000 });
   const known = Array.from({ length: 41 }, (_, n) => runLike(n));
@@ -208,7 +208,7 @@ describe("the schema", () => {
     }
     for (const table of ["runs", "attempts", "leases", "events", "documents"]) {
       for (const row of all(`SELECT * FROM ${table} ORDER BY 1`)) {
-        // How far an index has come is no part of the schema.
+        // The generation is not part of the schema.
         if (row["kind"] === "generation") continue;
         lines.push(`INSERT INTO ${table} VALUES (${Object.values(row).map(literal).join(", ")});`);
       }
@@ -519,7 +519,7 @@ describe("a damaged row", () => {
     },
   );
 
-  /** A fault is an answer too; anything else that is thrown fails the test. */
+  /** A fault is also an answer; any other error fails the test. */
   async function withStore<T>(path: string, work: (store: Store) => Promise<T>): Promise<T | Fault> {
     try {
       await using store = await openStore(path);
@@ -760,7 +760,7 @@ describe("a disk that refuses", () => {
     },
   );
 
-  /** A small file system of its own, gone with the process. */
+  /** A small separate file system that disappears with the process. */
   const mounted = (mount: string, ...child: readonly string[]) => {
     const [unshare, ...args] = ["unshare", "-m", "sh", "-c"] as const;
     const script = 'mount -t tmpfs -o size=1m none "$1" && shift && exec "$@"';

@@ -1,8 +1,8 @@
 /**
- * The embedded store: the verbs of `Store` as SQL on one SQLite file.
+ * The embedded store: the methods of `Store` as SQL on one SQLite file.
  *
- * Every verb is one transaction. Rows are written and read through `rows.ts`, so no row leaves here unchecked;
- * how the file is opened is `connection.ts`'s.
+ * Every method is one transaction. Rows pass through `rows.ts`, so no row leaves unchecked; `connection.ts` opens the
+ * file.
  */
 import { placedAt } from "../core/placed.ts";
 import type { RunRecord } from "../core/records.ts";
@@ -48,11 +48,11 @@ export async function openSqliteStore(path: string, options: OpenOptions): Promi
   };
 }
 
-/** A connection whose writes may count. */
+/** A connection that can count writes. */
 interface Counting extends Connection {
   /**
-   * A change of which runs, attempts, events and documents there are. The index counts it first, and then it is noted outside: a
-   * crash in between leaves an index that is ahead, which is always right. `changed` says whether anything was.
+   * Adds or removes runs, attempts, events or documents. The index counts the change first, then the note outside: a
+   * crash in between leaves an index that is ahead, which is always right. `changed` reports whether anything changed.
    */
   count<T>(work: (sql: Sql) => T, changed: (result: T) => boolean): T;
   repairing<T>(work: () => Promise<T>): Promise<T>;
@@ -92,7 +92,7 @@ function withCount(connection: Connection, path: string, { mark }: OpenOptions):
   };
 }
 
-/** Found by whoever has it open; every command that opens it repairs it. */
+/** For a process that has the index open; every command that opens it repairs it. */
 function olderIndex(path: string): Fault {
   return new Fault(
     "index_damaged",
@@ -101,7 +101,7 @@ function olderIndex(path: string): Fault {
   );
 }
 
-/** A document before all others. */
+/** The document that precedes all others. */
 const GENERATION = { kind: "generation", id: "index", open: false, data: {} } as const;
 
 const RAISE =
@@ -115,7 +115,7 @@ function generationOf(sql: Sql): number {
 
 function saveGeneration(sql: Sql, version: number): void {
   const columns = rows.documentColumns({ ...GENERATION, version }, 0);
-  // A row that is there keeps its place in the indexes: one page is written, not three.
+  // An existing row keeps its place in the indexes: this writes one page instead of three.
   if (sql.run(RAISE, [version, columns["sum"] ?? null]) === 0) sql.run(SAVE_DOCUMENT, columns);
 }
 
@@ -185,7 +185,7 @@ function selectionOf(filter: RunFilter): [text: string, bound: (string | number)
     "subject =": subject,
     "name =": name,
     "updated_at <": updatedBefore,
-    // A slash begins what is below, and "0" is the character after it.
+    // A slash begins the paths below, and "0" is the character after it.
     ...(below === undefined ? {} : { "cwd >": `${below}/`, "cwd <": `${below}0` }),
   }).flatMap(([test, value]) => (value === undefined ? [] : [{ test, value: rows.toColumn(value) }]));
   const tests = wanted.map(({ test }) => `${test} ?`);
@@ -253,7 +253,7 @@ function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
     async acquireLease(key, owner, isAlive) {
       return connection.write((sql) => {
         const answer = decideLease(leaseOf(sql, key), { key, owner, isAlive });
-        // Counted before it is committed: what is counted too much keeps a file, and nobody's life is denied.
+        // Counted before the commit: an extra count only keeps a file, and never denies a life.
         if (answer.held) countLease(owner.life, key, true);
         if (answer.held) save(sql, key, answer.lease);
         return answer;
@@ -281,7 +281,7 @@ function leaseVerbs(connection: Connection): Pick<Store, LeaseVerb> {
     },
     async listLeases() {
       const found = connection.read((sql) => sql.all("SELECT * FROM leases WHERE owner IS NOT NULL"));
-      // A damaged one is named by whoever asks for its key.
+      // A lookup of its key reports a damaged lease.
       return found.flatMap((row) => {
         const read = rows.readLease(row);
         if (read.wrong !== undefined || read.value.owner === null) return [];
@@ -383,14 +383,14 @@ function valueOf<T>(read: rows.Read<T>, of: string, facts: Readonly<Record<strin
   throw new Fault("record_damaged", text, { facts });
 }
 
-/** SQLite's own check comes first: it finds what the rows cannot tell, such as an index that misses one. */
+/** SQLite's own check comes first: it finds damage that rows cannot show, such as an incomplete index. */
 function verifyAll(sql: Sql, schema: number): readonly Damage[] {
   const damage: Damage[] = [];
   const check = (table: string, work: () => void) => {
     try {
       work();
     } catch (error) {
-      // A page that cannot be read ends the walk through its table, not the report.
+      // An unreadable page ends the scan of its table, not the report.
       damage.push({ table, key: "*", what: error instanceof Error ? error.message : String(error) });
     }
   };
@@ -417,7 +417,7 @@ const CHECKED: readonly {
   readonly table: string;
   readonly keyOf: (row: rows.Row) => string;
   readonly read: (row: rows.Row) => { readonly wrong?: string };
-  /** The schema that brought it. */
+  /** The schema that added it. */
   readonly since?: number;
 }[] = [
   { table: "runs", keyOf: (row) => String(row["run_id"]), read: rows.readRun },
@@ -450,7 +450,7 @@ function verifyChain(sql: Sql): readonly Damage[] {
   return damage;
 }
 
-/** SQLite's own count, which outlives a lost tail. Events are never deleted, so it has no gaps. */
+/** SQLite's own counter, which survives a lost tail. Events are never deleted, so it has no gaps. */
 function lastSeq(sql: Sql): number {
   return Number(sql.one("SELECT seq FROM sqlite_sequence WHERE name = 'events'")?.["seq"] ?? 0);
 }

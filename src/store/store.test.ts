@@ -33,7 +33,7 @@ describe("sqlite", () => {
 });
 
 describe("the generation of an index", () => {
-  /** As it is kept beside the index, but for the disk. */
+  /** Like the mark beside the index, but in memory. */
   const markAt = (noted: { n: number }): Mark => ({
     has: (n) => n === noted.n,
     read: () => noted.n,
@@ -78,7 +78,7 @@ describe("the generation of an index", () => {
     ];
     for (const change of changes) await expect(change()).rejects.toEqual(refused);
     await older.repairing(() => older.createRun(runLike(2)));
-    // Cut off here, it would be begun again.
+    // An interruption here would start the repair over.
     expect([noted.n, await older.generation()]).toEqual([5, 1]);
     await older.raiseGeneration(5);
     await older.createRun(runLike(3));

@@ -1,4 +1,4 @@
-/** What terminals send, whole and in parts. */
+/** A terminal's bytes, whole and in parts. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { decode } from "./keys.ts";

@@ -1,20 +1,20 @@
-/** Owns the names of keys and how they are read from the bytes that a terminal sends. Pure. */
+/** Owns the names of keys and reads them from a terminal's bytes. Pure. */
 
 /** One character, or the name of a key without a character: `up`, `enter`, `space`, `ctrl-c`, `unknown`. */
 export type Key = string;
 
 export interface Decoded {
   readonly keys: readonly Key[];
-  /** The beginning of a sequence whose rest has not come. A lone escape character is one. */
+  /** The beginning of an incomplete sequence, such as a lone escape character. */
   readonly rest: string;
 }
 
 const ESC = "\x1b";
 const PASTE_END = "\x1b[201~";
-/** Longer than any key's sequence: what does not end by then is dropped. */
+/** Longer than any key's sequence: a sequence without an end by then is dropped. */
 const MAX_SEQUENCE = 32;
 
-/** In the first of two dialects; in the other `O` stands for `[`. */
+/** In the first of two dialects; the other uses `O` for `[`. */
 const NAMES: Readonly<Record<string, Key>> = {
   "[A": "up",
   "[B": "down",
@@ -56,7 +56,7 @@ export function decode(text: string): Decoded {
     )?.[0];
     if (sequence === "\x1b[200~") {
       const end = text.indexOf(PASTE_END, at);
-      // Only the end of a paste is of interest, however long it is.
+      // Only the end of a paste matters, however long it is.
       if (end === -1)
         return { keys, rest: sequence + text.slice(at + sequence.length).slice(-PASTE_END.length) };
       at = end + PASTE_END.length;
@@ -76,7 +76,7 @@ function controlName(character: string): Key {
   return `ctrl-${String.fromCharCode(character.charCodeAt(0) + 64).toLowerCase()}`;
 }
 
-/** Whether waiting for more makes sense: a paste has no deadline, a lone escape character is a key before long. */
+/** Whether to wait for more: a paste has no deadline, a lone escape character soon becomes a key. */
 export function isPaste(rest: string): boolean {
   return rest.startsWith("\x1b[200~");
 }

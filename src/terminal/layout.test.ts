@@ -1,4 +1,4 @@
-/** Places on a screen: what fixed and flexible parts get, and what becomes of lines that do not fit. */
+/** Positions on a screen: the shares of fixed and flexible parts, and lines that do not fit. */
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { widthOf } from "../lib/width.ts";

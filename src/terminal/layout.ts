@@ -1,4 +1,4 @@
-/** Owns the places of things on a screen: rows, columns, and which part of a long text is shown. Pure. */
+/** Owns positions on the screen: rows, columns, and the visible part of a long text. Pure. */
 import { widthOf } from "../lib/width.ts";
 import { cutLine, fit, type Line, type Style } from "./text.ts";
 
@@ -7,13 +7,13 @@ export interface Size {
   readonly rows: number;
 }
 
-/** Rows or columns. Parts with `"rest"` share evenly what the fixed parts leave. */
+/** Rows or columns. Parts with `"rest"` share the remaining space evenly. */
 export type Extent = number | "rest";
 
-/** `draw` gets the size of its part. Rows that it does not fill stay blank; lines that do not fit are not shown. */
+/** `draw` gets the size of its part. Rows that it does not fill stay blank; surplus lines are dropped. */
 export type Part = readonly [extent: Extent, draw: (size: Size) => readonly Line[]];
 
-/** Parts one below the other, together as high as `size` says. */
+/** Parts from top to bottom, as high as `size` in total. */
 export function stacked(size: Size, parts: readonly Part[]): Line[] {
   const heights = split(size.rows, ...parts.map(([extent]) => extent));
   return parts.flatMap(([, draw], at) => {
@@ -22,7 +22,7 @@ export function stacked(size: Size, parts: readonly Part[]): Line[] {
   });
 }
 
-/** Parts side by side. A line that is wider than its part is cut. */
+/** Parts side by side. Lines wider than their part are cut. */
 export function beside(size: Size, parts: readonly Part[]): Line[] {
   const widths = split(size.columns, ...parts.map(([extent]) => extent));
   const drawn = parts.map(([, draw], at) => draw({ ...size, columns: widths[at] ?? 0 }));
@@ -36,7 +36,7 @@ export function beside(size: Size, parts: readonly Part[]): Line[] {
   );
 }
 
-/** How much of `total` each part gets. If the fixed parts want more than the total, the last of them get less. */
+/** Each part's share of `total`. If the fixed parts exceed the total, the last ones get less. */
 export function split(total: number, ...extents: readonly Extent[]): number[] {
   let free = total;
   const take = (wanted: number) => {
@@ -49,12 +49,12 @@ export function split(total: number, ...extents: readonly Extent[]): number[] {
   return fixed.map((own) => own ?? take(Math.floor(free / sharing--)));
 }
 
-/** Exactly so many rows of a text, from the line `top` on. */
+/** Exactly this many rows of a text, from the line `top`. */
 export function page(lines: readonly Line[], rows: number, top = 0): Line[] {
   return Array.from({ length: Math.max(0, rows) }, (_, at) => lines[top + at] ?? []);
 }
 
-/** The first line of a page that shows the cursor: as near to `top` as possible, and with no row left blank. */
+/** The first line of a page that shows the cursor: as near to `top` as possible, without blank rows. */
 export function scrolledTo(cursor: number, top: number, rows: number, length: number): number {
   if (rows < 1) return top;
   return clamp(Math.min(Math.max(top, cursor - rows + 1), cursor), length - rows);
@@ -65,7 +65,7 @@ export function clamp(value: number, most: number): number {
   return Math.max(0, Math.min(value, most));
 }
 
-/** A rule across the screen with a title in it. */
+/** A rule across the screen with a title. */
 export function ruled(title: string, columns: number, style: Style = "accent"): Line {
   return [{ text: fit(`──${title} ${"─".repeat(columns)}`, columns).replace("…", "─"), style }];
 }

@@ -1,4 +1,4 @@
-/** Bytes for a terminal: colours, and no more rows than changed. */
+/** Bytes for a terminal: colours, and only the changed rows. */
 import { expect, test } from "vitest";
 import { changesOf, painted } from "./paint.ts";
 

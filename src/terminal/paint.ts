@@ -1,12 +1,12 @@
-/** Owns the bytes that reach a terminal: how lines look, and the fewest rows to write for the next frame. Pure. */
+/** Owns the bytes sent to a terminal: the look of lines, and the fewest rows to write for the next frame. Pure. */
 import type { Line, Style } from "./text.ts";
 
-/** Enters the alternate screen, hides the cursor, stops wrapping at the edge, and has pastes marked. */
+/** Enters the alternate screen, hides the cursor, disables wrapping, and enables bracketed paste. */
 export const ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[?2004h\x1b[2J";
 /** Undoes `ENTER`. */
 export const LEAVE = "\x1b[?2004l\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/** Colours of the terminal's own palette, and no backgrounds: both show well in every theme. */
+/** Colours of the terminal's palette, no backgrounds: both are readable in every theme. */
 const CODES: Readonly<Record<Style, readonly [on: number, off: number]>> = {
   bold: [1, 22],
   dim: [2, 22],
@@ -27,13 +27,13 @@ export function painted(line: Line, colours: boolean): string {
     .join("");
 }
 
-/** Terminals that know these two show a frame when it is complete; the others ignore them. */
+/** Terminals that know these sequences show only complete frames; the others ignore them. */
 const BEGIN_FRAME = "\x1b[?2026h";
 const END_FRAME = "\x1b[?2026l";
 
 /**
- * What to write so that painted rows replace those shown `before`; null: the screen's content is unknown. Each row is
- * erased and written at its own place, so that no row depends on the width of another.
+ * The bytes that replace the rows shown `before`. Null: the screen's content is unknown. Each row is erased and written
+ * at its position, so that no row depends on the width of another.
  */
 export function changesOf(before: readonly string[] | null, rows: readonly string[]): string {
   let out = before === null ? "\x1b[2J" : "";

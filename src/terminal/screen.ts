@@ -1,6 +1,6 @@
 /**
- * Owns the user's terminal while a UI runs: alternate screen, raw mode, keys in, frames out. Gives the terminal back as
- * it was, however the UI ends.
+ * Owns the user's terminal while a UI runs: alternate screen, raw mode, keys in, frames out. Restores the terminal
+ * however the UI ends.
  */
 import { StringDecoder } from "node:string_decoder";
 import { decode, isPaste, type Key } from "./keys.ts";
@@ -18,9 +18,9 @@ export interface ScreenOptions {
   readonly onGone: () => void;
 }
 
-/** A lone escape character is a key after this. */
+/** After this time a lone escape character is a key. */
 const ESCAPE_MS = 50;
-/** A key's sequence, or the mark of a paste, may come in two parts over a slow line; after this the rest is lost. */
+/** On a slow line, a key's sequence or the mark of a paste may come in two parts; after this time the rest is lost. */
 const SEQUENCE_MS = 2_000;
 
 export function sizeOf(output: NodeJS.WriteStream): Size {
@@ -32,12 +32,12 @@ export class Screen implements Disposable {
   readonly #bytes = new StringDecoder("utf8");
   readonly #listening: readonly (readonly [NodeJS.EventEmitter, string, (chunk: Buffer | string) => void])[];
   #inside = false;
-  /** What came in of a sequence that is not complete. */
+  /** The received part of an incomplete sequence. */
   #begun = "";
   #timer: NodeJS.Timeout | undefined;
-  /** Painted rows on the screen; null: not known. */
+  /** Painted rows on the screen. Null: unknown. */
   #shown: readonly string[] | null = null;
-  /** A frame for a terminal that could not take it yet. */
+  /** A frame for a terminal that is not ready yet. */
   #waiting: readonly Line[] | null = null;
 
   constructor(options: ScreenOptions) {
@@ -58,11 +58,11 @@ export class Screen implements Disposable {
     input.resume();
   }
 
-  /** Lines no wider than the terminal; only those that changed are written. */
+  /** Lines no wider than the terminal; writes only changed lines. */
   paint(frame: readonly Line[]): void {
     const { output, colours } = this.#options;
     if (!this.#inside) return;
-    // A terminal that cannot keep up gets the newest frame when it is ready, and none of those between.
+    // A terminal that cannot keep up gets the newest frame when it is ready, and skips those between.
     if (output.writableNeedDrain) {
       this.#waiting = frame;
       return;
@@ -74,15 +74,15 @@ export class Screen implements Disposable {
     if (changes !== "") output.write(changes);
   }
 
-  /** The next frame is written as a whole. */
+  /** Makes the next frame write all rows. */
   forget(): void {
     this.#shown = null;
   }
 
-  /** Back to the shell, until it continues this program. */
+  /** Returns to the shell until it continues this program. */
   suspend(): void {
     this.#leave();
-    // The whole job, as the terminal itself does it. Where no shell controls jobs, nothing stops.
+    // The whole job, as the terminal does it. Without job control, nothing stops.
     process.kill(0, "SIGTSTP");
     this.#timer = setTimeout(() => this.#inside || this.#continue(), ESCAPE_MS);
   }
@@ -91,7 +91,7 @@ export class Screen implements Disposable {
     clearTimeout(this.#timer);
     this.#leave();
     for (const [emitter, event, listener] of this.#listening) emitter.off(event, listener);
-    // An error that comes late, of a terminal that is gone, must not end the program.
+    // A late error of a closed terminal must not end the program.
     this.#options.output.on("error", () => {});
     this.#options.input.pause();
   }
@@ -110,7 +110,7 @@ export class Screen implements Disposable {
       this.#options.input.setRawMode(false);
       this.#options.output.write(LEAVE);
     } catch {
-      // The terminal is gone; there is nothing to give back.
+      // The terminal is gone; nothing is left to restore.
     }
   }
 

@@ -1,8 +1,8 @@
 /**
- * The door of `terminal`, a kit for full-screen UIs that knows nothing of what they show. A UI keeps a state, changes it
- * in a pure reducer, and draws it as lines: `text.ts` makes lines of untrusted text, `layout.ts` puts them into rows,
- * columns and pages. `Screen` reads keys (`keys.ts`), writes the rows that changed
- * (`paint.ts`), and gives the terminal back as it was.
+ * The door of `terminal`, a kit for full-screen UIs, independent of their content. A UI keeps a state, changes it in a
+ * pure reducer, and draws it as lines: `text.ts` turns untrusted text into lines, `layout.ts` arranges them in rows,
+ * columns and pages. `Screen` reads keys (`keys.ts`), writes changed rows (`paint.ts`), and restores the terminal at
+ * the end.
  */
 export type { Key } from "./keys.ts";
 export { beside, clamp, page, ruled, scrolledTo, stacked, type Size } from "./layout.ts";

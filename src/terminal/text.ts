@@ -1,21 +1,21 @@
-/** Owns lines of a screen, made of untrusted text: harmless, of known width, and no longer than anybody reads. Pure. */
+/** Owns screen lines, made from untrusted text: harmless, of known width and limited length. Pure. */
 import { harmless, harmlessLine } from "../lib/harmless.ts";
 import { cutToColumns, widthOf } from "../lib/width.ts";
 
-/** What a piece of a line looks like; without colours all look alike. */
+/** The look of a piece of a line; without colours all look alike. */
 export type Style = "bold" | "dim" | "good" | "bad" | "warn" | "accent" | "bar";
 export interface Piece {
   readonly text: string;
   readonly style?: Style;
 }
-/** One row, or what one part of the screen has in it. */
+/** One row, or one part of it. */
 export type Line = readonly Piece[];
 
-/** More of one text is never shown: beyond this nobody reads, and a body may have 5 MB. */
+/** The most to show of one text: a body may have 5 MB. */
 const MAX_SHOWN = 20_000;
 const TAB = "    ";
 
-/** Lines of untrusted text, none wider than `columns`. `keep` says which end of a text longer than `most` is shown. */
+/** Lines of untrusted text, at most `columns` wide. `keep` selects the end to show of a text longer than `most`. */
 export function linesOf(
   text: string,
   columns: number,
@@ -40,12 +40,12 @@ export function linesOf(
 
 /** One line of untrusted text, cut to `columns`. */
 export function lineOf(text: string, columns: number): string {
-  // More than `harmlessLine` looks at, also when every other character is a joiner: a huge text costs no more.
+  // More than `harmlessLine` needs, even if every other character is a joiner, so that a huge text costs no more.
   const part = unjoined(text.slice(0, columns * 32 + 256));
   return cutToColumns(evenWidth(harmlessLine(part, columns * 2)), columns);
 }
 
-/** Filled with blanks, or cut, to exactly so many columns. Takes harmless text. */
+/** Padded or cut to exactly this many columns. Takes harmless text. */
 export function fit(text: string, columns: number): string {
   const cut = cutToColumns(text, columns);
   return cut + " ".repeat(Math.max(0, columns - widthOf(cut)));
@@ -55,7 +55,6 @@ export function styled(lines: readonly string[], style?: Style): Line[] {
   return lines.map((text) => [style === undefined ? { text } : { text, style }]);
 }
 
-/** The line with its styles, cut to `columns`. */
 export function cutLine(line: Line, columns: number): Line {
   let room = columns;
   return line.map((piece) => {
@@ -65,7 +64,7 @@ export function cutLine(line: Line, columns: number): Line {
   });
 }
 
-/** Keeps the lines that `make` made of an object, for as long as the object lives and the width stays the same. */
+/** Caches the lines that `make` returned for an object, as long as the object lives and the width stays the same. */
 export function remembered<T extends object>(make: (of: T, columns: number) => readonly Line[]): typeof make {
   const known = new WeakMap<T, { readonly columns: number; readonly lines: readonly Line[] }>();
   return (of, columns) => {
@@ -75,7 +74,7 @@ export function remembered<T extends object>(make: (of: T, columns: number) => r
   };
 }
 
-/** Breaks at blanks where there are any. Takes harmless text. */
+/** Breaks at blanks if possible. Takes harmless text. */
 export function wrap(text: string, columns: number): string[] {
   const out: string[] = [];
   for (const line of text.split("\n")) wrapLine(line, Math.max(2, columns), out);
@@ -102,7 +101,7 @@ function wrapLine(line: string, columns: number, out: string[]): void {
   out.push(line.slice(start));
 }
 
-/** A joiner between two pictures is no hidden character: the pictures are shown one after the other. */
+/** A joiner between two pictures is not a hidden character: the pictures appear side by side. */
 const JOINERS =
   /(?<=[\p{Extended_Pictographic}\p{Emoji_Modifier}]\ufe0f?)\u200d(?=\p{Extended_Pictographic})/gu;
 
@@ -111,12 +110,11 @@ function unjoined(text: string): string {
 }
 
 const FLAGS = /[\u{1f1e6}-\u{1f1ff}]/gu;
-/** Selectors of a picture's shape, skin tones, and marks beyond the third on one letter. */
+/** Variation selectors, skin tones, and more than three marks on one letter. */
 const UNEVEN = /[\ufe00-\ufe0f]|[\u{1f3fb}-\u{1f3ff}]|[\p{Mn}\p{Me}](?<=[\p{Mn}\p{Me}]{4})[\p{Mn}\p{Me}]*/gu;
 
 /**
- * Terminals do not agree on the width of characters that combine into one picture. The parts that combine are left
- * out; a flag becomes its two letters.
+ * Terminals disagree on the width of combined pictures. Leaves out the combining parts; a flag becomes its two letters.
  */
 function evenWidth(text: string): string {
   return text

@@ -1,9 +1,9 @@
-/** Does what the reducer decided, against the desk, and reports how it went. Knows no screen. */
+/** Carries out the reducer's effects on the desk, and reports the results. Knows no screen. */
 import type { Desk, Turn, TurnResult, TurnUpdate } from "../reviews/reviews.ts";
 import { CODE_AROUND } from "./panes.ts";
 import type { DeskEffect, Message } from "./state.ts";
 
-/** Streamed words are handed on together, thirty times a second. */
+/** Streamed text is passed on in batches, thirty times per second. */
 const BATCH_MS = 33;
 
 export class Doer {
@@ -57,7 +57,7 @@ export class Doer {
     }
   }
 
-  /** Settles when no turn is at work, or after so long. */
+  /** Settles when no turn is running, or after this time. */
   async turnEnded(waitMs: number): Promise<void> {
     if (this.#turn === null || waitMs === 0) return;
     let timer: NodeJS.Timeout | undefined;

@@ -1,4 +1,4 @@
-/** What a key means in a state of the review UI. Pure. */
+/** The meaning of a key in each state of the review UI. Pure. */
 import type { Key } from "../terminal/terminal.ts";
 import { isTiny } from "./layout.ts";
 import { openQuestion, type KeyMessage, type State } from "./state.ts";
@@ -42,7 +42,7 @@ const LEAVING: Readonly<Record<Key, KeyMessage>> = {
   "ctrl-z": { type: "suspend" },
 };
 
-/** The turn has ended while the user was asked what shall become of it. */
+/** The turn ended while the UI was asking what to do with it. */
 const ENDED: Readonly<Record<Key, KeyMessage>> = {
   ...LEAVING,
   y: { type: "quit", atOnce: false },
@@ -50,7 +50,7 @@ const ENDED: Readonly<Record<Key, KeyMessage>> = {
   q: { type: "quit", atOnce: false },
 };
 
-/** Nothing is begun or allowed on a screen that is too small to show it. */
+/** On a screen that is too small to show an action, no key starts or allows it. */
 const UNSEEN: Readonly<Record<Key, KeyMessage>> = {
   q: { type: "quit", atOnce: false },
   "ctrl-l": { type: "redraw" },
@@ -70,7 +70,7 @@ const OFFERED: Readonly<Record<Key, KeyMessage>> = {
   escape: { type: "consent", yes: false },
 };
 
-/** Null: the key means nothing here. */
+/** Null: the key has no meaning here. */
 export function meaningOf(state: State, key: Key): KeyMessage | null {
   if (key === "ctrl-c") return { type: "quit", atOnce: state.leaving !== "no" };
   if (isTiny(state.size)) return lookUp(UNSEEN, key);
@@ -78,7 +78,7 @@ export function meaningOf(state: State, key: Key): KeyMessage | null {
   if (state.leaving !== "no") return lookUp(phase === "running" ? LEAVING : ENDED, key);
   if (openQuestion(state) !== null) return lookUp(ASKED, key) ?? lookUp(EVERYWHERE, key);
   if (phase !== "offered" && phase !== "refused") return lookUp(EVERYWHERE, key);
-  // Help and filters lie over the list, so they take the first Esc.
+  // Help and filters cover the list, so they receive the first Esc.
   if (key === "escape" && state.overlay !== null) return lookUp(EVERYWHERE, key);
   return lookUp(OFFERED, key) ?? lookUp(EVERYWHERE, key);
 }

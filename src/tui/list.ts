@@ -43,7 +43,7 @@ function summaryOf(state: State): string {
   if (by === "file" || by === "author") return parts.join(" · ");
   const { unresolved, unknown } = countsOf(state.rows);
   if (by === "all") {
-    // A number would be a lie where nothing is known of any.
+    // A number would be wrong if no state is known.
     if (unknown > 0 && unknown === total) return [...parts, "unresolved: unknown"].join(" · ");
     parts.push(`${unresolved} unresolved`);
   }
@@ -51,7 +51,7 @@ function summaryOf(state: State): string {
   return parts.join(" · ");
 }
 
-/** Null: the folder is where the pull request is, or one of them is not known. */
+/** Null: the folder is at the pull request's head, or one of the two is unknown. */
 function headsOf(state: State): string | null {
   const { pullRequest = null, folder = null } = state.loaded?.head ?? {};
   if (pullRequest === null || folder === null || pullRequest === folder) return null;
@@ -82,7 +82,7 @@ export function listLines(state: State, { list }: Layout): Line[] {
 interface Columns {
   readonly place: number;
   readonly author: number;
-  /** What is left for the beginning of the body; 0: none. */
+  /** Columns left for the beginning of the body. 0: no room. */
   readonly body: number;
 }
 
@@ -90,7 +90,7 @@ function columnsOf(width: number): Columns {
   const fixed = "> * open ".length + 1 + " MEM".length + 1 + "365d".length + 1;
   const free = Math.max(0, width - fixed);
   const author = Math.max(4, Math.min(14, Math.floor(free * 0.24)));
-  // Where there is no room for more than a word or two of the body, the place gets it.
+  // Without room for more than a word or two of the body, the place gets the columns.
   if (free < 45) return { place: Math.max(4, free - author), author, body: 0 };
   const place = Math.min(34, Math.floor(free * 0.48));
   return { place, author, body: free - place - author - 1 };
@@ -116,7 +116,7 @@ function rowLine(state: State, row: Row, isCursor: boolean, columns: Columns): L
   return [{ text: pieces.map((piece) => piece.text).join(""), style: "bar" }];
 }
 
-/** File and line; of a long path the end, which says more. */
+/** File and line; of a long path the end, which is more specific. */
 function placeOf(comment: Comment, columns: number): string {
   const line = comment.line ?? comment.originalLine;
   const number = line === null ? "" : `:${line}`;

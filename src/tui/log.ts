@@ -1,8 +1,8 @@
-/** What Codex said and did in the turns of this UI, as a list of entries that never grows beyond a limit. Pure. */
+/** Codex's words and actions in the turns of this UI, as a list of entries of limited length. Pure. */
 import type { Decision, EngineEvent, Question } from "../core/events.ts";
 import type { TurnUpdate } from "../reviews/reviews.ts";
 
-/** All texts are untrusted and as they came. */
+/** All texts are untrusted and unchanged. */
 export type Entry =
   | { readonly kind: "text"; readonly text: string }
   | {
@@ -16,14 +16,13 @@ export type Entry =
 
 export interface Log {
   readonly entries: readonly Entry[];
-  /** Entries that had to go. */
   readonly dropped: number;
 }
 
 export const EMPTY_LOG: Log = { entries: [], dropped: 0 };
 
 const MAX_ENTRIES = 1_000;
-/** Long texts are kept in pieces, so that a streamed word costs no more than its piece. */
+/** Long texts are split into pieces, so that a streamed word costs only its piece. */
 const PIECE = 4_000;
 const MAX_DETAIL = 500;
 
@@ -37,7 +36,7 @@ export function addEntry(log: Log, entry: Entry): Log {
   return limited([...log.entries, entry], log.dropped);
 }
 
-/** The newest thing, for one line; null: nothing yet. Untrusted. */
+/** The newest entry, as one line. Null: no entry yet. Untrusted. */
 export function latest(log: Log): string | null {
   const running = log.entries.findLast((entry) => entry.kind === "tool" && entry.state === "running");
   const entry = running ?? log.entries.at(-1);

@@ -1,4 +1,4 @@
-/** What the panes, the question and the overlays show, as lines. Pure; wrapped text is kept for the next frame. */
+/** Panes, question and overlays as lines. Pure; caches wrapped text for the next frame. */
 import type { Decision, Question } from "../core/events.ts";
 import { plural } from "../lib/plural.ts";
 import { widthOf } from "../lib/width.ts";
@@ -18,7 +18,7 @@ import type { Entry, Log } from "./log.ts";
 import { commentAtCursor, openQuestion, type State } from "./state.ts";
 import { sameFilter } from "./threads.ts";
 
-/** Lines before and after the commented one. */
+/** Lines before and after the commented line. */
 export const CODE_AROUND = 20;
 
 const HELP: readonly (readonly [keys: string, meaning: string])[] = [
@@ -41,7 +41,7 @@ const HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ["q", "quit"],
 ];
 
-/** The keys, and below them in full what the header has no room for. */
+/** The keys, and below them everything that does not fit into the header. */
 export function helpLines({ loaded, size: { columns } }: State): Line[] {
   const keys = HELP.flatMap(([names, meaning]) =>
     linesOf(meaning, columns - 14).map((text, at): Line => [
@@ -67,7 +67,6 @@ export function filterLines(state: State, columns: number, rows: number): Line[]
   });
 }
 
-/** All lines of the pane that is shown. */
 export function paneLines(state: State, columns: number): readonly Line[] {
   if (state.pane === "codex") return logLines(state.log, columns);
   const comment = commentAtCursor(state);
@@ -79,7 +78,7 @@ export function paneLines(state: State, columns: number): readonly Line[] {
 
 const commentText = remembered((comment: Comment, columns) => {
   const body = comment.body.trim() === "" ? "(no text)" : comment.body.trimEnd();
-  // The commented line is the last one of a hunk, so the end of a long one is kept.
+  // The commented line is the last line of a hunk, so a long hunk keeps its end.
   const hunk =
     comment.diffHunk === ""
       ? []
@@ -103,7 +102,7 @@ function commentLines(comment: Comment, now: number, columns: number): readonly 
 
 /** Takes harmless lines of any width. */
 function diffLines(lines: readonly string[], columns: number, indent = ""): Line[] {
-  // No second row of a line passes for a line of its own.
+  // A wrapped row must not look like a separate line.
   const second = indent === "" ? "" : CONTINUED;
   return lines.flatMap((line) =>
     styled(
@@ -178,14 +177,14 @@ const entryLines = remembered((entry: Entry, columns): Line[] => {
   }
 });
 
-/** All of what Codex wants to do: nothing is allowed unseen. */
+/** The complete action that Codex asks for: users must not allow anything unseen. */
 export function questionLines(state: State, columns: number): readonly Line[] {
   const question = openQuestion(state);
   return question === null ? [] : linesOfQuestion(question, columns);
 }
 
 const linesOfQuestion = remembered((question: Question, columns) => {
-  // Only what is to be done stands indented, so that no part of it passes for something else.
+  // Only the action is indented, so that no part of it looks like something else.
   const about = (label: string, text: string | null): Line[] =>
     text === null ? [] : styled(linesOf(`${label} ${lineOf(text, 1_000)}`, columns), "dim");
   return [
@@ -199,13 +198,13 @@ const linesOfQuestion = remembered((question: Question, columns) => {
   ];
 });
 
-/** More of one file is in the transcript alone, and the screen says so. */
+/** The rest of a longer diff is only in the transcript, and the screen says so. */
 const MAX_DIFF = 400_000;
 const DIFF_INDENT = "    ";
-/** As wide as the indent, and nothing that a line can begin with. */
+/** As wide as the indent, and different from every possible start of a line. */
 const CONTINUED = "  | ";
 
-/** What would become of each file, below its name where there are several. */
+/** The change of each file, below its name if there are several. */
 function changesOf({ changes = [] }: Question, columns: number): Line[] {
   return changes.flatMap(({ what, diff }) => {
     const name = changes.length === 1 ? [] : styled([`  ${lineOf(what, columns - 2)}`], "bold");
@@ -222,7 +221,7 @@ function changesOf({ changes = [] }: Question, columns: number): Line[] {
   });
 }
 
-/** `top` of `length` lines is the first that is shown, `rows` are. */
+/** `top` is the first visible of `length` lines, `rows` the number of visible ones. */
 export function questionTitle({ about, changes }: Question, shown: QuestionRows): string {
   const { top, rows, length } = shown;
   const files = changes === undefined ? "files" : plural(changes.length, "file");

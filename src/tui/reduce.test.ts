@@ -1,4 +1,4 @@
-/** Messages in, state and effects out: every key in every state, late messages, and the ways through a turn. */
+/** Messages in, state and effects out: every key in every state, late messages, and the paths through a turn. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { sampleComment as comment } from "../../test/fake-desk.ts";
@@ -33,7 +33,7 @@ const SESSION: InterruptedSession = {
 const QUESTION: Question = { id: "q1", about: "command", what: "make", cwd: "/x", reason: null, key: "k1" };
 const DONE: TurnResult = { status: "completed", reason: "done", handle: "h", exitCode: 0, refused: null };
 
-/** Applies messages and keys in order; the effects are those of all of them. */
+/** Applies messages and keys in order; returns the effects of all of them. */
 function after(from: State, ...steps: (Message | string)[]): { state: State; effects: Effect[] } {
   let state = from;
   const effects: Effect[] = [];
@@ -131,7 +131,7 @@ const KEYS = [
   "constructor",
 ];
 
-/** What each key makes happen outside; keys that are not named make nothing happen. */
+/** The effect of each key; keys that are not listed have none. */
 const COMMON = { r: "load", q: "quit 0", "ctrl-c": "quit 0", "ctrl-l": "redraw", "ctrl-z": "suspend" };
 const BUSY = { "ctrl-l": "redraw", "ctrl-z": "suspend" };
 const CODE = { c: "codeAround", tab: "codeAround" };
@@ -438,7 +438,7 @@ describe("a turn", () => {
     expect(offer(limit)).toMatch(
       /^Codex was rate limited until \d\d:\d\d \(in 23 min\)\.\nInterrupted session from /,
     );
-    // A limit that is over stands in nobody's way.
+    // An expired limit blocks nothing.
     expect(offer({ ...limit, resetsAt: new Date(NOW - 1).toISOString() })).toMatch(
       /^Codex was rate limited: words\.\s/,
     );
@@ -494,7 +494,7 @@ describe("a turn", () => {
 
   test("a refused resume says why and offers a fresh start", () => {
     expect(statusOf(refused).text).toBe("thread is busy. Start fresh? [y/n]");
-    // Codex did not work on anything, so nothing of it failed.
+    // Codex did no work, so nothing failed.
     expect(refused.log.entries.at(-1)).toMatchObject({ text: "Session not resumed: thread is busy" });
     expect(after(refused, "n").state.codex).toEqual({ phase: "idle" });
     expect(words(after(refused, "y").effects)).toBe("begin fresh");
@@ -527,7 +527,7 @@ describe("a turn", () => {
       // The clock was set back.
       expect(after(fresh, at(1_000), key).effects).toMatchObject([{ do: "answer", id: "q1" }]);
     }
-    // Nor the next question, when a key is pressed twice; one that waits does not begin anew.
+    // Nor the next question, when a key is pressed twice; the wait of an open question does not start over.
     const two = after(fresh, at(5_300), asks({ ...QUESTION, id: "q2" })).state;
     expect(words(after(two, at(5_500), "y", "y").effects)).toBe("answer q1 accept");
     expect(words(after(two, at(5_500), "y", at(5_900), "y").effects)).toBe(

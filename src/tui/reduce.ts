@@ -1,7 +1,7 @@
 /**
- * What each message does to the UI. Pure: what is to be done outside is returned as effects.
+ * How each message changes the UI's state. Pure: returns actions on the outside as effects.
  *
- * Messages may come late: an answer to something that was asked for before, a key for a question that is gone.
+ * Messages may come late: the answer to an earlier request, or a key for a question that is gone.
  */
 import { plural } from "../lib/plural.ts";
 import { clamp, scrolledTo } from "../terminal/terminal.ts";
@@ -141,7 +141,7 @@ function loaded(state: State, message: Extract<Message, { type: "loaded" }>): St
   return state.pane === "code" ? wantCode(shown) : still(shown);
 }
 
-/** The list through another filter; the cursor stays on its comment where it can. */
+/** Applies another filter; the cursor stays on its comment if possible. */
 function filtered(state: State, filter: Filter, at = commentAtCursor(state)?.id): State {
   const visible = state.rows.filter(({ comment }) => passes(filter, comment));
   const cursor = Math.max(
@@ -190,7 +190,7 @@ function show(state: State, pane: Pane): Step {
   return pane === "code" ? wantCode(next) : still(next);
 }
 
-/** One file is looked into at a time: while the cursor runs through the list, only where it comes to rest. */
+/** Loads one file at a time: while the cursor moves through the list, only the file where it stops. */
 function wantCode(state: State): Step {
   const comment = commentAtCursor(state);
   if (comment === null || state.code?.comment === comment || state.code?.lines === "loading")
@@ -211,12 +211,12 @@ function codeFound(state: State, message: Extract<Message, { type: "code_found" 
   return tidy(still({ ...next, paneTop: line - Math.floor(rows / 2) }));
 }
 
-/** After the cursor came to another comment. */
+/** After the cursor moved to another comment. */
 function follow(state: State): Step {
   return state.pane === "code" ? wantCode(state) : still(state);
 }
 
-/** What is to be allowed can be read to its end before anything else is moved. */
+/** A long question scrolls first, so that users can read all of it. */
 function scrolled(state: State, by: number): Step {
   if (state.overlay !== null || !isLong(state)) return moved(state, by);
   return still({ ...state, questionTop: state.questionTop + by });
@@ -246,13 +246,13 @@ function paged(state: State, by: 1 | -1): Step {
   return moved(state, page(state.focus === "list" ? layout.list.rows : layout.pane.rows));
 }
 
-/** The question that is open has more lines than its part of the screen. */
+/** The open question has more lines than its part of the screen. */
 function isLong(state: State): boolean {
   const { question } = layoutOf(state);
   return question > 0 && questionLines(state, state.size.columns).length > question;
 }
 
-/** Everything that scrolls is brought back into its bounds, which the size of the screen decides. */
+/** Brings all scroll positions back into the bounds of the screen. */
 function tidy({ state, effects }: Step): Step {
   const layout = layoutOf(state);
   const last = lastTop(state);
@@ -270,7 +270,7 @@ function tidy({ state, effects }: Step): Step {
   return { state: next, effects };
 }
 
-/** At its end, the log is followed again. */
+/** At its end, the log follows new entries again. */
 function tidyLogTop(top: number | null, last: number): number | null {
   return top === null || top >= last ? null : Math.max(0, top);
 }
@@ -285,7 +285,7 @@ function tidyOverlay(state: State, rows: number): State["overlay"] {
   return { ...overlay, cursor, top: scrolledTo(cursor, overlay.top, rows, overlay.choices.length) };
 }
 
-/** The first line shown when the pane is scrolled to its end. */
+/** The first visible line of the pane when it is scrolled to its end. */
 function lastTop(state: State): number {
   const { pane } = layoutOf(state);
   return Math.max(0, paneLines(state, pane.columns).length - pane.rows);

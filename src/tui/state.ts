@@ -1,4 +1,4 @@
-/** What the UI knows and what can happen to it: state, messages, effects as data. Pure, and knows no terminal. */
+/** State, messages and effects of the UI as data. Pure, and knows no terminal. */
 import type { Decision, Question } from "../core/events.ts";
 import type {
   Comment,
@@ -16,7 +16,7 @@ export type Filter =
   | { readonly by: "all" | "unresolved" | "unknown" }
   | { readonly by: "file" | "author"; readonly value: string };
 
-/** A comment at its place in the list. */
+/** A comment with its place in the list. */
 export interface Row {
   readonly comment: Comment;
   /** 0: begins a thread. */
@@ -26,7 +26,7 @@ export interface Row {
 export const PANES = ["comment", "code", "codex"] as const;
 export type Pane = (typeof PANES)[number];
 
-/** Something in place of list and pane. */
+/** Shown in place of list and pane. */
 export type Overlay =
   | { readonly kind: "help"; readonly top: number }
   | {
@@ -40,10 +40,10 @@ export interface Choice {
   readonly count: number;
 }
 
-/** Lines of the file around one comment. */
+/** Lines of the file around a comment. */
 export interface Code {
   readonly comment: Comment;
-  /** `loading`: asked for. Null: the folder has no such file. */
+  /** `loading`: requested. Null: the folder has no such file. */
   readonly lines: readonly string[] | "loading" | null;
 }
 
@@ -55,7 +55,7 @@ export type Codex =
       readonly session: InterruptedSession;
       readonly comments: readonly Comment[];
     }
-  /** The session could not be continued, or looked for. */
+  /** Reprise could not continue or find the session. */
   | { readonly phase: "refused"; readonly reason: string; readonly comments: readonly Comment[] }
   | {
       readonly phase: "running";
@@ -63,7 +63,7 @@ export type Codex =
       readonly comments: readonly Comment[];
       readonly since: number;
       readonly stopping: boolean;
-      /** Codex said that the turn is over; what is left is to write it down. */
+      /** Codex reported the end of the turn; the record is still to write. */
       readonly over: boolean;
       /** Unanswered, oldest first. The first is shown. */
       readonly questions: readonly Question[];
@@ -72,18 +72,18 @@ export type Codex =
 export interface State {
   readonly pullRequest: PullRequest;
   readonly size: Size;
-  /** Milliseconds; kept up to date by ticks. */
+  /** Milliseconds; ticks update it. */
   readonly now: number;
-  /** The newest number given to something asked for; answers with an older one are stale. */
+  /** The number of the newest request; answers with a lower number are stale. */
   readonly ticket: number;
-  /** Null: nothing is being loaded. */
+  /** Null: nothing is loading. */
   readonly loading: number | null;
   readonly loadFailed: string | null;
   readonly loaded: Loaded | null;
   readonly trusted: ReadonlySet<Comment>;
-  /** All comments, replies below what they reply to. */
+  /** All comments, replies below their parents. */
   readonly rows: readonly Row[];
-  /** Those that the filter lets through. */
+  /** Rows that pass the filter. */
   readonly visible: readonly Row[];
   readonly filter: Filter;
   readonly selected: ReadonlySet<Comment>;
@@ -92,20 +92,23 @@ export interface State {
   readonly top: number;
   readonly pane: Pane;
   readonly focus: "list" | "pane";
-  /** First line shown of the comment or the code. */
+  /** First visible line of the comment or the code. */
   readonly paneTop: number;
-  /** First line shown of what Codex said; null follows the end. */
+  /** First visible line of the log. Null: follows the end. */
   readonly logTop: number | null;
   readonly questionTop: number;
-  /** When the question that is shown came up, as `now`. */
+  /** When the shown question appeared, as `now`. */
   readonly questionSince: number;
   readonly overlay: Overlay | null;
   readonly code: Code | null;
   readonly codex: Codex;
   readonly log: Log;
-  /** `asked`: what shall become of the turn, or, when it has ended meanwhile, whether to leave. `waiting`: for its end. */
+  /**
+   * `asked`: the UI asks what to do with the turn, or whether to leave if it has ended meanwhile. `waiting`: for its
+   * end.
+   */
   readonly leaving: "no" | "asked" | "waiting";
-  /** Said once, until the next key. May hold untrusted text. */
+  /** Shown until the next key. May contain untrusted text. */
   readonly note: string | null;
 }
 
@@ -125,11 +128,10 @@ export type Message =
   | { readonly type: "trouble"; readonly reason: string }
   | { readonly type: "resized"; readonly size: Size }
   | { readonly type: "tick"; readonly now: number }
-  /** A signal, or the terminal is gone. */
+  /** A signal, or the terminal was closed. */
   | { readonly type: "terminated"; readonly code: number }
   | { readonly type: "pressed"; readonly key: KeyMessage };
 
-/** What a key means. */
 export type KeyMessage =
   | { readonly type: "move"; readonly by: 1 | -1 }
   | { readonly type: "page"; readonly by: 1 | -1 }
@@ -170,7 +172,7 @@ export type DeskEffect =
 export type ScreenEffect =
   | { readonly do: "suspend" }
   | { readonly do: "redraw" }
-  /** A turn that was asked to stop gets so long to do it. */
+  /** How long a turn may take to stop. */
   | { readonly do: "quit"; readonly code: number; readonly waitMs: number };
 
 export interface Step {

@@ -1,4 +1,4 @@
-/** What the status bar says, the most pressing first. Pure. */
+/** The text of the status bar, most urgent first. Pure. */
 import { formatDuration, localTime } from "../lib/duration.ts";
 import { plural } from "../lib/plural.ts";
 import { untilText } from "../lib/until.ts";
@@ -13,7 +13,7 @@ export interface Status {
   readonly style: Style;
 }
 
-/** Cut here because it may be untrusted; the bar has at most three rows of it. */
+/** Cut here because it may be untrusted; the bar has at most three rows for it. */
 const MAX_NOTE = 240;
 const MAX_WHY = 120;
 /** Rows of the bar. */
@@ -69,7 +69,7 @@ function promptOf(state: State): Status | null {
   }
 }
 
-/** Where one row is not enough, what is asked stands on a row of its own: it is never what has to go for want of room. */
+/** If one row is not enough, the question gets a separate row: lack of room must never hide it. */
 function asked(about: string, question: string, columns: number): string {
   const all = `${about} ${question}`.trimStart();
   if (about === "" || widthOf(all) <= columns) return all;
@@ -84,7 +84,7 @@ function oneLine(text: string): string {
   return lineOf(text, MAX_NOTE);
 }
 
-/** What stood in the way last time, and until when it does. */
+/** What blocked the session last time, and until when. */
 function whyOf({ why, resetsAt }: InterruptedSession, now: number): string {
   if (why === undefined) return "";
   const at = resetsAt === undefined ? Number.NaN : Date.parse(resetsAt);

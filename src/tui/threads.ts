@@ -1,10 +1,10 @@
-/** The comments in the order of the list: threads, filters, and which comments Codex is given. Pure. */
+/** The comments in list order: threads, filters, and the comments that go to Codex. Pure. */
 import type { Comment } from "../reviews/reviews.ts";
 import type { Choice, Filter, Row, State } from "./state.ts";
 
 const MAX_DEPTH = 3;
 
-/** Replies stand below what they reply to. Ids come from strangers: they may repeat, or go round in circles. */
+/** Replies are below their parents. Ids are untrusted: they may repeat or form cycles. */
 export function rowsOf(comments: readonly Comment[]): Row[] {
   const ids = new Set(comments.map((comment) => comment.id));
   const replies = new Map<string, Comment[]>();
@@ -16,7 +16,7 @@ export function rowsOf(comments: readonly Comment[]): Row[] {
   }
   const rows: Row[] = [];
   const placed = new Set<Comment>();
-  // Comments in a circle have no first one: they are placed last, each where it is reached.
+  // Comments in a cycle have no first one: they come last, each where it is reached.
   for (const begin of [...first, ...comments]) {
     const waiting: Row[] = [{ comment: begin, depth: 0 }];
     for (let row = waiting.pop(); row !== undefined; row = waiting.pop()) {
@@ -31,7 +31,7 @@ export function rowsOf(comments: readonly Comment[]): Row[] {
   return rows;
 }
 
-/** Where nobody knows whether a comment is resolved, it is neither. */
+/** A comment with an unknown state is neither resolved nor unresolved. */
 export function passes(filter: Filter, comment: Comment): boolean {
   switch (filter.by) {
     case "all":
@@ -47,7 +47,7 @@ export function passes(filter: Filter, comment: Comment): boolean {
   }
 }
 
-/** All, unresolved, unknown where there are such, then each file and each author, by name. */
+/** All, unresolved, unknown if any, then each file and each author, by name. */
 export function choicesOf(rows: readonly Row[]): Choice[] {
   const files = new Map<string, number>();
   const authors = new Map<string, number>();
@@ -82,14 +82,14 @@ export function sameFilter(one: Filter, other: Filter): boolean {
   return one.by === other.by && ("value" in one ? one.value : "") === ("value" in other ? other.value : "");
 }
 
-/** What `x` sends: the selection, else the trusted comments that are shown. */
+/** What `x` sends: the selection, otherwise the visible trusted comments. */
 export function chosen(state: State): Comment[] {
   const all = state.rows.map((row) => row.comment).filter((comment) => state.selected.has(comment));
   if (all.length > 0) return all;
   return state.visible.map((row) => row.comment).filter((comment) => state.trusted.has(comment));
 }
 
-/** The same comments after a refresh, as far as they still say what they said: who selected one has read its text. */
+/** The same comments after a refresh, if their text is unchanged: the user has read the text of a selected comment. */
 export function sameComments(old: ReadonlySet<Comment>, comments: readonly Comment[]): ReadonlySet<Comment> {
   if (old.size === 0) return old;
   const name = (comment: Comment) => JSON.stringify([comment.id, comment.author]);

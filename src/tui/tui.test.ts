@@ -1,4 +1,4 @@
-/** Frames as a terminal emulator shows them, of the whole UI with a scripted desk. Keys in, screen out. */
+/** Frames of the whole UI with a scripted desk, as a terminal emulator shows them. Keys in, screen out. */
 import { PassThrough, Writable } from "node:stream";
 import xterm from "@xterm/headless";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
@@ -55,7 +55,7 @@ interface Options {
   readonly columns?: number;
   readonly rows?: number;
   readonly colours?: boolean;
-  /** Parts of a desk instead of the scripted ones. */
+  /** Replaces parts of the scripted desk. */
   readonly desk?: Partial<Desk>;
 }
 
@@ -232,7 +232,7 @@ test.each(SHOTS)("frame: %s", async (_name, script, keys, shows, options) => {
     if (key === "x" && keys.length > 1) await ui.shows(/\[y\/n\]|a notice/);
   }
   expect(`\n${await ui.shows(shows)}\n`).toMatchSnapshot();
-  // Nothing but what the UI itself writes: places, erasing, its own modes.
+  // Only the UI's own sequences: positions, erasing, its modes.
   expect(ui.output.written.replace(/\x1b\[(?:\d+;1H|K|2J|\?(?:1049|25|7|2004|2026)[hl])/g, "")).not.toMatch(
     /[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]/,
   );
@@ -324,7 +324,7 @@ describe("the terminal", () => {
     ui.press("x");
     await ui.shows("Resume?");
     ui.press(`${ESC}[20`);
-    // Longer than a lone escape character waits.
+    // Longer than the wait for a lone escape character.
     await new Promise((wake) => setTimeout(wake, 150));
     ui.press(`0~y x q${ESC}[201~`, "?");
     await ui.shows("Keys");
@@ -445,7 +445,7 @@ describe("limits", () => {
     await ui.shows(/PgUp PgDn: the end · Codex wants to change 3 files/);
     expect(ui.output.screen()).toMatchSnapshot("the end");
     ui.press("g", `${ESC}[6~`, "jjj");
-    // A row that continues a line is marked, so that it passes for no other.
+    // A continued row has a mark, so that it does not look like a separate line.
     await ui.shows(/^ {4}\+line 20 .*\n {2}\| wide /m);
     ui.press("g");
     await ui.shows("-old");

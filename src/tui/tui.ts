@@ -1,4 +1,4 @@
-/** The terminal UI of a review. The door of this folder; loaded only when a UI is opened. */
+/** The terminal UI of a review. The door of this folder; loaded only when a UI opens. */
 import { Fault } from "../core/faults.ts";
 import type { Desk } from "../reviews/reviews.ts";
 import { Screen, sizeOf, type Key } from "../terminal/terminal.ts";
@@ -18,8 +18,8 @@ export interface UiOptions {
 }
 
 /**
- * Resolves with the exit code when the user leaves, or 128 and the number of the signal that ended it. A turn that did
- * not stop in time may still be at work then: the caller ends the process.
+ * Resolves with the exit code when the user leaves, or 128 plus the number of the signal that ended it. A turn that did
+ * not stop in time may still be running: the caller ends the process.
  */
 export async function openReview(options: UiOptions): Promise<number> {
   if (!options.input.isTTY || !options.output.isTTY) {
@@ -28,13 +28,13 @@ export async function openReview(options: UiOptions): Promise<number> {
   return new Promise((resolve, reject) => new Ui(options, resolve, reject));
 }
 
-/** What comes from outside is drawn at most so often; keys are drawn at once. */
+/** Outside events are drawn at most this often; keys are drawn at once. */
 const FRAME_MS = 33;
 const TICK_MS = 1_000;
 const STOP_MS = 5_000;
 const SIGNALS = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const;
 
-/** State, screen and desk of one UI, until it is closed. */
+/** State, screen and desk of one UI, until it closes. */
 class Ui {
   readonly #options: UiOptions;
   readonly #resolve: (code: number) => void;
@@ -116,7 +116,7 @@ class Ui {
     this.#guard(() => this.#post({ type: "terminated", code }));
   }
 
-  /** A bug gives the terminal back before it is told. */
+  /** After a bug, restores the terminal before reporting it. */
   #guard(work: () => void): void {
     try {
       work();

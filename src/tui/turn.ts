@@ -1,4 +1,4 @@
-/** The life of a Codex turn as the UI sees it: asked for, offered, running, questioned, ended, left. Pure. */
+/** The life of a Codex turn in the UI: requested, offered, running, questioned, ended, left. Pure. */
 import type { Decision } from "../core/events.ts";
 import { plural } from "../lib/plural.ts";
 import { untilText } from "../lib/until.ts";
@@ -8,7 +8,7 @@ import { openQuestion, type Codex, type State, type Step } from "./state.ts";
 import { chosen } from "./threads.ts";
 
 const INTERRUPTED = 130;
-/** More than it takes to end Codex without asking it, and to record that. */
+/** More than it takes to end Codex without asking, and to record that. */
 const AT_ONCE_MS = 2_000;
 
 export function askCodex(state: State): Step {
@@ -19,7 +19,7 @@ export function askCodex(state: State): Step {
       return note(state, "Looking for an interrupted session already.");
     case "offered":
     case "refused":
-      // The question in the status bar stays until it is answered.
+      // The question in the status bar stays until its answer.
       return note(state, null);
     case "idle": {
       const comments = chosen(state);
@@ -33,7 +33,7 @@ export function askCodex(state: State): Step {
   }
 }
 
-/** After a refresh: what was to be sent, and waits for an answer, is today's. */
+/** After a refresh, a send that waits for an answer uses the refreshed comments. */
 export function meant(state: State): State {
   const { codex } = state;
   if (codex.phase === "idle" || codex.phase === "running") return state;
@@ -55,7 +55,7 @@ export function found(state: State, ticket: number, session: InterruptedSession 
   return settle(withApprovals(state, session), { phase: "offered", session, comments: codex.comments });
 }
 
-/** Whoever is asked whether to go on sees what was approved for the session, one line each. */
+/** A user who decides whether to continue sees the session's approvals, one line each. */
 function withApprovals(state: State, { approvals = [], keepsApprovals }: InterruptedSession): State {
   if (approvals.length === 0) return state;
   const then = keepsApprovals === true ? "given again (--keep-approvals)" : "asked again";
@@ -72,7 +72,7 @@ function oneLine(text: string): string {
   return lines.filter((line) => line !== "").join(", ");
 }
 
-/** Interrupted sessions could not be looked for. */
+/** Reprise could not look for interrupted sessions. */
 export function refuse(state: State, ticket: number, reason: string): Step {
   const { codex } = state;
   if (codex.phase !== "looking" || codex.ticket !== ticket) return note(state, state.note);
@@ -124,21 +124,21 @@ export function updated(state: State, ticket: number, updates: readonly TurnUpda
   return note(asking(next, openQuestion(state)?.id), state.note);
 }
 
-/** Another question is shown from its beginning. */
+/** Shows another question from its beginning. */
 function asking(state: State, before: string | undefined): State {
   if (openQuestion(state)?.id === before) return state;
   return { ...state, questionTop: 0, questionSince: state.now };
 }
 
-/** A key that is pressed so soon after a question came up, in milliseconds, was meant for what was shown before. */
+/** A key pressed this soon after a question appeared, in milliseconds, was meant for the previous screen. */
 const TOO_SOON_MS = 400;
 
-/** The question goes at once; its `settled` may come much later. */
+/** The question disappears at once; its `settled` may come much later. */
 export function answer(state: State, decision: Decision): Step {
   const question = openQuestion(state);
   if (state.codex.phase !== "running" || question === null) return note(state, null);
   const shownFor = state.now - state.questionSince;
-  // A clock that was set back says nothing.
+  // The clock was set back, so the time is unknown.
   if (shownFor >= 0 && shownFor < TOO_SOON_MS) return note(state, null);
   const codex = { ...state.codex, questions: state.codex.questions.slice(1) };
   return {
@@ -158,7 +158,7 @@ export function ended(state: State, ticket: number, result: TurnResult): Step {
   const { codex } = state;
   if (codex.phase !== "running" || codex.ticket !== ticket) return note(state, state.note);
   const text = endOf(result, state.now);
-  // The bar may have no room for all of it.
+  // The bar may not have room for everything.
   const told = [
     ...(result.lastWords ?? []).map((line) => `stderr: ${line}`),
     ...(result.refused === null ? [] : [result.refused]),
@@ -178,7 +178,7 @@ export function ended(state: State, ticket: number, result: TurnResult): Step {
   );
 }
 
-/** What can be done about it comes before the words of Codex, which may be many. */
+/** The possible next steps come before Codex's text, which may be long. */
 function endOf({ status, reason, resetsAt, open, refused }: TurnResult, now: number): string {
   if (refused !== null) return `Session not resumed: ${refused}`;
   if (status === "completed") return ENDS.completed;
@@ -199,11 +199,11 @@ export function quit(state: State, atOnce: boolean): Step {
   const { codex } = state;
   if (codex.phase !== "running") return { state, effects: [{ do: "quit", code: 0, waitMs: 0 }] };
   if (atOnce) {
-    // Asked twice, Codex is not waited for: it is ended, with the commands that it runs.
+    // A second interrupt does not wait: it ends Codex with its commands.
     const ends = [{ do: "interrupt" }, { do: "interrupt" }] as const;
     return { state, effects: [...ends, { do: "quit", code: INTERRUPTED, waitMs: AT_ONCE_MS }] };
   }
-  // There is nothing left to decide.
+  // Nothing is left to decide.
   if (codex.over) return settle({ ...state, leaving: "waiting" }, codex);
   return settle({ ...state, leaving: state.leaving === "no" ? "asked" : state.leaving }, state.codex);
 }

@@ -14,7 +14,7 @@ export function view(state: State, colours: boolean): Line[] {
     return [[{ text: fit(text, columns) }]];
   }
   const { style } = statusOf(state);
-  // Only a bar that is painted has an end to be seen.
+  // Only a painted bar has a visible end.
   const whole = colours && style === "bar";
   const bar = layout.status.map((text): Line => [{ text: whole ? fit(text, columns) : text, style }]);
   return stacked(state.size, [

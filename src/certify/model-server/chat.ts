@@ -1,4 +1,4 @@
-/** OpenAI chat completions, as OpenCode speaks it to a provider of its own. */
+/** OpenAI chat completions, as OpenCode uses them with a custom provider. */
 import type { ServerResponse } from "node:http";
 import {
   type Dialect,
@@ -98,7 +98,7 @@ function whole(seen: Seen, message: object, reason: string) {
 
 function refuse(failure: Failure): Refusal {
   const error = (type: string, message: string) => ({ error: { type, code: type, message } });
-  // Without a time of its own OpenCode waits longer and longer between six tries.
+  // Without this header OpenCode waits longer and longer between six tries.
   const soon = { "retry-after-ms": "20" };
   switch (failure.kind) {
     case "rate_limit":

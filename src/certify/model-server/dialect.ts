@@ -1,26 +1,26 @@
 /**
- * The words that the model server and the four API dialects share. A dialect turns a request into what was seen and
- * an action into bytes; it decides nothing.
+ * The types that the model server and the four API dialects share. A dialect turns a request into `Seen` and an act
+ * into bytes; it decides nothing.
  */
 import type { ServerResponse } from "node:http";
 
 export type Api = "responses" | "messages" | "gemini" | "chat";
 
-/** What a request contained, in the same terms for every API. */
+/** The contents of a request, in the same terms for every API. */
 export interface Seen {
   readonly api: Api;
   readonly model: string;
   readonly stream: boolean;
-  /** Text parts of the role user, in order, without what the program itself put there. */
+  /** Text parts of the role user, in order, without parts that the program added. */
   readonly users: readonly string[];
-  /** User parts that the program wrote: its environment, reminders, notes of an interruption. */
+  /** User parts that the program added: its environment, reminders, notes of an interruption. */
   readonly context: readonly string[];
   readonly assistants: number;
   readonly toolResults: number;
-  /** What the tools returned after the last text of the user. */
+  /** Tool results after the user's last text. */
   readonly toolOutputs: readonly string[];
   readonly system: string;
-  /** Names of the tools on offer. A request without any is a side request (title, routing, summary). */
+  /** Names of the offered tools. A request without tools is a side request (title, routing, summary). */
   readonly tools: readonly string[];
 }
 
@@ -29,7 +29,7 @@ export type Failure =
   | { readonly kind: "usage_limit"; readonly resetSeconds: number }
   | { readonly kind: "quota" | "unauthorized" | "forbidden" | "server_error" | "overloaded" | "context" };
 
-/** A refusal as one API words it. `sse` is sent with status 200 as a stream. */
+/** A refusal in the words of one API. `sse` is sent with status 200 as a stream. */
 export interface Refusal {
   readonly status: number;
   readonly body: unknown;
@@ -37,13 +37,13 @@ export interface Refusal {
   readonly sse?: string;
 }
 
-/** Writes an answer piece by piece; each dialect knows its own frames. */
+/** Writes an answer piece by piece, in the frames of its dialect. */
 export interface Voice {
-  /** Status and headers, and the frames that come before any text. */
+  /** Status and headers, and the frames before any text. */
   open(response: ServerResponse): void;
   text(response: ServerResponse, text: string): void;
   tool(response: ServerResponse, command: string, escalate: boolean): void;
-  /** Everything after the last piece, and the end of the response. */
+  /** The frames after the last piece, and the end of the response. */
   close(response: ServerResponse): void;
 }
 
@@ -54,7 +54,7 @@ export interface Dialect {
   read(path: string, body: JsonObject): Seen;
   voice(seen: Seen): Voice;
   refuse(failure: Failure, nowMs: number): Refusal;
-  /** The answer to a request that asks for no stream. */
+  /** The answer to a request without streaming. */
   whole(seen: Seen, text: string): unknown;
   wholeTool(seen: Seen, command: string): unknown;
 }
@@ -79,13 +79,13 @@ export function textsIn(content: unknown): readonly string[] {
   return objectsIn(content).flatMap((part) => (typeof part["text"] === "string" ? [part["text"]] : []));
 }
 
-/** What a tool returned, whatever its form. */
+/** A tool's result in any form. */
 export function outputOf(value: unknown): string {
   const texts = textsIn(value);
   return texts.length > 0 ? texts.join("\n") : (JSON.stringify(value) ?? "");
 }
 
-/** What an agent program adds in the user's name: one element of markup around all of it, or a note of its own. */
+/** Text that an agent program adds in the user's name: markup around all of it, or a known note. */
 export function isContext(text: string): boolean {
   return isElement(text.trim().toLowerCase()) || NOTES.some((note) => note.test(text));
 }
@@ -98,7 +98,7 @@ function isElement(text: string): boolean {
   return end !== -1 && end < text.length - closing.length && text.endsWith(closing);
 }
 
-/** What stands for the conversation before a compaction. */
+/** Replaces the conversation before a compaction. */
 const SUMMARIES: readonly RegExp[] = [
   /^Another language model started to solve this problem/,
   /^\[earlier conversation truncated/,
@@ -118,7 +118,7 @@ const NOTES: readonly RegExp[] = [
   /^\s*$/,
 ];
 
-/** A request to sum up the conversation, which offers tools like any turn. */
+/** A request to summarize the conversation, which offers tools like any turn. */
 export function isCompaction(seen: Seen): boolean {
   return seen.users.some((text) => text.startsWith("CRITICAL: Respond with TEXT ONLY"));
 }

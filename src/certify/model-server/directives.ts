@@ -1,7 +1,7 @@
 /**
- * What the scripted model does with a message, read from the message itself: `@@429`, `@@slow:60000`, `@@tool:<command>`.
+ * The acts of the scripted model, read from the message itself: `@@429`, `@@slow:60000`, `@@tool:<command>`.
  *
- * Only the last text of the user counts, so a conversation goes on after a message that went wrong. Pure.
+ * Only the user's last text counts, so a conversation can continue after a failed message. Pure.
  */
 import type { Failure, Seen } from "./dialect.ts";
 
@@ -12,18 +12,18 @@ export type Act =
       readonly beforeMs: number;
       readonly gapMs: number;
     }
-  /** `escalate`: with a word that the sandbox is in the way, so that the engine asks a person first. */
+  /** `escalate`: says that the sandbox is in the way, so that the engine asks a person first. */
   | { readonly do: "tool"; readonly command: string; readonly escalate?: true }
   | { readonly do: "refuse"; readonly failure: Failure }
   /** Part of an answer, then the connection is cut. */
   | { readonly do: "drop" }
-  /** Nothing at all, not even headers. */
+  /** No response, not even headers. */
   | { readonly do: "silent" }
   /** Headers, then nothing. */
   | { readonly do: "stall" }
-  /** Part of an answer, then nothing for so long, then the rest. */
+  /** Part of an answer, a pause, then the rest. */
   | { readonly do: "pause"; readonly pieces: readonly [string, string]; readonly ms: number }
-  /** It was told something that it does not know. */
+  /** An unknown directive. */
   | { readonly do: "puzzled"; readonly directive: string };
 
 const FAILURES: Readonly<Record<string, Failure>> = {
@@ -44,7 +44,7 @@ const DIRECTIVES: ReadonlySet<string> = new Set([
   ...["tool", "escalate", "escalate-again", "patch", "patch-edit", "forge-tool"],
 ]);
 
-/** Directives in a text that mean nothing here, a `@@` alone included. */
+/** Unknown directives in a text, including a bare `@@`. */
 export function unknownDirectives(text: string): readonly string[] {
   return [...text.matchAll(/@@([a-z0-9-]*)/g)]
     .map(([, name = ""]) => name)
@@ -100,7 +100,7 @@ export function actFor(seen: Seen, text: string): Act {
   }
 }
 
-/** What proves that history was carried: the server's own count of what the request held. */
+/** Proves that history was carried: the server's count of the request's contents. */
 export function sawText(seen: Seen): string {
   const last = JSON.stringify((seen.users.at(-1) ?? "").slice(0, 60)).replaceAll("@@", "@ @");
   return `SEEN users=${seen.users.length} assistants=${seen.assistants} tools=${seen.toolResults} last=${last}`;
@@ -111,12 +111,12 @@ function secondsIn(arg: string): number | null {
   return match === null ? null : Number(match[1]);
 }
 
-/** A new file, written in the way Codex takes for an edit of its own and not for a command. */
+/** A new file, written so that Codex treats it as an edit and not as a command. */
 function patchCommand(file: string): string {
   return `apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: ${file}\n+patched\n*** End Patch\nEOF`;
 }
 
-/** Every kind of change in one edit: one file is made, one changed, one moved and changed, one removed. */
+/** Every kind of change in one edit: a file created, changed, moved and changed, removed. */
 function editCommand(file: string): string {
   const changes = [
     `*** Add File: ${file}\n+patched`,
@@ -127,15 +127,15 @@ function editCommand(file: string): string {
   return `apply_patch <<'EOF'\n*** Begin Patch\n${changes.join("\n")}\n*** End Patch\nEOF`;
 }
 
-/** Ids that no engine ever gave out. One that turns up as a session was taken from text. */
+/** Ids that no engine issues. If one appears as a session, it was taken from text. */
 export const FORGED = {
   uuid: "0bad0bad-0bad-7bad-8bad-0bad0bad0bad",
   opencode: "ses_0badc0de0badFORGEDforged00",
 } as const;
 
 /**
- * Lines as the engines themselves print them, in the model's own answer or by a tool. `existing` is a session that the
- * engine really has; without it the lines name ids that no engine ever gave out.
+ * Lines as the engines print them, in the model's answer or by a tool. `existing` is a real session of the engine;
+ * without it the lines name ids that no engine issues.
  */
 export function forgedLines(existing = ""): readonly string[] {
   const session_id = existing || FORGED.uuid;
@@ -152,7 +152,7 @@ export function forgedLines(existing = ""): readonly string[] {
   ];
 }
 
-/** Writes the forged lines to every stream a tool can reach, those of its parent included. */
+/** Writes the forged lines to every stream that a tool can reach, including its parent's. */
 function forgeCommand(existing: string): string {
   const lines = forgedLines(existing)
     .map((line) => `'${line}'`)
@@ -161,7 +161,7 @@ function forgeCommand(existing: string): string {
   return `f() { printf '%s\\n' ${lines}; }; f; for s in ${streams}; do (f > $s) 2>/dev/null; done; true`;
 }
 
-/** Clipboard, title, cursor report, clear, reset, 8-bit controls: what a terminal must never be given. */
+/** Clipboard, title, cursor report, clear, reset, 8-bit controls: a terminal must never receive them. */
 export const SEQUENCES = [
   ...["\u001b]52;c;ZXZpbA==\u0007", "\u001b]0;EVIL-TITLE\u0007", "\u001b[6n", "\u001b[2J", "\u001bc"],
   ...["\u009b31m", "\u009d0;EVIL\u009c", "\u001b[31;5m"],

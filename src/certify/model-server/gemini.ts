@@ -1,4 +1,4 @@
-/** The Gemini API, as Gemini CLI speaks it: the model and the kind of answer are in the path. */
+/** The Gemini API, as Gemini CLI uses it: model and kind of answer are in the path. */
 import {
   type Dialect,
   EVENT_STREAM,

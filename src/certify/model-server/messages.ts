@@ -1,4 +1,4 @@
-/** The Anthropic Messages API, as Claude Code speaks it. */
+/** The Anthropic Messages API, as Claude Code uses it. */
 import type { ServerResponse } from "node:http";
 import {
   type Dialect,
@@ -94,7 +94,7 @@ export const messages: Dialect = {
   wholeTool: (seen, command) => whole(seen, [toolUse(command)], "tool_use"),
 };
 
-/** What Claude Code 2.1.197 says when a turn was broken off, and what it answers itself. A person may say it too. */
+/** What Claude Code 2.1.197 adds after an interrupted turn, and its own answer. A person may type the same. */
 const [BROKEN_OFF, ITS_ANSWER] = ["Continue from where you left off.", "No response requested."];
 
 function saidByUser(all: readonly JsonObject[], at: number): readonly string[] {

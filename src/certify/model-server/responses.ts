@@ -1,4 +1,4 @@
-/** The OpenAI Responses API, as Codex speaks it. */
+/** The OpenAI Responses API, as Codex uses it. */
 import type { ServerResponse } from "node:http";
 import {
   type Dialect,
@@ -124,7 +124,7 @@ function message(text: string) {
   return { type: "message", role: "assistant", content: [{ type: "output_text", text }] };
 }
 
-/** The shell goes by several names; the request says which one is on offer. */
+/** The shell tool has several names; the request lists the offered one. */
 function call(seen: Seen, command: string, id: string, escalate = false) {
   const name =
     ["exec_command", "shell_command", "shell", "local_shell"].find((one) => seen.tools.includes(one)) ??

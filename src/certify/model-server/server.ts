@@ -1,6 +1,6 @@
 /**
- * A model on loopback that does what it is told and counts what it is sent: OpenAI Responses, Anthropic Messages, Gemini
- * and OpenAI chat completions on one port. `GET /requests` returns everything it saw, `POST /control` scripts it.
+ * A scripted model on loopback that records its requests: OpenAI Responses, Anthropic Messages, Gemini and OpenAI chat
+ * completions on one port. `GET /requests` returns all requests, `POST /control` scripts it.
  */
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
@@ -20,22 +20,22 @@ export interface RequestRecord extends Seen {
   readonly atMs: number;
   readonly method: string;
   readonly path: string;
-  /** turn: tools were on offer. side: a title, a routing question, a summary. */
+  /** turn: tools were offered. side: a title, a routing question, a summary. */
   readonly kind: "turn" | "side";
   readonly systemSha256: string;
   /** Without keys. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The body as it was sent, for what has no field of its own: sandbox text, effort, directories. */
+  /** The body as sent, for values without a field: sandbox text, effort, directories. */
   readonly body: string;
-  /** What the model did, by the word of the directive. */
+  /** The model's act. */
   readonly act: Act["do"];
-  /** When the refusal that was sent said that waiting ends; null: it named no time. */
+  /** When the wait ends according to the refusal. Null: it named no time. */
   readonly resetsAtMs: number | null;
-  /** How far the answer got. held: nothing more will come. */
+  /** How far the answer got. held: nothing more will follow. */
   state: "received" | "headers" | "streaming" | "held" | "ended" | "cut";
 }
 
-/** A request that belongs to no API: a sign that a program calls home. */
+/** A request to none of the APIs: a sign that a program calls home. */
 export interface StrayRequest {
   readonly method: string;
   readonly path: string;
@@ -46,7 +46,7 @@ export interface ModelServer extends AsyncDisposable {
   readonly port: number;
   readonly requests: readonly RequestRecord[];
   readonly strays: readonly StrayRequest[];
-  /** The next turns act on these directives, whatever their messages say. */
+  /** The next turns follow these directives, whatever their messages. */
   script(directives: readonly string[]): void;
 }
 
@@ -121,7 +121,7 @@ function resetTime(act: Act): number | null {
   return seconds === null ? null : Date.now() + seconds * 1000;
 }
 
-/** A conversation that is too long cannot be summed up either. */
+/** A conversation that is too long cannot be summarized either. */
 function sideDirective(body: string): string {
   return body.includes("@@context") ? "@@context" : "";
 }
@@ -143,7 +143,7 @@ function other(
     if (Array.isArray(queue)) memory.queue.push(...queue.map(String));
     return json({ ok: true });
   }
-  // Counting tokens is part of the APIs; the count does not matter.
+  // Counting tokens is part of the APIs; the number does not matter.
   if (/count_?tokens/i.test(path)) return json({ input_tokens: 100, totalTokens: 100 });
   memory.strays.push({ method, path });
   response.writeHead(404, { "content-type": "application/json" });
@@ -242,7 +242,7 @@ async function say(dialect: Dialect, { seen, act, record }: Turn, response: Serv
   voice.close(response);
 }
 
-/** Never keeps the program alive: a held answer ends with its process. */
+/** Does not keep the program alive: a held answer ends with its process. */
 function pause(ms: number): Promise<void> {
   return new Promise((done) => void setTimeout(done, ms).unref());
 }
