@@ -276,7 +276,7 @@ export function formerRoots(path: string): readonly { readonly from: string; rea
 }
 
 /** As the end of a sentence about the place. */
-export function movedWords({ from, to }: MovedState): string {
+export function movedWords({ from, to }: Pick<MovedState, "from" | "to">): string {
   return `in the state directory, which was ${from} and is now ${to}`;
 }
 

@@ -1,6 +1,6 @@
 /** What can be done with an issue's last conversation: asks the metadata, the run and, through it, the engine's own store. */
 import { isDeepStrictEqual } from "node:util";
-import { isDirectory } from "../audit/audit.ts";
+import { isDirectory, movedWords } from "../audit/audit.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";
@@ -204,7 +204,8 @@ function passes({ code }: Fault): boolean {
 function movedAway({ handle }: RunRecord, { code, facts }: Fault): string | null {
   if (code !== "state_moved") return null;
   const { original, path, back } = facts;
-  return `its run ${handle} works in the state directory, which was ${String(original)} and is now ${String(path)}. Rename it back first (\`${String(back)}\`)`;
+  const where = movedWords({ from: String(original), to: String(path) });
+  return `its run ${handle} works ${where}. Rename it back first (\`${String(back)}\`)`;
 }
 
 /** Null: it began without a secret in its options. No batch begins runs with one. */
