@@ -98,7 +98,7 @@ function transcript(): readonly Record<string, any>[] {
     .map((line) => JSON.parse(line));
 }
 
-/** One word per line: what was said, and by whom. */
+/** One short text per line: direction and method, or the kind of remark. */
 function told(): readonly string[] {
   return transcript().map((line) => {
     const { dir, message, type, decision, by } = line;
