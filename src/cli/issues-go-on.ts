@@ -131,22 +131,32 @@ function isStuck(
 export interface Earlier {
   readonly batch: BatchRecord;
   readonly ids: readonly string[];
+  /** The source says so; false: it was not asked, and a person may have closed them since. */
+  readonly isSure: boolean;
   readonly goOn: GoOn;
 }
 
-/** `isOpen`: whether an issue is in progress by now, as far as that is known. */
+/** `isOpen`: whether an issue is in progress by now; null: the source was not asked. */
 export function earlierOf(
   batches: Iterable<BatchRecord>,
   typist: Typist,
-  isOpen: (id: string) => boolean,
+  isOpen: ((id: string) => boolean) | null,
 ): readonly Earlier[] {
   const found: Earlier[] = [];
   let known: Set<string> | null = null;
   for (const batch of batches) {
     const { issues, leaves = [] } = batch;
     const isLeft = (id: string) => !["completed", "left"].includes(issues[id]?.status ?? "left");
-    const ids = Object.keys(issues).filter((id) => known?.has(id) === false && isLeft(id) && isOpen(id));
-    if (ids.length > 0) found.push({ batch, ids, goOn: goOnWith(batch, wordsFor(batch, ids), typist) });
+    const ids = Object.keys(issues).filter(
+      (id) => known?.has(id) === false && isLeft(id) && isOpen?.(id) !== false,
+    );
+    if (ids.length > 0)
+      found.push({
+        batch,
+        ids,
+        isSure: isOpen !== null,
+        goOn: goOnWith(batch, wordsFor(batch, ids), typist),
+      });
     known ??= new Set(leaves.map(({ id }) => id));
     for (const id of Object.keys(issues)) known.add(id);
   }
@@ -167,11 +177,11 @@ function wordsFor(batch: BatchRecord, ids: readonly string[]): readonly string[]
 }
 
 /** `batch 2026…_1a2b3c4d left 2 issues in progress (a, b): reprise issues run --resume …` */
-export function earlierText({ batch, ids, goOn }: Earlier): string {
+export function earlierText({ batch, ids, isSure, goOn }: Earlier): string {
   const ended = batch.completed_at === null ? "was killed and left" : "left";
   const named = harmlessLine(ids.slice(0, MAX_NAMED).join(", "), 500);
   const more = ids.length > MAX_NAMED ? ", …" : "";
-  const what = `${plural(ids.length, "issue")} in progress (${named}${more})`;
+  const what = `${plural(ids.length, "issue")} ${isSure ? "in progress" : "unfinished"} (${named}${more})`;
   const { command, byHand } = goOn;
   return `batch ${harmlessLine(batch.run_id, 40)} ${ended} ${what}: ${command}${byHand === "" ? "" : `\n${byHand}`}`;
 }
@@ -205,7 +215,7 @@ export async function standingOf(
   const waits = await undecided(deps, last);
   const told = last.leaves ?? [];
   const first = goOnFirst(priorRuns(deps, root).batches(), typist, waits);
-  const kept = earlierOf(priorRuns(deps, root).batches(), typist, () => true);
+  const kept = earlierOf(priorRuns(deps, root).batches(), typist, null);
   const isAsked = first !== null || told.length > 0 || kept.length > 0;
   const present = isAsked ? await sourceNow(deps, root, last) : null;
   const lost = told.filter(isOrphan);
@@ -220,9 +230,9 @@ export async function standingOf(
   const goOn = first ?? (isBack ? goOnWith(last, ownWords(last), typist) : null);
   const leaves = [...told.filter((one) => !isOrphan(one) && !isIn(gone, one) && !isPast(one)), ...gone];
   const isOpen = (id: string) =>
-    present === null || present.issues.some((one) => one.id === id && one.status === "in_progress");
+    present?.issues.some((one) => one.id === id && one.status === "in_progress") === true;
   return {
-    earlier: earlierOf(priorRuns(deps, root).batches(), typist, isOpen),
+    earlier: present === null ? kept : earlierOf(priorRuns(deps, root).batches(), typist, isOpen),
     leaves: [...leaves, ...waits.filter((one) => !isIn(leaves, one))],
     orphans: gone,
     goOn: goOn === null || present === null || finds(goOn, present.issues) ? goOn : null,
@@ -320,7 +330,7 @@ export function neededByIssue(deps: Deps): (run: RunRecord) => Promise<string | 
           : present.issues.some((one) => one.id === id && one.status === "in_progress");
       if (!isOpen) return null;
       const { command } = goOnWith(batch, wordsFor(batch, [id]), { place: root, config: deps.config });
-      return `issue ${harmlessLine(id, 100)} is in progress and goes on in it: ${command}. Close the issue first, or set it to open; or add --discard-work: the issue then begins anew.`;
+      return `issue ${harmlessLine(id, 100)} is in progress and goes on in it. Close the issue or set it to open first, or add --discard-work: the issue then begins anew. To go on with it: ${command}`;
     }
     return null;
   };

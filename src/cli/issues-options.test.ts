@@ -266,6 +266,8 @@ describe("what --resume takes from the batch that it goes on with", () => {
     expect(found === undefined ? "" : earlierText(found)).toBe(
       `batch ${killed.run_id} was killed and left 1 issue in progress (a): reprise issues run --resume --scope ids:a --engine demo -- --model m`,
     );
+    const [unsure] = earlierOf([newest, killed], HERE, null);
+    expect(unsure === undefined ? "" : earlierText(unsure)).toContain(" left 1 issue unfinished (a): ");
     expect(earlierOf([newest, killed], HERE, () => false)).toEqual([]);
     expect(earlierOf([killed], HERE, () => true)).toEqual([]);
   });

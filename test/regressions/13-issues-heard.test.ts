@@ -80,14 +80,6 @@ describe("the next turn about an issue tells its whole present text", () => {
   });
 });
 
-test("a turn that was heard is not told again, also in a later batch", async () => {
-  const { box } = await begun("paint it RED");
-  using _box = box;
-  await box.batch("--resume");
-  await box.batch("--resume");
-  expect(box.told().map(({ text }) => text.includes("paint it RED"))).toEqual([true, false, false]);
-});
-
 test("a turn that only talks does not complete an issue whose earlier turn was denied a tool call", async () => {
   using box = new IssueBox();
   box.issue("a", "@@deny:a.txt");

@@ -55,9 +55,13 @@ test("rm and prune keep the run of an issue in progress, until it is closed or i
   box.commit();
   await box.batch();
   const { handle } = box.batches()[0]?.issues["a"] ?? {};
-  const way = `issue a is in progress and goes on in it: reprise issues run --resume --scope ids:a --engine demo ${box.cwd}.`;
   const refused = await box.run(["rm", handle ?? ""]);
-  expect(refused.stderr).toContain(`Run ${handle} was not removed: ${way}`);
+  expect(refused.stderr).toContain(
+    `Run ${handle} was not removed: issue a is in progress and goes on in it.`,
+  );
+  expect(refused.stderr).toContain(
+    `To go on with it: reprise issues run --resume --scope ids:a --engine demo ${box.cwd}\n`,
+  );
   expect(refused.code).not.toBe(0);
   const pruned = await box.json(["prune", "--older-than", "1ms", "--dry-run"]);
   expect(pruned).toMatchObject({ removed: [], skipped: [{ handle, code: "work_unsaved" }] });
@@ -115,7 +119,10 @@ test("no handle is shown of a run that waits for its start, and no session of an
   const { issues } = (await box.json(["issues", "status"]))["batch"];
   expect(issues).toMatchObject({ a: { handle: expect.any(String) }, c: { status: "waiting", handle: null } });
   child.kill("SIGTERM");
-  await done;
+  expect((await done).stdout).toMatch(/^c +interrupted +- +- +/m);
+  expect((await box.batch("--resume", "--dry-run")).stdout).toMatch(
+    /^c +fresh +- +there is no prior session: /m,
+  );
   box.issue("d", "hello");
   await box.run(["issues", "run", "--engine", "claude", "--scope", "ids:d", "--", "--modle", "x"]);
   const { handle, session_id: session } = box.batches().at(-1)?.issues["d"] ?? {};
