@@ -146,7 +146,7 @@ const CASES: Record<string, Case> = {
     typed: ["a-12", "1a2b3c4d", "reprise/a-12-1a2b3c4d"],
     wrapped: [REASON],
   },
-  "what a batch left": {
+  "the issues that a batch left": {
     render: ({ columns }) =>
       leaveLines(
         [
@@ -188,7 +188,7 @@ const CASES: Record<string, Case> = {
 const oneLine = (text: string) => text.replace(/\s+/g, " ");
 
 describe.each([80, 60])("at %d columns", (columns) => {
-  test.each(Object.keys(CASES))("%s keeps what must be typed, and fits", (name) => {
+  test.each(Object.keys(CASES))("%s keeps everything that must be typed, and fits", (name) => {
     const { render, typed, wrapped = [] } = CASES[name] as Case;
     const lines = render({ stdout: true, columns }).join("\n").split("\n");
     for (const text of typed)
