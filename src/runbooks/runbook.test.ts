@@ -1,4 +1,4 @@
-/** What a runbook's parts mean: words, templates, the table of triggers and actions, and what is explained of it. */
+/** What a runbook's parts mean: words, templates, the table of triggers and actions, and its explanation. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
@@ -153,7 +153,7 @@ describe("splitWords", () => {
     expect("words" in split ? split.words : split.at).toEqual(then);
   });
 
-  test("what is put into single quotes comes out as it was", () => {
+  test("single quotes keep any text unchanged", () => {
     const word = fc.string().filter((text) => !/['$]/.test(text));
     fc.assert(
       fc.property(fc.array(word), (words) => {
@@ -208,7 +208,7 @@ describe("templates", () => {
     expect(misfits(text, ["x"]).map(({ index, why }) => [index, why])).toEqual(found);
   });
 
-  test("in a prompt file only what begins with ${var. counts", () => {
+  test("in a prompt file only text that begins with ${var. counts", () => {
     const text = "echo ${HOME} $${x} ${var.x} $${var.x}";
     expect(misfits(text, ["x"], "file")).toEqual([]);
     expect(filled(text, new Map([["x", "1"]]), "file")).toBe("echo ${HOME} $${x} 1 ${var.x}");
@@ -231,7 +231,7 @@ describe("explainTrigger", () => {
   const said = (definition: AgentDefinition, trigger: Trigger, trouble: TroubleKind | null = null) =>
     explainTrigger(definition, trigger, trouble).join("\n");
 
-  test("the seed's rate limit", () => {
+  test("explains the seed's rate limit", () => {
     const error = [rung({ match: "rate_limited", cooldownMs: 60_000 }), rung({ match: "overloaded" })];
     expect(said(agent({ error }), "error", "rate_limited")).toBe(
       `agent.worker (claude, interactive), on_error rate_limited
@@ -253,9 +253,9 @@ describe("explainTrigger", () => {
       "auth",
       "not tried, since it would not help: the engine asks for a login",
     ],
-    ["nothing said", agent({}), "dead", null, "Nothing is said about it: it escalates"],
+    ["an absent trigger", agent({}), "dead", null, "Nothing is said about it: it escalates"],
     [
-      "nothing said of a completed turn",
+      "an absent on_idle after a completed turn",
       agent({}, "headless"),
       "idle",
       null,
