@@ -5,11 +5,11 @@ import { expect, test } from "vitest";
 import { IssueBox } from "../e2e/issue-box.ts";
 import { collect, until } from "../e2e/sandbox.ts";
 
-test("--merge leaves a merge of the user's alone; work on an agent's own branch is ours; an id may be any word; a gate's secret is not kept", async () => {
+test("--merge leaves a merge of the user's alone; an agent's own branch counts; an id may be any word; a gate's secret is not kept", async () => {
   using box = new IssueBox();
   const file = join(box.cwd, "shared.txt");
   box.issue("constructor", "@@write:mine.txt");
-  // Agents like branches of their own.
+  // Agents like to make branches.
   const own = "test -f own.txt || { git checkout -q -b own; touch own.txt; exit 1; }";
   box.gate(`${own} # --token=ghp_abcdefghijklmnopqrstuvwxyz0123456789`);
   writeFileSync(file, "base\n");
@@ -40,7 +40,7 @@ test("--merge leaves a merge of the user's alone; work on an agent's own branch 
   for (const name of ["mine.txt", "own.txt"]) expect(existsSync(join(box.cwd, name))).toBe(true);
 });
 
-test("work in the checkout is not taken up as if it were a worktree; a killed batch is not under way", async () => {
+test("work in the checkout is not taken for a worktree; a killed batch is not under way", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt @@wait:60000");
   box.commit();
@@ -71,7 +71,7 @@ test("work in the checkout is not taken up as if it were a worktree; a killed ba
   });
 });
 
-test("what every issue would fail at is said before one is claimed", async () => {
+test("an obstacle for every issue is reported before any issue is claimed", async () => {
   using box = new IssueBox();
   box.issue("a", "go");
   const unborn = await box.batch();
@@ -85,7 +85,7 @@ test("what every issue would fail at is said before one is claimed", async () =>
   expect(box.statuses()).toEqual({ a: "open" });
 });
 
-test("no hook of the repository runs; a gate has one mark; what was committed in a lost worktree is taken up", async () => {
+test("no hook of the repository runs; a gate has one mark; commits in a lost worktree are continued", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt");
   box.gate('echo "$REPRISE_ATTEMPT" >> "$HOME/marks"; test -f done', "attempts = 1\n");
@@ -110,7 +110,7 @@ test("no hook of the repository runs; a gate has one mark; what was committed in
   expect(existsSync(join(box.home, "hooks"))).toBe(false);
 });
 
-test("`issues logs --redacted` hides secrets also as JSON", async () => {
+test("`issues logs --redacted` hides secrets in JSON as well", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt @@stderr:sk-abcdefghijklmnopqrstuvwxyz");
   box.commit();
