@@ -9,7 +9,7 @@ import { cpus, loadavg } from "node:os";
 import { readArguments, readChoice } from "../scripts/arguments.ts";
 import type { Part, Row } from "./part.ts";
 
-/** Loaded when it is its turn: each has a directory of its own. */
+/** Loaded in turn, each in a separate directory. */
 const PARTS: Readonly<Record<string, () => Promise<Part>>> = {
   commands: async () => (await import("./commands.ts")).commands,
   capture: async () => (await import("./commands.ts")).capture,
@@ -58,7 +58,7 @@ async function main(): Promise<number> {
       const rows = (await part?.((text) => console.error(`${name}: ${text}`))) ?? [];
       parts[name] = { load, rows };
     } catch (error) {
-      // What the other parts found is told all the same.
+      // Findings of the other parts are still reported.
       failed = 1;
       console.error(`${name} failed:`, error);
     }

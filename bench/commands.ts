@@ -86,7 +86,10 @@ async function lists(root: string, progress: (text: string) => void): Promise<Ro
   return rows;
 }
 
-/** In memory where `scripts/keep.ts` gives such a place: each run is synced, and how long that takes is not what is measured. */
+/**
+ * In memory where `scripts/keep.ts` gives such a place: each run is synced, and the time for that is not part of the
+ * measurement.
+ */
 async function fill(state: string, count: number): Promise<void> {
   const index = join(state, "index.db");
   const folder = mkdtempSync(join(process.env["MEMORY_FOLDER"] ?? state, "index-"));

@@ -123,7 +123,7 @@ interface World {
 function counted({ preload, env, cwd }: World, args: readonly string[]): { stdout: string; counts: Counts } {
   const log = join(root, "log");
   rmSync(log, { force: true });
-  // So much room for what is new that nothing of it is collected: what is there at the end is what was allocated.
+  // New objects have enough room, so nothing is collected: the memory in use at the end was allocated meanwhile.
   const roomy = ["--min-semi-space-size=128", "--max-semi-space-size=128"];
   const hook = ["--require", resolve("bench/counts-hook.cjs")];
   const { stdout, stderr, status } = spawnSync(process.execPath, [...roomy, ...hook, CLI, ...args], {

@@ -1,9 +1,9 @@
 /**
  * Batches of issues: how fast a prior session is found among 10,000 batches, what an issue costs besides its agent, and
- * whether memory grows. Times depend on the machine, on whatever else runs on it, and on how long its disk takes to keep
- * something for good, which is said too.
+ * whether memory grows. Times depend on the machine, on other programs that run on it, and on how long its disk takes
+ * to sync, which is printed as well.
  *
- * Wall time decides. Processor time stands beside it: it is what remains the same on a busy machine.
+ * Wall time decides. Processor time stands beside it, since it stays the same on a busy machine.
  */
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import {
@@ -95,7 +95,7 @@ async function lookUp(): Promise<void> {
   const cold: Cost[] = [];
   const further: Cost[] = [];
   for (let round = 0; round < ROUNDS; round += 1) {
-    // A state that nobody has looked through yet; the system may have the files in its memory.
+    // A state that no command has read yet; the system may have the files in its memory.
     const deps = { state: { ...state }, log: { warn: console.log, info: () => {} } };
     const look = (issue: string) =>
       costOf(() => lookupPriorSession(deps, "/home/ada/shop", issue, "claude"), ownProcessor);

@@ -35,7 +35,7 @@ export function makeRoot(): string {
   return realpathSync(mkdtempSync(join(tmpdir(), "reprise-bench-")));
 }
 
-/** A home and a state directory of their own. */
+/** A separate home and state directory. */
 export function environment(root: string, name: string): Record<string, string> {
   const home = join(root, name, "home");
   mkdirSync(home, { recursive: true });

@@ -26,7 +26,7 @@ const DIFF = [
   "-removed line",
 ];
 const ASKED = "[y] once · [a] this session · [n] decline · [c] cancel the turn";
-/** Longer than a key counts as one that was on its way before the question. */
+/** Longer than the time in which a key counts as pressed before the question. */
 const AGAIN_MS = 700;
 const PROMPT = "Resume? [y/n]";
 
@@ -39,7 +39,7 @@ const KEYS: Readonly<Record<string, { says: string; wire: string; ends: string; 
 };
 
 export const APPROVAL_ACTS: Readonly<Record<string, Act>> = {
-  /** Words: the key, and what is asked about. */
+  /** Words: the key, and the subject of the question. */
   "review-approval": async (world, [key = "", about = ""]) => {
     const { says, wire, ends, done } = KEYS[key] ?? fail(`no such key: ${key}`);
     const review = new Review(world);
@@ -75,7 +75,10 @@ export const APPROVAL_ACTS: Readonly<Record<string, Act>> = {
     for (const line of whole) must(diffs.includes(line), `the transcript does not have ${line}: ${diffs}`);
     await quit(review, ui);
   },
-  /** Words: what is asked about, and how it is interrupted. The same is not asked twice in one turn, but in the next. */
+  /**
+   * Words: the subject of the question, and how it is interrupted. Codex does not ask twice in one turn, but asks again
+   * in the next.
+   */
   "review-approval-again": async (world, [about = "", how = ""]) => {
     const review = new Review(world);
     await approvedForSession(world, review, { about, how });
@@ -88,7 +91,7 @@ export const APPROVAL_ACTS: Readonly<Record<string, Act>> = {
     same(answers(review), [`${about} accept_for_session user`, `${about} decline user`]);
     await quit(review, ui);
   },
-  /** Words: what is asked about, how it is interrupted, and how it goes on: ui or run. */
+  /** Words: the subject of the question, how it is interrupted, and how it continues: ui or run. */
   "review-approval-kept": async (world, [about = "", how = "", then = ""]) => {
     const review = new Review(world);
     await approvedForSession(world, review, { about, how });
@@ -115,7 +118,7 @@ export const APPROVAL_ACTS: Readonly<Record<string, Act>> = {
     must(!isMade(world), "another command was approved with it");
     same(answers(review), ["command accept_for_session user", "command decline policy"]);
   },
-  /** Nobody is there to be asked. Words: what is asked about. */
+  /** Nobody can be asked. Words: the subject of the question. */
   "review-approval-headless": async (world, [about = ""]) => {
     const review = new Review(world);
     review.comments(`Do it. ${wish(about)}`);
@@ -133,7 +136,7 @@ export const APPROVAL_ACTS: Readonly<Record<string, Act>> = {
     same(answers(review), []);
     must(questions(review).length === 0, "Codex asked although it may not");
   },
-  /** Words: what is asked about. The question dies with its process, and nothing is taken for an answer. */
+  /** Words: the subject of the question. The question dies with its process, and nothing is taken for an answer. */
   "review-approval-pending": async (world, [about = ""]) => {
     const review = new Review(world);
     review.comments(`Do it. ${wish(about)}`);

@@ -13,16 +13,16 @@ const CORE = ["resume", "interruption", "trouble", "stale", "text"];
 const short = shortCases();
 const cases = suiteCases();
 
-test("every case that does not apply says why", () => {
+test("every case that does not apply gives a reason", () => {
   for (const { skipped } of cases) expect(skipped).not.toBe("");
 });
 
-test("every name of the short selection names a case that runs", () => {
+test("every entry of the short selection names a case that runs", () => {
   const names = cases.filter(({ skipped }) => skipped === null).flatMap(({ id, name }) => [id, name]);
   expect([...short].filter((name) => !names.includes(name))).toEqual([]);
 });
 
-test("the short selection covers every group, and of every engine the groups that every resume depends on", () => {
+test("the short selection covers every group, and for every engine the groups that each resume depends on", () => {
   const pairs = (all: typeof cases) =>
     all.filter(({ skipped }) => skipped === null).map(({ group, lab }) => ({ group, lab }));
   const [chosen, whole] = [pairs(cases.filter((one) => one.short)), pairs(cases)];
@@ -71,7 +71,7 @@ test.each([
   ["[{]", "JSON"],
   ['{"name":"x"}', "array"],
   ['[{"name":"x"}]', '"x": '],
-])("a file that says %s is named", (text, says) => {
+])("loading a case file that says %s fails and names the file", (text, says) => {
   const folder = mkdtempSync(join(tmpdir(), "cases-"));
   writeFileSync(join(folder, "7-odd.json"), text);
   const load = () => loadCases(labs, [pathToFileURL(`${folder}/`)]);

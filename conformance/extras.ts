@@ -25,7 +25,10 @@ export const EXTRAS: Extras = {
   },
 };
 
-/** Types the message, waits for the answer on the screen unless it is to be cut short, and leaves or is interrupted. */
+/**
+ * Types the message, waits for the answer on the screen unless the turn must be cut short, and leaves or is
+ * interrupted.
+ */
 async function useUi(world: World, { step, message }: Order, running: Running): Promise<void> {
   const { ui } = labNamed(world.lab.id);
   if (ui === null || message === null || !(running instanceof Terminal))

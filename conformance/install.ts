@@ -27,7 +27,7 @@ export function installEngines(say: (text: string) => void): void {
   writeFileSync(STAMP, lock);
 }
 
-/** What the program says of its own version, or what stands in the way. */
+/** The version that the program prints, or the obstacle. */
 export function versionOf(
   lab: PinnedLab,
   root: string,

@@ -1,7 +1,7 @@
 /**
- * No connection but loopback, no file but ours. Where the system allows it, the suite runs itself again in namespaces of
- * its own: a network that has only loopback, and empty temporary and home folders, so that whatever stands there in the
- * end was left by a case. Elsewhere a proxy that refuses takes the place of the network, and the report says so.
+ * No connection but loopback, no file but ours. Where the system allows it, the suite runs itself again in separate
+ * namespaces: a network that has only loopback, and empty temporary and home folders, so that every file there at the
+ * end comes from a case. Elsewhere a refusing proxy replaces the network, and the report says so.
  */
 import { spawn } from "node:child_process";
 import { existsSync, lstatSync, mkdirSync, readdirSync, realpathSync, rmSync } from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Real UIs that nobody looks at, watched by Reprise's own core: what they do is told as it is, what is pasted is taken up
- * once, and a question is told while it is open.
+ * Real UIs without a viewer, watched by Reprise's own core: it reports their state correctly, pastes are accepted once,
+ * and a question is reported while it is open.
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -124,7 +124,7 @@ class Ui implements Watch, AsyncDisposable {
   }
 
   #begins(ended: Promise<AttemptResult>): Ui {
-    // Whoever waits for the UI hears of it; nobody else has to.
+    // Only a caller that waits for the UI gets the error.
     ended.catch(() => {});
     this.#ended = ended;
     return this;
@@ -182,7 +182,7 @@ class Ui implements Watch, AsyncDisposable {
     this.#controls?.write(Buffer.from(keys));
   }
 
-  /** Pastes it into a UI at rest, and presses Enter until it was taken up. */
+  /** Pastes it into a UI at rest, and presses Enter until the UI has accepted it. */
   async says(message: string): Promise<void> {
     await sleep(BEFORE_PASTE_MS);
     const typedAtMs = Date.now();

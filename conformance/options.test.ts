@@ -9,27 +9,27 @@ const cases = [
 ] as const;
 
 const mistakes: Record<string, [args: readonly string[], says: string]> = {
-  "jobs that are no number": [["--jobs", "x"], '--jobs is a number from 1 to 64, not "x"'],
+  "jobs that are not a number": [["--jobs", "x"], '--jobs is a number from 1 to 64, not "x"'],
   "no jobs": [["--jobs", "0"], '--jobs is a number from 1 to 64, not "0"'],
   "nothing for jobs": [["--jobs", ""], '--jobs is a number from 1 to 64, not ""'],
   "too many jobs": [["--jobs", "65"], '--jobs is a number from 1 to 64, not "65"'],
   "a part of a job": [["--jobs", "1.5"], '--jobs is a number from 1 to 64, not "1.5"'],
-  "minutes that are no number": [["--minutes", "soon"], '--minutes is a number above 0, not "soon"'],
+  "minutes that are not a number": [["--minutes", "soon"], '--minutes is a number above 0, not "soon"'],
   "no minutes": [["--minutes", "0"], '--minutes is a number above 0, not "0"'],
   "endless minutes": [["--minutes", "Infinity"], '--minutes is a number above 0, not "Infinity"'],
-  "an engine that is none, beside one": [
+  "an unknown engine beside a known one": [
     ["--engine", "codex", "--engine", "gemni"],
     '"gemni" is no engine; did you mean gemini?',
   ],
-  "an engine that is like none": [
+  "an engine like no other": [
     ["--engine", "zzzzzz"],
     '"zzzzzz" is no engine; there are codex, gemini, iflow',
   ],
-  "a group that is none, beside one": [
+  "an unknown group beside a known one": [
     ["--group", "stale", "--group", "resum"],
     '"resum" is no group; did you mean resume?',
   ],
-  "a case that is none, beside one": [
+  "an unknown case beside a known one": [
     ["--case", "kill", "--case", "zzz"],
     'no case has "zzz" in its id (name@engine)',
   ],
@@ -48,7 +48,7 @@ test.each(Object.entries(mistakes))("%s", (_name, [args, says]) => {
   expect(attempt).toThrow(says);
 });
 
-test("what is left out, and what is chosen", () => {
+test("the options choose and leave out cases", () => {
   const options = readOptions(["--engine=codex", "--group", "stale", "--minutes", "0.5"], choices);
   expect(options).toEqual({
     engine: ["codex"],

@@ -1,4 +1,4 @@
-/** The command line of `npm run conformance`: what may stand there, and in one line what is wrong with it. Runs nothing. */
+/** The command line of `npm run conformance`: its options, and each mistake in one line. Runs nothing. */
 import { parseArgs } from "node:util";
 import { nearest } from "../src/lib/suggest.ts";
 import type { CaseInstance } from "../src/certify/case.ts";
@@ -83,7 +83,7 @@ export function isChosen({ id, group, short }: Choosable, options: Options): boo
   const fits = (given: readonly string[] | undefined, test: (text: string) => boolean) =>
     given === undefined || given.some(test);
   return (
-    // What is not among the cases of files has no short form.
+    // Cases outside of the case files have no short form.
     (!options.short || short !== false) &&
     fits(options.engine, (name) => id.endsWith(`@${name}`)) &&
     fits(options.group, (name) => group === name) &&

@@ -57,7 +57,7 @@ const report: Report = {
   recorded: [result({ id: "r@iflow", lab: "iflow", group: "hostile" })],
 };
 
-test("counts", () => {
+test("the report counts results per engine", () => {
   expect(report.counts).toEqual({
     passed: 1,
     failed: 1,
@@ -69,13 +69,13 @@ test("counts", () => {
   });
 });
 
-test("a case without a result, or with two, is named", () => {
+test("the report names a case that has no result or two results", () => {
   const ids = (...all: string[]) => all.map((id) => ({ id }));
   expect(unaccounted(ids("a", "b", "c"), ids("c", "a", "c"))).toEqual(["b", "c"]);
   expect(unaccounted(ids("a", "b"), ids("b", "a"))).toEqual([]);
 });
 
-test("one row a group, one column an engine, recorded ones labelled", () => {
+test("the table has one row per group and one column per engine, and labels recorded engines", () => {
   const [head, , resume, , , , hostile] = table(report).split("\n");
   expect([head, resume, hostile]).toEqual([
     "|  | codex 1.0.0 | iflow (recorded output and a scripted agent, not the real program) |",
@@ -84,7 +84,7 @@ test("one row a group, one column an engine, recorded ones labelled", () => {
   ]);
 });
 
-test("the page says what failed, what does not apply and why, and what was refused", () => {
+test("the page lists failed, inapplicable and refused cases with their reasons", () => {
   const page = markdown(report);
   expect(page).toContain("2 cases with the real programs: 1 passed, 1 failed");
   expect(page).toContain("did: 2 of 3.");
@@ -93,22 +93,22 @@ test("the page says what failed, what does not apply and why, and what was refus
   expect(page).toContain("- refused: example.org:443 (2 ×)");
 });
 
-test("the last line counts recorded cases apart", () => {
+test("the last line counts recorded cases separately", () => {
   expect(closingLine(report)).toBe("1 passed, 1 failed, 1 skipped; recorded: 1 passed, 0 failed");
   expect(closingLine({ ...report, recorded: [] })).toBe("1 passed, 1 failed, 1 skipped");
 });
 
-test("logs are kept of what failed alone", () => {
+test("the report keeps logs of failed cases only", () => {
   const kept = (JSON.parse(json(report)) as Report).results.map(({ log }) => log);
   expect(kept).toEqual([undefined, "long", undefined]);
 });
 
-test("paths and names of the machine are taken out", () => {
+test("the report leaves out paths and names of the machine", () => {
   const names = { suite: "/tmp/rc-1", home: "/", host: "builder7" };
   expect(scrubbed("/tmp/rc-1/x on builder7 in /", names)).toBe("<suite>/x on <host> in /");
 });
 
-test("the README shows the table of the report, and none without a report", () => {
+test("the README shows the table of the report, and no table without a report", () => {
   const [begin, end] = MARKS;
   const page = (inside: string) => `a\n${begin}\n${inside}${end}\nb`;
   expect(readmeWith(page("old\n"), `x ${page("| new $& |\n")} y`)).toBe(page("| new $& |\n"));

@@ -1,6 +1,6 @@
 /**
- * `reprise review` with the real Codex: a session that was interrupted is offered and goes on with today's comments,
- * whoever died at whatever message.
+ * `reprise review` with the real Codex: an interrupted session is offered and continues with today's comments,
+ * whichever process died at any message.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ const SHOWN = TODAY.slice(0, 10);
 export const PROMPT = /Interrupted session from \d\d:\d\d\. Resume\? \[y\/n\]/;
 
 export const REVIEW_ACTS: Readonly<Record<string, Act>> = {
-  /** Without a session nothing is offered, nor after one that was completed. */
+  /** Nothing is offered without a session, nor after a completed one. */
   "review-nothing-to-resume": async (world) => {
     const review = new Review(world);
     review.comments(YESTERDAY);
@@ -201,7 +201,7 @@ async function interrupted(world: World, review: Review, how: string): Promise<T
   return null;
 }
 
-/** The real program, not the one that stands before it. */
+/** The real program, not the wrapper before it. */
 function codexOf({ place, lab }: World): number {
   const pid = processesOf(place.root).find((one) => commandOf(one).startsWith(lab.program));
   if (pid === undefined) throw new Error("there is no Codex");
@@ -384,7 +384,7 @@ export function says(review: Review, wanted: string): void {
   must(status === wanted, `the sidecar says ${status} instead of ${wanted}`);
 }
 
-/** The status bar says so: what is above may be of an earlier turn. */
+/** The status bar says so: the lines above may belong to an earlier turn. */
 async function completed(ui: Terminal): Promise<void> {
   await ui.shows(/Codex execution completed\s*$/);
 }

@@ -100,7 +100,7 @@ interface Reason {
   readonly make: (world: World, review: Review) => Promise<() => Promise<void>>;
 }
 
-/** Why Codex does not take up a conversation that it has. */
+/** Why Codex does not resume a conversation that it has. */
 const REASONS: Readonly<Record<string, Reason>> = {
   busy: {
     says: /already has an active writer/,

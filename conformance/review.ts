@@ -1,6 +1,6 @@
 /**
- * A pull request under review in one case: the clone, the comments of the day, Reprise with and without its UI, and what
- * both programs left on disk about it. Says what is there; what should be there is the act's.
+ * A pull request under review in one case: the clone, the comments of the day, Reprise with and without its UI, and the
+ * files that both programs left about it. Reports the facts; the act knows the expectations.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -135,7 +135,7 @@ export class Review {
     );
   }
 
-  /** A Codex of its own has the conversation open, until what is returned is called. */
+  /** Another Codex has the conversation open, until the returned function is called. */
   async occupy(thread: string): Promise<() => Promise<void>> {
     const { lab, place } = this.#world;
     const other = spawn(lab.program, ["app-server"], {
@@ -174,7 +174,7 @@ export class Review {
     return existsSync(this.#mark) ? Number(readFileSync(this.#mark, "utf8")) || null : null;
   }
 
-  /** Oldest first. One that is torn or lacks a field is an error. */
+  /** Oldest first. A sidecar that is torn or lacks a field is an error. */
   sidecars(): readonly SidecarFile[] {
     return this.#files(".session.json").map((path) => {
       const record = JSON.parse(readFileSync(path, "utf8")) as SidecarFile & Record<string, unknown>;

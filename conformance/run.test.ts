@@ -41,7 +41,7 @@ class Desk implements Disposable {
     return { child, said, ended };
   }
 
-  /** The folders of runs. The loader of TypeScript keeps one of its own here. */
+  /** The folders of runs. The TypeScript loader keeps another folder here. */
   folders(): readonly string[] {
     return readdirSync(this.tmp).filter((name) => name.startsWith("rc-"));
   }
@@ -55,7 +55,7 @@ test.each([
   [["--jobs", "x"], '--jobs is a number from 1 to 64, not "x"'],
   [["--engine", "codex", "--engine", "nope"], '"nope" is no engine; there are '],
   [["--engine", "iflow", "--report", "/dev/null/x"], "--report: nothing can be written to /dev/null/x: "],
-])("%j: one line, exit 2", async (args, says) => {
+])("%j is refused with one line and exit code 2", async (args, says) => {
   using desk = new Desk();
   const { said, ended } = desk.start(args);
   expect(await ended).toBe(2);
@@ -65,7 +65,7 @@ test.each([
   expect(desk.folders()).toEqual([]);
 });
 
-test("a run removes what dead ones left, and writes a report that names nothing of the machine", async () => {
+test("a run removes the leftovers of dead runs, and writes a report that names nothing of the machine", async () => {
   using desk = new Desk();
   const { pid } = spawnSync("true");
   const other = spawnSync("true").pid;
@@ -86,7 +86,7 @@ test("a run removes what dead ones left, and writes a report that names nothing 
 test.each([
   ["SIGINT", 130],
   ["SIGTERM", 143],
-] as const)("%s ends everything: no folder, no process, no report", async (name, code) => {
+] as const)("%s ends the suite and leaves no folder, process or report", async (name, code) => {
   using desk = new Desk();
   const { child, said, ended } = desk.start(["--case", "scripted-resume", "--report", desk.report]);
   await until(

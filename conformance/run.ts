@@ -77,7 +77,7 @@ try {
   process.exitCode = 2;
 }
 
-/** Two processes: the keeper owns the folder and ends what is left; the examiner, isolated, runs the cases. */
+/** Two processes: the keeper owns the folder and ends leftover processes; the examiner, isolated, runs the cases. */
 async function main(flags: Options): Promise<number> {
   const plan = chosen(flags);
   const inside = process.env["CONFORMANCE_ROOT"];

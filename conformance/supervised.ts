@@ -1,6 +1,6 @@
 /**
- * Supervised agents of one case: their runbooks, the supervisor and its log, the commands that a person uses, and what the
- * model was told by whom. Says what is there; what should be there is the act's.
+ * Supervised agents of one case: their runbooks, the supervisor and its log, the commands that a person uses, and the
+ * messages that reached the model. Reports the facts; the act knows the expectations.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -126,7 +126,7 @@ on_dead = { action = "resume", message = "Come back.", append = true }
     holds(agents.turns().at(-1), agents.delivered());
   },
 
-  /** Whoever holds the agent dies, and the agent's terminal with it. */
+  /** The holder of the agent dies, and the agent's terminal with it. */
   "supervisor-holder": async (world) => {
     await using agents = new Supervised(world);
     const begin = "Begin. @@slow:60000";
@@ -174,7 +174,7 @@ on_dead = { action = "resume", message = "${APPENDED}", append = true }
       await sleep(20);
     }
     const { resumed, ...others } = await agents.json<Resumed>("agent", "resume", "--all");
-    // Also the one that the starting supervisor brought back before it was asked for.
+    // This includes the agent that the starting supervisor brought back before the command asked for it.
     must(resumed.toSorted().join() === ids.toSorted().join(), JSON.stringify({ resumed, ...others }));
     holds(await agents.answered(BARE), ["First of one.", BARE]);
     await agents.isDone(ids[1] ?? "");
@@ -184,7 +184,7 @@ on_dead = { action = "resume", message = "${APPENDED}", append = true }
     must(said.length === 2, `the model was told to go on ${said.length} times`);
   },
 
-  /** Whoever looks at an agent may vanish in any way. */
+  /** A viewer of an agent may vanish in any way. */
   "supervisor-terminal": async (world) => {
     await using agents = new Supervised(world);
     agents.runbook(`[agent.worker]

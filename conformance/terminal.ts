@@ -1,6 +1,6 @@
 /**
- * A real terminal for Reprise: a tmux server of its own with one pane, and how a person uses an engine's UI in it. Types
- * only what the screen shows that it is ready for, and waits for nothing but what can be seen.
+ * A real terminal for Reprise: a separate tmux server with one pane, and how a person uses an engine's UI in it. Types
+ * only when the screen shows that it is ready, and waits only for visible changes.
  */
 import { spawnSync } from "node:child_process";
 import { readFileSync, rmSync } from "node:fs";

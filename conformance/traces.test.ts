@@ -38,19 +38,19 @@ const cases: Record<string, [after: Partial<Surroundings>, found: readonly strin
     ["a file was left outside the folder of the suite: /tmp/codex-daemon-0/socket"],
   ],
   "a changed checkout": [{ checkout: " M x\n?? y\n" }, ["the checkout was changed:  M x\n?? y\n"]],
-  "refused connections are no traces": [{ noRoutes: 7 }, []],
+  "refused connections leave no traces": [{ noRoutes: 7 }, []],
 };
 
 test.each(Object.entries(cases))("%s", (_name, [after, found]) => {
   expect(traces(before, { ...before, ...after })).toEqual(found);
 });
 
-test("the kernel's count of connections without a route, of both versions of IP", () => {
+test("the kernel counts connections without a route for both versions of IP", () => {
   const snmp = "Ip: Forwarding OutRequests OutNoRoutes\nIp: 2 9 3\nTcp: A\nTcp: 1\n";
   expect(noRoutesIn(snmp, "Ip6InNoRoutes 5\nIp6OutNoRoutes \t 4\n")).toBe(7);
 });
 
-test("connections to another machine are told from loopback, and from those of others", () => {
+test("a trace distinguishes connections to another machine from loopback and from other processes", () => {
   const row = (remote: string, inode: string) =>
     `   0: 0100007F:9C40 ${remote} 01 00000000:00000000 00:00000000 00000000     0        0 ${inode} 1`;
   const table = [
@@ -69,6 +69,6 @@ test("connections to another machine are told from loopback, and from those of o
   ]);
 });
 
-test("folders that lie in another one are put back with it", () => {
+test("nested folders are put back together with the outer folder", () => {
   expect(outermost(["/tmp/a/b", "/tmp/a", "/tmp/ab", "/tmp/a"])).toEqual(["/tmp/a", "/tmp/ab"]);
 });

@@ -102,7 +102,7 @@ export function traces(before: Surroundings, after: Surroundings): readonly stri
   return found;
 }
 
-/** Signs of a network besides loopback, in a namespace of our own. */
+/** Signs of a network besides loopback, in a separate namespace. */
 export function openNetwork(): readonly string[] {
   if (!isolation().network.startsWith("own")) return [];
   const found: string[] = [];

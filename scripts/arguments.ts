@@ -1,6 +1,6 @@
 /**
- * The command lines of our own programs (soak, crash, bench): `--help` says what may stand there and exits with 0, anything
- * else is told in one line and exits with 2.
+ * The command lines of our programs (soak, crash, bench): `--help` lists the options and exits with 0, anything
+ * else is reported in one line and exits with 2.
  */
 import { existsSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -35,7 +35,7 @@ export function readArguments<const T extends Kinds>(usage: string, kinds: T): G
   return orExit(() => parseArguments(args, kinds));
 }
 
-/** The members of `all` that a list with commas names, in any case; all of them when there is none. */
+/** The members of `all` that a list with commas names, in any case; all of them without a list. */
 export function readChoice(list: string | undefined, all: readonly string[]): readonly string[] {
   return orExit(() => chosen(list, all));
 }

@@ -1,7 +1,7 @@
 /**
- * Writes `docs/errors.md` from the table of faults, the table of the README from `conformance/report.md`, and the table of
- * `docs/reliability.md` from `test/crash/results.json`. With `--check`, writes nothing and exits 1 when a file is not what
- * it would write.
+ * Writes `docs/errors.md` from the table of faults, the table of the README from `conformance/report.md`, and the table
+ * of `docs/reliability.md` from `test/crash/results.json`. With `--check`, writes nothing, and exit code 1 means
+ * that a file is out of date.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { readmeWith } from "../conformance/report.ts";

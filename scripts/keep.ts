@@ -1,7 +1,7 @@
 /**
- * `keep.ts PROGRAM ARGS…`: runs a program of ours in a temporary folder of its own. However it ends, by itself or by a
- * signal, all processes whose environment names the folder end with it, and the folder is removed. This is a process
- * apart: it is never too busy to hear a signal, and the program may be killed.
+ * `keep.ts PROGRAM ARGS…`: runs one of our programs in a separate temporary folder. However it ends, by itself or by a
+ * signal, all processes whose environment names the folder end with it, and the folder is removed. This is a separate
+ * process: it is never too busy for a signal, and the program may be killed.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
@@ -25,7 +25,7 @@ const memory = existsSync("/dev/shm") ? makeFolder("/dev/shm") : null;
 try {
   const child = spawn(process.execPath, ["--import", "tsx", program, ...args], {
     stdio: "inherit",
-    // With the slash this is a path below the folder, by which its processes are told.
+    // With the slash this is a path below the folder, which identifies its processes.
     env: { ...process.env, TMPDIR: `${root}/`, ...(memory === null ? {} : { MEMORY_FOLDER: memory }) },
   });
   const ended = new Promise<number>((done, fail) => {

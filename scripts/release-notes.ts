@@ -12,7 +12,7 @@ function parts(version: string): readonly number[] | null {
   return /^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)$/.exec(version)?.slice(1).map(Number) ?? null;
 }
 
-/** The entries under `## Unreleased` get the version and the day (UTC). Null: there are none. */
+/** The entries under `## Unreleased` get the version and the day (UTC). Null: no entries. */
 export function datedChangelog(text: string, version: string, now: Date): string | null {
   const [head, rest] = text.split(/^## Unreleased\n/m);
   const entries = rest?.split(/^## /m)[0]?.trim() ?? "";

@@ -50,14 +50,14 @@ test.each([
     /issues/,
   ],
   ["a record of another kind", "trusted.json", { "/p": "sha" }, null],
-  ["what is no object", "versions.json", [], /object/],
-  ["what is no record", "reserve", "x", null],
+  ["a value that is not an object", "versions.json", [], /object/],
+  ["a file that is not a record", "reserve", "x", null],
 ] as const)("%s", (_what, name, value, expected) => {
   const wrong = wrongWith(name, JSON.stringify(value));
   if (expected === null) expect(wrong).toBeNull();
   else expect(wrong).toMatch(expected);
 });
 
-test("a key that is named twice", () => {
+test("a key that occurs twice is found", () => {
   expect(wrongWith("trusted.json", '{"a":1,"a":2}')).toMatch(/twice/);
 });

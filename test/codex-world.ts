@@ -34,11 +34,11 @@ export interface CodexWorld extends Disposable {
   readonly warnings: string[];
   /** The world of the next process, in which codex follows this plan. */
   deps(plan?: FakePlan, env?: Readonly<Record<string, string>>): Deps;
-  /** What codex was told, oldest first. */
+  /** The messages that codex got, oldest first. */
   journal(): readonly Record<string, any>[];
 }
 
-/** Without a script of its own, codex is the tiny one of src/run/run.fixtures. */
+/** Without a separate script, codex is the tiny one of src/run/run.fixtures. */
 export async function openCodexWorld(
   script: readonly string[] = [resolve("src/run/run.fixtures/codex.mjs")],
 ): Promise<CodexWorld> {

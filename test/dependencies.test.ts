@@ -15,20 +15,20 @@ const [, installed = "", bundled = "", tools = ""] = readFileSync(at("docs/depen
 const packagesIn = (section: string) =>
   [...section.matchAll(/^\| `([^`]+)` \| (\S.{5,}) \|$/gm)].map(([, name = ""]) => name).toSorted();
 
-test("docs/dependencies.md has every package of package.json, with a reason, and no other", () => {
+test("docs/dependencies.md lists every package of package.json, with a reason, and no other", () => {
   expect(packagesIn(installed)).toEqual(Object.keys(dependencies).toSorted());
   expect([...packagesIn(bundled), ...packagesIn(tools)].toSorted()).toEqual(
     Object.keys(devDependencies).toSorted(),
   );
 });
 
-test("at most 10 packages are part of the product, all of exact versions", () => {
+test("the product has at most 10 packages, all with exact versions", () => {
   expect(packagesIn(installed).length + packagesIn(bundled).length).toBeLessThanOrEqual(10);
   for (const version of Object.values({ ...dependencies, ...devDependencies }))
     expect(version).toMatch(/^\d+\.\d+\.\d+$/);
 });
 
-test("what the source imports is part of the product, and the rest is not", () => {
+test("the product contains exactly the packages that the source imports", () => {
   const names = new Set<string>();
   for (const file of readdirSync(at("src"), { recursive: true, encoding: "utf8" })) {
     if (!file.endsWith(".ts") || /\.test\.ts$|\bconformance|fixtures/.test(file)) continue;
@@ -39,13 +39,13 @@ test("what the source imports is part of the product, and the rest is not", () =
   expect([...names].toSorted()).toEqual([...packagesIn(installed), ...packagesIn(bundled)].toSorted());
 });
 
-test("no package of ours runs a script when it is installed", () => {
+test("no dependency runs a script when it is installed", () => {
   const lock = JSON.parse(readFileSync(at("package-lock.json"), "utf8")) as {
     packages: Record<string, { hasInstallScript?: true; dev?: true }>;
   };
   const scripts = Object.entries(lock.packages)
     .filter(([, entry]) => entry.hasInstallScript === true && entry.dev !== true)
     .map(([path]) => path);
-  // It only looks whether its binary fits, and would build one where there is none.
+  // It only checks whether its binary fits, and would build a missing one.
   expect(scripts).toEqual(["node_modules/@photostructure/sqlite"]);
 });

@@ -1,4 +1,4 @@
-/** The world of a test: a state directory of its own, a store in memory, real processes, a clock that can be set. */
+/** The world of a test: a separate state directory, a store in memory, real processes, a clock that can be set. */
 import { randomBytes, randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { openState } from "../src/audit/audit.ts";

@@ -51,7 +51,7 @@ export interface FakeGitHub extends AsyncDisposable {
   title: string;
   head: string;
   branch: string;
-  /** Changed by what is asked of the server. */
+  /** Changed by requests to the server. */
   issues: FakeIssue[];
   /** Answers in GitHub's place where it returns something. */
   answer: (asked: Asked) => FakeReply | undefined;

@@ -53,7 +53,7 @@ const DOORS: Record<string, RegExp> = {
   run: /^(run|select|git)\.ts$/,
 };
 
-/** Files that a folder may have, 16 where nothing is said: a command or an engine each, and the deepest module. */
+/** Files that a folder may have, 16 by default: a command or an engine each, and the deepest module. */
 const MOST_FILES: Record<string, number> = {
   lib: 16,
   cli: 50,
@@ -79,7 +79,7 @@ test("every folder is listed", () => {
   expect(folders.map((folder) => folder.name).toSorted()).toEqual(Object.keys(MAY_USE).toSorted());
 });
 
-test.each(Object.keys(MAY_USE))("%s stays small enough to be read", (folder) => {
+test.each(Object.keys(MAY_USE))("%s stays small enough to read", (folder) => {
   const own = files.filter((file) => file.startsWith(`${folder}/`));
   expect(own.length).toBeLessThanOrEqual(MOST_FILES[folder] ?? 16);
 });
@@ -97,7 +97,7 @@ test.each(files)("%s keeps to its layer", (file) => {
   expect(wrong).toEqual([]);
 });
 
-test.each(files.filter(isDoor))("%s passes on only what other product code imports", (door) => {
+test.each(files.filter(isDoor))("%s exports only names that other product code imports", (door) => {
   const text = readFileSync(join("src", door), "utf8");
   const passedOn = [...text.matchAll(/^export (?:type )?\{([^}]*)\} from/gm)].flatMap(([, list = ""]) =>
     namesIn(list),
@@ -112,7 +112,7 @@ test.each(files.filter(isDoor))("%s passes on only what other product code impor
   expect(passedOn.filter((name) => !new RegExp(`\\b${name}\\b`).test(used))).toEqual([]);
 });
 
-test("git is started in one place, where no repository can name a program", () => {
+test("git starts in one place, where no repository can name a program", () => {
   const starting = files.filter((file) => {
     const text = readFileSync(join("src", file), "utf8");
     return text.includes('resolveProgram("git"') && /\b(?:runTool|spawn\w*)\(/.test(text);

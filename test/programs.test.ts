@@ -64,7 +64,7 @@ describe("keep", () => {
   beforeEach(() => (folder = mkdtempSync(join(tmpdir(), "reprise-keep-"))));
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-  /** Starts one that outlives it and is deaf, as a daemon would be, and is busy itself: it hears no signal. */
+  /** Starts a child that outlives it and ignores signals, like a daemon, and is busy itself: it handles no signal. */
   const PROGRAM = `
 import { spawn } from "node:child_process";
 import { mkdtempSync, renameSync, writeFileSync } from "node:fs";
@@ -86,7 +86,7 @@ for (;;);
     ["SIGTERM", 143],
     ["SIGHUP", 129],
     ["end", 3],
-  ] as const)("%s: nothing stays, exit %i", async ([how, code]) => {
+  ] as const)("%s: leaves nothing, and exits with %i", async ([how, code]) => {
     const [program, told] = [join(folder, "program.ts"), join(folder, "told")];
     writeFileSync(program, PROGRAM);
     const words = ["--import", "tsx", "scripts/keep.ts", program, told, how];

@@ -1,9 +1,10 @@
 /**
- * Docs are plain English: no phrase of the table below comes back, and prose is wrapped. Code blocks, inline code, tables
- * (for their width) and generated parts are exempt, since other files decide on their text.
+ * Docs and test names are plain English: no phrase of the table below comes back, and the prose of docs is wrapped. Code
+ * blocks, inline code, tables (for their width) and generated parts are exempt, since other files decide on their text.
  */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
+import { testNamesOf } from "./test-names.ts";
 
 /** Pages that the rules cover. Add a page here once it follows them. */
 const PAGES = [
@@ -90,7 +91,7 @@ const PHRASES: readonly (readonly [phrase: string, instead: string, example: str
 
 const pattern = (phrase: string) => new RegExp(`\\b${phrase.replaceAll(" ", String.raw`\s+`)}\\b`, "gi");
 
-/** Line by line as the file has it: what is exempt from every rule is blank, inline code is one long word. */
+/** Line by line as in the file: exempt text is blank, inline code is one long word. */
 function proseOf(text: string): readonly string[] {
   let fenced = false;
   let generated = false;
@@ -103,7 +104,7 @@ function proseOf(text: string): readonly string[] {
   });
 }
 
-/** Every hit as `line: what is wrong`. */
+/** Every hit as `line: mistake`. */
 function hits(page: string): readonly string[] {
   const lines = proseOf(page);
   const text = lines.join("\n");
@@ -156,4 +157,55 @@ test.each([
   ["a generated part", `<!-- table: begin -->\n${LONG}\n<!-- table: end -->`],
 ])("a line of more than 100 characters is allowed in %s", (_, text) => {
   expect(hits(text)).toEqual([]);
+});
+
+const FINDERS = PHRASES.map(([phrase, instead]) => ({ phrase: pattern(phrase), instead }));
+
+/** Every hit as `file:line: what to write`. */
+function nameHits(file: string, source: string): readonly string[] {
+  // Parsing takes most of the time, and most files have no phrase at all.
+  if (!FINDERS.some(({ phrase }) => source.search(phrase) !== -1)) return [];
+  const lineOf = (start: number) => source.slice(0, start).split("\n").length;
+  return testNamesOf(file, source).flatMap(({ start, text }) =>
+    FINDERS.filter(({ phrase }) => text.search(phrase) !== -1).map(
+      ({ instead }) => `${file}:${lineOf(start)}: "${text}"; write: ${instead}`,
+    ),
+  );
+}
+
+test("no test name has a phrase of the table", () => {
+  const files = ["src", "test", "conformance"].flatMap((folder) =>
+    readdirSync(folder, { recursive: folder !== "conformance", encoding: "utf8" })
+      .filter((name) => name.endsWith(".test.ts"))
+      .map((name) => `${folder}/${name}`),
+  );
+  expect(files.length).toBeGreaterThan(200);
+  expect(files.toSorted().flatMap((file) => nameHits(file, readFileSync(file, "utf8")))).toEqual([]);
+});
+
+test.each([
+  ["a title", 'test("one that waits", () => {});'],
+  ["a title that a template makes", "describe(`${NAME}: one that waits`, () => {});"],
+  ["a title behind a condition", 'test.skipIf(ROOT)("one that waits", () => {});'],
+  ["the title of a table", 'test.each([1])("one that waits for %d", () => {});'],
+  ["a row", 'test.each(["one that waits"])("%s is named", () => {});'],
+  ["a first cell", 'test.each([["one that waits", 1]] as const)("%s is named", () => {});'],
+  ["a key", 'test.each(Object.entries({ "one that waits": 1 }))("%s is named", () => {});'],
+  ["a key of a constant", 'const T = { "one that waits": 1 }; test.each(Object.entries(T))("%s", () => {});'],
+  [
+    "the first constant of a name",
+    '{ const T = ["one that waits"]; test.each(T)("%s", F); } { const T = [""]; }',
+  ],
+])("a phrase is found in %s", (_, source) => {
+  expect(nameHits("a.test.ts", `\n${source}\n`)).toEqual([
+    expect.stringMatching(/^a\.test\.ts:2: ".*one that waits.*"; write: name the thing$/),
+  ]);
+});
+
+test.each([
+  ["data of a test", 'test("a wait ends", () => expect(say()).toBe("one that waits"));'],
+  ["a cell behind the first", 'test.each([["a", "one that waits"]])("%s is named", () => {});'],
+  ["data of a table", 'test.each(["one that waits"])("%j is named", () => {});'],
+])("a phrase is allowed in %s", (_, source) => {
+  expect(nameHits("a.test.ts", source)).toEqual([]);
 });

@@ -11,7 +11,7 @@ test.each([
   ["v0.3.0", "0.2.0", false],
   ["0.3", "0.2.0", false],
   ["0.3.0-rc.1", "0.2.0", false],
-])("%s is released after %s: %s", (next, before, expected) => {
+])("%s follows %s in a release: %s", (next, before, expected) => {
   expect(isNewer(next, before)).toBe(expected);
 });
 

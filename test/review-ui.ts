@@ -1,6 +1,6 @@
 /**
- * The review UI as a program of its own, with a scripted desk: `review-ui.js <script.json> [journal.jsonl]`. For it, it
- * is always REVIEW_UI_NOW where that is set.
+ * The review UI as a separate program, with a scripted desk: `review-ui.js <script.json> [journal.jsonl]`. Its clock
+ * shows REVIEW_UI_NOW where that is set.
  */
 import { appendFileSync, readFileSync } from "node:fs";
 import { openReview } from "../src/tui/tui.ts";

@@ -1,4 +1,6 @@
-/** Agents, rungs, events and facts for tests of the supervisor, and a world that drives `decide` with a clock of its own. */
+/**
+ * Agents, rungs, events and facts for tests of the supervisor, and a world that drives `decide` with a separate clock.
+ */
 import type { Observed, Outcome, Trouble } from "../src/core/events.ts";
 import type { ActionName, AgentMode, Policy, Rung, Trigger } from "../src/core/runbook.ts";
 import type { AgentPhase, AgentRecord, SupervisionEvent } from "../src/core/supervision.ts";
@@ -175,9 +177,10 @@ export interface Simulated {
 }
 
 /**
- * Drives `decide` as the daemon does, every `tickMs` of simulated time: a decision is stored, carried out from the log at the
- * next tick, then reported. Nothing but the log is remembered from tick to tick. With `dieEveryMs` the daemon dies that often
- * between an act and its report, so that the next one finds an intent that was carried out, and one that was not.
+ * Drives `decide` as the daemon does, every `tickMs` of simulated time: a decision is stored, carried out from the log
+ * at the next tick, then reported. Only the log is remembered from tick to tick. With `dieEveryMs` the daemon dies that
+ * often between an act and its report, so that the next daemon finds one intent that was carried out, and another that
+ * was not.
  */
 export function simulate(
   agent: AgentRecord,

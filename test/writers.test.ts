@@ -30,7 +30,8 @@ const WRITERS: Readonly<Record<string, string>> = {
   "github/http.ts": "one reply of GitHub per file: the newest answer is the right one",
   "holders/body.ts": "the address of one holder: that holder",
   "issues/beads.ts": "changeText: other programs write it, so their bytes are carried over",
-  "issues/brake.ts": "an empty file that asks a batch to stop one run: whoever asks; the batch removes it",
+  "issues/brake.ts":
+    "an empty file that asks a batch to stop one run: any command writes it; the batch removes it",
   "issues/files.ts":
     "changeText itself; the issues of a repository are changed by the batch that has runner.lock",
   "issues/markdown.ts": "changeText",
@@ -40,11 +41,11 @@ const WRITERS: Readonly<Record<string, string>> = {
   "run/engine-setup.ts": "versions.json: under shared.lock",
   "run/job.ts": "an empty file of one attempt",
   "setup.ts": "trusted.json: under shared.lock",
-  "supervisor/daemon-log.ts": "the log of the daemon: the one that has the daemon's lock",
+  "supervisor/daemon-log.ts": "the log of the daemon: only the process with the daemon's lock writes it",
   "supervisor/daemon.ts": "the daemon's token: under the daemon's lock",
 };
 
-test("every source file that replaces files says how its writers keep out of each other's way", () => {
+test("every source file that replaces files says how its writers exclude each other", () => {
   const found = readdirSync("src", { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(".ts") && !path.endsWith(".test.ts") && !path.startsWith("demo/"))
     .filter((path) => WRITES.test(readFileSync(join("src", path), "utf8")));

@@ -38,7 +38,7 @@ async function* given() {
 const write = (path: string, force = false, entries: AsyncIterable<BundleEntry> = given()) =>
   writeBundle(path, entries, { force, outside: state, nowMs: 1_780_000_000_000 });
 
-test("tar reads it, whatever the umask was it is 0600, and nothing else is left", async () => {
+test("tar reads the bundle, its mode is 0600 under any umask, and no other file is left", async () => {
   const path = join(folder, "b.tar.gz");
   const before = process.umask(0);
   const size = await write(path).finally(() => process.umask(before));
@@ -51,7 +51,7 @@ test("tar reads it, whatever the umask was it is 0600, and nothing else is left"
   for (const { name, data } of ENTRIES) expect(readFileSync(join(out, name))).toEqual(data);
 });
 
-test("what is there is kept unless --force says otherwise", async () => {
+test("an export replaces an existing file only with --force", async () => {
   const path = join(folder, "b.tar.gz");
   writeFileSync(path, "mine");
   await expect(write(path)).rejects.toMatchObject({
@@ -63,7 +63,7 @@ test("what is there is kept unless --force says otherwise", async () => {
   expect(readFileSync(path).subarray(0, 2)).toEqual(Buffer.from([0x1f, 0x8b]));
 });
 
-test("a file that comes while the bundle is made is kept too", async () => {
+test("an export keeps a file that appears while the bundle is written", async () => {
   const path = join(folder, "b.tar.gz");
   async function* slow() {
     yield* given();
@@ -74,7 +74,7 @@ test("a file that comes while the bundle is made is kept too", async () => {
 });
 
 test.each(["a link", "a directory", "a pipe"])(
-  "%s in its place is refused, also with --force",
+  "an export refuses %s in its place, even with --force",
   async (what) => {
     const path = join(folder, "b.tar.gz");
     const victim = join(folder, "victim");
@@ -89,7 +89,7 @@ test.each(["a link", "a directory", "a pipe"])(
 );
 
 test.each(["state/index.db", "state/runs/new.tar.gz", "link/index.db"])(
-  "%s is the state directory's, also with --force",
+  "an export refuses %s, which belongs to the state directory, even with --force",
   async (name) => {
     mkdirSync(join(folder, "state/runs"), { recursive: true });
     symlinkSync("state", join(folder, "link"));
@@ -102,7 +102,7 @@ test.each(["state/index.db", "state/runs/new.tar.gz", "link/index.db"])(
   },
 );
 
-test("a failure in between leaves nothing", async () => {
+test("a failure halfway leaves no file behind", async () => {
   async function* broken() {
     yield* given();
     throw new Error("no more");

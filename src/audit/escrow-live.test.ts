@@ -56,7 +56,7 @@ function replace(text: string): void {
 
 const textOf = () => wholeOf(livePieces(run)).map(({ path }) => readFileSync(path, "utf8"));
 
-test("a link grows with the session, outlives it, and leaves its mode alone", () => {
+test("a link grows with the session, outlives it, and keeps its mode", () => {
   link("head\n");
   appendFileSync(file, "one\n");
   expect(livePieces(run)).toMatchObject([{ size: 9, names: 2 }]);
@@ -69,7 +69,7 @@ test("a link grows with the session, outlives it, and leaves its mode alone", ()
   expect(liveSession(run)).toBeNull();
 });
 
-test("links of another conversation go when a new one begins", () => {
+test("links of another conversation disappear when a new one begins", () => {
   link("head\n");
   beginLive(run, { ...LIVE, session: "s-2" });
   expect(livePieces(run)).toEqual([]);
@@ -86,14 +86,14 @@ test("only a regular file is linked", () => {
   expect(livePieces(run)).toEqual([]);
 });
 
-describe("what several files at one place are together", () => {
-  test("a file that begins as the old one did replaces it", () => {
+describe("several files at one place", () => {
+  test("a file that begins like the old one replaces it", () => {
     link("head\none\n");
     replace("head\none\ntwo\n");
     expect(textOf()).toEqual(["head\none\ntwo\n"]);
   });
 
-  test("a file that begins otherwise is the rest of it", () => {
+  test("a file that begins differently continues the old one", () => {
     link("head\none\n");
     replace("two\n");
     replace("three\n");
@@ -102,7 +102,7 @@ describe("what several files at one place are together", () => {
 });
 
 describe("putting back", () => {
-  test("the engine's own file comes back, and goes on growing", () => {
+  test("brings back the engine's own file, which keeps growing", () => {
     link("head\n");
     rmSync(file);
     expect(putBackLive(run, wholeOf(livePieces(run)), file)).toBe(true);
@@ -110,7 +110,7 @@ describe("putting back", () => {
     expect(textOf()).toEqual(["head\none\n"]);
   });
 
-  test("parts come back as one file", () => {
+  test("joins parts into one file", () => {
     link("head\none\n");
     replace("two\n");
     rmSync(file);
@@ -120,7 +120,7 @@ describe("putting back", () => {
     expect(textOf()).toEqual(["head\none\ntwo\nthree\n"]);
   });
 
-  test("what stands there is left alone", () => {
+  test("leaves an existing file alone", () => {
     link("head\n");
     rmSync(file);
     writeFileSync(file, "mine\n");
@@ -129,7 +129,7 @@ describe("putting back", () => {
   });
 });
 
-test("parts are copied as one, and the rest alone is known as the end of that copy", async () => {
+test("several parts are copied as one file, and the last part is recognized as the end of that copy", async () => {
   link("head\none\n");
   replace("two\n");
   const source = sourceOf(wholeOf(livePieces(run)), LIVE.restoreTo);
@@ -151,7 +151,7 @@ test("parts are copied as one, and the rest alone is known as the end of that co
   }
 });
 
-test("a damaged record is no conversation, and nothing there is no file", () => {
+test("a damaged record names no conversation, and an empty place holds no file", () => {
   link("head\n");
   writeFileSync(join(run, "escrow", "live.json"), "{");
   expect(liveSession(run)).toBeNull();

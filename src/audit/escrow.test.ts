@@ -44,7 +44,7 @@ async function keep(names: readonly string[]): Promise<Escrow> {
   return kept;
 }
 
-test("copies are private, named by their content, and proved before use", async () => {
+test("copies are private, named by their content, and verified before use", async () => {
   writeFileSync(join(home, "a b.jsonl"), "hello\n");
   writeFileSync(join(home, "empty"), "");
   const escrow = await keep(["a b.jsonl", "empty"]);
@@ -70,7 +70,7 @@ test("copies are private, named by their content, and proved before use", async 
   expect(checked.map(({ path }) => statSync(path).mode & 0o777)).toEqual([0o600, 0o600]);
 });
 
-test("a session that did not change is not copied again; one that did keeps its old copy until told", async () => {
+test("an unchanged session is not copied again; a changed session keeps its old copy until told otherwise", async () => {
   const source = join(home, "s.jsonl");
   writeFileSync(source, "one\n");
   const first = await keep(["s.jsonl"]);
@@ -113,7 +113,7 @@ describe("skipped with a reason, nothing left behind", () => {
   });
 });
 
-describe("a copy that is not what it was is refused", () => {
+describe("a copy that has changed is refused", () => {
   const cases: Record<string, (path: string, escrow: Escrow) => Escrow> = {
     shorter: (path, escrow) => {
       truncateSync(path, 3);
@@ -159,7 +159,7 @@ test("an exported session is kept as text", async () => {
   expect(readFileSync(copy!.path, "utf8")).toBe('{"ü":1}');
 });
 
-test("a run directory that is gone stays gone when its copies are looked at", async () => {
+test("looking at the copies of a removed run directory does not recreate it", async () => {
   const escrow = keepEscrowText(run, { session: "s-1", text: "{}", clock });
   rmSync(run, { recursive: true });
   await expect(checkEscrow(run, escrow)).rejects.toThrow("the copy is missing");

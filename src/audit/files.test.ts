@@ -53,12 +53,12 @@ describe("readRecord", () => {
     expect(readFileSync(path)).toEqual(Buffer.from(content));
   });
 
-  test("what is not there is null", () => {
+  test("a missing file is null", () => {
     expect(readRecord(join(dir, "nothing.json"))).toBeNull();
     expect(readRecord(join(dir, "record.json", "below-a-file"))).toBeNull();
   });
 
-  test("what is no regular file of ours is refused and never waited for", () => {
+  test("a file that is irregular or not ours is refused without waiting", () => {
     execFileSync("env", ["mkfifo", join(dir, "pipe.json")]);
     mkdirSync(join(dir, "directory.json"));
     writeFileSync(join(dir, "target"), "{}");
@@ -71,7 +71,7 @@ describe("readRecord", () => {
       expect(readOwnText(join(dir, name), 1_000)).toBeNull();
   });
 
-  test("a file cut off at any byte is damaged or missing nothing", () => {
+  test("a file cut off at any byte is either damaged or complete", () => {
     const path = join(dir, "cut.json");
     const whole = Buffer.from(
       `${JSON.stringify({ v: 1, text: "ü😀\n", list: [1, { a: null }] }, null, 2)}\n`,
@@ -86,7 +86,7 @@ describe("readRecord", () => {
 });
 
 describe("writeAtomic", () => {
-  test("files are for the owner alone, whatever the umask", () => {
+  test("files are readable by the owner alone under any umask", () => {
     const before = process.umask(0);
     try {
       writeAtomic(join(dir, "private.json"), "{}");
@@ -106,7 +106,7 @@ describe("writeAtomic", () => {
     ]);
   });
 
-  test("a refusal names path and errno and leaves nothing behind", () => {
+  test("a refusal names path and errno and leaves no file behind", () => {
     mkdirSync(join(dir, "taken", "x"), { recursive: true });
     for (const [path, errno] of [
       [join(dir, "no", "such", "place"), "ENOENT"],

@@ -24,7 +24,7 @@ describe("the noted generation", () => {
     ["begins with the first one", [], [0, 1], [".generation.1"]],
     ["begins where an index that counts already is", [], [7, 8], [".generation.8"]],
     ["takes the next name", [7], [7, 8], [".generation.8"]],
-    ["makes up for one that a crash left out", [6], [7, 8], [".generation.8"]],
+    ["fills a gap that a crash left", [6], [7, 8], [".generation.8"]],
     ["stays where another process was faster", [9], [7, 8], [".generation.9"]],
     [
       "is the larger of two that a copied directory left, and the smaller one goes",
@@ -40,7 +40,7 @@ describe("the noted generation", () => {
     expect(mark.has(mark.read())).toBe(true);
   });
 
-  test("is what the state directory is opened with, and nothing else is taken for it", async () => {
+  test("is the only value that opening the state directory passes on", async () => {
     there(9, 12);
     for (const name of ["generation.", "generation.x", "generation.013", "generation.99.tmp", "reserve"])
       writeFileSync(join(root, name), "");
@@ -49,7 +49,7 @@ describe("the noted generation", () => {
     expect((await openState(root)).generation).toBe(12);
   });
 
-  test("of an earlier version, beside the index, counts until the next one is noted", async () => {
+  test("beside the index, written by an earlier version, counts until the next one is noted", async () => {
     writeFileSync(join(root, "generation.7"), "");
     const mark = generationMark(root);
     expect([mark.has(7), mark.read(), (await openState(root)).generation]).toEqual([false, 7, 7]);
@@ -58,7 +58,7 @@ describe("the noted generation", () => {
     expect(readdirSync(root)).not.toContain("generation.7");
   });
 
-  test("stays as it is where nothing can be written", () => {
+  test("stays unchanged where nothing can be written", () => {
     there(7);
     const mark = generationMark(join(root, "runs", ".generation.7"));
     expect(() => mark.raise(7, 8)).not.toThrow();

@@ -71,7 +71,7 @@ describe("on disk", () => {
   afterEach(() => rmSync(root, { recursive: true }));
   const originAt = async (name: string) => stateOrigin(await openState(join(root, name)), "m")?.is ?? null;
 
-  test("a directory has no identity until it is given one, which then stays", async () => {
+  test("a directory has no identity until Reprise gives it one, which then stays", async () => {
     const state = await openState(join(root, "a"));
     expect(stateOrigin(state, "m")).toBeNull();
     ensureIdentity(state, "m");
@@ -81,7 +81,7 @@ describe("on disk", () => {
     expect(await originAt("a")).toBe("same");
   });
 
-  test("a copy asks as long as the original is there, and no more when it was accepted", async () => {
+  test("a copy asks while the original exists, and stops asking once it is accepted", async () => {
     ensureIdentity(await openState(join(root, "a")), "m");
     cpSync(join(root, "a"), join(root, "b"), { recursive: true });
     expect([await originAt("a"), await originAt("b")]).toEqual(["same", "copy"]);
@@ -140,18 +140,18 @@ describe("on disk", () => {
       /Nothing shows that the original is gone/,
     ],
     [
-      "of one that is where it was",
+      "of a directory that is still in its place",
       (at) => cpSync(at("a"), at("copy"), { recursive: true }),
       /is a copy\. The original, .*a, may be at work/,
     ],
-  ])("a copy %s asks, and says what is known of the original", async (_what, moves, original) => {
+  ])("a copy %s asks, and names the known facts about the original", async (_what, moves, original) => {
     ensureIdentity(await openState(join(root, "a")), "m");
     moves((name) => join(root, name));
     const state = await openState(join(root, "copy"));
     expect(() => assertOwnState({ state, machine: "m" })).toThrow(original);
   });
 
-  test("an identity that cannot be read is none", async () => {
+  test("an identity that cannot be read counts as missing", async () => {
     const state = await openState(join(root, "a"));
     for (const text of [
       "",
@@ -166,7 +166,7 @@ describe("on disk", () => {
   });
 });
 
-test("in an accepted copy, an owner whose life is the original's is known as that", async () => {
+test("in an accepted copy, an owner whose life file belongs to the original is recognized as such", async () => {
   const root = realpathSync(mkdtempSync(join(tmpdir(), "reprise-lives-")));
   try {
     const original = await openState(join(root, "a"));
@@ -215,7 +215,7 @@ describe("an index file with a second name", () => {
     }
   });
 
-  test("beside it, as a rebuild that was cut off leaves it, is opened", async () => {
+  test("in the same directory, left by an interrupted rebuild, is opened", async () => {
     const folder = mkdtempSync(join(tmpdir(), "reprise-linked-"));
     try {
       const state = await openState(join(folder, "state"));

@@ -16,7 +16,7 @@ async function collect(chunks: AsyncIterable<Buffer>): Promise<Buffer> {
   return Buffer.concat(all);
 }
 
-test("reads all, from a byte, or the end", async () => {
+test("reads a whole log, from a byte on, or its end", async () => {
   const content = Buffer.from(Array.from({ length: 300_000 }, (_, at) => at % 251));
   writeFileSync(join(dir, "stdout.log"), content);
   expect((await collect(readStream(dir, "stdout"))).equals(content)).toBe(true);
@@ -28,13 +28,13 @@ test("reads all, from a byte, or the end", async () => {
   expect((await collect(readStream(dir, "stdout", { fromByte: 1e9 }))).length).toBe(0);
 });
 
-test("refuses what is missing or not ours", async () => {
+test("refuses a log that is missing or not ours", async () => {
   symlinkSync("/etc/passwd", join(dir, "stderr.log"));
   await expect(collect(readStream(dir, "stdout"))).rejects.toMatchObject({ code: "attempt_unknown" });
   await expect(collect(readStream(dir, "stderr"))).rejects.toMatchObject({ code: "denied" });
 });
 
-test("follows until the attempt has ended, and misses nothing", async () => {
+test("follows a log until the attempt has ended, and misses nothing", async () => {
   const path = join(dir, "pty-output.log");
   writeFileSync(path, "0\n");
   let looks = 0;
@@ -47,7 +47,7 @@ test("follows until the attempt has ended, and misses nothing", async () => {
   expect((await collect(followStream(dir, "pty-output", { ended }))).toString()).toBe("0\n1\n2\n3\n4\n5\n");
 });
 
-test("stops following when told", async () => {
+test("stops following when asked to", async () => {
   writeFileSync(join(dir, "stdout.log"), "a");
   const controller = new AbortController();
   const chunks: string[] = [];

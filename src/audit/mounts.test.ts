@@ -18,13 +18,13 @@ test.for<[string, string, readonly string[]]>([
   ["a directory above it", "/runs", []],
   ["a name that only begins like it", "/runs/ab", []],
   ["the root", "/", []],
-])("the table of mounts says of %s what is below /runs/a", ([, point, expected]) => {
+])("the mount table for %s names the mounts below /runs/a", ([, point, expected]) => {
   expect(mountsBelow("/runs/a", Buffer.from(`${line("/proc")}\n${line(point)}\n`, "latin1"))).toEqual(
     expected,
   );
 });
 
-test("without a table, directories of another device are found, and links are not followed", () => {
+test("without a mount table, directories on another device are found and links are not followed", () => {
   const root = mkdtempSync(join(tmpdir(), "reprise-mounts-"));
   try {
     mkdirSync(join(root, "a/b"), { recursive: true });

@@ -165,7 +165,7 @@ const agent: AgentRecord = {
 };
 
 describe("agent.json", () => {
-  test("comes back as it was saved, secrets excepted, for the owner alone", async () => {
+  test("comes back as saved, without secrets, readable by the owner alone", async () => {
     const { runDirectory } = makeRun();
     expect(await runs.readAgentFile(runDirectory)).toBeNull();
     runs.saveAgentFile(runDirectory, agent, redactor([{ name: "CANARY", value: "canary-value-1" }]));
@@ -180,7 +180,7 @@ describe("agent.json", () => {
     expect(readdirSync(runDirectory).toSorted()).toEqual(["agent.json", "attempts"]);
   });
 
-  test("fields of a later version are kept, and another end replaces the record", async () => {
+  test("keeps fields of a later version when another end replaces the record", async () => {
     const { runDirectory } = makeRun();
     runs.saveAgentFile(runDirectory, { ...agent, definition: { ...agent.definition, env: [] }, vars: {} });
     const loaded = await runs.readAgentFile(runDirectory);
@@ -192,7 +192,7 @@ describe("agent.json", () => {
   const bad: Record<string, [object, string]> = {
     "of another run": [{ runId: "20260102T030405Z-demo-00000000" }, "record_damaged"],
     "of another handle": [{ id: "00000000" }, "record_damaged"],
-    "with a phase that nobody knows": [{ phase: "asleep" }, "schema_newer"],
+    "with an unknown phase": [{ phase: "asleep" }, "schema_newer"],
     "of a later version": [{ v: 2 }, "schema_newer"],
   };
   test.each(Object.entries(bad))("%s is refused", async (_name, [fields, code]) => {
@@ -203,7 +203,7 @@ describe("agent.json", () => {
 });
 
 describe("records", () => {
-  test("come back as they were saved, secrets excepted", async () => {
+  test("come back as saved, without secrets", async () => {
     const run = makeRun();
     runs.saveRunFile(run, redactor([{ name: "CANARY", value: "canary-value-1" }]));
     expect(await runs.loadRunFile(run.runDirectory)).toEqual({
@@ -219,7 +219,7 @@ describe("records", () => {
     expect(await runs.loadReceipt(run.runDirectory, 1)).toEqual(receipt);
   });
 
-  test("what is missing is null", async () => {
+  test("are null where they are missing", async () => {
     const run = makeRun();
     expect(await runs.loadRunFile(run.runDirectory)).toBeNull();
     expect(await runs.loadAttemptFile(run.runDirectory, 1)).toBeNull();
@@ -227,7 +227,7 @@ describe("records", () => {
     expect(runs.listAttemptDirs(run.runDirectory)).toEqual([]);
   });
 
-  test("fields of a later version are kept", async () => {
+  test("keep fields of a later version", async () => {
     const run = makeRun();
     const later = { ...run, colour: "red", session: { ...run.session, depth: { more: [1] } } };
     runs.saveRunFile(later, (text) => text);
@@ -237,7 +237,7 @@ describe("records", () => {
     expect(await runs.loadRunFile(run.runDirectory)).toEqual({ ...later, status: "completed" });
   });
 
-  test("attempts are listed by number", () => {
+  test("of attempts are listed by number", () => {
     const run = makeRun();
     for (const n of [10, 2, 1]) runs.createAttemptDir(run.runDirectory, n);
     mkdirSync(join(run.runDirectory, "attempts", "007"));
@@ -245,7 +245,7 @@ describe("records", () => {
     expect(runs.listAttemptDirs(run.runDirectory)).toEqual([1, 2, 10]);
   });
 
-  test("files and directories are for the owner alone, whatever the umask", () => {
+  test("and directories are readable by the owner alone under any umask", () => {
     const before = process.umask(0);
     try {
       const run = makeRun();
@@ -293,7 +293,7 @@ describe("bad records", () => {
     await expect(runs.loadAttemptFile(run.runDirectory, 1)).rejects.toMatchObject({ code: "record_damaged" });
   });
 
-  test("cut off at any byte: damaged, or whole", async () => {
+  test("a record cut off at any byte is either damaged or whole", async () => {
     const run = makeRun();
     runs.saveRunFile(run, (text) => text);
     const path = join(run.runDirectory, "run.json");
@@ -306,7 +306,7 @@ describe("bad records", () => {
     }
   });
 
-  test("a pipe in place of run.json is not waited for", async () => {
+  test("a pipe in place of run.json causes no waiting", async () => {
     const run = makeRun();
     execFileSync("env", ["mkfifo", join(run.runDirectory, "run.json")]);
     await expect(runs.loadRunFile(run.runDirectory)).rejects.toMatchObject({ code: "record_damaged" });
@@ -314,12 +314,12 @@ describe("bad records", () => {
 });
 
 describe("run directories", () => {
-  test("an id is taken once", () => {
+  test("an id can be used only once", () => {
     makeRun();
     expect(runs.createRunDir(state, RUN_ID)).toBeNull();
   });
 
-  test("a moved state directory works, and the record follows", async () => {
+  test("a moved state directory works, and the record follows it", async () => {
     runs.saveRunFile(makeRun());
     renameSync(join(dir, "state"), join(dir, "moved"));
     const now = join(dir, "moved", "runs", RUN_ID);
@@ -343,7 +343,7 @@ describe("run directories", () => {
     await expect(runs.loadRunFile(run.runDirectory)).rejects.toMatchObject({ code: "denied" });
   });
 
-  test("a path typed by the user must be a real directory below the runs root", () => {
+  test("a path that the user types must be a real directory below the runs root", () => {
     const run = makeRun();
     mkdirSync(join(dir, "other", RUN_ID), { recursive: true });
     symlinkSync(run.runDirectory, join(state.runsRoot, "alias"));
@@ -361,7 +361,7 @@ describe("run directories", () => {
     }
   });
 
-  test("listing follows nothing and names what is odd", () => {
+  test("listing follows no links and names odd entries", () => {
     makeRun();
     const other = "20250102T030405Z-codex-00000001";
     mkdirSync(join(state.runsRoot, other));
@@ -381,7 +381,7 @@ describe("run directories", () => {
     expect(runs.listRunDirs(state)).toEqual({ runIds: [], odd: [] });
   });
 
-  test("removing takes the directory and never what links point to", async () => {
+  test("removing deletes the directory and never the target of a link", async () => {
     const run = makeRun();
     mkdirSync(join(dir, "precious"));
     writeFileSync(join(dir, "precious", "file"), "");

@@ -13,7 +13,7 @@ afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const mode = (path: string) => statSync(path).mode & 0o777;
 
-test("in the state directory, for the user alone", async () => {
+test("the runtime directory is inside the state directory, for the user alone", async () => {
   const state = await openState(join(root, "s"));
   const directory = runtimeDir(state, {});
   expect([directory, mode(directory)]).toEqual([join(root, "s/run"), 0o700]);
@@ -21,7 +21,7 @@ test("in the state directory, for the user alone", async () => {
   expect([runtimeDir(state, {}), mode(directory)]).toEqual([directory, 0o700]);
 });
 
-test("too long a path: the user's runtime directory, another one for each state directory", async () => {
+test("a path that is too long moves it to the user's runtime directory, a separate one for each state directory", async () => {
   const one = await openState(join(root, "s".repeat(90)));
   const other = await openState(join(root, "t".repeat(90)));
   const env = { XDG_RUNTIME_DIR: root };
@@ -32,7 +32,7 @@ test("too long a path: the user's runtime directory, another one for each state 
   expect(runtimeDir(other, env)).not.toBe(directory);
 });
 
-test("too long a path: one place, whatever the variable says later, until that place is gone", async () => {
+test("a path that is too long keeps one place, whatever the variable says later, until that place is gone", async () => {
   const state = await openState(join(root, "s".repeat(90)));
   const [one, two] = ["a", "b"].map((name) => join(root, name)) as [string, string];
   for (const directory of [one, two]) mkdirSync(directory, { mode: 0o700 });
@@ -46,36 +46,39 @@ test("too long a path: one place, whatever the variable says later, until that p
 });
 
 const refused: Record<string, (state: string) => Record<string, string>> = {
-  "without one": () => ({}),
-  "a relative one": () => ({ XDG_RUNTIME_DIR: "run" }),
-  "one that is not there": () => ({ XDG_RUNTIME_DIR: join(root, "gone") }),
-  "one that is a link": () => {
+  "no runtime directory": () => ({}),
+  "a relative runtime directory": () => ({ XDG_RUNTIME_DIR: "run" }),
+  "a missing runtime directory": () => ({ XDG_RUNTIME_DIR: join(root, "gone") }),
+  "a runtime directory that is a link": () => {
     symlinkSync(root, join(root, "link"));
     return { XDG_RUNTIME_DIR: join(root, "link") };
   },
-  "one that others may write to": () => {
+  "a runtime directory that others may write to": () => {
     mkdirSync(join(root, "open"));
     chmodSync(join(root, "open"), 0o777);
     return { XDG_RUNTIME_DIR: join(root, "open") };
   },
-  "one that is too long itself": () => {
+  "a runtime directory that is also too long": () => {
     mkdirSync(join(root, "x".repeat(90)));
     return { XDG_RUNTIME_DIR: join(root, "x".repeat(90)) };
   },
 };
 
-test.each(Object.entries(refused))("too long a path, %s: the length and the way out", async (_name, make) => {
-  const state = await openState(join(root, "s".repeat(90)));
-  const length = join(state.root, "run/h-00000000.sock").length;
-  expect(() => runtimeDir(state, make(state.root))).toThrow(
-    expect.objectContaining({
-      code: "usage",
-      message: expect.stringMatching(new RegExp(`${length} bytes.*REPRISE_HOME to a shorter path`)),
-    }),
-  );
-});
+test.each(Object.entries(refused))(
+  "a path that is too long, with %s, is refused with its length and the way out",
+  async (_name, make) => {
+    const state = await openState(join(root, "s".repeat(90)));
+    const length = join(state.root, "run/h-00000000.sock").length;
+    expect(() => runtimeDir(state, make(state.root))).toThrow(
+      expect.objectContaining({
+        code: "usage",
+        message: expect.stringMatching(new RegExp(`${length} bytes.*REPRISE_HOME to a shorter path`)),
+      }),
+    );
+  },
+);
 
-test("a link in its place is refused", async () => {
+test("a link in place of the runtime directory is refused", async () => {
   const state = await openState(join(root, "s"));
   mkdirSync(join(root, "elsewhere"));
   symlinkSync(join(root, "elsewhere"), join(state.root, "run"));

@@ -60,7 +60,7 @@ describe("stateDirectory", () => {
 });
 
 describe("openState", () => {
-  test("creates directories for the owner alone, whatever the umask", async () => {
+  test("creates directories for the owner alone under any umask", async () => {
     const before = process.umask(0);
     try {
       const state = await openState(root);
@@ -84,7 +84,7 @@ describe("openState", () => {
     ]);
   });
 
-  test("tightens a directory of ours and says so", async () => {
+  test("tightens the mode of a directory that we own, and says so", async () => {
     mkdirSync(root, { recursive: true });
     chmodSync(root, 0o755);
     const warnings: string[] = [];
@@ -98,7 +98,7 @@ describe("openState", () => {
     ["hidden files", () => writeFileSync(join(root, ".bashrc"), "mine")],
     ["another program's runs", () => mkdirSync(join(root, "runs/experiment-1"), { recursive: true })],
   ];
-  test.each(foreign)("refuses a directory with %s and leaves it as it is", async (_name, make) => {
+  test.each(foreign)("refuses a directory with %s and leaves it unchanged", async (_name, make) => {
     mkdirSync(root, { recursive: true });
     make();
     chmodSync(root, 0o1777);
@@ -117,14 +117,14 @@ describe("openState", () => {
     ["runs", () => mkdirSync(join(root, "runs/20260101T000000Z-demo-1a2b3c4d"), { recursive: true })],
     ["a file system's own directory", () => mkdirSync(join(root, "lost+found"))],
   ];
-  test.each(ours)("takes a directory with %s", async (_name, make) => {
+  test.each(ours)("accepts a directory with %s", async (_name, make) => {
     mkdirSync(root, { recursive: true, mode: 0o700 });
     make();
     expect(await openState(root)).toMatchObject({ writable: true });
     expect((await openState(root)).root).toBe(root);
   });
 
-  test("refuses a link and a file, naming the path", async () => {
+  test("refuses a link and a file, and names the path", async () => {
     mkdirSync(join(dir, "elsewhere"));
     symlinkSync(join(dir, "elsewhere"), join(dir, "link"));
     writeFileSync(join(dir, "file"), "");
@@ -157,7 +157,7 @@ describe("openState", () => {
     await expect(openState(root)).rejects.toMatchObject({ code: "denied", message: /another user/ });
   });
 
-  test("the reserve is made once, and its room given back", async () => {
+  test("makes the reserve once, and gives its space back", async () => {
     const state = await openState(root);
     const { ino, size } = statSync(join(root, "reserve"));
     expect(size).toBe(1024 * 1024);
@@ -167,7 +167,7 @@ describe("openState", () => {
     expect(existsSync(join(root, "reserve"))).toBe(false);
   });
 
-  test("a read-only file system can be read", async ({ skip }) => {
+  test("reads a read-only file system", async ({ skip }) => {
     mkdirSync(root, { recursive: true });
     try {
       execFileSync("env", ["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "tmpfs", root], {
@@ -206,7 +206,7 @@ function dummyState() {
   };
 }
 
-test("settings names cannot leave their directory", async () => {
+test("names of settings cannot leave their directory", async () => {
   const state = await openState(root);
   const path = saveSettings(state, "../../.bashrc", "x");
   expect(path).toBe(join(root, "settings", "_._.._.bashrc"));
@@ -214,7 +214,7 @@ test("settings names cannot leave their directory", async () => {
 });
 
 describe("sweepTemp", () => {
-  test("removes what nobody is writing any more", async () => {
+  test("removes files that no process is writing any more", async () => {
     const state = await openState(root);
     const run = join(state.runsRoot, "20260101T000000Z-demo-1a2b3c4d");
     mkdirSync(join(run, "attempts", "1"), { recursive: true });
@@ -249,7 +249,7 @@ describe("sweepTemp", () => {
     ],
     ["all", sweepTemp],
     ["the trash alone", sweepTrash],
-  ])("a removal that died is finished at once, one that lives after an hour: %s", async (_what, sweep) => {
+  ])("the sweep finishes a dead process's removal at once, and a live process's removal after an hour: %s", async (_what, sweep) => {
     const state = await openState(root);
     const [dead, live] = [1, 2].map((pid) => join(state.runsRoot, `.trash-${pid}-ff`));
     for (const path of [dead ?? "", live ?? ""]) {
@@ -266,7 +266,7 @@ describe("sweepTemp", () => {
   });
 });
 
-test("sweepRun removes what dead writers left in a run, and nothing behind a link", async () => {
+test("sweepRun removes leftovers of dead writers from a run, and nothing behind a link", async () => {
   const state = await openState(root);
   const run = join(state.runsRoot, "20260101T000000Z-demo-1a2b3c4d");
   const elsewhere = join(dir, "elsewhere");
@@ -285,6 +285,6 @@ test("sweepRun removes what dead writers left in a run, and nothing behind a lin
   expect(remaining().slice(2)).toEqual([true, true]);
 });
 
-test("faults are faults", async () => {
+test("every refusal is a Fault", async () => {
   await expect(openState(join("/proc", "reprise"))).rejects.toBeInstanceOf(Fault);
 });

@@ -47,7 +47,7 @@ const jsonl = (name: string) =>
     .map((line): unknown => JSON.parse(line));
 const sha = (data: Buffer) => createHash("sha256").update(data).digest("hex");
 
-test("an attempt without a word leaves a complete set of private files", async () => {
+test("an attempt without output leaves a complete set of private files", async () => {
   const before = process.umask(0);
   const tape = openTape(dir, { redact, clock: manualClock() });
   process.umask(before);
@@ -66,7 +66,7 @@ test("an attempt without a word leaves a complete set of private files", async (
   );
 });
 
-test("bytes are exact, apart and in order of arrival", async () => {
+test("the tapes keep bytes exact, separate and in order of arrival", async () => {
   const tape = openTape(dir, { redact, clock: manualClock() });
   const all: Buffer[] = [];
   const streams = { stdout: [] as Buffer[], stderr: [] as Buffer[] };
@@ -87,7 +87,7 @@ test("bytes are exact, apart and in order of arrival", async () => {
   expect([read("stdout.log"), read("stderr.log")].map(sha)).toEqual([stdout, stderr].map(sha));
 });
 
-test("timing adds up, and bursts share a line", async () => {
+test("the timing adds up, and bursts share a line", async () => {
   const clock = manualClock();
   const tape = openTape(dir, { redact, clock });
   tape.raw("stdout", Buffer.from("ab"));
@@ -111,7 +111,7 @@ test("timing adds up, and bursts share a line", async () => {
   ]);
 });
 
-test("events are redacted, and what was not understood is counted", async () => {
+test("the tape redacts events and counts lines that the engine's profile does not understand", async () => {
   const clock = manualClock();
   const tape = openTape(dir, { redact, clock });
   const seen = (event: SeenEvent["event"], line: number): SeenEvent => ({ event, stream: "stdout", line });
@@ -133,7 +133,7 @@ test("events are redacted, and what was not understood is counted", async () => 
   expect(read("stdout.log").toString()).toBe("canary-value-1");
 });
 
-test("after a torn tail a new line begins", async () => {
+test("a new line begins after a torn tail", async () => {
   await openTape(dir, { redact, clock: manualClock() }).close();
   appendFileSync(join(dir, "events.jsonl"), '{"t":0,"type":"te');
   appendFileSync(join(dir, "stdout.log"), "half");
@@ -147,8 +147,8 @@ test("after a torn tail a new line begins", async () => {
   expect(read("stdout.log").toString()).toBe("half done");
 });
 
-describe("refused", () => {
-  test("links, pipes and missing directories", () => {
+describe("refusals", () => {
+  test("the tape refuses links, pipes and missing directories", () => {
     const open = (path = dir) => {
       try {
         openTape(path, { redact, clock: manualClock() });
@@ -166,7 +166,9 @@ describe("refused", () => {
     expect(open(join(dir, "nothing"))).toBe("storage_failed");
   });
 
-  test("a full disk: the fault says so, nothing is doubled, nothing lost in silence", async ({ skip }) => {
+  test("a full disk causes a fault that says so, and nothing is doubled or silently lost", async ({
+    skip,
+  }) => {
     const disk = join(dir, "disk");
     mkdirSync(disk);
     try {
@@ -216,7 +218,7 @@ describe("refused", () => {
   });
 });
 
-test("what was written before kill -9 is there", async () => {
+test("everything written before kill -9 is on the tape", async () => {
   const program = join(dir, "writer.mts");
   const module = new URL("./tape.ts", import.meta.url).pathname;
   writeFileSync(

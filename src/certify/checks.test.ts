@@ -227,7 +227,7 @@ test.each(Object.entries(cases))("%s", (_name, [step, facts, wrong]) => {
   for (const [n, pattern] of wrong.entries()) expect(found[n]).toMatch(pattern);
 });
 
-test("each piece of evidence is missing where nothing was sent", () => {
+test("each piece of evidence is missing when nothing was sent", () => {
   for (const { options } of LABS) {
     const bare = {
       turn: turn({ tools: ["Edit", "Workflow", "Write", "web_search"] }),
@@ -239,7 +239,7 @@ test("each piece of evidence is missing where nothing was sent", () => {
   }
 });
 
-test("only a resume that is left in peace is meant to work", () => {
+test("only an undisturbed resume is expected to succeed", () => {
   const cut = { who: "tree", signal: "SIGKILL", at: "spawn" } as const;
   expect(isMeantToResume(resume, lab)).toBe(true);
   expect(isMeantToResume({ ...resume, expect: { continues: true } }, lab)).toBe(true);

@@ -63,7 +63,7 @@ const cases: Record<string, [given: Partial<Failure> & { readonly last?: Partial
     },
     "Reprise took 2026-11-15T22:00:00.000Z for the time at which it ends instead of 2026-11-15T10:00:00.000Z",
   ],
-  "it fails at once without a word": [
+  "it fails at once without output": [
     {
       notes: ["exit: 1 instead of 0", "nothing was sent to the model"],
       last: { exit: { code: 3, signal: null } },
@@ -96,7 +96,7 @@ const cases: Record<string, [given: Partial<Failure> & { readonly last?: Partial
     { notes: ["Error: the engine has no file of this session\n    at somewhere"] },
     "its session is not where Reprise looks for it; codex ended with exit code 1",
   ],
-  "something nobody thought of": [
+  "an unexpected failure": [
     { notes: ["the sky fell\nat noon"] },
     "the sky fell; codex ended with exit code 1",
   ],
@@ -107,7 +107,7 @@ test.each(Object.entries(cases))("%s", (_name, [{ last, ...given }, then]) => {
   expect(diagnose(codex, failure).why).toBe(then);
 });
 
-test("the evidence is the command, its end, its words and what was held against them", () => {
+test("the evidence consists of the command, its end, its output and the expectation it failed", () => {
   const last = { ...scene, stdout: `${OPENED}\n`, stderr: "one\ntwo\n" };
   expect(diagnose(codex, { notes: ["it is wrong"], scenes: [last], refusal: null }).evidence).toEqual([
     "codex exec resume --json an-id -",
@@ -119,7 +119,7 @@ test("the evidence is the command, its end, its words and what was held against 
   ]);
 });
 
-test("a line that was broken off is not a new one", () => {
+test("a line that was cut off does not count as a new kind of line", () => {
   const stdout = `${STARTED}\n\n${OPENED}\n{"type":"item.comp`;
   expect(surveyOf(codex, [{ stdout }], NOTHING_SEEN)).toEqual({
     lines: 2,
@@ -127,7 +127,7 @@ test("a line that was broken off is not a new one", () => {
   });
 });
 
-test("the kinds of unknown lines are named first, however far back they stand in their line", () => {
+test("the kinds of unknown lines come first, however far back they stand in their line", () => {
   const line = `{"filler":"${"x".repeat(400)}","type":"outcome","subtype":"suc\\u001bcess"}`;
   const survey = surveyOf(
     claude,
@@ -139,7 +139,7 @@ test("the kinds of unknown lines are named first, however far back they stand in
   );
 });
 
-test("a flood of unknown lines is counted, and the first of each kind kept, 20 at most", () => {
+test("a flood of unknown lines is counted, and the first line of each of 20 kinds is kept", () => {
   const same = '{"type":"zzz"}\n'.repeat(300_000);
   const others = Array.from(
     { length: 100 },

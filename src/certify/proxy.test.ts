@@ -2,7 +2,7 @@ import { request } from "node:http";
 import { expect, test } from "vitest";
 import { startRefusingProxy } from "./proxy.ts";
 
-test("refuses everything and remembers who was asked for", async () => {
+test("the proxy refuses every request and remembers the requested hosts", async () => {
   await using proxy = await startRefusingProxy();
   const { hostname: host, port } = new URL(proxy.url);
   const plain = await new Promise<number>((done) => {

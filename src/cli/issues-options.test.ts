@@ -55,14 +55,14 @@ function everyOption(): string[] {
   });
 }
 
-describe("the command that goes on with a batch", () => {
-  test("every option is repeated, or the table says why not", () => {
+describe("the command that continues a batch", () => {
+  test("repeats every option, or the table says why not", () => {
     const names = command().options.map((option) => option.attributeName());
     expect(Object.keys(REPEATED).toSorted()).toEqual(names.toSorted());
     for (const rule of Object.values(REPEATED)) if (!rule.repeat) expect(rule.why).toMatch(/^it .{5,}/);
   });
 
-  test("typed again it means the same, native options and the directory included", () => {
+  test("means the same when typed again, native options and directory included", () => {
     const options = parsed(...everyOption());
     const native = ["--model", "it's $(touch x)", "", "two\nlines"];
     const line = goOnCommand(optionWords(options, native), "/some where/repo");
@@ -83,12 +83,12 @@ describe("the command that goes on with a batch", () => {
       ]);
   });
 
-  test("a batch without options is gone on with without options", () => {
+  test("has no options for a batch without options", () => {
     const words = optionWords(parsed(), []);
     expect(goOnCommand(words)).toBe("reprise issues run --resume");
   });
 
-  test("secrets are not in it, and it says what a person must add", () => {
+  test("contains no secrets, and says what a person must add", () => {
     const options = parsed("--token", "t0p-s3cret", "--api-url", "https://me:hunter22@host.example");
     const native = ["--api-key", "abcdefgh12", "--model", "m"];
     const all = optionWords(options, native);
@@ -101,7 +101,7 @@ describe("the command that goes on with a batch", () => {
     expect(() => assertNoMark(args)).toThrow("Put the secret in place of [redacted]");
   });
 
-  test("a note in an issue has no native options, no directory and no address", () => {
+  test("has no native options, directory or address in a note in an issue", () => {
     const options = parsed("--scope", "ids:a", "--api-url", "http://127.0.0.1:1");
     const words = optionWords(options, ["--model", "m"], "notes");
     expect(words).toEqual(["--scope", "ids:a"]);
@@ -126,7 +126,7 @@ function batch(options: readonly string[], more: Partial<BatchRecord> = {}): Bat
 
 const FULL = ["--scope", "ids:a", "--engine", "demo", "--access", "full", "--", "--model", "m"];
 
-describe("what --resume takes from the batch that it goes on with", () => {
+describe("options that --resume takes from the batch it continues", () => {
   const cases: Record<string, [given: string[], native: string[], last: BatchRecord, then: object]> = {
     "without options, everything": [
       ["--resume"],
@@ -151,7 +151,7 @@ describe("what --resume takes from the batch that it goes on with", () => {
       batch(["--scope", "ids:a"], { left: 1, issues: { a: { ...ISSUE, status: "completed" } } }),
       { options: { resume: true, scope: "ids:a" } },
     ],
-    "what is given now counts, and the rest is taken": [
+    "options given now count, and the rest comes from the batch": [
       ["--resume", "--scope", "all", "--max-agents", "3"],
       ["--mood", "x"],
       batch([...FULL.slice(0, 6), "--isolate", "none", "--", "--model", "m"]),
@@ -179,7 +179,7 @@ describe("what --resume takes from the batch that it goes on with", () => {
       batch(["--repo", "acme/shop", "--api-url", "http://127.0.0.1:1"]),
       { options: { resume: true, source: "markdown" } },
     ],
-    "trust, --strict and --watch are a person's word of the moment": [
+    "trust, --strict and --watch hold only for the command that has them": [
       ["--resume"],
       [],
       batch(["--trust-cwd", "--strict", "--watch", "--scope", "ids:a"]),
@@ -194,7 +194,7 @@ describe("what --resume takes from the batch that it goes on with", () => {
     if ("options" in then) expect(terms.options).toEqual(then.options);
   });
 
-  test("a secret that is not stored must be given again, and is not left out in silence", () => {
+  test("a secret that was not stored must be given again, and is never silently left out", () => {
     const last = batch(["--api-url", "https://me:[redacted]@host.example"]);
     expect(() => inherit(parsed("--resume"), [], [last])).toThrow(
       "Give the option again: reprise issues run --resume --api-url 'https://me:[redacted]@host.example'",
@@ -204,13 +204,13 @@ describe("what --resume takes from the batch that it goes on with", () => {
     expect(inherit(parsed("--resume"), ["--api-key", "x"], [native]).native).toEqual(["--api-key", "x"]);
   });
 
-  test("options that this version does not know begin nothing beyond the scope", () => {
+  test("options unknown to this version begin nothing beyond the scope", () => {
     const last = batch(["--scope", "ids:a", "--only-on-mondays"]);
     expect(() => inherit(parsed("--resume"), [], [last])).toThrow("Say what to work on: --scope");
     expect(inherit(parsed("--resume", "--scope", "all"), [], [last]).options.scope).toBe("all");
   });
 
-  test("issues status prints what plain --resume would go on with, and never trust", () => {
+  test("issues status prints what plain --resume would continue, and never --trust-cwd", () => {
     const unbegun = batch(["--access", "full"], { issues: {}, left: 1 });
     const begun = batch(["--access", "read", "--trust-cwd", "--", "--trust-cwd"]);
     const done = batch([], { issues: { a: { ...ISSUE, status: "completed" } } });
@@ -221,7 +221,7 @@ describe("what --resume takes from the batch that it goes on with", () => {
     expect(printed()).toBeUndefined();
   });
 
-  test("issues status prints what the newest batch said at its end, and no command that has just done nothing", () => {
+  test("issues status prints the newest batch's closing advice, and no command that would repeat a no-op", () => {
     const printed = (...batches: BatchRecord[]) => goOnFirst(batches, HERE)?.command ?? null;
     const begun = batch(["--access", "read"]);
     const nothing = { issues: {}, left: 1, go_on: null };
@@ -284,13 +284,13 @@ describe("what --resume takes from the batch that it goes on with", () => {
   });
 });
 
-describe("the batch that goes on", () => {
+describe("the batch that continues", () => {
   const config = { options: ["--max-issues", "2", "--access", "read", "--", "--model", "m"], begun: ["z"] };
   const typed = ["--max-issues", "2", "--access", "read"];
   const before = (given: string[], native: string[], more: object = {}) =>
     inherit(parsed("--resume", ...given), native, [batch([], { config: { ...config, ...more } })]).before;
 
-  test("the printed command says nothing that the batch did not, as plain --resume", () => {
+  test("the printed command says nothing that the batch did not say, like plain --resume", () => {
     const facts = { access: "read", access_from: "config", engine_given: true };
     const plain = before([], [], facts);
     expect(plain).toEqual(before(typed, ["--model", "m"], facts));
@@ -298,13 +298,13 @@ describe("the batch that goes on", () => {
     expect(plain).toMatchObject({ sameScope: true, sameEngine: true, sameAccess: true, sameNative: true });
   });
 
-  test("another option is a new word, and another limit counts anew", () => {
+  test("another option is a new decision, and another limit starts counting from zero", () => {
     const other = before(["--max-issues", "3", "--access", "full", "--scope", "all"], ["--model", "n"]);
     const changed = { sameScope: false, sameAccess: false, sameNative: false };
     expect(other).toMatchObject({ ...changed, level: null, begun: [] });
   });
 
-  test("a finished one does not go on", () => {
+  test("a finished batch does not continue", () => {
     const done = batch([], { config, issues: { a: { ...ISSUE, status: "completed" } } });
     expect(inherit(parsed("--resume"), [], [done]).before).toBeNull();
   });
@@ -316,7 +316,7 @@ describe("the batch that goes on", () => {
     ["edit", "default", "read", "read"],
     ["full", "config", null, "full"],
     ["full", "option", "read", "full"],
-  ] as const)("access %s by %s, with %s in the config, is %s", (said, from, now, level) =>
+  ] as const)("access %s by %s, with %s in the config, becomes %s", (said, from, now, level) =>
     expect(levelOf(said, from, now)).toBe(level),
   );
 
@@ -336,13 +336,13 @@ describe("the batch that goes on", () => {
 
   test.each<[string, object, string[], Partial<typeof NOW>]>([
     ["the same gate", {}, [], {}],
-    ["a gate where there was none", { gate: [] }, [], {}],
+    ["a gate in a batch without one", { gate: [] }, [], {}],
     ["no gate, as before", { gate: [] }, [], { gate: [] }],
     ["a batch of a version that did not keep it", { gate: undefined }, [], { gate: [] }],
     ["an engine's option that is still there", { access: "--sandbox ro" }, [], { access: "--sandbox ro" }],
     ["an engine's option that --access replaces", { access: "--sandbox ro" }, ["--access", "edit"], {}],
     ["another engine", { access: "--sandbox ro" }, [], { engine: "other" }],
-  ])("%s is no change", (_name, recorded, given, now) => expect(kept(recorded, given, now)).toBeNull());
+  ])("%s changes nothing", (_name, recorded, given, now) => expect(kept(recorded, given, now)).toBeNull());
 
   test.each<[string, string[], Partial<typeof NOW>, string]>([
     ["no gate any more", ["--accept-gate"], { gate: [] }, GONE],
@@ -388,13 +388,13 @@ describe("a batch whose engine refused its command line", () => {
       /^Put the right/,
     ],
     ["nowhere that can be corrected", [], [], [], [], /^First see to what it refused: demo refused its comm/],
-  ])("a mistyped option that stands %s", (_where, args, native, now, printed, said) => {
+  ])("names a mistyped option that stands %s", (_where, args, native, now, printed, said) => {
     const config = { engine: "demo", args };
     const record = batch([], { config, issues: { a: { ...ISSUE, status: "failed", error: MISTYPED } } });
     expect(corrected(record, native, now)).toEqual({ native: printed, byHand: expect.stringMatching(said) });
   });
 
-  test("where --strict would not let it begin, its options are not printed again either", () => {
+  test("does not print its options again where --strict keeps it from beginning", () => {
     const error =
       "Session resumption failed: no conversation ever began: Demo agent refused its command line (unknown option: --modle)";
     const goOn = goOnOf(refused(error, "--strict", "--", "--modle"), HERE);
@@ -406,7 +406,7 @@ describe("a batch whose engine refused its command line", () => {
     });
   });
 
-  test("its options are not printed again as they were", () => {
+  test("does not print its options again unchanged", () => {
     const goOn = goOnOf(
       refused("usage: unknown option: --modle", "--engine", "demo", "--", "--modle", "x"),
       HERE,
@@ -418,12 +418,12 @@ describe("a batch whose engine refused its command line", () => {
     expect(() => assertNoMark(["--resume", "--", "…"])).toThrow("Put the right options in place of …");
   });
 
-  test("another failure leaves them as they were", () => {
+  test("prints its options unchanged after another failure", () => {
     const goOn = goOnOf(refused("the gate failed", "--engine", "demo", "--", "--model", "x"), HERE);
     expect(goOn?.command).toBe("reprise issues run --resume --engine demo -- --model x");
   });
 
-  test("dashes with nothing behind them drop the batch's native options", () => {
+  test("drops its native options when nothing follows the dashes", () => {
     const last = batch(FULL);
     expect(inherit({ resume: true }, [], [last])).toMatchObject({ native: ["--model", "m"] });
     expect(inherit({ resume: true }, [], [last], true)).toMatchObject({ native: [], takenNative: [] });

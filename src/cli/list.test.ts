@@ -31,7 +31,7 @@ test("a pipe gets whole lines", () => {
   ]);
 });
 
-test("what a run is for stands before what was asked", () => {
+test("the purpose of a run comes before its message", () => {
   const pulls = ["pr:acme/shop#42", "pr:acme/shop#43"].map((subject) => run({ subject }));
   const lines = runTable(pulls, { stdout: false, columns: 80 }, now);
   expect(lines[1]).toContain("  pr:acme/shop#42: fix the flaky test  ");
@@ -52,12 +52,12 @@ test.each([
   [40, "HANDLE    STATUS       WHAT"],
   [21, "HANDLE    STATUS"],
   [20, "HANDLE"],
-])("%d columns: what has no room goes", (columns, header) => {
+])("at %d columns, columns without room disappear", (columns, header) => {
   expect(runTable([run({})], { stdout: true, columns }, now)[0]).toBe(header);
 });
 
 test.each([1, 8, 20, 21, 30, 40, 50, 60, 80, 100, 200])(
-  "a terminal of %d columns is not overrun",
+  "the list fits a terminal of %d columns",
   (columns) => {
     const long = run({ message: "文".repeat(300), cwd: `/srv/${"deep/".repeat(60)}end` });
     const lines = runTable([long, run({})], { stdout: true, columns }, now);
@@ -66,7 +66,7 @@ test.each([1, 8, 20, 21, 30, 40, 50, 60, 80, 100, 200])(
   },
 );
 
-test("what others wrote is one harmless line", () => {
+test("text written by others becomes one harmless line", () => {
   const [, line] = runTable([run({ message: "a\n\u001b]0;x\u0007b" })], { stdout: false, columns: 80 }, now);
   expect(line).toContain("a \\x1b]0;x\\x07b");
 });

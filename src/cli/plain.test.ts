@@ -31,7 +31,7 @@ describe("plainText", () => {
     expect(await all(plainText(inChunks(Buffer.from([0x61, 0xff, 0x62, 0x0a]), 2)))).toBe("a\ufffdb\n");
   });
 
-  test("a line without an end is handed on in pieces", async () => {
+  test("a line without an end is passed on in pieces", async () => {
     const parts: string[] = [];
     for await (const part of plainText(inChunks("x".repeat(300_000), 4_096))) parts.push(part);
     expect(parts.join("")).toBe("x".repeat(300_000));

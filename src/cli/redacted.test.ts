@@ -26,18 +26,21 @@ const TEXTS: Readonly<Record<string, [given: string, then: string]>> = {
   "no secret at all": ["one\n\n\ntwo", "one\n\n\ntwo"],
 };
 
-test.each(Object.entries(TEXTS))("%s, cut at every place", async (_name, [given, then]) => {
-  for (let at = 0; at <= given.length; at += 1)
-    expect(await redacted([given.slice(0, at), given.slice(at)])).toBe(then);
-  expect(await redacted(Array.from(given))).toBe(then);
-});
+test.each(Object.entries(TEXTS))(
+  "redaction of %s does not depend on where the text is cut",
+  async (_name, [given, then]) => {
+    for (let at = 0; at <= given.length; at += 1)
+      expect(await redacted([given.slice(0, at), given.slice(at)])).toBe(then);
+    expect(await redacted(Array.from(given))).toBe(then);
+  },
+);
 
-test("a line without end is handed on, and memory stays bounded", async () => {
+test("an endless line is passed on, and memory stays bounded", async () => {
   const parts = Array.from({ length: 100 }, () => "x".repeat(64 * 1024));
   expect((await redacted(parts)).length).toBe(100 * 64 * 1024);
 });
 
-test("what is unknown is said with what to do", () => {
+test("an unknown secret is named together with the way out", () => {
   expect(unknownText(["A_KEY"])).toMatch(
     /^A_KEY, which is not set here.* Set it to what it was, or to nothing/,
   );

@@ -101,7 +101,7 @@ describe("frameOf", () => {
     expect(frameOf(given, PIPE, NOW)).toEqual(then);
   });
 
-  test("hostile names and reasons stay on their lines, harmless, and within the screen", () => {
+  test("keeps hostile names and reasons harmless, on their lines and within the screen", () => {
     const given = status({
       daemon: null,
       agents: [agent({ name: HOSTILE, why: HOSTILE }), agent({ name: "x".repeat(500), id: HOSTILE })],
@@ -124,7 +124,7 @@ describe("frameOf", () => {
       .join(" ")
       .replaceAll(/\s+/g, " ");
 
-  test("at 80 columns nothing that must be typed is cut, and reasons wrap below each other", () => {
+  test("cuts nothing that must be typed at 80 columns, and wraps reasons below each other", () => {
     const why =
       "it failed (network), and it is not started again: it has failed too often without getting anywhere: no route to host";
     const given = status({
@@ -153,7 +153,7 @@ describe("frameOf", () => {
     }
   });
 
-  test("the state has its colour", () => {
+  test("gives each state its colour", () => {
     const [, line] = frameOf(status({ agents: [agent({ state: "dead" })] }), SCREEN, NOW);
     expect(line).toContain("\u001b[31mdead\u001b[0m");
   });
@@ -198,7 +198,7 @@ describe("changesBetween", () => {
     expect(changesBetween(before, now, NOW)).toEqual(then);
   });
 
-  test("hostile names stay on their lines", () => {
+  test("keeps hostile names on their lines", () => {
     const now = status({ agents: [agent({ name: HOSTILE, why: HOSTILE, state: "idle" })] });
     const [line = "", ...more] = changesBetween(status(), now, NOW);
     expect([more, /[\0-\x1f\x7f-\x9f\u202e]/.test(line)]).toEqual([[], false]);

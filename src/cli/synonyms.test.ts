@@ -43,9 +43,9 @@ test.each([
   ["continue", "resume"],
   ["lost", "list"],
   ["delete", null],
-])("of an agent, %s means %s", (word, then) => expect(meant(word, AGENT)).toBe(then));
+])("for an agent, %s means %s", (word, then) => expect(meant(word, AGENT)).toBe(then));
 
-test("no word of two or three letters leads to a removal, except words of removal", () => {
+test("no word of two or three letters leads to a removal, except words for removal", () => {
   const letters = "abcdefghijklmnopqrstuvwxyz".split("");
   const two = letters.flatMap((a) => letters.map((b) => `${a}${b}`));
   const three = two.flatMap((word) => ["r", "d", "m"].map((c) => (c === "m" ? `${word}m` : `${c}${word}`)));
@@ -53,7 +53,7 @@ test("no word of two or three letters leads to a removal, except words of remova
   expect(wrong.filter((word) => !["rm", "del", "gc"].includes(word))).toEqual([]);
 });
 
-test("an alias stands for a command, and is none itself", () => {
+test("an alias stands for a command, and never for another alias", () => {
   for (const [alias, name] of Object.entries(ALIASES)) {
     expect(NAMES).toContain(name);
     expect(NAMES).not.toContain(alias);

@@ -216,7 +216,7 @@ const CASES: Record<string, Case> = {
 const oneLine = (text: string) => text.replace(/\s+/g, " ");
 
 describe.each([80, 60])("at %d columns", (columns) => {
-  test.each(Object.keys(CASES))("%s keeps what must be typed, and fits", (name) => {
+  test.each(Object.keys(CASES))("%s keeps everything that must be typed, and fits", (name) => {
     const { render, typed, wrapped = [] } = CASES[name] as Case;
     const lines = render({ stdout: true, columns }).join("\n").split("\n");
     for (const text of typed)

@@ -32,7 +32,7 @@ const good: Record<string, [text: string, then: ConfigFile]> = {
     '[notify]\ncommand = ["tell-me", "--now"]\nwebhook = "https://hooks.example/T0/x"',
     { notify: { command: ["tell-me", "--now"], webhook: "https://hooks.example/T0/x" } },
   ],
-  "what agents of a batch may do": ['[issues]\naccess = "read"', { issues: { access: "read" } }],
+  "the access of a batch's agents": ['[issues]\naccess = "read"', { issues: { access: "read" } }],
   "a gate for issues": [
     '[issues.gate]\ncommands = [["npm", "test"], { run = ["make"], timeout = "90s" }]\ntimeout = "5m"\nattempts = 4',
     {
@@ -47,7 +47,7 @@ const good: Record<string, [text: string, then: ConfigFile]> = {
       },
     },
   ],
-  "a gate with all that is not said": [
+  "a gate with defaults": [
     '[issues.gate]\ncommands = [["make"]]',
     { issues: { gate: { commands: [{ run: ["make"], timeoutMs: 600_000 }], attempts: 3 } } },
   ],
@@ -130,7 +130,7 @@ const refused: Record<string, [text: string, message: string]> = {
     "timeout = 1979-05-27",
     'c.toml: timeout is a duration in quotes, such as "15m" or "1h30m"; "0" means never.',
   ],
-  "a level of access that there is not": [
+  "an unknown level of access": [
     '[issues]\naccess = "all"',
     'c.toml: issues.access is one of "read", "edit", "full".',
   ],
@@ -154,7 +154,7 @@ const refused: Record<string, [text: string, message: string]> = {
     '[notify]\nweb_hook = "x"',
     "c.toml: notify.web_hook is unknown. Did you mean webhook?",
   ],
-  "notify that is no table": [
+  "notify that is not a table": [
     "notify = 3",
     'c.toml: notify is a table: [notify] with command = ["program", "argument"] or webhook = "https://…".',
   ],
@@ -170,7 +170,7 @@ const refused: Record<string, [text: string, message: string]> = {
     '[notify]\ncommand = ["./tell"]',
     "c.toml: notify.command begins with the name of a program on PATH or with an absolute path.",
   ],
-  "a webhook that is no address": [
+  "a webhook that is not an address": [
     '[notify]\nwebhook = "x"',
     'c.toml: notify.webhook is no address: "https://…".',
   ],
@@ -190,8 +190,8 @@ const refused: Record<string, [text: string, message: string]> = {
     '[notify]\nwebhook = "https://a:b@hooks.example/x"',
     "c.toml: notify.webhook holds a user name or a password, which cannot be sent; use a secret path instead.",
   ],
-  "engines that are no table": ["engines = 3", "c.toml: engines is a table: [engines.<name>]."],
-  "an engine that is no table": [
+  "engines that are not a table": ["engines = 3", "c.toml: engines is a table: [engines.<name>]."],
+  "an engine that is not a table": [
     "[engines]\ncodex = 3",
     "c.toml: engines.codex is a table: [engines.codex].",
   ],
@@ -216,7 +216,7 @@ const refused: Record<string, [text: string, message: string]> = {
     '[engines.codex]\nenv = { "A-B" = "x" }',
     "c.toml: engines.codex.env.A-B is no name of a variable.",
   ],
-  "a variable that is no text": [
+  "a variable that is not text": [
     "[engines.codex]\nenv = { A = 1 }",
     "c.toml: engines.codex.env.A is a text in quotes without a zero byte.",
   ],
@@ -272,7 +272,7 @@ const refused: Record<string, [text: string, message: string]> = {
   "a zero byte": ["escrow = 8\n\0", "c.toml contains a zero byte. Remove it."],
   "UTF-16": ["\uFFFD\uFFFDe\0s\0", "c.toml looks like UTF-16. Save it as UTF-8."],
   "UTF-16 without a mark": ["e\0s\0c\0", "c.toml looks like UTF-16. Save it as UTF-8."],
-  "bytes that are no UTF-8": ["# \uFFFD", "c.toml is not valid UTF-8. Save it as UTF-8."],
+  "bytes that are not UTF-8": ["# \uFFFD", "c.toml is not valid UTF-8. Save it as UTF-8."],
   "more than a mebibyte": [`# ${"x".repeat(MB)}`, "c.toml is larger than 1 MiB; that is no config file."],
 };
 
@@ -294,14 +294,14 @@ describe("parseConfig", () => {
     expect((fault as Fault).message).toBe(message);
   });
 
-  test("a project's file may not say what its user is told, and by which program", () => {
+  test("refuses a project's file that chooses its user's notifications or their program", () => {
     expect(() => parseConfig('[notify]\ncommand = ["x"]', "reprise.toml", "project")).toThrow(
       "reprise.toml: notify is not allowed in a project's file, which must not choose your notifications or their program. Write it into your own config file.",
     );
   });
 
   test.each(["PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "NODE_OPTIONS", "DYLD_INSERT_LIBRARIES"])(
-    "a project's file may not set %s",
+    "refuses a project's file that sets %s",
     (name) => {
       const text = `[engines.codex]\nenv = { ${name} = "x" }`;
       expect(() => parseConfig(text, "reprise.toml", "project")).toThrow(
@@ -314,7 +314,7 @@ describe("parseConfig", () => {
 describe("mergeConfig", () => {
   const parsed = (text: string): ConfigFile => parseConfig(text, "c.toml", "user");
 
-  test("the project wins key by key; args and env are joined", () => {
+  test("lets the project win key by key, and joins args and env", () => {
     const user = parsed(
       'escrow = "off"\ntimeout = "1h"\nidle_timeout = "5m"\n[engines.codex]\nprogram = "a"\nargs = ["-m", "x"]\nenv = { A = "1", B = "1" }',
     );
@@ -332,16 +332,16 @@ describe("mergeConfig", () => {
     });
   });
 
-  test("a project's limit replaces the user's", () => {
+  test("replaces the user's limit by the project's", () => {
     expect(mergeConfig(parsed("escrow = 1"), parsed("escrow = 2")).escrowLimitBytes).toBe(2 * MB);
   });
 
-  test("nothing and nothing is nothing", () => {
+  test("merges two empty configs into an empty one", () => {
     expect(mergeConfig({}, {})).toEqual({ escrowLimitBytes: 256 * MB, engines: {} });
   });
 });
 
-test("projectPowers lists what decides on execution, and nothing else", () => {
+test("projectPowers lists the keys that decide on execution, and no others", () => {
   const text = `escrow = 1\ntimeout = "1h"\n[engines.codex]\nprogram = "x"\nargs = []\nenv = { A = "" }\nhome = "/x"\n[engines.demo]\n${ENGINE}`;
   expect(projectPowers(parseConfig(text, "reprise.toml", "project"))).toEqual([
     "engines.codex.program",

@@ -34,7 +34,7 @@ const cases: Record<string, [text: string, then: string | null, offset?: number]
   "two waits that differ": ["Please retry in 34.07s.\nSuggested retry after 36s.", null],
   "gemini, days": ["Quota reached. Refreshes in 6 days and 18 hours", "2026-11-21T20:30:00.000Z"],
   "refresh in": ["it will fully refresh in 3 hours, 46 minutes.", "2026-11-15T06:16:00.000Z"],
-  "a rhythm is no moment": ["the limit refreshes every 5 hours", null],
+  "an interval is not a moment": ["the limit refreshes every 5 hours", null],
   "retry-after in seconds": ["429 (retry-after: 120)", "2026-11-15T02:32:00.000Z"],
   "retry-after in JSON": ['{"retry_after": 30}', "2026-11-15T02:30:30.000Z"],
   "retry-after in milliseconds": ["retry-after-ms: 1500", "2026-11-15T02:30:01.500Z"],
@@ -50,7 +50,7 @@ const cases: Record<string, [text: string, then: string | null, offset?: number]
   "two ways that agree": ["try again in 60 minutes (at 3:30 AM)", "2026-11-15T03:30:00.000Z"],
 
   "no time": ["You’ve hit your usage limit.", null],
-  "a time, but of what?": ["Meeting at 3:36 AM", null],
+  "a time without a subject": ["Meeting at 3:36 AM", null],
   "half of the day is missing": ["resets 3:00", null],
   "a bare number": ["resets 3", null],
   "a zone that is not known": ["try again at 3pm CET", null],
@@ -64,7 +64,7 @@ const cases: Record<string, [text: string, then: string | null, offset?: number]
   "local date and time without a zone": ["resets at 2026-11-15 05:30:00", null],
   "impossible hour": ["resets 13pm", null],
   "impossible minute": ["try again at 3:75 AM", null],
-  "a number that is no date": ["limit 1234567890 exceeded", null],
+  "a number that is not a date": ["limit 1234567890 exceeded", null],
   zero: ["retry-after: 0", null],
   "retry-after in words": ["Please retry after 30 minutes.", "2026-11-15T03:00:00.000Z"],
   "retry-after in words, of a header": ["retry-after: 2 hours", "2026-11-15T04:30:00.000Z"],
@@ -73,7 +73,7 @@ const cases: Record<string, [text: string, then: string | null, offset?: number]
     '"resetsAt":"2026-11-16T00:00:00Z","expires":"2026-11-17T00:00:00Z"',
     "2026-11-16T00:00:00.000Z",
   ],
-  "local time, said so": ["resets 3pm local time", "2026-11-15T15:00:00.000Z"],
+  "explicit local time": ["resets 3pm local time", "2026-11-15T15:00:00.000Z"],
 };
 
 /** Texts with a time that is ambiguous or about something else. */
@@ -111,7 +111,7 @@ const misleading = [
   "limit exceeded for request 1794720600",
   "retry request_id=1794720600",
 ];
-test.each(misleading)("no time: %j", (text) => expect(resetTime(text, NOW, 0)).toBeNull());
+test.each(misleading)("%j names no time", (text) => expect(resetTime(text, NOW, 0)).toBeNull());
 
 /**
  * By engine: [source, text, local time then, UTC of the reset]. The source is a recorded transcript of this repository
@@ -461,7 +461,7 @@ describe("forms that were seen", () => {
     const found = resetTime(text, Date.parse(at), offset);
     expect(found).toBe(reset === null ? null : new Date(reset).toISOString());
   });
-  test("are many", () => expect(all.length).toBeGreaterThanOrEqual(40));
+  test("are numerous", () => expect(all.length).toBeGreaterThanOrEqual(40));
 });
 
 /** [text, UTC now, UTC of the reset]; local time is UTC. */
@@ -494,7 +494,7 @@ const calendar: Record<string, [string, string, string | null]> = {
   "an hour that never comes": ["resets 2:30am (America/New_York)", "2026-03-08T03:00:00Z", null],
   "a day that never comes": ["resets Feb 30, 9am", "2026-02-27T10:00:00Z", null],
   "29 February of a common year": ["resets Feb 29, 2027 9am", "2027-02-27T10:00:00Z", null],
-  "an offset that is no zone": ["resets at 3:00 PM +0530", "2026-11-15T02:30:00Z", null],
+  "an offset that is not a zone": ["resets at 3:00 PM +0530", "2026-11-15T02:30:00Z", null],
   "a zone of two letters": ["resets at 3:00 PM PT", "2026-11-15T02:30:00Z", null],
 };
 
@@ -539,7 +539,7 @@ describe("fields", () => {
   ])("retry-after %j", (value, then) => {
     expect(retryAfter(value, NOW)).toBe(then);
   });
-  test("only what lies ahead, and not too far, is believed", () => {
+  test("only a time that lies ahead, and not too far, is believed", () => {
     expect(believable(at, NOW)).toBe("2026-11-15T05:30:00.000Z");
     for (const wrong of [null, Number.NaN, NOW, NOW - 1, NOW + 36 * 86_400_000]) {
       expect(believable(wrong, NOW)).toBeNull();
@@ -552,7 +552,7 @@ describe("resetTime", () => {
     expect(resetTime(text, NOW, offset)).toBe(then);
   });
 
-  test("uses the machine's zone when none is given", () => {
+  test("uses the machine's time zone when the text names no zone", () => {
     const local = new Date(NOW + 3_600_000);
     const half = local.getHours() < 12 ? "AM" : "PM";
     const clock = `${local.getHours() % 12 || 12}:${String(local.getMinutes()).padStart(2, "0")} ${half}`;

@@ -14,7 +14,7 @@ type Writable<T> = T extends readonly [infer One, infer Other]
       ? { -readonly [Key in keyof T]: Writable<T[Key]> }
       : T;
 
-test("schemas and types agree", () => {
+test("the schemas agree with the types", () => {
   expectTypeOf<z.infer<typeof runSchema>>().toEqualTypeOf<Writable<RunRecord>>();
   expectTypeOf<z.infer<typeof attemptSchema>>().toEqualTypeOf<Writable<AttemptRecord>>();
   expectTypeOf<z.infer<typeof receiptSchema>>().toEqualTypeOf<Writable<Receipt>>();

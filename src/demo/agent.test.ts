@@ -54,7 +54,7 @@ function isAlive(pid: number): boolean {
 }
 
 describe("memory", () => {
-  test("a conversation is carried from process to process", async () => {
+  test("carries a conversation from process to process", async () => {
     await json("fix the flaky test", "--session-id", ID);
     await json("and add one", "--resume", ID, "--model", "big");
     const third = await json("thanks", "--resume", ID, "--allow", "net", "--allow", "disk");
@@ -63,14 +63,14 @@ describe("memory", () => {
     );
   });
 
-  test("what was said before a death is remembered", async () => {
+  test("keeps messages from before a death", async () => {
     expect((await json("fix it @@die", "--session-id", ID)).exit).toEqual({ code: null, signal: "SIGKILL" });
     expect(textOf(eventsOf(demo, await json("go on", "--resume", ID)))).toContain(
       'I remember 1 earlier message: "fix it".',
     );
   });
 
-  test("a torn last line spoils nothing", async () => {
+  test("survives a torn last line", async () => {
     await json("one", "--session-id", ID);
     const file = join(work, "demo", "sessions", `${ID}.jsonl`);
     writeFileSync(file, `${readFileSync(file, "utf8")}{"type":"user","te`);
@@ -78,7 +78,7 @@ describe("memory", () => {
     expect(textOf(eventsOf(demo, await json("three", "--resume", ID)))).toContain('"one", "two".');
   });
 
-  test("a fork leaves the original alone", async () => {
+  test("leaves the original of a fork alone", async () => {
     await json("one", "--session-id", ID);
     const fork = eventsOf(demo, await json("two", "--resume", ID, "--fork", "--session-id", GONE));
     expect([idsOf(fork), textOf(fork).includes('1 earlier message: "one"')]).toEqual([[GONE], true]);
@@ -112,7 +112,7 @@ describe("directives", () => {
     expect([ended.exit, kinds(seen).slice(0, half.length)]).toEqual([exit, types]);
   });
 
-  test("@@lost says of a resumed session that it is gone, and nothing of a new one", async () => {
+  test("@@lost reports a resumed session as lost, and a new one as nothing", async () => {
     const first = await json("one @@lost:before-session", "--session-id", ID);
     expect(first.exit).toEqual({ code: 0, signal: null });
     const again = await json("two @@lost:in-tool", "--resume", ID);
@@ -123,7 +123,7 @@ describe("directives", () => {
     expect(demo.explainExit(again.exit, again.stderr, 0)).toMatchObject({ kind: "session_lost" });
   });
 
-  test("a death after the id and before the user's line leaves no session", async () => {
+  test("a death between the id and the user's line leaves no session", async () => {
     await json("@@die:after-session", "--session-id", ID);
     expect(await json("go on", "--resume", ID)).toMatchObject({
       exit: { code: 1 },
@@ -178,7 +178,7 @@ describe("directives", () => {
     expect([idsOf(events).includes(ID), textOf(events).includes("first exchange")]).toEqual([false, true]);
   });
 
-  test("@@forge names a false id in text and tool output, never in a line of its own", async () => {
+  test("@@forge prints a false id in text and tool output, never as a separate event", async () => {
     const ended = await json("x @@forge", "--session-id", ID);
     expect(ended.out.match(/deadbeef-dead-4ead-8ead-deadbeefdead/g)).toHaveLength(2);
     expect(idsOf(eventsOf(demo, ended))).toEqual([ID]);
@@ -193,7 +193,7 @@ describe("directives", () => {
     expect(idsOf(eventsOf(demo, await ended))).toEqual([ID]);
   });
 
-  test("@@crlf, @@badutf8, @@osc, @@line, @@flood and @@burst are what they say", async () => {
+  test("@@crlf, @@badutf8, @@osc, @@line, @@flood and @@burst do what their names say", async () => {
     expect((await json("x @@crlf", "--session-id", ID)).out.replaceAll("\r\n", "")).not.toContain("\n");
     expect((await json("x @@badutf8")).stdout.includes(Buffer.from([0xff, 0xfe, 0xc3, 0x28]))).toBe(true);
     const osc = await json("x @@osc");
@@ -206,20 +206,20 @@ describe("directives", () => {
     expect((await json("x @@burst:500")).out.match(/burst \d+/g)).toHaveLength(500);
   });
 
-  test("@@close-stdout goes on without a reader", async () => {
+  test("@@close-stdout continues without a reader", async () => {
     const ended = await json("x @@close-stdout", "--session-id", ID);
     expect([ended.exit.code, ended.out.includes("turn.ended")]).toEqual([0, false]);
     expect(textOf(eventsOf(demo, await json("y", "--resume", ID)))).toContain('"x"');
   });
 
-  test("@@write writes into the working directory, @@env tells a variable", async () => {
+  test("@@write writes into the working directory, @@env prints a variable", async () => {
     env["COLOUR"] = "teal";
     const events = eventsOf(demo, await json("note this @@write:note.txt @@env:COLOUR"));
     expect(readFileSync(join(work, "note.txt"), "utf8")).toBe("note this\n");
     expect(textOf(events)).toContain("COLOUR=teal");
   });
 
-  test("every directive of the docs is known", () => {
+  test("the agent knows every directive of the docs", () => {
     const docs = ["docs/engines/demo.md", "test/actors/README.md"]
       .map((file) => readFileSync(file, "utf8"))
       .join();
@@ -231,7 +231,7 @@ describe("directives", () => {
     expect(unknown).toEqual([]);
   });
 
-  test("an unknown directive is named on stderr", async () => {
+  test("the agent names an unknown directive on stderr", async () => {
     expect((await json("x @@dei")).stderr).toBe("demo: unknown directive @@dei\n");
   });
 });
@@ -269,7 +269,7 @@ describe("scripts", () => {
     expect([ended.out, ended.stderr, ended.exit.code]).toEqual(['{"id":1,"result":{}}\n', "working\n", 4]);
   });
 
-  test("may use the parts of an ordinary turn", async () => {
+  test("may use the steps of an ordinary turn", async () => {
     const file = script({ step: "session" }, { step: "user" }, { step: "text", text: "hi" }, { step: "end" });
     const events = eventsOf(
       demo,
@@ -284,14 +284,14 @@ describe("scripts", () => {
     [[{ step: "dance" }], /script line 2: unknown step "dance"/],
     [[{ step: "wait", ms: "1" }], /script line 2: wait has no field ms of this kind/],
     [[7], /script line 2: a step is a JSON object/],
-  ])("refuse %j", async (steps, words) => {
+  ])("with %j are refused", async (steps, words) => {
     expect(await run(["--script", script(...steps), "x"])).toMatchObject({
       exit: { code: 2 },
       stderr: expect.stringMatching(words) as string,
     });
   });
 
-  test("an answer that was not expected ends with 97", async () => {
+  test("end with 97 after an unexpected answer", async () => {
     const file = script({ step: "expect-stdin", text: "yes" });
     expect((await run(["--script", file], "no\n")).exit.code).toBe(97);
   });
@@ -335,7 +335,7 @@ describe("the command line", () => {
     });
   });
 
-  test("the journal tells start, session, message, that it was kept, and end of every life", async () => {
+  test("the journal lists start, session, message, its storage, and end of every life", async () => {
     env["REPRISE_MARK"] = "m1";
     await json("hello", "--session-id", ID);
     const lines = journal();

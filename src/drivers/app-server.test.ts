@@ -122,7 +122,7 @@ async function open(script: string, { hooks, ...more }: More = {}) {
 }
 
 describe("a conversation", () => {
-  test("raw, then the line, then its events, then what is said in return", async () => {
+  test("delivers raw bytes, then the line, then its events, then the reply", async () => {
     const { agent, log } = await open(GOOD);
     expect(await agent.ended).toEqual({ code: 0, signal: null });
     const told = log.filter((entry) => !entry.startsWith("stdout"));
@@ -138,7 +138,7 @@ describe("a conversation", () => {
     ]);
   });
 
-  test("a question is put to the owner, and the answer goes back", async () => {
+  test("puts a question to the owner, and sends the answer back", async () => {
     const { agent, log, until } = await open(`on = (method, m) => {
       if (method === "hello") say({ id: m.id });
       if (method === "go") { say({ id: m.id }); say({ method: "ask", id: 0 }); }
@@ -154,7 +154,7 @@ describe("a conversation", () => {
     ]);
   });
 
-  test("an owner that cannot keep a line does not send it", async () => {
+  test("does not send a line that the owner cannot keep", async () => {
     const marks = join(scratch, "went-on");
     const wire = (direction: string, line: string) => direction === "in" || line.includes("hello");
     const { agent } = await open(
@@ -170,7 +170,7 @@ describe("a conversation", () => {
 });
 
 describe("an agent that behaves badly", () => {
-  test("is absent", async () => {
+  test("that is absent is reported as not installed", async () => {
     const child = { file: "no-such-agent", args: [], cwd: scratch, env: { PATH: "/nowhere" } };
     const fault = await open("", { child }).then(
       () => null,
@@ -181,13 +181,13 @@ describe("an agent that behaves badly", () => {
 
   const odd: Record<string, [said: string, unknown: number]> = {
     "prints no JSON": ['say("warming up"); say("{"); say("");', 3],
-    "answers what nobody asked": ['say({ id: 77 }); say({ id: "1" }); say({ id: null, result: {} });', 3],
+    "answers without a request": ['say({ id: 77 }); say({ id: "1" }); say({ id: null, result: {} });', 3],
     "answers twice": ["say({ id: 1 }); say({ id: 1 });", 2],
-    "says what nobody knows": ['say({ method: "new/thing", params: {} }); say([]); say("null");', 3],
+    "sends unknown messages": ['say({ method: "new/thing", params: {} }); say([]); say("null");', 3],
     "makes the dialogue fail": ['say({ method: "bug" });', 1],
     "prints a line beyond all limits": ['say("x".repeat(17 * 1024 * 1024));', 1],
   };
-  test.each(Object.entries(odd))("%s, and the conversation goes on", async (_name, [said, unknown]) => {
+  test.each(Object.entries(odd))("that %s does not end the conversation", async (_name, [said, unknown]) => {
     const { agent, events } = await open(
       `${GOOD} const good = on; on = (method, m) => {
       if (method === "go") { ${said} }
@@ -199,7 +199,7 @@ describe("an agent that behaves badly", () => {
     expect([events[0]?.type, events.at(-1)?.type, count]).toEqual(["session", "turn_ended", unknown]);
   });
 
-  test("asks the same twice: the owner hears it twice", async () => {
+  test("that asks twice reaches its owner twice", async () => {
     const { agent, log, until } = await open(`on = (method, m) => {
       if (method === "hello") { say({ id: m.id }); say({ method: "ask", id: 0 }); say({ method: "ask", id: 0 }); }
       if (method === "go") { say({ id: m.id }); say({ method: "done" }); }
@@ -209,7 +209,7 @@ describe("an agent that behaves badly", () => {
     expect(log.filter((entry) => entry.startsWith("question"))).toEqual(["question 0 rm", "question 0 rm"]);
   });
 
-  test("floods: few events, all lines counted", async () => {
+  test("that floods causes few events, and all its lines are counted", async () => {
     const { agent, events } = await open(
       `${GOOD} const good = on; on = (method, m) => {
       if (method === "go") process.stdout.write('{"method":"noise"}\\n'.repeat(200_000), () => good(method, m));
@@ -236,7 +236,7 @@ describe("an agent that behaves badly", () => {
     ],
   };
   test.each(Object.entries(deaths))(
-    "dies %s: its end is told, nothing is made up",
+    "that dies %s has its end reported, and nothing invented",
     async (_name, [script, seen]) => {
       const { agent, events } = await open(script);
       expect(await agent.ended).toEqual({ code: 3, signal: null });
@@ -244,7 +244,7 @@ describe("an agent that behaves badly", () => {
     },
   );
 
-  test("ended once more after its death: nothing is left that would keep this process", async () => {
+  test("that is ended again after its death keeps nothing alive in this process", async () => {
     const timers = () => process.getActiveResourcesInfo().filter((what) => what === "Timeout").length;
     const { agent } = await open("process.exit(3);");
     await agent.ended;
@@ -262,16 +262,19 @@ describe("an agent that behaves badly", () => {
       `setInterval(() => say({ method: "noise" }), 20);
        on = (method, m) => { if (method === "hello") say({ id: m.id }); };`,
     ],
-  ])("never answers %s: the owner is told which request", async (request, answer, script) => {
-    const { agent, log, until } = await open(script, { patience: { ...PATIENT, answer, hurry: 300 } });
-    await until("stuck");
-    expect(log.filter((entry) => entry.startsWith("stuck"))).toEqual([
-      `stuck: the agent did not answer ${request} within ${Math.round(answer / 1000)} s`,
-    ]);
-    expect(await agent.end("terminate")).toEqual({ survivors: [] });
-  });
+  ])(
+    "that never answers %s makes the driver name the request to the owner",
+    async (request, answer, script) => {
+      const { agent, log, until } = await open(script, { patience: { ...PATIENT, answer, hurry: 300 } });
+      await until("stuck");
+      expect(log.filter((entry) => entry.startsWith("stuck"))).toEqual([
+        `stuck: the agent did not answer ${request} within ${Math.round(answer / 1000)} s`,
+      ]);
+      expect(await agent.end("terminate")).toEqual({ survivors: [] });
+    },
+  );
 
-  test("does not read: what waits for it is bounded", async () => {
+  test("that does not read gets a bounded queue", async () => {
     const dialogue = {
       ...tinyDialogue(),
       open: () => ({ ...QUIET, send: Array.from({ length: 20 }, () => "x".repeat(1 << 20)) }),
@@ -283,7 +286,7 @@ describe("an agent that behaves badly", () => {
     expect((await agent.ended).signal).toBe("SIGKILL");
   });
 
-  test("stays after all was said: it is ended", async () => {
+  test("that stays after everything is done is ended", async () => {
     const { agent } = await open(
       `${GOOD} process.on("exit", () => {}); lines.removeAllListeners("close");
       setInterval(() => {}, 1000);`,
@@ -312,14 +315,14 @@ describe("stopping", () => {
     expect(log.filter((entry) => entry.startsWith("out"))).toEqual(['out {"id":1,"method":"hello"}']);
   });
 
-  test("an agent that lets its turn neither begin nor stop is let go", async () => {
+  test("an agent whose turn neither begins nor stops is released", async () => {
     const { agent, log } = await open("", { patience: { ...PATIENT, stop: 300 } });
     agent.interrupt();
     expect(await agent.ended).toEqual({ code: 0, signal: null });
     expect(log).toEqual(['out {"id":1,"method":"hello"}']);
   });
 
-  test("an agent that does not hear that its turn shall stop is let go", async () => {
+  test("an agent that ignores the request to stop its turn is released", async () => {
     const { agent, log, until } = await open(
       `${GOOD} on = (method, m) => {
       if (method === "hello") say({ id: m.id }); if (method === "go") console.error("at work"); };`,
@@ -343,7 +346,7 @@ describe("stopping", () => {
       `${TURN} }; ${stays} process.on("SIGTERM", () => {});`,
       { code: null, signal: "SIGKILL" },
     ],
-  ])("one that %s is ended, slowly or in a hurry", async (_name, script, exit) => {
+  ])("an agent that %s is ended, both slowly and in a hurry", async (_name, script, exit) => {
     const end = async (from: "interrupt" | "terminate", patience: Partial<Patience>) => {
       const { agent, log, until } = await open(script, {
         ladder: { interruptMs: 300, terminateMs: 300 },
@@ -357,7 +360,7 @@ describe("stopping", () => {
     await Promise.all([end("interrupt", { stop: 1_000 }), end("terminate", { hurry: 1_000 })]);
   });
 
-  test("a kill goes straight on", async () => {
+  test("a kill acts immediately", async () => {
     const { agent, log, until } = await open(`${TURN} };`);
     await until("at work");
     await agent.end("kill");

@@ -54,7 +54,7 @@ const ended = (line: number, result: "completed" | "failed" = "completed"): Seen
 });
 
 describe("openAgent", () => {
-  test("raw comes before what is understood from it", async () => {
+  test("delivers raw bytes before the events that it reads from them", async () => {
     const { agent, log } = await open("echo a");
     await agent.ended;
     expect(log).toEqual(["stdout: a\n", notice(1, "a"), ended(1)]);
@@ -94,26 +94,26 @@ describe("openAgent", () => {
     expect(sort(events())).toEqual(sort(then));
   });
 
-  test("on a terminal the same lines are understood", async () => {
+  test("reads the same lines on a terminal", async () => {
     const { agent, events } = await open("echo a; cat", { mode: "pty", size: { cols: 20, rows: 5 } });
     await agent.ended;
     expect(events()).toEqual([notice(1, "a"), ended(1)]);
   });
 
-  test("without a reader everything is still captured", async () => {
+  test("captures everything without a reader", async () => {
     const { agent, log } = await open("echo a", { reader: null });
     await agent.ended;
     expect(log).toEqual(["stdout: a\n"]);
   });
 
-  test("the last words on stderr, without control sequences", async () => {
+  test("keeps the last words on stderr, without control sequences", async () => {
     const long = "perl -e 'print STDERR \"x\" x 20000'";
     const { agent } = await open(`${long}; printf '\\033[31mred\\033[0m\\033]0;title\\007' >&2`);
     await agent.ended;
     expect(agent.stderrTail()).toMatch(/^x{8000,8192}red$/);
   });
 
-  test("the agent carries its marker and can be ended", async () => {
+  test("marks the agent, which can be ended", async () => {
     const { agent, log } = await open('echo "$REPRISE_ATTEMPT"; exec sleep 300', {
       marker: "drivers-marked",
     });

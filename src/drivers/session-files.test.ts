@@ -34,7 +34,7 @@ beforeAll(() => {
 afterAll(() => rmSync(home, { recursive: true }));
 
 describe("reading", () => {
-  test("lists regular files and directories, nothing else", async () => {
+  test("lists regular files and directories, and nothing else", async () => {
     const found = await files.list(home);
     const brief = found.map(({ name, directory, size }) => [name, directory, directory ? 0 : size]);
     expect(brief.toSorted((one, other) => String(one).localeCompare(String(other)))).toEqual([
@@ -46,7 +46,7 @@ describe("reading", () => {
     expect(await files.list(at("empty"))).toEqual([]);
   });
 
-  test("lines: whole ones, from where the last look ended", async () => {
+  test("reads whole lines, starting where the last look ended", async () => {
     const file = at("grows");
     writeFileSync(file, "öne\ntwo\nthr");
     expect(await files.lines(file, 0, 1000)).toEqual({ lines: ["öne", "two"], next: 9 });
@@ -65,7 +65,7 @@ describe("reading", () => {
     rmSync(file);
   });
 
-  test("stat tells a file, and nothing of a link or a pipe", async () => {
+  test("describes a file, and nothing of a link or a pipe", async () => {
     const { mtimeMs } = statSync(at("session.jsonl"));
     expect(await files.stat(at("session.jsonl"))).toEqual({
       name: "session.jsonl",
@@ -90,7 +90,7 @@ describe("reading", () => {
     "a pipe does not hang": ["fifo", 10, null, null],
     "a directory": ["folder", 10, null, null],
   };
-  test.each(Object.entries(parts))("head and tail: %s", async (_name, [name, bytes, head, tail]) => {
+  test.each(Object.entries(parts))("reads head and tail: %s", async (_name, [name, bytes, head, tail]) => {
     expect([await files.head(at(name), bytes), await files.tail(at(name), bytes)]).toEqual([head, tail]);
   });
 });
@@ -113,15 +113,18 @@ describe("rows", () => {
     "a write-ahead log, closed": ["WAL", false],
     "a write-ahead log, in use": ["WAL", true],
   };
-  test.each(Object.entries(cases))("%s: read, and no file is made", async (name, [journal, keepOpen]) => {
-    const db = database(name, journal, keepOpen);
-    const before = readdirSync(at(name));
-    expect(await files.rows(join(at(name), "db"), SELECT, ["b"])).toEqual([{ id: "b", title: "second" }]);
-    expect(readdirSync(at(name))).toEqual(before);
-    if (keepOpen) db.close();
-  });
+  test.each(Object.entries(cases))(
+    "%s: are read without creating a file",
+    async (name, [journal, keepOpen]) => {
+      const db = database(name, journal, keepOpen);
+      const before = readdirSync(at(name));
+      expect(await files.rows(join(at(name), "db"), SELECT, ["b"])).toEqual([{ id: "b", title: "second" }]);
+      expect(readdirSync(at(name))).toEqual(before);
+      if (keepOpen) db.close();
+    },
+  );
 
-  test("after a crash the log counts, and no file is made", async () => {
+  test("come from the log after a crash, without creating a file", async () => {
     const db = database("alive", "WAL", true);
     for (const [name, copies] of [
       ["crashed", ["db", "db-wal", "db-shm"]],
@@ -137,7 +140,7 @@ describe("rows", () => {
     expect(readdirSync(at("crashed without an index of the log"))).toEqual(["db", "db-wal"]);
   });
 
-  test("what cannot be read is null", async () => {
+  test("are null when they cannot be read", async () => {
     database("plain", "DELETE", false);
     const db = join(at("plain"), "db");
     symlinkSync(db, at("db-link"));
@@ -151,7 +154,7 @@ describe("rows", () => {
     expect(existsSync(at("no.db"))).toBe(false);
   });
 
-  test("a path with characters that mean something in an address", async () => {
+  test("are read from a path with characters that have a meaning in an address", async () => {
     database("a %41?mode=memory#x", "WAL", false);
     expect(await files.rows(join(at("a %41?mode=memory#x"), "db"), SELECT, ["a"])).toHaveLength(1);
   });
@@ -188,7 +191,7 @@ describe("restoreFile", () => {
   });
 });
 
-test("a store is seen as if a file that is gone were still there", async () => {
+test("a store can be read as if a missing file were still there", async () => {
   const gone = at("2026/01/gone.jsonl");
   const seen = sessionFilesWith(gone, at("session.jsonl"));
   expect(await seen.stat(gone)).toMatchObject({ name: "gone.jsonl", directory: false, size: 12 });
@@ -200,7 +203,7 @@ test("a store is seen as if a file that is gone were still there", async () => {
   expect(await seen.head(at("session.jsonl"), 3)).toBe("012");
 });
 
-test("a folder that is not there is not watched; in one that is, a new name is told", async () => {
+test("a missing folder is not watched; an existing folder reports a new name", async () => {
   expect(watchFolder(at("missing"), () => {})).toBeNull();
   const folder = mkdtempSync(at("watched-"));
   const told = new Promise<string | null>((tell) => {

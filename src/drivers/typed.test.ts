@@ -32,7 +32,7 @@ test.each([
   ["pasted words", "\u001b[200~hello\u001b[201~\r", true],
   ["a message of the history", "\u001b[A\r", true],
   ["more than is kept", `/${"x".repeat(300_000)}`, true],
-])("spoke in a UI by typing %s: %s", (_name, keys, expected) => {
+])("typing %s counts as a message in a UI: %s", (_name, keys, expected) => {
   const typed = new Typed();
   typed.take(keys);
   expect(typed.spoke).toBe(expected);

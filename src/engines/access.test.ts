@@ -35,7 +35,7 @@ test.each([
   ["iflow", "edit", [], "--auto-edit"],
   ["iflow", "edit", ["--yolo"], "as given: --yolo"],
   ["demo", "edit", [], "--access write"],
-] as const)("%s at %s with %j", (engine, level, given, wanted) => {
+] as const)("%s gets the options of level %s beside %j", (engine, level, given, wanted) => {
   expect(optionsOf(engine, level, ...given)).toBe(wanted);
 });
 
@@ -74,7 +74,7 @@ test.each([
   expect(wider === null ? null : `${wider.gone ? "gone: " : ""}${wider.option}`).toBe(wanted);
 });
 
-test("an option that Reprise does not know may be gone where the engine refused it, and no other", () => {
+test("an option that Reprise does not know may be dropped only where the engine refused it", () => {
   const engine = findEngine("claude");
   if (engine === undefined) throw new Error("claude");
   const wider = (then: readonly string[], now: readonly string[], refused: boolean) =>
@@ -87,7 +87,7 @@ test("an option that Reprise does not know may be gone where the engine refused 
   expect(wider([...mistyped, "--disallowedTools", "Bash"], mistyped, true)).toBe("--disallowedTools Bash");
 });
 
-test("a level that is asked for replaces the mode that the config had, and no other limit", () => {
+test("a requested level replaces the mode from the config, and no other limit", () => {
   const engine = findEngine("claude");
   if (engine === undefined) throw new Error("claude");
   const wider = (then: readonly string[], now: readonly string[]) =>
@@ -97,7 +97,7 @@ test("a level that is asked for replaces the mode that the config had, and no ot
   expect(wider(["--disallowedTools", "Bash"], [])?.gone).toBe(true);
 });
 
-test("every engine of ours knows edit, and each option of a level is one that its grammar knows", () => {
+test("every built-in engine knows the level edit, and its grammar knows each option of a level", () => {
   for (const engine of ENGINES) {
     expect([engine.id, engine.access?.edit !== undefined]).toEqual([engine.id, true]);
     const { unless = [], profile: _profile, ...levels } = engine.access ?? {};
@@ -110,7 +110,7 @@ test("every engine of ours knows edit, and each option of a level is one that it
   }
 });
 
-test("a permission profile of Codex's config decides instead of a sandbox that would switch it off", () => {
+test("a permission profile from Codex's config decides instead of a sandbox that would disable it", () => {
   const { access } = codex;
   const rules =
     access?.profile?.in('model = "x"\n"default_permissions" = "p" # mine\n[permissions.p]\n') ?? null;
@@ -126,7 +126,7 @@ test("a permission profile of Codex's config decides instead of a sandbox that w
   );
 });
 
-test("a level that an engine has no option for is refused", () => {
+test("a level for which an engine has no option is refused", () => {
   expect(() => optionsOf("opencode", "read")).toThrow('OpenCode cannot be held to access "read"');
 });
 
@@ -146,7 +146,7 @@ const patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: p.txt\n+patch
 const exited = (code: number, text: string) =>
   `Chunk ID: 20a69e\nWall time: 0.0000 seconds\nProcess exited with code ${code}\nOriginal token count: 12\nOutput:\n${text}`;
 
-test("Codex's denied calls of the last turn are read from its rollout", () => {
+test("Codex's denied calls of the last turn come from its rollout", () => {
   const lines = [
     started,
     call("c0", { cmd: "touch earlier" }),

@@ -62,7 +62,7 @@ describe("start with a message", () => {
     expect(argsOf(ask({ line }))).toBe(then);
   });
 
-  test("gives the message on stdin and knows what it may expect", () => {
+  test("gives the message on stdin and knows what to expect", () => {
     expect(claude.command(ask({ line: "--model opus", message: "- item" }))).toEqual({
       args: split(`${OUT} --session-id ${ID} --model opus`),
       stdin: "- item",
@@ -94,13 +94,13 @@ describe("start with a message", () => {
     );
   });
 
-  test("interactive: the message is a word of its own", () => {
+  test("passes the message as a separate word in the UI", () => {
     expect(argsOf(ask({ interactive: true, line: "--allowedTools Bash", message: "-go" }))).toBe(
       `--session-id ${ID} --allowedTools Bash -- -go`,
     );
   });
 
-  test("fresh: another conversation's id and prompt are left out", () => {
+  test("leaves out another conversation's id and prompt on a fresh start", () => {
     const line = `-p --resume ${OTHER} --model opus old prompt`;
     expect(argsOf(ask({ kind: "fresh", line, givenHasNoPrompt: false }))).toBe(
       `${OUT} --session-id ${ID} --model opus`,
@@ -109,7 +109,7 @@ describe("start with a message", () => {
 });
 
 describe("start without a message", () => {
-  test("in the UI, the id is chosen up front", () => {
+  test("chooses the id up front in the UI", () => {
     const command = claude.command(ask({ message: null, interactive: true }));
     expect([command.args, command.expects, command.headless]).toEqual([["--session-id", ID], ID, false]);
   });
@@ -196,7 +196,7 @@ describe("resume", () => {
     expect(argsOf(resume(line))).toBe(then);
   });
 
-  test("every resume renders the same options", () => {
+  test("renders the same options every time", () => {
     const wish = resume(
       "--model opus -p hi --allowedTools Bash Edit --permission-mode plan --new=1 --add-dir a",
     );
@@ -207,7 +207,7 @@ describe("resume", () => {
     );
   });
 
-  test("reports what became of the options", () => {
+  test("reports the fate of each option", () => {
     const { options, expects, stdin } = claude.command(resume("-p --model opus old prompt"));
     expect({ options, expects, stdin }).toEqual({
       options: { kept: ["--model opus"], dropped: ["-p", '"old"', '"prompt"'], rewritten: [] },
@@ -216,7 +216,7 @@ describe("resume", () => {
     });
   });
 
-  test("in the UI", () => {
+  test("opens the UI", () => {
     const ui = { ...resume("--model opus --max-turns 3 --add-dir a"), interactive: true };
     expect(argsOf({ ...ui, message: null })).toBe(`--resume ${ID} --model opus --add-dir a`);
     expect(argsOf({ ...ui, message: "-x" })).toBe(`--resume ${ID} --model opus --add-dir a -- -x`);
@@ -235,8 +235,8 @@ describe("resume", () => {
     ["a fork", { kind: "fork" }, true],
     ["settings of the user's own", { kind: "start", given: ["--settings", "{}"] }, false],
     ["no UI", { kind: "start", interactive: false }, false],
-    ["a UI that nobody watches", { kind: "start", watched: undefined as never }, false],
-  ])("a watched UI has hooks that only tell: %s", (_what, part, then) => {
+    ["an unwatched UI", { kind: "start", watched: undefined as never }, false],
+  ])("gives a watched UI hooks that only report: %s", (_what, part, then) => {
     const { args, hooks, options } = claude.command({
       ...ask({ interactive: true, watched: true }),
       ...part,
@@ -253,7 +253,7 @@ describe("resume", () => {
     if (part.message !== null) expect(args.slice(-2)).toEqual(["--", "go"]);
   });
 
-  test("fork", () => {
+  test("makes a fork", () => {
     const fork = ask({ kind: "fork", line: "--model opus", forkTo: OTHER });
     expect(argsOf(fork)).toBe(`${R} --fork-session --session-id ${OTHER} --model opus`);
     expect(claude.command(fork).expects).toBe(OTHER);
@@ -319,7 +319,7 @@ describe("options of one attempt", () => {
     expect(argsOf(ask({ kind: "resume", line, native: split(native) }))).toBe(then);
   });
 
-  test("kept for the run, they hold for the next resume", () => {
+  test("hold for the next resume when they are kept for the run", () => {
     const given = keepNative(claude, split("-p hi --model a"), split("--model b"), false);
     expect(given).toEqual(["-p", "--model", "b", "--", "hi"]);
     expect(argsOf(ask({ kind: "resume", given, givenHasNoPrompt: false }))).toBe(`${R} --model b`);
@@ -327,7 +327,7 @@ describe("options of one attempt", () => {
 });
 
 describe("home and version", () => {
-  test("from the environment", () => {
+  test("come from the environment", () => {
     expect(claude.home({ HOME: "/home/user" })).toBe("/home/user/.claude");
     expect(claude.home({ HOME: "/home/user", CLAUDE_CONFIG_DIR: "/x" })).toBe("/x");
     expect(claude.home({})).toBeNull();
@@ -357,7 +357,7 @@ describe("the session store", () => {
     expect(await locate({ [at(SLUG)]: other + line("user", "hi") })).toEqual(present(SLUG));
   });
 
-  test("prefers the directory of the cwd over another copy", async () => {
+  test("prefers the directory of the cwd to another copy", async () => {
     expect(await locate({ [at("-a")]: line("user", "hi"), [at(SLUG)]: line("user", "hi") })).toEqual(
       present(SLUG),
     );
@@ -367,7 +367,7 @@ describe("the session store", () => {
     expect(await locate({ [at("-else")]: line("user", "hi", "/else") })).toEqual(present("-else", "/else"));
   });
 
-  test("tells the worktree that Claude made for a session", async () => {
+  test("names the worktree that Claude made for a session", async () => {
     const worktree = `${CWD}/.claude/worktrees/foo`;
     expect(await locate({ [at("-else")]: line("user", "hi", worktree) })).toEqual({
       ...present("-else", worktree),
@@ -395,7 +395,7 @@ describe("the session store", () => {
     [`garbage\n${other}`, {}],
     ["garbage", {}],
     [`{"type":"user"`, {}],
-  ])("without a message it is unusable, and one that was only begun is blank: %j", async (text, blank) => {
+  ])("a transcript without a message is unusable, and a transcript with only its first lines is blank: %j", async (text, blank) => {
     expect(await locate({ [at(SLUG)]: text })).toEqual({
       state: "unusable",
       path: at(SLUG),
@@ -405,14 +405,14 @@ describe("the session store", () => {
     });
   });
 
-  test("absent", async () => {
+  test("reports a missing session as absent", async () => {
     expect(await locate({ [at(SLUG, OTHER)]: line("user", "hi") })).toEqual({
       state: "absent",
       searched: `${HOME}/projects`,
     });
   });
 
-  test("lists sessions, newest first, of one directory or of all", async () => {
+  test("lists sessions of one directory or of all, newest first", async () => {
     const files = fakeFiles({
       [at(SLUG, OTHER)]: line("user", "<system-reminder>x") + line("user", "older"),
       [at("-else")]: line("assistant", "hello", "/else"),
@@ -430,7 +430,7 @@ describe("the session store", () => {
     expect(await claude.sessions({ home: HOME, cwd: "/home/user/lab-1/cwd" }, files)).toEqual([]);
   });
 
-  test("names every process that has the session open, a dead one's entry may be among them", async () => {
+  test("names every process that has the session open, even if it may be dead", async () => {
     const files = fakeFiles({
       [`${HOME}/sessions/7.json`]: JSON.stringify({ pid: 7, sessionId: OTHER, procStart: "1" }),
       [`${HOME}/sessions/8.json`]: JSON.stringify({ pid: 8, sessionId: ID, procStart: "12345" }),

@@ -31,7 +31,7 @@ test("a question about files holds the diff of each, as it is known when it is a
   ]);
 });
 
-test("changes that Codex did not announce have no diff, and say so", () => {
+test("changes that Codex did not announce have no diff, and the question says so", () => {
   const known = { cwd: CWD, items: new Map() };
   const asked = questionIn(0, "item/fileChange/requestApproval", { itemId: "f" }, known);
   expect(asked?.question).toMatchObject({ what: "changes to files that Codex did not name" });

@@ -69,7 +69,7 @@ describe("recordings of the real server", () => {
     "patch-declined": [...ASKED, "tool failed", ...REST],
   };
 
-  test("each has its row", () => {
+  test("have a row each in the table", () => {
     const names = readdirSync(new URL("codex.fixtures/", import.meta.url)).flatMap(
       (file) => /^server-(.*)\.jsonl$/.exec(file)?.[1] ?? [],
     );
@@ -82,7 +82,7 @@ describe("recordings of the real server", () => {
     expect(seen).toEqual(then);
   });
 
-  test("the question says what the command is, and is the same in another process", () => {
+  test("contain a question that describes its command, the same in another process", () => {
     const [first] = replay("for-session").questions;
     const [second] = replay("for-session-resumed").questions;
     expect(first).toEqual({
@@ -97,7 +97,7 @@ describe("recordings of the real server", () => {
     expect(replay("accept").questions[0]?.key).not.toBe(first?.key);
   });
 
-  test("a question about files lists them", () => {
+  test("contain a question about files that lists them", () => {
     expect(replay("patch").questions).toEqual([
       {
         id: "0",
@@ -111,7 +111,7 @@ describe("recordings of the real server", () => {
     ]);
   });
 
-  test("cut anywhere, nothing is over that did not end", () => {
+  test("end nothing that did not end, wherever they are cut", () => {
     const lines = linesOf("fresh");
     for (let at = 1; at < lines.length; at += 1) {
       const { seen } = play(lines.slice(0, at));
@@ -198,7 +198,7 @@ const nothing: Said = { send: [], events: [], questions: [], settled: [], over: 
 const unknown: Said = { ...nothing, events: [{ type: "unknown" }] };
 const parsed = ({ send }: Said) => send.map((line) => JSON.parse(line) as unknown);
 
-describe("messages are told apart", () => {
+describe("messages are distinguished", () => {
   const cases: Record<string, string> = {
     "no JSON": "Failed to deserialize",
     "half a line": '{"id":1,"result":{',
@@ -213,9 +213,9 @@ describe("messages are told apart", () => {
     "an id that is an object": '{"id":{},"method":"x"}',
     "an answer that says nothing": '{"id":1}',
     "an answer with a key twice": '{"id":1,"result":{},"result":{"a":1}}',
-    "a method that is no text": '{"method":7}',
-    "a method that nobody knows": '{"method":"thread/bogus","params":{}}',
-    "params that are no object": '{"method":"item/completed","params":[1]}',
+    "a method that is not text": '{"method":7}',
+    "an unknown method": '{"method":"thread/bogus","params":{}}',
+    "params that are not an object": '{"method":"item/completed","params":[1]}',
     "a delta without text": '{"method":"item/agentMessage/delta","params":{}}',
     "a turn before ours": `{"method":"turn/started","params":{"turn":{"id":"t0"}}}`,
     "a turn's end before ours": `{"method":"turn/completed","params":{"turn":{"id":"t0","status":"completed"}}}`,
@@ -228,7 +228,7 @@ describe("messages are told apart", () => {
     expect(hear(dialogue, { id: 1, result: {} }).send).toHaveLength(2);
   });
 
-  test("whatever comes, at any point, nothing throws", () => {
+  test("nothing throws, whatever comes at any point", () => {
     for (const point of ["open", "thread", "turn", "running"] as const) {
       const dialogue = upTo(point);
       assert(property(jsonValue(), (value) => dialogue.heard(JSON.stringify(value)).send.length < 3));
@@ -236,7 +236,7 @@ describe("messages are told apart", () => {
     }
   });
 
-  test("nor for what is nested without end", () => {
+  test("nothing throws for endlessly nested input", () => {
     const deep = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
     const method = "item/commandExecution/requestApproval";
     const asks = `{"id":0,"method":"${method}","params":{"command":"ls","additionalPermissions":${deep}}}`;
@@ -284,7 +284,7 @@ describe("entering a thread", () => {
     expect(dialogue.waitsFor()).toEqual(["turn/start"]);
   });
 
-  test("another thread than asked for is named, and told nothing", () => {
+  test("a thread other than the requested one is named and gets no message", () => {
     const dialogue = upTo("thread", resume);
     expect(hear(dialogue, { id: 2, result: { thread: { id: OTHER }, ...opened } })).toEqual({
       ...nothing,
@@ -301,7 +301,7 @@ describe("entering a thread", () => {
     'approval policy {"granular":{}}': { approvalPolicy: { granular: {} } },
     "approvals reviewer auto_review": { approvalsReviewer: "auto_review" },
   };
-  test.each(Object.entries(wider))("%s is more than was asked for: told nothing", (words, more) => {
+  test.each(Object.entries(wider))("%s is more than requested: no message", (words, more) => {
     const said = hear(upTo("thread", resume), { id: 2, result: { thread: { id: ID }, ...opened, ...more } });
     expect(said).toMatchObject({ send: [], over: true });
     expect(said.events.map(short)).toEqual(["session", "failed usage"]);
@@ -311,9 +311,9 @@ describe("entering a thread", () => {
   const limits: [words: string, sandbox: object, then: string][] = [
     ["a network that was closed", { networkAccess: true }, "the network open"],
     ["a folder that was not there", { writableRoots: ["/a", "/"] }, 'writable folders [\\"/\\"]'],
-    ["what the conversation began with", { networkAccess: false, writableRoots: ["/a"] }, "session"],
+    ["the conversation's first sandbox", { networkAccess: false, writableRoots: ["/a"] }, "session"],
   ];
-  test.each(limits)("%s, in a sandbox that writes", (_name, sandbox, then) => {
+  test.each(limits)("the server may not widen a sandbox that writes: %s", (_name, sandbox, then) => {
     const began = ["network_access=false", 'writable_roots=["/a"]'];
     const rights = began.flatMap((text) => ["-c", `sandbox_workspace_write.${text}`]);
     const dialogue = upTo("thread", { ...resume, rights });
@@ -323,7 +323,7 @@ describe("entering a thread", () => {
     expect(JSON.stringify(said.events)).toContain(then);
   });
 
-  test("never is held against on-request", () => {
+  test("a server that opens with on-request is refused where never was requested", () => {
     const never = ask({ kind: "resume", session: ID, line: "-s read-only", dialogue: { approval: "never" } });
     const said = hear(upTo("thread", never), { id: 2, result: { thread: { id: ID }, ...opened } });
     expect(said.events.map(short)).toEqual(["session", "failed usage"]);
@@ -335,7 +335,7 @@ describe("entering a thread", () => {
     "an id of another kind": { thread: { id: "--settings=x" } },
     "an id that is a number": { thread: { id: 7 } },
   };
-  test.each(Object.entries(strange))("%s: the attempt fails, nothing is told", (_name, result) => {
+  test.each(Object.entries(strange))("%s: the attempt fails without sending a message", (_name, result) => {
     const said = hear(upTo("thread"), { id: 2, result });
     expect([said.events.map(short), said.send, said.over]).toEqual([["unknown", "failed other"], [], true]);
   });
@@ -349,9 +349,9 @@ describe("entering a thread", () => {
     "invalid session id: x": "usage",
     "something else": "other",
   };
-  test("refused in one word", () =>
+  test("a refusal in one word fails the attempt", () =>
     expect(JSON.stringify(hear(upTo("thread"), { id: 2, error: "no way" }))).toContain("no way"));
-  test.each(Object.entries(refused))("refused: %s", (message, kind) => {
+  test.each(Object.entries(refused))("a refusal fails the attempt: %s", (message, kind) => {
     for (const point of ["open", "thread", "turn"] as const) {
       const id = { open: 1, thread: 2, turn: 3 }[point];
       const said = hear(upTo(point), { id, error: { code: -32_600, message } });
@@ -366,14 +366,14 @@ describe("a turn", () => {
     params: { threadId: ID, turn: { id, status, error: null } },
   });
 
-  test.each(["turn/completed", "turn/started"])("%s of another turn, before ours is named", (method) => {
+  test.each(["turn/completed", "turn/started"])("ignores %s of another turn", (method) => {
     const dialogue = upTo("turn");
     expect(hear(dialogue, { ...ends("t0", "interrupted"), method }).over).toBe(false);
     expect(hear(dialogue, { id: 3, result: { turn: { id: "t1" } } }).over).toBe(false);
     expect([hear(dialogue, ends("t0")).over, hear(dialogue, ends("t1")).over]).toEqual([false, true]);
   });
 
-  test("our own end may come before the answer that names it", () => {
+  test("may end before the answer that names it", () => {
     const dialogue = upTo("turn");
     for (let n = 0; n < 100; n += 1) hear(dialogue, ends("t0"));
     expect(hear(dialogue, ends("t1")).over).toBe(false);
@@ -381,7 +381,7 @@ describe("a turn", () => {
     expect(said).toMatchObject({ events: [{ type: "turn_ended", result: "completed" }], over: true });
   });
 
-  test("text comes once, a second message begins a line", () => {
+  test("reports text once, and a second message begins a new line", () => {
     const dialogue = upTo("running");
     const delta = (itemId: string, piece: string) =>
       hear(dialogue, { method: "item/agentMessage/delta", params: { threadId: ID, itemId, delta: piece } });
@@ -433,7 +433,7 @@ describe("a turn", () => {
     expect(`${event.name}: ${event.detail}${ok}`).toBe(then);
   });
 
-  test("what other threads and other turns report is left alone", () => {
+  test("ignores reports about other threads and other turns", () => {
     const dialogue = upTo("running");
     const turn = { id: "t1", status: "completed" };
     for (const params of [
@@ -457,19 +457,19 @@ describe("a turn", () => {
     "serverRequest/resolved": { requestId: 7 },
     "item/agentMessage/delta": { threadId: OTHER, itemId: "a", delta: "of another agent" },
   };
-  test.each(Object.entries(work))("%s says nothing, but that somebody works", (method, params) => {
+  test.each(Object.entries(work))("takes %s only as a sign of life", (method, params) => {
     expect(hear(upTo("running"), { method, params: { threadId: ID, ...params } })).toEqual(unknown);
   });
 
   test.each(["thread/status/changed", "account/rateLimits/updated", "mcpServer/startupStatus/updated"])(
-    "%s is no sign of life",
+    "takes %s for no sign of life",
     (method) => {
       for (const threadId of [ID, OTHER])
         expect(hear(upTo("running"), { method, params: { threadId } })).toEqual(nothing);
     },
   );
 
-  test("an end that nobody knows is no result", () => {
+  test("takes an unknown end for no result", () => {
     const params = { threadId: ID, turn: { id: "t1", status: "evaporated" } };
     expect(hear(upTo("running"), { method: "turn/completed", params })).toEqual({ ...unknown, over: true });
   });
@@ -493,7 +493,7 @@ describe("a turn", () => {
     expect(said.events.map(short)).toEqual([`failed ${kind}`]);
   });
 
-  test("the end of a limit is taken from the limits, whatever the words name", () => {
+  test("takes the end of a limit from the limits, whatever the text says", () => {
     const dialogue = upTo("running");
     const resetsAt = NOW / 1000 + 3600;
     const primary = { usedPercent: 100, resetsAt };
@@ -515,7 +515,7 @@ describe("a turn", () => {
 describe("stopping", () => {
   const stop = { id: 4, method: "turn/interrupt", params: { threadId: ID, turnId: "t1" } };
 
-  test("a turn that runs is told once", () => {
+  test("a running turn gets one request to stop", () => {
     const dialogue = upTo("running");
     expect(parsed(dialogue.interrupt())).toEqual([stop]);
     expect(dialogue.interrupt()).toEqual(nothing);
@@ -524,7 +524,7 @@ describe("stopping", () => {
     expect(parsed(dialogue.interrupt())).toEqual([{ ...stop, id: 5 }]);
   });
 
-  test("a turn that does not run yet is told when it does", () => {
+  test("a turn that does not run yet gets the request as soon as it runs", () => {
     const dialogue = upTo("turn");
     expect(dialogue.interrupt()).toEqual(nothing);
     expect(hear(dialogue, { id: 3, result: { turn: { id: "t1" } } })).toEqual(nothing);
@@ -532,7 +532,7 @@ describe("stopping", () => {
     expect(parsed(said)).toEqual([stop]);
   });
 
-  test("before the message was said, it never is", () => {
+  test("a stop before the message keeps the message from being sent", () => {
     const dialogue = upTo("thread");
     expect(dialogue.interrupt()).toEqual(nothing);
     const said = hear(dialogue, { id: 2, result: { thread: { id: ID }, ...opened } });
@@ -559,7 +559,7 @@ describe("questions", () => {
     expect(dialogue.answer("0", "accept")).toEqual(nothing);
   });
 
-  test("the same request again is not asked again and gets the same answer", () => {
+  test("a repeated request is not asked again and gets the same answer", () => {
     const dialogue = upTo("running");
     expect(hear(dialogue, command()).questions).toHaveLength(1);
     expect(hear(dialogue, command())).toEqual(nothing);
@@ -567,7 +567,7 @@ describe("questions", () => {
     expect(hear(dialogue, command())).toEqual({ ...nothing, send });
   });
 
-  test("one item under two ids is asked once; both requests get the one answer", () => {
+  test("one item under two ids is asked once, and both requests get the one answer", () => {
     const dialogue = upTo("running");
     expect(hear(dialogue, command({ startedAtMs: 1 })).questions).toHaveLength(1);
     expect(hear(dialogue, command({ startedAtMs: 2 }, 1))).toEqual(nothing);
@@ -579,7 +579,7 @@ describe("questions", () => {
     expect(parsed(hear(dialogue, command({}, 2)))).toEqual([{ id: 2, result: { decision: "decline" } }]);
   });
 
-  test("one of two requests for an item is resolved: the other still waits", () => {
+  test("the second of two requests for an item still waits when the first is resolved", () => {
     const dialogue = upTo("running");
     hear(dialogue, command());
     hear(dialogue, command({}, 1));
@@ -595,7 +595,7 @@ describe("questions", () => {
     expect(hear(other, { method: "turn/completed", params }).settled).toEqual(["0"]);
   });
 
-  test("a flood of requests: the oldest that was answered is forgotten, and none that waits", () => {
+  test("a flood of requests drops the oldest answered request, and none that waits", () => {
     const dialogue = upTo("running");
     const many = (from: number, count: number) =>
       Array.from({ length: count }, (_, at) => {
@@ -613,7 +613,7 @@ describe("questions", () => {
     expect(many(7, 1)[0]?.questions).toHaveLength(1);
   });
 
-  test("a flood of items that never end: the newest are known", () => {
+  test("a flood of items that never end keeps the newest", () => {
     const dialogue = upTo("running");
     for (let at = 0; at < 1_000; at += 1) {
       const changes = [{ path: `${CWD}/f${at}`, kind: { type: "add" }, diff: "x" }];
@@ -639,14 +639,14 @@ describe("questions", () => {
     "another machine": { environmentId: "remote" },
     "input for it": { kind: "writeStdin" },
   };
-  test.each(Object.entries(others))("%s is another question", (_name, more) => {
+  test.each(Object.entries(others))("%s makes another question", (_name, more) => {
     const dialogue = upTo("running");
     hear(dialogue, command());
     dialogue.answer("0", "accept");
     expect(hear(dialogue, command(more, 1)).questions).toMatchObject([{ id: "1" }]);
   });
 
-  test("an id that comes again for something else gets no answer of the first", () => {
+  test("an id that is reused for something else does not get the first answer", () => {
     const dialogue = upTo("running");
     hear(dialogue, command());
     dialogue.answer("0", "accept");
@@ -655,7 +655,7 @@ describe("questions", () => {
     expect(said.questions).toEqual([]);
   });
 
-  test("the ids 0, 1 and the texts of them are four requests, none of them ours", () => {
+  test("the ids 0 and 1 and their texts are four requests, none of them ours", () => {
     const dialogue = upTo("turn");
     const ids = [0, 3, "0", "3"].map(
       (id) => hear(dialogue, command({ itemId: JSON.stringify(id) }, id)).questions[0]?.id,
@@ -665,7 +665,7 @@ describe("questions", () => {
     expect(parsed(dialogue.answer('"3"', "accept"))).toMatchObject([{ id: "3" }]);
   });
 
-  test("resolved by the server: no answer is wanted any more", () => {
+  test("a request that the server resolved needs no answer any more", () => {
     const dialogue = upTo("running");
     hear(dialogue, command());
     const params = { threadId: ID, requestId: 0 };
@@ -711,7 +711,7 @@ describe("questions", () => {
     expect(hear(upTo("running"), later).questions[0]?.key === question?.key).toBe(told);
   });
 
-  test("older servers get their own words", () => {
+  test("older servers get answers in their own words", () => {
     const dialogue = upTo("running");
     const params = { command: ["ls"], cwd: CWD };
     const words = (["accept", "accept_for_session", "decline", "cancel"] as const).map((decision, id) => {
@@ -726,18 +726,18 @@ describe("questions", () => {
     ]);
   });
 
-  test("what nobody can answer is refused, and told", () => {
+  test("a request that nobody can answer is refused and reported", () => {
     const said = hear(upTo("running"), { id: 0, method: "item/tool/requestUserInput", params: {} });
     expect(parsed(said)).toMatchObject([{ id: 0, error: { code: -32_601 } }]);
     expect(said.events.map(short)).toEqual(["notice"]);
   });
 });
 
-describe("the tape is read again", () => {
+describe("reading the tape again", () => {
   const line = (more: object) => JSON.stringify({ id: 2, result: { thread: { id: ID } }, ...more });
   const printed = (args: readonly string[]) => codex.printed({ args, interactive: false, message: null });
   const dialogues = [["app-server"], ["app-server", "-c", "a=1"], ["codex.js", "app-server"]];
-  test.each(dialogues)("%s: the answer about the thread names the session", (...args) => {
+  test.each(dialogues)("%s: finds the session in the answer about the thread", (...args) => {
     const reader = codex.reader(() => NOW, printed(args));
     expect(reader.line("stdout", line({}))).toEqual([{ type: "session", session: ID }]);
     expect(reader.line("stderr", line({}))).toEqual([]);
@@ -751,15 +751,15 @@ describe("the tape is read again", () => {
     "a key twice": `{"id":2,"result":{},"result":{"thread":{"id":"${ID}"}}}`,
     "no id": line({ result: { thread: { id: "latest" } } }),
     "text of an item": JSON.stringify({ method: "item/completed", params: { item: { text: line({}) } } }),
-    "what exec says": `{"type":"thread.started","thread_id":"${ID}"}`,
+    "output of exec": `{"type":"thread.started","thread_id":"${ID}"}`,
     "no JSON": "{",
   };
-  test.each(Object.entries(strange))("%s names none", (_name, text) => {
+  test.each(Object.entries(strange))("finds no session in %s", (_name, text) => {
     expect(codex.reader(() => NOW, "dialogue").line("stdout", text)).toEqual([{ type: "unknown" }]);
   });
 
   const others = [[], ["exec", "--json"], ["exec", "-m", "app-server"], ["-m", "app-server", "exec"]];
-  test.each(others.map((args) => [args]))("%j is no dialogue, whatever is printed", (args) => {
+  test.each(others.map((args) => [args]))("takes %j for no dialogue, whatever is printed", (args) => {
     expect(printed(args)).toBe(args.includes("--json") ? "events" : "text");
   });
 });
@@ -794,7 +794,7 @@ describe("the command", () => {
     "exec resume": "usage",
     review: "usage",
   };
-  test.each(Object.entries(start))("start %s", (line, then) => {
+  test.each(Object.entries(start))("starts %s", (line, then) => {
     expect(told(ask({ line }))).toBe(then);
   });
 
@@ -823,11 +823,11 @@ describe("the command", () => {
     ["", { message: null }, "message_invalid"],
     ["exec resume --last", { kind: "fresh", session: null }, "app-server | read-only"],
   ];
-  test.each(again)("again: %s %j", (line, part, then) => {
+  test.each(again)("resumes %s %j", (line, part, then) => {
     expect(told(ask({ kind: "resume", session: ID, line, ...part }))).toBe(then);
   });
 
-  test("says what became of the options", () => {
+  test("reports the fate of each option", () => {
     const { dialogue, ...command } = codex.command(
       ask({
         kind: "resume",

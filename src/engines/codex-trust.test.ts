@@ -74,7 +74,7 @@ describe("trusts the folder no more than at the start of the run (I12):", () => 
     expect(argsOf(ask(line, part)).includes(pin)).toBe(false);
   });
 
-  test("the receipt says so, and what the run itself says of folders counts", () => {
+  test("the receipt says so, and the run's own setting for folders counts", () => {
     const own = `-c projects={"/x"={trust_level="trusted"}}`;
     const { args, options } = codex.command(resume(own, { folderTrust: "unset", rights: ro }));
     expect(args.join(" ")).toBe(`exec -s read-only resume --json ${pin} ${own} ${ID} -`);
@@ -82,7 +82,7 @@ describe("trusts the folder no more than at the start of the run (I12):", () => 
     expect(options.rewritten).toContain("trust in the folder → none, as when the run was started");
   });
 
-  test("a server gets it as well", () => {
+  test("a server gets the same setting", () => {
     const part = { folderTrust: "unset", rights: ro, dialogue: { approval: "never" } } as const;
     expect(argsOf(resume("", part))).toContain(`app-server ${pin}`);
   });
@@ -93,7 +93,7 @@ test.each([
   ["trusted", false],
   ["untrusted", false],
 ] as const)(
-  "says of a folder that is %s what a writable sandbox lets the repository do",
+  "the warning about a writable sandbox depends on the folder's trust: %s",
   (folderTrust, warns) => {
     const { warnings = [] } = codex.command(ask("-s workspace-write", { folderTrust }));
     expect(warnings.join("").includes("run outside the sandbox")).toBe(warns);
@@ -103,7 +103,7 @@ test.each([
   },
 );
 
-test("says nothing of trust where an option forbids it", () => {
+test("says nothing about trust where an option forbids it", () => {
   const line = `-s workspace-write -c projects={"/home/user/lab"={trust_level="untrusted"}}`;
   expect(codex.command(ask(line, { folderTrust: "unset" })).warnings).toBeUndefined();
 });

@@ -62,7 +62,7 @@ describe("start with a message", () => {
     expect(argsOf(ask({ line }))).toBe(then);
   });
 
-  test("gives the message on stdin and knows what it may expect", () => {
+  test("gives the message on stdin and knows what to expect", () => {
     expect(codex.command(ask({ line: "-m x", message: "- item" }))).toEqual({
       args: ["exec", "--json", "-m", "x", "-"],
       stdin: "- item",
@@ -74,7 +74,7 @@ describe("start with a message", () => {
     });
   });
 
-  test("trusts the folder only when asked to", () => {
+  test("trusts the folder only on request", () => {
     expect(argsOf(ask({ trustCwd: true }))).toBe("exec --json --skip-git-repo-check -");
     expect(argsOf(ask({ trustCwd: true, line: "--skip-git-repo-check" }))).toBe(
       "exec --json --skip-git-repo-check -",
@@ -89,7 +89,7 @@ describe("start with a message", () => {
     },
   );
 
-  test.each(["-s read-only", "--add-dir d", "-c model=x"])("has no warning for %s", (line) => {
+  test.each(["-s read-only", "--add-dir d", "-c model=x"])("does not warn about %s", (line) => {
     expect(codex.command(ask({ line })).warnings).toBeUndefined();
   });
 
@@ -103,15 +103,15 @@ describe("start with a message", () => {
     ["resume --last", "--no-daemon resume --last"],
     ["--no-daemon -m x", "--no-daemon -m x"],
     ["--remote ws://127.0.0.1:1", "--remote ws://127.0.0.1:1"],
-  ])("the UI of %j starts no background server that would keep the thread locked", (line, then) => {
+  ])("starts no background server from the UI of %j, which would keep the thread locked", (line, then) => {
     expect(argsOf(ask({ interactive: true, line, message: null }))).toBe(then);
   });
 
-  test("interactive: the message is a word of its own", () => {
+  test("passes the message as a separate word in the UI", () => {
     expect(argsOf(ask({ interactive: true, line: "-m x", message: "-go" }))).toBe("--no-daemon -m x -- -go");
   });
 
-  test("fresh: what continued another conversation is left out", () => {
+  test("leaves out options that continued another conversation on a fresh start", () => {
     expect(
       argsOf(ask({ kind: "fresh", line: "exec resume --last -m x old prompt", givenHasNoPrompt: false })),
     ).toBe("exec --json -m x -");
@@ -201,7 +201,7 @@ describe("resume", () => {
     expect(argsOf(resume(line, { givenHasNoPrompt: false }))).toBe(then);
   });
 
-  test("every resume renders the same options", () => {
+  test("renders the same options every time", () => {
     const given = split("-a never exec -m x --json --add-dir d -c k=1 hi --new v -s read-only");
     const attempts = [1, 2, 3].map(() =>
       codex.command(ask({ kind: "resume", session: ID, given, givenHasNoPrompt: false })),
@@ -212,7 +212,7 @@ describe("resume", () => {
     );
   });
 
-  test("reports what became of the options", () => {
+  test("reports the fate of each option", () => {
     const { options, expects, stdin } = codex.command(
       resume("exec --json -m x old prompt", { givenHasNoPrompt: false }),
     );
@@ -223,7 +223,7 @@ describe("resume", () => {
     });
   });
 
-  test("holds the sandbox of the conversation where no option says one (I12)", () => {
+  test("keeps the conversation's sandbox where no option sets one (I12)", () => {
     const rights = ["-s", "read-only"];
     const { args, options } = codex.command(resume("-m x", { rights }));
     expect(args.join(" ")).toBe(`exec -s read-only resume --json -m x ${ID} -`);
@@ -244,7 +244,7 @@ describe("resume", () => {
     );
   });
 
-  test("holds network and folders of the conversation whatever the config says today (I12)", () => {
+  test("keeps the conversation's network and folders whatever the config says today (I12)", () => {
     const closed = "sandbox_workspace_write.network_access=false";
     const rights = ["-s", "workspace-write", "-c", closed];
     const { args, options } = codex.command(resume("-s workspace-write", { rights }));
@@ -257,7 +257,7 @@ describe("resume", () => {
     expect(argsOf(resume("", { rights }))).toBe(`exec -s workspace-write resume --json -c ${closed} ${ID} -`);
   });
 
-  test("holds a new conversation in an old run to the rights of the run (I12)", () => {
+  test("limits a new conversation in an old run to the rights of the run (I12)", () => {
     const closed = "sandbox_workspace_write.network_access=false";
     const rights = ["-s", "workspace-write", "-c", closed];
     const fresh = { kind: "fresh", rights } as const;
@@ -276,12 +276,12 @@ describe("resume", () => {
     expect(argsOf(ask({ kind: "fresh" }))).toBe("exec --json -");
   });
 
-  describe("holds the permission profile of the conversation, not today's of that name (I12)", () => {
+  describe("keeps the conversation's permission profile, not today's of that name (I12)", () => {
     const rules = 'permissions.reprise-held-p.filesystem={":root"="read","/keys"="deny"}';
     const rights = ["-c", rules, "-c", 'default_permissions="reprise-held-p"'];
     const held = `-c ${rules} -c default_permissions="reprise-held-p"`;
 
-    test("and adds no sandbox, which would switch it off", () => {
+    test("without a sandbox, which would disable it", () => {
       const { args, options } = codex.command(resume('-c default_permissions="p"', { rights }));
       expect(args.join(" ")).toBe(`exec resume --json -c default_permissions="p" ${held} ${ID} -`);
       expect(options.rewritten).toEqual(["permission profile p → its rules as the conversation began"]);
@@ -289,7 +289,7 @@ describe("resume", () => {
       expect(argsOf(ask({ kind: "fresh", rights }))).toBe(`exec --json ${held} -`);
     });
 
-    test("under a name that no config file can know, with which Codex would merge its rules", () => {
+    test("under a name that no config file can know, so that Codex merges no rules into it", () => {
       const nonce = "0123456789abcdef".repeat(2);
       const named = `reprise-held-${nonce}-p`;
       expect(argsOf(resume("", { rights, nonce }))).toBe(
@@ -299,20 +299,20 @@ describe("resume", () => {
       expect(options.rewritten).toEqual(["permission profile p → its rules as the conversation began"]);
     });
 
-    test.each(["-s read-only", "-c sandbox_mode=read-only"])("refuses %s beside it", (over) => {
+    test.each(["-s read-only", "-c sandbox_mode=read-only"])("and refuses %s beside it", (over) => {
       expect(argsOf(resume("", { rights, over }))).toBe("would_widen");
       expect(argsOf(ask({ kind: "fresh", rights, native: split(over) }))).toBe("would_widen");
       expect(argsOf(resume(over, { rights }))).toBe("would_widen");
     });
 
-    test("refuses where its rules cannot be told, whatever sandbox is asked for", () => {
+    test("and refuses unknown rules, whatever sandbox is requested", () => {
       const named = { rights: ["-c", 'default_permissions="p"'] };
       expect(argsOf(resume("", named))).toBe("option_unkept");
       expect(argsOf(resume("", { ...named, over: "-s read-only" }))).toBe("would_widen");
     });
   });
 
-  test("refuses when the sandbox of the conversation cannot be told, unless an option says one (I12)", () => {
+  test("refuses an unknown sandbox of the conversation, unless an option sets one (I12)", () => {
     const unknown = { rightsUnknown: "its file shows no turn's context" };
     expect(() => codex.command(resume("-m x", unknown))).toThrow(
       expect.objectContaining({
@@ -332,7 +332,7 @@ describe("resume", () => {
     expect(argsOf(ask({ kind: "fresh", ...unknown }))).toBe("option_unkept");
   });
 
-  test("in the UI", () => {
+  test("opens the UI", () => {
     const ui = { interactive: true, message: null };
     expect(argsOf(resume("-m x -a never -s read-only --color never", ui))).toBe(
       `resume -a never -s read-only -m x --no-daemon ${ID}`,
@@ -342,7 +342,7 @@ describe("resume", () => {
     expect(argsOf(resume("-o out.txt --skip-git-repo-check", ui))).toBe(`resume --no-daemon ${ID}`);
   });
 
-  test("fork", () => {
+  test("makes a fork", () => {
     const fork = ask({ kind: "fork", session: ID, line: "-s read-only -m x" });
     expect(argsOf(fork)).toBe(`exec -s read-only fork --json -m x ${ID} -`);
     expect(codex.command(fork).expects).toBeNull();
@@ -355,7 +355,7 @@ describe("resume", () => {
   });
 
   test.each(["", "latest", "thread name", `${ID}\r`, ` ${ID}`, ID.slice(0, 8), ID.toUpperCase(), `-${ID}`])(
-    "refuses %j, for which codex would start anew",
+    "refuses %j, for which codex would start a new conversation",
     (session) => {
       expect(argsOf(ask({ kind: "resume", session }))).toBe("session_unknown");
     },
@@ -409,7 +409,7 @@ describe("options of one attempt", () => {
     expect(argsOf(resume(line, { over, native: split(over) }))).toBe(then);
   });
 
-  test("kept for the run, they hold for the next resume", () => {
+  test("hold for the next resume when they are kept for the run", () => {
     const given = keepNative(codex, split("exec -m x hi"), split("-m y"), false);
     expect(given).toEqual(["exec", "-m", "y", "--", "hi"]);
     expect(argsOf(ask({ kind: "resume", session: ID, given, givenHasNoPrompt: false }))).toBe(
@@ -419,7 +419,7 @@ describe("options of one attempt", () => {
 });
 
 describe("home and version", () => {
-  test("from the environment", () => {
+  test("come from the environment", () => {
     expect(codex.home({ HOME: "/home/user" })).toBe("/home/user/.codex");
     expect(codex.home({ HOME: "/home/user", CODEX_HOME: "/x" })).toBe("/x");
     expect(codex.home({ CODEX_HOME: "" })).toBeNull();
@@ -542,7 +542,7 @@ describe("the session store", () => {
         ],
       },
     ],
-    "a permission profile that an earlier attempt held under a name of its own": [
+    "a permission profile that an earlier attempt held under another name": [
       profile([[at("/w"), "read"]], { id: `reprise-held-${"0f".repeat(16)}-p` }),
       {
         rights: [
@@ -643,7 +643,7 @@ describe("the session store", () => {
     ],
     ["an answer", item("assistant", "<b>Done.</b>")],
     ["a tool call", line("response_item", { type: "function_call", name: "shell" })],
-    ["a summary of what was said", line("compacted", { message: "We painted." })],
+    ["a summary of the conversation", line("compacted", { message: "We painted." })],
     ["a context that is too long to be read", item("developer", "x".repeat(8_388_608))],
     ["a message behind a long context", item("developer", "x".repeat(300_000)) + user],
   ])("a session holds a message: %s", async (_what, lines) => {
@@ -652,7 +652,7 @@ describe("the session store", () => {
     );
   });
 
-  test("a fork in which nothing was said yet holds what was said in its parent", async () => {
+  test("a fork without a message holds the messages of its parent", async () => {
     const files = (said: string) => ({
       [rollout(ID)]: meta({ cwd: "/w", history_base: { thread_id: PARENT } }),
       [rollout(PARENT)]: meta({ cwd: "/w" }) + said,
@@ -697,22 +697,25 @@ describe("the session store", () => {
       true,
     ],
   };
-  test.each(Object.entries(unusable))("%s: unusable", async (_name, [files, path, why, damaged]) => {
-    expect(await locate(files)).toEqual({
-      state: "unusable",
-      path,
-      why: expect.stringMatching(why),
-      damaged,
-    });
-  });
+  test.each(Object.entries(unusable))(
+    "finds a session unusable: %s",
+    async (_name, [files, path, why, damaged]) => {
+      expect(await locate(files)).toEqual({
+        state: "unusable",
+        path,
+        why: expect.stringMatching(why),
+        damaged,
+      });
+    },
+  );
 
-  test("absent, also when only a renamed copy is there", async () => {
+  test("reports a missing session as absent, even beside a renamed copy", async () => {
     const gone = { state: "absent", searched: `${HOME}/sessions` };
     expect(await locate({})).toEqual(gone);
     expect(await locate({ [`${HOME}/sessions/2026/11/15/${ID}.jsonl`]: meta({}) })).toEqual(gone);
   });
 
-  test("lists sessions, newest first, of one directory or of all", async () => {
+  test("lists sessions of one directory or of all, newest first", async () => {
     const files = fakeFiles({
       [rollout(PARENT, "2026/11/14")]: meta({ cwd: "/w" }),
       [rollout(ID)]: meta({ cwd: "/w2" }) + user,
@@ -780,7 +783,7 @@ describe("without --json", () => {
     "the user's words": [[...own, "user", "error: usage limit", "what is it?"].join("\n"), undefined],
     "before there was a turn": ["error: unexpected argument '-q' found\n\nUsage: codex exec\n", "usage"],
   };
-  test.each(Object.entries(failures))("why it failed: %s", (_name, [stderr, kind]) => {
+  test.each(Object.entries(failures))("stderr explains a failure: %s", (_name, [stderr, kind]) => {
     const exit = { code: 1, signal: null };
     expect(codex.explainExit(exit, stderr, 0, "")?.kind).toBe(kind);
     expect(codex.explainExit({ code: 0, signal: null }, stderr, 0, "")).toBeNull();

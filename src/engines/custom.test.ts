@@ -104,7 +104,7 @@ describe("commands", () => {
     expect([command.args, command.stdin]).toEqual([args, stdin]);
   });
 
-  test("what it must report", () => {
+  test("expect the session id that the engine must report", () => {
     const expects = (text: string, part: Partial<Ask>) => engineOf(text).command(ask(part)).expects;
     expect(expects(STDIN, {})).toBe(ID);
     expect(expects(ARGUMENT, { session: null })).toBeNull();
@@ -125,7 +125,7 @@ describe("commands", () => {
       "s-7",
     ],
     ["a word after the template's own", POSITION, { message: null, given: ["continue", "s-7"] }, "s-7"],
-    ["what is no id", ARGUMENT, { session: null, given: ["-r", "last"] }, null],
+    ["a word that is not an id", ARGUMENT, { session: null, given: ["-r", "last"] }, null],
     ["an option of another name", ARGUMENT, { session: null, given: ["--project", "s-7"] }, null],
     ["a new conversation in that run", STDIN, { kind: "fresh", given: ["--continue", OTHER] }, ID],
     ["a resume of that run", STDIN, { kind: "resume", given: ["--continue", OTHER] }, ID],
@@ -172,7 +172,7 @@ describe("the UI", () => {
     ]);
   });
 
-  test("from start to resume, and to a headless resume", () => {
+  test("serves a start, a resume and a headless resume", () => {
     const engine = engineOf(WITH_ARGS);
     const given = ["--model", "x"];
     const run = { given, givenHasNoPrompt: false };
@@ -249,7 +249,7 @@ describe("lines", () => {
     expect(reader.line("stderr", JSON.stringify(line))).toEqual([]);
   });
 
-  test("an id named twice counts for nothing", () => {
+  test("a line that names an id twice counts for nothing", () => {
     const line = `{"type":"init","session_id":"${ID}","session_id":"${ID}"}`;
     expect(
       engineOf(STDIN)
@@ -259,7 +259,7 @@ describe("lines", () => {
   });
 });
 
-test("what it can do follows from its description", () => {
+test("the capabilities follow from the description", () => {
   expect(engineOf(STDIN)).toMatchObject({
     id: "mine",
     title: "My agent",
@@ -280,7 +280,7 @@ test("the last words on stderr explain a failure", () => {
   expect(engine.explainExit({ code: 0, signal: null }, "noise", NOW)).toBeNull();
 });
 
-test("the examples of docs/config.md are what they say", () => {
+test("the examples of docs/config.md do what the page says", () => {
   const docs = readFileSync("docs/config.md", "utf8");
   const examples = [...docs.matchAll(/```toml\n(.*?)```/gs)].map(([, text = ""]) => text);
   const [general = ""] = examples;

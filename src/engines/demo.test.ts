@@ -49,7 +49,7 @@ describe("start with a message", () => {
     expect([command.args, command.stdin, command.headless]).toEqual([split(args), "go", true]);
   });
 
-  test("what is expected and how it is read follow from the options", () => {
+  test("derives expectation and output format from the options", () => {
     const of = (line: string) => {
       const { expects, structured } = demo.command(ask({ given: split(line) }));
       return { expects, structured };
@@ -60,12 +60,12 @@ describe("start with a message", () => {
     expect(of(`--resume ${NEW} --fork`)).toEqual({ expects: null, structured: true });
   });
 
-  test("without an id to choose, the agent chooses", () => {
+  test("leaves the choice of an id to the agent without one", () => {
     const { args, expects } = demo.command(ask({ session: null }));
     expect({ args, expects }).toEqual({ args: ["--format", "jsonl", "-"], expects: null });
   });
 
-  test("a message never becomes an argument", () => {
+  test("never makes an argument of a message", () => {
     for (const message of ["-", "-x", "--", "--help", "a\nb", "🙂"]) {
       const { args, stdin } = demo.command(ask({ message }));
       expect([args, stdin]).toEqual([["--format", "jsonl", "--session-id", ID, "-"], message]);
@@ -88,7 +88,7 @@ describe("resume", () => {
     "attached values stay attached": ["--model=x -my --access=all", "", "-my --access=all"],
     "session and format are ours": [`--session-id ${NEW} --format text --model x`, "", "--model x"],
     "an earlier resume is left out": [`--resume ${NEW} --fork --model x`, "", "--model x"],
-    "what concerned one turn is left out": ["--script f --model x", "", "--model x"],
+    "options of one turn are left out": ["--script f --model x", "", "--model x"],
     "unknown options stay, in order": ["--what 1 --model x --ever", "", "--what 1 --model x --ever"],
     "an option of this attempt replaces the recorded one": [
       "--model x --mood plain",
@@ -97,7 +97,7 @@ describe("resume", () => {
     ],
     "the UI's flag is left out": ["--chat --model x", "", "--model x"],
     "a narrower access is allowed": ["--access all", "--access read", "--access read"],
-    "the same right again is no new right": ["--allow a", "--allow a", "--allow a"],
+    "the same right again adds no right": ["--allow a", "--allow a", "--allow a"],
   };
   test.each(Object.entries(cases))("%s", (_name, [given, native, args]) => {
     const command = demo.command(ask({ kind: "resume", given: split(given), native: split(native) }));
@@ -105,14 +105,14 @@ describe("resume", () => {
     expect([command.stdin, command.expects, command.structured]).toEqual(["go", ID, true]);
   });
 
-  test("the second and the third resume are like the first", () => {
+  test("renders the second and third time what it rendered first", () => {
     const given = split("--model x --allow a --format text --what");
     const [first, second, third] = [1, 2, 3].map(() => demo.command(ask({ kind: "resume", given })));
     expect(second).toEqual(first);
     expect(third).toEqual(first);
   });
 
-  test("an option that is kept is the run's own from then on", () => {
+  test("keeps a kept option as the run's own", () => {
     const given = keepNative(demo, split("--model x --allow a"), ["--model", "y"], true);
     expect(demo.command(ask({ kind: "resume", given })).args.slice(0, 4)).toEqual([
       "--allow",
@@ -122,7 +122,7 @@ describe("resume", () => {
     ]);
   });
 
-  test("the prompt of a first start without us is not sent again", () => {
+  test("does not send the prompt of a start without Reprise again", () => {
     const given = ["--model", "x", "fix", "it"];
     const command = demo.command(ask({ kind: "resume", given, givenHasNoPrompt: false }));
     expect(command.args).toEqual(["--model", "x", "--format", "jsonl", "--resume", ID, "-"]);
@@ -134,19 +134,19 @@ describe("resume", () => {
     ["--access write", ""],
     ["--allow b", "--allow a"],
     ["--nobody-knows", ""],
-  ])("refuses %j over %j: it would widen", (native, given) => {
+  ])("refuses %j over %j, which would widen the rights", (native, given) => {
     const over = ask({ kind: "resume", given: split(given), native: split(native) });
     expect(() => demo.command(over)).toThrow(expect.objectContaining({ code: "would_widen" }) as Error);
   });
 
-  test("refuses to resume nothing", () => {
+  test("refuses a run without a conversation", () => {
     expect(() => demo.command(ask({ kind: "resume", session: null }))).toThrow(
       expect.objectContaining({ code: "session_unknown" }) as Error,
     );
   });
 });
 
-test("a fork gets an id of its own", () => {
+test("a fork gets a new id", () => {
   const { args, expects } = demo.command(ask({ kind: "fork", forkTo: NEW, given: ["-m", "x"] }));
   expect({ args, expects }).toEqual({
     args: ["-m", "x", "--format", "jsonl", "--resume", ID, "--fork", "--session-id", NEW, "-"],
@@ -184,12 +184,12 @@ describe("the UI", () => {
     ["--version", false],
     ["--help", false],
     ["--script f", false],
-  ])("%j opens it: %s", (line, opens) => {
+  ])("decides whether %j opens it: %s", (line, opens) => {
     expect(demo.opensUi(split(line))).toBe(opens);
   });
 });
 
-test("arguments without a message of ours pass untouched", () => {
+test("arguments without a message from Reprise pass unchanged", () => {
   const given = split(`--format jsonl --resume ${ID} hello -- --world`);
   expect(demo.command(ask({ message: null, given }))).toEqual({
     args: given,
@@ -202,7 +202,7 @@ test("arguments without a message of ours pass untouched", () => {
   });
 });
 
-test("the version", () => {
+test("the version comes from the agent's output", () => {
   expect(["demo 1.0.0\n", "x", ""].map((text) => demo.version(text))).toEqual(["1.0.0", null, null]);
 });
 
@@ -217,7 +217,7 @@ describe("its store", () => {
   });
   const where = { home: "/h", cwd: "/w" };
 
-  test("a session that is there", async () => {
+  test("finds an existing session", async () => {
     expect(await demo.locate(ID, where, files)).toEqual({
       state: "present",
       files: [{ path: `/h/sessions/${ID}.jsonl`, restoreTo: `sessions/${ID}.jsonl` }],
@@ -227,18 +227,18 @@ describe("its store", () => {
   });
 
   test.each(["44444444-4444-4444-8444-444444444444", "../../etc/passwd", ""])(
-    "%j is not there",
+    "reports %j as absent",
     async (id) => {
       expect(await demo.locate(id, where, files)).toEqual({ state: "absent", searched: "/h/sessions" });
     },
   );
 
-  test("a damaged one", async () => {
+  test("reports a damaged session", async () => {
     const id = "33333333-3333-4333-8333-333333333333";
     expect(await demo.locate(id, where, files)).toMatchObject({ state: "unusable", damaged: true });
   });
 
-  test("sessions of one directory, and of all, newest first", async () => {
+  test("lists sessions of one directory or of all, newest first", async () => {
     const mine = {
       id: ID,
       cwd: "/w",

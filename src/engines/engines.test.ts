@@ -88,13 +88,13 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, 
     ]).not.toThrow();
   });
 
-  test("takes ids in its own format only", () => {
+  test("accepts ids in its own format only", () => {
     for (const text of ["", "../x", "-x", "latest", " ", "x\n", `${"a".repeat(5000)}!`]) {
       expect(engine.session.format.test(text)).toBe(false);
     }
   });
 
-  test("names the variables that bear on rights, each once", () => {
+  test("names each variable that affects rights once", () => {
     const variables = engine.rightsEnv ?? [];
     expect(variables).not.toEqual([]);
     expect(variables.filter((name, at) => !/^\w+$/.test(name) || variables.indexOf(name) !== at)).toEqual([]);
@@ -105,19 +105,16 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("%s", (id, 
     expect(variables.filter((name) => name in engine.homeEnv("/h"))).toEqual([]);
   });
 
-  test.each(["start", "resume"] as const)(
-    "hands out no arguments to store that hold the message: %s",
-    (kind) => {
-      for (const interactive of [false, true]) {
-        const message = "-the message";
-        const { args, storedArgs } = commandOf(engine, { kind, interactive, message });
-        const shown = args.map((arg) => arg.replace(message, "[message]"));
-        expect(storedArgs ?? args).toEqual(shown);
-      }
-    },
-  );
+  test.each(["start", "resume"] as const)("stores no arguments that hold the message: %s", (kind) => {
+    for (const interactive of [false, true]) {
+      const message = "-the message";
+      const { args, storedArgs } = commandOf(engine, { kind, interactive, message });
+      const shown = args.map((arg) => arg.replace(message, "[message]"));
+      expect(storedArgs ?? args).toEqual(shown);
+    }
+  });
 
-  test("has nothing to explain when all went well", () => {
+  test("explains nothing when all went well", () => {
     expect(engine.explainExit(SUCCESS, "", NOW)).toBeNull();
   });
 });
@@ -178,7 +175,7 @@ test.each<[string, string, ReturnType<typeof earlierChoice>]>([
   ["opencode", "--continue --fork", null],
   ["iflow", "-c", { word: "--continue", scope: "any" }],
   ["iflow", "--resume", { word: "--resume", scope: "any" }],
-])("%s %s is told to continue an earlier conversation, or is not", (id, words, choice) => {
+])("%s knows whether %s continues an earlier conversation", (id, words, choice) => {
   const engine = findEngine(id);
   expect(engine === undefined ? undefined : earlierChoice(engine, words.split(" "), true)).toEqual(choice);
 });

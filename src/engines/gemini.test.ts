@@ -233,7 +233,7 @@ describe("native options of one attempt", () => {
   });
 });
 
-test("the second and the third resume carry what the first start was given", () => {
+test("the second and the third resume carry the options of the first start", () => {
   const given = ["-m", "x", "--new", "v", "-y", "--include-directories=/a", "--include-directories=/b", "-d"];
   const first = gemini.command(ask(given));
   const resumes = [1, 2, 3].map(() => gemini.command(ask(given, { kind: "resume", givenHasNoPrompt: true })));
@@ -246,7 +246,7 @@ test("the second and the third resume carry what the first start was given", () 
   });
 });
 
-test("a headless resume, whole", () => {
+test("a headless resume has every part", () => {
   const given = ["-p", "hi", "-o", "json", "-m", "x", "two", "words"];
   expect(gemini.command(ask(given, { kind: "resume", message: "-x\ny", trustCwd: true }))).toEqual({
     args: [...RESUME, "-m", "x"],
@@ -260,7 +260,7 @@ test("a headless resume, whole", () => {
   });
 });
 
-test("native arguments without a message are untouched", () => {
+test("native arguments without a message stay unchanged", () => {
   const given = ["-p", "hi", "--resume", UUID, "-m", "x", "-o", "json"];
   expect(gemini.command(ask(given, { message: null }))).toEqual({
     args: given,
@@ -282,7 +282,7 @@ test.each([
   [["--resume=3"], null],
   [["-r"], null],
   [["mcp", "list"], null],
-])("the session that untouched arguments name: %j", (given, expects) => {
+])("untouched arguments name the session: %j", (given, expects) => {
   expect(gemini.command(ask(given, { message: null })).expects).toBe(expects);
 });
 
@@ -324,19 +324,19 @@ describe("the UI", () => {
     [["--list-sessions"], false],
     [["--acp"], false],
     [["-d", "mcp", "list"], false],
-  ])("%j opens it: %s", (args, opens) => {
+  ])("is opened by %j: %s", (args, opens) => {
     expect(gemini.opensUi(args)).toBe(opens);
   });
 });
 
 describe("session ids", () => {
-  test("a chosen id cannot be swept away with its empty twin", () => {
+  test("that Reprise chooses cannot be swept away with an empty twin", () => {
     expect(gemini.command(ask([])).expects).toBe(CHOSEN);
     expect(CHOSEN).toMatch(gemini.session.format);
     expect(gemini.command(ask([], { session: CHOSEN })).expects).toBe(CHOSEN);
   });
 
-  test("every attempt switches the clean-up of sessions off by a default of the lowest rank", () => {
+  test("are safe from the clean-up in every attempt, by a default of the lowest rank", () => {
     const asks = [
       ask([]),
       ask([], { interactive: true, message: null }),
@@ -357,29 +357,29 @@ describe("session ids", () => {
     }
   });
 
-  test("a file is known by its name as that of a session", () => {
+  test("are recognized in the names of session files", () => {
     const is = (name: string) => gemini.namesFile?.(CHOSEN, name);
     expect(is(`session-2026-01-02T03-04-${CHOSEN.slice(0, 8)}.jsonl`)).toBe(true);
     expect(is("session-2026-01-02T03-04-aaaaaaa_.jsonl")).toBe(false);
     expect(is(`${CHOSEN.slice(0, 8)}.jsonl`)).toBe(false);
   });
 
-  test("a resume of one that can be swept away warns", () => {
+  test("cause a warning on resume when Gemini may sweep them away", () => {
     expect(gemini.command(ask([], { kind: "resume", session: UUID })).warnings?.[0]).toContain(
       "sessionRetention",
     );
     expect(gemini.command(ask([], { kind: "resume" })).warnings).toBeUndefined();
   });
 
-  test.each(["", "latest", "7", "a b", "--x"])("%j is refused", (session) => {
+  test.each(["", "latest", "7", "a b", "--x"])("such as %j are refused", (session) => {
     expect(outcome(ask([], { kind: "resume", session }))).toBe("session_unknown");
   });
 
-  test("a fork is refused", () => {
+  test("are refused for a fork", () => {
     expect(outcome(ask([], { kind: "fork" }))).toBe("engine_cannot");
   });
 
-  test("a fresh start leaves the old prompt and session out", () => {
+  test("and the old prompt are left out of a fresh start", () => {
     expect(outcome(ask(["-r", "old-one", "-m", "x", "-p", "hi"], { kind: "fresh" }))).toEqual([
       ...START,
       "-m",
@@ -393,12 +393,12 @@ test.each([
   [{ HOME: "/h", GEMINI_CLI_HOME: "/g" }, "/g/.gemini"],
   [{ HOME: "/h", GEMINI_CLI_HOME: "" }, "/h/.gemini"],
   [{}, null],
-])("home of %j", (env, home) => {
+])("the home of %j is known", (env, home) => {
   expect(gemini.home(env)).toBe(home);
   if (home !== null) expect(gemini.home(gemini.homeEnv(home))).toBe(home);
 });
 
-test("version", () => {
+test("the version comes from the output", () => {
   expect(["0.61.0\n", "noise\nv0.62.0-preview.1\n", "none"].map((text) => gemini.version(text))).toEqual([
     "0.61.0",
     "0.62.0-preview.1",
@@ -417,18 +417,18 @@ describe("output", () => {
 
   const INIT = `{"type":"init","timestamp":"2026-11-15T02:35:48.997Z","session_id":"${UUID}","model":"m"}`;
 
-  test("an object without end does not swallow the events after it", () => {
+  test("continues with the events after an unfinished object", () => {
     expect(read(["{", '  "x": 1,', INIT])).toEqual([{ type: "session", session: UUID }]);
   });
 
-  test("a retry that is read after the end does not reopen the turn", () => {
+  test("keeps the turn closed when a retry is read after its end", () => {
     const reader = gemini.reader(() => 0);
     reader.line("stdout", '{"type":"result","status":"success"}');
     reader.line("stderr", "Attempt 1 failed: x. Retrying after 10ms...");
     expect(reader.end({ code: 0, signal: null })).toEqual([]);
   });
 
-  test("an object that is too long is given up", () => {
+  test("gives up an object that is too long", () => {
     const long = '  "x": "'.padEnd(70_000, "x");
     const end = ['  "session_id": "aaaaaaaa-1",', '  "response": "x"', "}"];
     expect(read(["{", ...Array.from({ length: 16 }, () => long), ...end])).toEqual(
@@ -440,7 +440,7 @@ describe("output", () => {
     ["an id named twice", `{"type":"init","session_id":"${UUID}","session_id":"other-id"}`],
     ["an id in another format", '{"type":"init","session_id":"../x"}'],
     ["an id below the top", `{"type":"new","init":{"session_id":"${UUID}"}}`],
-  ])("%s does not count", (_name, line) => {
+  ])("ignores %s", (_name, line) => {
     expect(read([line])).toEqual([{ type: "unknown" }]);
   });
 });
@@ -519,22 +519,22 @@ describe("the store", () => {
       "/home/user/other",
       { state: "absent", searched: `${HOME}/tmp/taken/chats` },
     ],
-    "a directory nobody knows": ["aaaaaaaa-1", "/usr", { state: "absent", searched: `${HOME}/tmp` }],
+    "an unknown directory": ["aaaaaaaa-1", "/usr", { state: "absent", searched: `${HOME}/tmp` }],
   };
   test.each(Object.entries(cases))("%s", async (_name, [session, cwd, then]) => {
     expect(await gemini.locate(session, { home: HOME, cwd }, fakeFiles(tree))).toEqual(then);
   });
 
-  test("a rewound conversation never began", async () => {
+  test("treats a rewound conversation as never begun", async () => {
     expect(await gemini.locate("dddddddd-1", where, fakeFiles(tree))).toMatchObject({ state: "unusable" });
   });
 
-  test("a registry that a marker contradicts is not believed", async () => {
+  test("does not believe a registry that a marker contradicts", async () => {
     const found = await gemini.locate("gggggggg-1", { home: HOME, cwd: "/home/user/gone" }, fakeFiles(tree));
     expect(found).toMatchObject({ state: "present", cwd: "/home/user/gone" });
   });
 
-  test("sessions of a directory and of all", async () => {
+  test("lists sessions of one directory and of all", async () => {
     const here = await gemini.sessions(where, fakeFiles(tree));
     expect(here).toEqual([
       {
@@ -555,7 +555,7 @@ describe("the store", () => {
   });
 });
 
-test("exit code 199 is a wish to be started again, and no answer of the model", () => {
+test("exit code 199 asks for a restart, and is no answer of the model", () => {
   const trouble = gemini.explainExit({ code: 199, signal: null }, "", 0);
   expect(trouble).toMatchObject({ kind: "other", message: expect.stringContaining("started again") });
 });

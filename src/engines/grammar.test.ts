@@ -119,7 +119,7 @@ describe("parseArgs", () => {
     expect(parse("--new hi", true)).toMatchObject({ options: [{ raw: ["--new", "hi"] }], words: [] });
   });
 
-  test("a strict engine takes no value that begins with a dash", () => {
+  test("a strict engine accepts no value that begins with a dash", () => {
     const strict: Grammar = { ...grammar, strictValues: true };
     expect(parseArgs(strict, ["-m", "-q"]).options.map(({ raw }) => raw)).toEqual([["-m"], ["-q"]]);
   });
@@ -142,7 +142,7 @@ describe("parseArgs", () => {
     );
   });
 
-  test("finds values by any name", () => {
+  test("finds values under any name of an option", () => {
     const parsed = parse("-m x --model=y -d --new=1");
     expect([
       valueOf(parsed, "--model"),
@@ -153,7 +153,7 @@ describe("parseArgs", () => {
     expect([has(parsed, "-d"), has(parsed, "--quiet")]).toEqual([true, false]);
   });
 
-  test("the last of an option counts, all of a repeatable one", () => {
+  test("counts the last value of an option, and all values of a repeatable one", () => {
     expect(texts(lastWins(parse("-m x -c a=1 -q -m y -c b=2 -q --new --new").options))).toEqual([
       "-c a=1",
       "-m y",
@@ -164,19 +164,19 @@ describe("parseArgs", () => {
     ]);
   });
 
-  test("two prompts are refused", () => {
+  test("refuses two prompts", () => {
     expect(() => assertNoPrompt(parse("fix it"))).toThrow(/"fix"/);
     expect(() => assertNoPrompt(parse("--message hi"))).toThrow(/"--message hi"/);
     expect(() => assertNoPrompt(parse("-m x"))).not.toThrow();
   });
 
-  test("an option without its value is refused", () => {
+  test("refuses an option without its value", () => {
     expect(() => assertComplete(parse("-q -m"))).toThrow(/-m needs a value/);
   });
 });
 
 describe("splitForResume", () => {
-  test("puts each option where it must stand", () => {
+  test("puts each option in its required place", () => {
     const parsed = parse(
       "--first --approve no exec -m x --dir d --new=1 -p --session s -i pic --plain --mouse hi",
     );
@@ -194,12 +194,12 @@ describe("splitForResume", () => {
     expect(() => splitForResume(parse(line))).toThrow(expect.objectContaining({ code: "option_unkept" }));
   });
 
-  test("leaves out what only adds", () => {
+  test("leaves out options that only add", () => {
     expect(texts(splitForResume(parse("--listen -m x")).after)).toEqual(["-m x"]);
     expect(texts(splitForResume(parse("--listen -m x"), "ui").after)).toEqual(["--listen", "-m x"]);
   });
 
-  test("does not leave out a right that the other mode cannot say", () => {
+  test("keeps a right that the other mode cannot express", () => {
     expect(() => splitForResume(parse("--rules"), "ui")).toThrow(
       expect.objectContaining({ code: "option_unkept" }),
     );
@@ -224,7 +224,7 @@ describe("override", () => {
     "refuses a rank over the engine's default": ["", "--rank mid", "would_widen"],
     "allows the narrowest over the engine's default": ["", "--rank low", "--rank low"],
     "refuses a rank that is not known": ["--rank high", "--rank odd", "would_widen"],
-    "refuses a rank over one that is not known": ["--rank odd", "--rank low", "would_widen"],
+    "refuses a rank over an unknown rank": ["--rank odd", "--rank low", "would_widen"],
     "replaces the other options of a scale": ["--wide -c rank=mid -q", "--rank low", "-q --rank low"],
     "takes the narrowest of a scale as the limit": ["--wide --rank low", "--rank mid", "would_widen"],
     "reads rights inside values": ["--rank mid", "-c rank=high", "would_widen"],
@@ -240,7 +240,7 @@ describe("override", () => {
     expect(outcome(() => texts(override(parse(recorded), parse(native)).options).join(" "))).toBe(then);
   });
 
-  test("what concerns one turn holds for this one", () => {
+  test("applies a turn's options to this turn", () => {
     const parsed = override(parse("-i old"), parse("-i new"));
     expect(texts(splitForResume(parsed).after)).toEqual(["-i new"]);
   });
@@ -254,8 +254,8 @@ describe("keepNative", () => {
       "--approve a exec -q -m x -- hi there",
     ],
     "replaces a value": ["-m x", "-m y", "-m y"],
-    "does not keep what concerned one turn": ["-q", "-i pic", "-q"],
-    "refuses what widens": ["-q", "--dir d", "would_widen"],
+    "does not keep options of one turn": ["-q", "-i pic", "-q"],
+    "refuses an option that widens the rights": ["-q", "--dir d", "would_widen"],
   };
   test.each(Object.entries(cases))("%s", (_name, [given, native, then]) => {
     const split = (line: string) => line.split(" ").filter(Boolean);

@@ -98,11 +98,11 @@ describe("resume with a message", () => {
     expect(outcome(ask(given, { kind: "resume" }))).toEqual(args);
   });
 
-  test.each(["", "latest", "session-1", null])("the id %j is refused", (session) => {
+  test.each(["", "latest", "session-1", null])("refuses the id %j", (session) => {
     expect(outcome(ask([], { kind: "resume", session }))).toBe("session_unknown");
   });
 
-  test("the second and the third carry what the first start was given", () => {
+  test("carries the options of the first start the second and third time", () => {
     const given = ["--yolo", "--thinking", "--model=glm-5", "--new", "v"];
     const args = [1, 2, 3].map(() => outcome(ask(given, { kind: "resume", givenHasNoPrompt: true })));
     expect(args).toEqual([1, 2, 3].map(() => resumed(...given)));
@@ -113,10 +113,10 @@ describe("native options of one attempt", () => {
   const cases: Record<string, [given: string[], native: string[], args: readonly string[] | string]> = {
     "a narrower mode": [["--yolo"], ["--plan"], resumed("--plan")],
     "a wider mode": [["--plan"], ["-y"], "would_widen"],
-    "a mode where none was given": [[], ["--default"], "would_widen"],
+    "a mode after a start without one": [[], ["--default"], "would_widen"],
     "one more directory": [["--add-dir=/a"], ["--add-dir=/b"], "would_widen"],
     "no sandbox": [["-s"], ["--sandbox=false"], "would_widen"],
-    "no sandbox by another word": [["-s"], ["--sandbox=no"], "would_widen"],
+    "no sandbox, in another spelling": [["-s"], ["--sandbox=no"], "would_widen"],
     "no sandbox by nothing": [["-s"], ["-s="], "would_widen"],
     "a mode that another one replaced": [["--yolo", "--plan"], ["--yolo"], "would_widen"],
     "a file that iFlow writes": [["-o", "a"], ["-o", "b"], "would_widen"],
@@ -128,18 +128,18 @@ describe("native options of one attempt", () => {
 });
 
 describe("the message is an argument", () => {
-  test("one that begins with a dash", () => {
+  test("even if it begins with a dash", () => {
     expect(outcome(ask([], { message: "-x y" }))).toEqual(["--prompt=-x y"]);
   });
 
-  test("the longest one, in bytes", () => {
+  test("up to the longest one, in bytes", () => {
     const longest = "é".repeat((127 * 1024) / 2);
     expect(outcome(ask([], { message: longest }))).toEqual(["-p", longest]);
     expect(outcome(ask([], { message: `${longest}x` }))).toBe("message_invalid");
   });
 });
 
-test("a headless resume, whole", () => {
+test("a headless resume has every part", () => {
   expect(iflow.command(ask(["-y", "-p", "hi"], { kind: "resume" }))).toEqual({
     args: resumed("-y"),
     storedArgs: [`--resume=${ID}`, "-y", "-p", "[message]"],
@@ -152,7 +152,7 @@ test("a headless resume, whole", () => {
   });
 });
 
-test("native arguments without a message are untouched", () => {
+test("native arguments without a message stay unchanged", () => {
   const given = ["--resume", ID, "-p", "hi", "--yolo"];
   const { args, headless, structured, expects } = iflow.command(ask(given, { message: null }));
   expect({ args, headless, structured, expects }).toEqual({
@@ -169,11 +169,11 @@ test.each([
   [["--resume", "-p", "hi"], null],
   [["-c"], null],
   [["-r", "latest"], null],
-])("the session that untouched arguments name: %j", (given, expects) => {
+])("untouched arguments name the session: %j", (given, expects) => {
   expect(iflow.command(ask(given, { message: null })).expects).toBe(expects);
 });
 
-test("the UI", () => {
+test("the UI gets its options", () => {
   const ui = { message: null, interactive: true };
   expect(outcome(ask([], ui))).toEqual([]);
   expect(outcome(ask(["-p", "hi", "-m", "x"], { ...ui, kind: "resume" }))).toEqual([
@@ -187,7 +187,7 @@ test("the UI", () => {
   ).toEqual([true, true, false, false, false]);
 });
 
-test("what a legacy engine cannot do", async () => {
+test("a legacy engine lacks capabilities", async () => {
   expect(iflow.legacy).toContain("2026-04-17");
   expect(outcome(ask([], { kind: "fork" }))).toBe("engine_cannot");
   expect(await iflow.locate(ID, { home: "/h/.iflow", cwd: "/" }, fakeFiles({}))).toMatchObject({
@@ -199,7 +199,7 @@ test("what a legacy engine cannot do", async () => {
   expect(iflow.version("iflow 0.5.19\n")).toBe("0.5.19");
 });
 
-test("an answer about a fetch that failed is an answer", () => {
+test("an answer about a failed fetch is still an answer", () => {
   const reader = iflow.reader(() => 0);
   reader.line("stdout", "The fetch failed because of a typo, which I fixed.");
   for (const line of ["<Execution Info>", `{"session-id": "${ID}"}`, "</Execution Info>"])
@@ -207,7 +207,7 @@ test("an answer about a fetch that failed is an answer", () => {
   expect(reader.end({ code: 0, signal: null })).toContainEqual({ type: "turn_ended", result: "completed" });
 });
 
-test("an option that it does not know is a refused command line", () => {
+test("an unknown option is a refused command line", () => {
   const exit = { code: 1, signal: null };
   const stderr = "Options:\n  --model\n\nUnknown argument: modle\n";
   expect(iflow.explainExit(exit, stderr, 0)).toEqual({ kind: "usage", message: "Unknown argument: modle" });

@@ -104,7 +104,7 @@ describe.each(["", "v197-"])("claude %s", (version) => {
       (words) => !/^(null|starting)/.test(words),
     );
 
-  test("two turns, /clear, one more turn", async () => {
+  test("reports two turns, /clear, and one more turn", async () => {
     const told = await settled("basic");
     expect(told.filter((words) => words.startsWith("idle"))).toEqual(
       expect.arrayContaining(["idle 0", "idle 1", "idle 2", "idle 3"]),
@@ -114,7 +114,7 @@ describe.each(["", "v197-"])("claude %s", (version) => {
   });
 
   test.each([true, false])(
-    "a failed turn leaves an error, and the next message clears it; hooks: %s",
+    "reports an error after a failed turn, which the next message clears; hooks: %s",
     async (hooks) => {
       const told = await settled("limit", { hooks });
       const errors = told.filter((words) => words.startsWith("error"));
@@ -133,7 +133,7 @@ describe.each(["", "v197-"])("claude %s", (version) => {
     },
   );
 
-  test("a question is told as long as it is open, and Esc is no error", async () => {
+  test("reports a question as long as it is open, and Esc is no error", async () => {
     const told = await settled("ask");
     expect(
       told.filter((words, at) => !(words.startsWith("working") && told[at - 1]?.startsWith("working"))),
@@ -155,7 +155,7 @@ function isNew<T>(value: T, at: number, all: readonly T[]): boolean {
 }
 
 describe("claude", () => {
-  test.each(["esc", "queue"])("%s: what was put behind the work is done before it rests", async (name) => {
+  test.each(["esc", "queue"])("%s: finishes queued messages before it counts as idle", async (name) => {
     expect(await story(claude, name)).toEqual([
       "null",
       "starting 0",
@@ -166,7 +166,7 @@ describe("claude", () => {
     ]);
   });
 
-  test("without a registry the hooks tell, and the conversation takes over", async () => {
+  test("is read from the hooks without a registry, until the conversation file takes over", async () => {
     const limit = await story(claude, "limit", { registry: false });
     expect(limit.slice(0, 6)).toEqual([
       "null",
@@ -180,14 +180,14 @@ describe("claude", () => {
     expect(ask.slice(0, 4)).toEqual(["null", "working 0", "waiting(permission prompt) 0", "working 0"]);
   });
 
-  test("without either, rest is never claimed", async () => {
+  test("is never called idle without either", async () => {
     for (const name of ["basic", "limit", "ask"]) {
       const told = await story(claude, name, { registry: false, hooks: false });
       expect(told.filter((words) => /idle|error|waiting/.test(words))).toEqual([]);
     }
   });
 
-  test.each([1, 3, 7])("looks at every change, or at every %dth, end alike", async (every) => {
+  test.each([1, 3, 7])("ends alike for a look at every change or at every %dth", async (every) => {
     const last = (await story(claude, "limit", { every })).filter((words) => words !== "null").at(-1);
     expect(last).toMatch(/^error\(context_full\) 1$/);
   });
@@ -228,7 +228,7 @@ describe("claude", () => {
     ["an entry that a killed process of this pid left behind", registry({ procStart: "99" }), "null"],
     ["no entry", {}, "null"],
     ["an entry that is half written", { [`${HOME}/sessions/7.json`]: '{"pid":7,"sess' }, "null"],
-    ["a status nobody knows", registry({ status: "shell" }), "null"],
+    ["an unknown status", registry({ status: "shell" }), "null"],
     ["no status yet", registry({ status: undefined }), "starting 0"],
     ["no transcript yet", registry({}), "idle 0"],
     ["an error of an earlier process", { ...registry({}), [PATH]: `${failed(1_000)}\n` }, "idle 0"],
@@ -321,13 +321,13 @@ describe("claude", () => {
       true,
     ],
     ["nothing at all", [asked(9_500, "go on")], "  ", false],
-  ])("taken up: %s", async (_what, lines, message, then) => {
+  ])("recognizes a message in the conversation: %s", async (_what, lines, message, then) => {
     const files = fakeFiles({ ...registry({}), [PATH]: `${lines.join("\n")}\n` });
     const agent = { ...AGENT, typedAtMs: 10_000 };
     expect(await claude.tookUp?.(message, agent, { home: HOME, cwd: "/w/project" }, files)).toBe(then);
   });
 
-  test.each(["", "v197-"])("taken up: what was really typed, %s", async (version) => {
+  test.each(["", "v197-"])("recognizes the typed message in the conversation, %s", async (version) => {
     const changes = recorded(claude, `${version}basic`);
     const typed = changes.findIndex((change) => change.typed?.includes("line one") === true);
     const typedAtMs = Date.parse(changes[typed]?.at ?? "");
@@ -372,7 +372,7 @@ describe("codex", () => {
     expect(told.slice(begun)).toEqual(then);
   });
 
-  test("a status that a tool forged makes no turn look over", async () => {
+  test("does not take a status that a tool forged for the end of a turn", async () => {
     const changes = recorded(codex, "ask");
     for (const { agent, files } of replay(codex, changes.slice(0, 8), {})) {
       if (agent.session === null) continue;
@@ -385,7 +385,7 @@ describe("codex", () => {
     }
   });
 
-  test("taken up: what was really typed", async () => {
+  test("recognizes the typed message in the conversation", async () => {
     const changes = recorded(codex, "basic");
     const all = [...replay(codex, changes, {})];
     const first = all.findIndex(({ change }) => JSON.stringify(change).includes("line one"));

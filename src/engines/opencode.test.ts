@@ -176,7 +176,7 @@ describe("resume with a message", () => {
     expect(outcome(ask(given, { kind: "resume" }))).toEqual(args);
   });
 
-  test.each(["", "x", "ses_", "ses_../../x", "--auto", null])("the id %j is refused", (session) => {
+  test.each(["", "x", "ses_", "ses_../../x", "--auto", null])("refuses the id %j", (session) => {
     expect(outcome(ask([], { kind: "resume", session }))).toBe("session_unknown");
   });
 });
@@ -213,7 +213,7 @@ describe("native options of one attempt", () => {
   });
 });
 
-test("the second and the third resume carry what the first start was given", () => {
+test("the second and the third resume carry the options of the first start", () => {
   const given = ["--model", "p/x", "--new", "v", "--auto", "--agent=build", "--variant", "high"];
   const resumes = [1, 2, 3].map(() =>
     opencode.command(ask(given, { kind: "resume", givenHasNoPrompt: true })),
@@ -222,7 +222,7 @@ test("the second and the third resume carry what the first start was given", () 
   expect(resumes.map(({ args }) => args)).toEqual([1, 2, 3].map(() => [...RESUME, ...given]));
 });
 
-test("a headless resume, whole", () => {
+test("a headless resume has every part", () => {
   const given = ["run", "--dir", "sub", "-m", "p/x", "--title", "t", "fix", "it"];
   expect(opencode.command(ask(given, { kind: "resume", message: '-x "y"\n' }))).toEqual({
     args: ["run", "--format", "json", `--session=${ID}`, "--dir", "sub", "--print-logs", "-m", "p/x"],
@@ -235,7 +235,7 @@ test("a headless resume, whole", () => {
   });
 });
 
-test("a fork names no session that it expects", () => {
+test("a fork expects no particular session", () => {
   const command = opencode.command(ask(["--auto"], { kind: "fork" }));
   expect(command.expects).toBeNull();
   expect(command.args).toEqual([
@@ -265,7 +265,7 @@ test.each([
   [["run", "-s", ID, "--fork", "hi"], true, false, null],
   [["session", "list"], true, false, null],
   [["-m", "p/x"], false, false, null],
-])("native arguments without a message are untouched: %j", (given, headless, structured, expects) => {
+])("native arguments without a message stay unchanged: %j", (given, headless, structured, expects) => {
   expect(opencode.command(ask(given, { message: null }))).toEqual({
     args: given,
     stdin: null,
@@ -303,7 +303,7 @@ describe("the UI", () => {
     expect([command.args, command.headless, command.stdin]).toEqual([args, false, null]);
   });
 
-  test("a message for a conversation that exists would be lost", () => {
+  test("refuses a message for an existing conversation, which OpenCode would lose", () => {
     expect(outcome(ask([], { kind: "resume", message: "go on", interactive: true }))).toBe("engine_cannot");
   });
 
@@ -316,7 +316,7 @@ describe("the UI", () => {
     [["run", "hi"], false],
     [["session", "list"], false],
     [["--version"], false],
-  ])("%j opens it: %s", (args, opens) => {
+  ])("is opened by %j: %s", (args, opens) => {
     expect(opencode.opensUi(args)).toBe(opens);
   });
 });
@@ -325,17 +325,17 @@ test.each([
   [{ HOME: "/h" }, "/h/.local/share/opencode"],
   [{ HOME: "/h", XDG_DATA_HOME: "/d" }, "/d/opencode"],
   [{ XDG_DATA_HOME: "" }, null],
-])("home of %j", (env, home) => {
+])("the home of %j is known", (env, home) => {
   expect(opencode.home(env)).toBe(home);
   if (home !== null) expect(opencode.home(opencode.homeEnv(home))).toBe(home);
 });
 
-test("sessions are moved by export and import", () => {
+test("sessions move by export and import", () => {
   expect(opencode.transfer?.exportArgs(ID)).toEqual(["export", ID]);
   expect(opencode.transfer?.importArgs("/a.json")).toEqual(["import", "/a.json"]);
 });
 
-describe("output in the order in which it is read", () => {
+describe("output in reading order", () => {
   const line = (type: string, part: object) => JSON.stringify({ type, timestamp: 1, sessionID: ID, part });
   const log = (message: string) =>
     `timestamp=2026-11-15T05:08:47.288Z level=INFO run=ab83683f message=${message}`;
@@ -356,7 +356,7 @@ describe("output in the order in which it is read", () => {
     return lines.flatMap(([stream, text]) => reader.line(stream, text));
   };
 
-  test("a tool is open while it runs, and shown once", () => {
+  test("shows a tool once, and holds it open while it runs", () => {
     expect(
       read([
         ["stderr", rule],
@@ -366,7 +366,7 @@ describe("output in the order in which it is read", () => {
     ).toEqual([begun, over]);
   });
 
-  test("the next round closes it before stdout shows it", () => {
+  test("closes a tool with the next round, before stdout shows it", () => {
     const events = read([
       ["stderr", rule],
       ["stderr", log(`loop session.id=${ID} step=1`)],
@@ -375,7 +375,7 @@ describe("output in the order in which it is read", () => {
     expect(events).toEqual([begun, { type: "tool", state: "ended", id: "under-way", name: "bash" }, over]);
   });
 
-  test("a round of a sub-agent does not close it", () => {
+  test("keeps a tool open during a round of a sub-agent", () => {
     const events = read([
       ["stderr", rule],
       ["stderr", log("loop session.id=ses_e2264520cffeYAmKLk341iEBcg step=1")],
@@ -383,20 +383,20 @@ describe("output in the order in which it is read", () => {
     expect(events).toEqual([begun]);
   });
 
-  test("a tool that is denied never runs", () => {
+  test("never runs a denied tool", () => {
     expect(read([["stderr", rule.replace("action.action=allow", "action.action=deny")]])).toEqual([]);
   });
 
   test.each([
     ["of a sub-agent", " parentID=ses_e226456deffeONCHf157UcA2ui title=x"],
     ["in another format", " parentID=undefined title=x"],
-  ])("a created session %s does not count", (name, rest) => {
+  ])("ignores a created session %s", (name, rest) => {
     const id = name === "of a sub-agent" ? "ses_e2264520cffeYAmKLk341iEBcg" : "ses_x";
     const text = log(`created id=${id} slug=a-b version=1.18.33 projectID=global directory=/d path=d${rest}`);
     expect(opencode.reader(() => 0).line("stderr", text)).toEqual([]);
   });
 
-  test("an id named twice does not count", () => {
+  test("ignores an id that is named twice", () => {
     const text = `{"type":"text","sessionID":"${ID}","sessionID":"ses_e2264520cffeYAmKLk341iEBcg","part":{"text":"x"}}`;
     expect(opencode.reader(() => 0).line("stdout", text)).toEqual([{ type: "unknown" }]);
   });
@@ -437,7 +437,7 @@ describe("the store", () => {
     expect(files.asked).toEqual([["/h/opencode/opencode.db", [ID]]]);
   });
 
-  test("names everything that it has of a session, with its words", async () => {
+  test("names everything it has of a session, with its text", async () => {
     const where = { home: "/h/opencode", cwd: CWD };
     const parts = [{ type: "text", text: "one" }, { state: { output: "42" } }].map((part, at) => ({
       id: `prt_${at}`,
@@ -455,13 +455,13 @@ describe("the store", () => {
     expect(await opencode.transfer?.wordsIn(ID, where, database(null))).toBeNull();
   });
 
-  test("is gone altogether", async () => {
+  test("may be missing entirely", async () => {
     const where = { home: "/h/opencode", cwd: CWD };
     const then = { state: "absent", searched: "/h/opencode/opencode.db" };
     expect(await opencode.locate(ID, where, database(null, false))).toEqual(then);
   });
 
-  test("sessions of a directory and of all", async () => {
+  test("lists sessions of one directory and of all", async () => {
     const files = database([row, { id: 7 }, { id: "msg_1" }]);
     const times = { createdAtMs: 1, updatedAtMs: 2 };
     const found = [{ id: ID, cwd: CWD, path: null, ...times, title: "t", opening: null }];
@@ -485,7 +485,7 @@ describe("without --format json", () => {
   const cases: Record<string, [lines: readonly string[], ids: readonly string[]]> = {
     "the log above all else": [[log, created(ID), log, "> build"], [ID]],
     "a tool that prints a log": [[log, created(ID), "> build", created(OTHER)], [ID]],
-    "a conversation that goes on": [[log, "> build · m1", created(OTHER)], []],
+    "a continued conversation": [[log, "> build · m1", created(OTHER)], []],
     "no log": [["> build · m1", created(OTHER)], []],
   };
   test.each(Object.entries(cases))("%s", (_name, [lines, ids]) => {
@@ -506,7 +506,7 @@ describe("without --format json", () => {
     [["run", "--command", "review", "x"], null],
     [["--prompt=go"], "go"],
     [["run"], null],
-  ])("the first message of %j", (args, message) => {
+  ])("takes the first message from %j", (args, message) => {
     expect(opencode.opening?.(args)).toBe(message);
   });
 });

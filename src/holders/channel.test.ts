@@ -48,7 +48,7 @@ async function serve(methods: Record<string, Method> = {}, helloMs?: number): Pr
 
 async function client() {
   const connection = await connect(path, TOKEN);
-  if (connection === null) throw new Error("nobody listens");
+  if (connection === null) throw new Error("no server listens");
   return connection;
 }
 
@@ -75,7 +75,7 @@ async function until(what: string, look: () => boolean): Promise<void> {
 }
 
 describe("calls", () => {
-  test("hello, answers, events, faults, unknown methods, bugs", async () => {
+  test("cover hello, answers, events, faults, unknown methods and bugs", async () => {
     const bugs: unknown[] = [];
     open.push(
       await listen(
@@ -113,7 +113,7 @@ describe("calls", () => {
     expect(told).toEqual([["told", { n: 1 }]]);
   });
 
-  test("calls do not wait for each other, and one without an answer is given up", async () => {
+  test("do not wait for each other, and time out without an answer", async () => {
     await serve({ never: () => new Promise(() => {}) });
     await using one = await client();
     const never = one.call("never", {}, 100);
@@ -121,7 +121,7 @@ describe("calls", () => {
     await expect(never).rejects.toMatchObject({ code: "no_answer" });
   });
 
-  test("a frame may have 1 MiB and no more", async () => {
+  test("accept a frame of 1 MiB and no larger one", async () => {
     await serve();
     await using one = await client();
     const text = "x".repeat(1024 * 1024 - 100);
@@ -129,7 +129,7 @@ describe("calls", () => {
     expect(() => one.call("echo", { text: `${text}${"y".repeat(200)}` })).toThrow(/too long/);
   });
 
-  test("the end of the server is seen by its clients, open calls included", async () => {
+  test("end with the server, open ones included", async () => {
     await serve({ never: () => new Promise(() => {}) });
     const one = await client();
     const never = one.call("never");
@@ -143,7 +143,7 @@ describe("calls", () => {
   });
 });
 
-describe("who gets in", () => {
+describe("admission", () => {
   test("the socket is ours alone, and so must its directory be", async () => {
     await serve();
     expect(statSync(path).mode & 0o777).toBe(0o600);
@@ -156,7 +156,7 @@ describe("who gets in", () => {
     ["a part of it", `{"token":"${TOKEN.slice(0, 63)}"}\n`],
     ["none", `{"id":1,"method":"echo","params":{}}\n`],
     ["no text", `{"token":["${TOKEN}"]}\n`],
-  ])("%s is refused without detail, and what follows is not heard", async (_name, line) => {
+  ])("%s is refused without detail, and the rest of the connection is ignored", async (_name, line) => {
     let called = 0;
     await serve({ echo: () => (called += 1) });
     const { socket, text } = await rawClient(`${line}{"id":1,"method":"echo","params":{}}\n`);
@@ -165,12 +165,12 @@ describe("who gets in", () => {
     expect(called).toBe(0);
   });
 
-  test("the client says that its token is not known", async () => {
+  test("the client says that the server does not know its token", async () => {
     await serve();
     await expect(connect(path, "ef".repeat(32))).rejects.toMatchObject({ code: "denied" });
   });
 
-  test("who says nothing is not waited for", async () => {
+  test("the server does not wait for a silent client", async () => {
     await serve({}, 100);
     const { socket } = await rawClient("");
     await closed(socket);
@@ -178,7 +178,7 @@ describe("who gets in", () => {
     expect(one.hello).toEqual({ version: "1" });
   });
 
-  test("a server that says nothing is not waited for either", async () => {
+  test("the client does not wait for a silent server", async () => {
     const mute = createServer(() => {}).listen(path);
     await once(mute, "listening");
     await expect(connect(path, TOKEN, 100)).rejects.toMatchObject({ code: "no_answer" });
@@ -204,7 +204,7 @@ describe("bad clients", () => {
     expect(await good.call("echo", { a: 1 })).toEqual({ a: 1 });
   });
 
-  test("a client that vanishes in the middle of a reply", async () => {
+  test("a client that vanishes in the middle of a reply harms no other", async () => {
     const big = "x".repeat(900_000);
     await serve({ big: () => big });
     for (let n = 0; n < 20; n += 1) {
@@ -216,7 +216,7 @@ describe("bad clients", () => {
     expect(await good.call("echo", { a: 1 })).toEqual({ a: 1 });
   });
 
-  test("one that does not read is dropped, and the others do not notice", async () => {
+  test("a client that does not read is dropped, and the others do not notice", async () => {
     let dropped = false;
     await serve({
       flood: async (_params, peer) => {
@@ -235,7 +235,7 @@ describe("bad clients", () => {
     socket.destroy();
   });
 
-  test("64 at a time; the next gets in when one has left", async () => {
+  test("64 clients connect at a time, and the next gets in when one has left", async () => {
     await serve();
     const all = [];
     for (let n = 0; n < 64; n += 1) all.push(await client());
@@ -255,7 +255,7 @@ describe("bad clients", () => {
 });
 
 describe("the socket's file", () => {
-  test("a dead owner's is replaced", async () => {
+  test("is replaced after its owner died", async () => {
     const script = `require("net").createServer().listen(${JSON.stringify(path)}, () => process.stdout.write("x"))`;
     const owner = spawn(process.execPath, ["-e", script], { stdio: ["ignore", "pipe", "ignore"] });
     await once(owner.stdout, "data");
@@ -267,14 +267,14 @@ describe("the socket's file", () => {
     expect(one.hello).toEqual({ version: "1" });
   });
 
-  test("a live owner's is not", async () => {
+  test("is kept while its owner lives", async () => {
     await serve();
     await expect(listen(path, TOKEN, {})).rejects.toMatchObject({ code: "run_busy" });
     await using one = await client();
     expect(one.hello).toEqual({ version: "1" });
   });
 
-  test("one that was removed is made again, and who is connected notices nothing", async () => {
+  test("is made again after a removal, unnoticed by connected clients", async () => {
     await serve();
     await using before = await client();
     rmSync(path);
@@ -294,7 +294,7 @@ describe("the socket's file", () => {
     expect(existsSync(path)).toBe(false);
   });
 
-  test("one that somebody else put there is left alone", async () => {
+  test("is left alone when another process put it there", async () => {
     await serve();
     rmSync(path);
     writeFileSync(path, "precious");
@@ -302,13 +302,13 @@ describe("the socket's file", () => {
     expect(readFileSync(path, "utf8")).toBe("precious");
   });
 
-  test("what is no socket stays where it is", async () => {
+  test("is kept when it is no socket", async () => {
     writeFileSync(path, "precious");
     await expect(listen(path, TOKEN, {})).rejects.toMatchObject({ code: "denied" });
     expect(existsSync(path)).toBe(true);
   });
 
-  test("a directory that is not there is said", async () => {
+  test("needs an existing directory, or the fault says so", async () => {
     await expect(listen(join(directory, "no/d.sock"), TOKEN, {})).rejects.toMatchObject({
       code: "storage_failed",
     });

@@ -32,10 +32,10 @@ describe("modes", () => {
 
 describe("questions", () => {
   const cases: Record<string, [given: string, answer: string, shownLater: string]> = {
-    "what are you": ["a\x1b[cb", "\x1b[?62;22c", "ab"],
-    "what are you, in detail": ["\x1b[>0c", "\x1b[>0;10;0c", ""],
-    "where is the cursor": ["\x1b[6n", "\x1b[1;1R", ""],
-    "are you well": ["\x1b[5n", "\x1b[0n", ""],
+    "a request for the device attributes": ["a\x1b[cb", "\x1b[?62;22c", "ab"],
+    "a request for the secondary device attributes": ["\x1b[>0c", "\x1b[>0;10;0c", ""],
+    "a request for the cursor's position": ["\x1b[6n", "\x1b[1;1R", ""],
+    "a request for the status": ["\x1b[5n", "\x1b[0n", ""],
     colours: [
       "\x1b]10;?\x07\x1b]11;?\x1b\\",
       "\x1b]10;rgb:ffff/ffff/ffff\x1b\\\x1b]11;rgb:0000/0000/0000\x1b\\",
@@ -43,7 +43,7 @@ describe("questions", () => {
     ],
     "which keyboard, which version, which mode: no answer": ["\x1b[?u\x1b[>q\x1b[?2026$px", "", "x"],
     "the clipboard": ["\x1b]52;c;?\x07", "", ""],
-    "a title is no question": ["\x1b]0;what?\x07", "", "\x1b]0;what?\x07"],
+    "a title is not a question": ["\x1b]0;what?\x07", "", "\x1b]0;what?\x07"],
     "colours that are set": ["\x1b]11;#000\x07", "", "\x1b]11;#000\x07"],
     movement: ["\x1b[2J\x1b[1;1Hé", "", "\x1b[2J\x1b[1;1Hé"],
   };
@@ -52,7 +52,7 @@ describe("questions", () => {
     expect(shown([bytes(given)])).toBe(shownLater);
   });
 
-  test("cut anywhere, they are the same", () => {
+  test("are the same wherever the output is cut", () => {
     const all = bytes("x\x1b[?2004hé\x1b[6n\x1b]11;?\x1b\\y\x1b[c\x1b[?1049hz");
     for (let at = 0; at <= all.length; at += 1) {
       const modes = new Modes();
@@ -64,7 +64,7 @@ describe("questions", () => {
     }
   });
 
-  test("nothing else is ever lost or held back", () => {
+  test("are removed alone, and no other output is lost or held back", () => {
     const piece = fc.oneof(
       fc.constantFrom("\x1b", "\x1b[", "\x1b]", "\x1b]0;", "[31m", "\x07", "é", "\x1b[?25l", "c", ";"),
       fc.string({ maxLength: 20 }),
@@ -79,7 +79,7 @@ describe("questions", () => {
     expect(shown([bytes(long)])).toBe(long);
   });
 
-  test("takes linear time", () => {
+  test("are found in linear time", () => {
     const modes = new Modes();
     const begin = performance.now();
     modes.read(bytes("\x1b[".repeat(500_000)));

@@ -35,12 +35,12 @@ test.each(Object.entries(cases))("%s", (_name, [given, then]) => {
   expect(typeable(given)).toEqual(then);
 });
 
-test("a paste that is asked for holds the lines together; without it they are one line", () => {
+test("a requested paste keeps lines together; without paste they become one line", () => {
   expect(keysFor("a\n\tb;", true)).toBe("\x1b[200~a\r\tb;\x1b[201~");
   expect(keysFor("a\n\n\tb;", false)).toBe("a b;");
 });
 
-test("whatever the message: one paste, nothing outside it, and no key inside", () => {
+test("any message becomes one paste, with nothing outside it and no key inside", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary", maxLength: 200 }), (message) => {
       const given = typeable(message);

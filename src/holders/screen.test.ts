@@ -27,18 +27,18 @@ const uis: Record<string, [given: string, then: string]> = {
   lines: ["one\r\ntwo", "one\ntwo"],
   "only the last rows": ["1\r\n2\r\n3\r\n4\r\n5\r\n6", "3\n4\n5\n6"],
   "drawn over": ["draft\r\x1b[2Kdone", "done"],
-  "a screen of its own": ["shell\r\n\x1b[?1049h\x1b[2J\x1b[Hfull \x1b[31mscreen\x1b[0m", "full screen"],
+  "an alternate screen": ["shell\r\n\x1b[?1049h\x1b[2J\x1b[Hfull \x1b[31mscreen\x1b[0m", "full screen"],
   "left again": ["shell\r\n\x1b[?1049hfull\x1b[?1049lback", "shell\nback"],
   "titles and clipboards": ["\x1b]0;owned\x07\x1b]52;c;aGk=\x07text", "text"],
   "text that would be reordered": ["a\u202eb", "a\\u{202e}b"],
   "a long tape": [`${"x\r\n".repeat(800_000)}end`, "x\nx\nx\nend"],
 };
 
-test.each(Object.entries(uis))("a UI: %s", async (_name, [given, then]) => {
+test.each(Object.entries(uis))("the screen of a UI: %s", async (_name, [given, then]) => {
   expect(await screen(true, "pty-output.log", given)).toBe(then);
 });
 
-test("without a UI: the last lines that the agent said", async () => {
+test("without a UI, the screen is the agent's last lines", async () => {
   const said = [
     { type: "text", text: "first" },
     { type: "tool", name: "sh" },

@@ -39,19 +39,19 @@ function ui(changes: Partial<Ui> = {}): Ui {
 
 const trouble = { kind: "rate_limited", message: "later" } as const;
 
-test("a draft is cleared, the message pasted, Enter pressed once", async () => {
+test("the typist clears a draft, pastes the message and presses Enter once", async () => {
   const one = ui();
   expect(await new Typist(one).send("go on;\nnow")).toEqual({ sent: "ok" });
   expect(one.typed).toEqual([CLEAR, "\x1b[200~go on;\rnow\x1b[201~", "\r"]);
 });
 
-test("without bracketed paste it is one line; after a failed turn it is taken too", async () => {
+test("without bracketed paste the message becomes one line; after a failed turn it is typed as well", async () => {
   const one = ui({ paste: false, activity: { state: "error", trouble } });
   expect(await new Typist(one).send("go on\nnow")).toEqual({ sent: "ok" });
   expect(one.typed).toEqual([CLEAR, "go on now", "\r"]);
 });
 
-test("Enter again when the first one was not taken, and no third", async () => {
+test("the typist presses Enter again when the engine missed the first, and never a third time", async () => {
   const second = ui({ takenUp: (enters) => enters >= 2 });
   const never = ui({ takenUp: () => false });
   const answers = await Promise.all([new Typist(second).send("x"), new Typist(never).send("x")]);
@@ -62,7 +62,7 @@ test("Enter again when the first one was not taken, and no third", async () => {
   ]);
 }, 30_000);
 
-test("an engine that cannot tell: typed once, not verified", async () => {
+test("a message for an engine that reports nothing is typed once and not verified", async () => {
   const one = ui({ takenUp: () => null });
   expect(await new Typist(one).send("x")).toEqual({ sent: "unverified" });
   expect(one.typed).toHaveLength(3);
@@ -76,14 +76,17 @@ const refusals: Record<string, [changes: Partial<Ui>, why: RegExp]> = {
   "a person is typing": [{ typedAt: performance.now() + 3_600_000 }, /somebody is typing/],
 };
 
-test.each(Object.entries(refusals))("refused: %s, and nothing is typed", async (_name, [changes, why]) => {
-  const one = ui(changes);
-  const answer = await new Typist(one).send("1");
-  expect(answer).toMatchObject({ sent: "refused", why: expect.stringMatching(why) as string });
-  expect(one.typed).toEqual([]);
-});
+test.each(Object.entries(refusals))(
+  "a message is refused and nothing typed: %s",
+  async (_name, [changes, why]) => {
+    const one = ui(changes);
+    const answer = await new Typist(one).send("1");
+    expect(answer).toMatchObject({ sent: "refused", why: expect.stringMatching(why) as string });
+    expect(one.typed).toEqual([]);
+  },
+);
 
-test("a person who typed a moment ago is let finish", async () => {
+test("the typist lets a person finish who typed a moment ago", async () => {
   const one = ui({ typedAt: performance.now() - 4_800 });
   const began = performance.now();
   const waited: number[] = [];
@@ -92,7 +95,7 @@ test("a person who typed a moment ago is let finish", async () => {
   expect(waited[0]).toBeGreaterThanOrEqual(150);
 });
 
-test("a message that cannot be typed is refused first", async () => {
+test("the typist first refuses a message that cannot be typed", async () => {
   const one = ui();
   expect(await new Typist(one).send("\x1b")).toMatchObject({ sent: "refused" });
   expect(one.typed).toEqual([]);
@@ -107,7 +110,7 @@ test("a prompt that opens after the paste gets no Enter", async () => {
   expect(one.typed.filter((keys) => keys === "\r")).toEqual([]);
 });
 
-test("idle since a moment ago: waited for, and looked at again", async () => {
+test("the typist waits and looks again at an agent that became idle a moment ago", async () => {
   const one = ui();
   one.sinceMs = one.clock.now();
   const began = performance.now();
@@ -117,7 +120,7 @@ test("idle since a moment ago: waited for, and looked at again", async () => {
   expect(one.typed).toEqual([]);
 });
 
-test("two at once are typed one after the other", async () => {
+test("two simultaneous messages are typed one after the other", async () => {
   const one = ui();
   one.takenUp = () => one.typed.at(-1) === "\r";
   // The UI has answered by the next look.

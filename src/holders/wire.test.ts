@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { Fault } from "../core/faults.ts";
 import { decodeFault, encode, encodeFault, FrameReader, Garbled, MAX_FRAME_BYTES } from "./wire.ts";
 
-test("what is encoded is read, cut anywhere", () => {
+test("an encoded frame is read back wherever it is cut", () => {
   fc.assert(
     fc.property(
       fc.array(fc.dictionary(fc.string(), fc.jsonValue()), { maxLength: 5 }),
@@ -38,14 +38,14 @@ test.each([
   expect(() => new FrameReader().read(Buffer.from(text))).toThrow(Garbled);
 });
 
-test("a line without an end is refused in small pieces too", () => {
+test("a line without an end is also refused in small pieces", () => {
   const reader = new FrameReader();
   expect(() => {
     for (let n = 0; n < 20; n += 1) reader.read(Buffer.alloc(100_000, 0x61));
   }).toThrow(Garbled);
 });
 
-test("a frame that nobody would take is not made", () => {
+test("a frame that no reader accepts is not made", () => {
   expect(encode({ x: "y".repeat(MAX_FRAME_BYTES - 8) })).toHaveLength(MAX_FRAME_BYTES + 1);
   expect(() => encode({ x: "y".repeat(MAX_FRAME_BYTES - 7) })).toThrow(Fault);
 });
@@ -59,7 +59,7 @@ const faults: Record<string, [given: unknown, then: unknown]> = {
     { code: "usage", message: "x", facts: { a: { b: 1 }, c: null } },
     { code: "usage", message: "x", facts: {} },
   ],
-  "a code that nobody knows": [{ code: "toString", message: "x" }, null],
+  "an unknown code": [{ code: "toString", message: "x" }, null],
   "no message": [{ code: "usage" }, null],
   "no object": ["usage", null],
 };

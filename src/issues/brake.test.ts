@@ -21,7 +21,7 @@ test("the brake of one issue stops that issue alone, and follows that of the bat
   expect(told).toEqual(["one interrupt", "other SIGTERM", "one end"]);
 });
 
-test("a request by file stops the run that it names, once, and one that is taken back stops nothing", async () => {
+test("a request by file stops the named run once, and a withdrawn request stops nothing", async () => {
   const directory = mkdtempSync(join(tmpdir(), "reprise-brake-"));
   try {
     const whole = new Brake();
@@ -40,7 +40,7 @@ test("a request by file stops the run that it names, once, and one that is taken
   }
 });
 
-describe("a live batch holds the runs of issues that it is not done with", () => {
+describe("a live batch holds the runs of issues that it has not finished", () => {
   const other = { pid: 4711, start: "1", boot: "b", space: "s" };
   const run = (handle: string, slug = "project-1") => ({ handle, subject: `issue:${slug}#a` });
   let root: string;
@@ -95,7 +95,7 @@ describe("a live batch holds the runs of issues that it is not done with", () =>
     expect(batchHolds(judged("gone"), [run("00000002")]).size).toBe(0);
   });
 
-  test("also when nothing shows whether it lives, until a person says that it is gone", () => {
+  test("even when nothing shows whether it lives, until a person says that it is gone", () => {
     const doubted = judged("doubt");
     expect(batchHolds(doubted, [run("00000002")]).get("00000002")?.certain).toBe(false);
     forsakeBatch(judged("lives"), run("00000002"));

@@ -64,7 +64,7 @@ const cases: Record<string, Case> = {
     { ...RESUME, resume: false },
     { do: "leave", why: "it is in progress; --resume takes it up", with: [] },
   ],
-  "an issue that was completed and is open again goes on in its conversation, also without --resume": [
+  "a reopened issue continues in its conversation, even without --resume": [
     "open",
     { ...ALIVE, reopened: true },
     { ...RESUME, resume: false },
@@ -76,7 +76,7 @@ const cases: Record<string, Case> = {
       reopened: true,
     },
   ],
-  "an issue that a person stopped and opened again goes on in its conversation, also without --resume": [
+  "an issue that a person stopped and reopened continues in its conversation, even without --resume": [
     "open",
     { ...ALIVE, left: true },
     { ...RESUME, resume: false },
@@ -87,13 +87,13 @@ const cases: Record<string, Case> = {
       why: "it was opened again, and its conversation goes on",
     },
   ],
-  "an issue that a person stopped and opened again, and whose run is gone, begins anew with a warning": [
+  "an issue that a person stopped and reopened, and whose run is gone, starts over with a warning": [
     "open",
     { ...STALE, handle: null, left: true, why: "its run 11111111 is gone" },
     { ...RESUME, resume: false },
     { do: "fresh", handle: null, why: "its run 11111111 is gone", warn: true },
   ],
-  "an issue that a person set back from in progress to open begins anew, and the earlier run is named": [
+  "an issue that a person set back from in progress to open starts over, and the earlier run is named": [
     "open",
     { ...NONE, earlier: "it is open; its earlier run 11111111 is kept" },
     RESUME,
@@ -105,19 +105,19 @@ const cases: Record<string, Case> = {
     { ...RESUME, resume: false },
     { do: "leave", why: "it is in progress; --resume takes it up", with: [] },
   ],
-  "an issue that was opened again and whose conversation is gone begins anew where its work is": [
+  "an issue that was reopened and whose conversation is gone starts over where its work is": [
     "open",
     { ...STALE, reopened: true },
     { ...RESUME, resume: false },
     { do: "fresh", handle: "11111111", why: "the engine does not have session s1", warn: true },
   ],
-  "options that would widen a run are refused, also for a new conversation in it": [
+  "options that would widen a run are refused, even for a new conversation in it": [
     "in_progress",
     { ...ALIVE, state: "trouble", why: "--x would add a right" },
     { ...RESUME, fresh: true },
     { do: "leave", why: "--x would add a right" },
   ],
-  "a session that lives goes on": [
+  "an existing session continues": [
     "in_progress",
     ALIVE,
     STRICT,
@@ -143,7 +143,7 @@ const cases: Record<string, Case> = {
       with: ["--isolate", "worktree"],
     },
   ],
-  "a damaged session that can be restored is left, also when its work waits for the gate": [
+  "a damaged session that can be restored is left, even when its work waits for the gate": [
     "in_progress",
     { ...DAMAGED, next: "gate" },
     RESUME,
@@ -208,7 +208,7 @@ const cases: Record<string, Case> = {
       why: "its last turn was completed, and the gate has not run since",
     },
   ],
-  "a turn that was completed before the crash is not said to wait for a gate that there is not": [
+  "a turn that was completed before the crash does not wait for a missing gate": [
     "in_progress",
     { ...ALIVE, next: "gate" },
     STRICT,
@@ -219,13 +219,13 @@ const cases: Record<string, Case> = {
       why: "its last turn was completed; there is no gate, so a change of files is looked for",
     },
   ],
-  "what has passed needs no conversation to be closed": [
+  "an issue that has passed needs no conversation to be closed": [
     "in_progress",
     { ...STALE, next: "close", checked: true },
     STRICT,
     { do: "close", handle: "11111111", session: "s1", why: "its work has passed the gate" },
   ],
-  "what was done without a gate is not said to have passed one": [
+  "work without a gate is not reported as having passed one": [
     "in_progress",
     { ...STALE, next: "close" },
     STRICT,
@@ -236,7 +236,7 @@ const cases: Record<string, Case> = {
       why: "its last turn was completed and changed files; there was no gate",
     },
   ],
-  "a session without its run has no place to go on": [
+  "a session without its run has no place to continue": [
     "in_progress",
     { ...ALIVE, state: "stale", handle: null, why: "run 11111111 is gone" },
     RESUME,
@@ -271,13 +271,13 @@ const bad = (kind: TroubleKind, resetsAt?: string): { outcome: Outcome } => ({
 const dead: { outcome: Outcome } = { outcome: { result: "interrupted", reason: "it died" } };
 
 const after: Record<string, [given: Partial<TurnFacts>, policy: TurnPolicy, then: Next]> = {
-  "a completed turn goes to the gate, also while stopping": [{ stopping: true }, WAIT, { do: "gate" }],
+  "a completed turn goes to the gate, even while stopping": [{ stopping: true }, WAIT, { do: "gate" }],
   "the user's stop": [
     { outcome: { result: "cancelled", reason: "stopped" } },
     WAIT,
     { do: "interrupt", why: "stopped" },
   ],
-  "whatever ends while stopping is kept": [
+  "a turn that ends while stopping is kept": [
     { ...bad("rate_limited"), stopping: true },
     WAIT,
     { do: "interrupt", why: "rate_limited: m" },
@@ -353,7 +353,7 @@ const after: Record<string, [given: Partial<TurnFacts>, policy: TurnPolicy, then
     { ...WAIT, strict: true },
     { do: "fail", why: "Session resumption failed: session_lost: m" },
   ],
-  "a dead agent's conversation goes on at once": [
+  "a dead agent's conversation continues at once": [
     dead,
     WAIT,
     { do: "again", notBeforeMs: NOW, why: "it died", limit: false },
@@ -363,7 +363,7 @@ const after: Record<string, [given: Partial<TurnFacts>, policy: TurnPolicy, then
     WAIT,
     { do: "interrupt", why: "it died" },
   ],
-  "another conversation than asked for is a failure": [
+  "a conversation other than the requested one is a failure": [
     { outcome: { result: "diverged", reason: "other id" }, resumed: true },
     WAIT,
     { do: "fail", why: "other id" },
@@ -465,8 +465,8 @@ describe("what a batch leaves undone", () => {
   type Row = [ends: IssueEnd[], ways: Record<string, string[]>, goOn: readonly string[] | null];
   const rows: Record<string, Row> = {
     "nothing, when all are completed": [[end("a", "completed", { status: "closed" })], {}, null],
-    "what failed and is in progress goes on with the same command": [[end("a", "failed")], {}, again.words],
-    "what --strict would not let begin goes on without it": [
+    "a failed issue in progress continues with the same command": [[end("a", "failed")], {}, again.words],
+    "an issue that --strict keeps from beginning continues without it": [
       [end("a", "failed", { why: BARRED }), end("b", "left")],
       { b: ["--engine", "x"] },
       ["--order", "input", "--", "--strict"],
@@ -476,25 +476,33 @@ describe("what a batch leaves undone", () => {
       { c: [] },
       ["--order", "input", "--", "--strict"],
     ],
-    "what --strict lets begin when a person has decided keeps it": [
+    "an issue that --strict lets begin after a decision keeps the option": [
       [end("a", "failed", { why: BARRED })],
       { a: [] },
       again.words,
     ],
-    "what failed before it was claimed does not": [[end("a", "failed", { status: "open" })], {}, null],
-    "what a person decided about does not": [[end("a", "left", { status: "blocked" })], {}, null],
-    "what was left for a reason that passes goes on with the same command": [
+    "an issue that failed before its claim does not continue": [
+      [end("a", "failed", { status: "open" })],
+      {},
+      null,
+    ],
+    "an issue that a person decided about does not continue": [
+      [end("a", "left", { status: "blocked" })],
+      {},
+      null,
+    ],
+    "an issue that was left for a passing reason continues with the same command": [
       [end("a", "left"), end("b", "completed")],
       { a: [] },
       again.words,
     ],
-    "what was left for good has no command of a batch": [[end("a", "left")], {}, null],
+    "an issue that was left for good has no command of a batch": [[end("a", "left")], {}, null],
     "issues of another engine are named in one command": [
       [end("a", "left"), end("b", "left"), end("c", "left")],
       { a: ["--engine", "x"], c: ["--engine", "x"] },
       ["--source", "beads", "--engine", "x", "--scope", "ids:a,c"],
     ],
-    "work in another place is taken up there, with the engine of this batch": [
+    "work in another place continues there, with the engine of this batch": [
       [end("a", "left")],
       { a: ["--isolate", "none"] },
       ["--source", "beads", "--engine", "e", "--isolate", "none", "--scope", "ids:a"],

@@ -45,7 +45,7 @@ const THEIRS = {
 };
 
 const cases: Record<string, [given: Partial<PlanOptions>, take: string[], skip: object[]]> = {
-  "by priority, then as listed; what waits comes after what it waits for": [
+  "by priority, then as listed; an issue comes after its dependencies": [
     {},
     ["high", "part", "deep", "after-over", "low"],
     [IN_PROGRESS, HELD, THEIRS, AFTER_HELD],
@@ -73,7 +73,7 @@ const cases: Record<string, [given: Partial<PlanOptions>, take: string[], skip: 
       { id: "low", why: "the batch is full" },
     ],
   ],
-  "at most so many, with what an earlier part of the batch has begun": [
+  "at most so many, including issues that an earlier part of the batch began": [
     { maxIssues: 3, resume: true, begun: ["begun", "over"] },
     ["begun", "high"],
     [
@@ -86,12 +86,12 @@ const cases: Record<string, [given: Partial<PlanOptions>, take: string[], skip: 
       { id: "low", why: "the batch is full" },
     ],
   ],
-  "what was begun goes on although the batch is full": [
+  "a begun issue continues although the batch is full": [
     { maxIssues: 1, resume: true, begun: ["begun", "over"], scope: { of: "ids", ids: ["low", "begun"] } },
     ["begun"],
     [{ id: "low", why: "the batch is full" }],
   ],
-  "by id, in a batch that goes on: what the source has lost is left out": [
+  "by id, in a continued batch: issues that the source has lost are left out": [
     { mayLack: true, scope: { of: "ids", ids: ["low", "x"] } },
     ["low"],
     [{ id: "x", why: "the source has it no more" }],
@@ -102,7 +102,7 @@ const cases: Record<string, [given: Partial<PlanOptions>, take: string[], skip: 
     [{ id: "deep", why: "it waits for part" }],
   ],
   "of an epic, however deep": [{ scope: { of: "epic", id: "big" } }, ["part", "deep", "after-over"], []],
-  "strangers' when asked for": [
+  "strangers' issues on request": [
     { includeStrangers: true, scope: { of: "ids", ids: ["theirs"] } },
     ["theirs"],
     [],

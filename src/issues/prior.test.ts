@@ -96,7 +96,7 @@ test("test_lookup_handles_corrupt_json", () => {
   ]);
 });
 
-test("a metadata file that is cut off at any byte is passed over", async () => {
+test("a metadata file that is cut off at any byte is skipped", async () => {
   write("20260101T000000Z_00000001.json", "2026-01-01T00:00:00Z", { a: entry("whole") });
   const batch = await beginBatch(directory, record("2026-02-01T00:00:00Z", "0000000b"), (text) => text);
   await batch.update("a", { status: "running", engine: "claude", session_id: "torn" });
@@ -133,14 +133,14 @@ test("test_lookup_fallback_to_filename_sort", () => {
   ]);
 });
 
-test("another engine's session is no prior session, nor one of nobody knows which", () => {
+test("a session of another or unknown engine is no prior session", () => {
   write("20260101T000000Z_00000001.json", "2026-01-01T00:00:00Z", { a: entry("mine") });
   write("20260102T000000Z_00000002.json", "2026-01-02T00:00:00Z", { a: entry("theirs", "codex") });
   write("20260103T000000Z_00000003.json", "2026-01-03T00:00:00Z", { a: { session_id: "whose?" } });
   expect([lookup("a"), lookup("a", "codex"), lookup("a", "gemini")]).toEqual(["mine", "theirs", null]);
 });
 
-test("what is written meanwhile is seen, and an id is never replaced by none (I3)", async () => {
+test("a new entry is seen at once, and a missing id never replaces an id (I3)", async () => {
   expect(lookup()).toBeNull();
   const batch = await beginBatch(directory, record("2026-01-01T00:00:00Z", "0000000a"), (text) => text);
   await batch.update("a", { status: "running", engine: "claude", session_id: "s1", handle: "11111111" });
@@ -172,7 +172,7 @@ test("secrets stay out of the file", async () => {
   });
 });
 
-test("a time far in the future counts as it is; numbers as texts do not", () => {
+test("a time far in the future counts unchanged; numbers as text do not count", () => {
   write("1.json", "9999-01-01T00:00:00Z", { a: { ...entry("future"), attempts: "7" } });
   write("2.json", "2026-01-01T00:00:00Z", { a: entry("now") });
   utimesSync(join(directory, "1.json"), 0, 0);

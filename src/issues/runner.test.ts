@@ -108,7 +108,7 @@ beforeEach(() => {
   brake = new Brake();
 });
 
-test("--watch: what depends on a failed issue is never begun, and a source that cannot be read is looked at again", async () => {
+test("--watch never begins an issue that depends on a failed one, and reads an unreadable source again", async () => {
   const unreadable = () => {
     throw invalid("issues/c.md, line 1", "its front matter has no end");
   };
@@ -123,7 +123,7 @@ test("--watch: what depends on a failed issue is never begun, and a source that 
   ]);
 });
 
-test("--watch with --max-issues ends when it has begun so many", async () => {
+test("--watch with --max-issues ends when it has begun that many", async () => {
   const never = () => void brake.press();
   const looks = [() => {}, () => {}, () => {}, never];
   expect(await watched([{ id: "a" }, { id: "b" }, { id: "c" }], looks, { maxIssues: 2 })).toMatchObject({
@@ -136,7 +136,7 @@ test("--watch with --max-issues ends when it has begun so many", async () => {
 describe("an issue whose agent dies", () => {
   const once: Partial<BatchOptions> = { watch: false };
 
-  test("is not asked again, and keeps the word, when a person has deferred it", async () => {
+  test("is not retried, and keeps its status, when a person has deferred it", async () => {
     const one = async () => ({ ...PLAIN, id: "a", status: "blocked", statusWord: "deferred" }) as const;
     const { last, exitCode, path } = await watched([{ id: "a" }], [() => {}], once, { one });
     expect(exitCode).toBe(10);
@@ -156,7 +156,7 @@ describe("an issue whose agent dies", () => {
   });
 });
 
-test("an issue in progress that a person blocked while others were worked on is not begun", async () => {
+test("an issue in progress that a person blocks during the batch is not begun", async () => {
   const blocked = new Set<string>();
   const claim = async () => true;
   const one = async (id: string) =>
@@ -204,7 +204,7 @@ describe("a secret in an option", () => {
     expect(await deps.store.listRuns({})).toEqual([]);
   });
 
-  test("is refused as well when the config gives the option", async () => {
+  test("is also refused when the config gives the option", async () => {
     deps = { ...deps, config: { ...deps.config, engines: { demo: { args: ["--allow", secret] } } } };
     const refused = watched([{ id: "a" }], [], { watch: false }, { claim });
     await expect(refused).rejects.toThrow("The value of --allow is a secret");

@@ -214,11 +214,11 @@ describe("bad input", () => {
       () => writeMarkdown("a.md", "---\ntitle: A\n"),
       "issues_invalid: issues/a.md, line 1: its front matter has no end. Close it with a line of ---.",
     ],
-    "a status that is none": [
+    "an unknown status": [
       () => writeMarkdown("a.md", "---\ntitle: A\nstatus: later\n---\n"),
       "issues_invalid: issues/a.md, line 3: status is one of open, in_progress, closed, blocked.",
     ],
-    "a priority that is none": [
+    "an unknown priority": [
       () => writeMarkdown("a.md", "---\npriority: high\n---\n"),
       "issues_invalid: issues/a.md, line 2: priority is 0 to 4.",
     ],
@@ -230,7 +230,7 @@ describe("bad input", () => {
       () => writeMarkdown("a.md", "---\ntitle: A\ndepends_on: [b,\nstatus: closed\n---\n"),
       "issues_invalid: issues/a.md, line 3: its list has no end. Close it with ].",
     ],
-    "bytes that are no text": [
+    "bytes that are not text": [
       () => {
         mkdirSync(join(root, "issues"));
         writeFileSync(join(root, "issues", "a.md"), Buffer.from([0x2d, 0xff, 0xfe]));
@@ -260,7 +260,7 @@ describe("bad input", () => {
     expect(await list()).toEqual({ issues: [], warnings: [] });
   });
 
-  test("a dependency that is nowhere is said and not waited for; closed issues may go in circles", async () => {
+  test("a missing dependency is reported and not waited for; closed issues may form circles", async () => {
     writeBeads([
       needs("a", "gone"),
       { ...needs("b", "c"), status: "closed" },
@@ -271,7 +271,7 @@ describe("bad input", () => {
     ]);
   });
 
-  test("100,000 dependencies in a chain", async () => {
+  test("100,000 dependencies in a chain are read", async () => {
     const ids = Array.from({ length: 100_000 }, (_, at) => `i${at}`);
     writeBeads(ids.map((id, at) => needs(id, ...ids.slice(at + 1, at + 2))));
     expect((await list()).issues).toHaveLength(100_000);
@@ -283,7 +283,7 @@ describe("bad input", () => {
   });
 });
 
-describe("what is not understood stays", () => {
+describe("unknown parts stay", () => {
   test("Beads: fields, order, numbers, blank and unknown lines, the mode of the file", async () => {
     const memory = '{"_type":"memory","key":"k","value":1.0}';
     const before = `  {"id":"a", "title":"A","weight":1.50,"big":12345678901234567890,"status" : "open" ,"x":{"status":"open"}}`;
@@ -322,7 +322,7 @@ describe("what is not understood stays", () => {
     expect(readFileSync(join(root, "issues", "a.md"), "utf8")).toBe(after);
   });
 
-  test("Beads: a record of another kind with the same id is none of its issues", async () => {
+  test("Beads: a record of another kind with the same id is not an issue", async () => {
     const others = ['{"_type":"memory","id":"a"}', '{"id":"a","title":"was","status":"tombstone"}'];
     writeBeads([`\uFEFF${others[0]}`, others[1], issue("a")]);
     const source = await openSource(deps, root, OPTIONS);
@@ -358,7 +358,7 @@ describe("what is not understood stays", () => {
     ]);
   });
 
-  test("Beads: a line of a program that opened the file before an issue was changed stays", async () => {
+  test("Beads: a line stays that a program appends after opening the file before the change", async () => {
     writeBeads([issue("a")]);
     const source = await openSource(deps, root, OPTIONS);
     const fd = openSync(beadsFile(), "a");
@@ -399,7 +399,7 @@ describe("what is not understood stays", () => {
     }
   });
 
-  test("Markdown: what is written into an issue while it is changed stays", async () => {
+  test("Markdown: text that is written into an issue while it is changed stays", async () => {
     writeMarkdown("a.md", "---\ntitle: A\n---\nText.\n");
     const path = join(root, "issues", "a.md");
     const source = await openSource(
@@ -414,7 +414,7 @@ describe("what is not understood stays", () => {
     expect(text).toContain(": done\n");
   });
 
-  test("any JSON object keeps all but the field that is set", () => {
+  test("any JSON object keeps every field except the one set", () => {
     fc.assert(
       fc.property(
         fc.dictionary(fc.string(), fc.jsonValue()),
@@ -450,7 +450,7 @@ describe("front matter as people write it", () => {
   });
 });
 
-test("Markdown: another file that is half written holds up nothing that has begun", async () => {
+test("Markdown: another, half-written file holds up no issue that has begun", async () => {
   writeMarkdown("a.md", "---\nid: z\n---\n");
   const source = await openSource(deps, root, OPTIONS);
   writeMarkdown("0.md", "---\ntitle: ha");
@@ -460,7 +460,7 @@ test("Markdown: another file that is half written holds up nothing that has begu
   expect(await faultOf(() => source.close("y", "done"))).toContain("issues/0.md, line 1");
 });
 
-test("GitHub: strangers' circles of dependencies stop nobody", async () => {
+test("GitHub: strangers' circles of dependencies stop no issue", async () => {
   fake = await startGitHub();
   fake.issues = [
     [1, "", "OWNER"] as const,
@@ -479,7 +479,7 @@ test("GitHub: strangers' circles of dependencies stop nobody", async () => {
   expect((await (await openSource(deps, root, options)).list()).issues).toHaveLength(3);
 });
 
-test("GitHub: an issue whose runner died between comment and close is closed, and nothing is said twice", async () => {
+test("GitHub: an issue whose runner died between comment and close is closed, without a second comment", async () => {
   fake = await startGitHub();
   const half = {
     number: 1,

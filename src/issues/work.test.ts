@@ -69,7 +69,7 @@ const LEFT: readonly (readonly [what: string, script: string, said: string | nul
   ],
 ];
 
-describe("what an agent left in its worktree", () => {
+describe("work that an agent left in its worktree", () => {
   let root: string;
   let deps: TestDeps;
   let repository: string;

@@ -53,7 +53,7 @@ test.each([
   [90_000, "1m30s"],
   [5_400_000, "1h30m"],
   [93_784_005, "1d2h3m4s5ms"],
-])("%d ms are typed as %s, and read as the same", (ms, typed) => {
+])("%d ms are typed as %s, and read back unchanged", (ms, typed) => {
   expect(typedDuration(ms)).toBe(typed);
   expect(parseDuration(typed)).toBe(ms);
 });

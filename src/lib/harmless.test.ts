@@ -14,7 +14,7 @@ describe("harmless", () => {
     ["", ""],
   ])("%j", (given, then) => expect(harmless(given)).toBe(then));
 
-  test("nothing harmful is left of any text, and a second time changes nothing", () => {
+  test("leaves nothing harmful in any text, and changes nothing the second time", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), (text) => {
         const shown = harmless(text);
@@ -39,7 +39,7 @@ describe("wholeSentences", () => {
 });
 
 describe("harmlessJson", () => {
-  test("is the same value, and nothing in it is raw that a terminal obeys", () => {
+  test("keeps the value, and escapes everything that a terminal obeys", () => {
     fc.assert(
       fc.property(fc.jsonValue({ stringUnit: "binary" }), (value) => {
         const text = harmlessJson(value, 2);
@@ -92,7 +92,7 @@ describe("plain", () => {
     ["bells are made visible", "a\x07b", "a\\x07b"],
   ])("%s", (_name, given, then) => expect(plain(given)).toBe(then));
 
-  test("no escape is left of any text", () => {
+  test("leaves no escape in any text", () => {
     const unit = fc.constantFrom(
       "\x1b",
       "[",

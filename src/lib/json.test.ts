@@ -17,7 +17,7 @@ describe("reading", () => {
     expect(parseObject(text)).toBeUndefined();
   });
 
-  test.each(["null", "[]", "7", '"x"', "true"])("%s is no object", (text) => {
+  test.each(["null", "[]", "7", '"x"', "true"])("%s is not an object", (text) => {
     expect(parseObject(text)).toBeUndefined();
   });
 
@@ -37,7 +37,7 @@ describe("reading", () => {
     ]);
   });
 
-  test("what every object inherits is no field", () => {
+  test("properties that every object inherits are not fields", () => {
     expect(fieldIn({}, "constructor")).toBeUndefined();
     expect(fieldIn(null, "x")).toBeUndefined();
   });
@@ -59,7 +59,7 @@ describe("hasDuplicateKeys", () => {
     expect(hasDuplicateKeys(text)).toBe(then);
   });
 
-  test("what JSON.stringify wrote has none", () => {
+  test("finds none in output of JSON.stringify", () => {
     assert(property(jsonValue(), (value) => !hasDuplicateKeys(JSON.stringify(value))));
   });
 });

@@ -37,7 +37,7 @@ test.each(Object.entries(cases))("%s", (_name, [given, then, maxBytes]) => {
   expect(split(given, maxBytes)).toEqual(then);
 });
 
-test("where the chunks are cut makes no difference", () => {
+test("lines do not depend on where the chunks are cut", () => {
   const bytes = fc.array(fc.oneof(fc.constantFrom(10, 13, 0xe2, 0x82, 0xac), fc.nat(255)), { maxLength: 60 });
   fc.assert(
     fc.property(

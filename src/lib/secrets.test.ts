@@ -9,8 +9,8 @@ const ORDINARY =
   "KEYBOARD,MONKEY,AUTHOR,AUTHORS,GIT_AUTHOR_NAME,PATH,PWD,HOME,MAX_TOKENS,max_thinking_tokens,tokens,TOKENIZER,model_auto_compact_token_limit,env_key,bearer_token_env_var,apiKeyHelper,SSH_AUTH_SOCK,AUTH_TYPE,cli_auth_credentials_store,PATTERN,PASSENGER,COMPASS,keyword,session_id,turkey,OLDPWD,pw,TOKENIZERS_PARALLELISM,total_tokens,cached_tokens,TOKEN_FILE,_,BYPASS,LOWPASS,bandpass,ENCOMPASS,SSHPASS_FILE,PGPASSFILE,CRED_FILE,CREDIT,SACRED,DISK,TASK,messages_sk,SK,LANG,WEBHOOK_PORT,WEBHOOKS_ENABLED,webhook,hooks_url,ROLE_ID,role_id,USER_ROLE,CONNECTION,connection_id,DSN,mnemonic,instruction_mnemonic,SASS_PATH,HOTKEYS,SEED,RANDOM_SEED,PYTHONHASHSEED,seed,DB_SEED,SEED_DATA,OTP_SEED_FILE,OTP_LENGTH,LOTP_SEED,phrase";
 
 describe("isSecretName", () => {
-  test.each(SECRETS.split(","))("%j is one", (name) => expect(isSecretName(name)).toBe(true));
-  test.each(ORDINARY.split(","))("%j is not", (name) => expect(isSecretName(name)).toBe(false));
+  test.each(SECRETS.split(","))("%j is a secret name", (name) => expect(isSecretName(name)).toBe(true));
+  test.each(ORDINARY.split(","))("%j is not a secret name", (name) => expect(isSecretName(name)).toBe(false));
 });
 
 test.for<[string, readonly string[]]>([
@@ -53,7 +53,7 @@ describe("known values", () => {
   };
   test.each(Object.entries(cases))("%s", (_name, [given, then]) => expect(redact(given)).toBe(then));
 
-  test.each(["", "u", "us", "use", "user:"])("as base64 behind %j", (before) => {
+  test.each(["", "u", "us", "use", "user:"])("are found as base64 after %j", (before) => {
     const shown = redact(base64(`${before}${VALUE}!!`));
     expect(shown).toContain(hidden);
     expect(Buffer.from(shown.replace(hidden, ""), "base64").toString()).not.toContain("p4ss");
@@ -93,7 +93,7 @@ const patterns: Record<string, [given: string, then: string]> = {
   "bearer alone": ["use Bearer abcdefghijklmnop1234 now", "use Bearer [redacted] now"],
   "password in a URL": ["https://user:pa:ss@host/x", "https://user:[redacted]@host/x"],
   "token in a URL": ["https://abcdefghijklmnopqrstuv@host/x", "https://[redacted]@host/x"],
-  "a port is no password": ["http://localhost:8080/a@b", "http://localhost:8080/a@b"],
+  "a port is not a password": ["http://localhost:8080/a@b", "http://localhost:8080/a@b"],
   "query, token": ["https://h/p?token=abcd1234&x=1", "https://h/p?token=[redacted]&x=1"],
   "query, key": ["https://h/p?a=1&key=abcd1234efgh", "https://h/p?a=1&key=[redacted]"],
   "query, api_key": ["?api_key=abcd1234", "?api_key=[redacted]"],
@@ -158,7 +158,7 @@ const patterns: Record<string, [given: string, then: string]> = {
   "words with sk stay": ["a task-abcdefghijklmnopqrst", "a task-abcdefghijklmnopqrst"],
 };
 
-describe("values of several lines, and values with odd characters", () => {
+describe("values with several lines or odd characters", () => {
   const lines = ["first-line-of-77", "  second-line-of-88", "third-line-of-99"];
   const odd = 'Zq7pLm/x9 W&ü"t4';
   const mark = "[redacted:MANY]";
@@ -178,7 +178,7 @@ describe("values of several lines, and values with odd characters", () => {
   test.each(Object.entries(cases))("%s", (_name, [given, then]) => expect(hide(given)).toBe(then));
 });
 
-describe("encoded values, as programs write them", () => {
+describe("encoded values, in the forms that programs write", () => {
   const value = "Abc&def<GHI123/4 ü";
   const mark = "[redacted:DB_PASSWORD]";
   const hide = redactor([{ name: "DB_PASSWORD", value }]);
@@ -217,7 +217,7 @@ describe("encoded values, as programs write them", () => {
     expect(hide(`${text} \\u0041 %41 ${text}`)).not.toMatch(/Abc|GHI/);
   });
 
-  test("what is encoded around a value stays as it is", () => {
+  test("leave the encoded text around them unchanged", () => {
     expect(hide(`{"a":"\\u0041\\n${go.slice(1, -1)}\\u0042%43","b":"\\\\"}`)).toBe(
       `{"a":"\\u0041\\n${mark}\\u0042%43","b":"\\\\"}`,
     );
@@ -230,7 +230,7 @@ describe("patterns", () => {
   test.each(Object.entries(patterns))("%s", (_name, [given, then]) => expect(redactor([])(given)).toBe(then));
 });
 
-test("redacting twice is redacting once", () => {
+test("redacting twice changes nothing", () => {
   const piece = fc.oneof(
     fc.constantFrom(
       ...Object.values(patterns).map(([given]) => given),
@@ -271,7 +271,7 @@ describe("redactValue", () => {
     });
   });
 
-  test("knows an option and its value as two elements", () => {
+  test("recognizes an option and its value as two elements", () => {
     const given = [
       "x",
       "--api-key",
@@ -306,7 +306,7 @@ describe("redactValue", () => {
     expect(JSON.stringify(redactValue(given, redact))).toBe('{"__proto__":{"x":"[redacted]"}}');
   });
 
-  test("does not follow endless depth", () => {
+  test("stops at endless depth", () => {
     const deep: unknown = JSON.parse("[".repeat(100_000) + "]".repeat(100_000));
     expect(JSON.stringify(redactValue(deep, redact))).toBe(`${"[".repeat(64)}"[too deep]"${"]".repeat(64)}`);
   });
@@ -323,11 +323,11 @@ test.each([" ", ...repeated.split("|").slice(1)])("1 MB of %j takes linear time"
 });
 
 test.each([
-  ["one that ends as the next begins", "aaaa1111bbbb2222cccc", "[redacted:ONE]"],
-  ["one in another", "xxaaaa1111bbbbyy", "xx[redacted:ONE]yy"],
-  ["one that repeats in itself", "say abababababab.", "say [redacted:LOOP]."],
+  ["a value that ends as the next begins", "aaaa1111bbbb2222cccc", "[redacted:ONE]"],
+  ["a value inside another", "xxaaaa1111bbbbyy", "xx[redacted:ONE]yy"],
+  ["a value that overlaps itself", "say abababababab.", "say [redacted:LOOP]."],
   ["two side by side", "aaaa1111bbbb bbbb2222cccc", "[redacted:ONE] [redacted:TWO]"],
-])("values that overlap leave no end behind: %s", (_name, given, then) => {
+])("overlapping values leave no end behind: %s", (_name, given, then) => {
   const hide = redactor([
     { name: "ONE", value: "aaaa1111bbbb" },
     { name: "TWO", value: "bbbb2222cccc" },

@@ -12,7 +12,7 @@ test.each([
   ["right\u202eto left", "$'right\\342\\200\\256to left'"],
 ])("%j is typed as %s", (word, typed) => expect(shellWord(word)).toBe(typed));
 
-test("bash reads every character back, and nothing in the line is altered when it is shown", () => {
+test("bash reads every character back, and showing the line alters nothing", () => {
   const characters = Array.from({ length: 0x7f }, (_, at) => String.fromCharCode(at + 1));
   const more = ["\u0085", "\u200b7", "\u2028", "\u{e0041}", "grün 🙂", "\\n", "'"];
   const words = [...characters, characters.join(""), ...more, more.join("'")];

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { table } from "./table.ts";
 import { cutToColumns, widthOf } from "./width.ts";
 
-test("columns are aligned by what the terminal shows", () => {
+test("columns are aligned by their width on the terminal", () => {
   expect(
     table([
       ["HANDLE", "NAME", "MESSAGE"],
@@ -30,7 +30,7 @@ test("the last column is cut to the limit", () => {
   ).toEqual(["ab  a long …", "c   short"]);
 });
 
-test("no rows, uneven rows, no room", () => {
+test("a table copes with no rows, uneven rows and no room", () => {
   expect(table([])).toEqual([]);
   expect(table([["a"], ["bb", "c"]])).toEqual(["a", "bb  c"]);
   expect(table([["aaaa", "bbbb"]], 3)).toEqual(["aaaa  …"]);

@@ -15,7 +15,7 @@ function after(...chunks: string[]): TerminalState {
   return state;
 }
 
-describe("what is left on is undone, and nothing else", () => {
+describe("modes that are left on are undone, and nothing else", () => {
   const cases: Record<string, [given: string, leave: string, enter: string]> = {
     nothing: ["", "", ""],
     "a line": ["hello\r\n", "", ""],
@@ -87,7 +87,7 @@ describe("what is left on is undone, and nothing else", () => {
     expect(after("x".repeat(100), "\r\n").leave()).toBe("");
   });
 
-  test("after a new size the end of the text is still its end, and anything else is the bottom", () => {
+  test("after a resize the end of the text stays known, and anything else is the bottom", () => {
     const state = after("text\r\n");
     state.resize({ cols: 10, rows: 5 });
     expect(state.leave()).toBe("");
@@ -203,7 +203,7 @@ class Judge {
 }
 
 describe("on a real terminal", () => {
-  test("a restored terminal is a fresh one, and what was shown stays shown", async () => {
+  test("a restored terminal equals a fresh one, and the text on it stays", async () => {
     const fresh = new Judge().state();
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: 14 }), output, async (lines, pieces) => {
@@ -245,7 +245,7 @@ describe("on a real terminal", () => {
   });
 });
 
-test("however the output is cut into chunks, the result is the same", () => {
+test("the result does not depend on how the output is cut into chunks", () => {
   fc.assert(
     fc.property(output, fc.array(fc.nat({ max: 200 }), { maxLength: 10 }), (pieces, cuts) => {
       const all = bytes(pieces.join(""));
@@ -264,7 +264,7 @@ test("however the output is cut into chunks, the result is the same", () => {
   );
 });
 
-test("takes linear time and bounded memory", () => {
+test("the state takes linear time and bounded memory", () => {
   const state = new TerminalState(SIZE);
   const begin = performance.now();
   state.read(bytes("\x1b[".repeat(500_000)));

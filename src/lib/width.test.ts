@@ -13,7 +13,7 @@ test.each<[text: string, columns: number, end: string]>([
   expect(cutStart(text, columns)).toBe(end);
 });
 
-test("a text that is cut at either end is no wider than asked for, and whole if it fits", () => {
+test("a text cut at either end is no wider than requested, and whole if it fits", () => {
   const text = fc.string({ unit: fc.constantFrom("a", "日", "👍", "\u0301"), maxLength: 20 });
   fc.assert(
     fc.property(text, fc.nat(30), (all, columns) => {

@@ -11,7 +11,7 @@ test.each([
   ["\u001b[2mone two\u001b[0m three", 8, 2, ["\u001b[2mone two\u001b[0m", "  three"]],
 ])("%j in %d columns", (text, width, indent, then) => expect(wrap(text, { width, indent })).toEqual(then));
 
-test("no line but that of one long word is wider than it may be, and no word is lost", () => {
+test("only a line of one long word is wider than the limit, and no word is lost", () => {
   const text = "The agent of run 1a2b3c4d 文字文字 stopped because 語語語語語語語語語語語語 was said";
   for (let width = 1; width < 60; width += 1) {
     const lines = wrap(text, { width, indent: 3 });
@@ -37,6 +37,6 @@ test.each([
     20,
     ["/", `          ${"x".repeat(30)}/`, "          y"],
   ],
-])("a path behind a label of ten columns: %s", (_what, path, width, then) =>
+])("a path after a label of ten columns wraps: %s", (_what, path, width, then) =>
   expect(wrapPath(path, { width, indent: 10 })).toEqual(then),
 );

@@ -31,7 +31,7 @@ const gate = (command: readonly string[], more: Partial<GateRequest> = {}) =>
     ...more,
   });
 
-test("what prints without end is ended where it may not", async () => {
+test("a gate that prints endlessly is ended at its limit", async () => {
   const { passed, detail } = await gate(["yes"], { maxBytes: 1024 * 1024 });
   expect([passed, detail.split("\n")[0]]).toEqual([false, "yes printed more than 1 MiB and was ended."]);
 });
@@ -69,12 +69,12 @@ test.each<[name: string, command: readonly string[], passed: boolean, detail: st
   expect(await gate(command)).toEqual({ passed, detail });
 });
 
-test("both streams count", async () => {
+test("the detail of a gate contains both streams", async () => {
   const { detail } = await gate(["sh", "-c", "echo out; echo err >&2"]);
   expect(detail.split("\n").slice(1).toSorted()).toEqual(["err", "out"]);
 });
 
-test("a directory that is gone", async () => {
+test("a directory that is gone fails the gate", async () => {
   const gone = join(cwd, "gone");
   expect(await gate(["true"], { cwd: gone })).toEqual({
     passed: false,
@@ -88,14 +88,14 @@ test("a program with a slash is looked for where the gate runs", async () => {
   expect((await gate(["./missing.sh"])).passed).toBe(false);
 });
 
-test("PATH is that of the gate's environment", async () => {
+test("PATH comes from the gate's environment", async () => {
   writeFileSync(join(cwd, "own-check"), "#!/bin/sh\nexit 0\n", { mode: 0o755 });
   const env = { PATH: `${cwd}:/bin:/usr/bin` };
   expect((await gate(["own-check"], { env })).passed).toBe(true);
   expect((await gate(["own-check"])).passed).toBe(false);
 });
 
-test("only the end of a flood is kept, in whole characters, and it does not fail for it", async () => {
+test("a gate keeps only the end of a flood, in whole characters, and does not fail for it", async () => {
   const script = `for (let i = 0; i < 400000; i++) process.stdout.write("line ünd " + i + "\\n")`;
   const { passed, detail } = await gate(["node", "-e", script]);
   expect(passed).toBe(true);
@@ -105,12 +105,12 @@ test("only the end of a flood is kept, in whole characters, and it does not fail
   expect(detail).not.toContain("\ufffd");
 });
 
-test("one line without an end is kept to its end, too", async () => {
+test("a single line without an end is kept up to its end", async () => {
   const { detail } = await gate(["node", "-e", `process.stdout.write("ü".repeat(300000))`]);
   expect(detail).toMatch(/passed\.\n…ü+$/);
 });
 
-test("after the time limit the whole tree is ended, also what left it", async () => {
+test("the time limit ends the whole process tree, including processes that left it", async () => {
   const marker = `gate-${cwd}`;
   const script = `trap "" TERM; setsid sleep 600 & echo started; sleep 600`;
   const { passed, detail } = await gate(["sh", "-c", script], { timeoutMs: 2_000 });
@@ -121,15 +121,15 @@ test("after the time limit the whole tree is ended, also what left it", async ()
   expect(processes.findMarked(marker)).toEqual([]);
 });
 
-test("a limit beyond what a timer holds does not fire at once", async () => {
+test("a limit beyond the range of a timer does not fire immediately", async () => {
   expect((await gate(["sh", "-c", "sleep 0.2"], { timeoutMs: 60 * 86_400_000 })).passed).toBe(true);
 });
 
 // Each process may still be executing its program when the gate ends, and is hard to see then: hence many rounds.
 test.each([
-  ["a session of its own", "setsid sleep 600 >/dev/null 2>&1 &"],
+  ["a separate session", "setsid sleep 600 >/dev/null 2>&1 &"],
   ["the last of a chain whose others have ended", "(setsid sh -c 'sleep 600 &' &) >/dev/null 2>&1 &"],
-])("what a gate leaves running is ended with it: %s", async (_, script) => {
+])("processes that a gate leaves running end with it: %s", async (_, script) => {
   for (let times = 0; times < 15; times += 1) {
     expect((await gate(["sh", "-c", script])).passed).toBe(true);
     expect(processes.findMarked(`gate-${cwd}`)).toEqual([]);

@@ -99,7 +99,7 @@ async function faultOf(promise: Promise<unknown>): Promise<string> {
 }
 
 describe("a stdin that is kept open", () => {
-  test("is read as it is written, and ends when it is closed", async () => {
+  test("delivers data as it is written, and ends when it is closed", async () => {
     const run = await start("pipe", ["cat"], { keepInput: true, stdin: "zero " });
     expect(run.child.write("one ")).toBe(true);
     await until("it was read", () => run.text("stdout") === "zero one ");
@@ -187,21 +187,21 @@ describe.each(MODES)("a child in %s mode", (mode) => {
     expect(run.text("stdout")).toBe(args.join("|"));
   });
 
-  test("leads a session of its own", async () => {
+  test("leads a separate session", async () => {
     const run = await start(mode, ["sh", "-c", "ps -o pgid=,sid= -p $$"]);
     await run.child.ended;
     const { pid } = run.child.identity;
     expect(run.text("stdout").trim().split(/\s+/)).toEqual([String(pid), String(pid)]);
   });
 
-  test.skipIf(process.platform !== "linux")("gets no descriptor of ours", async () => {
+  test.skipIf(process.platform !== "linux")("gets none of our descriptors", async () => {
     await start(mode, ["sleep", "300"]);
     const run = await start("pty", ["sh", "-c", "readlink /proc/self/fd/*; exit 0"]);
     await run.child.ended;
     expect(run.text("stdout")).not.toMatch(/ptmx/);
   });
 
-  test("a stray that keeps the output open does not delay the end", async () => {
+  test("ends without waiting for a stray that keeps the output open", async () => {
     const run = await start(mode, ["forks-and-exits.sh"]);
     expect(await run.child.ended).toEqual({ code: 3, signal: null });
     expect(run.text("stdout")).toMatch(/^stray \d+\n$/);
@@ -230,7 +230,7 @@ describe.each(MODES)("a child in %s mode", (mode) => {
     expect(Buffer.concat(run.output.stdout).length).toBe(3_000_000);
   });
 
-  test("bursts right before the end arrive whole, 20 times", async () => {
+  test("delivers bursts right before its end whole, 20 times", async () => {
     const sizes = new Set<string>();
     for (let time = 0; time < 20; time += 1) {
       const run = await start(mode, ["writes-bursts.pl", "200000"]);
@@ -249,7 +249,7 @@ describe.each(MODES)("a child in %s mode", (mode) => {
     expect(run.text("stdout")).toBe("ready\ngoodbye\n");
   });
 
-  test("who could be told by their parent alone is remembered when that is asked to stop", async () => {
+  test("remembers descendants that only their parent could reveal when that is asked to stop", async () => {
     const leaving =
       'env -i /usr/bin/env setsid sleep 600 & echo "child $!"; trap "exit 9" INT; while :; do sleep 0.05; done';
     const run = await start(mode, ["sh", "-c", leaving]);
@@ -265,7 +265,7 @@ describe.each(MODES)("a child in %s mode", (mode) => {
     expect(isAlive(stray)).toBe(false);
   });
 
-  test("all kinds of descendants are ended", async () => {
+  test("is ended with all kinds of descendants", async () => {
     const run = await start(mode, ["leaves-strays.sh"]);
     const names = ["daemon", "ignores-hup", "main", "own-group", "own-session", "plain", "unmarked"];
     const seen = () =>
@@ -283,7 +283,7 @@ describe.each(MODES)("a child in %s mode", (mode) => {
     await run.child.ended;
   });
 
-  test("one that ignores SIGINT and SIGTERM is killed", async () => {
+  test("is killed when it ignores SIGINT and SIGTERM", async () => {
     const run = await start(mode, ["ignores-sigterm.sh"]);
     await until("it is ready", () => run.text("stdout").includes("ready"));
     const ended = await endTree(run.child.identity, run.marker, { interruptMs: 50, terminateMs: 50 });
@@ -303,13 +303,13 @@ describe.each(MODES)("a child in %s mode", (mode) => {
     "no such cwd": [{ cwd: join(scratch, "gone") }, "cwd_missing"],
     "cwd is a file": [{ cwd: "/etc/passwd" }, "cwd_missing"],
   };
-  test.each(Object.entries(refused))("refused: %s", async (_name, [spec, code]) => {
+  test.each(Object.entries(refused))("is refused: %s", async (_name, [spec, code]) => {
     expect(await faultOf(start(mode, ["true"], spec))).toBe(code);
   });
 });
 
 describe("a terminal", () => {
-  test("stdout and stderr are two terminals, the first one controls", async () => {
+  test("stdout and stderr are two terminals, and the first one controls", async () => {
     const run = await start("pty", ["sh", "-c", "tty <&1; tty <&2; echo tty >/dev/tty; stty size <&2"]);
     await run.child.ended;
     const [out, err, tty, size] = run.text("stdout").split("\n");
@@ -318,7 +318,7 @@ describe("a terminal", () => {
     expect([out === err, tty, size]).toEqual([false, "tty", "30 100"]);
   });
 
-  test("an interactive child reads what is typed and sees a new size", async () => {
+  test("an interactive child reads typed text and sees a new size", async () => {
     const program = 'trap "stty size" WINCH; echo ready; until read line; do :; done; echo "got $line"; tty';
     const run = await start("pty", ["sh", "-c", program], { interactive: true });
     await until("it is ready", () => run.text("stdout").includes("ready"));
@@ -335,7 +335,7 @@ describe("a terminal", () => {
     expect(Buffer.concat(run.output.stdout)).toEqual(Buffer.from([0xff, 0xc3, 0]));
   });
 
-  test("output stopped by flow control does not hold up the end", async () => {
+  test("output stopped by flow control does not delay the end", async () => {
     const run = await start("pty", [
       "sh",
       "-c",
@@ -347,7 +347,7 @@ describe("a terminal", () => {
 });
 
 describe("identity", () => {
-  test("a live process is itself, and nothing else with its pid", async () => {
+  test("a live process matches itself, and nothing else with its pid", async () => {
     const { child } = await start("pipe", ["sleep", "300"]);
     const me = child.identity;
     expect(identify(me.pid)).toEqual(me);
@@ -373,7 +373,7 @@ describe("identity", () => {
     expect(isAlive(child.identity)).toBe(false);
   });
 
-  test("neither pid 1 nor we ourselves are signalled", async () => {
+  test("pid 1 and this process are never signalled", async () => {
     expect(signal(self(), "SIGCONT")).toBe(false);
     const init = identify(1);
     expect(init !== null && signal(init, "SIGCONT")).toBe(false);
@@ -395,7 +395,7 @@ describe("identity", () => {
     expect([findMarked(marker.slice(0, -1)), findMarked(`${marker}0`), findMarked("")]).toEqual([[], [], []]);
   });
 
-  test("who is left of an agent's session shows without a marker, and a later session with its number is left alone", async () => {
+  test("the rest of an agent's session is found without a marker, and a later session with its number is left alone", async () => {
     const lock = script("agent.lock", "", 0o600);
     // A shell that starts a program with an empty environment, prints its pid, and ends.
     const leaves = "env -i sleep 300 >&- 2>&- & echo $!";
@@ -424,7 +424,7 @@ describe("identity", () => {
   });
 
   const hasSetpriv = process.platform === "linux" && resolveProgram("setpriv", process.env) !== null;
-  test.skipIf(!hasSetpriv)("an agent is told to stop when its parent is killed", async () => {
+  test.skipIf(!hasSetpriv)("an agent gets a signal to stop when its parent is killed", async () => {
     const note = join(scratch, "told");
     const agent = `trap 'echo SIGTERM > ${note}; exit' TERM; echo ready; while :; do sleep 0.02; done`;
     const args = ["--import", "tsx", fixture("starts-an-agent.mjs"), "sh", "-c", agent];
@@ -495,7 +495,7 @@ describe("runTool", () => {
     expect(await runTool("sh", ["-c", command], { ...options, ...more })).toEqual(then);
   });
 
-  test("a missing tool is a fault", async () => {
+  test("reports a missing tool as a fault", async () => {
     expect(await faultOf(runTool("no-such-tool", [], options))).toBe("engine_missing");
   });
 });

@@ -20,7 +20,7 @@ test.for([
   expect(alteredArguments(decoded(...raw), () => [...bytes("node", "x.js"), ...raw])).toEqual(found);
 });
 
-test("variables that are not UTF-8 are found by name, also by a name that is not", () => {
+test("variables that are not UTF-8 are found by name, even if the name is not UTF-8", () => {
   const raw = bytes("A=caf\xe9", "B=good", "\xe9=x", "C=\xef\xbf\xbd");
   const env = Object.fromEntries(decoded(...raw).map((entry) => entry.split("=", 2) as [string, string]));
   expect(alteredVariables(env, () => raw)).toEqual([
@@ -29,13 +29,13 @@ test("variables that are not UTF-8 are found by name, also by a name that is not
   ]);
 });
 
-test("a name that is not UTF-8 is found where Node hides it, also beside one that is spelt like it", () => {
+test("a name that is not UTF-8 is found where Node hides it, even beside a name with the same spelling", () => {
   const raw = bytes("BAD\xffNAME=1", "BAD\xef\xbf\xbdNAME=2");
   const env = Object.defineProperty({}, "BAD\uFFFDNAME", { enumerable: false, value: undefined });
   expect(alteredVariables(env, () => raw)).toEqual([{ what: "BAD\\xffNAME", bad: { at: 4, byte: "0xff" } }]);
 });
 
-test("where the system keeps no bytes, what is suspect is named as that", () => {
+test("where the system keeps no bytes, a suspect name is reported as suspect", () => {
   expect(alteredArguments(["caf\uFFFD"], () => null)).toEqual([{ what: "1", bad: null }]);
   expect(alteredVariables({ A: "\uFFFD", B: "b" }, () => null)).toEqual([{ what: "A", bad: null }]);
 });

@@ -113,7 +113,7 @@ describe("readCommentFile", () => {
     expect(refusal(() => read(content))).toBe(why);
   });
 
-  test("refuses what is no regular file, without waiting", () => {
+  test("refuses anything but a regular file, without waiting", () => {
     const fifo = join(directory, "fifo");
     execFileSync("mkfifo", [fifo]);
     expect(refusal(() => readCommentFile(fifo))).toBe("it is not a regular file");
@@ -125,20 +125,20 @@ describe("readCommentFile", () => {
     [["a", "a"], "a", []],
     [["a", "b"], "b", ['several comments have the id "1"; the last is taken.']],
     [["a", "b", "b", "a"], "a", ['several comments have the id "1"; the last is taken.']],
-  ])("an id that repeats: %j", (bodies, then, warnings) => {
+  ])("handles an id that repeats: %j", (bodies, then, warnings) => {
     const lines = bodies.map((body) => JSON.stringify({ ...LEAST, id: 1, body }));
     const found = read(lines.join("\n"));
     expect([found.comments.map(({ body }) => body), found.warnings]).toEqual([[then], warnings]);
   });
 
-  test("ids that repeat are counted", () => {
+  test("counts ids that repeat", () => {
     const lines = [1, 2, 3, 1, 2].map((id, at) => JSON.stringify({ ...LEAST, id, body: `${at}` }));
     expect(read(lines.join("\n")).warnings).toEqual([
       'several comments have the id "1"; the last is taken, and so for 1 more.',
     ]);
   });
 
-  test("takes a 5 MB body and 5,000 comments", () => {
+  test("reads a 5 MB body and 5,000 comments", () => {
     const many = Array.from({ length: 5_000 }, (_, index) =>
       JSON.stringify({ ...LEAST, id: index, body: "b" }),
     );
@@ -181,7 +181,7 @@ const list = fc.uniqueArray(comment, { selector: ({ id }) => id, maxLength: 5 })
 /** Characters that must not reach a terminal; line feeds and tabs may. */
 const RAW = /(?:(?!\p{Variation_Selector})[\0-\x08\x0b-\x1f\x7f-\x9f\p{DI}\p{Bidi_Control}\p{Cs}])/u;
 
-test("what is exported as JSON lines is read back exactly, and is harmless", () => {
+test("an export as JSON lines is read back exactly, and is harmless", () => {
   fc.assert(
     fc.property(list, (comments) => {
       const exported = toJsonLines(comments);
@@ -214,7 +214,7 @@ function outside(markdown: string): string[] {
   return lines;
 }
 
-test("Markdown, as a whole", () => {
+test("a whole page of Markdown looks as expected", () => {
   const comments = [
     COMMENT,
     { ...SMALL, id: "11", author: "a`b", inReplyTo: "10", body: "```js\nx\n```\n\u001b[2J" },

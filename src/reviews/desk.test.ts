@@ -136,7 +136,7 @@ describe("the folder", () => {
     expect(await open({ folder: null })).toBeDefined();
   });
 
-  test("no clone, no directory", async () => {
+  test("needs a clone and a directory", async () => {
     const at = await lookAt(deps, root);
     expect(await faultOf(open({ folder: { at, force: false } }))).toEqual([
       "cwd_invalid",
@@ -145,7 +145,7 @@ describe("the folder", () => {
     expect((await faultOf(lookAt(deps, join(root, "gone"))))[0]).toBe("cwd_invalid");
   });
 
-  test("git is asked once before the first frame", async () => {
+  test("costs one call of git before the first frame", async () => {
     const asked: string[] = [];
     deps = {
       ...deps,
@@ -170,7 +170,7 @@ describe("the folder", () => {
     ]);
   });
 
-  test("without git the clone is not known, and --force-cwd does without", async () => {
+  test("cannot be checked without git, and --force-cwd skips the check", async () => {
     const at = await lookAt({ ...deps, env: { ...deps.env, PATH: root } }, clone);
     expect(await faultOf(open({ folder: { at, force: false } }))).toEqual([
       "platform_unsupported",
@@ -179,7 +179,7 @@ describe("the folder", () => {
     expect(await open({ folder: { at, force: true } })).toBeDefined();
   });
 
-  test("what git refuses to look into is said to be that", async () => {
+  test("that git refuses to look into is reported as refused", async () => {
     const refusing = async () => ({
       code: 128,
       signal: null,
@@ -197,7 +197,7 @@ describe("the folder", () => {
     expect(warnings).toEqual([expect.stringContaining(says)]);
   });
 
-  test("a head that differs is said", async () => {
+  test("with a different head is reported", async () => {
     writeFileSync(join(clone, "x"), "");
     git("add", ".");
     git("commit", "-qm", "x");
@@ -255,7 +255,7 @@ describe("code around a comment", () => {
 });
 
 describe("loading", () => {
-  test("GitHub is asked once, and again when it is to be fresh", async () => {
+  test("asks GitHub once, and again for a fresh look", async () => {
     fake.comments = [{ id: 1, body: "a" }];
     const desk = await open();
     const first = await desk.load(false);
@@ -266,7 +266,7 @@ describe("loading", () => {
     expect(readdirSync(join(deps.state.root, "reviews")).toSorted()).toEqual(["cache"]);
   });
 
-  test("a failure is not remembered", async () => {
+  test("does not remember a failure", async () => {
     const desk = await open();
     fake.answer = () => rateLimited(1_790_000_000);
     expect((await faultOf(desk.load(false)))[0]).toBe("github_limited");
@@ -274,7 +274,7 @@ describe("loading", () => {
     expect(await desk.load(false)).toMatchObject({ comments: [] });
   });
 
-  test("a file is read instead, and GitHub is not asked", async () => {
+  test("reads a file instead, without asking GitHub", async () => {
     const file = join(root, "comments.jsonl");
     writeFileSync(
       file,
@@ -289,7 +289,7 @@ describe("loading", () => {
     expect(fake.asked).toEqual([]);
   });
 
-  test("authors that belong to the repository are trusted, or all", async () => {
+  test("trusts authors who belong to the repository, or all authors", async () => {
     const words = ["OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR", "FIRST_TIMER", "NONE", "owner", null];
     const trusted = async (includeAll: boolean) => {
       const desk = await open({ includeAll });
@@ -300,7 +300,7 @@ describe("loading", () => {
   });
 });
 
-test("a turn is told the folder and the title, and has no place without a folder", async () => {
+test("a turn gets the folder and the title, and has no place without a folder", async () => {
   const places: unknown[] = [];
   const turn = { done: new Promise<never>(() => {}), answer() {}, interrupt() {}, discard() {} };
   const begin: DeskOptions["begin"] = (_order, _update, place) => {
@@ -320,19 +320,19 @@ test("a turn is told the folder and the title, and has no place without a folder
   expect(() => reader.begin(order, () => {})).toThrow("no folder");
 });
 
-describe("which pull request", () => {
+describe("the pull request", () => {
   const find = async (text: string | null, cwd = clone) =>
     findPullRequest(deps, text, { token: null, apiUrl: fake.url, folder: await lookAt(deps, cwd) });
   const shop = { ...PULL, owner: "Acme" };
 
-  test("a number, a name, or the branch", async () => {
+  test("is found by a number, a name, or the branch", async () => {
     expect(await find("7")).toEqual({ ...shop, number: 7 });
     expect(await find("x/y#7", root)).toEqual({ host: "github.com", owner: "x", repository: "y", number: 7 });
     git("remote", "set-url", "origin", "https://github.com/acme/shop");
     expect(await find(null)).toEqual(PULL);
   });
 
-  test("a fork's branch belongs to the repository it was forked from", async () => {
+  test("of a fork's branch belongs to the repository it was forked from", async () => {
     git("remote", "set-url", "origin", "https://github.com/me/shop");
     git("remote", "add", "upstream", "https://github.com/acme/shop");
     expect(await find(null)).toEqual(PULL);
@@ -341,7 +341,7 @@ describe("which pull request", () => {
     ]);
   });
 
-  test("none for this branch, no clone", async () => {
+  test("is missing for this branch, or the clone is missing", async () => {
     git("remote", "set-url", "origin", "https://github.com/acme/shop");
     git("symbolic-ref", "HEAD", "refs/heads/other");
     expect((await faultOf(find(null)))[0]).toBe("pull_request_unknown");
@@ -358,7 +358,7 @@ describe("sessions", () => {
     return createSession(directory, { pullRequest: PULL, handle: record.handle, now: deps.clock.now() });
   }
 
-  test("one whose owner is dead is offered with the run's thread, until it is declined", async () => {
+  test("a session whose owner is dead is offered with the run's thread, until it is declined", async () => {
     const { path } = await session({
       status: "running",
       session: { field: "thread_id", value: THREAD, source: "stdout", verifiedAt: null },
@@ -375,7 +375,7 @@ describe("sessions", () => {
     expect(await desk.findInterrupted()).toBeNull();
   });
 
-  test("one whose owner lives is not", async () => {
+  test("a session whose owner lives is not offered", async () => {
     await session({ status: "running" });
     const owner = { ...deps.processes.self(), machine: "here", renewedAtMs: deps.clock.now() };
     await deps.store.acquireLease(`run:${runLike(1, { handle: "1a2b3c4d" }).runId}`, owner, () => false);
@@ -383,7 +383,7 @@ describe("sessions", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("one whose run is gone is named", async () => {
+  test("a session whose run is gone is named", async () => {
     createSession(reviewsDirectory(deps.state), {
       pullRequest: PULL,
       handle: "ffffffff",

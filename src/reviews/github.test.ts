@@ -64,7 +64,7 @@ async function faultOf(work: Promise<unknown>): Promise<Fault> {
   throw new Error("no fault");
 }
 
-test("a comment with everything, a reply, a deleted author, an outdated line", async () => {
+test("comments are read with a reply, a deleted author and an outdated line", async () => {
   fake.comments = [
     { id: 10, body: "Great stuff" },
     { id: 11, body: "and this?", inReplyTo: 10, author: null, association: "NONE", line: null },
@@ -108,7 +108,7 @@ test("a comment with everything, a reply, a deleted author, an outdated line", a
   });
 });
 
-test("title, head and the pull request of a branch", async () => {
+test("title, head and the pull request of a branch are read", async () => {
   const github = await open();
   expect(await github.about(PULL)).toEqual({ title: "Make it faster", head: HEAD });
   expect(await github.ofBranch(PULL, { owner: "acme", branch: "faster" })).toBe(42);
@@ -125,16 +125,16 @@ test("5,000 comments come in pages of 100, with progress", async () => {
   expect(found.progress).toEqual(Array.from({ length: 49 }, (_, index) => (index + 2) * 100));
 });
 
-test("no comments", async () => {
+test("a pull request without comments has an empty list", async () => {
   expect(await comments()).toEqual({ comments: [], warnings: [], progress: [] });
 });
 
-test("a 5 MB body", async () => {
+test("a 5 MB body is read whole", async () => {
   fake.comments = [{ id: 1, body: "x".repeat(5_000_000) }];
   expect((await comments()).comments[0]?.body.length).toBe(5_000_000);
 });
 
-test("what is known by its ETag is not sent again, page by page", async () => {
+test("a page that is known by its ETag is not sent again", async () => {
   fake.comments = Array.from({ length: 250 }, (_, index) => ({ id: index + 1, body: "x" }));
   const first = await comments();
   fake.asked.length = 0;
@@ -152,7 +152,7 @@ test("what is known by its ETag is not sent again, page by page", async () => {
 });
 
 test.each([true, false])(
-  "a full page that did not change may have got a next one (its reply says so: %s)",
+  "a full, unchanged page may have got a next one (its reply says so: %s)",
   async (linked) => {
     const all = Array.from({ length: 150 }, (_, index) => ({ id: index + 1, body: "x" }));
     fake.comments = all.slice(0, 100);
@@ -169,7 +169,7 @@ test.each([true, false])(
 );
 
 test.each(["", "{", "null", "[]", '{"v":1}', "\u0000"])(
-  "a kept reply that says %j is asked for anew",
+  "a kept reply that says %j is requested again",
   async (text) => {
     fake.comments = [{ id: 1, body: "x" }];
     const first = await comments();
@@ -178,7 +178,7 @@ test.each(["", "{", "null", "[]", '{"v":1}', "\u0000"])(
   },
 );
 
-test("a kept reply that was cut anywhere is not believed", async () => {
+test("a kept reply that was cut off is not believed", async () => {
   fake.comments = [{ id: 1, body: "x" }];
   const first = await comments();
   const [name = ""] = readdirSync(cache);
@@ -189,7 +189,7 @@ test("a kept reply that was cut anywhere is not believed", async () => {
   }
 });
 
-test("a cache that cannot be written costs nothing but the next ETag", async () => {
+test("a cache that cannot be written costs only the next ETag", async () => {
   fake.comments = [{ id: 1, body: "x" }];
   expect((await comments({ cacheDirectory: join(cache, "missing") })).comments).toHaveLength(1);
 });
@@ -321,7 +321,7 @@ describe("refusals", () => {
     expect(fault.message).not.toMatch(/[\u001b\u0007]/);
   });
 
-  test("a reply that is too big", async () => {
+  test("a reply that is too big is refused", async () => {
     fake.comments = [{ id: 1, body: "x".repeat(3_000_000) }];
     const fault = await faultOf(comments({ maxBytes: 2 * 1024 * 1024 }));
     expect([fault.code, fault.message]).toEqual([
@@ -330,7 +330,7 @@ describe("refusals", () => {
     ]);
   });
 
-  test("no answer", async () => {
+  test("a missing answer times out", async () => {
     fake.answer = ({ path }) => (isGet(path) ? { status: 200, body: null } : undefined);
     const fault = await faultOf(comments({ timeoutMs: 200 }));
     expect([fault.code, fault.message]).toEqual([
@@ -339,7 +339,7 @@ describe("refusals", () => {
     ]);
   });
 
-  test("nobody there", async () => {
+  test("an unreachable server is reported", async () => {
     await fake[Symbol.asyncDispose]();
     const fault = await faultOf(comments());
     expect([fault.code, fault.message]).toEqual([
@@ -348,7 +348,7 @@ describe("refusals", () => {
     ]);
   });
 
-  test("a next page on another host is not asked for, so it gets no token", async () => {
+  test("a next page on another host is not requested, so it gets no token", async () => {
     const seen: (string | undefined)[] = [];
     const other = createServer((request, response) => {
       seen.push(request.headers.authorization);
@@ -363,7 +363,7 @@ describe("refusals", () => {
     await new Promise((resolve) => other.close(resolve));
   });
 
-  test("pages without end are ended", async () => {
+  test("endless pages are cut off", async () => {
     fake.answer = ({ path }) =>
       isGet(path)
         ? { status: 200, headers: { link: `<${fake.url}${path}>; rel="next"` }, body: [] }
@@ -387,7 +387,7 @@ test("a renamed repository is followed on the same host", async () => {
   expect(found.comments).toHaveLength(1);
 });
 
-test("comments that are not as documented are left out and counted", async () => {
+test("comments that differ from the documentation are left out and counted", async () => {
   const good = { id: 1, path: "a", body: "x", created_at: "2026-04-14T16:00:49Z" };
   const items = [
     good,
@@ -406,7 +406,7 @@ test("comments that are not as documented are left out and counted", async () =>
   expect(found.warnings).toEqual(["4 of GitHub's comments were not understood and are left out."]);
 });
 
-describe("which threads are resolved", () => {
+describe("the resolved state of threads", () => {
   test.each([
     ["without a token", null, undefined, "only with a token"],
     ["where GraphQL is off", TOKEN, notFound, "is not known"],
@@ -430,7 +430,7 @@ describe("which threads are resolved", () => {
       { status: 302, headers: { location: "https://evil.example" }, body: "" },
       "is not known",
     ],
-  ] as const)("%s it is unknown, and said", async (_name, token, reply, message) => {
+  ] as const)("is unknown %s, and a warning says so", async (_name, token, reply, message) => {
     fake.comments = [{ id: 1, body: "x" }];
     fake.threads = [[1, true]];
     fake.answer = ({ method }) => (method === "POST" ? reply : undefined);
@@ -440,7 +440,7 @@ describe("which threads are resolved", () => {
   });
 });
 
-test("GitHub Enterprise: REST below /api/v3, GraphQL below /api", async () => {
+test("GitHub Enterprise uses REST below /api/v3 and GraphQL below /api", async () => {
   await fake[Symbol.asyncDispose]();
   fake = await startGitHub("/api/v3");
   fake.comments = [{ id: 1, body: "x" }];

@@ -90,12 +90,12 @@ describe("parsePullRequest", () => {
     expect(fault.message).not.toMatch(/[\u001b\u0007]/);
   });
 
-  test("a password in a refused URL is not repeated", () => {
+  test("does not repeat a password of a refused URL", () => {
     const fault = faultOf(() => parsePullRequest("https://me:hunter2hunter2@github.com/acme", AROUND));
     expect(JSON.stringify([fault.message, fault.facts])).not.toContain("hunter2");
   });
 
-  test("names", () => {
+  test("yields a subject and a title", () => {
     const other = { ...SHOP, host: "git.example.com", number: 7 };
     expect([subjectOf(other), titleOf(other), titleOf({ ...SHOP, number: 7 })]).toEqual([
       "pr:acme/shop#7",
@@ -128,7 +128,7 @@ describe("parseRemote", () => {
     expect(parseRemote(url)).toEqual(then);
   });
 
-  test("names are alike whatever their case", () => {
+  test("compares names whatever their case", () => {
     expect(sameRepository(SHOP, { ...SHOP, owner: "ACME", repository: "Shop" })).toBe(true);
     expect(sameRepository(SHOP, { ...SHOP, host: "git.example.com" })).toBe(false);
   });
@@ -197,7 +197,7 @@ describe("accessTo", () => {
     expect(fault.message).not.toContain("tok\nen");
   });
 
-  test("hosts that the user named", () => {
+  test("allows hosts that the user named", () => {
     const env = { GH_HOST: "Git.example.com" };
     expect(namedHosts({ apiUrl: "https://api.acme.ghe.com" }, env)).toEqual([
       "git.example.com",
@@ -206,7 +206,7 @@ describe("accessTo", () => {
   });
 });
 
-test("hostile texts cost little time", () => {
+test("hostile texts take little time", () => {
   const texts = ["a.".repeat(500_000), "/".repeat(1_000_000), "a/".repeat(500_000), "@".repeat(1_000_000)];
   for (const text of texts) {
     expect(cpuMs(() => parseRemote(text))).toBeLessThan(50);

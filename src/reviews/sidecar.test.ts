@@ -68,7 +68,7 @@ describe("a session's record", () => {
     expect(keys).toEqual(golden["<review>.session.json"]);
   });
 
-  test("keeps what another process added to it since it was read", () => {
+  test("keeps fields that another process added since it was read", () => {
     const one = start();
     const twin = openSession(one.path);
     const at = new Date(NOW).toISOString();
@@ -116,7 +116,7 @@ describe("a session's record", () => {
     ]);
   });
 
-  test("never loses its thread id, and keeps what it does not know", () => {
+  test("never loses its thread id, and keeps unknown fields", () => {
     const session = start();
     session.update({ thread_id: THREAD });
     writeFileSync(session.path, JSON.stringify({ ...stored(session.path), later: { field: 1 } }));
@@ -145,7 +145,7 @@ describe("a session's record", () => {
     expect(approvals[0]?.what).toMatch(/^curl .*\[redacted\]/);
   });
 
-  test("two in one second, twins by case, and odd names have names of their own", () => {
+  test("has a unique name, even for two in one second, twins by case, and odd names", () => {
     const paths = [
       start(),
       start(),
@@ -162,7 +162,7 @@ describe("a session's record", () => {
     ]);
   });
 
-  test("a place that cannot be written is a fault of storage", () => {
+  test("causes a storage fault in a place that cannot be written", () => {
     expect(
       faultOf(() => createSession(join(directory, "gone"), { pullRequest: PULL, handle: HANDLE, now: NOW }))
         .code,
@@ -220,20 +220,20 @@ describe("a transcript", () => {
     ]);
   });
 
-  test("that is gone is begun anew with a note", () => {
+  test("that is gone starts over with a note", () => {
     const path = join(directory, "gone.jsonl");
     openTranscript(path, clock).close();
     expect(lines(path)).toEqual([expect.stringContaining('"type":"note"')]);
     expect(statSync(path).mode & 0o777).toBe(0o600);
   });
 
-  test.skipIf(process.getuid?.() === 0)("that is read-only is a fault of storage", () => {
+  test.skipIf(process.getuid?.() === 0)("that is read-only causes a storage fault", () => {
     const { transcript } = start();
     chmodSync(transcript, 0o400);
     expect(faultOf(() => openTranscript(transcript, clock)).code).toBe("storage_failed");
   });
 
-  test("in place of which there is a link or a directory is refused", () => {
+  test("is refused if a link or a directory takes its place", () => {
     const link = join(directory, "link.jsonl");
     symlinkSync("/etc/passwd", link);
     expect(faultOf(() => openTranscript(link, clock)).code).toMatch(/storage_failed|denied/);
@@ -242,7 +242,7 @@ describe("a transcript", () => {
     expect(faultOf(() => openTranscript(folder, clock)).code).toMatch(/storage_failed|denied/);
   });
 
-  test.skipIf(process.platform !== "linux")("on a full disk says so", () => {
+  test.skipIf(process.platform !== "linux")("reports a full disk", () => {
     const transcript = new Transcript("t.jsonl", openSync("/dev/full", "w"), clock);
     expect(faultOf(() => transcript.line("in", "{}"))).toMatchObject({
       code: "storage_full",
@@ -250,7 +250,7 @@ describe("a transcript", () => {
     });
   });
 
-  test("takes a flood", () => {
+  test("survives a flood", () => {
     const { transcript: path } = start();
     using transcript = openTranscript(path, clock);
     for (let count = 0; count < 5_000; count += 1) transcript.line("in", `{"n":${count}}`);
@@ -322,7 +322,7 @@ describe("findInterruptedSession", () => {
     ["usage", null],
     ["session_lost", null],
     ["other", null],
-  ] as const)("a killed owner's turn that failed as %s is offered with %j", async (kind, why) => {
+  ] as const)("offers a killed owner's turn that failed as %s with %j", async (kind, why) => {
     const session = start();
     session.update({ status: "running", thread_id: THREAD });
     const resetsAt = "2026-04-14T16:40:00.000Z";
@@ -335,7 +335,7 @@ describe("findInterruptedSession", () => {
     expect((await find(limited(kind))).found).toBeNull();
   });
 
-  test("what was approved for the session comes with it", async () => {
+  test("includes the approvals for the session", async () => {
     const session = start();
     session.update({ status: "interrupted", thread_id: THREAD });
     const at = "2026-04-14T14:02:03.456Z";
@@ -344,7 +344,7 @@ describe("findInterruptedSession", () => {
     expect((await find(one("interrupted"))).found?.approvals).toEqual(["touch a", "update b"]);
   });
 
-  test("one that is as large as it may become", async () => {
+  test("reads a sidecar of the largest possible size", async () => {
     const session = start();
     session.update({ status: "interrupted", thread_id: THREAD });
     session.noteSent(Array.from({ length: 10_000 }, (_, n) => `${"字".repeat(64)}${n}@1-0`));
@@ -355,25 +355,25 @@ describe("findInterruptedSession", () => {
     expect(await find(one("interrupted"))).toMatchObject({ found: { sidecar: session.path }, warnings: [] });
   });
 
-  test("nothing there", async () => {
+  test("finds nothing in an empty directory", async () => {
     expect(await find(null)).toEqual({ found: null, warnings: [] });
     rmSync(directory, { recursive: true });
     expect(await find(null)).toEqual({ found: null, warnings: [] });
   });
 
-  test("a run that is gone is named", async () => {
+  test("names a run that is gone", async () => {
     start().update({ status: "interrupted", thread_id: THREAD });
     const { found, warnings } = await find(null);
     expect([found, warnings]).toEqual([null, [expect.stringContaining(`its run ${HANDLE} is gone`)]]);
   });
 
-  test("a run for something else is not this session's", async () => {
+  test("ignores a run with another purpose", async () => {
     start().update({ status: "interrupted", thread_id: THREAD });
     const { found, warnings } = await find({ ...one("interrupted"), subject: "pr:acme/shop#43" });
     expect([found, warnings]).toEqual([null, [expect.stringContaining("is for something else")]]);
   });
 
-  test("the newest start wins, whatever the names say", async () => {
+  test("prefers the newest start, whatever the names say", async () => {
     const early = start({ handle: "aaaaaaaa" });
     const late = start({ handle: "bbbbbbbb", now: NOW + 1_000 });
     early.update({ status: "interrupted", thread_id: THREAD, started_at: "2026-05-01T00:00:00Z" });
@@ -384,7 +384,7 @@ describe("findInterruptedSession", () => {
     ).toBe("bbbbbbbb");
   });
 
-  test("a declined one is not offered again, the next one is", async () => {
+  test("offers the next session after a declined one", async () => {
     const old = start({ handle: "aaaaaaaa" });
     const late = start({ handle: "bbbbbbbb", now: NOW + 1_000 });
     for (const session of [old, late]) session.update({ status: "interrupted", thread_id: THREAD });
@@ -393,7 +393,7 @@ describe("findInterruptedSession", () => {
     expect(stored(late.path)).toMatchObject({ declined_at: "2026-04-14T16:00:00Z", status: "interrupted" });
   });
 
-  test("of another pull request, repository or host: not this one", async () => {
+  test("ignores sessions of another pull request, repository or host", async () => {
     const session = start();
     session.update({ status: "interrupted", thread_id: THREAD });
     for (const change of [
@@ -421,7 +421,7 @@ describe("findInterruptedSession", () => {
     }
   });
 
-  test("cut at any byte it is named and passed over", async () => {
+  test("names and skips a sidecar that is cut at any byte", async () => {
     const good = start({ handle: "aaaaaaaa" });
     good.update({ status: "interrupted", thread_id: THREAD });
     const bad = start({ handle: "bbbbbbbb", now: NOW + 1_000 });
@@ -435,7 +435,7 @@ describe("findInterruptedSession", () => {
     }
   });
 
-  test("with any one field wrong it never crashes, and is never believed", async () => {
+  test("never crashes on any one wrong field, and never believes it", async () => {
     const session = start();
     session.update({ status: "interrupted", thread_id: THREAD });
     const whole = stored(session.path);
@@ -465,14 +465,14 @@ describe("findInterruptedSession", () => {
     ["a path above", "../x.jsonl"],
     ["a path through above", "../reviews/acme-shop-pr-42-20260414T140203Z.jsonl"],
     ["another session's", "acme-shop-pr-42-20260101T000000Z.jsonl"],
-  ])("a transcript that is %s is not touched", async (_name, transcript_path) => {
+  ])("leaves alone a transcript that is %s", async (_name, transcript_path) => {
     const session = start();
     session.update({ status: "interrupted", thread_id: THREAD, transcript_path });
     const { found, warnings } = await find(one("interrupted"));
     expect([found, warnings]).toEqual([null, [expect.stringContaining("transcript_path")]]);
   });
 
-  test("links, pipes, directories, huge files, two keys, two documents, deep nesting", async () => {
+  test("survives links, pipes, directories, huge files, two keys, two documents and deep nesting", async () => {
     const good = start();
     good.update({ status: "interrupted", thread_id: THREAD });
     const text = readFileSync(good.path, "utf8");
@@ -498,7 +498,7 @@ describe("findInterruptedSession", () => {
     ]);
   });
 
-  test("10,000 sidecars of other pull requests cost little time", async () => {
+  test("takes little time for 10,000 sidecars of other pull requests", async () => {
     for (let number = 1_000; number < 11_000; number += 1) {
       writeFileSync(join(directory, `acme-shop-pr-${number}-20260414T140203Z.session.json`), "{}");
     }

@@ -15,8 +15,8 @@ const WORKING: Activity = { state: "working" };
 const ERROR: Activity = { state: "error", trouble: LIMIT };
 const WAITING: Activity = { state: "waiting", what: "permission prompt" };
 
-describe("a UI whose engine tells", () => {
-  /** [when, what the engine says] → what is believed then, and since when. */
+describe("a UI whose engine reports its state", () => {
+  /** [time, the engine's report] → the state believed then, and since when. */
   test.each<[string, readonly (readonly [number, UiState | null])[], Partial<Observed>]>([
     ["nothing yet", [[500, null]], { activity: { state: "starting" }, sinceMs: 0 }],
     ["idle for a moment is not believed", [[500, ui(IDLE, 400)]], { activity: { state: "starting" } }],
@@ -57,7 +57,7 @@ describe("a UI whose engine tells", () => {
       { activity: ERROR, sinceMs: 2900, grewAtMs: 3000 },
     ],
     [
-      "what cannot be told right now leaves what was known",
+      "a missing report keeps the last known state",
       [
         [500, ui(WORKING, 400)],
         [1000, null],
@@ -78,13 +78,13 @@ describe("a UI whose engine tells", () => {
     expect(observed).toMatchObject(then);
   });
 
-  test("what it prints is growth, and no state", () => {
+  test("grows with its output, which is no state", () => {
     const idle = sawUi(firstSight(0, true), ui(IDLE), 100);
     expect(sawOutput(idle, 500)).toEqual({ ...idle, grewAtMs: 500 });
     expect(sawNothing({ ...idle, activity: WORKING }, 60_000)).toEqual({ ...idle, activity: WORKING });
   });
 
-  test("time never runs backwards, whatever it says", () => {
+  test("never runs back in time, whatever the engine says", () => {
     const state = fc.constantFrom<Activity>(IDLE, WORKING, ERROR, WAITING, { state: "starting" });
     const look = fc.record({
       state,
@@ -107,7 +107,7 @@ describe("a UI whose engine tells", () => {
   });
 });
 
-test("a UI whose engine tells nothing: working while it prints, at rest when it is quiet, never certain", () => {
+test("a UI whose engine reports nothing works while it prints, rests when it is quiet, and is never certain", () => {
   const first = firstSight(0, false);
   const busy = sawOutput(first, 100);
   expect(busy).toEqual({ activity: WORKING, sinceMs: 100, grewAtMs: 100, turns: 0, certain: false });
@@ -135,7 +135,7 @@ describe("without a UI", () => {
       [{ type: "turn_ended", result: "completed" }, { type: "turn_started" }, { type: "text", text: "x" }],
       { activity: WORKING, turns: 1 },
     ],
-    ["a line nobody knows", [{ type: "unknown" }], { activity: { state: "starting" }, grewAtMs: 10 }],
+    ["an unknown line", [{ type: "unknown" }], { activity: { state: "starting" }, grewAtMs: 10 }],
   ])("%s", (_what, events, then) => {
     expect(sawEvents(firstSight(0, true), events, 10)).toMatchObject(then);
   });

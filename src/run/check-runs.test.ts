@@ -34,7 +34,7 @@ function saved(n: number, change: Partial<RunRecord> = {}): RunRecord {
   return run;
 }
 
-test("attempts that the index has and the directory has not are named", async () => {
+test("doctor names attempts that only the index has", async () => {
   const run = saved(1);
   const store = memoryStore();
   await store.createRun(run);
@@ -49,7 +49,7 @@ test("attempts that the index has and the directory has not are named", async ()
   ]);
 });
 
-test("a run whose owner died before it had a directory or a record in it has lost nothing", async () => {
+test("a run whose owner died before its directory or record existed has lost nothing", async () => {
   const begun = { attempts: 0, status: "interrupted" as const };
   const session = { field: "session_id", value: null, source: null, verifiedAt: null } as const;
   const [bare, empty] = [runLike(1, { ...begun, session }), runLike(2, { ...begun, session })];
@@ -63,7 +63,7 @@ test("a run whose owner died before it had a directory or a record in it has los
   ]);
 });
 
-test("an earlier copy that is gone is named, though the newest one is well", async () => {
+test("a missing earlier copy is named even if the newest one is intact", async () => {
   const copy = { file: `${"0".repeat(64)}-s`, restoreTo: "s", size: 3, sha256: "0".repeat(64) };
   const run = saved(1, {
     kept: [{ session: "earlier", files: [copy], takenAt: "2026-01-01T00:00:00.000Z" }],
@@ -82,7 +82,7 @@ test("a live run is left to its owner", async () => {
   expect(await checkRuns({ state, store: memoryStore(), offer }, [run], () => {})).toEqual([]);
 });
 
-test("a record of the directory that is older than the index and tells of another session", async () => {
+test("a record that is older than the index and names another session is found", async () => {
   const run = saved(1);
   const store = memoryStore();
   const newer = {
@@ -112,7 +112,7 @@ test("many findings are counted, not listed", async () => {
   expect(found.at(-1)).toMatchObject({ level: "note", what: "and 5 more findings about runs" });
 });
 
-test("a run that somebody worked on while it was looked at is in order", async () => {
+test("a run that changes during the check is in order", async () => {
   const before = saved(1);
   const now = { ...before, updatedAt: "2999-01-01T00:00:00.000Z" };
   saveRunFile(now);

@@ -12,20 +12,20 @@ const seen = (value: string, over: Partial<SeenSession> = {}): SeenSession => ({
 });
 
 describe("observe", () => {
-  test("adds what is new and keeps what was there", () => {
+  test("adds a new id and keeps earlier ones", () => {
     expect(observe([seen("a")], seen("b"))).toEqual([seen("a"), seen("b")]);
   });
-  test("the same id again changes nothing, so nothing is written", () => {
+  test("writes nothing for an id that it already has", () => {
     const known = [seen("a")];
     expect(observe(known, seen("a", { at: "later" }))).toBe(known);
   });
-  test("a chosen id gains its proof when the engine reports it", () => {
+  test("proves a chosen id when the engine reports it", () => {
     const chosen = seen("a", { source: "chosen", verifiedAt: null });
     expect(observe([chosen], seen("a"))).toEqual([
       { ...chosen, source: "stdout", verifiedAt: seen("a").verifiedAt },
     ]);
   });
-  test("the same id in a later attempt is a fact of its own", () => {
+  test("treats the same id in a later attempt as a separate fact", () => {
     expect(observe([seen("a")], seen("a", { attempt: 2 }))).toHaveLength(2);
   });
 });
@@ -58,7 +58,7 @@ test("a known id is never replaced by nothing (I3)", () => {
   expect(sessionOf("thread_id", null, before)).toEqual(before);
 });
 
-describe("whether anything was said in a session", () => {
+describe("whether a session contains a message", () => {
   const current: Session = { field: "f", value: "b", source: "chosen", verifiedAt: null };
   const chosen = seen("b", { attempt: 2, source: "chosen", verifiedAt: null });
   const cases: Record<string, [sessions: readonly SeenSession[], session: Session, confirmed: boolean]> = {
@@ -78,7 +78,7 @@ describe("whether anything was said in a session", () => {
   });
 });
 
-test("candidates: the current id, then every other, newest first, each once", () => {
+test("candidates are the current id, then every other one, newest first, each once", () => {
   const current: Session = { field: "f", value: "b", source: "stdout", verifiedAt: null };
   expect(candidates([seen("a"), seen("b"), seen("c"), seen("a", { attempt: 2 })], current)).toEqual([
     "b",

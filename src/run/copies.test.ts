@@ -73,7 +73,7 @@ const cases: Record<string, [earlier: string, later: string, holds: boolean]> = 
 };
 
 test.each(Object.entries(cases))(
-  "of exports, a later one holds: %s",
+  "a later export may hold an earlier one: %s",
   async (_name, [before, after, holds]) => {
     const [earlier, later] = [before, after].map((one) =>
       keepEscrowText(runDirectory, { session: "ses_1", text: one, clock }),
@@ -93,7 +93,7 @@ function engineOf(id: string) {
   return engine;
 }
 
-/** A copy of a session's own file and of one that it depends on, in `escrow/`. */
+/** A copy of a session's own file and of a file it depends on, in `escrow/`. */
 function copyOf(own: string, parent: string): Escrow {
   const files = [own, parent].map((content, index) => {
     const sha256 = createHash("sha256").update(content).digest("hex");
@@ -116,7 +116,7 @@ const forks: Record<string, [own: string, parent: string | null, state: string |
 };
 
 test.each(Object.entries(forks))(
-  "a session that depends on another: %s",
+  "a session depends on another one: %s",
   async (_name, [own, parent, state]) => {
     const engineHome = mkdtempSync(join(runDirectory, "home-"));
     mkdirSync(join(engineHome, "sessions"));
@@ -196,7 +196,7 @@ const exportOf = (parts: Record<number, string>, takenAt = at(10)): Escrow => ({
 const THERE: Located = { state: "present", files: [], cwd: null, updatedAtMs: null };
 const stores: Record<string, [has: Record<number, string>, known: object | null, restores: boolean]> = {
   "all is there": [{ 1: "one", 2: "two" }, null, false],
-  "more was said": [{ 1: "one", 2: "two", 3: "three" }, null, false],
+  "the session has more messages": [{ 1: "one", 2: "two", 3: "three" }, null, false],
   "a part is gone": [{ 1: "one" }, { state: "torn", note: expect.stringContaining("2 of 4") }, true],
   "a part has other words": [
     { 1: "ONE", 2: "two" },
@@ -211,16 +211,19 @@ const stores: Record<string, [has: Record<number, string>, known: object | null,
   "no word is left": [{}, { state: "unusable", damaged: true }, true],
 };
 
-test.each(Object.entries(stores))("a store and its copy: %s", async (_name, [has, known, restores]) => {
-  const engine = engineOf("opencode");
-  const copy = exportOf({ 1: "one", 2: "two" });
-  const run = { runDirectory, engineHome: storeOf(has), cwd: "/", escrow: copy } as RunRecord;
-  const torn = await isTorn(engine, run, "ses_1", THERE);
-  if (known === null) expect(torn).toBeNull();
-  else expect(torn).toMatchObject(known);
-  expect(await isElsewhere(engine, run, copy, THERE)).toBe(known === null);
-  expect(await hasMore(engine, run, copy, THERE)).toBe(restores);
-});
+test.each(Object.entries(stores))(
+  "a store and its copy are compared: %s",
+  async (_name, [has, known, restores]) => {
+    const engine = engineOf("opencode");
+    const copy = exportOf({ 1: "one", 2: "two" });
+    const run = { runDirectory, engineHome: storeOf(has), cwd: "/", escrow: copy } as RunRecord;
+    const torn = await isTorn(engine, run, "ses_1", THERE);
+    if (known === null) expect(torn).toBeNull();
+    else expect(torn).toMatchObject(known);
+    expect(await isElsewhere(engine, run, copy, THERE)).toBe(known === null);
+    expect(await hasMore(engine, run, copy, THERE)).toBe(restores);
+  },
+);
 
 const BLANK: Located = { state: "unusable", path: "/", why: "no message", damaged: false, blank: true };
 
@@ -233,7 +236,7 @@ test("a store without a word is damaged when a copy has some, and only then", as
   expect(await torn({})).toBeNull();
 });
 
-test("a new conversation is held to what a session says in which nothing was said, or to nothing", () => {
+test("a new conversation keeps the rights of a session without a message, or needs none", () => {
   const none = { escrow: null, attempts: 1 } as unknown as RunRecord;
   const found = (located: Located): LookedUp => ({
     known: { id: "1", state: located.state, note: "gone" },
@@ -262,7 +265,7 @@ test("the end of an attempt offers --restore-copy only for what an import brings
   expect(told({ 1: "ONE" })).toMatch(/puts back what is missing; of words that were changed/);
 });
 
-test("an import leaves what was said since in the session, so only what no import brings is missing", async () => {
+test("an import keeps later messages in the session, so only parts that no import brings are missing", async () => {
   const engine = engineOf("opencode");
   const [copy, newer] = [exportOf({ 1: "one", 2: "two" }), exportOf({ 1: "one", 3: "three" }, at(20))];
   const attempts = [attempt(1, 1), attempt(2, 15)];

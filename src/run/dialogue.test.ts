@@ -82,7 +82,7 @@ describe("one conversation, two ways to talk", () => {
     ["the server", "exec", DIALOGUE, {}],
     ["exec", "the server", {}, DIALOGUE],
     ["the server", "the server", DIALOGUE, DIALOGUE],
-  ])("a run that began over %s goes on over %s, with its rights", async (_first, _second, first, second) => {
+  ])("continue a run that began over %s over %s, with its rights", async (_first, _second, first, second) => {
     const begun = await start({ ...first, native: ["-s", "read-only", "-m", "gpt-x"] });
     const { handle, session } = begun.run;
     const again = await resume(handle, second);
@@ -105,7 +105,7 @@ describe("one conversation, two ways to talk", () => {
 });
 
 describe("questions", () => {
-  test("where nobody can be asked the answer is no, and the attempt says so", async () => {
+  test("are declined where nobody can be asked, and the attempt says so", async () => {
     const result = await start({ ...DIALOGUE, plan: { ask: ["touch a", "touch b"] } });
     expect([outcomeOf(result), result.attempt.diagnostics]).toEqual([
       "completed",
@@ -118,7 +118,7 @@ describe("questions", () => {
     ]);
   });
 
-  test("while somebody thinks, the agent's silence does not count", async () => {
+  test("stop the clock for the agent's silence while a person thinks", async () => {
     const asked: Question[] = [];
     const ask = (question: Question) => {
       asked.push(question);
@@ -129,7 +129,7 @@ describe("questions", () => {
     expect([outcomeOf(result), asked.map(({ what }) => what)]).toEqual(["completed", ["touch a"]]);
   });
 
-  test("an agent that is silent without a question is interrupted", async () => {
+  test("are the only excuse for silence: otherwise the agent is interrupted", async () => {
     const result = await start({
       ...DIALOGUE,
       limits: { ...NO_LIMITS, idleMs: 3_000 },
@@ -141,7 +141,7 @@ describe("questions", () => {
     ]);
   });
 
-  test("a caller that cannot keep an answer ends the attempt", async () => {
+  test("end the attempt when the caller cannot keep an answer", async () => {
     const ask = () => Promise.reject(new Fault("storage_full", "The disk is full."));
     const ended = start({ ...DIALOGUE, plan: { ask: ["touch a"] }, watch: { ask } });
     await expect(ended).rejects.toMatchObject({ code: "storage_full" });
@@ -154,7 +154,7 @@ describe("a caller whose disk is full", () => {
     throw new Fault("storage_full", "The disk is full.");
   };
 
-  test("before anything is started: nothing is", async () => {
+  test("before the start starts nothing", async () => {
     let handle = "";
     const recorded: Watch["recorded"] = (run, attempt) => {
       handle = run.handle;
@@ -169,7 +169,7 @@ describe("a caller whose disk is full", () => {
     expect((await selectRun(world.deps(), handle)).status).toBe("interrupted");
   });
 
-  test.each(["initialize", "thread/start", "turn/start"])("at %s: it is not sent", async (method) => {
+  test.each(["initialize", "thread/start", "turn/start"])("at %s sends nothing", async (method) => {
     const wire: Watch["wire"] = (direction, line) => {
       if (direction === "out" && line.includes(`"${method}"`)) full();
     };
@@ -177,13 +177,13 @@ describe("a caller whose disk is full", () => {
     expect(methods()).not.toContain(method);
   });
 
-  test("at what came in: nothing is made of it", async () => {
+  test("at a received line makes nothing of it", async () => {
     const wire: Watch["wire"] = (direction) => (direction === "in" ? full() : undefined);
     await expect(start({ ...DIALOGUE, watch: { wire } })).rejects.toMatchObject({ code: "storage_full" });
     expect(methods()).toEqual(["initialize"]);
   });
 
-  test("at the session's name: no message is sent", async () => {
+  test("at the session's name sends no message", async () => {
     const events: Watch["events"] = (seen) => {
       if (seen.some(({ event }) => event.type === "session")) full();
     };
@@ -192,7 +192,7 @@ describe("a caller whose disk is full", () => {
   });
 });
 
-test("a stop by the user asks the turn to end; the run is cancelled and goes on later", async () => {
+test("a stop by the user asks the turn to end, and the cancelled run continues later", async () => {
   let stop: (request: StopRequest) => void = () => {};
   const result = await start({
     ...DIALOGUE,
@@ -242,7 +242,7 @@ describe("the scripted Codex server", () => {
     "a refused turn": ["refuse:turn", "failed", null],
   };
   test.each(Object.entries(cues))(
-    "%s: the run ends and goes on as it should",
+    "%s: the run ends and continues as expected",
     async (_name, [cue, then, again]) => {
       const begun = await start({ ...DIALOGUE, vars: { REPRISE_DEMO_SERVER: cue } });
       expect([begun.attempt.outcome?.result, begun.run.status]).toEqual([then, then]);
@@ -256,9 +256,9 @@ describe("the scripted Codex server", () => {
   test.each([
     ["another conversation than asked for", "other:thread", "diverged"],
     ["more rights than asked for", "wide:thread", "failed"],
-    ["one that is busy", "refuse:thread:busy", "failed"],
+    ["a busy thread", "refuse:thread:busy", "failed"],
     ["death before the conversation is open", "die:thread", "interrupted"],
-  ])("a resume meets %s", async (_name, cue, then) => {
+  ])("meets %s on a resume", async (_name, cue, then) => {
     const { run } = await start(DIALOGUE);
     const met = await finished(
       resumeRun(

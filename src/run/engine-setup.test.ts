@@ -33,7 +33,7 @@ function commandWith(setting: SettingsFile): Command {
   };
 }
 
-test("a settings file is written for the engine unless the user names one", async () => {
+test("Reprise writes a settings file for the engine unless the user names one", async () => {
   const deps = await testDeps(join(dir, "one"));
   const { env, notes } = settingsEnv(deps, commandWith(plain), {});
   expect(readFileSync(env["WEATHER"] ?? "", "utf8")).toBe("{}\n");
@@ -47,7 +47,7 @@ test("a settings file is written for the engine unless the user names one", asyn
   });
 });
 
-test("a file that the engine would read otherwise is not hidden", async () => {
+test("Reprise does not hide a file that the engine would read otherwise", async () => {
   const deps = await testDeps(join(dir, "two"));
   const theirs = join(dir, "theirs.json");
   const setting = { ...plain, hides: (env: object) => ("HIDE" in env ? [theirs] : []) };
@@ -60,7 +60,7 @@ test("a file that the engine would read otherwise is not hidden", async () => {
   expect(settingsEnv(deps, commandWith(setting), {}).env).toHaveProperty("WEATHER");
 });
 
-test("an engine that believes only files of root is given no other", async () => {
+test("an engine that believes only files of root gets no other file", async () => {
   const deps = await testDeps(join(dir, "three"));
   const setting = { ...plain, rootOnly: true } as const;
   expect(settingsEnv(deps, commandWith(setting), {})).toEqual({ env: {}, notes: [], apart: false });
@@ -81,7 +81,7 @@ test.each(["REPRISE_DEMO_HOME", "HOME"])("a home in a relative %s is refused", a
   );
 });
 
-test("the trust that an engine's settings have in a folder is looked for as the engine does", () => {
+test("Reprise looks for an engine's trust in a folder the way the engine does", () => {
   const root = join(realpathSync(dir), "trust");
   const [home, repo, tree, bare] = ["home", "repo", "tree", "bare"].map((name) => join(root, name));
   for (const folder of [

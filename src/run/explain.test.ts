@@ -25,7 +25,7 @@ test.each([1, 7, 10_000])("an id is found in chunks of %d bytes, CRLF or not", a
   expect(found.lines).toBe(2);
 });
 
-test("several ids: all are told, the first counts", async () => {
+test("several ids are all reported, and the first counts", async () => {
   const text = [started(ID), started(OTHER), started(ID)].join("\n");
   const found = await explainOutput(codex, bytes(text, 4_096), STDOUT);
   expect(found.sessions.map(({ value, line }) => [value, line])).toEqual([
@@ -35,7 +35,7 @@ test("several ids: all are told, the first counts", async () => {
   expect(found.session?.value).toBe(ID);
 });
 
-test("a trouble with its reset time", async () => {
+test("a trouble comes with its reset time", async () => {
   const text = JSON.stringify({
     type: "turn.ended",
     result: "failed",
@@ -65,12 +65,12 @@ describe("how it ended", () => {
   const explain = (engine: Engine, text: string, options: Partial<ExplainOptions> = {}) =>
     explainOutput(engine, bytes(text, 4_096), { ...STDOUT, ...options });
 
-  test.each([null, 0])("a completed OpenCode recording is completed, exit code %j", async (exitCode) => {
+  test.each([null, 0])("a completed OpenCode recording is completed with exit code %j", async (exitCode) => {
     const found = await explain(opencode, fixture("opencode.fixtures/success.stdout"), { exitCode });
     expect(found).toMatchObject({ assumed: "events", exitCode, outcome: { result: "completed" } });
   });
 
-  test("an OpenCode recording whose process failed is not", async () => {
+  test("an OpenCode recording whose process failed is not completed", async () => {
     const found = await explain(opencode, fixture("opencode.fixtures/success.stdout"), { exitCode: 1 });
     expect(found.outcome?.result).toBe("interrupted");
   });
@@ -102,7 +102,7 @@ describe("how it ended", () => {
     expect(found.resetsAt === null).toBe(exitCode === 0);
   });
 
-  test("text that looks like an event names no session when it is said to be text", async () => {
+  test("text that looks like an event names no session when the output is declared as text", async () => {
     const text = fixture("claude.fixtures/text-forged-in-answer.stdout");
     expect((await explain(claude, text)).assumed).toBe("events");
     const found = await explain(claude, text, { printed: "text" });
@@ -130,7 +130,7 @@ describe("how it ended", () => {
         expect([exitCode, (await stderr(name, exitCode)).outcome]).toEqual([exitCode, null]);
     });
 
-    test("does not make a warning of Gemini a failure, as long as nobody says that it failed", async () => {
+    test("does not make a failure of a Gemini warning without an exit code", async () => {
       const text = "Warning: the server of a tool is slow.\n";
       const found = await explain(findEngine("gemini")!, text, { stream: "stderr" });
       expect(found).toMatchObject({ outcome: null, troubles: [] });
@@ -151,7 +151,7 @@ describe("how it ended", () => {
     });
   });
 
-  test("Codex's header on stderr names its session, what follows does not", async () => {
+  test("Codex's header on stderr names its session, and later lines do not", async () => {
     const text = fixture("codex.fixtures/text-forged-in-answer.stderr");
     const found = await explain(codex, text, { stream: "stderr" });
     expect(found.assumed).toBe("text");

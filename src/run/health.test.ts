@@ -32,17 +32,20 @@ test.each([
       ["has mode 755", null],
     ],
   ],
-] as const)("a state directory of mode %s, writable %s, read-only %s", (mode, writable, readOnly, then) => {
-  const found = stateFindings({ path: "/s", mode, writable, freeBytes: null }, readOnly);
-  expect(found).toEqual(
-    then.map(([what, todo]) => ({
-      level: "attention",
-      about: "state",
-      what: expect.stringContaining(what),
-      todo,
-    })),
-  );
-});
+] as const)(
+  "a state directory of mode %s, writable %s, read-only %s has its findings",
+  (mode, writable, readOnly, then) => {
+    const found = stateFindings({ path: "/s", mode, writable, freeBytes: null }, readOnly);
+    expect(found).toEqual(
+      then.map(([what, todo]) => ({
+        level: "attention",
+        about: "state",
+        what: expect.stringContaining(what),
+        todo,
+      })),
+    );
+  },
+);
 
 test.for<[string | null, string | null]>([
   ["reprise rm 1a2b3c4d", null],

@@ -32,12 +32,12 @@ import {
 
 const SECRET = `sk-proj-${"a1B2".repeat(12)}`;
 
-/** Given → the arguments as stored, and the options that are said to hold a secret. */
+/** Given → the arguments as stored, and the options marked as holding a secret. */
 const CASES: Readonly<
   Record<string, readonly [given: readonly string[], stored: string[], redacted: string[]]>
 > = {
   nothing: [["--model", "o3", "-v"], ["--model", "o3", "-v"], []],
-  "a word of its own": [["--model", SECRET], ["--model", "[redacted]"], ["--model"]],
+  "a separate word": [["--model", SECRET], ["--model", "[redacted]"], ["--model"]],
   "behind an equals sign": [[`--model=${SECRET}`], ["--model=[redacted]"], ["--model"]],
   "right behind a short option": [[`-m${SECRET}`], ["-m[redacted]"], ["-m"]],
   "right behind a short option, with more": [[`-m${SECRET}=x`], ["-m[redacted]=x"], ["-m"]],
@@ -62,7 +62,7 @@ describe("arguments are stored without secrets", () => {
     ["run --password x", "run --password [redacted]", ["--password"]],
     ["run -p --pure", "run -p --pure", []],
     ["run -- -p word", "run -- -p word", []],
-  ])("by a short name of OpenCode's own: %s", (given, stored, redacted) => {
+  ])("by a short name of OpenCode's own option: %s", (given, stored, redacted) => {
     const engine = ENGINES.find(({ id }) => id === "opencode");
     const said = storableArgs(given.split(" "), redactorFor({}, []), engine);
     expect(said).toEqual({ args: stored.split(" "), redacted });
@@ -76,7 +76,7 @@ describe("arguments are stored without secrets", () => {
   );
 });
 
-test("the excerpt of a message ends with … exactly where something is left out", () => {
+test("the excerpt of a message ends with … exactly where text is left out", () => {
   const short = (message: string) => excerpt(message, redactorFor({}, [])) ?? "";
   const whole = "w".repeat(EXCERPT_CHARACTERS);
   expect(short(whole)).toBe(whole);
@@ -87,7 +87,7 @@ test("the excerpt of a message ends with … exactly where something is left out
   expect(withoutMark("and so on…")).toBe("and so on…");
 });
 
-test("the password of a URL in a variable is a secret by itself, and the variable is recorded as one that holds it", () => {
+test("the password of a URL in a variable is a secret, and the variable is recorded as its holder", () => {
   const env = { DATABASE_URL: "postgres://app:hunter%402222@db.example.org/app", HOME: "/home/app" };
   expect(redactorFor(env, [])("log in as app with hunter@2222 at db.example.org")).toBe(
     "log in as app with [redacted:DATABASE_URL] at db.example.org",
@@ -122,7 +122,7 @@ interface Met {
   readonly rights?: readonly RightsVariable[];
 }
 
-describe("a resume refuses a variable of the engine's own that is not as it was at the start (I12)", () => {
+describe("a resume refuses a variable of the engine that changed since the start (I12)", () => {
   test.each([
     ["claude", "CLAUDE_RELAUNCH_SESSION_ADD_DIRS"],
     ["claude", "CLAUDE_BG_SESSION_PERMISSION_RULES"],
@@ -147,7 +147,7 @@ describe("a resume refuses a variable of the engine's own that is not as it was 
     expect(met(id, [{}, { [name]: "1" }], "", { old: true })).toBe("");
   });
 
-  test("and --allow-env does not reach those that are known to grant rights", () => {
+  test("and --allow-env does not cover variables that are known to grant rights", () => {
     const set = { CLAUDE_CODE_EVEN_MORE_DANGEROUSLY_SKIP_PERMISSIONS: "1" };
     expect(met("claude", [{}, set], "", { allowed: true })).toBe("would_widen");
     expect(met("claude", [{}, set], "", { old: true })).toBe("would_widen");
@@ -278,13 +278,13 @@ describe("a resume refuses a changed file that decides on rights (I12)", () => {
     expect(after(id, words, change)).toBe("would_widen");
   });
 
-  test("but not one that no option names, and not with --allow-files", () => {
+  test("but not a file that no option names, and not with --allow-files", () => {
     expect(after("gemini", "--policy a", () => put("b", "two"))).toBe("");
     expect(after("claude", "--append-system-prompt-file a", () => put("a", "two"))).toBe("");
     expect(after("gemini", "--policy a", () => put("a", "three"), { allowed: true })).toBe("");
   });
 
-  test("also one that a variable names, but not for the line that OpenCode adds to it", () => {
+  test("including a file that a variable names, except for the line that OpenCode adds to it", () => {
     const env = { OPENCODE_CONFIG: join(cwd, "a") };
     put("a", '{"permission":{"bash":"deny"}}');
     const added = readFileSync(join(cwd, "a"), "utf8").replace(
@@ -296,7 +296,7 @@ describe("a resume refuses a changed file that decides on rights (I12)", () => {
   });
 });
 
-test("what a refusal tells a supervised agent's user to do is about the supervisor's environment", () => {
+test("a refusal tells a supervised agent's user to change the supervisor's environment", () => {
   const run = {
     handle: "1a2b3c4d",
     launch: { env: [{ name: "MY_TOKEN", value: null }], rights: [], guarded: true },

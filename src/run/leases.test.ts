@@ -38,7 +38,7 @@ async function take(run: RunRecord): Promise<unknown> {
   return await hold.holdSession(run, S).catch((error: unknown) => error);
 }
 
-test("a session whose owner holds no run any more is free", async () => {
+test("a session is free when its owner holds no run any more", async () => {
   await leave(sessionKey(mine.agentName, S));
   expect(await take(mine)).toBeUndefined();
 });
@@ -49,7 +49,7 @@ test("a session whose owner lives is never taken, whatever else is held", async 
   expect(await take(mine)).toMatchObject({ code: "session_busy" });
 });
 
-test("a session of a run that is held names that run, and its owner's end frees both", async () => {
+test("a session of a held run names that run, and its owner's end frees both", async () => {
   await deps.store.createRun(other);
   await leave(runKey(other.runId));
   await leave(sessionKey(mine.agentName, S));

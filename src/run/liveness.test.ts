@@ -17,7 +17,7 @@ const cases: Record<string, [steps: Step[], at: number, limits: Limits, then: Ex
   "silence from the start": [[], 100, limits, { what: "idle", limitMs: 100 }],
   "not yet": [[], 99, limits, null],
   "an event is a sign of life": [[[60, text]], 159, limits, null],
-  "bytes nobody understands are too": [[[60, "bytes"]], 159, limits, null],
+  "so are unknown bytes": [[[60, "bytes"]], 159, limits, null],
   "an open tool call stops the clock": [[[10, tool("started")]], 10_000, limits, null],
   "the clock runs again after the tool": [
     [
@@ -28,7 +28,7 @@ const cases: Record<string, [steps: Step[], at: number, limits: Limits, then: Ex
     limits,
     { what: "idle", limitMs: 100 },
   ],
-  "a tool has a limit of its own": [
+  "a tool has a separate limit": [
     [[10, tool("started")]],
     1_010,
     { ...limits, toolMs: 1_000 },
@@ -65,7 +65,7 @@ const cases: Record<string, [steps: Step[], at: number, limits: Limits, then: Ex
     { ...limits, totalMs: 1_000 },
     { what: "total", limitMs: 1_000 },
   ],
-  "time that somebody took to think does not count": [[[80, 80]], 179, limits, null],
+  "a person's thinking time does not count": [[[80, 80]], 179, limits, null],
   "it does not count twice": [
     [
       [80, text],

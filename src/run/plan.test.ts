@@ -61,11 +61,11 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
   ],
   "lost, and the copy is of another": [{ known: [known("a", "absent")], escrow: "b" }, "session_lost"],
   "lost, no copy": [{ known: [known("a", "absent")] }, "session_lost"],
-  "nothing was ever said in the newest: back to the one before": [
+  "the newest has no message: back to the one before": [
     { known: [silent("b", "absent"), known("a", "present")] },
     { do: "continue", session: "a", restore: false, passedOver: ["b"] },
   ],
-  "nothing was ever said in the newest, and the one before has a copy": [
+  "the newest has no message, and the one before has a copy": [
     { known: [silent("c", "unusable"), silent("b", "absent"), known("a", "absent")], escrow: "a" },
     { do: "continue", session: "a", restore: true, passedOver: ["c", "b"] },
   ],
@@ -81,14 +81,11 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
     { known: [known("b", "unusable"), known("a", "present")] },
     "session_lost",
   ],
-  "back over the newest, in which nothing was said, to one that is gone: no further": [
+  "back over the newest, which has no message, to a missing one: no further": [
     { known: [silent("c", "absent"), known("b", "absent"), known("a", "present")] },
     "session_lost",
   ],
-  "nothing was said in any of them": [
-    { known: [silent("b", "absent"), silent("a", "absent")] },
-    "session_lost",
-  ],
+  "none of them has a message": [{ known: [silent("b", "absent"), silent("a", "absent")] }, "session_lost"],
   "the newest has a copy: not back": [
     { known: [known("b", "absent"), known("a", "present")], escrow: "b" },
     { do: "continue", session: "b", restore: true, passedOver: [] },
@@ -142,11 +139,11 @@ const cases: Record<string, [given: Partial<ResumeFacts>, then: Plan | FaultCode
     { known: [known("a", "torn")], escrow: "a", kept: ["a"], damage: "restore" },
     { do: "continue", session: "a", restore: true, passedOver: [] },
   ],
-  "damaged, with a copy: there is nothing to go on with": [
+  "damaged, with a copy: nothing can be continued": [
     { known: [known("a", "unusable", true)], escrow: "a", damage: "ignore" },
     "session_damaged",
   ],
-  "shorter than the copy: gone on with": [
+  "shorter than the copy: continued": [
     { known: [known("a", "torn")], escrow: "a", damage: "ignore" },
     { do: "continue", session: "a", restore: false, passedOver: [] },
   ],
@@ -184,7 +181,7 @@ const reasons: Record<string, [given: Partial<ResumeFacts>, why: RegExp, ways: r
     /session b/,
     [],
   ],
-  "gone, and newer ones in which nothing was said": [
+  "gone, and newer ones without a message": [
     { known: [silent("c", "absent"), known("b", "absent"), known("a", "present")] },
     /does not have session b/,
     ["--session a"],
@@ -237,11 +234,14 @@ const reasons: Record<string, [given: Partial<ResumeFacts>, why: RegExp, ways: r
   ],
 };
 
-test.each(Object.entries(reasons))("says why and which options help: %s", (_name, [given, why, ways]) => {
-  const decision = planResume({ ...FACTS, ...given });
-  expect(decision).toMatchObject({ do: "refuse", why: expect.stringMatching(why) });
-  expect(decision.do === "refuse" && decision.ways.map(({ option }) => option)).toEqual(ways);
-});
+test.each(Object.entries(reasons))(
+  "a refusal says why, and which options help: %s",
+  (_name, [given, why, ways]) => {
+    const decision = planResume({ ...FACTS, ...given });
+    expect(decision).toMatchObject({ do: "refuse", why: expect.stringMatching(why) });
+    expect(decision.do === "refuse" && decision.ways.map(({ option }) => option)).toEqual(ways);
+  },
+);
 
 describe("planResume", () => {
   test.each(Object.entries(cases))("%s", (_name, [given, then]) => {
@@ -249,7 +249,7 @@ describe("planResume", () => {
   });
 });
 
-test("what no copy can put back is not called nothing", () => {
+test("content that no copy can put back is not called nothing", () => {
   const stuck = [{ session: "a", why: "in copy 1a2b3c4d, 1 of 4 messages and parts has other words" }];
   const given = { known: [known("a", "present")], damage: "restore", stuck } as const;
   expect(() => planResume({ ...FACTS, ...given })).toThrow(
@@ -275,7 +275,10 @@ const notes: Record<string, [given: Partial<ResumeFacts>, note: RegExp]> = {
     { known: [{ ...known("a", "torn"), stuck: "an import leaves them" }], escrow: "a" },
     /--session a --ignore-copy "…"` returns/,
   ],
-  "nobody has it": [{ known: [known("a", "absent")] }, /neither Codex nor the run has the earlier one, a$/],
+  "neither the engine nor the run has it": [
+    { known: [known("a", "absent")] },
+    /neither Codex nor the run has the earlier one, a$/,
+  ],
 };
 
 test.each(Object.entries(notes))("a new conversation says how to return: %s", (_name, [given, note]) => {
@@ -284,7 +287,7 @@ test.each(Object.entries(notes))("a new conversation says how to return: %s", (_
   expect(notesFor(facts, { do: "fresh" }, "fresh")).toEqual([expect.stringMatching(note)]);
 });
 
-test("a resume that goes back says which conversations never began", () => {
+test("a resume that goes back names the conversations that never began", () => {
   const plan = { do: "continue", session: "a", restore: false } as const;
   expect(goingBack({ ...plan, passedOver: [] })).toEqual([]);
   expect(goingBack({ ...plan, passedOver: ["b"] })).toEqual(["session b never began; going back to a"]);
@@ -293,7 +296,7 @@ test("a resume that goes back says which conversations never began", () => {
   ]);
 });
 
-test("a note on a restored copy does not call a shorter session lost, nor a fork's parent unchanged", () => {
+test("a note on a restored copy calls neither a shorter session lost nor a fork's parent unchanged", () => {
   const plan = { do: "continue", session: "a", restore: true, passedOver: [] } as const;
   const said = notesFor({ ...FACTS, known: [known("a", "torn")], escrow: "a" }, plan, "fork").join("\n");
   expect(said).toContain("lacks a part");
@@ -304,7 +307,7 @@ test.each([
   [{ want: "resume" }, 'reprise resume 1a2b3c4d --restore-copy "…"'],
   [{ want: "fork" }, 'reprise resume 1a2b3c4d --fork --restore-copy "…"'],
   [{ want: "fork", session: "s-1" }, 'reprise resume 1a2b3c4d --session s-1 --fork --restore-copy "…"'],
-] as const)("a printed resume is of the session and into the fork of %j", (asked, typed) => {
+] as const)("a printed resume names the session and the fork of %j", (asked, typed) => {
   expect(resumeCommand("1a2b3c4d", asked, "--restore-copy")).toBe(typed);
 });
 
@@ -324,7 +327,7 @@ test.each([
   ["2222222", /its first 8 or more characters: 2222222 is too short\. It has 11111111-a/],
   ["11111111", /has 2 sessions that begin with 11111111\. It has 11111111-a, 11111111-c/],
   ["33333333", /has no session 33333333\. It has/],
-])("--session %s", (given, then) => {
+])("--session %s selects a session", (given, then) => {
   const ids = ["11111111-a", "11111111-c", "22222222-b"];
   if (typeof then === "string") expect(oneOf(run, ids, given)).toBe(then);
   else expect(() => oneOf(run, ids, given)).toThrow(then);

@@ -178,7 +178,7 @@ function makeAgent(run: RunRecord, phase: AgentRecord["phase"]): AgentRecord {
 const asides = () => readdirSync(state.root).filter((name) => name.includes(".damaged-"));
 const leftovers = () => readdirSync(state.root).filter((name) => name.startsWith(".tmp-"));
 
-test("runs and attempts come back from their directories; what is damaged is named and left", async () => {
+test("runs and attempts come back from their directories; damaged ones are named and left", async () => {
   const one = makeRun("00000001", "completed", 2);
   const two = makeRun("00000002", "failed", 2);
   const three = makeRun("00000003", "failed", 1);
@@ -221,7 +221,7 @@ test.each([
   expect(asides()).toEqual([]);
 });
 
-test("a damaged index is replaced also when there is no run", async () => {
+test("a damaged index is replaced even if no run exists", async () => {
   writeFileSync(state.indexPath, "no database ".repeat(1_000));
   expect(await rebuildIndex(state, openStore, log, processes(false))).toMatchObject({ runs: 0, skipped: 0 });
   await using store = await openStore(state.indexPath);
@@ -231,7 +231,7 @@ test("a damaged index is replaced also when there is no run", async () => {
 test.each([
   ["damaged", () => writeFileSync(state.indexPath, "no database ".repeat(1_000))],
   ["gone", () => {}],
-])("an index that was %s is left to the process that was faster", async (_how, spoil) => {
+])("an index that was %s is left to the faster process", async (_how, spoil) => {
   makeRun("00000001", "completed", 1);
   const later = makeRun("00000002", "completed", 1);
   spoil();
@@ -269,7 +269,7 @@ test("two damaged indexes within one second are both kept", async () => {
   ).toEqual(texts.toSorted());
 });
 
-test("a live owner keeps its leases and its fence, and writes on through its open connection", async () => {
+test("a live owner keeps its leases and its fence, and continues writing through its open connection", async () => {
   const run = makeRun("00000001", "running", 1);
   await using old = await openStore(state.indexPath);
   await old.createRun(run);
@@ -304,7 +304,7 @@ test.each([
   expect(await rebuildIndex(state, openStore, log, processes(false))).toMatchObject({ runs: 1 });
 });
 
-test("the user's word about an owner that nothing can be told of is kept for the next rebuild, and no word about one that lives", async () => {
+test("the user's word about an unknown owner is kept for the next rebuild, and no word about a live owner", async () => {
   for (const handle of ["00000001", "00000002"]) makeRun(handle, "running", 1);
   const doubt = processes(true, "doubt");
   const refused = (handle: string) =>
@@ -321,7 +321,7 @@ test("the user's word about an owner that nothing can be told of is kept for the
   expect(await rebuildIndex(state, openStore, log, doubt)).toMatchObject({ runs: 2 });
 });
 
-test("a directory tells that the index lacks a run only where something can be made of it", async () => {
+test("a directory shows a run that the index lacks only where a run can be made of it", async () => {
   const { runId } = makeRun("00000001", "completed", 1);
   const bad = makeRun("00000002", "completed", 1);
   writeFileSync(join(bad.runDirectory, "run.json"), "{");
@@ -346,7 +346,7 @@ test("agents come back with their phase, from their directories alone", async ()
   expect(warnings.join("\n")).toContain(`${bad.runDirectory}/agent.json`);
 });
 
-test("decisions, pipelines and the log go along, and the run directory wins for agents", async () => {
+test("decisions, pipelines and the log are kept, and the run directory wins for agents", async () => {
   const run = makeRun("00000001", "interrupted", 1);
   const torn = makeRun("00000002", "interrupted", 1);
   const agent = makeAgent(run, "failed");
@@ -417,7 +417,7 @@ async function putBack(before: (store: Store) => Promise<void>, since: () => voi
   mark.raise(mark.read(), mark.read() + 5);
 }
 
-test("an older index takes over what the directories have, forgets what was removed, and counts again only then", async () => {
+test("an older index takes over the runs of the directories, forgets removed ones, and is trusted only then", async () => {
   const old = makeRun("0000000a", "completed", 1);
   const gone = makeRun("0000000b", "completed", 1);
   await putBack(
@@ -446,7 +446,7 @@ test("an older index takes over what the directories have, forgets what was remo
   expect(await catchUp(depsWith(store))).toContain("0 runs brought up to date, 0 removed runs");
 });
 
-test("a repair that is cut off anywhere is begun again by the next command, which ends with the same", async () => {
+test("a repair that is cut off anywhere is begun again by the next command, with the same result", async () => {
   await putBack(
     async () => {},
     () => {
@@ -480,7 +480,7 @@ test("a repair that is cut off anywhere is begun again by the next command, whic
   expect((await store.listRuns({})).map(({ attempts }) => attempts)).toEqual([2, 2, 2]);
 });
 
-test("two processes that repair one index at once leave what one would", async () => {
+test("two processes that repair one index at once leave the result of one", async () => {
   await putBack(
     async () => {},
     () => {
@@ -494,7 +494,7 @@ test("two processes that repair one index at once leave what one would", async (
   expect(await one.generation()).toBe(generationMark(state.root).read());
 });
 
-test("an older index knows again who works on a run, so that nobody else begins", async () => {
+test("an older index learns who works on a run, so that no other process begins", async () => {
   const run = makeRun("0000000a", "running", 1);
   saveAttemptFile(run.runDirectory, { ...makeAttempt(run.runId, 1), state: "running", owner });
   await putBack(
@@ -509,7 +509,7 @@ test("an older index knows again who works on a run, so that nobody else begins"
   expect((await store.getLease(sessionKey("demo", "s-1")))?.owner).toMatchObject(owner);
 });
 
-test("an older index counts again while a run that it knows is worked on, whose owner keeps it up to date", async () => {
+test("an older index is trusted again while an owner keeps one of its runs up to date", async () => {
   const run = makeRun("0000000a", "running", 1);
   await putBack(
     async (store) => {
@@ -523,7 +523,7 @@ test("an older index counts again while a run that it knows is worked on, whose 
   expect(await store.generation()).toBe(generationMark(state.root).read());
 });
 
-test("an agent is as its own file says, one whose run is nowhere is not started again, and what cannot be known is said", async () => {
+test("an agent follows its own file, does not start again without its run, and unknown facts are reported", async () => {
   const done = makeRun("0000000a", "completed", 1);
   const active = makeAgent(done, "active");
   const nowhere = { ...active, id: "0000000b", runId: "20261115T050000Z-demo-0000000b" };

@@ -1,4 +1,4 @@
-/** What is left of an attempt, and what stop and resume do about it: ended, or named and refused. */
+/** Leftovers of an attempt, and what stop and resume do about them: end them, or name them and refuse. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -49,7 +49,7 @@ afterEach(() => rmSync(root, { recursive: true }));
 
 const busy = (code: string, text: string) => ({ code, message: expect.stringContaining(text) });
 
-describe("what the session of a recorded agent shows", () => {
+describe("a process in the session of a recorded agent", () => {
   test("is ended by stop, rm and resume where that is allowed", async () => {
     strays = [stray("ours")];
     expect(await findLeft(deps, run)).toEqual([4712]);
@@ -64,7 +64,7 @@ describe("what the session of a recorded agent shows", () => {
     await expect(endLeftBehind(deps, run)).rejects.toMatchObject(busy("session_busy", "sudo kill 4712"));
   });
 
-  test("is never signalled when it may be a stranger's, and the user's word that it is one is enough", async () => {
+  test("is never signalled if it may be a stranger's, and the user's word that it is foreign is enough", async () => {
     strays = [stray("doubtful")];
     await expect(endStrays(deps, run)).rejects.toMatchObject(busy("run_busy", "kill 4712"));
     await expect(endLeftBehind(deps, run)).rejects.toMatchObject(
@@ -76,14 +76,14 @@ describe("what the session of a recorded agent shows", () => {
     expect([await findLeft(deps, run), ended]).toEqual([[], []]);
   });
 
-  test("stays after a turn that was completed", async () => {
+  test("stays after a completed turn", async () => {
     strays = [stray("ours")];
     await endLeftBehind(deps, { ...run, status: "completed" });
     expect(ended).toEqual([]);
   });
 });
 
-test("an agent that runs as another user is out of reach, whether its owner lives or not; its tools are not asked", async () => {
+test("an agent that runs as another user is out of reach, whether its owner lives or not; its tools get no signal", async () => {
   strays = [stray("denied")];
   await expect(assertReachable(deps, run)).rejects.toMatchObject(busy("run_busy", "sudo kill 4712"));
   const owner = { ...deps.processes.self(), machine: "m", renewedAtMs: 0 };
@@ -93,7 +93,7 @@ test("an agent that runs as another user is out of reach, whether its owner live
   await expect(assertReachable(deps, run)).rejects.toMatchObject(busy("run_busy", "sudo kill 4711"));
 });
 
-test("an owner whose agent cannot be ended is asked, and not killed", async () => {
+test("an owner whose agent cannot be ended gets a request, and is not killed", async () => {
   strays = [stray("denied")];
   const owner = { ...deps.processes.self(), machine: "m", renewedAtMs: 0 };
   await deps.store.acquireLease(runKey(run.runId), owner, () => true);

@@ -8,7 +8,7 @@ import { createAttemptDir, createRunDir, saveAttemptFile, saveRunFile } from "..
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import { type ResumeRequest, resumeRun } from "./run.ts";
 
-test("its attempt is recorded as interrupted before the next one begins", async () => {
+test("a takeover records the attempt as interrupted before the next one begins", async () => {
   const root = mkdtempSync(join(tmpdir(), "reprise-takeover-"));
   const deps = await testDeps(root);
   const like = runLike(1, { agentName: "demo", status: "running", attempts: 1 });
@@ -21,7 +21,7 @@ test("its attempt is recorded as interrupted before the next one begins", async 
   await deps.store.createRun(run);
   await deps.store.saveAttempt(attempt);
   await deps.store.acquireLease(`run:${run.runId}`, owner, () => false);
-  // It lives while the run is looked up, and is dead when the run is to be held.
+  // The owner lives while the run is looked up, and is dead when the run must be held.
   let looks = 2;
   const isAlive = () => (looks -= 1) >= 0;
   const dying = { ...deps, processes: { ...deps.processes, isAlive } };

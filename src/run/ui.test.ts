@@ -126,7 +126,7 @@ class Desk implements Watch {
   }
 }
 
-/** Waits for the answer to what was said, leaves the UI, and returns the attempt's end. */
+/** Waits for the answer to the message, leaves the UI, and returns the attempt's end. */
 async function visit(begun: Promise<AttemptResult>, desk: Desk, answer: RegExp): Promise<AttemptResult> {
   await Promise.race([begun, desk.shows(answer)]);
   desk.type("/exit");
@@ -149,7 +149,7 @@ const said = () =>
   world.journal().flatMap(({ event, text }) => (event === "message" ? [text as string] : []));
 
 describe("a UI with a first message", () => {
-  test("without anybody's terminal: started, resumed with another message, resumed and left without a word, which proves nothing", async () => {
+  test("starts without a terminal, resumes with another message, and proves nothing when left without a message", async () => {
     const desk = new Desk();
     const request = starting({ message: "-first", native: ["--permission-mode", "plan"] });
     const first = await visit(startRun(deps(), request, desk), desk, /our first exchange/);
@@ -176,7 +176,7 @@ describe("a UI with a first message", () => {
     ]);
   });
 
-  test("its terminal has a size of its own until somebody lends one", async () => {
+  test("has a default size until a client lends its terminal", async () => {
     const desk = new Desk();
     const begun = startRun(deps(), starting({}), desk);
     await desk.shows(/our first exchange/);
@@ -191,8 +191,8 @@ describe("a UI with a first message", () => {
 
   test.each<[string, Partial<StartRequest>, string]>([
     ["arguments that open no UI", { native: ["-p"] }, "usage"],
-    ["no ui asked for, no terminal", { message: null }, "usage"],
-  ])("refused: %s", async (_what, more, code) => {
+    ["no --ui, no terminal", { message: null }, "usage"],
+  ])("is refused: %s", async (_what, more, code) => {
     const { ui, ...request } = starting(more);
     const wanted = more.message === null ? request : { ...request, ui: ui as true };
     await expect(startRun(deps(), wanted, new Desk())).rejects.toSatisfy(
@@ -201,9 +201,9 @@ describe("a UI with a first message", () => {
   });
 });
 
-describe("what a UI is doing", () => {
+describe("the state of a UI", () => {
   test.each(["claude", "codex"])(
-    "%s tells: working, idle, waiting, error, and what it took up",
+    "%s reports working, idle, waiting, error, and the accepted message",
     async (engine) => {
       const desk = new Desk();
       const begun = startRun(deps(), starting({ engine, message: "go @@wait:2500" }), desk);
@@ -238,7 +238,7 @@ describe("what a UI is doing", () => {
     },
   );
 
-  test("a UI that starts slowly and does not hear the first Enter keeps what was typed", async () => {
+  test("keeps typed text when the UI starts slowly and misses the first Enter", async () => {
     const desk = new Desk();
     const env = [
       ["REPRISE_DEMO_STARTUP", "1200"],
@@ -257,7 +257,7 @@ describe("what a UI is doing", () => {
     expect(said()).toEqual(["too early"]);
   });
 
-  test("/clear goes on in another conversation, with the turns of both", async () => {
+  test("follows /clear into another conversation, and counts the turns of both", async () => {
     const desk = new Desk();
     const begun = startRun(deps(), starting({}), desk);
     await desk.does({ state: "idle" }, 1);
@@ -313,7 +313,7 @@ describe("what a UI is doing", () => {
     ]);
   });
 
-  test("no hook file is left behind", async () => {
+  test("leaves no hook file behind", async () => {
     const desk = new Desk();
     const { run } = await visit(startRun(deps(), starting({}), desk), desk, /our first exchange/);
     expect(existsSync(join(run.runDirectory, "attempts", "1", "hooks.jsonl"))).toBe(false);

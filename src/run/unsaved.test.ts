@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(root, { recursive: true }));
 
-/** What is said of a worktree with such work in it. */
+/** The message about a worktree with such work in it. */
 async function judge({ hide }: Way): Promise<string | null> {
   runs += 1;
   const like = runLike(runs, { agentName: "demo", status: "completed" });
@@ -54,8 +54,8 @@ const HERE = [
   "a new file in a committed folder behind a .gitignore that names itself",
   "a new folder in a folder behind a .gitignore that names itself",
   "a new folder that .git/info/exclude names beside a .gitignore that names itself",
-  "a cache with its tag and a .gitignore of its own",
-  "a Python environment with a .gitignore of its own",
+  "a cache with its tag and its own .gitignore",
+  "a Python environment with its own .gitignore",
   "what a committed .gitignore names in a folder beside nothing else",
   "an executable bit behind core.fileMode=false",
   "a deleted file whose name is not UTF-8, and another one in its place",
@@ -72,7 +72,7 @@ const HERE = [
 ];
 const isHere = ({ name }: Way) => HERE.includes(name);
 
-test("every name is one of a way", () => {
+test("every name belongs to a way of losing work", () => {
   expect([...WAYS, ...SAVED].filter(isHere)).toHaveLength(HERE.length);
 });
 

@@ -67,13 +67,13 @@ describe("JSON", () => {
     expect(said(readJson(text))).toEqual([problem]);
   });
 
-  test("a text of a megabyte is one text", () => {
+  test("reads a text of a megabyte as one text", () => {
     expect(plain(root(readJson(`{"a":"${"x".repeat(1_000_000)}"}`)))).toEqual({ a: "x".repeat(1_000_000) });
   });
 });
 
 describe("TOML", () => {
-  test("tables, lists of tables and dotted keys, in the order of the file", async () => {
+  test("reads tables, lists of tables and dotted keys, in the order of the file", async () => {
     const text = `b.c = 1\n[z.y]\nx = "é"\n[[z.l]]\nn = 1\n[[z.l]]\nn = 2\n[z.l.sub]\nk = true\n[a]\n`;
     const tree = root(await readToml(text));
     expect(plain(tree)).toEqual({
@@ -119,7 +119,7 @@ describe("HCL", () => {
     heredocs: `a = <<EOT\n one\n  "two" \\n \${var.x}\nEOT\nb = <<-END\n    x\n      y\n\n    z\n  END\nc = 1\n`,
     "CRLF and tabs": "a = 1\r\nb {\r\n\tc = 2\r\n}\r\n",
   };
-  test.each(Object.entries(GOOD))("as HashiCorp's parser: %s", async (_name, text) => {
+  test.each(Object.entries(GOOD))("is read like HashiCorp's parser reads it: %s", async (_name, text) => {
     const normal = JSON.parse(
       JSON.stringify(await parseHcl("x.hcl", text)).replace(/\$\{ (var\.\w) \}/g, "${$1}"),
     ) as unknown;
@@ -160,7 +160,7 @@ describe("HCL", () => {
     "a label that is a template": ['a "${var.x}" {}', "1:3 A block's name is plain text."],
   };
   test.each(Object.entries(BAD))(
-    "refused, by HashiCorp's parser too: %s",
+    "is refused, like HashiCorp's parser does: %s",
     async (_name, [text, ...problems]) => {
       expect(said(readHcl(text))).toEqual(problems);
       // It accepts a name that is both an attribute and a block; in a runbook that would be ambiguous.
@@ -168,7 +168,7 @@ describe("HCL", () => {
     },
   );
 
-  test("what is accepted means the same to HashiCorp's parser", async () => {
+  test("means the same to HashiCorp's parser where it is accepted", async () => {
     const word = fc.constantFrom(
       "a",
       "b",
@@ -319,7 +319,7 @@ describe("no text throws", () => {
     );
   });
 
-  test("any tree is checked to its end", () => {
+  test("checks any tree to its end", () => {
     const value = fc.letrec<{ value: Value; table: Table }>((tie) => {
       const at = { line: 1, column: 1 };
       const key = fc.oneof(words, fc.string());

@@ -153,7 +153,7 @@ describe("splitWords", () => {
     expect("words" in split ? split.words : split.at).toEqual(then);
   });
 
-  test("what is put into single quotes comes out as it was", () => {
+  test("single quotes keep any text unchanged", () => {
     const word = fc.string().filter((text) => !/['$]/.test(text));
     fc.assert(
       fc.property(fc.array(word), (words) => {
@@ -208,7 +208,7 @@ describe("templates", () => {
     expect(misfits(text, ["x"]).map(({ index, why }) => [index, why])).toEqual(found);
   });
 
-  test("in a prompt file only what begins with ${var. counts", () => {
+  test("in a prompt file only text that begins with ${var. counts", () => {
     const text = "echo ${HOME} $${x} ${var.x} $${var.x}";
     expect(misfits(text, ["x"], "file")).toEqual([]);
     expect(filled(text, new Map([["x", "1"]]), "file")).toBe("echo ${HOME} $${x} 1 ${var.x}");
@@ -231,7 +231,7 @@ describe("explainTrigger", () => {
   const said = (definition: AgentDefinition, trigger: Trigger, trouble: TroubleKind | null = null) =>
     explainTrigger(definition, trigger, trouble).join("\n");
 
-  test("the seed's rate limit", () => {
+  test("explains the seed's rate limit", () => {
     const error = [rung({ match: "rate_limited", cooldownMs: 60_000 }), rung({ match: "overloaded" })];
     expect(said(agent({ error }), "error", "rate_limited")).toBe(
       `agent.worker (claude, interactive), on_error rate_limited
@@ -255,7 +255,7 @@ describe("explainTrigger", () => {
     ],
     ["nothing said", agent({}), "dead", null, "The runbook has no entry for it: it escalates"],
     [
-      "nothing said of a completed turn",
+      "an absent on_idle after a completed turn",
       agent({}, "headless"),
       "idle",
       null,

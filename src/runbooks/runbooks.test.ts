@@ -80,7 +80,7 @@ describe("bad runbooks", () => {
     expect(hasErrors(runbook)).toBe(true);
   });
 
-  test("every expected line belongs to a file", () => {
+  test("have a file for every expected line", () => {
     expect(new Set(expected.map((line) => line.split(":")[0]))).toEqual(new Set(names));
   });
 
@@ -178,7 +178,7 @@ describe("bad runbooks", () => {
     ]);
   });
 
-  test("a thousand problems are enough", async () => {
+  test("the list of problems ends after a thousand", async () => {
     const found = await check(
       "a.toml",
       `${worker}${Array.from({ length: 1005 }, (_, n) => `x${n} = 1\n`).join("")}`,
@@ -189,7 +189,7 @@ describe("bad runbooks", () => {
     ]);
   });
 
-  test("nothing is polluted", () => {
+  test("pollute no prototype", () => {
     expect(Reflect.get({}, "polluted")).toBeUndefined();
   });
 });
@@ -242,7 +242,7 @@ describe("good runbooks", () => {
     expect(definition).toEqual({ ...SEED, cwd: base });
   });
 
-  test("a byte order mark, CRLF and tabs are fine", async () => {
+  test("may have a byte order mark, CRLF and tabs", async () => {
     const text = readFileSync(join(fixtures, "good/seed.toml"), "utf8").replaceAll("\n", "\r\n\t");
     const base = world({ "runbooks/a.toml": `\uFEFF${text}` });
     expect((await findAgent("worker", at(base))).definition).toEqual({ ...SEED, cwd: base });
@@ -251,7 +251,7 @@ describe("good runbooks", () => {
     expect((await findAgent("worker", at(other))).definition).toEqual({ ...SEED, cwd: other });
   });
 
-  test("a warning names the place and stops nothing", async () => {
+  test("may have warnings, which name the place and stop nothing", async () => {
     const base = world({ "runbooks/a.toml": '[agent.worker]\nrun = "claude"\non_dead = "recover"\n' });
     const runbook = await openRunbook("runbooks/a.toml", at(base));
     expect(lines("a", runbook)).toEqual([
@@ -260,7 +260,7 @@ describe("good runbooks", () => {
     expect((await findAgent("worker", at(base))).definition.policy.on.dead[0]?.action).toBe("resume");
   });
 
-  test("every key at once, filled in", async () => {
+  test("may have every key at once, with defaults filled in", async () => {
     const base = world({
       "runbooks/a.toml": `
         [agent.fixer]
@@ -334,7 +334,7 @@ describe("good runbooks", () => {
     expect((await findAgent("a", at(base))).definition.mode).toBe(mode);
   });
 
-  test("pipelines keep their order, with their agents and variables filled in", async () => {
+  test("keep the order of pipelines, with their agents and variables filled in", async () => {
     const hcl = `
       agent "fixer" {
         run    = "claude -p"
@@ -406,7 +406,7 @@ describe("docs/runbooks.md", () => {
     expect(new Set(examples.map(([format]) => format))).toEqual(new Set(["toml", "hcl", "json"]));
   });
 
-  test.each(examples)("its %s examples are good: %j", async (format, text) => {
+  test.each(examples)("has good %s examples: %j", async (format, text) => {
     expect(await check(`a.${format}`, text)).toEqual([]);
   });
 
@@ -440,10 +440,10 @@ describe("docs/runbooks.md", () => {
   });
 });
 
-describe("where runbooks are found", () => {
+describe("finding runbooks", () => {
   const agent = (name: string, extra = "") => `[agent.${name}]\nrun = "claude"\n${extra}`;
 
-  test("the project's win over the user's, and only they need trust", async () => {
+  test("prefers the project's to the user's, and only the project's need trust", async () => {
     const base = world({
       "runbooks/a.toml": agent("one"),
       "src/deep/x": "",
@@ -459,13 +459,13 @@ describe("where runbooks are found", () => {
     expect(two.source.sha256).toMatch(/^[0-9a-f]{64}$/);
   });
 
-  test("the search ends at the top of the repository", async () => {
+  test("stops at the top of the repository", async () => {
     const base = world({ "runbooks/a.toml": agent("one"), "inner/.git/HEAD": "" });
     expect(await findRunbooks(at(join(base, "inner")))).toEqual([]);
     expect(await findRunbooks({ ...at(base), env: { HOME: base } })).toHaveLength(1);
   });
 
-  test("a name that two files of a level have is refused", async () => {
+  test("refuses a name that two files of a level have", async () => {
     const base = world({ "runbooks/a.toml": agent("one"), "runbooks/b.toml": `\n${agent("one")}` });
     const path = join(base, "runbooks/b.toml");
     expect(await faultOf(findAgent("one", at(base)))).toBe(
@@ -473,7 +473,7 @@ describe("where runbooks are found", () => {
     );
   });
 
-  test("a broken project runbook is not passed over for the user's, and stops no other of the project", async () => {
+  test("does not skip a broken project runbook for the user's, and reads the project's others", async () => {
     const base = world({
       "runbooks/a.toml": "[agent.one\n",
       "runbooks/b.toml": agent("two"),
@@ -507,12 +507,12 @@ describe("where runbooks are found", () => {
       "usage: The value of the variable issue is longer than 100 KiB or holds a zero byte.",
     ],
   };
-  test.each(Object.entries(faults))("fault: %s", async (_name, [name, vars, fault]) => {
+  test.each(Object.entries(faults))("fails: %s", async (_name, [name, vars, fault]) => {
     const base = world({ "runbooks/a.toml": agent("worker", "vars = { issue = { required = true } }\n") });
     expect(await faultOf(findAgent(name, { ...at(base), vars }))).toBe(fault);
   });
 
-  test("prompt files: a link out of the project, a pipe, a directory, an empty one, a variable that is not there", async () => {
+  test("refuses a prompt file that is a link out of the project, a pipe, a directory, empty, or has an unknown variable", async () => {
     const base = world({ "p/empty.md": " \n", "p/bad.md": "a\n${var.x}\n", "p/dir/x": "" });
     execFileSync("mkfifo", [join(base, "p/pipe.md")]);
     symlinkSync("/etc/passwd", join(base, "p/link.md"));
@@ -535,7 +535,7 @@ describe("where runbooks are found", () => {
     ]);
   });
 
-  test("the user's own runbook may set what a project's may not", async () => {
+  test("allows the user's own runbook more than a project's", async () => {
     const base = world({ "config/reprise/runbooks/a.toml": agent("one", 'env = { PATH = "/opt/bin" }\n') });
     const { definition } = await findAgent("one", at(base, { XDG_CONFIG_HOME: join(base, "config") }));
     expect(definition.env).toEqual([["PATH", "/opt/bin"]]);

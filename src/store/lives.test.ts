@@ -55,7 +55,7 @@ test.each<[string, ProcessIdentity & { machine?: string }, Sight, string]>([
   ],
   ["a lock whose file is gone, in another namespace", { ...there, life: LIFE }, sight(), "doubt"],
   ["an older version, in another namespace", there, sight(), "doubt"],
-  ["a time namespace of its own", { ...SELF, space: "pid:[1] time:[2]" }, sight({ listed: true }), "doubt"],
+  ["a separate time namespace", { ...SELF, space: "pid:[1] time:[2]" }, sight({ listed: true }), "doubt"],
   [
     "here, listed, with a lock that was lost",
     { ...SELF, life: LIFE },
@@ -107,7 +107,7 @@ test("a process has one life, which it sees itself", async () => {
   expect(readdirSync(join(root, "own"))).toEqual([life.file]);
 });
 
-test("a place for lives that cannot be used is named as that, not as an index", async () => {
+test("an unusable place for lives is reported as such, not as an index", async () => {
   const place = join(root, "no-directory");
   writeFileSync(place, "");
   const lives = await openLives(place, () => BOOT);
@@ -115,7 +115,7 @@ test("a place for lives that cannot be used is named as that, not as an index", 
   expect(() => lives.own()).not.toThrow(/index/);
 });
 
-test("a file that nobody has locked is free; one that is gone, copied or named by a stranger says nothing", async () => {
+test("an unlocked file is free; a missing, copied or foreign file says nothing", async () => {
   const lives = await openLives(join(root, "others"), () => BOOT);
   const { file } = lives.own();
   const path = join(root, "others", LIFE.file);
@@ -134,7 +134,7 @@ test("a file that nobody has locked is free; one that is gone, copied or named b
   expect(lives.look({ ...LIFE, inode: ino })).toBe("unknown");
 });
 
-test("what earlier boots left is removed by the next owner, and nothing else", async () => {
+test("the next owner removes files of earlier boots, and nothing else", async () => {
   const directory = join(root, "boots");
   mkdirSync(directory);
   for (const name of ["00000001-0123456789abcdef", LIFE.file, "README"])
@@ -146,7 +146,7 @@ test("what earlier boots left is removed by the next owner, and nothing else", a
   expect(left).toEqual([false, true, true]);
 });
 
-test("a life that is held stays, whatever boot its name says: a container may have a boot id of its own", async () => {
+test("a held life stays, whatever boot its name says, since a container may have another boot id", async () => {
   const directory = join(root, "containers");
   mkdirSync(directory);
   const held = "00000002-0123456789abcdef";

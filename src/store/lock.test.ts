@@ -56,7 +56,7 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   await once(child, "exit");
 }
 
-test("one process has it, the next gets it when that one was killed", async () => {
+test("one process has the lock, and the next gets it when the first is killed", async () => {
   const path = freshPath();
   const first = await locker(path);
   const second = await locker(path);
@@ -71,7 +71,7 @@ test("one process has it, the next gets it when that one was killed", async () =
   expect((await locker(path)).said).toBe("held");
 });
 
-test("of many that are started at once, one has it", async () => {
+test("one of many processes that start at once has the lock", async () => {
   const path = freshPath();
   const said = await Promise.all([1, 2, 3, 4].map(async () => (await locker(path)).said));
   expect(said.toSorted()).toEqual(["held", "refused", "refused", "refused"]);
@@ -91,7 +91,7 @@ test("a second lock in the same process is refused, and releasing twice is harml
   again?.release();
 });
 
-test("the file is private, whatever it was before", async () => {
+test("the file becomes private, whatever its mode was", async () => {
   const path = freshPath();
   fs.writeFileSync(path, "", { mode: 0o644 });
   const lock = await lockFile(path);

@@ -139,7 +139,7 @@ describe("a connection", () => {
     }
   });
 
-  test("is private, whatever the umask and the mode before", async () => {
+  test("is private, whatever the umask and the earlier mode", async () => {
     const path = freshPath();
     const before = process.umask(0o000);
     try {
@@ -167,7 +167,7 @@ describe("a connection", () => {
     expect(journalFor(version, fileSystem)).toEqual(then),
   );
 
-  test("tells doctor what it is", async () => {
+  test("describes itself to doctor", async () => {
     const path = freshPath();
     await using store = await openStore(path);
     const about = await store.about();
@@ -182,7 +182,7 @@ describe("a connection", () => {
   });
 
   const plans = ["engine", "status", "cwd", "subject", "name"].map((column) => `WHERE ${column} = 'x'`);
-  test.each(["", ...plans])("newest runs %s need no sorting", async (where) => {
+  test.each(["", ...plans])("lists newest runs %s without sorting", async (where) => {
     const connection = await connect({ DatabaseSync }, freshPath(), {});
     const text = `EXPLAIN QUERY PLAN SELECT * FROM runs ${where} ORDER BY created_at DESC, run_id DESC LIMIT 50`;
     const plan = connection.read((sql) => sql.all(text)).map((row) => String(row["detail"]));
@@ -217,13 +217,13 @@ describe("the schema", () => {
     return `${lines.join("\n")}\n`;
   }
 
-  test("of today is the one in the fixtures: a released step is never edited", async () => {
+  test("of today equals the one in the fixtures: a released step is never edited", async () => {
     const fixture = `./sqlite.fixtures/v${MIGRATIONS.length}.sql`;
     await expect(dump(await sample())).toMatchFileSnapshot(fixture);
   });
 
   const released = MIGRATIONS.map((_, index) => `v${index + 1}`);
-  test.each(released)("%s is opened with all it holds", async (version) => {
+  test.each(released)("%s is opened with everything in it", async (version) => {
     const path = freshPath();
     raw(path, fs.readFileSync(new URL(`./sqlite.fixtures/${version}.sql`, import.meta.url), "utf8"));
     await using store = await openStore(path);
@@ -233,7 +233,7 @@ describe("the schema", () => {
     expect([await store.verify(), (await store.about()).schema]).toEqual([[], MIGRATIONS.length]);
   });
 
-  test("the first one is read without documents, and changed by nobody who only reads", async () => {
+  test("of the first version is read without documents, and no reader changes it", async () => {
     const path = freshPath();
     raw(path, fs.readFileSync(new URL("./sqlite.fixtures/v1.sql", import.meta.url), "utf8"));
     await using store = await openStore(path, { readOnly: true });
@@ -242,7 +242,7 @@ describe("the schema", () => {
     expect(await fault(store.saveDocument(documentLike(), null))).toBe("storage_failed");
   });
 
-  test("the release before this one refuses what this one wrote", async () => {
+  test("is refused by the previous release if this one wrote it", async () => {
     const path = await sample();
     const older = bundle.replace("store.mjs", "older.mjs");
     const text = fs.readFileSync(bundle, "utf8").replaceAll("MIGRATIONS.length", "(MIGRATIONS.length - 1)");
@@ -254,7 +254,7 @@ describe("the schema", () => {
     expect(output).toBe(`schema_newer ${MIGRATIONS.length} ${MIGRATIONS.length - 1}\n`);
   });
 
-  test("a step that fails leaves the schema before it", async () => {
+  test("stays at the earlier version after a failed step", async () => {
     const path = await sample();
     const db = new DatabaseSync(path);
     const steps = [...MIGRATIONS, "CREATE TABLE more (x); CREATE TABLE runs (x);"];
@@ -270,7 +270,7 @@ describe("the schema", () => {
     db.close();
   });
 
-  test("a newer one is refused with both numbers, and may still be listed read only", async () => {
+  test("of a newer version is refused with both numbers, and may still be listed read only", async () => {
     const path = await sample();
     const found = MIGRATIONS.length + 6;
     raw(path, `PRAGMA user_version = ${found}; ALTER TABLE runs ADD COLUMN more TEXT`);
@@ -311,7 +311,7 @@ describe("a file that is not a good index", () => {
   });
 
   test.each([{}, { readOnly: true }] as const)(
-    "a directory in its place: what to do, %j",
+    "a directory in its place is refused with what to do, %j",
     async (options) => {
       const path = freshPath();
       fs.mkdirSync(path, { mode: 0o755 });
@@ -322,7 +322,7 @@ describe("a file that is not a good index", () => {
     },
   );
 
-  test("a missing directory", async () => {
+  test("a missing directory is refused", async () => {
     const path = join(folder, "missing", "index.db");
     await expect(openStore(path)).rejects.toMatchObject({ code: "storage_failed", facts: { path } });
     await expect(openStore(path, { readOnly: true })).rejects.toMatchObject({ code: "storage_failed" });
@@ -395,7 +395,7 @@ describe("a file that is not a good index", () => {
     expect(faultOf(error, "/i.db")).toMatchObject({ code, facts: { path: "/i.db" }, cause: error });
   });
 
-  test("any other error is ours and stays itself", () => {
+  test("any other error is a bug and stays unchanged", () => {
     for (const error of [
       new Error("bug"),
       Object.assign(new Error("unique"), { code: "ERR_SQLITE_ERROR", errcode: 2067 }),
@@ -439,7 +439,7 @@ describe("a damaged row", () => {
     expect(damage.filter((each) => each.table !== table)).toEqual([]);
   });
 
-  test("is a fault by itself, left out of lists, told of, and mended by saving", async () => {
+  test("is a fault when it is read alone, left out of lists, reported, and repaired by saving", async () => {
     const path = await sample();
     raw(path, `UPDATE runs SET record = '{' WHERE run_id = '${runId}'`);
     const told: Damage[] = [];
@@ -454,7 +454,7 @@ describe("a damaged row", () => {
     expect([await store.getRun(runId), await store.verify()]).toEqual([runLike(1), []]);
   });
 
-  test("among documents is named and left out of lists, and a fault by itself", async () => {
+  test("among documents is named and left out of lists, and a fault when it is read alone", async () => {
     const path = await sample();
     raw(path, "UPDATE documents SET data = '{}' WHERE kind = 'agent'");
     const told: Damage[] = [];
@@ -480,44 +480,40 @@ describe("a damaged row", () => {
     expect(codes.filter((code) => code !== null)).toEqual(["record_damaged"]);
   });
 
-  test(
-    "of every single bit that changes what is read, verify or a fault tells",
-    { timeout: 60_000 },
-    async () => {
-      const path = freshPath();
-      {
-        await using store = await openStore(path);
-        for (let n = 1; n <= 40; n += 1) {
-          const run = runLike(n, { subject: n % 2 === 0 ? null : "agent:a" });
-          await store.createRun(run);
-          await store.createAttempt(attemptLike(run, 1), await hold(store, run));
-          await store.appendEvent(eventLike({ runId: run.runId, key: `k${n}` }));
-          await store.saveDocument(documentLike({ id: run.handle, open: n % 2 === 0 }), null);
-        }
+  test("with any single changed bit is found by verify or a fault", { timeout: 60_000 }, async () => {
+    const path = freshPath();
+    {
+      await using store = await openStore(path);
+      for (let n = 1; n <= 40; n += 1) {
+        const run = runLike(n, { subject: n % 2 === 0 ? null : "agent:a" });
+        await store.createRun(run);
+        await store.createAttempt(attemptLike(run, 1), await hold(store, run));
+        await store.appendEvent(eventLike({ runId: run.runId, key: `k${n}` }));
+        await store.saveDocument(documentLike({ id: run.handle, open: n % 2 === 0 }), null);
       }
-      const good = fs.readFileSync(path);
-      const copy = freshPath();
-      fs.writeFileSync(copy, good);
-      const read = async (store: Store) => JSON.stringify(await contentOf(store));
-      const expected = await withStore(copy, read);
+    }
+    const good = fs.readFileSync(path);
+    const copy = freshPath();
+    fs.writeFileSync(copy, good);
+    const read = async (store: Store) => JSON.stringify(await contentOf(store));
+    const expected = await withStore(copy, read);
 
-      const tally = { changed: 0, harmless: 0 };
-      const silent: number[] = [];
-      for (const bit of someBits(good.length * 8, 150)) {
-        const bytes = Buffer.from(good);
-        bytes[bit >> 3] = (bytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
-        const flipped = freshPath();
-        fs.writeFileSync(flipped, bytes);
-        const seen = await withStore(flipped, async (store) => (await store.verify()).length > 0);
-        const same = (await withStore(flipped, read)) === expected;
-        tally[same ? "harmless" : "changed"] += 1;
-        if (!same && seen === false) silent.push(bit);
-        fs.rmSync(flipped);
-      }
-      expect(silent).toEqual([]);
-      expect(tally.changed).toBeGreaterThanOrEqual(30);
-    },
-  );
+    const tally = { changed: 0, harmless: 0 };
+    const silent: number[] = [];
+    for (const bit of someBits(good.length * 8, 150)) {
+      const bytes = Buffer.from(good);
+      bytes[bit >> 3] = (bytes[bit >> 3] ?? 0) ^ (1 << (bit & 7));
+      const flipped = freshPath();
+      fs.writeFileSync(flipped, bytes);
+      const seen = await withStore(flipped, async (store) => (await store.verify()).length > 0);
+      const same = (await withStore(flipped, read)) === expected;
+      tally[same ? "harmless" : "changed"] += 1;
+      if (!same && seen === false) silent.push(bit);
+      fs.rmSync(flipped);
+    }
+    expect(silent).toEqual([]);
+    expect(tally.changed).toBeGreaterThanOrEqual(30);
+  });
 
   /** A fault is also an answer; any other error fails the test. */
   async function withStore<T>(path: string, work: (store: Store) => Promise<T>): Promise<T | Fault> {
@@ -555,7 +551,7 @@ describe("a file that changes under an open store", () => {
     expect(told).toEqual([{ table: "index", key: path, what: "the file was replaced while it was open" }]);
   });
 
-  test("a deleted WAL is refused, and what was acknowledged is saved", async () => {
+  test("a deleted WAL is refused, and acknowledged data is saved", async () => {
     const path = await sample();
     const script = `
       const store = await lib.openStore(path);
@@ -572,7 +568,7 @@ describe("a file that changes under an open store", () => {
     expect(await other.verify()).toEqual([]);
   });
 
-  test("a removed index is not made anew in silence", async () => {
+  test("a removed index is not silently made again", async () => {
     const path = await sample();
     await using store = await openStore(path);
     for (const end of ["", "-wal", "-shm"]) fs.rmSync(`${path}${end}`);
@@ -660,7 +656,7 @@ describe("many processes", { timeout: 60_000 }, () => {
     expect(missing).toEqual([]);
   });
 
-  test("killed while they set up a new file leave one that opens", async () => {
+  test("killed while they set up a new file leave a file that opens", async () => {
     for (let round = 0; round < 10; round += 1) {
       const path = freshPath();
       const child = start(`say("go"); await lib.openStore(path); for (;;);`, path);
@@ -671,7 +667,7 @@ describe("many processes", { timeout: 60_000 }, () => {
     }
   });
 
-  test("a lock that is held too long is busy, and nothing is half done", async () => {
+  test("report a lock that is held too long as busy, and leave nothing half done", async () => {
     const path = await sample();
     const db = new DatabaseSync(path);
     await using store = await openStore(path, { busyTimeoutMs: 50 });
@@ -683,7 +679,7 @@ describe("many processes", { timeout: 60_000 }, () => {
     expect(await store.createRun(runLike(3))).toBe("created");
   });
 
-  test("a writer that stands in the way of WAL is waited for, although SQLite does not wait", async () => {
+  test("wait for a writer that blocks WAL, although SQLite does not wait", async () => {
     const path = freshPath();
     const db = new DatabaseSync(path);
     db.exec("CREATE TABLE t (x); DROP TABLE t; BEGIN IMMEDIATE");
@@ -694,7 +690,7 @@ describe("many processes", { timeout: 60_000 }, () => {
     db.close();
   });
 
-  test("a file that is locked while it is opened is busy", async () => {
+  test("report a file that is locked during opening as busy", async () => {
     const path = freshPath();
     const db = new DatabaseSync(path);
     db.exec("BEGIN EXCLUSIVE");
@@ -767,7 +763,7 @@ describe("a disk that refuses", () => {
     return spawnSync(unshare, [...args, script, "sh", mount, ...child], { encoding: "utf8" });
   };
   const canMount = mounted(folder, "true").status === 0;
-  test.skipIf(!canMount)("because it is full: no answer, and all before it is there", () => {
+  test.skipIf(!canMount)("because it is full gives no answer, and keeps everything before it", () => {
     const mount = fs.mkdtempSync(join(folder, "full-"));
     const script = `
       const store = await lib.openStore(path);

@@ -12,7 +12,7 @@ const cases = contractCases();
 const folder = mkdtempSync(join(tmpdir(), "reprise-store-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test("the suite has its cases", () => expect(cases.length).toBeGreaterThanOrEqual(35));
+test("the contract suite has cases", () => expect(cases.length).toBeGreaterThanOrEqual(35));
 
 describe("memory", () => {
   test.each(cases)("$name", async ({ run }) => {
@@ -40,7 +40,7 @@ describe("the generation of an index", () => {
     raise: (_from, to) => void (noted.n = Math.max(noted.n, to)),
   });
 
-  test("is noted after the index has it, so that a crash in between leaves an index that is believed", async () => {
+  test("is noted after the index has it, so that a crash in between leaves a trusted index", async () => {
     const path = join(folder, "crash.db");
     const noted = { n: 0 };
     const crash = {
@@ -59,7 +59,7 @@ describe("the generation of an index", () => {
     expect([noted.n, await next.generation()]).toEqual([2, 2]);
   });
 
-  test("that is smaller than the noted one refuses every change that counts, but those of its repair", async () => {
+  test("that is smaller than the noted one refuses every change that counts, except those of its repair", async () => {
     const path = join(folder, "older.db");
     const noted = { n: 0 };
     {

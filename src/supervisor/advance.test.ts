@@ -90,7 +90,7 @@ test.each([
   expect((await listDecisions(here.deps)).map(({ state }) => state)).toEqual(["open"]);
 });
 
-test("an answer whose teller died before its event is heard while the supervisor runs", async () => {
+test("an answer whose sender died before its event is heard while the supervisor runs", async () => {
   const here = await world();
   await here.settle();
   const [asked] = await listDecisions(here.deps, { open: true });
@@ -172,7 +172,7 @@ test.each(["done", "fail"])(
   },
 );
 
-test("a person is told of a question whose asker died before", async () => {
+test("a person gets a question whose asker died before", async () => {
   const told: string[] = [];
   const { config, processes } = await testDeps(join(root, "model"));
   const here = await world(T0 - SECOND, {
@@ -201,7 +201,7 @@ test("a person is told of a question whose asker died before", async () => {
   expect(await here.kinds()).toEqual(ASKED_ONCE);
 });
 
-test("a question that is asked for somebody who died says what happened", async () => {
+test("a question on behalf of a dead process says what happened", async () => {
   const here = await world();
   const { store } = here.deps;
   const saveDocument: typeof store.saveDocument = () => Promise.reject(new Error("killed"));
@@ -214,7 +214,7 @@ test("a question that is asked for somebody who died says what happened", async 
 });
 
 test.each(["decided", "escalated", "carried_out"])(
-  "a disk that has no room for %s: nothing is done before it was decided, and nothing twice after that",
+  "a disk without room for %s: nothing happens before it is decided, and nothing twice afterwards",
   async (kind) => {
     const here = await world();
     const { store } = here.deps;
@@ -233,7 +233,7 @@ test.each(["decided", "escalated", "carried_out"])(
   },
 );
 
-test("two turns between two looks are two: the one that a nudge brought about, and another one", async () => {
+test("two turns between two looks count as two: the turn after a nudge, and another one", async () => {
   const here = await world();
   const turns = async (count: number) => {
     const observed = {

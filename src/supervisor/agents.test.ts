@@ -66,7 +66,7 @@ test("a stop that does not reach the agent's process is refused, and the agent s
   expect((await getAgent(deps, handle))?.record.phase).toBe("stopped");
 });
 
-test("an agent whose option held a secret is not started by somebody who has only the record", async () => {
+test("an agent whose option held a secret is not started by a process that has only the record", async () => {
   const deps = await testDeps(root);
   const agent = agentLike({ phase: "active" });
   const record = { ...agent, definition: { ...agent.definition, args: ["--api-key", "[redacted]"] } };

@@ -38,10 +38,10 @@ async function ask(options: Partial<BringBackOptions>) {
   return bringBack(place, agent.id, { ...ASKED, ...options });
 }
 
-test("an agent that came back after the person asked, and whose turn is over, is not told to go on again", async () => {
+test("an agent that came back after the person asked, and whose turn is over, gets no second message", async () => {
   expect(await ask({})).toMatchObject({ result: "resumed", already: true, attempt: 2 });
 });
 
-test("an agent that was back before the person asked is looked at for another turn", async () => {
+test("an agent that was back before the person asked is checked for another turn", async () => {
   await expect(ask({ seen: 2 })).rejects.toThrow("the hand is asked");
 });

@@ -24,7 +24,7 @@ const act = (position: number, action: string, count: number) => ({
   count,
 });
 
-/** What is done when a gate always fails and every nudge ends in a completed turn. */
+/** The actions when a gate always fails and every nudge ends in a completed turn. */
 const pushed = (rungs: readonly Rung[], most: number) => {
   const checked = agentLike({ on: { idle: rungs } });
   const history: Event[] = [];
@@ -48,12 +48,12 @@ const pushed = (rungs: readonly Rung[], most: number) => {
   return actions;
 };
 
-test("a gate that fails runs once each time, then the next entry is taken, however many attempts it has", () => {
+test("a gate that fails runs once each time, then the next entry acts, however many attempts it has", () => {
   const ladder = [rung("gate", { attempts: 4 }), rung("nudge", { attempts: 2 }), rung("fail")];
   expect(pushed(ladder, 6)).toEqual(["gate", "nudge", "gate", "nudge", "gate", "fail"]);
 });
 
-test("the turn that a nudge brought about is no reason for three more; every other completed turn is", () => {
+test("the turn after a nudge gives no three more attempts; every other completed turn does", () => {
   const nudged = agentLike({ on: { idle: [rung("nudge", { attempts: 1 })] } });
   const next = (...history: Event[]) =>
     decide(factsLike({ seen: idle(MINUTE), agent: nudged, history: log(...history) }));
@@ -64,7 +64,7 @@ test("the turn that a nudge brought about is no reason for three more; every oth
   expect(next(...sent("refused"), turn)).toMatchObject(act(0, "nudge", 2));
 });
 
-test("nudges without a completed turn end after their attempts, and their gate is not run again for that", () => {
+test("nudges without a completed turn end after their attempts, and their gate does not run again for that", () => {
   const checked = agentLike({
     on: { idle: [rung("gate", { attempts: 4 }), rung("nudge", { attempts: 2 })] },
   });

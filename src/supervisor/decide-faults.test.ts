@@ -75,7 +75,7 @@ describe("a start that comes to nothing", () => {
   };
   table({
     "is tried again": [missing(3), act("dead", 0, "resume", 4)],
-    "five times at most, an attempt that failed among them, and it is said why": [
+    "five times at most, a failed attempt included, with the reason": [
       missing(4),
       exhausted("dead", 1, /failed too often without getting anywhere: its last words$/),
     ],
@@ -90,7 +90,7 @@ describe("a start that comes to nothing", () => {
   });
 });
 
-describe("a clock that was set back since", () => {
+describe("a clock that was set back", () => {
   const seen = ended(1, [T0, T0 + HOUR]);
   const agent = agentLike({ on: { dead: [rung("escalate")] } });
   table({

@@ -1,4 +1,4 @@
-/** What is decided, one table an area: given → then, whole decisions compared. */
+/** Decisions, one table per area: given → then, whole decisions compared. */
 import { describe, expect, test } from "vitest";
 import { ACTIONS, TRIGGERS, whyNotAllowed } from "../core/runbook.ts";
 import {
@@ -58,7 +58,7 @@ const killed = ended(1, [ago(HOUR), ago(SECOND)]);
 const completed = (attempt = 1) =>
   ended(attempt, [ago(HOUR), ago(0)], { result: "completed", reason: "the turn was completed" });
 
-test("a decision as a whole", () => {
+test("a decision has all its parts", () => {
   const nudge = rung("nudge", { message: "go on" });
   expect(decide(factsLike({ seen: idle(MINUTE), agent: agentLike({ on: { idle: [nudge] } }) }))).toEqual({
     do: "act",
@@ -109,7 +109,7 @@ describe("every trigger with every action", () => {
     expect(decide(factsLike({ seen, agent }))).toMatchObject(act(trigger, 0, action));
   });
 
-  test("allows what the specification's table allows", () => {
+  test("allows exactly the specification's table", () => {
     const allowed = pairs.filter(([trigger, action]) => whyNotAllowed(trigger, action) === null);
     const listed = TRIGGERS.map((one) =>
       allowed.filter(([trigger]) => trigger === one).map(([, action]) => action),
@@ -353,7 +353,7 @@ describe("a gate that passed", () => {
   });
 });
 
-describe("a person was asked", () => {
+describe("a pending question to a person", () => {
   const agent = agentLike({ on: { dead: [rung("escalate")] } });
   const dead = ended(1, [ago(DAY), ago(HOUR)]);
   const asked = did(["dead", 0, "escalate"], ago(MINUTE));
@@ -454,7 +454,7 @@ describe("on_error", () => {
   });
 
   test.each(["auth", "quota", "session_lost", "usage"] as const)(
-    "%s is not retried, and says why",
+    "%s is not retried, and the decision says why",
     (kind) => {
       const resuming = agentLike({ on: { error: [rung("resume", { attempts: 9 })] } });
       const headless = agentLike({ mode: "headless", on: { error: [rung("resume", { attempts: 9 })] } });
@@ -474,7 +474,7 @@ describe("on_error", () => {
   );
 
   test.each(["rate_limited", "overloaded", "network", "context_full", "session_busy", "other"] as const)(
-    "%s is",
+    "%s is retried",
     (kind) => {
       const resuming = agentLike({ on: { error: [rung("resume")] } });
       const decision = decide(factsLike({ seen: failing(kind, ago(DAY)), agent: resuming }));
@@ -588,7 +588,7 @@ describe("cooldown and limits", () => {
     });
   });
 
-  test("a live UI that was told to go on has half a minute to show it", () => {
+  test("a live UI has half a minute to show that it continues after a message", () => {
     const facts = {
       seen: failing("network", ago(HOUR)),
       agent: agentLike({ on: { error: [rung("resume")] } }),
@@ -693,7 +693,7 @@ describe("restarts", () => {
       { ...lives(2, HOUR), agent: resuming(99, 2) },
       { do: "exhausted", why: expect.stringContaining("max_attempts is 2") },
     ],
-    "but what is alive may still be spoken to": [
+    "but a live agent may still get a message": [
       {
         seen: failing("network", ago(0)),
         agent: agentLike({ maxAttempts: 1, on: { error: [rung("resume")] } }),
@@ -741,7 +741,10 @@ describe("after the clock has jumped", () => {
     ],
     "an error is one": [{ seen: failing("other", ago(0)), agent, clockJumpMs }, act("error", 0, "fail")],
     "a question is one": [{ seen: asking, agent, clockJumpMs }, { do: "exhausted" }],
-    "later all is as ever": [{ seen: killed, agent, clockJumpMs: ago(MINUTE) }, act("dead", 0, "resume")],
+    "a minute later everything works as usual": [
+      { seen: killed, agent, clockJumpMs: ago(MINUTE) },
+      act("dead", 0, "resume"),
+    ],
     "a jump that lies ahead is of another clock": [
       { seen: killed, agent, clockJumpMs: T0 + DAY },
       act("dead", 0, "resume"),
@@ -749,7 +752,7 @@ describe("after the clock has jumped", () => {
   });
 });
 
-describe("the rest of the door", () => {
+describe("helpers", () => {
   test("chance is the same each time, differs from attempt to attempt, and stays below 1", () => {
     const numbers = Array.from({ length: 1_000 }, (_, n) => chanceOf(RUN_ID, n));
     expect(numbers).toEqual(Array.from({ length: 1_000 }, (_, n) => chanceOf(RUN_ID, n)));
@@ -758,7 +761,7 @@ describe("the rest of the door", () => {
     expect(Math.abs(numbers.reduce((sum, number) => sum + number, 0) / 1_000 - 0.5)).toBeLessThan(0.1);
   });
 
-  test("a resume whose attempt is there is carried out, reported or not", () => {
+  test("a resume whose attempt exists is carried out, reported or not", () => {
     const history = log(...did(["dead", 0, "resume"], ago(0), { result: null, newAttempt: 2 }));
     expect([inFlight(history, 1, 1)?.newAttempt, inFlight(history, 1, 2), inFlight(history, 2, 2)]).toEqual([
       2,

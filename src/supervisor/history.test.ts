@@ -41,7 +41,7 @@ const events: readonly NewSupervisionEvent[] = [
   },
 ];
 
-test("what is written is read, and only once written", async () => {
+test("the history contains entries only after they are written", async () => {
   await using store = memoryStore();
   for (const event of events) expect(await store.appendEvent(toStored(RUN, event))).not.toBeNull();
   for (const event of events) expect(await store.appendEvent(toStored(RUN, event))).toBeNull();
@@ -52,7 +52,7 @@ test("what is written is read, and only once written", async () => {
   expect(fromStored(await store.listEvents(RUN))).toEqual(expected);
 });
 
-test("each completed turn is progress of its own", async () => {
+test("each completed turn counts as progress", async () => {
   await using store = memoryStore();
   for (const turn of [1, 2, 2, 1, 3]) {
     await store.appendEvent(toStored(RUN, { kind: "progress", at, attempt: 1, turn }));
@@ -85,7 +85,7 @@ const decided = {
   newAttempt: 2,
 } as const satisfies SupervisionEvent;
 
-describe("what others wrote", () => {
+describe("lines that others wrote", () => {
   const rows: Record<string, [StoredEvent, SupervisionEvent | null]> = {
     "an old event that says Recover": [payload({ action: "Recover" }), decided],
     "an old event that says recover": [payload({ action: "recover" }), decided],
@@ -104,7 +104,7 @@ describe("what others wrote", () => {
     "an unknown trigger": [payload({ trigger: "bored" }), null],
     "no position": [payload({ position: "0" }), null],
     "a decision without a key": [stored({ key: null }), null],
-    "a time that is none": [stored({ at: "soon" }), null],
+    "a time that is not a time": [stored({ at: "soon" }), null],
     "a report of an unknown result": [
       stored({ kind: "carried_out", payload: { key, result: "maybe" } }),
       null,

@@ -69,7 +69,7 @@ async function serve(): Promise<typeof server> {
   return { url, got, close: () => void (http.closeAllConnections(), http.close()) };
 }
 
-/** Writes its arguments, one a line, between brackets, and its stdin. */
+/** Writes its arguments, one per line, between brackets, and its stdin. */
 function recorder(name: string, end = "exit 0"): string {
   const file = join(root, name);
   writeFileSync(
@@ -111,7 +111,7 @@ const FACTS = {
 };
 
 describe("a command", () => {
-  test("gets the facts by stdin and its own arguments alone", async () => {
+  test("gets the facts on stdin and its own arguments alone", async () => {
     const command = recorder("tell");
     await notify(await depsWith({ command: [command, "--now", "a b"] }), decision());
     expect(JSON.parse(readFileSync(`${command}.stdin`, "utf8"))).toEqual(FACTS);
@@ -128,12 +128,12 @@ describe("a command", () => {
   test.each([
     ["fails", "exit 3", "it failed (exit code 3)"],
     ["is killed", "kill -9 $$", "it failed (exit code SIGKILL)"],
-  ])("that %s is warned of", async (_name, end, why) => {
+  ])("that %s causes a warning", async (_name, end, why) => {
     await notify(await depsWith({ command: [recorder("tell", end)] }), decision());
     expect(warnings).toEqual([`notify.command was not told of decision 1a2b3c4d-7: ${why}`]);
   });
 
-  test("that does not read is no trouble, one that is missing is warned of", async () => {
+  test("that does not read causes no warning, and a missing command does", async () => {
     await notify(await depsWith({ command: ["true"] }), decision({ lastWords: "x".repeat(200_000) }));
     expect(warnings).toEqual([]);
     await notify(await depsWith({ command: ["no-such-program"] }), decision());
@@ -150,7 +150,7 @@ describe("a webhook", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("that refuses, redirects or is not there is warned of, without its address", async () => {
+  test("that refuses, redirects or is not there causes a warning without its address", async () => {
     const deps = await depsWith({ webhook: server.url });
     answer = (_, response) => void response.writeHead(500).end("no");
     await notify(deps, decision());
@@ -174,15 +174,18 @@ describe("a webhook", () => {
 });
 
 describe.skipIf(process.platform === "darwin")("the desktop", () => {
-  test.each(["DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"])("is told with %s", async (name) => {
-    const program = recorder("notify-send");
-    await notify(await depsWith({}, { [name]: ":0" }), decision());
-    expect(readFileSync(`${program}.args`, "utf8")).toBe(
-      "[--app-name=Reprise]\n[--]\n[Reprise: an agent needs you]\n[worker (1a2b3c4d): It was refused three times.]\n",
-    );
-  });
+  test.each(["DISPLAY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"])(
+    "gets the notification through %s",
+    async (name) => {
+      const program = recorder("notify-send");
+      await notify(await depsWith({}, { [name]: ":0" }), decision());
+      expect(readFileSync(`${program}.args`, "utf8")).toBe(
+        "[--app-name=Reprise]\n[--]\n[Reprise: an agent needs you]\n[worker (1a2b3c4d): It was refused three times.]\n",
+      );
+    },
+  );
 
-  test("is not told where there is none, and nobody is warned", async () => {
+  test("gets nothing where it does not exist, and no warning is logged", async () => {
     const program = recorder("notify-send");
     await notify(await depsWith({}), decision());
     rmSync(program);
@@ -190,7 +193,7 @@ describe.skipIf(process.platform === "darwin")("the desktop", () => {
     expect({ told: existsSync(`${program}.args`), warnings }).toEqual({ told: false, warnings: [] });
   });
 
-  test("that fails is warned of", async () => {
+  test("that fails causes a warning", async () => {
     recorder("notify-send", "exit 1");
     await notify(await depsWith({}, { DISPLAY: ":0" }), decision());
     expect(warnings).toEqual([
@@ -229,7 +232,7 @@ test("hostile text in every field stays text, everywhere, and without secrets", 
   expect(existsSync(`${command}.args`)).toBe(false);
   const [, , , body = "", ...more] = readFileSync(`${desktop}.args`, "utf8").trimEnd().split("\n");
   expect(more).toEqual([]);
-  // What is typed to resolve it is ours; the rest of the line is the agent's.
+  // The command that resolves it is ours; the rest of the line is the agent's.
   expect(body).not.toMatch(/[<>&\\\u001b\u0007\u202e]|swordfish/);
   expect(body).toMatch(/^\[[^-]/);
   expect(body.length).toBeLessThan(200);

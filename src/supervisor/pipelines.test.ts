@@ -163,7 +163,7 @@ const LOOP = () => [
 ];
 
 describe("driving", () => {
-  test("commands in order, in the workspace, to the end", async () => {
+  test("runs commands in order, in the workspace, to the end", async () => {
     const { id } = await start([
       step("a", { run: sh("echo a >> log"), onDone: "b" }),
       step("b", { run: sh("echo b >> log; pwd") }),
@@ -175,7 +175,7 @@ describe("driving", () => {
     expect(await listPipelines(deps, { open: true })).toEqual([]);
   });
 
-  test("a command that fails without on_fail fails the pipeline, and says why", async () => {
+  test("fails the pipeline when a command fails without on_fail, and says why", async () => {
     const { id } = await start([
       step("a", { run: sh("echo broken; exit 2"), onDone: "b" }),
       step("b", { run: ["true"] }),
@@ -190,13 +190,13 @@ describe("driving", () => {
     expect(record.steps[0]?.detail).toMatch(/failed with exit code 2\.\nbroken$/);
   });
 
-  test("a command that takes too long fails its step", async () => {
+  test("fails the step of a command that takes too long", async () => {
     const { id } = await start([step("a", { run: ["sleep", "600"], timeoutMs: 300 })]);
     expect((await driven(id)).steps[0]?.detail).toBe("sleep 600 took longer than 300 ms and was ended.");
     expect(findMarked(markerOf(id, "a"))).toEqual([]);
   });
 
-  test("an agent is started once, waited for, and moves the pipeline", async () => {
+  test("starts an agent once, waits for it, and moves on", async () => {
     const { id } = await start(LOOP());
     expect(short(await driven(id))).toEqual({
       phase: "active",
@@ -217,7 +217,7 @@ describe("driving", () => {
     });
   });
 
-  test("a step that comes round has a new agent, until it has come round too often", async () => {
+  test("gives a repeated step a new agent, until it repeats too often", async () => {
     const { id } = await start(LOOP());
     await driven(id);
     for (let n = 1; n <= 9; n += 1) {
@@ -236,14 +236,14 @@ describe("driving", () => {
   test.each<[AgentPhase, string]>([
     ["failed", "step fix failed"],
     ["stopped", "agent a1 was stopped"],
-  ])("an agent that is %s", async (phase, reason) => {
+  ])("fails the pipeline when its agent is %s", async (phase, reason) => {
     const { id } = await start(LOOP());
     await driven(id);
     await desk.end("a1", phase);
     expect(short(await driven(id))).toMatchObject({ phase: "failed", at: "fix", reason });
   });
 
-  test("one that waits for a person leaves the pipeline active", async () => {
+  test("leaves the pipeline active while its agent waits for a person", async () => {
     const { id } = await start(LOOP());
     await driven(id);
     const data = { agentId: "a1" };
@@ -251,7 +251,7 @@ describe("driving", () => {
     expect((await driven(id)).phase).toBe("active");
   });
 
-  test("a start that is refused before or after it was recorded fails the step", async () => {
+  test("fails the step of a start that is refused before or after it was recorded", async () => {
     for (const when of ["before", "after"] as const) {
       desk.refuse = { when, error: new Fault("engine_missing", "demo is not installed.") };
       const { id } = await start([step("fix", { agent: agent() })]);
@@ -263,7 +263,7 @@ describe("driving", () => {
     }
   });
 
-  test("a driver that dies between a start and its record starts no second agent", async () => {
+  test("starts no second agent after a driver dies between a start and its record", async () => {
     const { id } = await start([step("fix", { agent: agent() })]);
     desk.refuse = { when: "after", error: new Error("killed") };
     await driven(id);
@@ -314,7 +314,7 @@ describe("driving", () => {
     expect(readFileSync(join(cwd, "log"), "utf8")).toBe("begun\nbegun\n");
   });
 
-  test("two looks at once run nothing twice", async () => {
+  test("runs nothing twice when two look at once", async () => {
     const { id } = await start([step("a", { run: sh("echo a >> log; sleep 0.2") })]);
     await Promise.all([driver.look(), driver.look(), driver.look()]);
     await driver.look();
@@ -323,7 +323,7 @@ describe("driving", () => {
     expect(readFileSync(join(cwd, "log"), "utf8")).toBe("a\n");
   });
 
-  test("an agent that ends while it is being looked at is noticed", async () => {
+  test("notices an agent that ends during a look", async () => {
     const { id } = await start([step("fix", { agent: agent() })]);
     await driven(id);
     const { store } = deps;
@@ -347,7 +347,7 @@ describe("driving", () => {
     expect((await driven(id)).phase).toBe("done");
   });
 
-  test("one pipeline that cannot go on does not hold up the others", async () => {
+  test("does not hold up other pipelines when one cannot continue", async () => {
     desk.refuse = { when: "before", error: new Error("disk on fire") };
     const bad = await start([step("fix", { agent: agent() })]);
     const good = await start([step("a", { run: ["true"] })]);
@@ -363,7 +363,7 @@ describe("workspaces", () => {
       encoding: "utf8",
     });
 
-  test("a directory of its own, in which relative places are the same", async () => {
+  test("a separate directory keeps relative places the same", async () => {
     const { id, workspace } = await start(
       [
         step("make", { run: ["mkdir", "sub"], onDone: "fix" }),
@@ -383,7 +383,7 @@ describe("workspaces", () => {
     expect(desk.started.map((one) => one.cwd)).toEqual([root]);
   });
 
-  test("a worktree on a branch of its own", async () => {
+  test("a worktree gets a separate branch", async () => {
     git("init", "-q", "-b", "main");
     mkdirSync(join(cwd, "sub"));
     writeFileSync(join(cwd, "sub", "file"), "x");
@@ -401,7 +401,7 @@ describe("workspaces", () => {
     expect(desk.started.map((one) => one.cwd)).toEqual([workspace]);
   });
 
-  test("what cannot be a workspace is refused before anything is recorded", async () => {
+  test("an impossible workspace is refused before anything is recorded", async () => {
     await expect(start([], { workspace: "worktree" })).rejects.toThrow(
       "A worktree needs a git repository with a commit",
     );
@@ -482,7 +482,7 @@ describe("cancelling", () => {
     expect((await driven(id)).phase).toBe("cancelled");
   });
 
-  test("ends a command that runs", async () => {
+  test("ends a running command", async () => {
     const { id } = await start([
       step("a", { run: sh("echo x > log; exec sleep 600"), onFail: "b" }),
       step("b", { run: ["true"] }),
@@ -498,7 +498,7 @@ describe("cancelling", () => {
     expect(findMarked(markerOf(id, "a"))).toEqual([]);
   });
 
-  test("an agent whose start was under way is stopped, too", async () => {
+  test("also stops an agent whose start was under way", async () => {
     const { id } = await start([step("fix", { agent: agent() })]);
     const original = desk.start.bind(desk);
     desk.start = async (...args) => {
@@ -514,17 +514,20 @@ describe("cancelling", () => {
     expect(desk.stopped).toEqual(["a1"]);
   });
 
-  test.each(["done", "failed", "cancelled"] as const)("what is %s stays so", async (phase) => {
-    const { id } = await start([step("a", { run: [phase === "failed" ? "false" : "true"] })]);
-    if (phase === "cancelled") await cancelPipeline(deps, stop, id);
-    const before = await driven(id);
-    await expect(cancelPipeline(deps, stop, id)).rejects.toThrow(`Pipeline ${id} is ${phase} already.`);
-    expect((await selectPipeline(deps, id)).record).toEqual(before);
-  });
+  test.each(["done", "failed", "cancelled"] as const)(
+    "leaves a pipeline that is %s unchanged",
+    async (phase) => {
+      const { id } = await start([step("a", { run: [phase === "failed" ? "false" : "true"] })]);
+      if (phase === "cancelled") await cancelPipeline(deps, stop, id);
+      const before = await driven(id);
+      await expect(cancelPipeline(deps, stop, id)).rejects.toThrow(`Pipeline ${id} is ${phase} already.`);
+      expect((await selectPipeline(deps, id)).record).toEqual(before);
+    },
+  );
 });
 
 describe("resuming", () => {
-  test("a command that failed runs again", async () => {
+  test("runs a failed command again", async () => {
     const { id } = await start([step("a", { run: sh("test -e fixed") })]);
     await driven(id);
     writeFileSync(join(cwd, "fixed"), "");
@@ -536,7 +539,7 @@ describe("resuming", () => {
   test.each<[AgentPhase, string[]]>([
     ["failed", ["a1"]],
     ["stopped", ["a1"]],
-  ])("an agent that was %s goes on with its conversation", async (phase, resumed) => {
+  ])("continues the conversation of an agent that was %s", async (phase, resumed) => {
     const { id } = await start(LOOP());
     await driven(id);
     await desk.end("a1", phase);
@@ -552,7 +555,7 @@ describe("resuming", () => {
     expect((await driven(id)).phase).toBe("done");
   });
 
-  test("an agent that a resume before this one has brought back is not resumed again", async () => {
+  test("does not resume an agent again that an earlier resume brought back", async () => {
     const { id } = await start(LOOP());
     await driven(id);
     await desk.end("a1", "failed");
@@ -565,7 +568,7 @@ describe("resuming", () => {
     });
   });
 
-  test("a step whose agent is gone, or never was, gets another one", async () => {
+  test("gives a step another agent if its agent is gone or never existed", async () => {
     desk.refuse = { when: "before", error: new Fault("engine_missing", "no") };
     const { id } = await start([step("fix", { agent: agent() })]);
     await driven(id);
@@ -574,14 +577,14 @@ describe("resuming", () => {
     expect(desk.resumed).toEqual([]);
   });
 
-  test("a cancelled one goes on where it was", async () => {
+  test("continues a cancelled pipeline where it was", async () => {
     const { id } = await start([step("a", { run: ["true"] })]);
     await cancelPipeline(deps, (agentId) => desk.stop(agentId), id);
     await resumePipeline(deps, desk.resume, id);
     expect((await driven(id)).phase).toBe("done");
   });
 
-  test("an active one passes it on to its agent", async () => {
+  test("passes the resume of an active pipeline on to its agent", async () => {
     const { id } = await start(LOOP());
     const before = await driven(id);
     expect(await resumePipeline(deps, desk.resume, id)).toEqual(before);
@@ -590,7 +593,7 @@ describe("resuming", () => {
 
   const no = async () => ({ done: false, why: "it is at work" });
 
-  test("a resume that is refused changes nothing", async () => {
+  test("changes nothing when it is refused", async () => {
     const refused = async (id: string, message: RegExp) => {
       const before = (await selectPipeline(deps, id)).record;
       await expect(resumePipeline(deps, no, id)).rejects.toThrow(message);
@@ -619,12 +622,12 @@ test.each([
   ["ffff", /`reprise pipeline list --all`/],
   ["x; rm -rf /", /`reprise pipeline list --all`/],
   ["", /`reprise pipeline list --all`/],
-])("no pipeline is called %j", async (given, message) => {
+])("no pipeline matches %j", async (given, message) => {
   await start([]);
   await expect(selectPipeline({ ...deps }, given)).rejects.toThrow(message);
 });
 
-test("a prefix that fits two is refused with both", async () => {
+test("a prefix that fits two pipelines is refused with both", async () => {
   let n = 0;
   deps = { ...deps, newHandle: () => `abcd000${(n += 1)}` };
   await start([]);

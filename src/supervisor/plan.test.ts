@@ -45,23 +45,23 @@ const rows: Record<string, [given: Partial<ResumeFacts>, then: ResumePlan]> = {
     { do: "fresh", message: "fix it", why: none },
   ],
   "a bare resume ignores append": [{ append: true }, { do: "resume", message: CONTINUE, why: continued }],
-  "what the engine has lost is put back from escrow": [
+  "a lost conversation is put back from escrow": [
     { priorSession: "lost_but_escrow" },
     { do: "resume", message: CONTINUE, why: restored },
   ],
-  "a message goes into what escrow gives back": [
+  "a message goes into the restored conversation": [
     { priorSession: "lost_but_escrow", message: SAY, append: true },
     { do: "resume", message: SAY, why: restored },
   ],
-  "a new conversation that is asked for begins with the prompt, and no message is claimed": [
+  "a requested new conversation begins with the prompt, and no message is claimed": [
     { fresh: true },
     { do: "fresh", message: "fix it", why: "it is told its prompt again" },
   ],
-  "a new conversation that is asked for with a message begins with that": [
+  "a requested new conversation with a message begins with that": [
     { fresh: true, message: SAY },
     { do: "fresh", message: SAY, why: replaced },
   ],
-  "a new conversation that is asked for without a prompt opens the UI, and continues nothing": [
+  "a requested new conversation without a prompt opens the UI, and continues nothing": [
     { fresh: true, prompt: null },
     { do: "fresh", message: null, why: "its UI opens without a prompt" },
   ],
@@ -98,7 +98,7 @@ const rows: Record<string, [given: Partial<ResumeFacts>, then: ResumePlan]> = {
     { alive: "idle_after_error" },
     { do: "nudge", message: CONTINUE, why: told },
   ],
-  "alive and idle after its error: a message that replaces is told too": [
+  "alive and idle after its error: it gets a replacing message as well": [
     { alive: "idle_after_error", message: SAY },
     { do: "nudge", message: SAY, why: told },
   ],
@@ -146,7 +146,7 @@ const rows: Record<string, [given: Partial<ResumeFacts>, then: ResumePlan]> = {
     { alive: "idle", message: SAY, append: true },
     { do: "refuse", message: null, why: "it is alive and idle" },
   ],
-  "nobody types into a headless agent": [
+  "nothing is typed into a headless agent": [
     { alive: "idle_after_error", mode: "headless" },
     { do: "refuse", message: null, why: "it is alive and idle" },
   ],
@@ -157,7 +157,7 @@ describe("resume or fresh", () => {
     expect(planResume({ ...base, ...given })).toEqual(then);
   });
 
-  test("a bare resume says what `reprise resume` says", () => expect(CONTINUE).toBe(DEFAULT_MESSAGE));
+  test("a bare resume says the same as `reprise resume`", () => expect(CONTINUE).toBe(DEFAULT_MESSAGE));
 });
 
 describe("over every combination", () => {
@@ -195,7 +195,7 @@ describe("over every combination", () => {
     }
   });
 
-  test("nothing is continued that is not there, and a message that replaces never goes into a conversation of the dead", () => {
+  test("only an existing conversation continues, and a replacing message never enters a dead agent's conversation", () => {
     for (const facts of all) {
       const plan = planResume(facts);
       if (!plan.do.endsWith("resume")) continue;

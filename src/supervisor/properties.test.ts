@@ -196,7 +196,7 @@ describe("for any facts", () => {
     }
   });
 
-  test("there is no act without a cause", () => {
+  test("every act has a cause", () => {
     holds((given) => {
       const decision = decide(given);
       if (decision.do !== "act" && decision.do !== "exhausted") return;
@@ -229,7 +229,7 @@ describe("for any facts", () => {
     });
   });
 
-  test("the same facts give the same decision, also out of the store, and a key that is new", () => {
+  test("the same facts give the same decision, also from the store, and a new key", () => {
     holds((given) => {
       const decision = decide(given);
       const stored = given.history.map((event, n) => {
@@ -248,7 +248,7 @@ describe("for any facts", () => {
     });
   });
 
-  test("what has ended, was superseded or is asked about stays as it is", () => {
+  test("an agent that ended, was superseded or is asked about stays unchanged", () => {
     holds((given) => {
       if (given.agent.phase === "active" && given.attempt === given.latest && given.openDecision === null)
         return;
@@ -256,7 +256,7 @@ describe("for any facts", () => {
     });
   });
 
-  test("a wait lies ahead and ends: at its time something else is decided", () => {
+  test("a wait lies ahead and ends: at its time the decision changes", () => {
     holds((given) => {
       const decision = decide(given);
       if (decision.do !== "wait") return;

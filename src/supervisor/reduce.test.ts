@@ -234,19 +234,19 @@ describe("stepEnded", () => {
     ["a pipeline that has ended", at("test", [entry("test")], { phase: "cancelled", endedAt: AT })],
     ["a step that is not running", at("test", [entry("test", { state: "done" })])],
     ["no step", NEW],
-  ])("%s is not moved", (_name, record) => {
+  ])("does not move %s", (_name, record) => {
     expect(stepEnded(record, DONE, AT)).toBe(record);
   });
 });
 
 describe("agentStarted", () => {
-  test("the running step names it", () => {
+  test("is named by the running step", () => {
     expect(agentStarted(fixing(null), "fix", "a1")).toEqual(fixing("a1"));
   });
   test.each([
     ["another step", fixing(null), "test"],
     ["a pipeline that has ended", { ...fixing(null), phase: "cancelled" } as const, "fix"],
-  ])("%s is not changed", (_name, record, name) => {
+  ])("does not change %s", (_name, record, name) => {
     expect(agentStarted(record, name, "a1")).toBe(record);
   });
 });
@@ -261,7 +261,7 @@ describe("cancelled", () => {
       }),
     );
   });
-  test("also before its first step", () => {
+  test("ends even before its first step", () => {
     expect(cancelled(NEW, AT)).toEqual({
       ...NEW,
       phase: "cancelled",
@@ -269,7 +269,7 @@ describe("cancelled", () => {
       reason: "cancelled by the user",
     });
   });
-  test.each(["done", "failed", "cancelled"] as const)("what is %s stays so", (phase) => {
+  test.each(["done", "failed", "cancelled"] as const)("leaves a pipeline that is %s unchanged", (phase) => {
     const record = { ...NEW, phase };
     expect(cancelled(record, AT)).toBe(record);
   });
@@ -291,7 +291,7 @@ describe("resumed", () => {
       false,
       at("build", [entry("test", { runs: 0, state: "done" }), entry("build")]),
     ],
-    "an agent goes on": [
+    "an agent continues": [
       at("fix", [failedFix], over),
       true,
       at("fix", [entry("fix", { agent: "a1", agents: ["a1"] })]),
@@ -311,7 +311,7 @@ describe("resumed", () => {
   test.each(Object.entries(cases))("%s", (_name, [record, keep, then]) => {
     expect(resumed(record, keep)).toEqual(then);
   });
-  test.each(["active", "done"] as const)("what is %s stays so", (phase) => {
+  test.each(["active", "done"] as const)("leaves a pipeline that is %s unchanged", (phase) => {
     const record = { ...NEW, phase };
     expect(resumed(record, true)).toBe(record);
   });
@@ -399,7 +399,7 @@ function play(steps: readonly StepDefinition[], list: readonly Event[]) {
 }
 
 describe("whatever happens", () => {
-  test("no step gets an agent twice unless it was begun again or resumed", () => {
+  test("no step gets a second agent unless it began again or was resumed", () => {
     fc.assert(
       fc.property(definitions, events, (steps, list) => {
         const { starts } = play(steps, list);
@@ -410,7 +410,7 @@ describe("whatever happens", () => {
     );
   });
 
-  test("what has ended stays so until it is resumed, and done for ever", () => {
+  test("an ended pipeline stays ended until it is resumed, and a done one for ever", () => {
     fc.assert(
       fc.property(definitions, events, (steps, list) => {
         const { records } = play(steps, list);
@@ -426,7 +426,7 @@ describe("whatever happens", () => {
     );
   });
 
-  test("no step is begun more often than allowed, and one at most is at work", () => {
+  test("no step begins more often than allowed, and at most one is at work", () => {
     fc.assert(
       fc.property(definitions, events, (steps, list) => {
         for (const record of play(steps, list).records) {

@@ -29,7 +29,7 @@ interface Recorded {
 const folder = new URL("./decide.fixtures/", import.meta.url);
 const names = readdirSync(folder).filter((name) => name.endsWith(".json"));
 
-test("there are recorded histories", () => expect(names.length).toBeGreaterThanOrEqual(20));
+test("recorded histories exist", () => expect(names.length).toBeGreaterThanOrEqual(20));
 
 test.each(names)("%s", (name) => {
   const recorded = JSON.parse(readFileSync(new URL(name, folder), "utf8")) as Recorded;

@@ -16,7 +16,7 @@ const root = mkdtempSync(join(tmpdir(), "reprise-roster-"));
 afterAll(() => rmSync(root, { recursive: true }));
 afterEach(() => void vi.useRealTimers());
 
-test("who waits too long for a turn is refused", async () => {
+test("a caller that waits too long for a turn is refused", async () => {
   const deps = await testDeps(root);
   const agent = agentLike();
   await deps.store.saveDocument({ kind: "agent", id: agent.id, open: true, data: { ...agent } }, null);

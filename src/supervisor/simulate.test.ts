@@ -37,7 +37,7 @@ describe("an agent that", () => {
     expect([ran.starts.length, ran.exhausted.length, ofKind(ran, "escalate").length]).toEqual([5, 1, 1]);
   });
 
-  test("exits after 30 s is started five times in all, ever later", () => {
+  test("exits after 30 s is started five times in all, at growing intervals", () => {
     const ran = simulate(headless({ on: { dead: [stubborn] } }), () => dies(30 * SECOND), { forMs: 3 * DAY });
     expect([ran.starts.length, ran.exhausted.length]).toEqual([5, 1]);
     const delays = gaps(ran).map((gap) => gap - 30 * SECOND);
@@ -48,7 +48,7 @@ describe("an agent that", () => {
     );
   });
 
-  test("exits after each completed turn goes on as long as it gets somewhere", () => {
+  test("exits after each completed turn continues as long as it makes progress", () => {
     const working = { ...dies(HOUR), progressAtMs: [30 * MINUTE] };
     const ran = simulate(headless({ on: { dead: [rung("resume")] } }), () => working, {
       forMs: 2 * DAY,
@@ -57,7 +57,7 @@ describe("an agent that", () => {
     expect([ran.starts.length, ran.exhausted.length]).toEqual([48, 0]);
   });
 
-  test("stops getting anywhere is given up", () => {
+  test("stops making progress is given up", () => {
     const script = (attempt: number) =>
       attempt < 4 ? { ...dies(HOUR), progressAtMs: [MINUTE] } : dies(MINUTE);
     const ran = simulate(headless({ on: { dead: [stubborn] } }), script, {
@@ -93,7 +93,7 @@ describe("an agent that", () => {
     );
   });
 
-  test("is always rate limited, with no reset, is tried ever less often", () => {
+  test("is always rate limited, with no reset, is tried at growing intervals", () => {
     const ran = simulate(headless({ on: { error: [stubborn] } }), () => fails("rate_limited", SECOND), {
       forMs: 10 * DAY,
       tickMs: MINUTE,
@@ -127,7 +127,7 @@ describe("an agent that", () => {
     },
   );
 
-  test("alternates between dying and failing is bounded all the same", () => {
+  test("alternates between dying and failing is still bounded", () => {
     const script = (attempt: number) => (attempt % 2 === 0 ? dies(MINUTE) : fails("network", MINUTE));
     const ran = simulate(headless({ on: { error: [stubborn], dead: [stubborn] } }), script, {
       forMs: 2 * DAY,
@@ -226,7 +226,7 @@ describe.each([5, 2, 1])("a daemon that dies every %i s", (seconds) => {
   });
 });
 
-test("the daemon can ask what is the matter by itself", () => {
+test("occurrenceOf names the trigger of a live agent, or why nothing happens", () => {
   expect(occurrenceOf(live({ state: "working" }, T0), "interactive", MINUTE)).toEqual({
     because: "working",
     why: "it is working",

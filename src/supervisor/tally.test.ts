@@ -19,21 +19,21 @@ test.each([
   ["refused", "r/1/user/0/1", "refused", { last: 1, tries: [1] }],
   ["sent", "r/1/user/0/1", "ok", { last: 3, tries: [] }],
   ["the answer to a question, and refused", "r/answer/1a2b3c4d-1", "refused", { last: 3, tries: [] }],
-] as const)("a message that was %s", (_name, key, result, { last, tries }) => {
+] as const)("the tally depends on whether a message was %s", (_name, key, result, { last, tries }) => {
   const events = [...nudged, decided(3, "user", key), reported(4, key, result)];
   expect(lastDecided(events, 1, 0)?.seq).toBe(last);
   expect(triesOf(events, RUNG).map(({ seq }) => seq)).toEqual(tries);
   expect(restartsOf(events)).toEqual([]);
 });
 
-test("a cooldown goes on after a person's resume was refused", () => {
+test("a cooldown continues after a person's resume was refused", () => {
   const agent = agentLike({ on: { error: [rung("resume", { cooldownMs: MINUTE })] } });
   const history = log(...did(["user", 0, "resume"], T0 - 5, { result: "refused" }));
   const decision = decide(factsLike({ seen: failing("rate_limited", T0 - 10), agent, history }));
   expect(decision).toMatchObject({ do: "wait", untilMs: T0 - 10 + MINUTE, next: "resume" });
 });
 
-test("a question that was overtaken by a turn heard of late is asked again", () => {
+test("a question is asked again if a turn that was heard of late overtook it", () => {
   const agent = agentLike({ on: { idle: [rung("escalate")] } });
   const late = { kind: "progress", at: T0 - 5, attempt: 1 } as const;
   const history = log(...did(["idle", 0, "escalate"], T0 - MINUTE), late);

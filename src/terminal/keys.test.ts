@@ -27,8 +27,8 @@ test.each<[name: string, text: string, keys: string[], rest: string]>([
     ["escape", "[", ...Array.from("1".repeat(40))],
     "",
   ],
-  ["pasted text is no keys", "a\x1b[200~xyq\x03\x1b[201~b", ["a", "b"], ""],
-  ["a paste that goes on", "\x1b[200~xy", [], "\x1b[200~xy"],
+  ["pasted text is not keys", "a\x1b[200~xyq\x03\x1b[201~b", ["a", "b"], ""],
+  ["a paste that continues", "\x1b[200~xy", [], "\x1b[200~xy"],
   ["beyond the basic plane", "😀", ["😀"], ""],
 ])("%s", (_name, text, keys, rest) => {
   expect(decode(text)).toEqual({ keys, rest });

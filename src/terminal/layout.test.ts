@@ -24,7 +24,7 @@ test.each<[name: string, total: number, extents: Extent[], sizes: number[]]>([
   expect(split(total, ...extents)).toEqual(sizes);
 });
 
-test("stacked parts have their height, however many lines they draw", () => {
+test("stacked parts keep their height, however many lines they draw", () => {
   const parts = [
     [2, ...drawn("a")],
     ["rest", ...drawn("b", "c", "d")],

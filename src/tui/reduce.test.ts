@@ -188,7 +188,7 @@ function words(effects: readonly Effect[]): string {
     .join(", ");
 }
 
-test.each(Object.keys(STATES))("every key: %s", (name) => {
+test.each(Object.keys(STATES))("every key has its effect: %s", (name) => {
   const state = STATES[name]!;
   const happened = Object.fromEntries(
     KEYS.map((key) => [key, words(after(state, key).effects)] as const).filter(
@@ -216,7 +216,7 @@ describe("the list", () => {
     expect([state.cursor, state.top, layoutOf(state).list.rows]).toEqual([cursor, top, 9]);
   });
 
-  test("replies stand below what they reply to, whatever the ids say", () => {
+  test("puts replies below the comment they answer, whatever the ids say", () => {
     const comments = [
       comment(1, { inReplyTo: "2" }),
       comment(2, { inReplyTo: "1" }),
@@ -241,7 +241,7 @@ describe("the list", () => {
     ]);
   });
 
-  test("filters: the chosen one, the cursor stays on its comment", () => {
+  test("applies the chosen filter, and the cursor stays on its comment", () => {
     const at4 = after(list, "j", "j", "j").state;
     expect(commentAtCursor(at4)?.id).toBe("4");
     const unresolved = after(list, "f", "j", "enter").state;
@@ -260,7 +260,7 @@ describe("the list", () => {
     expect(after(author, "f", "escape").state.filter).toEqual(author.filter);
   });
 
-  test("the header counts what the filters show", () => {
+  test("counts in its header the comments that the filters show", () => {
     const says = (state: State) =>
       headerLines(state, 2)[1]
         ?.map(({ text }) => text)
@@ -287,7 +287,7 @@ describe("the list", () => {
     expect(says(of([]))).toBe("0 comments · 0 unresolved");
   });
 
-  test("a refresh keeps selection, cursor and filter where the comments are still there", () => {
+  test("keeps selection, cursor and filter on a refresh where the comments still exist", () => {
     const before = after(list, "space", "space", "j", "r");
     expect(before.effects).toEqual([{ do: "load", ticket: 2, fresh: true }]);
     const comments = COMMENTS.slice(1).map((one) => ({ ...one }));
@@ -302,7 +302,7 @@ describe("the list", () => {
     expect(state.selected.has(comments[0]!)).toBe(true);
   });
 
-  test("a refresh that leaves a filter nothing to show does not lift it: x would send what was filtered away", () => {
+  test("keeps a filter that a refresh leaves empty: x would send what was filtered away", () => {
     const before = after(list, "f", "j", "enter", "r").state;
     const comments = COMMENTS.map((one) => ({ ...one, resolved: true }));
     const { state } = after(before, {
@@ -318,7 +318,7 @@ describe("the list", () => {
   test.each([
     ["changed", { body: "run this" }, [], "2 comments loaded; 1 of the selection changed or went."],
     ["did not change", {}, ["3"], "2 comments loaded."],
-  ])("a selected comment whose text %s", (_name, change, ids, note) => {
+  ])("handles a selected comment whose text %s", (_name, change, ids, note) => {
     const before = after(list, "j", "j", "space", "r").state;
     const comments = [COMMENTS[1]!, { ...COMMENTS[2]!, ...change }];
     const { state } = after(before, {
@@ -330,19 +330,19 @@ describe("the list", () => {
     expect([[...state.selected].map((one) => one.id), state.note]).toEqual([ids, note]);
   });
 
-  test("one comment is one comment", () => {
+  test('writes "1 comment" in the singular', () => {
     const comments = [COMMENTS[0]!];
     const loaded = { ...LOADED, comments };
     const { state } = after(list, "r", { type: "loaded", ticket: 2, loaded, trusted: TRUSTED });
     expect(state.note).toBe("1 comment loaded.");
   });
 
-  test("a failed refresh keeps what was there and says why", () => {
+  test("keeps its comments after a failed refresh and says why", () => {
     const { state } = after(list, "r", { type: "load_failed", ticket: 2, reason: "no network" });
     expect([state.rows.length, statusOf(state).text]).toEqual([40, "no network"]);
   });
 
-  test("code is looked up for one comment at a time, in the end for the one under the cursor", () => {
+  test("looks up code for one comment at a time, in the end for the comment under the cursor", () => {
     const first = after(list, "c", "j", "j");
     expect(first.effects).toEqual([{ do: "codeAround", comment: COMMENTS[0] }]);
     const late = after(first.state, { type: "code_found", comment: COMMENTS[0]!, lines: ["a"] });
@@ -355,7 +355,7 @@ describe("the list", () => {
   });
 });
 
-describe("what x sends", () => {
+describe("x sends", () => {
   const sent = (...keys: string[]) => {
     const { state } = after(list, ...keys);
     return state.codex.phase === "looking" ? state.codex.comments.map((one) => one.id) : state.note;
@@ -365,7 +365,7 @@ describe("what x sends", () => {
     expect(sent("x")).not.toContain("3");
     expect(sent("f", "f", "f", "f", "enter", "x")).toEqual(["1", "2", "4"]);
   });
-  test("the selection, also of an author who is not trusted, also outside of the filter", () => {
+  test("the selection, including untrusted authors and comments outside of the filter", () => {
     expect(sent("j", "j", "space", "g", "space", "x")).toEqual(["1", "3"]);
     expect(sent("j", "j", "space", "f", "f", "f", "enter", "x")).toEqual(["3"]);
     expect(sent("space", "u", "x")).toHaveLength(39);
@@ -374,7 +374,7 @@ describe("what x sends", () => {
     ["looking", looking],
     ["offered", offered],
     ["refused", refused],
-  ])("today's comments, when they came while the answer was awaited: %s", (_name, state) => {
+  ])("today's comments, if they came before the answer: %s", (_name, state) => {
     const load = (comments: typeof COMMENTS) => {
       const before = after(state, "r").state;
       const loaded = { ...LOADED, comments };
@@ -390,7 +390,7 @@ describe("what x sends", () => {
     expect(sent("f", "G", "enter", "x")).toMatch(/trusted author/);
     expect(after(STATES["empty"]!, "x").state.note).toBe("There is no comment to send.");
   });
-  test("not the selection of an id that a stranger took", () => {
+  test("no selection of an id that a stranger took over", () => {
     const twin = comment(1, { author: "mallory", association: "NONE" });
     const comments = [COMMENTS[0]!, twin];
     const both = after(loading, {
@@ -405,11 +405,11 @@ describe("what x sends", () => {
 });
 
 describe("a turn", () => {
-  test("fresh at once where no session was interrupted", () => {
+  test("begins fresh at once where no session was interrupted", () => {
     expect(words(after(looking, found(looking, null)).effects)).toBe("begin fresh");
   });
 
-  test("the offer is a line of the status bar, with the date unless it is today", () => {
+  test("is offered in a line of the status bar, with the date unless it is today", () => {
     const local = new Date(SESSION.startedAt);
     const time = [local.getHours(), local.getMinutes()]
       .map((part) => String(part).padStart(2, "0"))
@@ -422,7 +422,7 @@ describe("a turn", () => {
     expect(words(after(offered, "j", "x", "y").effects)).toBe("begin thr_1");
   });
 
-  test("the offer says what stood in the way, until when, and what becomes of stored approvals", () => {
+  test("is offered with its obstacle, its time, and the fate of stored approvals", () => {
     const offer = (more: Partial<InterruptedSession>, columns = 80) => {
       const { state } = after(looking, { type: "resized", size: { columns, rows: 24 } });
       return statusOf(after(state, found(looking, { ...SESSION, ...more })).state).text;
@@ -463,7 +463,7 @@ describe("a turn", () => {
     }
   });
 
-  test("a turn that failed for a passing reason says until when, and that x resumes it", () => {
+  test("that failed for a passing reason says until when, and that x resumes it", () => {
     const resetsAt = new Date(NOW + 23 * 60_000).toISOString();
     const failed = { status: "failed", reason: "a usage limit", open: true, resetsAt } as const;
     expect(statusOf(after(running, ends(failed)).state).text).toMatch(
@@ -471,7 +471,7 @@ describe("a turn", () => {
     );
   });
 
-  test("what Codex wrote to stderr last is in its pane when it crashed", () => {
+  test("that crashed shows Codex's last words on stderr in its pane", () => {
     const crash = {
       status: "interrupted",
       reason: "the agent ended",
@@ -483,7 +483,7 @@ describe("a turn", () => {
     });
   });
 
-  test("x twice begins one turn", () => {
+  test("begins once when x is pressed twice", () => {
     expect(words(after(list, "x", "x", "x").effects)).toBe("findInterrupted");
     const twice = after(running, "x");
     expect([words(twice.effects), statusOf(twice.state).text]).toEqual([
@@ -492,7 +492,7 @@ describe("a turn", () => {
     ]);
   });
 
-  test("a refused resume says why and offers a fresh start", () => {
+  test("offers a fresh start after a refused resume, with the reason", () => {
     expect(statusOf(refused).text).toBe("thread is busy. Start fresh? [y/n]");
     // Codex did no work, so nothing failed.
     expect(refused.log.entries.at(-1)).toMatchObject({ text: "Session not resumed: thread is busy" });
@@ -500,7 +500,7 @@ describe("a turn", () => {
     expect(words(after(refused, "y").effects)).toBe("begin fresh");
   });
 
-  test("a look-up that failed does the same", () => {
+  test("offers a fresh start after a failed look-up", () => {
     const { state } = after(looking, { type: "find_failed", ticket: looking.ticket, reason: "disk" });
     expect([statusOf(state).text, words(after(state, "y").effects)]).toEqual([
       "disk. Start fresh? [y/n]",
@@ -518,7 +518,7 @@ describe("a turn", () => {
     expect([statusOf(state).text, state.codex, effects]).toEqual([text, { phase: "idle" }, []]);
   });
 
-  test("a key that was on its way when the question came up does not answer it", () => {
+  test("is not answered by a key that was pressed before the question came up", () => {
     const fresh = after(running, at(5_000), asks(QUESTION)).state;
     for (const key of ["y", "a", "n", "c"]) {
       expect(after(fresh, key)).toEqual({ state: fresh, effects: [] });
@@ -535,7 +535,7 @@ describe("a turn", () => {
     );
   });
 
-  test("questions queue, go when answered or settled, and are gone with the turn", () => {
+  test("queues questions, which disappear when answered, settled, or with the turn", () => {
     const second = { ...QUESTION, id: "q2" };
     const third = { ...QUESTION, id: "q3" };
     const three = after(asked, asks(second), asks(third), asks(QUESTION), at(2_000)).state;
@@ -585,7 +585,7 @@ describe("quitting", () => {
     const { state, effects } = after(leaving, key, ends());
     expect([state.leaving, words(effects)]).toEqual(["waiting", `${effect}, quit 0`]);
   });
-  test("a turn that ends meanwhile leaves only one thing to ask", () => {
+  test("asks only whether to quit after the turn has ended", () => {
     const { state, effects } = after(leaving, ends());
     expect([statusOf(state).text, effects]).toEqual(["Codex execution completed. Quit? [y/n]", []]);
     expect([after(state, "n").state.leaving, words(after(state, "escape").effects)]).toEqual(["no", ""]);
@@ -593,7 +593,7 @@ describe("quitting", () => {
     expect(statusOf(refusal).text).toBe("Codex has ended. Quit? [y/n]");
     expect(statusOf(after(refusal, "n").state).text).toBe("thread is busy. Start fresh? [y/n]");
   });
-  test("a turn that is over, and only being written down, is no reason to ask", () => {
+  test("does not ask when the turn is over and only being saved", () => {
     const event = { type: "turn_ended", result: "completed" } as const;
     const over = after(running, {
       type: "updates",
@@ -605,18 +605,18 @@ describe("quitting", () => {
     expect(words(after(state, ends()).effects)).toBe("quit 0");
     expect(words(after(over, "ctrl-c", "ctrl-c").effects)).toBe("interrupt, interrupt, quit 130");
   });
-  test("the second Ctrl-C ends at once, one after staying asks again", () => {
+  test("ends at once on the second Ctrl-C, and asks again after staying", () => {
     expect(words(after(running, "ctrl-c", "ctrl-c").effects)).toBe("interrupt, interrupt, quit 130");
     expect(words(after(running, "ctrl-c", "escape", "ctrl-c").effects)).toBe("");
   });
-  test("a signal interrupts and waits a moment", () => {
+  test("by a signal interrupts and waits a moment", () => {
     const message: Message = { type: "terminated", code: 143 };
     expect(after(list, message).effects).toEqual([{ do: "quit", code: 143, waitMs: 5_000 }]);
     expect(words(after(asked, message).effects)).toBe("interrupt, quit 143");
   });
 });
 
-test("any order of messages, at any size: the cursor stays in the list, one turn at a time", () => {
+test("any order of messages at any size keeps the cursor in the list and one turn at a time", () => {
   const message = fc.oneof(
     { weight: 8, arbitrary: fc.constantFrom(...KEYS) },
     fc.record({

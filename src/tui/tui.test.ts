@@ -224,7 +224,7 @@ const SHOTS: Shot[] = [
   ["completed", { ...BASE, turn: TURN }, ["x"], /Codex execution completed\n?$/],
 ];
 
-test.each(SHOTS)("frame: %s", async (_name, script, keys, shows, options) => {
+test.each(SHOTS)("the frame matches: %s", async (_name, script, keys, shows, options) => {
   const ui = new Ui(script, options);
   await ui.shows(options?.columns === 39 ? "Too small" : /open|no review comments|says no/);
   for (const key of keys) {
@@ -240,14 +240,14 @@ test.each(SHOTS)("frame: %s", async (_name, script, keys, shows, options) => {
 
 describe("colours", () => {
   const codes = (ui: Ui) => new Set(ui.output.written.match(/\x1b\[[\d;]*m/g));
-  test("of the terminal's own palette", async () => {
+  test("come from the terminal's own palette", async () => {
     const ui = new Ui(BASE, { colours: true });
     await ui.shows("Prices are floats");
     expect(codes(ui)).toEqual(new Set([1, 2, 7, 22, 27, 31, 32, 33, 36, 39].map((code) => `\x1b[${code}m`)));
     expect(ui.output.written).toContain("\x1b[32m+let price = 150;\x1b[39m");
     expect(ui.output.written).toContain("\x1b[31m-let price = 1.5;\x1b[39m");
   });
-  test("none where none are wanted", async () => {
+  test("are absent where none are wanted", async () => {
     const ui = new Ui({ ...BASE, turn: TURN });
     await ui.shows("Prices are floats");
     ui.press("x");
@@ -257,7 +257,7 @@ describe("colours", () => {
 });
 
 describe("the terminal", () => {
-  test("is given back as it was", async () => {
+  test("is restored to its earlier state", async () => {
     const ui = new Ui(BASE);
     await ui.shows("Prices are floats");
     expect([ui.input.raw, ui.output.emulator.buffer.active.type]).toEqual([true, "alternate"]);
@@ -271,7 +271,7 @@ describe("the terminal", () => {
     expect(ui.input.isPaused()).toBe(true);
   });
 
-  test("that goes away ends the UI as a hang-up does", async () => {
+  test("that goes away ends the UI like a hang-up", async () => {
     const ui = new Ui({ ...BASE, turn: [{ type: "hang" }] });
     await ui.shows("Prices are floats");
     ui.press("x");
@@ -281,7 +281,7 @@ describe("the terminal", () => {
     expect(ui.journal.at(-1)).toEqual({ call: "ended", status: "interrupted" });
   });
 
-  test("is none where it is not one", async () => {
+  test("is absent where it is not a terminal", async () => {
     const input = new FakeInput();
     input.isTTY = false;
     const options = { input: input as unknown as NodeJS.ReadStream, colours: false, now: () => NOW };
@@ -291,7 +291,7 @@ describe("the terminal", () => {
     });
   });
 
-  test("is drawn anew when its size changes, and only where something changed otherwise", async () => {
+  test("is redrawn when its size changes, and otherwise only where something changed", async () => {
     const ui = new Ui(BASE);
     const small = await ui.shows("Prices are floats");
     ui.output.resizeTo(130, 30);
@@ -310,7 +310,7 @@ describe("the terminal", () => {
     while (!ui.output.written.includes("acme/shop")) await new Promise((wake) => setTimeout(wake, 5));
   });
 
-  test("a paste starts nothing", async () => {
+  test("starts nothing on a paste", async () => {
     const ui = new Ui(BASE);
     await ui.shows("Prices are floats");
     ui.press(`${ESC}[200~x y q \x03 \r`, `j${ESC}[201~`, "?");
@@ -318,7 +318,7 @@ describe("the terminal", () => {
     expect(ui.journal).toEqual([{ call: "load", fresh: false }]);
   });
 
-  test("a paste whose mark comes in two parts, the second late, is no keys either", async () => {
+  test("takes a paste whose mark comes in two parts, the second late, for no keys", async () => {
     const ui = new Ui({ ...BASE, interrupted: SESSION });
     await ui.shows("Prices are floats");
     ui.press("x");
@@ -331,7 +331,7 @@ describe("the terminal", () => {
     expect(ui.journal.map(({ call }) => call)).toEqual(["load"]);
   });
 
-  test("a sequence in two parts is one key, a lone escape character is Esc", async () => {
+  test("takes a sequence in two parts for one key, and a lone escape character for Esc", async () => {
     const ui = new Ui({ ...BASE, interrupted: SESSION });
     await ui.shows("Prices are floats");
     ui.press("x");
@@ -349,7 +349,7 @@ describe("the terminal", () => {
 });
 
 describe("limits", () => {
-  test("every warning can be read, however long", async () => {
+  test("leave every warning readable, however long", async () => {
     const long = `comments.jsonl: line 3 ${"is not JSON and ".repeat(12)}THE END`;
     const ui = new Ui({ comments: [sampleComment(1)], warnings: ["line 1 is bad", long] });
     await ui.shows("(2) line 1 is bad");
@@ -357,7 +357,7 @@ describe("limits", () => {
     expect(await ui.shows("THE END")).toMatch(/About these comments\nline 1 is bad\ncomments\.jsonl: line 3/);
   });
 
-  test("pictures that are joined stand side by side, other joiners are shown", async () => {
+  test("put joined pictures side by side, and show other joiners", async () => {
     const body = "ship it 👩‍💻❤️‍🔥 a\u200db";
     const ui = new Ui({ comments: [sampleComment(1, { body })] });
     await ui.shows("ship it 👩💻❤🔥 a\\u{200d}b");
@@ -366,7 +366,7 @@ describe("limits", () => {
     expect(await other.shows("👩💻👩💻")).not.toContain("200d");
   });
 
-  test("an age of any length keeps its column", async () => {
+  test("keep the column of an age of any length", async () => {
     const comments = ["-000001-01-01T00:00:00Z", "2026-05-01T00:00:00Z"].map((createdAt, at) =>
       sampleComment(at + 1, { createdAt, body: "WORDS" }),
     );
@@ -377,7 +377,7 @@ describe("limits", () => {
     expect([columns.length, new Set(columns).size]).toEqual([2, 1]);
   });
 
-  test("a body of 5 MB is cut, and drawn at once", async () => {
+  test("cut a body of 5 MB, which is drawn at once", async () => {
     const body = "0123456789 ".repeat(480_000);
     const ui = new Ui({ comments: [sampleComment(1, { body, diffHunk: `@@ x @@\n+${body}` })] });
     await ui.shows("0123456789");
@@ -387,7 +387,7 @@ describe("limits", () => {
     expect(await ui.shows(/^src\/cart/m)).toMatch(/1–\d+\/\d{3,4} /);
   });
 
-  test("a flood of words leaves the newest", async () => {
+  test("keep the newest of a flood of words", async () => {
     const words = Array.from({ length: 50_000 }, (_, at) => ({
       type: "event" as const,
       event: {
@@ -403,7 +403,7 @@ describe("limits", () => {
     expect(ui.output.screen()).toContain("word 49999");
   });
 
-  test("a long command is shown to its end", async () => {
+  test("show a long command to its end", async () => {
     const what = `${"echo a; ".repeat(200)}echo LAST`;
     const ui = new Ui({ ...BASE, turn: [{ type: "question", question: { ...QUESTION, what } }] });
     await ui.shows("Prices are floats");
@@ -419,7 +419,7 @@ describe("limits", () => {
     expect(ui.journal).toContainEqual({ call: "answer", id: "q1", decision: "accept" });
   });
 
-  test("file changes come with their diff, which scrolls to its end", async () => {
+  test("show file changes with their diff, which scrolls to its end", async () => {
     const lines = Array.from(
       { length: 60 },
       (_, at) => `+line ${at} 日本語 ${"wide ".repeat(at === 20 ? 30 : 1)}`,
@@ -456,7 +456,7 @@ describe("limits", () => {
     expect(ui.journal).toContainEqual({ call: "answer", id: "q1", decision: "decline" });
   });
 
-  test("a diff of 5 MB is cut, says so, and costs no more than a moment", async () => {
+  test("cut a diff of 5 MB with a note, in little time", async () => {
     const changes = [{ what: "add big.txt", diff: "+0123456789\n".repeat(450_000) }];
     const question = { ...QUESTION, about: "files" as const, what: "add big.txt", changes };
     const ui = new Ui({ ...BASE, turn: [{ type: "question", question }] });
@@ -467,7 +467,7 @@ describe("limits", () => {
     await ui.shows(/… 5,\d{3},\d{3} more characters are not shown; the transcript has them all/);
   });
 
-  test("a desk that throws is a failed turn", async () => {
+  test("turn an exception of the desk into a failed turn", async () => {
     const begin = () => {
       throw new Error("no disk");
     };

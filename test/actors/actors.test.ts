@@ -54,7 +54,7 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("as %s", (i
   const last = (events: readonly EngineEvent[]) => events.findLast(({ type }) => type === "turn_ended");
   const home = (): string => engine.home(program.env) ?? "";
 
-  test("says its version as the engine does", async () => {
+  test("reports its version like the engine", async () => {
     const { out } = await run(["--as", id, "--", "--version"]);
     expect(engine.version(out)).toMatch(/^\d+\.\d+\.\d+$/);
   });
@@ -76,7 +76,7 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("as %s", (i
     }
   });
 
-  test("a kill in the middle leaves a session that goes on", async () => {
+  test("leaves a session that can continue after a kill in the middle", async () => {
     const dead = await turn({ message: "hello @@tool:shell @@die" });
     expect([dead.ended.exit.signal, last(dead.events)]).toEqual(["SIGKILL", undefined]);
     // iFlow names its session only at the end, and nothing else tells.
@@ -87,7 +87,7 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("as %s", (i
     expect(next.text).toContain('I remember 1 earlier message: "hello".');
   });
 
-  test("its store is read by the profile", async () => {
+  test("has a store that the profile reads", async () => {
     if (!engine.can.readStore) return;
     const { ids } = await turn({});
     const located = await engine.locate(ids[0] ?? "", { home: home(), cwd: work }, sessionFiles());
@@ -96,7 +96,7 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("as %s", (i
     expect(found).toMatchObject({ id: ids[0], cwd: work });
   });
 
-  test("a session that is gone is lost, in the engine's own words", async () => {
+  test("reports a missing session as lost, in the engine's own words", async () => {
     const { command } = await turn({});
     if (id === "iflow") return;
     const gone = id === "opencode" ? "ses_000000000000aaaaaaaaaaaaaa" : GONE;
@@ -115,26 +115,26 @@ describe.each(ENGINES.map((engine) => [engine.id, engine] as const))("as %s", (i
     ["@@503", "overloaded"],
     ["@@network", "network"],
     ["@@context", "context_full"],
-  ])("%s is %s", async (directive, kind) => {
+  ])("reports %s as %s", async (directive, kind) => {
     const { events } = await turn({ message: `hello ${directive}` });
     expect(last(events)).toMatchObject({ result: "failed", trouble: { kind } });
   });
 
-  test("a forged id inside text and tool output changes nothing", async () => {
+  test("prints a forged id inside text and tool output, which changes nothing", async () => {
     const { ids, events } = await turn({ message: "hello @@forge" });
     expect(last(events)).toMatchObject({ result: "completed" });
     expect(ids).toHaveLength(1);
     expect(ids[0]).not.toMatch(/deadbeef|FORGED/);
   });
 
-  test("tools are seen", async () => {
+  test("shows tools", async () => {
     const { events } = await turn({ message: "hello @@tool:shell" });
     if (id === "iflow") return;
     const states = events.flatMap((event) => (event.type === "tool" ? [event.state] : []));
     expect(states).toEqual(["started", "ended"]);
   });
 
-  test("a fork has an id of its own and remembers", async () => {
+  test("gives a fork a new id and its memory", async () => {
     if (!engine.can.fork) return;
     const { ids } = await turn({});
     const fork = await turn({ kind: "fork", session: ids[0] ?? "", message: "aside" });

@@ -1,4 +1,4 @@
-/** A scripted agent, bundled from the source and run for real, each case in a folder of its own. */
+/** A scripted agent, bundled from the source and run for real, each case in a separate folder. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -4,9 +4,9 @@ import { join, resolve } from "node:path";
 import { buildSync } from "esbuild";
 
 const ENTRIES = {
-  /** The one that ships. */
+  /** The agent that ships. */
   demo: "src/demo/main.ts",
-  /** The one that plays real engines: `--as ENGINE -- ARGS`. */
+  /** The agent that plays real engines: `--as ENGINE -- ARGS`. */
   actor: "test/actors/main.ts",
 };
 

@@ -143,7 +143,7 @@ function fileOf(id: string, world: World): string {
   return join(homeOf(world), "projects", slugOf(world.cwd), `${id}.jsonl`);
 }
 
-/** In this project first, else in the only other one that has it. */
+/** In this project first, else in the only other project that has it. */
 function find(id: string, world: World): string | null {
   if (existsSync(fileOf(id, world))) return fileOf(id, world);
   const projects = join(homeOf(world), "projects");

@@ -19,7 +19,7 @@ export interface Turn {
 
 export interface Asking {
   readonly method: string;
-  /** What is accepted for the session when it is. */
+  /** Equal for requests that one acceptance for the session covers. */
   readonly key: string;
   readonly params: JsonObject;
 }

@@ -110,7 +110,7 @@ function short(event: EngineEvent): string {
 const end = ({ seen }: Told) => seen.at(-1);
 
 describe("a turn", () => {
-  test("is begun, told in pieces and ended; another process remembers it", async () => {
+  test("begins, streams and ends; another process remembers it", async () => {
     const first = await talk();
     const seen = first.seen.filter((event) => event !== "unknown");
     expect([first.exit, seen.slice(0, 3), end(first)]).toEqual([
@@ -131,7 +131,7 @@ describe("a turn", () => {
     expect(third.text).toContain("I remember 2 earlier messages");
   });
 
-  test("`codex exec` continues the thread", async () => {
+  test("can be continued by `codex exec`", async () => {
     const { session = "" } = await talk();
     const args = [agent, "--as", "codex", "--", "exec", "resume", "--json", session, "-"];
     const env = { PATH: process.env["PATH"] ?? "", CODEX_HOME: join(work, "codex") };
@@ -145,7 +145,7 @@ describe("a turn", () => {
     expect(stdout).toContain("I remember 1 earlier message");
   });
 
-  test("a thread that nobody has is lost", async () => {
+  test("in an unknown thread is reported as lost", async () => {
     const session = "01a1dd0a-a544-73b2-b8f5-4b79ca6d17f0";
     expect(end(await talk({ kind: "resume", session }))).toBe("failed session_lost");
   });
@@ -165,7 +165,7 @@ describe("a turn", () => {
     expect([end(told), told.session]).toEqual([then, expect.not.stringContaining("deadbeef")]);
   });
 
-  test.each(["session", "turn_started", "text"] as const)("is stopped at the first %s", async (stopAt) => {
+  test.each(["session", "turn_started", "text"] as const)("stops at the first %s", async (stopAt) => {
     const told = await talk({ message: "hello @@slow:20 @@wait:20", stopAt });
     expect([told.exit, end(told)]).toEqual([0, "interrupted"]);
   });
@@ -183,26 +183,26 @@ describe("questions", () => {
     expect(told.text).toContain(words);
   });
 
-  test("what is accepted for the session is not asked again by this process", async () => {
+  test("are not repeated by this process for a command accepted for the session", async () => {
     const message = "hello @@ask:pwd @@ask:pwd @@ask:ls";
     expect((await talk({ message, answer: "accept_for_session" })).questions).toHaveLength(2);
     expect((await talk({ message, answer: "accept" })).questions).toHaveLength(3);
   });
 
-  test("files are written only when they may be", async () => {
+  test("decide whether files are written", async () => {
     const may = await talk({ message: "hello @@ask-files:may.txt", answer: "accept" });
     const not = await talk({ message: "hello @@ask-files:not.txt", answer: "decline" });
     expect([may, not].map(({ questions }) => questions[0]?.what)).toEqual(["add may.txt", "add not.txt"]);
     expect(["may.txt", "not.txt"].map((file) => existsSync(join(work, file)))).toEqual([true, false]);
   });
 
-  test("never: nothing is asked, nothing is done", async () => {
+  test("are not asked with the policy never, and nothing is done", async () => {
     const told = await talk({ message: "hello @@ask:pwd", dialogue: { approval: "never" } });
     expect([told.questions, end(told)]).toEqual([[], "completed"]);
     expect(told.text).toContain("Was not allowed pwd.");
   });
 
-  test("a request that is sent twice is answered, and done, once", async () => {
+  test("that are sent twice are answered, and acted on, once", async () => {
     const told = await talk({ message: "hello @@ask:pwd", answer: "accept", cue: "twice:question" });
     expect([told.questions.length, end(told)]).toEqual([1, "completed"]);
   });
@@ -258,13 +258,13 @@ describe("going wrong on cue", () => {
     expect(end(await talk({ cue }))).toBe(then);
   });
 
-  test("another thread than asked for", async () => {
+  test("answers in another thread than requested", async () => {
     const { session = null } = await talk();
     const told = await talk({ kind: "resume", session, given: ["-s", "read-only"], cue: "other:thread" });
     expect([told.session, told.seen]).toEqual([expect.stringContaining("deadbeef"), ["session"]]);
   });
 
-  test("a cue in the message", async () => {
+  test("a cue in the message works", async () => {
     const dead = await talk({ message: "hello @@server:die:first-delta" });
     expect(dead.exit).toBe("SIGKILL");
     const { session = null } = dead;

@@ -257,7 +257,7 @@ async function turn(
   return now.ended ? null : code;
 }
 
-/** The first turn goes on from what was loaded, a later one from what is on disk. */
+/** The first turn continues from the loaded conversation, a later one from the file. */
 async function talkOf(server: Server, id: string, thread: Thread): Promise<Conversation> {
   const { talk, request } = thread;
   thread.talk = null;

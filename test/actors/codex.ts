@@ -92,7 +92,7 @@ export const codex: Persona = {
   },
 };
 
-/** Without `--json`: the answer on stdout, and on stderr a header and everything that was said, the answer once more. */
+/** Without `--json`: the answer on stdout, and on stderr a header and all messages, the answer once more. */
 function transcriptVoice(asked: Request, talk: Conversation, out: Output): Voice {
   const voice = textVoice(out, forgery, wordsFor);
   let said = "";

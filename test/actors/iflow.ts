@@ -79,7 +79,7 @@ export const iflow: Persona = {
         info();
         return 0;
       },
-      // The code says nothing: an API error ends with 0, too.
+      // The code says nothing: an API error also ends with 0.
       failed(trouble) {
         out.err(`Error when talking to iFlow API: ${wordsFor(trouble)}`);
         info();

@@ -1,5 +1,5 @@
 /**
- * A terminal as the UIs of real agents use it: keys one by one, bracketed paste, an Enter that goes unheard. What is typed
+ * A terminal as the UIs of real agents use it: keys one by one, bracketed paste, an Enter that goes unheard. Text typed
  * before the UI is ready stays as a draft.
  */
 import type { Output } from "../../src/demo/output.ts";
@@ -44,7 +44,7 @@ export class Keys {
     return this.#ended ? Promise.resolve(null) : new Promise((take) => (this.#wanted = take));
   }
 
-  /** What is sent from here on, before anything that waits. A draft does not count. */
+  /** The next sent message, before anything that waits. A draft does not count. */
   answer(): Promise<string> {
     this.#draft = "";
     return new Promise((take) => (this.#answer = take));

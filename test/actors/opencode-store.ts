@@ -149,7 +149,7 @@ interface Message {
   readonly partID?: string | undefined;
 }
 
-/** What is there under the same id stays as it is. */
+/** Existing entries under the same id stay unchanged. */
 function insertMessage(db: DatabaseSyncInstance, session: string, message: Message): void {
   const { role, text, messageID = newId("msg"), partID = newId("prt") } = message;
   const now = Date.now();

@@ -138,7 +138,7 @@ function plainVoice(out: Output): Voice {
   };
 }
 
-/** The id appears with the first event; there is none that says the turn is over. */
+/** The id appears with the first event; no event says that the turn is over. */
 function jsonVoice(sessionID: string, out: Output): Voice {
   const messageID = newId("msg");
   let said = "";

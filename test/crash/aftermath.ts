@@ -1,6 +1,6 @@
 /**
- * What must hold after any fault, seen through the next commands and judged by the engine's own session files: nothing that was
- * acknowledged is gone, every conversation goes on, nothing was said twice, nothing is left lying about.
+ * What must hold after any fault, seen through the next commands and judged by the engine's own session files: nothing
+ * that was acknowledged is gone, every conversation continues, no message was sent twice, no files are left over.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -21,7 +21,7 @@ interface Shown extends Run {
 
 const ASK = "what do you remember?";
 
-/** What is in order in this scenario. */
+/** The expected state in this scenario. */
 export interface Expected {
   /** Attempts that end badly without any fault. */
   readonly deaths: number;
@@ -29,7 +29,7 @@ export interface Expected {
   readonly again: readonly string[];
 }
 
-/** Sentences about what is broken; none: all is well. */
+/** Sentences about broken promises; none: all is well. */
 export async function aftermath(
   box: IoBox,
   said: readonly Said[],
@@ -146,7 +146,7 @@ function acknowledged(stdout: string, stderr: string): Ack[] {
   return found;
 }
 
-/** Nothing is told to an agent before the run and its session are stored (I1, I2). */
+/** An agent gets no message before the run and its session are stored (I1, I2). */
 function unknownSessions(sessions: readonly EngineSession[], runs: readonly Run[]): string[] {
   return sessions
     .filter(({ id, user }) => user.length > 0 && !runs.some((run) => run.session.value === id))
@@ -229,7 +229,7 @@ function temporary(box: IoBox): string[] {
   return left.length === 0 ? [] : [`temporary files stay: ${left.join(" ")}`];
 }
 
-/** Records are replaced as a whole: whoever reads one at any moment finds it so. */
+/** Records are replaced as a whole: a reader at any moment finds a whole one. */
 function tornRecords(box: IoBox): string[] {
   const wrong: string[] = [];
   for (const directory of box.runDirectories()) {

@@ -1,6 +1,6 @@
 /**
- * A disk as it may be after the power went: built from what was there before and a trace of every call since. What was synced is
- * there; what was not is there, gone or torn, by chance. Pure but for reading and writing whole trees.
+ * A disk as it may be after a power cut: built from the earlier content and a trace of every call since. Synced data is
+ * there; other data is there, gone or torn, at random. Pure but for reading and writing whole trees.
  */
 import {
   lstatSync,
@@ -73,7 +73,7 @@ export function parseTrace(bytes: Buffer): Op[] {
   return ops;
 }
 
-/** A file system gives the number of a file that is gone to the next one: here each file has a number of its own. */
+/** A file system gives the number of a removed file to the next one: here each file has a unique number. */
 class Inodes {
   readonly #ids = new Map<number, number>();
   #made = 0;
@@ -114,7 +114,7 @@ export function readTree(root: string, except: (path: string) => boolean): Tree 
   return { nodes, names };
 }
 
-/** Puts the tree in the place of what is there, except for what is not of it. */
+/** Replaces the existing tree by this one, except for files outside of it. */
 export function writeTree(root: string, tree: Tree, except: (path: string) => boolean): void {
   for (const name of readdirSync(root))
     if (!except(join(root, name))) rmSync(join(root, name), { recursive: true, force: true });

@@ -16,8 +16,8 @@ interface Trial {
 }
 
 /**
- * With how many calls a kind of failure is tried at most. The holder and the daemon fail where nobody waits for an exit code:
- * there, what is left behind is judged.
+ * With how many calls a kind of failure is tried at most. The holder and the daemon fail where nobody waits for an exit
+ * code: there, the files left behind are judged.
  */
 const WHERE: readonly (readonly [Scenario, Program, most: number])[] = [
   [SCENARIOS.start, "reprise.js", 10],
@@ -141,7 +141,10 @@ function isSupervised({ scenario }: Trial): boolean {
   return SUPERVISED.some(([one]) => one === scenario);
 }
 
-/** The fault lives on in the daemon and in what it starts: another one goes on. Whoever gave up asks, and is told to go on. */
+/**
+ * The fault lives on in the daemon and its children: another daemon continues. An agent that gave up asks, and gets a
+ * message to continue.
+ */
 async function mend(box: IoBox): Promise<void> {
   await box.strays();
   await box.say(["daemon", "start"]);

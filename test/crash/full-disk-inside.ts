@@ -1,5 +1,5 @@
 /**
- * Runs in a mount namespace of its own, with a state directory on a disk of a few megabytes that is filled and emptied
+ * Runs in a separate mount namespace, with a state directory on a disk of a few megabytes that is filled and emptied
  * again. `full-disk-inside.ts ROUNDS SEED` prints a verdict.
  */
 import { execFileSync } from "node:child_process";
@@ -14,7 +14,7 @@ import type { Verdict } from "./promise.ts";
 const rounds = Number(process.argv[2] ?? 1);
 const chance = chances(Number(process.argv[3] ?? 1));
 
-/** The state directory is on a disk of its own; what engines keep is elsewhere. */
+/** The state directory is on a separate disk; engines keep their files elsewhere. */
 class SmallDisk extends CrashBox {
   readonly #filler = join(this.state, "filler");
 
@@ -161,7 +161,7 @@ async function startDaemon({ box, say }: Scene, fill: () => void): Promise<void>
   await box.run(["daemon", "stop"]);
 }
 
-/** Removing makes room, so it must work where there is none. */
+/** Removing makes room, so it must work on a full disk. */
 async function removeOne({ box, say }: Scene, fill: () => void): Promise<void> {
   const { handle } = await box.json<ShownRun>(["start", "claude", "tidy @@flood:2000000"]);
   fill();
@@ -184,7 +184,7 @@ async function play(name: string, moment: Moment, say: (text: string) => void): 
   const first = await box.json<ShownRun>(["start", "claude", "remember 4711"]);
   const before = await box.shownRun(first.handle);
   await moment({ box, say, old: first.handle });
-  // What is there can be looked at, full or not.
+  // Existing runs can be shown, full or not.
   for (const words of [["list"], ["show", first.handle]]) {
     const { code, stderr } = await box.run(words);
     if (code !== 0) say(`${words.join(" ")}: exit ${code}: ${stderr}`);

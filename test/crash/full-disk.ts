@@ -12,7 +12,7 @@ export const fullDisk: Promised = {
   check,
 };
 
-/** Mounts need a namespace of their own; as an ordinary user together with one for users. */
+/** Mounts need a separate namespace; for an ordinary user together with a user namespace. */
 export const NAMESPACE = process.getuid?.() === 0 ? ["-m"] : ["-rm"];
 
 async function check({ short, seed }: Scale): Promise<Verdict> {

@@ -43,7 +43,7 @@ export class IoBox extends AgentBox {
     return { ...result, stderr: result.stderr + hung, args, pid: child.pid ?? 0 };
   }
 
-  /** What the agents themselves say that they were told and have stored. */
+  /** The messages that the agents report as received and stored. */
   engineSessions(): EngineSession[] {
     const told = new Map<number, string>();
     const kept = new Map<string, string[]>();

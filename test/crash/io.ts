@@ -20,7 +20,7 @@ export type FaultKind =
   | { readonly kind: "trace"; readonly n: 0; readonly file: string };
 
 export interface Injection {
-  /** For whoever is put under the fault. */
+  /** For the process under the fault. */
   readonly env: Readonly<Record<string, string>>;
   /** Durable calls so far, of all processes together. */
   count(): number;

@@ -1,5 +1,5 @@
 /**
- * Runs that are started and resumed, in the foreground or detached, while whoever works on them is killed. After each kill
+ * Runs that are started and resumed, in the foreground or detached, while their processes are killed. After each kill
  * the run is looked at and resumed, and the next one may be a new run or the same again.
  */
 import { once } from "node:events";
@@ -29,7 +29,7 @@ export async function killAttempts(scale: StormScale, how: "foreground" | "detac
 interface Known {
   readonly handle: string;
   readonly engine: Double;
-  /** What it was told, in order; each of these words is told once. */
+  /** The messages it got, in order; each of these words is sent once. */
   readonly words: string[];
   history: readonly Record<string, unknown>[];
   resumable: boolean;
@@ -123,7 +123,7 @@ class AttemptStorm {
     if (!tape.startsWith(stdout)) this.#say(run.handle, ["what was printed is not on the tape"]);
   }
 
-  /** Whoever is behind a detached attempt: its holder, its agent, or the CLI that starts it. */
+  /** A process behind a detached attempt: its holder, its agent, or the CLI that starts it. */
   async #killHolder(run: Known | null): Promise<string> {
     const { chance } = this.#scale;
     const child = this.#box.spawn(this.#args(run));
@@ -221,7 +221,7 @@ class AttemptStorm {
         this.#say(run.handle, ["refused, and an agent was started"]);
       return;
     }
-    // Whoever came too late is told so, and does no harm to the one that was first.
+    // A process that came too late gets a refusal, and does no harm to the first.
     const harmed = answers.filter(
       ({ ok, error }) => ok !== true && !/^(session|run)_busy$/.test(error?.code),
     );

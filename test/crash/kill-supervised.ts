@@ -1,6 +1,6 @@
 /**
- * Agents under the daemon, each of which is told to go on whenever its turn is over, while daemons, holders, agents and
- * commands are killed at random moments.
+ * Agents under the daemon, each of which gets a message to continue whenever its turn is over, while daemons, holders,
+ * agents and commands are killed at random moments.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Shown, View } from "../e2e/agent-box.ts";

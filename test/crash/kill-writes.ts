@@ -14,7 +14,7 @@ interface Trial {
   readonly n: number;
 }
 
-/** When time is short: so many trials of what is at the heart of everything else, and one of each other. */
+/** When time is short: so many trials of the most important writes, and one of each other. */
 const FEW = 5;
 const HEART: readonly string[] = ["start, reprise.js", "resume, reprise.js", "detach, holder.js"];
 

@@ -1,4 +1,7 @@
-/** P16: one agent in a run, wherever its owner is and whoever looks from where, by which clock, in which copy. */
+/**
+ * P16: one agent in a run, wherever its owner is, and from wherever, by whichever clock and in whichever copy a command
+ * looks.
+ */
 import { type ChildProcess, spawnSync } from "node:child_process";
 import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -71,7 +74,7 @@ interface Shared {
   readonly asks: boolean;
 }
 
-/** One owner with one agent, those who look at it, its death, and who comes after it. */
+/** One owner with one agent, the commands that look at it, its death, and its successor. */
 class Case {
   tried = 0;
   readonly broken: string[] = [];
@@ -191,7 +194,7 @@ class Case {
     return code;
   }
 
-  /** While the owner lives: the run in a copy of the directory is somebody's, too. */
+  /** While the owner lives: the run in a copy of the directory has an owner as well. */
   async #copy(box: CrashBox, handle: string): Promise<void> {
     const copy = this.#copied(box);
     const code = await this.#tell(box, this.#pick(PLACE_NAMES), ["resume", handle, "in a copy"], copy);
@@ -254,7 +257,10 @@ class Case {
     else this.#count("agents that outlived their owner");
   }
 
-  /** From anywhere the run is resumed in the end; by whoever cannot see a surviving agent, after that agent has ended. */
+  /**
+   * In the end the run is resumed from anywhere; a command that cannot see a surviving agent resumes it after that
+   * agent has ended.
+   */
   async #comeAfter(box: CrashBox, handle: string, lost: Lost): Promise<void> {
     const place = this.#pick(PLACE_NAMES);
     const deadline = Date.now() + FREE_MS;

@@ -1,6 +1,6 @@
 /**
- * Runs in a pid namespace of its own: whoever has died there is followed by a stranger with the same pid, who notes
- * every signal. `pids-inside.ts ROUNDS SEED` prints a verdict.
+ * Runs in a separate pid namespace: a stranger with the same pid follows each dead process and notes every signal.
+ * `pids-inside.ts ROUNDS SEED` prints a verdict.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
@@ -29,7 +29,7 @@ class Stranger implements Disposable {
     this.#heard = heard;
   }
 
-  /** Takes the pid of one that is gone. Threads of others may be faster, so it is tried until it is got. */
+  /** Takes the pid of a dead process. Threads of others may be faster, so it tries until it succeeds. */
   static async at(pid: number, box: CrashBox): Promise<Stranger> {
     await until(`pid ${pid} is free`, () => !existsSync(`/proc/${pid}`));
     for (let n = 0; n < 200; n += 1) {

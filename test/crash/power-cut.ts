@@ -98,7 +98,7 @@ async function cutOften(io: FaultyIo, { scenario, cuts, seed }: Series, tell: Te
         spared: (path) => !isOurs(box, path),
       };
       writeTree(box.root, afterCut(before, ops, cut), except);
-      // Ours is written anew for each cut, which only a copied directory is.
+      // Each cut writes our tree again, which looks like a copied directory.
       rmSync(join(box.state, "identity.json"), { force: true });
       const what = `seed ${seed}, cut ${n} (${cut.model}) after call ${cut.at} of ${ops.length}`;
       tell(what, await judge(box, scenario, acknowledgedAt(said, ops, cut.at)));
@@ -115,7 +115,7 @@ function tracedGit(box: IoBox, env: Readonly<Record<string, string>>): string {
   return box.program("git", `exec env ${variables.join(" ")} '${real}' "$@"`);
 }
 
-/** Right after something was said or got its name, when the most is promised and the most can be half done; or anywhere. */
+/** Right after a message or a name was stored, when the most is promised and the most can be half done; or anywhere. */
 function momentOf(box: IoBox, ops: readonly Op[], chance: () => number): number {
   const ours = [...ops.keys()].filter((at) => ops[at]?.kind === "said" || isOurs(box, ops[at]?.path ?? ""));
   const kind = (["said", "rename", "rename", null] as const)[Math.floor(chance() * 4)] ?? null;

@@ -8,13 +8,13 @@ export interface Scale {
   readonly short: boolean;
   /** Makes a run repeatable; printed when something was broken. */
   readonly seed: number;
-  /** What is being done, for whoever waits. */
+  /** The current activity, for the person who waits. */
   readonly progress: (text: string) => void;
 }
 
 export interface Verdict {
   readonly tried: number;
-  /** One sentence for each time, with what is needed to see it again. */
+  /** One sentence for each time, with everything needed to see it again. */
   readonly broken: readonly string[];
   /** What could not be tried on this machine, and why. */
   readonly untried: readonly string[];
@@ -25,7 +25,7 @@ export interface Verdict {
 export interface Promised {
   /** `P1`, `P2` … in the order of `run.ts`. */
   readonly id: string;
-  /** What is counted, such as "acknowledged records". */
+  /** The unit of the count, such as "acknowledged records". */
   readonly what: string;
   /** What would be wrong with one, such as "lost". */
   readonly wrong: string;

@@ -76,7 +76,7 @@ async function tryWay(way: Way, isSaved: boolean): Promise<string | null> {
   return work() === before ? null : "files are gone";
 }
 
-/** Each command sees the mount in a namespace of its own, so that nothing stays mounted. */
+/** Each command sees the mount in a separate namespace, so that nothing stays mounted. */
 async function tryMounted(way: Mounted): Promise<string | null> {
   using box = new Sandbox();
   const git = gitOf(box.home);

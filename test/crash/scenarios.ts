@@ -1,4 +1,4 @@
-/** What is going on while a fault strikes, and how it comes to its end afterwards without any. */
+/** The activity that a fault strikes, and how it comes to its end afterwards without a fault. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,7 +17,7 @@ export interface Scenario extends Expected {
   prepare(box: IoBox): Promise<void>;
   /** Under the fault; resolves when nothing more happens by itself. */
   act(box: IoBox, env: FaultEnv): Promise<readonly Said[]>;
-  /** Without a fault: brings it to its end. Sentences about what is broken. */
+  /** Without a fault: brings it to its end. Sentences about broken promises. */
   finish(box: IoBox, said: readonly Said[]): Promise<readonly string[]>;
 }
 
@@ -160,7 +160,7 @@ const agent: Scenario = {
   prepare: async (box) => box.runbook(RUNBOOK),
   async act(box, env) {
     const said = await box.say(["agent", "run", "worker", "--trust-cwd", "--json"], env);
-    // A daemon that was killed stays away until the next command: what is left is for `finish`.
+    // A daemon that was killed stays away until the next command: the rest is for `finish`.
     if (said.code === 0) await over(box, 20_000);
     return [said];
   },

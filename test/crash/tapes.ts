@@ -84,7 +84,7 @@ function plan(nodes: readonly Program[], short: boolean): Case[] {
   );
 }
 
-/** An agent that copies the files it is told to, both at once, and ends as it is told. Returns the sums of the files. */
+/** An agent that copies the given files, both at once, and ends in the given way. Returns the sums of the files. */
 function prepare(box: Sandbox): ReadonlyMap<number, string> {
   const sums = new Map<number, string>();
   for (const size of [...BURSTS, BESIDE]) {
@@ -106,7 +106,7 @@ function prepare(box: Sandbox): ReadonlyMap<number, string> {
   return sums;
 }
 
-/** What is wrong with the tape, or null. */
+/** The error in the tape, or null. */
 async function tryOne(
   box: Sandbox,
   { node, mode, burst, ending }: Case,
@@ -150,7 +150,7 @@ function end(pidFile: string): void {
   }
 }
 
-/** A sentence: why there is none. */
+/** A sentence: why the tape is missing. */
 function installNewest(directory: string): Program | string {
   mkdirSync(directory);
   writeFileSync(join(directory, "package.json"), "{}");

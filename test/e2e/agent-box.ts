@@ -73,7 +73,7 @@ export class AgentBox extends Sandbox implements AsyncDisposable {
     return this.journalEntries().filter((entry) => entry["event"] === event);
   }
 
-  /** The pid of the newest agent, once its engine has stored what it was told: killed before, it would have lost it. */
+  /** The pid of the newest agent, once its engine has stored its message: killed before, it would have lost it. */
   async told(times = 1): Promise<number> {
     return this.until(`message ${times} of the agent`, () => {
       const told = this.events("message");

@@ -31,7 +31,7 @@ const runtime = (box: AgentBox) => join(box.state, "run");
 const inRuntime = (box: AgentBox, fits: RegExp) =>
   readdirSync(runtime(box)).filter((name) => fits.test(name));
 
-test("the socket and the token of the supervisor come back", async () => {
+test("the supervisor restores its socket and its token", async () => {
   const { box, pid } = await working();
   await using _box = box;
   const daemon = await box.daemonPid();
@@ -41,7 +41,7 @@ test("the socket and the token of the supervisor come back", async () => {
   await expectWatched(box, pid);
 }, 60_000);
 
-test("the whole runtime directory: one supervisor, and holders that can be reached", async () => {
+test("a removed runtime directory comes back: one supervisor, and holders that can be reached", async () => {
   const { box, id, pid } = await working();
   await using _box = box;
   const daemon = await box.daemonPid();
@@ -57,7 +57,7 @@ test("the whole runtime directory: one supervisor, and holders that can be reach
   await expectWatched(box, pid);
 }, 60_000);
 
-test("a holder's record that became garbage is written again", async () => {
+test("a holder writes its record again when it became garbage", async () => {
   const { box, id, pid } = await working();
   await using _box = box;
   const record = join(runtime(box), `h-${id}.json`);
@@ -68,7 +68,7 @@ test("a holder's record that became garbage is written again", async () => {
   await expectWatched(box, pid);
 }, 60_000);
 
-test("a holder that cannot be reached ends its agent, and that is nobody's wish: a person is asked", async () => {
+test("a holder that cannot be reached ends its agent without a request, so a person is asked", async () => {
   const { box, id, pid } = await working();
   await using _box = box;
   process.kill((await box.daemonPid()) ?? 0, "SIGKILL");
@@ -81,7 +81,7 @@ test("a holder that cannot be reached ends its agent, and that is nobody's wish:
   expect(attempts.map(({ outcome }) => outcome?.result)).toEqual(["interrupted", "interrupted"]);
 });
 
-test("ended to be resumed, and its directory is gone: that is no end that a person wanted, so one is asked", async () => {
+test("an agent that was ended for a resume, and whose directory is gone, did not end on request, so a person is asked", async () => {
   await using box = new AgentBox();
   box.runbook(`${RUNBOOK.replace(/on_dead.*/, "")}cwd = "place"`);
   mkdirSync(join(box.cwd, "place"));
@@ -102,7 +102,7 @@ test.each([
   ["the index", /^index\.db/],
   ["the index's write-ahead log", /^index\.db-(wal|shm)$/],
 ])(
-  "%s: the supervisor begins anew and goes on watching",
+  "%s: the supervisor starts over and continues watching",
   async (_name, fits) => {
     const { box, pid } = await working();
     await using _box = box;
@@ -133,7 +133,7 @@ test("a start that another process finishes trusts the folder as the user said",
   const { agent } = await box.show(id);
   await box.run(["daemon", "stop"]);
   await box.run(["stop", id]);
-  // As if whoever started it had died right after it was recorded.
+  // As if its starter had died right after it was recorded.
   const index = new DatabaseSync(join(box.state, "index.db"));
   for (const table of ["runs", "attempts", "events"])
     index.exec(`DELETE FROM ${table} WHERE run_id = '${agent.runId}'`);

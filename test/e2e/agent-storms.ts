@@ -1,6 +1,6 @@
 /**
  * What must hold however often, and whenever, processes of the supervisor are killed. The agents' own journal is the
- * judge: who was started, as which attempt, and what it was told. Short here, long in `test/long`.
+ * judge: which agent was started, as which attempt, and with which message. Short here, long in `test/long`.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { resolve } from "node:path";
@@ -44,7 +44,7 @@ export async function killDaemons(kills: number, seed: number): Promise<void> {
     await sleep(30 + chance() * 1_200);
     const at = chance() < 0.5 ? 0 : 1;
     rivals[at]?.kill("SIGKILL");
-    // The one that lost the race has left by itself; the next one comes at once.
+    // The daemon that lost the race has left by itself; the next one comes at once.
     for (const [n, rival] of rivals.entries())
       if (n === at || rival.exitCode !== null || rival.signalCode !== null) rivals[n] = daemon(box);
   }
@@ -63,7 +63,7 @@ async function judge(box: AgentBox, id: string): Promise<void> {
   const isOver = ({ attempts: all }: Shown) => all.every(({ outcome }) => outcome !== null);
   const { agent, history, attempts } = await box.shown(id, "over", isOver);
   const starts = box.events("start").filter((entry) => markerIn(entry).startsWith(`${agent.runId}/`));
-  // The one that was stopped in the end may not have come to write anything down.
+  // An attempt that was stopped at the end may have written nothing.
   const due = attempts.filter(({ outcome }, at) => outcome?.result !== "cancelled" || at < starts.length);
   expect(starts.map(markerIn), "each attempt was started once, and none is missing").toEqual(
     due.map(({ n }) => `${agent.runId}/${n}`),
@@ -114,7 +114,7 @@ export async function ended(child: ChildProcess): Promise<void> {
   await over;
 }
 
-/** `agent run` is killed at random moments: there is no agent, or one that works. */
+/** `agent run` is killed at random moments: afterwards the agent works, or does not exist. */
 export async function killStarts(kills: number, seed: number): Promise<void> {
   await using box = new AgentBox();
   box.runbook(BUSY.replaceAll("@@wait:200", "@@wait:600000"));

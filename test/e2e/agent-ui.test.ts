@@ -1,4 +1,4 @@
-/** Agents with a UI: what is typed into them, when, and when nothing is. */
+/** Agents with a UI: what Reprise types into them, when, and when it types nothing. */
 import { expect, test } from "vitest";
 import { AgentBox } from "./agent-box.ts";
 
@@ -10,7 +10,7 @@ idle_after = "1s"
 ${rest}
 `;
 
-test("an idle agent is nudged, once, and then it is done", async () => {
+test("an idle agent is nudged once, and then it is done", async () => {
   await using box = new AgentBox();
   box.runbook(
     ui(
@@ -25,7 +25,7 @@ test("an idle agent is nudged, once, and then it is done", async () => {
   expect(box.events("start")).toHaveLength(1);
 });
 
-test("a UI that was killed goes on in its conversation, with the message, once", async () => {
+test("a killed UI continues in its conversation, with the message, once", async () => {
   await using box = new AgentBox();
   box.runbook(
     ui(
@@ -41,7 +41,7 @@ test("a UI that was killed goes on in its conversation, with the message, once",
   expect([first?.["session"], second?.["how"], more]).toEqual([second?.["session"], "resume", []]);
 });
 
-test("a rate limited UI stays alive, and is told to go on after the cooldown", async () => {
+test("a rate limited UI stays alive, and gets a message to continue after the cooldown", async () => {
   await using box = new AgentBox();
   box.runbook(
     ui(
@@ -69,7 +69,7 @@ on_idle = "done"`,
   expect(shown.attempts).toHaveLength(1);
 });
 
-test("nothing is typed into a question of the engine, whoever wants it", async () => {
+test("Reprise never types into a question of the engine, whatever the command", async () => {
   await using box = new AgentBox();
   box.runbook(ui("hello @@ask:pwd", 'on_idle = { action = "nudge", message = "1", attempts = 3 }'));
   const id = await box.start("ui");
@@ -88,7 +88,7 @@ test("nothing is typed into a question of the engine, whoever wants it", async (
   expect([...box.events("approved"), ...box.events("declined"), ...box.messages().slice(1)]).toEqual([]);
 });
 
-test("a person's message is typed, and the screen can be looked at", async () => {
+test("a person's message is typed, and the screen can be shown", async () => {
   await using box = new AgentBox();
   box.runbook(ui("hello", 'on_idle = { action = "escalate", cooldown = "1h" }'));
   const id = await box.start("ui");
@@ -99,7 +99,7 @@ test("a person's message is typed, and the screen can be looked at", async () =>
   expect((await box.run(["agent", "peek", id])).stdout).toContain("claude>");
 });
 
-test("a UI that was closed is dead, not idle, and its on_dead answers", async () => {
+test("a closed UI is dead, not idle, and its on_dead answers", async () => {
   await using box = new AgentBox();
   box.runbook(ui("hello", 'on_idle = { action = "escalate", cooldown = "1h" }\non_dead = "escalate"'));
   const id = await box.start("ui");

@@ -26,7 +26,7 @@ prompt = "work @@wait:600000"
 on_dead = { action = "resume", message = "go on", append = true }
 `;
 
-test("an agent that is killed goes on in its conversation, with the message, once", async () => {
+test("a killed agent continues in its conversation, with the message, once", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS);
   const id = await box.start("worker");
@@ -43,7 +43,7 @@ test("an agent that is killed goes on in its conversation, with the message, onc
   expect(shown.attempts.map(({ kind }) => kind)).toEqual(["start", "resume"]);
 });
 
-test("what is not in the runbook is asked of a person, once", async () => {
+test("a situation that the runbook does not cover is put to a person once", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS.replace(/on_dead.*/, 'on_dead = "escalate"'));
   const id = await box.start("worker");
@@ -58,7 +58,7 @@ test("what is not in the runbook is asked of a person, once", async () => {
   expect([removed.code, removed.stderr]).toEqual([4, expect.stringContaining(`reprise agent stop ${id}`)]);
 });
 
-test("an agent that is stopped stays stopped, and comes back with its conversation", async () => {
+test("a stopped agent stays stopped, and comes back with its conversation", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS);
   const id = await box.start("worker");
@@ -72,7 +72,7 @@ test("an agent that is stopped stays stopped, and comes back with its conversati
   expect(box.messages()).toEqual(["work @@wait:600000", "Continue where you left off."]);
 });
 
-test("what `reprise stop` stopped is not started again, and says how it comes back", async () => {
+test("an agent that `reprise stop` stopped is not started again, and says how to bring it back", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS);
   const id = await box.start("worker");
@@ -92,7 +92,7 @@ test("what `reprise stop` stopped is not started again, and says how it comes ba
   expect(box.events("start")).toHaveLength(2);
 });
 
-test("a secret in a variable is not kept; an agent that cannot be resumed without it is as it was", async () => {
+test("a secret in a variable is not stored, and an agent that cannot be resumed without it stays unchanged", async () => {
   await using box = new AgentBox();
   const secret = "sk-live-0123456789abcdefghij";
   box.runbook(
@@ -112,7 +112,7 @@ test("a secret in a variable is not kept; an agent that cannot be resumed withou
   expect(index.filter((name) => readFileSync(join(box.state, name)).includes(secret))).toEqual([]);
 });
 
-test("the daemon may go: agents go on, and the next one adopts them", async () => {
+test("agents continue without the daemon, and the next daemon adopts them", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS);
   const id = await box.start("worker");
@@ -132,7 +132,7 @@ test("the daemon may go: agents go on, and the next one adopts them", async () =
   expect((await box.run(["daemon", "stop"])).stdout).toMatch(/has stopped/);
 });
 
-test("a second daemon leaves with exit code 4, and the first one stays", async () => {
+test("a second daemon exits with code 4, and the first one stays", async () => {
   await using box = new AgentBox();
   expect((await box.run(["daemon", "start"])).code).toBe(0);
   const pid = await box.daemonPid();
@@ -150,7 +150,7 @@ test("many first commands start one daemon", async () => {
   expect(new Set(starts.map(({ pid }) => Number(pid))).size).toBe(1);
 });
 
-test("a socket that a dead daemon left is replaced, a wrong token is refused, nobody else may look in", async () => {
+test("a dead daemon's socket is replaced, a wrong token is refused, and nobody else may look in", async () => {
   await using box = new AgentBox();
   await box.run(["daemon", "start"]);
   process.kill((await box.daemonPid()) ?? 0, "SIGKILL");
@@ -170,7 +170,7 @@ test("a socket that a dead daemon left is replaced, a wrong token is refused, no
   expect((await box.run(["daemon", "status"])).code).toBe(0);
 });
 
-test("something else in the socket's place is never removed", async () => {
+test("a foreign file in the socket's place is never removed", async () => {
   await using box = new AgentBox();
   await box.run(["daemon", "start"]);
   await box.run(["daemon", "stop"]);
@@ -180,14 +180,14 @@ test("something else in the socket's place is never removed", async () => {
   expect(readFileSync(join(box.state, "run", "d.sock"), "utf8")).toBe("mine");
 });
 
-test("a state directory whose path is too long for a socket is said so", async () => {
+test("a state directory whose path is too long for a socket is reported", async () => {
   await using box = new AgentBox();
   const state = join(box.root, "x".repeat(100));
   const started = await box.run(["daemon", "start"], { env: { REPRISE_HOME: state } });
   expect([started.code, started.stderr]).toEqual([2, expect.stringContaining("REPRISE_HOME")]);
 });
 
-test("a client that vanishes in the middle harms nobody", async () => {
+test("a client that vanishes in the middle harms no other", async () => {
   await using box = new AgentBox();
   await box.run(["daemon", "start"]);
   const path = join(box.state, "run", "d.sock");
@@ -200,7 +200,7 @@ test("a client that vanishes in the middle harms nobody", async () => {
   expect((await box.run(["daemon", "status"])).code).toBe(0);
 });
 
-test("a gate decides: it fails, the agent is told, it passes, the agent is done", async () => {
+test("a failing gate sends the agent back to work, and a passing gate completes it", async () => {
   await using box = new AgentBox();
   const gate = '{ action = "gate", run = ["test", "-f", "proof.txt"], timeout = "10s", attempts = 5 }';
   const nudge = '{ action = "nudge", message = "prove it @@write:proof.txt", attempts = 1 }';
@@ -226,7 +226,7 @@ test("a gate that kills the supervisor fails in the end, and does not kill it fo
   expect(decision.tried).toBe("gate: the supervisor ended 5 times while it ran");
 });
 
-test("a question tells what was tried before and why that failed, harmlessly", async () => {
+test("a question names earlier attempts and why they failed, harmlessly", async () => {
   await using box = new AgentBox();
   const script = "printf 'two \\\\033[31mtests\\\\033]0;owned\\\\007 failed'; exit 1";
   const gate = `{ action = "gate", run = ["sh", "-c", "${script}"] }`;
@@ -240,7 +240,7 @@ test("a question tells what was tried before and why that failed, harmlessly", a
   expect(stdout).not.toContain("\u001b");
 });
 
-test("what a person does with the run in a terminal is left alone, and counts", async () => {
+test("the supervisor leaves alone a run that a person uses in a terminal, and counts that work", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS.replace(/on_dead.*/, 'on_dead = "escalate"'));
   const id = await box.start("worker");
@@ -251,7 +251,7 @@ test("what a person does with the run in a terminal is left alone, and counts", 
   const during = await box.shown(id, "working", (shown) => shown.view.state === "working");
   expect(during.view.attempts).toBe(2);
   expect((await over).code).toBe(0);
-  // A daemon that starts looks at everything at once; one that runs does so every 30 seconds.
+  // A starting daemon looks at everything at once; a running daemon does so every 30 seconds.
   await box.run(["daemon", "stop"]);
   await box.run(["daemon", "start"]);
   const after = await box.shown(id, "done", (shown) => shown.view.phase === "done");
@@ -298,7 +298,7 @@ const usage: Record<string, [args: readonly string[], code: number, says: string
   "an empty message": [["agent", "send", "00000000", " "], 2, "empty"],
   "a daemon verb": [["daemon", "restart"], 2, "start|stop|status|logs"],
 };
-test.each(Object.entries(usage))("refused: %s", async (_name, [args, code, says]) => {
+test.each(Object.entries(usage))("agent run is refused: %s", async (_name, [args, code, says]) => {
   await using box = new AgentBox();
   box.runbook(HEADLESS);
   const result = await box.run(args);
@@ -306,7 +306,7 @@ test.each(Object.entries(usage))("refused: %s", async (_name, [args, code, says]
   expect(box.leftovers()).toEqual([]);
 });
 
-test("a runbook of the project is not used before it is trusted, and not after it was changed", async () => {
+test("a project's runbook is not used before it is trusted, nor after a change", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS);
   const refused = await box.run(["agent", "run", "worker"]);
@@ -318,7 +318,7 @@ test("a runbook of the project is not used before it is trusted, and not after i
   expect((await box.run(["agent", "run", "worker"])).code).toBe(8);
 });
 
-test("an engine that is missing is said at once, and nothing is left behind", async () => {
+test("a missing engine is reported at once, and nothing is left behind", async () => {
   await using box = new AgentBox();
   box.runbook(HEADLESS.replace('"claude"', '"codex"'));
   box.program("codex", "exit 1");

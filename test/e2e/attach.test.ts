@@ -1,4 +1,4 @@
-/** `reprise attach` on real terminals: what is seen, typed and left, and that no client can harm the agent. */
+/** `reprise attach` on real terminals: output, input and leaving, and that no client can harm the agent. */
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -28,7 +28,7 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     expect(screen.facts("#{cursor_flag} #{alternate_on} #{mouse_any_flag}")).toBe("1 0 0");
   }
 
-  test("detached, attached, typed into, resized, left, attached again, ended", async () => {
+  test("can be detached, attached, typed into, resized, left, attached again, and ended", async () => {
     const handle = await box.detach("demo");
     const attach = `reprise attach ${handle} --direct; echo "ENDED $?"`;
     screen.clear();
@@ -58,14 +58,14 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     expect(await box.json(["show", handle])).toMatchObject({ status: "completed", attempts: 1 });
   });
 
-  test("its size is 120x40 until somebody lends a terminal", async () => {
+  test("has a size of 120x40 until a client lends a terminal", async () => {
     box.program("claude", "stty size; exec sleep 60");
     const handle = await box.detach("claude");
     await until("its size", () => box.tape(handle).toString().includes("40 120"));
     await box.run(["stop", handle]);
   });
 
-  test("two at once see the same, and either may leave", async () => {
+  test("looks the same to two clients, and either may leave", async () => {
     using other = new Screen(box, { name: "other" });
     const handle = await box.detach("demo");
     for (const one of [screen, other]) {
@@ -85,7 +85,7 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     await other.shows(/^ENDED 0$/m);
   });
 
-  test("the terminal is closed: the agent does not notice", async () => {
+  test("does not notice that a terminal is closed", async () => {
     const handle = await box.detach("demo");
     const other = new Screen(box, { name: "closed" });
     other.type(`reprise attach ${handle} --direct`);
@@ -100,7 +100,7 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     await screen.shows(/^ENDED 0$/m);
   });
 
-  test("questions of long ago are not asked again, and somebody answers while nobody looks", async () => {
+  test("does not get old questions again, and its questions are answered while nobody looks", async () => {
     const ask = String.raw`stty raw -echo; printf 'asks \033[6n\033[c\r\n'; head -c 15 | od -c -An; stty sane; echo done; cat`;
     box.program("claude", ask);
     const handle = await box.detach("claude");
@@ -118,7 +118,7 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
     await box.run(["stop", handle]);
   });
 
-  test("in tmux: its own server, Ctrl-] leaves, and killing tmux harms nobody", async () => {
+  test("works in tmux on a separate server: Ctrl-] leaves, and killing tmux harms nothing", async () => {
     const handle = await box.detach("demo");
     const attach = `env -u TMUX reprise attach ${handle}; echo "ENDED $?"`;
     screen.clear();
@@ -141,7 +141,7 @@ describe.skipIf(!HAS_TMUX)("a UI", () => {
   });
 });
 
-describe("what a client gets", () => {
+describe("the output that a client gets", () => {
   /** Prints numbered lines, waits for the file, prints some more and ends. */
   function printing(lines: number, delay: string): void {
     box.program(
@@ -151,7 +151,7 @@ describe("what a client gets", () => {
     );
   }
 
-  test("killed in the middle of the output, again and again: the last one has every byte once", async () => {
+  test("is complete for the last client after others were killed in the middle, every byte once", async () => {
     const times = Number(process.env["REPRISE_TEST_ATTACHES"] ?? 15);
     printing(times * 100, "sleep 0.002");
     const handle = await box.detach("claude");
@@ -177,7 +177,7 @@ describe("what a client gets", () => {
     expect(stdout.trimEnd().endsWith("the end")).toBe(true);
   }, 120_000);
 
-  test("one that stands still does not slow an agent that prints 5 MB, and gets all of it in the end", async () => {
+  test("reaches a stalled client in the end, without slowing an agent that prints 5 MB", async () => {
     box.program(
       "claude",
       `echo begins; while [ ! -e '${box.root}/stalled' ]; do sleep 0.05; done; head -c 5000000 /dev/zero | tr '\\0' x | fold -w 99; echo flooded; touch '${box.root}/flooded'; cat > /dev/null`,
@@ -208,7 +208,7 @@ function residentMb(pid: number): number {
   return Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]) / 1024;
 }
 
-describe("messages that are typed", () => {
+describe("typed messages", () => {
   async function idle(handle: string): Promise<void> {
     for (let tries = 0; tries < 200; tries += 1) {
       const { result } = await box.call(handle, "subscribe", {});
@@ -220,7 +220,7 @@ describe("messages that are typed", () => {
 
   const said = () => box.journalEntries().filter(({ event }) => event === "message");
 
-  test("hostile ones arrive as they are, once each, and nothing is done by them", async () => {
+  test("arrive unchanged, once each, and have no effect even if hostile", async () => {
     const fresh = new HolderBox();
     using _ended = fresh;
     box = fresh;
@@ -242,7 +242,7 @@ describe("messages that are typed", () => {
     expect(existsSync(join(box.cwd, "pwned"))).toBe(false);
   });
 
-  test("not while it works, nor into a question: the question stays open", async () => {
+  test("are refused while the agent works or asks, and the question stays open", async () => {
     const fresh = new HolderBox();
     using _ended = fresh;
     box = fresh;
@@ -266,7 +266,7 @@ describe("messages that are typed", () => {
     });
   });
 
-  test("where the engine does not say that it is idle, nothing is typed; without a UI neither", async () => {
+  test("are refused where the engine does not report that it is idle, and without a UI", async () => {
     const fresh = new HolderBox();
     using _ended = fresh;
     box = fresh;

@@ -49,7 +49,7 @@ describe("handles", () => {
     expect(box.runDirectories()).toHaveLength(before);
   });
 
-  test("ambiguous prefix: the candidates are listed, none is picked", async () => {
+  test("that are ambiguous are listed, and none is picked", async () => {
     const sandbox = new Sandbox();
     const handles: string[] = [];
     // Handles are random: start until two share their first four characters is hopeless, so two records are made alike.
@@ -72,21 +72,21 @@ describe("handles", () => {
     sandbox[Symbol.dispose]();
   });
 
-  test("--run-dir of another engine", async () => {
+  test("with --run-dir of another engine are refused", async () => {
     expectRefused(
       await box.run(["start", "codex", "x", "--run-dir", handle]),
       2,
       /belongs to demo, not to codex/,
     );
   });
-  test("--run-dir outside the runs root", async () => {
+  test("with --run-dir outside the runs root are refused", async () => {
     expectRefused(
       await box.run(["start", "demo", "x", "--run-dir", box.cwd]),
       8,
       /is not a directory right below/,
     );
   });
-  test("--run-dir that is a symlink", async () => {
+  test("with a symlink as --run-dir are refused", async () => {
     const [directory = ""] = box.runDirectories();
     const link = join(box.root, "link");
     symlinkSync(directory, link);
@@ -96,14 +96,14 @@ describe("handles", () => {
       /is not a directory right below/,
     );
   });
-  test("--run-dir that does not exist", async () => {
+  test("with a missing --run-dir are refused", async () => {
     expectRefused(
       await box.run(["start", "demo", "x", "--run-dir", join(box.state, "runs", "nope")]),
       3,
       /./,
     );
   });
-  test("of a deleted run", async () => {
+  test("of a deleted run are refused", async () => {
     const gone = await box.json(["start", "demo", "soon gone"]);
     rmSync(gone["runDirectory"], { recursive: true });
     const result = await box.run(["resume", gone["handle"], "go on"]);
@@ -125,7 +125,7 @@ describe("messages", () => {
   test.each(refused)("%s", async (_name, args, words) => {
     expectRefused(await box.run(["resume", handle, ...args]), 2, words);
   });
-  test("longer than an argument can be", async () => {
+  test("longer than an argument are refused", async () => {
     // The kernel refuses a longer argument before we see it, so the limit is met from below.
     const file = join(box.root, "long.txt");
     writeFileSync(file, "x".repeat(1024 * 1024));
@@ -144,23 +144,23 @@ describe("messages", () => {
     ["emoji", "go on 🚀 äöü", (m) => [m]],
     ["shell and tmux syntax", "#(touch x) $(touch y); C-c Enter", (m) => [m]],
   ];
-  test.each(delivered)("%s arrives as it is, once", async (_name, message, args) => {
+  test.each(delivered)("arrive unchanged, once: %s", async (_name, message, args) => {
     const before = box.journalEntries().filter((entry) => entry["event"] === "message").length;
     const result = await box.run(["resume", handle, ...args(message)]);
     expect(result).toMatchObject({ code: 0 });
     const messages = box.journalEntries().filter((entry) => entry["event"] === "message");
     expect(messages.slice(before).map((entry) => entry["text"])).toEqual([message]);
   });
-  test("1 MB by stdin arrives byte for byte", async () => {
+  test("of 1 MB on stdin arrive byte for byte", async () => {
     const message = `${"0123456789abcde\n".repeat(65_536)}end`;
     expect(await box.run(["resume", handle, "--stdin"], { stdin: message })).toMatchObject({ code: 0 });
     const received = box.journalEntries().findLast((entry) => entry["event"] === "message");
     expect(received?.["sha256"]).toBe(createHash("sha256").update(message).digest("hex"));
   });
-  test("NUL by stdin", async () => {
+  test("with NUL on stdin are refused", async () => {
     expectRefused(await box.run(["resume", handle, "--stdin"], { stdin: "a\0b" }), 2, /zero byte/);
   });
-  test("invalid UTF-8 by stdin", async () => {
+  test("with invalid UTF-8 on stdin are refused", async () => {
     expectRefused(
       await box.run(["resume", handle, "--stdin"], { stdin: Buffer.from([0x61, 0xff]) }),
       2,
@@ -200,7 +200,7 @@ describe("arguments", () => {
     expectRefused(await box.run(args), code, words);
     expect(box.runDirectories()).toHaveLength(before);
   });
-  test("a fault with --json is one object on stdout", async () => {
+  test("that cause a fault with --json print one object on stdout", async () => {
     const result = await box.run(["show", "deadbeef", "--json"]);
     expect(result.code).toBe(3);
     expect(JSON.parse(result.stdout)).toMatchObject({
@@ -211,11 +211,11 @@ describe("arguments", () => {
 });
 
 describe("engines", () => {
-  test("not installed", async () => {
+  test("that are not installed are reported", async () => {
     const result = await box.run(["start", "codex", "x"], { env: { PATH: "/usr/bin:/bin" } });
     expectRefused(result, 6, /is not an executable program on PATH/);
   });
-  test("not executable", async () => {
+  test("that are not executable are reported", async () => {
     const bin = mkdtempSync(join(tmpdir(), "reprise-bin-"));
     writeFileSync(join(bin, "codex"), "#!/bin/sh\n", { mode: 0o644 });
     const result = await box.run(["start", "codex", "x"], { env: { PATH: `${bin}:/usr/bin:/bin` } });
@@ -237,7 +237,7 @@ describe("engines", () => {
     expect(result).toMatchObject({ ok: false, outcome: { result: status }, session: { value: null } });
     sandbox[Symbol.dispose]();
   });
-  test("ignores SIGTERM and SIGINT: the deadline ends it", async () => {
+  test("that ignore SIGTERM and SIGINT are ended at the deadline", async () => {
     const sandbox = new Sandbox();
     sandbox.program("codex", "trap '' TERM INT; while :; do sleep 0.2; done");
     const result = await sandbox.json(["start", "codex", "x", "--timeout", "1s"]);
@@ -258,7 +258,7 @@ describe("files", () => {
   test("a relative state directory is refused", async () => {
     expectRefused(await box.run(["list"], { env: { REPRISE_HOME: "state" } }), 7, /absolute path/);
   });
-  test("corrupt run.json: named, left where it is, everything else works", async () => {
+  test("a corrupt run.json is named and left in place, and everything else works", async () => {
     const sandbox = new Sandbox();
     const first = await sandbox.json(["start", "demo", "one"]);
     const second = await sandbox.json(["start", "demo", "two"]);
@@ -269,7 +269,7 @@ describe("files", () => {
     expect(JSON.stringify(list)).toContain(second["handle"]);
     sandbox[Symbol.dispose]();
   });
-  test("corrupt index: set aside, rebuilt, the run resumes", async () => {
+  test("a corrupt index is set aside and rebuilt, and the run resumes", async () => {
     const sandbox = new Sandbox();
     const { handle: known } = await sandbox.json(["start", "demo", "remember 4711"]);
     for (const suffix of ["-wal", "-shm"]) rmSync(join(sandbox.state, `index.db${suffix}`), { force: true });

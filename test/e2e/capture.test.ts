@@ -109,7 +109,7 @@ describe("exact bytes of a program that writes two known files", () => {
   });
 });
 
-describe("what a pipe gets", () => {
+describe("the output in a pipe", () => {
   test.each(["pipe", "pty"])(
     "%s: stdout is the tape of stdout, stderr that of stderr and a summary",
     async (mode) => {
@@ -140,7 +140,7 @@ describe("what a pipe gets", () => {
     },
   );
 
-  test("--json: one object, nothing else on stdout; --quiet: nothing of ours at all", async () => {
+  test("is one object with --json, and nothing from Reprise with --quiet", async () => {
     const object = await box.run(["start", "demo", "hello @@stderr:oops @@forge", "--json"]);
     expect(object.stdout.trimEnd().split("\n")).toHaveLength(1);
     expect(JSON.parse(object.stdout)).toMatchObject({ ok: true, exitCode: 0 });
@@ -151,7 +151,7 @@ describe("what a pipe gets", () => {
     expect(JSON.parse(failed.stdout)).toMatchObject({ ok: false, nativeExit: { code: 3 } });
   });
 
-  test("a reader that goes away does not harm the run", async () => {
+  test("may lose its reader without harm to the run", async () => {
     const known = new Set(box.runDirectories());
     const command = `'${process.execPath}' '${CLI}' start demo 'hello @@flood:3000000' | head -1`;
     const piped = spawn("bash", ["-o", "pipefail", "-c", command], { cwd: box.cwd, env: box.env() });
@@ -164,7 +164,7 @@ describe("what a pipe gets", () => {
     expect(await box.json(["show", directory.slice(-8)])).toMatchObject({ status: "completed" });
   });
 
-  test("both readers go away", async () => {
+  test("may lose both readers", async () => {
     const child = box.spawn(["start", "demo", "hello @@wait:300 @@flood:200000"]);
     child.stdin?.end();
     child.stdout?.destroy();
@@ -224,7 +224,7 @@ describe("unusual amounts", () => {
     expect(tape(seen.directory, "stdout.log").toString()).toMatch(/burst 2000[^]*completed"\}\n$/);
   });
 
-  test("nothing at all: a diagnostic says why there is no id, and the tapes are empty", async () => {
+  test("no output at all causes a diagnostic about the missing id, and empty tapes", async () => {
     box.program("codex", "cat >/dev/null");
     const result = await box.json(["start", "codex", "hello"]);
     expect(result).toMatchObject({
@@ -237,7 +237,7 @@ describe("unusual amounts", () => {
       expect(tape(result["runDirectory"], file)).toHaveLength(0);
   });
 
-  test("stdout closed early, a grandchild that keeps it open: the attempt ends and nothing is lost", async () => {
+  test("a closed stdout and a grandchild that keeps it open do not delay the end or lose output", async () => {
     const closed = await box.json(["start", "demo", "hello @@close-stdout"]);
     expect(closed["session"].value).toMatch(/^[0-9a-f-]{36}$/);
     const held = await box.json(["start", "demo", "hello @@fork-child:hold"]);
@@ -248,7 +248,7 @@ describe("unusual amounts", () => {
 });
 
 describe("artefacts", () => {
-  test("a failed spawn leaves a complete set and a record", async () => {
+  test("of a failed spawn are a complete set and a record", async () => {
     // Found and executable, but what should interpret it is not there.
     const program = box.program("codex", "");
     writeFileSync(program, "#!/nowhere/interpreter\n");
@@ -270,7 +270,7 @@ describe("artefacts", () => {
     rmSync(program);
   });
 
-  test("umask 000: directories are 0700, files 0600", async () => {
+  test("have modes 0700 for directories and 0600 for files under umask 000", async () => {
     using own = new Sandbox();
     const command = `umask 000; exec '${process.execPath}' '${CLI}' start demo hello --quiet`;
     expect(await collect(spawn("sh", ["-c", command], { cwd: own.cwd, env: own.env() }))).toMatchObject({
@@ -287,7 +287,7 @@ describe("artefacts", () => {
     expect(own.runDirectories()).toHaveLength(1);
   });
 
-  test("what agents make has the modes of the user's own umask", async () => {
+  test("of agents have the modes of the user's own umask", async () => {
     using own = new Sandbox();
     const made = async (file: string, ...args: string[]) => {
       const words = [`write @@write:${file}`, "--quiet", ...args];
@@ -310,7 +310,7 @@ describe("artefacts", () => {
     await until("the holder has finished", () => holders().length === 0);
   });
 
-  test("earlier attempts are never rewritten", async () => {
+  test("of earlier attempts are never rewritten", async () => {
     const { handle, runDirectory } = await box.json(["start", "demo", "hello"]);
     const first = () =>
       readdirSync(join(runDirectory, "attempts/1")).map((name) => [name, sha256(tape(runDirectory, name))]);

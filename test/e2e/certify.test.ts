@@ -53,7 +53,7 @@ const REFUSES = `[ "$1" = --version ] && { echo "codex-cli 9.9.9"; exit 0; }
 echo "error: unexpected argument '--json' found" >&2
 exit 2`;
 
-test("says which flag was refused, and touches nothing of the user's", async () => {
+test("certify names the refused flag, and touches nothing of the user's", async () => {
   using box = new Clinic();
   const program = box.engine("codex", REFUSES);
   const { code, stdout, stderr } = await box.run(["doctor", "--certify", "codex"]);
@@ -80,7 +80,7 @@ test("says which flag was refused, and touches nothing of the user's", async () 
   expect(readdirSync(box.tmp)).toEqual([]);
 });
 
-test("--json is one object", async () => {
+test("certify --json prints one object", async () => {
   using box = new Clinic();
   const program = box.engine("codex", REFUSES);
   const { code, stdout, stderr } = await box.run(["doctor", "--certify", "codex", "--json"]);
@@ -108,7 +108,7 @@ test("--json is one object", async () => {
   expect(others.length).toBeGreaterThanOrEqual(7);
 });
 
-test("without namespaces a refusing proxy takes the place of the network, and it is said", async () => {
+test("without namespaces a refusing proxy replaces the network, and certify says so", async () => {
   using box = new Clinic();
   box.engine("codex", REFUSES);
   box.program("unshare", "exit 1");
@@ -117,7 +117,7 @@ test("without namespaces a refusing proxy takes the place of the network, and it
   for (const start of box.starts()) expect(start).toMatch(/^HTTPS_PROXY=http:\/\/127\.0\.0\.1:\d+/m);
 });
 
-test("a program that does not even say its version is told at once, and nothing of it is left", async () => {
+test("a program without a version is reported at once, and nothing of it is left", async () => {
   using box = new Clinic();
   const pids = join(box.root, "pids");
   // The first child keeps the pipes of its parent, the second has no environment by which it could be found.
@@ -138,7 +138,7 @@ test("a program that does not even say its version is told at once, and nothing 
   expect(readFileSync(pids, "utf8").trim().split("\n").filter(isAlive)).toEqual([]);
 });
 
-test("a program that fails at once: its exit code is told, and what it did not print is not understood", async () => {
+test("a program that fails at once is reported with its exit code, and its missing output does not count as understood", async () => {
   using box = new Clinic();
   box.engine("codex", `[ "$1" = --version ] && { echo "codex-cli 9.9.9"; exit 0; }\nexit 3`);
   const { code, stdout } = await box.run(["doctor", "--certify", "codex"]);
@@ -149,7 +149,7 @@ test("a program that fails at once: its exit code is told, and what it did not p
   );
 });
 
-test("a flood of lines that nobody knows is one line of the table", async () => {
+test("a flood of unknown lines is one line of the table", async () => {
   using box = new Clinic();
   box.engine(
     "codex",
@@ -165,7 +165,7 @@ test("a flood of lines that nobody knows is one line of the table", async () => 
 test.each([
   ["is not there", "nowhere"],
   ["is a file", "project/file"],
-])("a temporary folder that %s is said in a line", async (_name, path) => {
+])("a temporary folder that %s is reported in one line", async (_name, path) => {
   using box = new Clinic();
   box.engine("codex", REFUSES);
   writeFileSync(join(box.cwd, "file"), "");
@@ -178,7 +178,7 @@ test.each([
   expect(stderr).toContain(TMPDIR);
 });
 
-test("what an engine prints cannot move the cursor", async () => {
+test("an engine's output cannot move the cursor", async () => {
   using box = new Clinic();
   box.engine("codex", `printf 'error: unknown option \\033]0;title\\007\\033[2J\\n' >&2; exit 2`);
   const { stdout, stderr } = await box.run(["doctor", "--certify", "codex"]);
@@ -210,7 +210,7 @@ test.each([
   expect(alive).toEqual([]);
 });
 
-test("killed itself, it takes the engine and the folder along", async () => {
+test("a killed certify takes the engine and the folder along", async () => {
   using box = new Clinic();
   const pids = join(box.root, "pids");
   box.engine("codex", `[ "$1" = --version ] && exit 0\necho $$ >> '${pids}'\nexec sleep 600`);
@@ -242,7 +242,7 @@ test.each([
   [["--certify", "codex", "claude"], 2, "Too many arguments"],
   [["--certify", "--rebuild-index"], 2, "do not go together"],
   [["codex"], 2, "reprise doctor --certify codex"],
-])("%j is refused", async (args, expected, text) => {
+])("certify refuses %j", async (args, expected, text) => {
   using box = new Clinic();
   box.engine("codex", REFUSES);
   mkdirSync(join(box.home, ".config", "reprise"), { recursive: true });
@@ -253,7 +253,7 @@ test.each([
   expect(box.starts()).toEqual([]);
 });
 
-test("without a name: every engine that is installed, by the program that a start would take", async () => {
+test("without a name certify checks every installed engine, with the program that a start would use", async () => {
   using box = new Clinic();
   const program = box.engine("another-codex", REFUSES);
   mkdirSync(join(box.home, ".config", "reprise"), { recursive: true });

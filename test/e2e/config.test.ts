@@ -16,7 +16,7 @@ afterAll(() => box[Symbol.dispose]());
 const userFile = () => join(box.home, ".config/reprise/config.toml");
 beforeEach(() => writeFileSync(userFile(), ""));
 
-/** A project of its own with this `reprise.toml`. */
+/** A separate project with this `reprise.toml`. */
 function project(name: string, toml: string): { cwd: string; file: string } {
   const cwd = join(box.root, name);
   mkdirSync(cwd, { recursive: true });
@@ -32,7 +32,7 @@ function startsSince(from: number): Record<string, any>[] {
 }
 
 describe("the user's file", () => {
-  test("program, args, env and home of an engine", async () => {
+  test("sets program, args, env and home of an engine", async () => {
     const program = join(box.root, "my-codex");
     writeFileSync(program, readFileSync(join(box.bin, "codex")), { mode: 0o755 });
     const home = join(box.root, "codex-home");
@@ -54,7 +54,7 @@ describe("the user's file", () => {
     expect(JSON.stringify(doctor["engines"])).toContain(program);
   });
 
-  test("limits", async () => {
+  test("sets limits", async () => {
     writeFileSync(userFile(), 'idle_timeout = "1s"\n');
     const stopped = await box.json(["start", "demo", "@@hang"]);
     expect(stopped).toMatchObject({ ok: false, outcome: { reason: "no sign of life for 1 s" } });
@@ -85,7 +85,7 @@ describe("the user's file", () => {
     expect(box.runDirectories()).toHaveLength(before);
   });
 
-  test("a FIFO in its place does not hang", async () => {
+  test("does not hang when it is a FIFO", async () => {
     const config = join(box.root, "fifo-config/reprise");
     mkdirSync(config, { recursive: true });
     spawnSync("mkfifo", [join(config, "config.toml")]);
@@ -94,7 +94,7 @@ describe("the user's file", () => {
   });
 });
 
-describe("an engine of one's own", () => {
+describe("an engine from the config", () => {
   const PARROT = `
 [engines.parrot]
 program = "parrot"
@@ -114,7 +114,7 @@ tool_ended = "type=tool.ended : name"
   beforeAll(() => box.program("parrot", `exec '${process.execPath}' '${DEMO_AGENT}' "$@"`));
   beforeEach(() => writeFileSync(userFile(), PARROT));
 
-  test("start, resume twice: the same conversation, the same options", async () => {
+  test("starts and resumes twice in the same conversation with the same options", async () => {
     const from = box.journalEntries().length;
     const started = await box.json([
       "start",
@@ -143,7 +143,7 @@ tool_ended = "type=tool.ended : name"
     expect((await box.run(["list", "--engine", "parrot", "--handles"])).stdout).toBe(`${handle}\n`);
   });
 
-  test("its failures, its deaths and its lost sessions are told apart", async () => {
+  test("reports failures, deaths and other conversations distinctly", async () => {
     const limited = await box.json(["start", "parrot", "remember 4711 @@429"]);
     expect(limited).toMatchObject({
       ok: false,
@@ -158,7 +158,7 @@ tool_ended = "type=tool.ended : name"
     expect(other).toMatchObject({ ok: false, outcome: { result: "diverged" } });
   });
 
-  test("gone from the config: the run says which engine is missing", async () => {
+  test("that is gone from the config is named as missing by its run", async () => {
     const { handle } = await box.json(["start", "parrot", "hello"]);
     writeFileSync(userFile(), "");
     const result = await box.run(["resume", handle, "go on"]);
@@ -168,7 +168,7 @@ tool_ended = "type=tool.ended : name"
 });
 
 describe("the project's file", () => {
-  test("harmless keys need no trust; it is found from a sub-directory of the repository", async () => {
+  test("needs no trust for harmless keys, and is found from a sub-directory of the repository", async () => {
     const { cwd } = project("harmless", 'idle_timeout = "1s"\nescrow = "off"\n');
     mkdirSync(join(cwd, ".git"));
     mkdirSync(join(cwd, "src/deep"), { recursive: true });
@@ -177,7 +177,7 @@ describe("the project's file", () => {
     expect(existsSync(join(stopped["runDirectory"], "escrow"))).toBe(false);
   });
 
-  test("powers: refused without trust, used with it, refused again after a change", async () => {
+  test("with powers is refused without trust, used with it, and refused again after a change", async () => {
     const text = '[engines.demo]\nargs = ["--model", "theirs"]\nenv = { LAB_MODE = "theirs" }\n';
     const { cwd, file } = project("powers", text);
     const refuse = async (...args: string[]) => {
@@ -219,13 +219,13 @@ describe("the project's file", () => {
     expect(result).toMatchObject({ code: 8, stderr: expect.stringContaining(key) });
   });
 
-  test("what changes every program is refused there even with trust", async () => {
+  test("cannot change every program, even with trust", async () => {
     const { cwd } = project("preload", '[engines.demo]\nenv = { LD_PRELOAD = "/tmp/x.so" }\n');
     const result = await box.run(["start", "demo", "hello", "--trust-cwd"], { cwd });
     expect(result).toMatchObject({ code: 2, stderr: expect.stringContaining("LD_PRELOAD") });
   });
 
-  test("the project's word counts before the user's, default arguments of both are joined", async () => {
+  test("wins over the user's, and default arguments of both are joined", async () => {
     writeFileSync(
       userFile(),
       '[engines.demo]\nargs = ["--mood", "grumpy"]\nenv = { A_MODE = "user", B_MODE = "user" }\n',

@@ -13,7 +13,7 @@ beforeAll(() => {
 afterAll(() => box[Symbol.dispose]());
 
 describe("a run without a terminal", () => {
-  test("it is started, listed, shown, and kept from being removed", async () => {
+  test("is started, listed and shown, and cannot be removed", async () => {
     const started = await box.json(["start", "demo", "remember 4711 @@wait:60000", "--detach"]);
     expect(started).toEqual({
       ok: true,
@@ -34,7 +34,7 @@ describe("a run without a terminal", () => {
     await until("the holder is gone", () => !isAlive(pid));
   });
 
-  test("it is followed, attached to, and ends by itself", async () => {
+  test("is followed, attached to, and ends by itself", async () => {
     const handle = await box.detach("demo", "remember 4711 @@tool:grep @@wait:6000");
     const pid = box.pid(handle);
     const follow = box.run(["logs", handle, "--follow", "--raw"]);
@@ -52,7 +52,7 @@ describe("a run without a terminal", () => {
     expect(resumed["text"]).toContain("4711");
   });
 
-  test("it has a session of its own, no terminal, no request in its arguments, and nothing of ours open", async () => {
+  test("has a separate session, no terminal, no request in its arguments, and none of our descriptors", async () => {
     const handle = await box.detach("demo", "topsecret @@wait:20000", "--env", "API_TOKEN=hush-hush-1");
     const pid = box.pid(handle);
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
@@ -71,7 +71,7 @@ describe("a run without a terminal", () => {
     expect(await box.json(["show", handle])).toMatchObject({ status: "cancelled" });
   });
 
-  test("NODE_OPTIONS reach the agent and not the holder; the marker of an outer agent reaches neither", async () => {
+  test("passes NODE_OPTIONS to the agent and not to the holder, and an outer agent's marker to neither", async () => {
     const env = { NODE_OPTIONS: "--max-http-header-size=20000", REPRISE_ATTEMPT: "outer/1" };
     const message = "hello @@env:NODE_OPTIONS @@env:REPRISE_ATTEMPT @@wait:4000";
     const { stdout } = await box.run(["start", "demo", message, "--detach"], { env });
@@ -87,13 +87,13 @@ describe("a run without a terminal", () => {
     ["an unknown engine", ["nonesuch", "x"], 2, "engine_unknown"],
     ["no such directory", ["demo", "x", "--cwd", "/nonexistent"], 2, "cwd_invalid"],
     ["an engine that is not there", ["aider", "x"], 2, "engine_unknown"],
-  ])("%s is said at once", async (_name, args, code, fault) => {
+  ])("reports %s at once", async (_name, args, code, fault) => {
     const result = await box.run(["start", "--json", ...args, "--detach"]);
     expect(result.code).toBe(code);
     expect(JSON.parse(result.stdout)).toMatchObject({ ok: false, error: { code: fault } });
   });
 
-  test("a program that cannot be started is said by the holder, and the attempt is recorded", async () => {
+  test("whose program cannot be started is reported by the holder, and the attempt is recorded", async () => {
     const file = box.program("codex", "");
     writeFileSync(file, "#!/nonexistent/interpreter\n");
     const result = await box.run(["start", "codex", "x", "--detach", "--json"]);
@@ -104,7 +104,7 @@ describe("a run without a terminal", () => {
     expect(readdirSync(box.runtime)).toEqual(["holders.log"]);
   });
 
-  test("how it ended: the exit code of attach is that of start", async () => {
+  test("gives attach the exit code of start", async () => {
     const limited = await box.detach("demo", "hello @@429:reset=2030-01-01T00:00:00Z");
     await box.ended(limited);
     const result = await box.run(["attach", limited]);
@@ -113,7 +113,7 @@ describe("a run without a terminal", () => {
     expect((await box.run(["attach"])).code).toBe(2);
   });
 
-  test("a run in a foreground terminal is not ours to attach to", async () => {
+  test("can be attached to, unlike a run in a foreground terminal", async () => {
     const known = new Set(box.runDirectories());
     const child = box.spawn(["start", "demo", "hello @@wait:20000"]);
     child.stdin?.end();
@@ -128,7 +128,7 @@ describe("a run without a terminal", () => {
     await done;
   });
 
-  test("resume --detach continues the conversation", async () => {
+  test("continues the conversation with resume --detach", async () => {
     const first = await box.json(["start", "demo", "remember 4711"]);
     const result = await box.run(["resume", "--detach", first["handle"], "what was it @@wait:4000"]);
     expect([result.code, result.stdout.trim()]).toEqual([0, first["handle"]]);
@@ -139,7 +139,7 @@ describe("a run without a terminal", () => {
 });
 
 describe("deaths", () => {
-  test("kill -9 of the launcher, at moments spread over the launch: at most one agent, and nothing lost", async () => {
+  test("kill -9 of the launcher at any moment of the launch leaves at most one agent, and loses nothing", async () => {
     const began = performance.now();
     await box.ended(await box.detach("demo", "hello"));
     const whole = performance.now() - began;
@@ -154,7 +154,7 @@ describe("deaths", () => {
       child.kill("SIGKILL");
       await done;
       const fresh = () => box.runDirectories().filter((one) => !known.has(one));
-      // A holder that has its errand goes on; one that has not ends without a trace.
+      // A holder that has its errand continues; without an errand it ends without a trace.
       await until("nothing goes on", () => holders().length === 0);
       const starts = box
         .journalEntries()
@@ -167,7 +167,7 @@ describe("deaths", () => {
     }
   }, 120_000);
 
-  test("kill -9 of the holder: the agent goes too, the run is interrupted, its socket goes, and it resumes", async () => {
+  test("kill -9 of the holder ends the agent and its socket, and the interrupted run resumes", async () => {
     const handle = await box.detach("demo", "remember 4711 @@hang");
     await until("it hangs", () => box.journalEntries().some(({ event }) => event === "hang"));
     const [agent, pid] = [box.agent(), box.pid(handle)];
@@ -182,7 +182,7 @@ describe("deaths", () => {
     expect((await box.run(["attach", handle])).stdout).toContain("4711");
   });
 
-  test("SIGHUP and SIGPIPE are nothing to a holder; SIGTERM ends its agent properly", async () => {
+  test("a holder ignores SIGHUP and SIGPIPE; SIGTERM ends its agent properly", async () => {
     const handle = await box.detach("demo", "remember 4711 @@hang");
     await until("it hangs", () => box.journalEntries().filter(({ event }) => event === "hang").length > 1);
     const [agent, pid] = [box.agent(), box.pid(handle)];
@@ -197,7 +197,7 @@ describe("deaths", () => {
     expect(record["history"][0].outcome.reason).toBe("Reprise was ended by SIGTERM");
   });
 
-  test("stop: once for an agent that obeys, and the stubborn one is ended too", async () => {
+  test("stop ends an obedient agent once, and a stubborn one as well", async () => {
     const handle = await box.detach("demo", "hello @@hang");
     const stopped = await box.json(["stop", handle]);
     expect(stopped).toMatchObject({ ok: true, status: "cancelled", how: "asked" });
@@ -250,7 +250,7 @@ describe("the socket", () => {
     expect((await box.run(["attach", handle])).code).toBe(0);
   });
 
-  test("a record that is damaged is said, and stop works all the same", async () => {
+  test("a damaged record is reported, and stop still works", async () => {
     const handle = await box.detach("demo", "hello @@hang");
     writeFileSync(join(box.runtime, `h-${handle}.json`), "{");
     expect((await box.run(["attach", handle])).code).toBe(5);
@@ -258,7 +258,7 @@ describe("the socket", () => {
   });
 });
 
-test("what a killed holder left behind is gone when somebody looks at its run", async () => {
+test("a killed holder's leftovers disappear when its run is shown", async () => {
   const handle = await box.detach("demo", "hello @@hang");
   const pid = box.pid(handle);
   const half = join(box.runDirectory(handle), "attempts/1", `.tmp-${pid}-0123456789ab`);

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { CLI, Sandbox } from "./sandbox.ts";
 
 const ROOT = process.getuid?.() === 0;
-/** Mounts need a namespace of their own; as an ordinary user together with one for users. */
+/** Mounts need a separate namespace; for an ordinary user together with a user namespace. */
 const NAMESPACE = ROOT ? ["-m"] : ["-rm"];
 const CAN_MOUNT = spawnSync("unshare", [...NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]).status === 0;
 
@@ -52,7 +52,7 @@ function inNamespace(script: string, env: Record<string, string>): Record<string
 }
 
 describe.skipIf(!CAN_MOUNT)("a full disk (skipped where no mount namespace is allowed)", () => {
-  test("while capturing: exit 7 with the path, what was captured is there, and it resumes when there is room", () => {
+  test("during capture causes exit 7 with the path, keeps captured output, and the run resumes when there is room", () => {
     const small = join(box.root, "small");
     mkdirSync(small);
     const said = inNamespace(
@@ -87,7 +87,7 @@ describe.skipIf(!CAN_MOUNT)("a full disk (skipped where no mount namespace is al
     expect(JSON.parse(doctor?.stdout ?? "")).toMatchObject({ index: { damaged: 0 } });
   });
 
-  test("before the start: exit 7, nothing is started, and what is there can be looked at", () => {
+  test("before the start causes exit 7 and starts nothing, and existing runs can be shown", () => {
     const small = join(box.root, "small-2");
     mkdirSync(small);
     const said = inNamespace(
@@ -120,7 +120,7 @@ describe.skipIf(!CAN_MOUNT)("a full disk (skipped where no mount namespace is al
 });
 
 describe.skipIf(!CAN_MOUNT)("a disk without inodes", () => {
-  test("what is there can be looked at; start exits 7", () => {
+  test("shows existing runs, and start exits 7", () => {
     const small = join(box.root, "small-3");
     mkdirSync(small);
     const said = inNamespace(
@@ -143,7 +143,7 @@ describe.skipIf(!CAN_MOUNT)("a disk without inodes", () => {
 });
 
 describe.skipIf(!CAN_MOUNT)("a read-only disk", () => {
-  test("list, show and logs work; start and resume exit 7 and say why", async () => {
+  test("allows list, show and logs; start and resume exit 7 and say why", async () => {
     const { handle } = await box.json(["start", "demo", "remember 4711"]);
     const from = box.journalEntries().length;
     const said = inNamespace(
@@ -171,7 +171,7 @@ describe.skipIf(!CAN_MOUNT)("a read-only disk", () => {
 });
 
 describe.skipIf(!CAN_MOUNT)("a mount point in a run's directory", () => {
-  test("no removal goes through it, also none that an earlier one left", async () => {
+  test("stops every removal, including an earlier interrupted removal", async () => {
     const { handle, runDirectory } = await box.json(["start", "demo", "hello", "--isolate", "dir"]);
     const behind = join(box.root, "behind");
     mkdirSync(behind);
@@ -200,24 +200,21 @@ describe.skipIf(!CAN_MOUNT)("a mount point in a run's directory", () => {
   });
 });
 
-describe.skipIf(!ROOT)(
-  "somebody else's state directory (skipped unless root, who alone can make one)",
-  () => {
-    test("is refused", async () => {
-      const state = join(box.root, "state-of-another");
-      mkdirSync(state, { mode: 0o700 });
-      chownSync(state, 65_534, 65_534);
-      for (const args of [["list"], ["start", "demo", "hello"]]) {
-        const result = await box.run(args, { env: { REPRISE_HOME: state } });
-        expect([args, result.code]).toEqual([args, 8]);
-        expect(result.stderr).toContain(state);
-        expect(result.stderr).toContain("belongs to another user");
-      }
-    });
-  },
-);
+describe.skipIf(!ROOT)("another user's state directory (skipped unless root, who alone can make one)", () => {
+  test("is refused", async () => {
+    const state = join(box.root, "state-of-another");
+    mkdirSync(state, { mode: 0o700 });
+    chownSync(state, 65_534, 65_534);
+    for (const args of [["list"], ["start", "demo", "hello"]]) {
+      const result = await box.run(args, { env: { REPRISE_HOME: state } });
+      expect([args, result.code]).toEqual([args, 8]);
+      expect(result.stderr).toContain(state);
+      expect(result.stderr).toContain("belongs to another user");
+    }
+  });
+});
 
-test("a state directory that others may write to is made private, with a word about it", async () => {
+test("a state directory that others may write to is made private, with a note about it", async () => {
   const state = join(box.root, "state-open");
   mkdirSync(state);
   chmodSync(state, 0o777);

@@ -38,7 +38,7 @@ async function startLive(box: Sandbox) {
   return { child, done, handle: directory.slice(-8) };
 }
 
-test("all is well", async () => {
+test("doctor reports that all is well", async () => {
   using own = new Sandbox();
   const { code, stdout } = await own.run(["doctor"]);
   expect(code).toBe(0);
@@ -54,7 +54,7 @@ test("all is well", async () => {
   );
 });
 
-test("what index and run directories do not share is found, and rebuilt", async () => {
+test("doctor finds differences between index and run directories, and a rebuild repairs them", async () => {
   using own = new Sandbox();
   await own.run(["list"]);
   let one: Record<string, any> = {};
@@ -86,7 +86,7 @@ test("what index and run directories do not share is found, and rebuilt", async 
   expect((await own.run(["doctor"])).stdout).toContain(`reprise rm ${two["handle"]}`);
 });
 
-test("a run that the index has lost is found by its handle all the same", async () => {
+test("a run that the index has lost is still found by its handle", async () => {
   using own = new Sandbox();
   await own.run(["list"]);
   let one: Record<string, any> = {};
@@ -101,7 +101,7 @@ test("a run that the index has lost is found by its handle all the same", async 
   expect(await own.run(["show", one["handle"]])).toMatchObject({ code: 3 });
 });
 
-test("a damaged index is set aside and rebuilt by any command", async () => {
+test("any command sets a damaged index aside and rebuilds it", async () => {
   using own = new Sandbox();
   const one = await own.json(["start", "demo", "one"]);
   writeFileSync(
@@ -148,7 +148,7 @@ test("a damaged index is not replaced under a live run", async () => {
   expect(after.stdout).toMatch(new RegExp(`${handle}\\s+demo\\s+cancelled`));
 });
 
-test.each(["gone", "empty"])("an index that is %s is rebuilt by any command", async (how) => {
+test.each(["gone", "empty"])("any command rebuilds an index that is %s", async (how) => {
   using own = new Sandbox();
   const one = await own.json(["start", "demo", "one"]);
   await own.run(["resume", one["handle"], "two"]);
@@ -188,7 +188,7 @@ async function findings(box: Sandbox): Promise<readonly string[]> {
     .map((one) => `${one["level"]}: ${one["what"]} → ${one["todo"]}`);
 }
 
-test("a damaged record of an attempt is found; set aside, it is a note", async () => {
+test("doctor finds a damaged record of an attempt, and only notes it once it is set aside", async () => {
   using own = new Sandbox();
   const { handle, runDirectory } = await own.json(["start", "demo", "one"]);
   await own.run(["resume", handle, "two"]);
@@ -209,7 +209,7 @@ test("a damaged record of an attempt is found; set aside, it is a note", async (
 test.each([
   ["no run.json", (path: string) => rmSync(path), "it has no run.json"],
   ["a damaged run.json", (path: string) => writeFileSync(path, "{ torn"), "run.json: it is not JSON"],
-])("a run directory with %s: the next attempt mends it", async (_name, spoil, why) => {
+])("the next attempt repairs a run directory with %s", async (_name, spoil, why) => {
   using own = new Sandbox();
   const { handle, runDirectory } = await own.json(["start", "demo", "one"]);
   spoil(join(runDirectory, "run.json"));
@@ -224,7 +224,7 @@ test.each([
   expect(await findings(own)).toEqual([]);
 });
 
-test("a run directory that neither has a record nor is in the index: no rebuild would help", async () => {
+test("doctor advises no rebuild for a run directory that has no record and is not in the index", async () => {
   using own = new Sandbox();
   await own.run(["list"]);
   const directory = join(own.state, "runs/20260101T000000Z-demo-1a2b3c4d");
@@ -245,7 +245,7 @@ test.each([
     "its checksum is wrong",
   ],
 ])(
-  "a copy of the session that is %s is found; the next attempt takes a new one",
+  "doctor finds a copy of the session that is %s, and the next attempt makes a new one",
   async (_how, spoil, why) => {
     using own = new Sandbox();
     const { handle, runDirectory } = await own.json(["start", "demo", "remember 4711"]);
@@ -261,7 +261,7 @@ test.each([
   },
 );
 
-test("the session and its copy are both gone: a resume would not help", async () => {
+test("doctor advises no resume when both the session and its copy are gone", async () => {
   using own = new Sandbox();
   const { handle, runDirectory } = await own.json(["start", "demo", "remember 4711"]);
   for (const path of [join(own.state, "demo"), join(runDirectory, "escrow")])
@@ -280,7 +280,7 @@ test("the session and its copy are both gone: a resume would not help", async ()
   expect(await findings(own)).toEqual([]);
 });
 
-test("a run directory without a good record that holds the copy of a session: that is said", async () => {
+test("doctor reports a run directory without a good record that holds the copy of a session", async () => {
   using own = new Sandbox();
   const { runDirectory } = await own.json(["start", "demo", "hello"]);
   writeFileSync(join(runDirectory, "run.json"), "x");
@@ -292,7 +292,7 @@ test("a run directory without a good record that holds the copy of a session: th
   );
 });
 
-test("an index that is behind the run directories is found, and rebuilt", async () => {
+test("doctor finds an index that is behind the run directories, and rebuilds it", async () => {
   using own = new Sandbox();
   const { handle } = await own.json(["start", "demo", "one"]);
   await withIndexOfBefore(own, async () => {

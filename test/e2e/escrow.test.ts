@@ -44,7 +44,7 @@ function agentsSince(from: number): unknown[] {
     .filter((entry) => entry["event"] === "start" && entry["argv"][0] !== "export");
 }
 
-/** Refused with this fault; nothing was started and the run is as it was. What was said about it is returned. */
+/** Refused with this fault; nothing was started and the run is unchanged. Returns the message. */
 async function expectRefused(handle: string, refusal: Refusal): Promise<string> {
   const from = box.journalEntries().length;
   const { code, stdout, stderr } = await box.run(["resume", "--json", handle, "go on"], {
@@ -69,7 +69,7 @@ interface Refusal {
 
 describe("the engine lost its session", () => {
   test.each(["demo", "codex", "claude", "gemini"])(
-    "%s: its file is gone, the copy goes back",
+    "%s: the copy goes back when its file is gone",
     async (engine) => {
       const { handle, session, runDirectory } = await box.json(["start", engine, "remember 4711"]);
       const [file = ""] = sessionFiles(engine, session.value);
@@ -95,7 +95,7 @@ describe("the engine lost its session", () => {
   );
 
   test.each(["demo", "codex", "claude", "gemini", "opencode"])(
-    "%s: its whole home was wiped",
+    "%s: the copy goes back when its whole home was wiped",
     async (engine) => {
       const { handle, session } = await box.json(["start", engine, "remember 4711"]);
       rmSync(homeOf(engine), { recursive: true });
@@ -109,7 +109,7 @@ describe("the engine lost its session", () => {
     },
   );
 
-  test("--dry-run says that the copy would go back, and changes nothing", async () => {
+  test("--dry-run announces that the copy would go back, and changes nothing", async () => {
     const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
     const [file = ""] = sessionFiles("demo", session.value);
     rmSync(file);
@@ -122,7 +122,7 @@ describe("the engine lost its session", () => {
     expect(existsSync(file)).toBe(false);
   });
 
-  test("a session that the engine still has is never replaced by the copy", async () => {
+  test("the copy never replaces a session that the engine still has", async () => {
     const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
     const [file = ""] = sessionFiles("demo", session.value);
     // The user went on outside Reprise.
@@ -132,7 +132,7 @@ describe("the engine lost its session", () => {
     expect(resumed["text"]).toContain("from outside");
   });
 
-  test("the newest copy is kept, private, and no older one beside it", async () => {
+  test("the newest copy is kept, private, without an older one beside it", async () => {
     const { handle, runDirectory } = await box.json(["start", "demo", "one"]);
     await box.run(["resume", handle, "two"]);
     const copies = readdirSync(join(runDirectory, "escrow"));
@@ -143,8 +143,8 @@ describe("the engine lost its session", () => {
   });
 });
 
-describe("no copy", () => {
-  test("--no-escrow: session_lost, exit 3, no agent", async () => {
+describe("a resume without a usable copy", () => {
+  test("is refused after --no-escrow: session_lost, exit 3, no agent", async () => {
     const { handle, session, runDirectory } = await box.json([
       "start",
       "demo",
@@ -160,7 +160,7 @@ describe("no copy", () => {
     expect(fresh["session"].value).not.toBe(session.value);
   });
 
-  test('escrow = "off" in the config', async () => {
+  test('is refused after escrow = "off" in the config', async () => {
     const config = join(box.root, "config");
     mkdirSync(join(config, "reprise"), { recursive: true });
     writeFileSync(join(config, "reprise/config.toml"), 'escrow = "off"\n');
@@ -169,7 +169,7 @@ describe("no copy", () => {
     await expectRefused(started["handle"], { fault: "session_lost", exit: 3 });
   });
 
-  test.each(["demo", "codex"])("%s: a damaged copy is not used, and that is said", async (engine) => {
+  test.each(["demo", "codex"])("%s: does not use a damaged copy, and says so", async (engine) => {
     const { handle, session, runDirectory } = await box.json(["start", engine, "remember 4711"]);
     for (const file of sessionFiles(engine, session.value)) rmSync(file);
     const [name = ""] = readdirSync(join(runDirectory, "escrow"));
@@ -181,14 +181,14 @@ describe("no copy", () => {
     expect(await box.json(["show", handle])).toMatchObject({ escrowState: "damaged" });
   });
 
-  test("the session was never written: refused, never a silent new conversation", async () => {
+  test("never silently begins a new conversation if the session was never written", async () => {
     const started = await box.json(["start", "codex", "remember 4711 @@die:after-session"]);
     expect(started).toMatchObject({ ok: false, session: { value: expect.any(String) } });
     const said = await expectRefused(started["handle"], { fault: "session_lost", exit: 3 });
     expect(said).toContain("does not have session");
   });
 
-  test("the engine's own file is damaged: named, and left as it is", async () => {
+  test("names the engine's own damaged file, and leaves it unchanged", async () => {
     const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
     const [file = ""] = sessionFiles("demo", session.value);
     writeFileSync(file, "not a session\n");
@@ -198,12 +198,12 @@ describe("no copy", () => {
   });
 });
 
-describe("the place is another one", () => {
+describe("a resume in another place", () => {
   test.each([
     ["codex", "CODEX_HOME"],
     ["claude", "CLAUDE_CONFIG_DIR"],
     ["demo", "REPRISE_DEMO_HOME"],
-  ])("%s with another home (%s): engine_home_missing", async (engine, variable) => {
+  ])("of %s with another home (%s) is engine_home_missing", async (engine, variable) => {
     const { handle } = await box.json(["start", engine, "remember 4711"]);
     const other = join(box.root, "other-home");
     mkdirSync(other, { recursive: true });
@@ -216,7 +216,7 @@ describe("the place is another one", () => {
     expect(said).toContain(other);
   });
 
-  test("the working directory is gone: cwd_missing; put back, it goes on", async () => {
+  test("is cwd_missing while the working directory is gone, and works again when it is back", async () => {
     const cwd = join(box.root, "moved-away");
     mkdirSync(cwd);
     const { handle } = await box.json(["start", "demo", "remember 4711", "--cwd", cwd]);

@@ -19,17 +19,20 @@ const EVIL =
   " \u009b31m \u009d0;owned\u009c \u202etxt.exe\u202c \u2066x\u2069 \u0008\u0008 back\rreturn";
 
 describe("forged ids", () => {
-  test.each([...ENGINES, "demo"])("%s: inside text and tool output, the real id stays", async (engine) => {
-    for (const mode of ["pipe", "pty"]) {
-      const result = await box.json(["start", engine, "hello @@forge", "--mode", mode]);
-      expect(result).toMatchObject({ ok: true, session: { value: lastSession() }, diagnostics: [] });
-      expect(result["text"]).toMatch(FORGED);
-    }
-  });
+  test.each([...ENGINES, "demo"])(
+    "%s: inside text and tool output do not replace the real id",
+    async (engine) => {
+      for (const mode of ["pipe", "pty"]) {
+        const result = await box.json(["start", engine, "hello @@forge", "--mode", mode]);
+        expect(result).toMatchObject({ ok: true, session: { value: lastSession() }, diagnostics: [] });
+        expect(result["text"]).toMatch(FORGED);
+      }
+    },
+  );
 
   const lines = ["demo", "codex", "claude", "gemini", "opencode"];
   test.each(lines)(
-    "%s: as a line of its own on its terminal, the real id stays and it is said",
+    "%s: on a separate line of its terminal do not replace the real id, and a warning names them",
     async (engine) => {
       const result = await box.json(["start", engine, "remember 4711 @@forge:line", "--mode", "pty"]);
       expect(result).toMatchObject({ ok: true, session: { value: lastSession() } });
@@ -43,14 +46,14 @@ describe("forged ids", () => {
     },
   );
 
-  test("on stderr, where the engine names no session", async () => {
+  test("on stderr are ignored where the engine names no session", async () => {
     for (const engine of ["demo", "codex", "claude", "opencode"]) {
       const result = await box.json(["start", engine, "hello @@forge:stderr"]);
       expect(result).toMatchObject({ ok: true, session: { value: lastSession() }, diagnostics: [] });
     }
   });
 
-  test("a forged end of the turn does not make a success of a death", async () => {
+  test("and a forged end of the turn do not make a death a success", async () => {
     const script = join(box.root, "die.jsonl");
     writeFileSync(
       script,
@@ -134,7 +137,7 @@ describe("sequences", () => {
     ["an unknown option that repeats it", () => ["list", `--${EVIL}`]],
     ["a directory that repeats it", () => ["start", "demo", "x", "--cwd", `/nowhere/${EVIL}`]],
   ];
-  test.each(looking)("%s: nothing that a terminal obeys", async (_name, args) => {
+  test.each(looking)("%s contains nothing that a terminal obeys", async (_name, args) => {
     const result = await box.run(args(handle), { cwd: evilCwd });
     expect(result.code).not.toBe(70);
     expect(HARMFUL.exec(result.stdout + result.stderr)).toBeNull();
@@ -142,7 +145,7 @@ describe("sequences", () => {
   });
 
   test.each([["list"], ["show"], ["logs"]])(
-    "%s: what a user must see is there, made visible",
+    "%s shows everything a user must see, made visible",
     async (command) => {
       const { stdout } = await box.run(
         command === "list" ? ["list"] : command === "logs" ? ["logs", handle, "--plain"] : ["show", handle],
@@ -151,7 +154,7 @@ describe("sequences", () => {
     },
   );
 
-  test("--json stays JSON: one object with every character, and none of them raw that a terminal obeys", async () => {
+  test("in --json stay JSON: one object with every character, and none of them raw that a terminal obeys", async () => {
     for (const args of [
       ["list", "--json"],
       ["show", handle, "--json"],
@@ -175,7 +178,7 @@ describe("sequences", () => {
     "   ",
     "x".repeat(101),
   ];
-  test.each(names)("the name %j is refused", async (name) => {
+  test.each(names)("in the name %j are refused", async (name) => {
     const before = box.runDirectories().length;
     for (const [command, word] of [
       ["start", "x"],
@@ -187,35 +190,32 @@ describe("sequences", () => {
     expect(box.runDirectories()).toHaveLength(before);
   });
 
-  test.skipIf(!HAS_TMUX)(
-    "on a real terminal: clipboard, title, screen and input stay as they are",
-    async () => {
-      using screen = new Screen(box, { env: { REPRISE_DEMO_SCRIPT: join(box.root, "evil.jsonl") } });
-      const title = screen.facts("#{pane_title}");
-      const run = await screen.command("reprise start demo 'hello @@osc'");
-      expect(run.code).toBe(75);
-      // Shown, so that the user knows; not obeyed: the line typed before it is still on the screen.
-      expect(run.text).toContain("\\x1b]52;c;b3duZWQ=\\x07");
-      expect(run.text).toContain("\\x1b[8mhidden");
-      expect(run.text).toContain("reprise start demo");
-      for (const line of [
-        "reprise list",
-        `reprise show ${handle}`,
-        `reprise logs ${handle}`,
-        `reprise logs ${handle} --plain`,
-      ]) {
-        const { code, text } = await screen.command(line);
-        expect(code).toBe(0);
-        expect(text).toContain(line);
-      }
-      expect(screen.tmux("show-buffer")).toBe("");
-      expect(screen.facts("#{pane_title}")).toBe(title);
-      expect(screen.facts("#{cursor_flag} #{alternate_on}")).toBe("1 0");
-      // A terminal that answers a question types into the shell.
-      expect(screen.text()).not.toMatch(/\[\d+;\d+R/);
-      // The same words as they are do all of it: the test can fail.
-      await screen.command("printf '\\033]52;c;b3duZWQ=\\007\\033]0;owned\\007'");
-      expect([screen.tmux("show-buffer"), screen.facts("#{pane_title}")]).toEqual(["owned", "owned"]);
-    },
-  );
+  test.skipIf(!HAS_TMUX)("on a real terminal change neither clipboard, title, screen nor input", async () => {
+    using screen = new Screen(box, { env: { REPRISE_DEMO_SCRIPT: join(box.root, "evil.jsonl") } });
+    const title = screen.facts("#{pane_title}");
+    const run = await screen.command("reprise start demo 'hello @@osc'");
+    expect(run.code).toBe(75);
+    // Shown, so that the user knows; not obeyed: the line typed before it is still on the screen.
+    expect(run.text).toContain("\\x1b]52;c;b3duZWQ=\\x07");
+    expect(run.text).toContain("\\x1b[8mhidden");
+    expect(run.text).toContain("reprise start demo");
+    for (const line of [
+      "reprise list",
+      `reprise show ${handle}`,
+      `reprise logs ${handle}`,
+      `reprise logs ${handle} --plain`,
+    ]) {
+      const { code, text } = await screen.command(line);
+      expect(code).toBe(0);
+      expect(text).toContain(line);
+    }
+    expect(screen.tmux("show-buffer")).toBe("");
+    expect(screen.facts("#{pane_title}")).toBe(title);
+    expect(screen.facts("#{cursor_flag} #{alternate_on}")).toBe("1 0");
+    // A terminal that answers a question types into the shell.
+    expect(screen.text()).not.toMatch(/\[\d+;\d+R/);
+    // The same words as they are do all of it: the test can fail.
+    await screen.command("printf '\\033]52;c;b3duZWQ=\\007\\033]0;owned\\007'");
+    expect([screen.tmux("show-buffer"), screen.facts("#{pane_title}")]).toEqual(["owned", "owned"]);
+  });
 });

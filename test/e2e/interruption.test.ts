@@ -86,7 +86,7 @@ describe("kill -9 of Reprise", () => {
   });
 });
 
-test("killed before the agent asked for a signal at its owner's death: the agent never begins", async () => {
+test("kill -9 before the agent asks for a signal at its owner's death keeps the agent from beginning", async () => {
   using own = new Sandbox();
   const asked = join(own.root, "asked");
   // Slow, and only when an agent is started with it: a probe has no attempt.
@@ -108,7 +108,7 @@ function processesOf({ state }: Sandbox): string[] {
   return spawnSync("sh", ["-c", script], { encoding: "utf8" }).stdout.split("\n").filter(Boolean);
 }
 
-test("killed between the attempt's row and its directory: put right on sight, hiding no other run", async () => {
+test("kill -9 between the attempt's row and its directory is repaired on sight, and hides no other run", async () => {
   const { child, done, handle, runDirectory } = await startUntil("remember 4711 @@hang", "You ");
   child.kill("SIGKILL");
   await done;
@@ -124,7 +124,7 @@ test("killed between the attempt's row and its directory: put right on sight, hi
   expect(resumed["text"]).toContain("4711");
 });
 
-test("killed between the attempt's record of the id and the run's: the id is kept", async () => {
+test("kill -9 between the attempt's record of the id and the run's keeps the id", async () => {
   const { child, done, handle, runDirectory } = await startUntil("remember 4711 @@hang", "You ");
   child.kill("SIGKILL");
   await done;
@@ -217,7 +217,7 @@ describe("two at once", () => {
   });
 });
 
-test("a different conversation than asked for is diverged, loud and non-zero", async () => {
+test("a conversation other than the requested one is diverged, with a loud message and a non-zero exit code", async () => {
   const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
   const resumed = await box.json(["resume", handle, "go on @@other-session"]);
   expect(resumed).toMatchObject({
@@ -234,7 +234,7 @@ test("a different conversation than asked for is diverged, loud and non-zero", a
 });
 
 describe("deadlines", () => {
-  test("silence ends by the idle limit, and the run resumes", async () => {
+  test("the idle limit ends a silent agent, and the run resumes", async () => {
     const stopped = await box.json(["start", "--idle-timeout", "1s", "demo", "remember 4711 @@hang"]);
     expect(stopped).toMatchObject({ outcome: { result: "interrupted", reason: "no sign of life for 1 s" } });
     const resumed = await box.json(["resume", stopped["handle"], "what do you remember?"]);

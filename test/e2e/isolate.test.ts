@@ -30,7 +30,7 @@ function lastStart(): Record<string, any> | undefined {
 }
 
 describe("dir", () => {
-  test("a fresh directory in the run directory is the agent's; resume works in it", async () => {
+  test("the agent gets a fresh directory in the run directory, and resume works in it", async () => {
     const { handle, runDirectory } = await box.json([
       "start",
       "demo",
@@ -52,7 +52,7 @@ describe("dir", () => {
 });
 
 describe("worktree", () => {
-  test("of the repository's commit; the repository itself stays as it is", async () => {
+  test("is made of the repository's commit, and the repository itself stays unchanged", async () => {
     writeFileSync(join(repository, "untracked.txt"), "mine\n");
     const status = git(repository, "status", "--porcelain");
     const started = await box.json([
@@ -77,7 +77,7 @@ describe("worktree", () => {
     expect(lastStart()).toMatchObject({ cwd: worktree });
   });
 
-  test("from a sub-directory: the same sub-directory of the worktree", async () => {
+  test("from a sub-directory works in the same sub-directory of the worktree", async () => {
     const deep = join(repository, "packages/deep");
     const { handle, runDirectory } = await box.json(["start", "demo", "hello", "--isolate", "worktree"], {
       cwd: deep,
@@ -89,7 +89,7 @@ describe("worktree", () => {
     expect(await box.run(["rm", handle])).toMatchObject({ code: 0 });
   });
 
-  test("from a sub-directory that the commit does not have: said, and nothing is left behind", async () => {
+  test("from a sub-directory that the commit does not have is refused, and nothing is left behind", async () => {
     const fresh = join(repository, "not-committed");
     mkdirSync(fresh);
     const [runs, trees] = [box.runDirectories().length, git(repository, "worktree", "list")];
@@ -104,7 +104,7 @@ describe("worktree", () => {
     ["no repository", () => undefined],
     ["a repository without a commit", (directory) => void git(directory, "init", "-q")],
   ];
-  test.each(none)("%s: a clear fault, nothing written and nothing started", async (name, make) => {
+  test.each(none)("%s: causes a clear fault, and nothing is written or started", async (name, make) => {
     const directory = join(box.root, name.replaceAll(" ", "-"));
     mkdirSync(directory);
     make(directory);
@@ -154,7 +154,7 @@ describe("rm", () => {
       /on no branch/,
     ],
   ];
-  test.each(work)("%s is refused, --discard-work removes it", async (_name, spoil, words) => {
+  test.each(work)("%s is refused, and --discard-work removes it", async (_name, spoil, words) => {
     const { handle, runDirectory } = await box.json([
       "start",
       "demo",
@@ -176,7 +176,7 @@ describe("rm", () => {
     expect(git(repository, "worktree", "list")).not.toContain(handle);
   });
 
-  test("work that is on a branch is saved", async () => {
+  test("treats work on a branch as saved", async () => {
     const { handle, runDirectory } = await box.json([
       "start",
       "demo",

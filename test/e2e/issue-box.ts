@@ -93,7 +93,7 @@ export class IssueBox extends Sandbox {
       .toSorted((one, other) => (one.started_at < other.started_at ? -1 : 1));
   }
 
-  /** What the agents were told: session and the first line of each message. */
+  /** The messages that the agents got: session and the first line of each message. */
   told(): { session: string; text: string }[] {
     return this.journalEntries()
       .filter(({ event }) => event === "message")

@@ -25,7 +25,7 @@ async function interrupted(box: IssueBox, ids: readonly string[], ...args: strin
   await done;
 }
 
-test("a batch: a branch each, checked, closed; dependencies wait; the checkout stays as it was", async () => {
+test("a batch gives each issue a branch, checks and closes it, lets dependencies wait, and leaves the checkout unchanged", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt", "priority: 3\n");
   box.issue("b", "@@write:b.txt", "priority: 1\ndepends_on: [c]\n");
@@ -99,7 +99,7 @@ describe("--resume", () => {
     }
   });
 
-  test("which session is resumed is said with --verbose alone", async () => {
+  test("names the resumed session only with --verbose", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:w.txt @@wait:60000");
     box.commit();
@@ -119,7 +119,7 @@ describe("--resume", () => {
     expect(box.statuses()).toEqual({ a: "closed" });
   });
 
-  test("another engine's id is not offered", async () => {
+  test("does not offer another engine's id", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:w.txt @@wait:60000");
     box.commit();
@@ -128,7 +128,7 @@ describe("--resume", () => {
     expect(other.stdout).toMatch(/^a +fresh +- +there is no prior session/m);
   });
 
-  test("--fresh keeps the work and drops the conversation", async () => {
+  test("with --fresh keeps the work and drops the conversation", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@wait:60000");
     box.commit();
@@ -195,9 +195,9 @@ describe("--strict", () => {
 
   test.each([
     ["before any tool call: begun afresh where the work is", "before-session", [], "closed"],
-    ["after a tool call: what was done would be done again, so it fails", "in-tool", [], "in_progress"],
+    ["after a tool call: the call would run again, so it fails", "in-tool", [], "in_progress"],
     ["with --strict: it fails", "before-session", ["--strict"], "in_progress"],
-  ] as const)("a session that turns out to be gone mid-start, %s", async (_name, place, flags, status) => {
+  ] as const)("a session that disappears during the start, %s", async (_name, place, flags, status) => {
     using box = new IssueBox();
     // The engine's store has the session; the engine itself, when it is asked to go on, has not.
     const file = join(box.cwd, "issues", "a.md");
@@ -218,7 +218,7 @@ describe("--strict", () => {
       expect(result.stderr).toContain("warning: a starts a new conversation: session_lost: no session");
       expect([sessions.length, new Set(sessions).size, now?.attempts]).toEqual([3, 2, 3]);
     } else {
-      // Nobody was told anything after that, and the id stays known.
+      // No agent got a message after that, and the id stays known.
       expect(sessions).toEqual([then?.session_id, then?.session_id]);
       expect(now?.session_id).toBe(then?.session_id);
       const why = `session_lost: no session ${then?.session_id} any more`;
@@ -241,7 +241,7 @@ describe("--strict", () => {
     expect(result.stderr).toContain(text);
   });
 
-  test("help has the group and the words", async () => {
+  test("help lists the group and its words", async () => {
     using box = new IssueBox();
     const help = (await box.run(["issues", "run", "--help"])).stdout.replace(/\s+/g, " ");
     expect(help).toContain(
@@ -251,7 +251,7 @@ describe("--strict", () => {
 });
 
 describe("gates", () => {
-  test("what fails goes back into the same conversation, and what is found opens a resumed turn", async () => {
+  test("send a failure back into the same conversation, and findings open a resumed turn", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     const tries = join(box.root, "tries");
@@ -265,7 +265,7 @@ describe("gates", () => {
     expect(said[1]?.text).toContain("the test of the door fails");
   });
 
-  test("attempts are bounded, findings are kept, and --resume begins with them", async () => {
+  test("have bounded attempts and keep findings, with which --resume begins", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     const open = join(box.root, "open");
@@ -286,7 +286,7 @@ describe("gates", () => {
     expect(last?.text).toContain("nobody opened it");
   });
 
-  test("no progress twice is a failure, however many attempts are left", async () => {
+  test("fail an issue after two turns without progress, however many attempts are left", async () => {
     using box = new IssueBox();
     box.issue("a", "nothing is ever written");
     box.gate("false", "attempts = 50\n");
@@ -309,7 +309,7 @@ describe("gates", () => {
     expect(box.batches()[0]?.issues["a"]?.gate?.detail.split("\n")[0]).toContain(says);
   });
 
-  test("a gate of a project that is not trusted is not run", async () => {
+  test("of a project that is not trusted do not run", async () => {
     using box = new IssueBox();
     box.issue("a", "go @@write:go.txt");
     box.gate("true");
@@ -322,7 +322,7 @@ describe("gates", () => {
 });
 
 describe("limits and stops", () => {
-  test("--on-limit stop ends the batch with 75; the session is kept and goes on", async () => {
+  test("--on-limit stop ends the batch with 75; the session is kept and continues", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@429:reset=2099-01-01T00:00:00Z");
     box.issue("b", "go @@write:go.txt");
@@ -336,7 +336,7 @@ describe("limits and stops", () => {
     expect(box.batches().at(-1)?.issues["a"]?.session_id).toBe(first?.issues["a"]?.session_id);
   });
 
-  test("a limit that ends soon is waited for", async () => {
+  test("a limit that ends soon is awaited", async () => {
     using box = new IssueBox();
     box.issue("a", `@@write:a.txt @@429:reset=${new Date(Date.now() + 1_000).toISOString()}`);
     box.commit();
@@ -344,7 +344,7 @@ describe("limits and stops", () => {
     expect(box.batches()[0]?.issues["a"]).toMatchObject({ attempts: 2, status: "completed" });
   });
 
-  test("a login that is wanted ends the batch with 8", async () => {
+  test("a required login ends the batch with 8", async () => {
     using box = new IssueBox();
     box.issue("a", "@@401");
     box.issue("b", "go @@write:go.txt");
@@ -353,7 +353,7 @@ describe("limits and stops", () => {
     expect(box.statuses()).toEqual({ a: "in_progress", b: "open" });
   });
 
-  test("an agent that dies goes on in its conversation", async () => {
+  test("an agent that dies continues in its conversation", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@die");
     box.commit();
@@ -361,7 +361,7 @@ describe("limits and stops", () => {
     expect(new Set(box.told().map(({ session }) => session)).size).toBe(1);
   });
 
-  test("Ctrl-C drains, and interrupts the second time; --resume takes it up", async () => {
+  test("Ctrl-C drains, and interrupts the second time; --resume continues", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:w.txt @@wait:1500");
     box.issue("b", "@@write:w.txt @@wait:60000");
@@ -411,7 +411,7 @@ describe("the place of the work", () => {
     expect(box.git("log", "--oneline").split("\n")).toHaveLength(1);
   });
 
-  test("--merge merges, so that what depends on it sees it; a conflict fails that issue", async () => {
+  test("--merge merges, so that dependent issues see the work; a conflict fails that issue", async () => {
     using box = new IssueBox();
     box.issue("a", "one @@write:same.txt");
     box.issue("b", "two @@write:same.txt");
@@ -432,7 +432,7 @@ describe("the place of the work", () => {
     expect(box.told()).toHaveLength(messages);
   });
 
-  test("git meets a worktree that another git is making, and gives up: it is asked again", async () => {
+  test("git is tried again after it meets a worktree that another git is making", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.commit();
@@ -456,7 +456,7 @@ exec ${git} "$@"`,
     expect(box.git("show", "--stat", "--format=", "reprise/a-issue-a")).toContain("a.txt");
   });
 
-  test("titles that make bad branch names", async () => {
+  test("titles that make bad branch names get good ones", async () => {
     using box = new IssueBox();
     const titles = ["--upload-pack=x", "a..b @{1} .lock", "ÄÖÜ\u0007ß", "日本", "long ".repeat(100)];
     for (const [at, title] of titles.entries()) {
@@ -480,7 +480,7 @@ exec ${git} "$@"`,
   });
 });
 
-test("--dry-run and what then happens agree", async () => {
+test("--dry-run announces what then happens", async () => {
   using box = new IssueBox();
   for (const id of ["a", "b"]) box.issue(id, "@@write:w.txt @@wait:60000");
   box.commit();
@@ -519,7 +519,7 @@ test("--dry-run and what then happens agree", async () => {
   expect(dry["skipped"].map(({ id }: { id: string }) => id).toSorted()).toEqual(["e", "f"]);
 });
 
-test("the commands that look", async () => {
+test("the commands list, show, status and logs describe a batch", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt");
   box.issue("b", "go @@write:go.txt", "depends_on: [a]\nstatus: blocked\n");
@@ -548,7 +548,7 @@ test("the commands that look", async () => {
   expect((await box.run(["issues", "status"])).stdout).toContain("There was no batch");
 });
 
-test("GitHub: claimed by a label, closed with a comment, a failed one noted; strangers' are left out", async () => {
+test("GitHub issues are claimed by a label, closed with a comment, noted on failure; strangers' are left out", async () => {
   using box = new IssueBox();
   writeFileSync(join(box.cwd, "readme"), "a file");
   box.commit();
@@ -581,7 +581,7 @@ test("GitHub: claimed by a label, closed with a comment, a failed one noted; str
   expect(box.told()).toHaveLength(2);
 });
 
-test("--watch takes what comes later, until it is stopped", async () => {
+test("--watch takes later issues until it is stopped", async () => {
   using box = new IssueBox();
   box.issue("a", "go @@write:go.txt");
   box.commit();
@@ -595,7 +595,7 @@ test("--watch takes what comes later, until it is stopped", async () => {
   expect(box.batches()).toHaveLength(1);
 });
 
-test("the walk-through of docs/issues.md, word for word", async () => {
+test("the walk-through of docs/issues.md works word for word", async () => {
   using box = new IssueBox();
   box.program("reprise", `exec '${process.execPath}' '${CLI}' "$@"`);
   const page = readFileSync("docs/issues.md", "utf8");

@@ -42,7 +42,7 @@ function marked(handle: string): string[] {
 }
 
 describe("list", () => {
-  test("nothing yet: says how to start", async () => {
+  test("says how to start when it is empty", async () => {
     using fresh = new Sandbox();
     const { code, stdout } = await fresh.run(["list"]);
     expect({ code, stdout }).toEqual({
@@ -53,7 +53,7 @@ describe("list", () => {
     expect((await fresh.run(["list", "--handles"])).stdout).toBe("");
   });
 
-  test("newest first, filters, bare handles, records", async () => {
+  test("shows newest first, filters, bare handles and records", async () => {
     using own = new Sandbox();
     const elsewhere = join(own.root, "elsewhere");
     mkdirSync(elsewhere);
@@ -101,7 +101,7 @@ describe("list", () => {
     expect(stderr).not.toContain("    at ");
   });
 
-  test("a status that is asked for is the true one", async () => {
+  test("--status compares the true status", async () => {
     const { child, done, handle } = await startLive();
     const handles = async (status: string) =>
       (await box.run(["list", "--handles", "--status", status])).stdout;
@@ -112,7 +112,7 @@ describe("list", () => {
     expect(await handles("running")).not.toContain(handle);
   });
 
-  test("what an agent or a user wrote cannot reach the terminal", async () => {
+  test("keeps text of agents and users away from the terminal", async () => {
     const evil = "\u001b]52;c;Y3VybA==\u0007\u001b]0;title\u0007\u009b6n";
     const { handle } = await start(`x ${evil}`);
     for (const args of [["list"], ["show", handle], ["logs", handle, "--plain"], ["adopt"]]) {
@@ -121,14 +121,14 @@ describe("list", () => {
     }
   });
 
-  test("COLUMNS that are no number are ignored", async () => {
+  test("ignores COLUMNS that are no number", async () => {
     for (const COLUMNS of ["0", "abc", "-5", ""])
       expect((await box.run(["list"], { env: { COLUMNS } })).code).toBe(0);
   });
 });
 
 describe("show", () => {
-  test("a resume is shown as a proof", async () => {
+  test("presents a resume as a proof", async () => {
     const { handle, session, directory } = await start("one");
     await box.run(["resume", handle, "two"]);
     const { code, stdout } = await box.run(["show", handle]);
@@ -169,7 +169,7 @@ describe("show", () => {
     expect((await box.run(["show", handle, "--attempt", "2"])).stdout).not.toContain("attempt 1");
   });
 
-  test("no such attempt, no such run", async () => {
+  test("reports a missing attempt and a missing run", async () => {
     const { handle } = await start("one");
     expect(await box.run(["show", handle, "--attempt", "2"])).toMatchObject({
       code: 3,
@@ -183,7 +183,7 @@ describe("show", () => {
     expect(await box.json(["show", "../x"])).toMatchObject({ ok: false, error: { code: "handle_invalid" } });
   });
 
-  test.each(["meta.json", "receipt.json"])("a damaged %s is named, the rest is shown", async (file) => {
+  test.each(["meta.json", "receipt.json"])("names a damaged %s and shows the rest", async (file) => {
     const { handle, directory } = await start("one");
     await box.run(["resume", handle, "two"]);
     const path = join(directory, "attempts/2", file);
@@ -197,7 +197,7 @@ describe("show", () => {
     expect((await box.json(["show", handle]))["warnings"]).toHaveLength(1);
   });
 
-  test("a run without its directory is shown from the index", async () => {
+  test("shows a run without its directory from the index", async () => {
     const { handle, directory, session } = await start("one");
     rmSync(directory, { recursive: true });
     const { code, stdout, stderr } = await box.run(["show", handle]);
@@ -210,7 +210,7 @@ describe("show", () => {
 });
 
 describe("logs", () => {
-  test("--raw gives the bytes untouched, --plain makes them text", async () => {
+  test("gives the bytes unchanged with --raw and text with --plain", async () => {
     const { handle, directory } = await start("@@osc @@badutf8 @@crlf");
     const tape = readFileSync(join(directory, "attempts/1/pty-output.log"));
     const raw = spawnSync(process.execPath, [CLI, "logs", handle, "--raw"], { env: box.env(), cwd: box.cwd });
@@ -220,7 +220,7 @@ describe("logs", () => {
     expect(stdout).toContain("turn.ended");
   });
 
-  test("streams and attempts", async () => {
+  test("selects streams and attempts", async () => {
     const { handle, directory } = await start("@@stderr:oops");
     await box.run(["resume", handle, "two"]);
     for (const [stream, file] of [
@@ -244,7 +244,7 @@ describe("logs", () => {
     expect(await box.run(["logs", handle, "--raw", "--plain"])).toMatchObject({ code: 2 });
   });
 
-  test("-f ends with the attempt, also when its owner is killed", async () => {
+  test("-f ends with the attempt, even if its owner is killed", async () => {
     const { child, done, handle, directory } = await startLive();
     const following = box.run(["logs", handle, "-f", "--raw"]);
     child.kill("SIGKILL");
@@ -274,7 +274,7 @@ describe("logs", () => {
     await live.done;
   });
 
-  test("a link in place of the run directory is refused", async () => {
+  test("refuses a link in place of the run directory", async () => {
     const { handle, directory } = await start("one");
     const moved = join(box.root, "moved");
     renameSync(directory, moved);
@@ -290,7 +290,7 @@ describe("logs", () => {
 });
 
 describe("stop", () => {
-  test("a live run is cancelled by its owner, and resumes", async () => {
+  test("cancels a live run through its owner, and the run resumes", async () => {
     const { done, handle } = await startLive();
     const stopped = await box.json(["stop", handle]);
     expect(stopped).toMatchObject({ ok: true, handle, status: "cancelled", how: "asked", strays: 0 });
@@ -299,7 +299,7 @@ describe("stop", () => {
     expect(await box.run(["resume", handle, "go on"])).toMatchObject({ code: 0 });
   });
 
-  test("not running: says so", async () => {
+  test("says that a run is not running", async () => {
     const { handle } = await start("one");
     expect(await box.run(["stop", handle])).toMatchObject({
       code: 0,
@@ -308,7 +308,7 @@ describe("stop", () => {
     expect(await box.run(["stop", "0000dead"])).toMatchObject({ code: 3 });
   });
 
-  test("strays of a dead owner are ended", async () => {
+  test("ends the strays of a dead owner", async () => {
     const { child, done, handle } = await startLive("@@fork-child @@hang");
     child.kill("SIGKILL");
     await done;
@@ -321,14 +321,14 @@ describe("stop", () => {
 });
 
 describe("rm and prune", () => {
-  test("a run goes with its directory; its handle is unknown then", async () => {
+  test("remove a run with its directory, and its handle is unknown then", async () => {
     const { handle, directory } = await start("one");
     expect(await box.run(["rm", handle])).toMatchObject({ code: 0, stdout: `Removed run ${handle}.\n` });
     expect(existsSync(directory)).toBe(false);
     expect(await box.run(["rm", handle])).toMatchObject({ code: 3 });
   });
 
-  test("a live run is never removed", async () => {
+  test("never remove a live run", async () => {
     const { child, done, handle, directory } = await startLive();
     for (const args of [
       ["rm", handle],
@@ -345,7 +345,7 @@ describe("rm and prune", () => {
     await done;
   });
 
-  test("unsaved work stays unless it is thrown away", async () => {
+  test("keep unsaved work unless it is discarded", async () => {
     const { handle, directory } = await start("@@write:result.txt", "--isolate", "dir");
     const refused = await box.run(["rm", handle]);
     expect(refused.code).toBe(8);
@@ -355,7 +355,7 @@ describe("rm and prune", () => {
     expect(existsSync(directory)).toBe(false);
   });
 
-  test("a worktree is left properly", async () => {
+  test("remove a worktree properly", async () => {
     const repository = join(box.root, "repository");
     mkdirSync(repository);
     const git = (...args: string[]) =>
@@ -377,7 +377,7 @@ describe("rm and prune", () => {
     expect(git("worktree", "list").trim().split("\n")).toHaveLength(1);
   });
 
-  test("prune removes what is old and says what it kept", async () => {
+  test("remove old runs and name the kept ones", async () => {
     using own = new Sandbox();
     const one = await own.json(["start", "demo", "one"]);
     expect(await own.run(["prune"])).toMatchObject({
@@ -413,7 +413,7 @@ describe("rm and prune", () => {
 });
 
 describe("adopt", () => {
-  test("a conversation from outside gets a handle and goes on", async () => {
+  test("gives a conversation from outside a handle, and it continues", async () => {
     const { handle, session } = await start("remember the number 4711");
     await box.run(["rm", handle]);
     const found = (await box.json(["adopt", "demo"]))["conversations"] as Record<string, unknown>[];
@@ -460,7 +460,7 @@ describe("adopt", () => {
     [["--cwd", "/nowhere/at/all"], 2, "does not exist"],
     [["--cwd", ".", "--all"], 2, "not both"],
     [["--name", "x"], 2, "--name"],
-  ])("%j → exit %d", async (args, code, says) => {
+  ])("%j exits with %d", async (args, code, says) => {
     const result = await box.run(["adopt", ...args]);
     expect(result).toMatchObject({ code, stdout: "", stderr: expect.stringContaining(says) });
   });
@@ -477,7 +477,7 @@ describe("explain", () => {
     '{"type":"turn.ended","result":"completed"}',
   ];
 
-  test("says what is understood, with line numbers, and needs no state directory", async () => {
+  test("shows the parsed events, with line numbers, and needs no state directory", async () => {
     const stdin = output.join("\r\n");
     const found = await box.json(["explain", "--engine", "demo"], {
       stdin,
@@ -508,7 +508,7 @@ describe("explain", () => {
     expect(stdout).toContain("judgement completed");
   });
 
-  test("nothing at all, an endless line, control sequences", async () => {
+  test("copes with no output, an endless line and control sequences", async () => {
     expect(await box.json(["explain", "--engine", "demo"])).toMatchObject({
       lines: 0,
       session: null,
@@ -538,7 +538,7 @@ describe("explain", () => {
 });
 
 describe("completion", () => {
-  test("bash completes commands, options, engines and handles", async () => {
+  test("of bash covers commands, options, engines and handles", async () => {
     const { handle } = await start("one");
     const { code, stdout: script } = await box.run(["completion", "bash"]);
     expect(code).toBe(0);
@@ -563,7 +563,7 @@ describe("completion", () => {
     expect(complete("reprise", "agent", "show", handle.slice(0, 6))).toEqual([handle]);
   });
 
-  test("the other shells, and none", async () => {
+  test("exists for the other shells, and for no unknown one", async () => {
     expect((await box.run(["completion", "zsh"])).stdout).toMatch(/^#compdef reprise\n/);
     expect((await box.run(["completion", "fish"])).stdout).toContain("complete -c reprise");
     expect(await box.run(["completion", "fishs"])).toMatchObject({
@@ -574,7 +574,7 @@ describe("completion", () => {
   });
 });
 
-describe("in a current directory that is gone", () => {
+describe("in a missing current directory", () => {
   const inGone = (args: readonly string[]) => {
     const script = 'd=$(mktemp -d) && cd "$d" && rmdir "$d" && exec "$@"';
     const words = ["-c", script, "sh", process.execPath, CLI, ...args];
@@ -582,7 +582,7 @@ describe("in a current directory that is gone", () => {
     return { code: status, stdout, stderr };
   };
 
-  test("what needs none works", async () => {
+  test("commands that need none work", async () => {
     const { handle } = await start("one");
     const lines = [
       ["list"],

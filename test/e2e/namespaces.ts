@@ -8,7 +8,9 @@ import { CLI, collect, type Result, type Sandbox } from "./sandbox.ts";
 const USER = process.getuid?.() === 0 ? [] : ["-r"];
 const PIDS = [...USER, "-m", "-p", "-f", "--mount-proc", "--kill-child"];
 
-/** here: no namespace. time: the same processes, another time since boot. boot: a container that has a boot id of its own. */
+/**
+ * here: no namespace. time: the same processes, another time since boot. boot: a container that has another boot id.
+ */
 export const PLACES = {
   here: [],
   pids: PIDS,
@@ -60,7 +62,7 @@ export function runThere(box: Sandbox, there: There, args: readonly string[]): P
   return collect(child);
 }
 
-/** The CLI without the rights of root: permissions count, whoever runs the tests. */
+/** The CLI without the rights of root: permissions count, whichever user runs the tests. */
 export function plainly(box: Sandbox, ...args: string[]): Promise<Result> {
   const drop = process.getuid?.() === 0 ? ["--bounding-set=-all"] : [];
   const words = [...drop, process.execPath, CLI, ...args];

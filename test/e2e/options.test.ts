@@ -335,7 +335,7 @@ function untrusted(): readonly string[] {
 }
 
 describe("options of the first start", () => {
-  test.each(Object.entries(CASES))("%s: three resumes carry them all, once", async (_name, given) => {
+  test.each(Object.entries(CASES))("%s: reach three resumes completely, once", async (_name, given) => {
     const { engine, defaults, native, prompt } = given;
     configure(`[engines.${engine}]\nargs = ${JSON.stringify(defaults)}\n`);
     const from = box.journalEntries().length;
@@ -349,7 +349,7 @@ describe("options of the first start", () => {
     expect(started).toMatchObject({ ok: true });
     const { handle, session } = started;
     for (let n = 2; n <= 4; n += 1) {
-      // What is configured later belongs to later runs.
+      // Later configuration belongs to later runs.
       if (n === 3) configure(`[engines.${engine}]\nargs = ["--model", "another"]\n`);
       const resumed = await box.json(["resume", handle, "go on"]);
       expect(resumed).toMatchObject({ ok: true, attempt: n, session: { value: session.value } });
@@ -368,7 +368,7 @@ describe("options of the first start", () => {
 });
 
 describe("--native", () => {
-  test("holds for one attempt, with --keep for all later ones", async () => {
+  test("holds for one attempt, and with --keep for all later ones", async () => {
     const from = box.journalEntries().length;
     const { handle } = await box.json(["start", "demo", "do it", "--", "-m", "m1", "--access", "write"]);
     await box.run(["resume", "--native", "--mood=grumpy", "--native", "-m", "--native", "m2", handle, "two"]);
@@ -443,7 +443,7 @@ describe("variables", () => {
     expect(answers).toEqual(["one=1 two", "other", "one=1 two"]);
   });
 
-  test("a secret is not stored and asked for again; the environment answers, too", async () => {
+  test("a secret is not stored and is requested again, and the environment may provide it", async () => {
     const secret = "swordfish-swordfish-9";
     const started = await box.json(["start", "demo", "@@env:X_TOKEN", "--env", `X_TOKEN=${secret}`]);
     const { handle } = started;

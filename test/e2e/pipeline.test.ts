@@ -74,7 +74,7 @@ function agentPid(box: AgentBox): Promise<number> {
 
 const stepsOf = ({ steps }: Pipeline) => steps.map(({ name, state }) => `${name} ${state}`);
 
-test("a command that fails is fixed by an agent, and passes", async () => {
+test("an agent fixes a failing command, which then passes", async () => {
   await using box = new AgentBox();
   // The agent is done when its turn is; what it did to the project is played by the test.
   box.runbook(
@@ -93,7 +93,7 @@ test("a command that fails is fixed by an agent, and passes", async () => {
   expect((await box.run(["pipeline", "list"])).stdout).toContain("No pipeline is active");
 });
 
-test("the daemon is killed in the middle: no agent is doubled, a command runs again", async () => {
+test("a daemon that is killed in the middle doubles no agent, and its command runs again", async () => {
   await using box = new AgentBox();
   box.runbook(
     `${AGENT("work @@wait:1500")}
@@ -131,7 +131,7 @@ test("a pipeline does not wait for the gate of an agent", async () => {
   expect((await shown(box, id, ({ phase }) => phase !== "active")).phase).toBe("done");
 });
 
-test("cancelled: its agent is stopped; resumed: it goes on in its conversation", async () => {
+test("cancel stops the agent of a pipeline, and resume continues its conversation", async () => {
   await using box = new AgentBox();
   box.runbook(`${AGENT("work @@wait:600000")}[pipeline.p]\nstep = [{ name = "work", agent = "fixer" }]`);
   const id = await begin(box, "p");
@@ -161,7 +161,7 @@ test("cancelled: its agent is stopped; resumed: it goes on in its conversation",
   ]);
 });
 
-test("a worktree of its own, on its own branch; what fails there says so", async () => {
+test("a pipeline gets a separate worktree on a separate branch, and a failure there says so", async () => {
   await using box = new AgentBox();
   box.runbook(`
 [pipeline.p]
@@ -182,7 +182,7 @@ step = [{ name = "look", run = ["sh", "-c", "git branch --show-current > made; p
   expect((await box.run(["status"])).stdout).toContain("No agents.");
 });
 
-test("decisions: listed, shown, refused and made", async () => {
+test("decisions are listed, shown, refused and made", async () => {
   await using box = new AgentBox();
   box.runbook(
     `${AGENT("work @@wait:600000", 'on_dead = "escalate"')}[pipeline.p]\nstep = [{ name = "work", agent = "fixer" }]`,
@@ -232,7 +232,7 @@ test("decisions: listed, shown, refused and made", async () => {
   expect(done.phase).toBe("done");
 });
 
-test("a person is told of a decision by a command and a webhook of the user's config", async () => {
+test("a command and a webhook from the user's config notify a person of a decision", async () => {
   await using box = new AgentBox();
   box.program("check", "echo found sk-live-0123456789abcdefghij; exit 1");
   const rungs = '[{ action = "gate", run = ["check"] }, { action = "escalate" }]';
@@ -277,7 +277,7 @@ test("a person is told of a decision by a command and a webhook of the user's co
   ]);
 });
 
-test("a project's pipeline is run only after its user agreed", async () => {
+test("a project's pipeline runs only after its user agreed", async () => {
   await using box = new AgentBox();
   box.runbook('[pipeline.p]\nstep = [{ name = "one", run = ["touch", "pwned"] }]');
   const refused = await box.run(["pipeline", "run", "p"]);
@@ -286,7 +286,7 @@ test("a project's pipeline is run only after its user agreed", async () => {
   expect(existsSync(join(box.cwd, "pwned"))).toBe(false);
 });
 
-test("a decision that is made while no supervisor runs is carried out when it does", async () => {
+test("a decision that is made without a supervisor is carried out by the next one", async () => {
   await using box = new AgentBox();
   box.runbook(AGENT("work @@wait:600000", 'on_dead = "escalate"'));
   const id = await box.start("fixer");
@@ -309,7 +309,7 @@ test("a decision that is made while no supervisor runs is carried out when it do
   await box.until("the second turn", () => box.messages().length === 2);
 });
 
-test("status --watch in a pipe: the table, then a line for each change, until it is ended", async () => {
+test("status --watch in a pipe prints the table, then one line per change, until it is ended", async () => {
   await using box = new AgentBox();
   box.runbook(AGENT("work @@wait:600000", 'on_dead = "fail"'));
   const id = await box.start("fixer");
@@ -353,7 +353,7 @@ test.each([
 });
 
 describe.skipIf(!HAS_TMUX)("on a terminal", () => {
-  test("a decision is asked for; the status is drawn in place and leaves the terminal as it was", async () => {
+  test("a decision is requested, and the status is drawn in place and leaves the terminal unchanged", async () => {
     await using box = new AgentBox();
     box.runbook(AGENT("work @@wait:600000", 'on_dead = "escalate"'));
     const id = await box.start("fixer");

@@ -64,7 +64,7 @@ const cases = [
   ["attempts may be written by all", "resume"],
 ] as const;
 
-test.each(cases)("%s: %s is refused, and nothing is behind it", async (what, how) => {
+test.each(cases)("%s: %s is refused, and nothing appears behind it", async (what, how) => {
   const planted = await begun(`${what} ${how}`);
   const path = lay[what]?.(planted) ?? "";
   const before = {
@@ -90,14 +90,14 @@ test.each(cases)("%s: %s is refused, and nothing is behind it", async (what, how
 });
 
 describe("an attempt's directory that is there already and ours", () => {
-  test("empty, as a crash leaves it: it is used", async () => {
+  test("is used if it is empty, as after a crash", async () => {
     const { handle, attempts } = await begun("empty");
     mkdirSync(join(attempts, "2"), { mode: 0o700 });
     expect((await box.run(["resume", handle, "go"])).code).toBe(0);
     expect(readdirSync(attempts).toSorted()).toEqual(["1", "2"]);
   });
 
-  test("with files in it: they are kept beside the attempt, and links in it are not followed", async () => {
+  test("with files in it is kept beside the attempt, and links in it are not followed", async () => {
     const { handle, attempts, victim } = await begun("files");
     mkdirSync(join(attempts, "2"), { mode: 0o700 });
     writeFileSync(join(attempts, "2/stdout.log"), "from elsewhere");
@@ -111,7 +111,7 @@ describe("an attempt's directory that is there already and ours", () => {
   });
 });
 
-test("what is behind a linked attempts is not read either, and doctor names it", async () => {
+test("a linked attempts directory is not read, and doctor names it", async () => {
   const planted = await begun("reading");
   const path = lay["attempts is a link"]?.(planted) ?? "";
   expect(await box.run(["logs", planted.handle])).toMatchObject({ code: 8, stdout: "" });
@@ -119,7 +119,7 @@ test("what is behind a linked attempts is not read either, and doctor names it",
   expect(findings.map(({ what }) => what)).toContain(`run ${planted.handle}: ${path}: it is a symbolic link`);
 });
 
-test("a linked directory of its own: the agent does not work behind it", async () => {
+test("an agent does not work behind a linked directory", async () => {
   const { handle, runDirectory } = await box.json(["start", "demo", "hello", "--isolate", "dir"]);
   const [work, victim] = [join(runDirectory, "work"), join(box.root, "elsewhere")];
   mkdirSync(victim);

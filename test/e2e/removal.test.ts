@@ -1,4 +1,4 @@
-/** A removal that was killed is finished by what comes next; what is being removed just now is left to its process. */
+/** The next command finishes a removal that was killed, and leaves a removal in progress to its process. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -28,13 +28,13 @@ test.each([
   ["prune", () => ["prune", "--older-than", "30d"]],
   ["the end of an attempt", () => ["start", "demo", "hello"]],
   ["the supervisor", () => ["daemon", "start"]],
-])("%s finishes it", async (_what, args) => {
+])("%s finishes an interrupted removal", async (_what, args) => {
   const handle = await halfRemoved(deadPid());
   expect((await box.run(args(handle))).code).toBe(0);
   await until("the recordings are gone", () => left().length === 0);
 });
 
-test("one that is at work is left alone, and list does not look", async () => {
+test("a running removal is left alone, and list does not look into it", async () => {
   const runs = join(box.state, "runs");
   const [live, dead] = [process.pid, deadPid()].map((pid) => join(runs, `.trash-${pid}-aabbcc`));
   for (const path of [live ?? "", dead ?? ""]) {
@@ -49,7 +49,7 @@ test("one that is at work is left alone, and list does not look", async () => {
   expect([existsSync(live ?? ""), existsSync(dead ?? "")]).toEqual([true, false]);
 });
 
-test("rm ends an agent that outlived its killed holder and does not hear SIGTERM", async () => {
+test("rm ends an agent that outlived its killed holder and ignores SIGTERM", async () => {
   using other = new HolderBox();
   const handle = await other.detach("demo", "x @@ignore-sigterm @@hang");
   await until("the agent hangs", () => other.journalEntries().some(({ event }) => event === "hang"));

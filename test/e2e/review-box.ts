@@ -101,7 +101,7 @@ export class ReviewBox extends Sandbox {
       .map(({ message }) => message.params as Record<string, any>);
   }
 
-  /** What Codex was told, oldest first; that it is what it heard, it says itself. */
+  /** The messages that Codex got, oldest first, by its own account. */
   prompts(): string[] {
     const told = this.sent("turn/start").map(({ input }) => String(input[0].text));
     const heard = this.journalEntries().filter(({ event }) => event === "message");

@@ -33,14 +33,14 @@ const exported = (stdout: string) =>
     .filter((line) => line !== "")
     .map((line) => JSON.parse(line) as Record<string, unknown>);
 
-describe("which pull request", () => {
+describe("a pull request", () => {
   test.each([
     ["a URL", "https://github.com/acme/shop/pull/42/files#diff-1"],
     ["its name", "acme/shop#42"],
     ["a number", "42"],
     ["a number with a hash", "#42"],
     ["the branch", null],
-  ])("by %s", async (_, name) => {
+  ])("is found by %s", async (_, name) => {
     github.comments = many(1);
     const { code, stdout } = await ask([...(name === null ? [] : [name]), "--export", "jsonl"]);
     expect([code, exported(stdout).map(({ id }) => id)]).toEqual([0, ["1"]]);
@@ -55,7 +55,7 @@ describe("which pull request", () => {
     ],
     ["escape sequences", "\u001b]52;c;eA==\u0007", /is not a pull request/],
     ["a number that is too large", "99999999999", /must be between 1 and/],
-  ])("%s is refused, and nobody is asked", async (_, name, says) => {
+  ])("%s is refused without a request", async (_, name, says) => {
     const { code, stdout, stderr } = await ask([name, "--export", "jsonl"]);
     expect([code, stdout]).toEqual([2, ""]);
     expect(stderr).toMatch(says);
@@ -63,7 +63,7 @@ describe("which pull request", () => {
     expect(github.asked).toEqual([]);
   });
 
-  test("a number outside of a clone; a branch without a pull request", async () => {
+  test("is refused by number outside of a clone, and by a branch without a pull request", async () => {
     github.branch = "another";
     const outside = await box.review(["42", "--export", "jsonl"], { cwd: box.home });
     expect([outside.code, outside.stderr]).toEqual([
@@ -79,7 +79,7 @@ describe("which pull request", () => {
 });
 
 describe("comments", () => {
-  test("every page is read, and the second time nothing that did not change", async () => {
+  test("every page is read, and the second time only changed pages", async () => {
     github.comments = many(230);
     github.threads = [
       [1, true],
@@ -114,7 +114,7 @@ describe("comments", () => {
     expect(second.stdout).toBe(first.stdout);
     const gets = github.asked.filter(({ method }) => method === "GET");
     expect(gets.map(({ ifNoneMatch }) => typeof ifNoneMatch)).toEqual(gets.map(() => "string"));
-    // A comment that is edited is asked for by its old ETag and comes anew.
+    // An edited comment is requested by its old ETag and comes again.
     github.comments = [{ id: 1, body: "edited" }, ...many(230).slice(1)];
     expect(exported((await ask(["42", "--export", "jsonl"])).stdout)[0]).toMatchObject({
       id: "1",
@@ -123,7 +123,7 @@ describe("comments", () => {
     expect(kept()).not.toContain(TOKEN);
   });
 
-  test("what was exported can be given back", async () => {
+  test("exported comments can be read back", async () => {
     github.comments = many(2);
     const { stdout } = await ask(["42", "--export", "jsonl"]);
     box.comments(...(exported(stdout) as { id: string; body: string }[]));
@@ -131,7 +131,7 @@ describe("comments", () => {
     expect(again.stdout).toBe(stdout);
   });
 
-  test("none: an empty export, and nothing for Codex to do", async () => {
+  test("a pull request without comments has an empty export, and nothing for Codex to do", async () => {
     expect(await ask(["42", "--export", "jsonl"])).toMatchObject({ code: 0, stdout: "" });
     expect(await ask(["42", "--export", "markdown"])).toMatchObject({
       code: 0,
@@ -142,7 +142,7 @@ describe("comments", () => {
     expect([box.journalEntries(), box.sidecarPaths()]).toEqual([[], []]);
   });
 
-  test("5,000 of them", async () => {
+  test("5,000 comments are exported", async () => {
     github.comments = many(5_000);
     const { code, stdout } = await ask(["42", "--export", "jsonl"]);
     expect([code, exported(stdout).length]).toEqual([0, 5_000]);
@@ -172,7 +172,7 @@ describe("comments", () => {
     expect(prompt).toMatch(/\| \[… \d+ more characters were cut off\]\n[^]*\| and a short one\n/);
   });
 
-  test("those of strangers are left out, unless all are wanted", async () => {
+  test("comments of strangers are left out, unless all are requested", async () => {
     github.comments = [
       { id: 1, body: "of a member" },
       { id: 2, body: "of a stranger", author: "mallory", association: "NONE" },
@@ -191,7 +191,7 @@ describe("comments", () => {
     expect(all).toContain('| author: "mallory", association: "NONE"\n');
   });
 
-  test("a clone at another commit is said", async () => {
+  test("a clone at another commit is reported", async () => {
     github.comments = many(1);
     const other = await ask(["42", "--run"]);
     expect(other.stderr).toMatch(
@@ -203,7 +203,7 @@ describe("comments", () => {
 });
 
 describe("refusals", () => {
-  test("the rate limit is used up", async () => {
+  test("an exhausted rate limit is reported", async () => {
     const reset = Math.floor(Date.now() / 1000) + 600;
     github.answer = () => rateLimited(reset);
     const at = new Date(reset * 1000).toISOString();
@@ -270,14 +270,14 @@ describe("refusals", () => {
     expect(stderr).not.toMatch(/[\u0007\u001b\u202e]/);
   });
 
-  test("nobody there", async () => {
+  test("an unreachable server is reported", async () => {
     const { url } = github;
     await github[Symbol.asyncDispose]();
     const { code, stderr } = await box.review(["42", "--api-url", url, "--export", "jsonl"]);
     expect([code, stderr]).toEqual([75, expect.stringContaining("could not be reached: ECONNREFUSED")]);
   });
 
-  test("GraphQL switched off costs the state of threads, nothing else", async () => {
+  test("GraphQL that is switched off costs only the state of threads", async () => {
     github.comments = many(1);
     github.answer = ({ method }) => (method === "POST" ? notFound : undefined);
     const { code, stdout, stderr } = await ask(["42", "--export", "jsonl"]);
@@ -291,7 +291,7 @@ describe("refusals", () => {
   test.each([
     ["not a URL", "github", 2],
     ["a password in it", "https://user:pass@github.example.com/api/v3", 2],
-  ])("--api-url: %s", async (_, url, exit) => {
+  ])("--api-url is refused: %s", async (_, url, exit) => {
     const { code, stderr } = await box.review(["42", "--api-url", url, "--export", "jsonl"]);
     expect([code, stderr]).toEqual([exit, expect.stringContaining("--api-url must be an http or https URL")]);
     expect(stderr).not.toContain("pass@");
@@ -302,7 +302,7 @@ test.each([
   ["SIGINT", 130],
   ["SIGTERM", 143],
 ] as const)(
-  "%s while GitHub does not answer ends it at once: exit %i, nothing was started",
+  "%s while GitHub does not answer ends the command at once: exit %i, nothing was started",
   async (signal, exit) => {
     github.answer = () => ({ status: 200, body: null });
     const child = box.spawn(["review", "42", "--run", "--json", "--api-url", github.url]);
@@ -328,14 +328,14 @@ test.each([
   20_000,
 );
 
-test("the token is in no file, no output, and not among what Codex gets by our hand", async () => {
+test("the token is in no file, no output, and not among the variables that Codex gets", async () => {
   github.comments = many(1);
   const run = await ask(["42", "--run", "--token", TOKEN, "--json"], {});
   expect([run.code, github.asked.every(({ token }) => token?.includes(TOKEN))]).toEqual([0, true]);
   expect(run.stdout + run.stderr + JSON.stringify(box.journalEntries()) + kept()).not.toContain(TOKEN);
 });
 
-test("GitHub Enterprise: its API, its GraphQL, its token", async () => {
+test("GitHub Enterprise uses its own API, GraphQL and token", async () => {
   await using enterprise = await startGitHub("/api/v3");
   using clone = new ReviewBox("git@github.example.com:acme/shop.git");
   enterprise.comments = many(2);
@@ -363,7 +363,7 @@ describe.skipIf(!HAS_TMUX)("in a terminal", () => {
     await screen.shows(/^ENDED 0$/m, 10_000);
   });
 
-  test("one that can do nothing is not drawn on", async () => {
+  test("a terminal without capabilities is not drawn on", async () => {
     using screen = new Screen(box);
     const { text, code } = await screen.command(`TERM=dumb reprise review 42 --comments ${box.commentsFile}`);
     expect(code).toBe(2);

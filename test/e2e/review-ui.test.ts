@@ -79,7 +79,7 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     await screen.shows(/^Interrupted session from 2026-05-02 \d\d:02\. Resume\? \[y\/n\] *$/m);
     screen.key("y");
     await screen.shows(/Codex wants to run[^]*npm test[^]*\[y\] once/);
-    // What is pressed just as the question comes up does not answer it.
+    // A key that is pressed just as the question comes up does not answer it.
     await until("the question is answered", () => {
       screen.key("a");
       return !screen.text().includes("Codex wants to run");
@@ -98,7 +98,7 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     expect(modes(screen)).toBe(NORMAL);
   });
 
-  test("declined by Esc it begins fresh; quitting asks what shall become of the turn", async () => {
+  test("Esc declines it and a fresh one begins; quitting asks about the fate of the turn", async () => {
     const { screen, calls } = openUi("decline", {
       comments: COMMENTS,
       interrupted: SESSION,
@@ -125,7 +125,7 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     ]);
   });
 
-  test("hostile text is shown and not obeyed, at every size", async () => {
+  test("hostile text is shown and has no effect, at every size", async () => {
     const { screen } = openUi("hostile", {
       comments: COMMENTS.toReversed(),
       title: EVIL,
@@ -172,7 +172,7 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     ["HUP", 129],
     ["INT", 130],
     ["QUIT", 131],
-  ])("kill -%s gives the terminal back", async (signal, code) => {
+  ])("kill -%s restores the terminal", async (signal, code) => {
     const { screen, calls } = openUi(`kill-${signal}`, { comments: COMMENTS, turn: [{ type: "hang" }] });
     using _ = screen;
     await screen.shows("prices are floats");
@@ -184,7 +184,7 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     await screen.shows(new RegExp(`^ENDED ${code}$`, "m"));
     expect(calls().at(-1)).toEqual({ call: "ended", status: "interrupted" });
     expect(modes(screen)).toBe(NORMAL);
-    // What is typed is echoed, once: no raw mode.
+    // Typed text is echoed, once: no raw mode.
     screen.type("echo again");
     await screen.shows(/echo again\nagain/);
   });
@@ -205,7 +205,7 @@ describe.skipIf(!HAS_TMUX)("in tmux", () => {
     await until("the UI has ended", () => modes(screen) === NORMAL);
   });
 
-  test("NO_COLOR: not one attribute", async () => {
+  test("NO_COLOR shows no attribute", async () => {
     const { screen } = openUi("plain", { comments: COMMENTS }, { line: "NO_COLOR=1 review-ui" });
     using _ = screen;
     await screen.shows("prices are floats");

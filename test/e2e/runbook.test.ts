@@ -19,7 +19,7 @@ on_error = [
 `;
 
 let projects = 0;
-/** A repository of its own with these files. */
+/** A separate repository with these files. */
 function project(files: Readonly<Record<string, string>>): string {
   projects += 1;
   const cwd = join(box.root, `project-${projects}`);
@@ -31,7 +31,7 @@ function project(files: Readonly<Record<string, string>>): string {
 }
 
 describe("check", () => {
-  test("every problem of every runbook, and exit 2", async () => {
+  test("prints every problem of every runbook, and exits with 2", async () => {
     const cwd = project({
       "runbooks/a.toml": SEED,
       "runbooks/b.toml": '[agent.other]\nrum = "claude"\nidle_after = "5 parsecs"\non_dead = "recover"\n',
@@ -50,13 +50,13 @@ describe("check", () => {
     expect(result.code).toBe(2);
   });
 
-  test("warnings alone are exit 0", async () => {
+  test("exits with 0 for warnings alone", async () => {
     const cwd = project({ "x.json": '{"agent":{"a":{"run":"claude","on_dead":"recover"}}}' });
     const result = await box.run(["runbook", "check", "x.json"], { cwd });
     expect([result.code, result.stdout.split("\n").length]).toEqual([0, 3]);
   });
 
-  test("--json", async () => {
+  test("prints JSON with --json", async () => {
     const cwd = project({ "x.toml": '[agent.a]\nrun = "claude"\nmode = 5\n' });
     const result = await box.run(["runbook", "check", "x.toml", "--json"], { cwd });
     const reason = "agent.a.mode is one of interactive, headless.";
@@ -82,7 +82,7 @@ describe("check", () => {
     ]);
   });
 
-  test("no runbooks are no error, a missing file is one", async () => {
+  test("accepts no runbooks, and refuses a missing file", async () => {
     const cwd = project({});
     const none = await box.run(["runbook", "check"], { cwd });
     expect([none.code, none.stdout]).toEqual([0, ""]);
@@ -91,7 +91,7 @@ describe("check", () => {
     expect([missing.code, missing.stdout]).toEqual([2, "no.toml:1:1: The file does not exist.\n"]);
   });
 
-  test("an engine of the user's config counts", async () => {
+  test("knows an engine of the user's config", async () => {
     const config = join(box.root, "config");
     mkdirSync(join(config, "reprise"), { recursive: true });
     const cwd = project({ "x.toml": '[agent.a]\nengine = "parrot"\nprompt = "x"\n' });
@@ -107,7 +107,7 @@ session = { field = "id", format = "uuid" }\nevents = { session = "type=init", d
     expect([after.code, after.stdout]).toEqual([0, "x.toml: good (agent.a)\n"]);
   });
 
-  test("control characters of a file reach no terminal", async () => {
+  test("keeps control characters of a file away from the terminal", async () => {
     const cwd = project({ "x.json": '{"agent":{"\\u001b[31mred":{}}}' });
     const result = await box.run(["runbook", "check", "x.json"], { cwd });
     expect(result.stdout).toContain("agent.\\x1b[31mred is no usable name");
@@ -115,7 +115,7 @@ session = { field = "id", format = "uuid" }\nevents = { session = "type=init", d
 });
 
 describe("--explain", () => {
-  test("what would happen", async () => {
+  test("prints what would happen", async () => {
     const cwd = project({ "runbooks/a.toml": SEED });
     const explain = ["runbook", "check", "runbooks/a.toml", "--explain", "agent.worker", "on_error"];
     const limited = await box.run([...explain, "rate_limited"], { cwd });
@@ -143,7 +143,7 @@ describe("--explain", () => {
 });
 
 describe("list", () => {
-  test("the project's and one's own", async () => {
+  test("shows the project's and the user's runbooks", async () => {
     const config = join(box.root, "config-2");
     mkdirSync(join(config, "reprise/runbooks"), { recursive: true });
     writeFileSync(
@@ -176,7 +176,7 @@ test.each([
   expect(result.stderr).toContain(why);
 });
 
-test("other commands load nothing of runbooks", () => {
+test("other commands load no code of runbooks", () => {
   const dist = dirname(CLI);
   const text = (file: string) => readFileSync(join(dist, file), "utf8");
   const files = readdirSync(dist).filter((file) => file.endsWith(".js"));

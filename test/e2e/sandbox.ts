@@ -1,6 +1,6 @@
 /**
- * A machine of its own for one test: HOME, state directory, a PATH with scripted engines, and the built CLI.
- * Imports nothing from `src/`: the tests see what a user sees.
+ * A separate machine for one test: HOME, state directory, a PATH with scripted engines, and the built CLI. Imports
+ * nothing from `src/`: the tests see what a user sees.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import {
@@ -67,7 +67,7 @@ export class Sandbox implements Disposable {
       HOME: this.home,
       REPRISE_HOME: this.state,
       REPRISE_DEMO_LOG: this.journal,
-      // Every record is read back as it is written; one that its own reader rejects ends the program (exit 70).
+      // Every record is read back as it is written; a record that its own reader rejects ends the program (exit 70).
       REPRISE_CHECK_RECORDS: "1",
       TERM: "xterm-256color",
       LANG: "C.UTF-8",

@@ -1,4 +1,4 @@
-/** A real terminal of fixed size: a tmux server of its own with one pane in which a shell of the sandbox runs. */
+/** A real terminal of fixed size: a separate tmux server with one pane in which a shell of the sandbox runs. */
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { CLI, type Sandbox, until } from "./sandbox.ts";
@@ -76,7 +76,7 @@ export class Screen implements Disposable {
     }
   }
 
-  /** Asks until the answer is this: a new size comes beside what is typed, not before it. */
+  /** Asks until the answer is this: a new size comes beside typed text, not before it. */
   async answers(question: string, answer: string): Promise<void> {
     for (let tries = 1; ; tries += 1) {
       this.type(question);

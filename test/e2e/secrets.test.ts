@@ -57,7 +57,7 @@ function hits(text: string | Buffer): string[] {
   );
 }
 
-test("13 canaries: none in records, events, index, caches or any output of ours; the tapes are exact", async () => {
+test("13 canaries are in no record, event, index, cache or output of ours, and the tapes are exact", async () => {
   const spoken = join(box.root, "spoken.jsonl");
   const item = (text: string) => ({
     type: "item.completed",
@@ -145,7 +145,7 @@ test("13 canaries: none in records, events, index, caches or any output of ours;
     const { stdout, stderr } = await box.run(args, options);
     expect([args.join(" "), hits(stdout + stderr)]).toEqual([args.join(" "), []]);
   }
-  // What was said before and after the agent's own stderr.
+  // The messages before and after the agent's own stderr.
   const own = started.stderr.split(tape("stderr.log"));
   expect(own).toHaveLength(2);
   expect(own.flatMap(hits)).toEqual([]);
@@ -167,7 +167,7 @@ test("a secret among the options is not stored, so a resume asks for it instead 
   }
 });
 
-test("what cannot be recognised any more is neither printed nor exported as if it were no secret", async () => {
+test("a secret that can no longer be recognized is neither printed nor exported", async () => {
   const { handle } = await box.json(["start", "demo", "hello", "--env", `LAB_TOKEN=${CANARY.given}`]);
   const refused = await box.run(["logs", handle, "--redacted"]);
   expect(refused).toMatchObject({ code: 8, stdout: "", stderr: expect.stringContaining("LAB_TOKEN") });
@@ -182,7 +182,7 @@ test("what cannot be recognised any more is neither printed nor exported as if i
     expect(await box.run(["export", handle, "--output", output])).toMatchObject({ code: 2, stdout: "" });
 });
 
-test("nobody knows which secrets an attempt had whose record is gone", async () => {
+test("the secrets of an attempt whose record is gone are unknown", async () => {
   using own = new Sandbox();
   const { handle, runDirectory } = await own.json(["start", "demo", "hello"]);
   rmSync(join(runDirectory, "attempts/1/meta.json"));

@@ -33,7 +33,7 @@ async function expectSaneTerminal(): Promise<void> {
 }
 
 describe.skipIf(!HAS_TMUX)("the live view", () => {
-  test("text as it comes, tools and retries one line each, a status line while it lasts, tokens at the end", async () => {
+  test("shows text as it comes, tools and retries one line each, a status line while it lasts, tokens at the end", async () => {
     screen.clear();
     screen.type(`reprise start demo 'fix it @@tool:grep @@retry:100 @@long-tool:2600'; echo "ENDED $?"`);
     await screen.shows(/^\d+(\.\d)? s · attempt 1 · shell for \d/m);
@@ -55,7 +55,7 @@ describe.skipIf(!HAS_TMUX)("the live view", () => {
     expect(screen.painted()).toContain("\u001b[36m⚙ grep");
   });
 
-  test("--raw shows native output, NO_COLOR and TERM=dumb show no colour, a failure is said in the end", async () => {
+  test("shows native output with --raw, no colour with NO_COLOR and TERM=dumb, and a failure at the end", async () => {
     const raw = await screen.command("reprise start demo hello --raw");
     expect(raw.text).toContain('{"type":"turn.started"}');
     const plain = await screen.command("NO_COLOR=1 reprise start demo 'hello @@tool:grep'");
@@ -69,7 +69,7 @@ describe.skipIf(!HAS_TMUX)("the live view", () => {
     expect(limited.text).toContain("2030-01-01T00:00:00");
   });
 
-  test("Ctrl-C once: cancelled, exit 130, and the conversation goes on", async () => {
+  test("cancels on one Ctrl-C with exit 130, and the conversation continues", async () => {
     screen.clear();
     screen.type(`reprise start demo 'remember 4711 @@slow:300'; echo "ENDED $?"`);
     await screen.shows(/^You said/m);
@@ -102,7 +102,7 @@ describe.skipIf(!HAS_TMUX)("the engine's own UI", () => {
   }
 
   test.each(["demo", "claude", "codex"])(
-    "%s: opened, used, resized, left, and reopened: it remembers",
+    "%s: opens, is used, resized, left, and reopened with its memory",
     async (engine) => {
       await chat(`reprise start ${engine}`, "remember 4711");
       await screen.answers("/size", "size 100x40");
@@ -138,7 +138,7 @@ describe.skipIf(!HAS_TMUX)("the engine's own UI", () => {
   );
 
   test.each(["demo", "claude"])(
-    "%s: /clear in the UI is no divergence, and the new conversation goes on",
+    "%s: /clear is no divergence, and the new conversation continues",
     async (engine) => {
       await chat(`reprise start ${engine}`, "remember 4711");
       const before = sessionOfLastAgent();
@@ -196,7 +196,7 @@ describe.skipIf(!HAS_TMUX)("the engine's own UI", () => {
     await expectSaneTerminal();
   });
 
-  test("kill -9 of Reprise in the UI: listed as interrupted, resumable", async () => {
+  test("is listed as interrupted and resumable after kill -9 of Reprise", async () => {
     const known = new Set(box.runDirectories());
     await chat("reprise start demo", "remember 4711");
     const directory = await until("the run", () => box.runDirectories().find((one) => !known.has(one)));
@@ -215,7 +215,7 @@ describe.skipIf(!HAS_TMUX)("the engine's own UI", () => {
     expect(await leave()).toMatch(/^ENDED 0$/m);
   });
 
-  test("the agent dies in the UI: the terminal is given back, and the run resumes", async () => {
+  test("gives the terminal back when the agent dies, and the run resumes", async () => {
     await chat("reprise start demo", "remember 4711");
     screen.type("@@die");
     const text = await screen.shows(/^ENDED \d+$/m);

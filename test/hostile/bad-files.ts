@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Ground, Row } from "./bad-rows.ts";
 
-/** Text, bytes, or what is no file at all: `DIRECTORY`, `FIFO`. */
+/** Text, bytes, or no regular file at all: `DIRECTORY`, `FIFO`. */
 type Content = string | Buffer;
 const DIRECTORY = "a directory";
 const FIFO = "a FIFO";
@@ -84,7 +84,7 @@ const runbooks: readonly Row[] = [
   runbook("control characters", `${AGENT}"\\u001b]0;owned\\u0007" = 1\n`, /:4:.*x1b\]0;owned/),
 ];
 
-/** `issues list` in a repository of its own. */
+/** `issues list` in a separate repository. */
 function issues(name: string, path: string, content: Content, says: RegExp, code = 2): Row {
   number += 1;
   const folder = `repository-${number}`;

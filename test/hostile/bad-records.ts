@@ -1,4 +1,4 @@
-/** Input that is odd but usable, and records of our own that somebody damaged: nothing else may suffer from them. */
+/** Input that is odd but usable, and our records with damage: nothing else may suffer from them. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import type { Ground } from "./bad-rows.ts";
 
 export interface Trial {
   readonly name: string;
-  /** What is wrong; null: nothing. */
+  /** The mistake; null: none. */
   readonly attempt: (ground: Ground) => Promise<string | null>;
 }
 
@@ -120,7 +120,7 @@ const directories: readonly Trial[] = [
   },
 }));
 
-/** 49 to 52: what an agent is told is what was said. */
+/** 49 to 52: an agent gets exactly the given message. */
 const told: readonly Trial[] = [
   "-p --settings={}",
   "-",

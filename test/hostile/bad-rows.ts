@@ -13,10 +13,10 @@ export interface Ground {
 
 export interface Row {
   readonly name: string;
-  /** Makes what the row needs outside the state directory, and says what is called. */
+  /** Makes the files that the row needs outside the state directory, and returns the command. */
   readonly args: (ground: Ground) => readonly string[];
   readonly code: number;
-  /** Names what is wrong, and what to do. */
+  /** Names the mistake, and what to do. */
   readonly says: RegExp;
   /** The mistakes are what was asked for, so they stand on stdout. */
   readonly report?: true;
@@ -126,7 +126,7 @@ const commandLine: readonly Row[] = [
   row("adopt of no engine", ["adopt", "nope", "x"], 2, /nope/),
 ];
 
-/** What is no handle, or nobody's: every command that takes one refuses it. */
+/** Not a handle, or an unknown one: every command that takes a handle refuses it. */
 const NO_HANDLES: readonly (readonly [name: string, given: string])[] = [
   ["28 a path upwards", "../../etc"],
   ["29 an absolute path", "/etc/passwd"],
@@ -168,7 +168,7 @@ const handles: readonly Row[] = [
   ...NO_HANDLES.map(([name, given], at) => {
     const taker = TAKERS[at % TAKERS.length] ?? [];
     const more = taker[0] === "resume" ? ["go on"] : [];
-    // Capital letters make a handle, if one that nobody has.
+    // Capital letters make a handle, but an unknown one.
     const code = /^[0-9A-F]{8}$/.test(given) ? 3 : 2;
     return row(`${name}: ${taker.join(" ")}`, [...taker, given, ...more], code, /handle|list --all/);
   }),
@@ -242,7 +242,7 @@ const messages: readonly Row[] = [
   },
 ];
 
-/** 3.10. State directories of their own: what is refused must not become one. */
+/** 3.10. Separate state directories: a refused directory must not become one. */
 const environment: readonly Row[] = [
   { ...row("REPRISE_HOME is relative", ["list"], 7, /absolute/), env: () => ({ REPRISE_HOME: "state" }) },
   {

@@ -26,7 +26,7 @@ const NAMES = [
 ] as const;
 export type CanaryName = (typeof NAMES)[number];
 
-/** Vendors' beginnings, for what is known by its looks alone. */
+/** Vendors' prefixes, for secrets that are recognized by their form alone. */
 const BEGINNING: Partial<Record<CanaryName, string>> = {
   prompt: "sk-ant-api03-",
   stderr: "xoxb-1234567890-",

@@ -1,7 +1,7 @@
 /** A terminal without a screen that notices everything that was done to it. */
 import headless from "@xterm/headless";
 
-/** Sequences of our own: colours, and the status line that is wiped. */
+/** Our own sequences: colours, and the status line that is wiped. */
 const OWN = /\u001b\[(?:0|1|2|3[1-6])m|\u001b\[[02]?K/g;
 
 const COMMANDS = [0, 1, 2, 4, 7, 8, 9, 10, 11, 12, 50, 52, 104, 110, 133, 633, 777, 1337, 21_337];

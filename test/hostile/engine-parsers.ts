@@ -20,7 +20,7 @@ interface Parser {
   readonly rights: (values: Values) => Rights | null;
 }
 
-/** `--name -n kind`, one option a line; the first spelling is its key. */
+/** `--name -n kind`, one option per line; the first spelling is its key. */
 function words(lines: string): Parser["words"] {
   const found: Record<string, readonly [string, Kind]> = {};
   for (const line of lines.trim().split("\n")) {

@@ -20,7 +20,7 @@ export function expressionsIn(root: string): Expression[] {
     .flatMap((name) => expressionsOf(join(root, name)));
 }
 
-interface Node {
+export interface Node {
   readonly type: string;
   readonly start: number;
   readonly [key: string]: unknown;
@@ -34,7 +34,7 @@ interface Source {
 
 function expressionsOf(file: string): Expression[] {
   const text = readFileSync(file, "utf8");
-  const nodes = [...walk(parseSync(file, text).program)];
+  const nodes = nodesIn(parseSync(file, text).program);
   const source = sourceOf(nodes);
   const place = ({ start }: Node) => `${file}:${text.slice(0, start).split("\n").length}`;
   const literals = nodes.flatMap((node) =>
@@ -110,15 +110,17 @@ function pairs(before: readonly string[], after: readonly string[]): string[] {
   return before.flatMap((one) => after.map((other) => one + other));
 }
 
-function* walk(value: unknown): Generator<Node> {
-  if (Array.isArray(value)) for (const one of value) yield* walk(one);
+/** The node and everything below it, in the order of the source. */
+export function nodesIn(value: unknown, nodes: Node[] = []): Node[] {
+  if (Array.isArray(value)) for (const one of value) nodesIn(one, nodes);
   else if (isNode(value)) {
-    yield value;
-    for (const child of Object.values(value)) if (typeof child === "object") yield* walk(child);
+    nodes.push(value);
+    for (const child of Object.values(value)) if (typeof child === "object") nodesIn(child, nodes);
   }
+  return nodes;
 }
 
-function isNode(value: unknown): value is Node {
+export function isNode(value: unknown): value is Node {
   return typeof value === "object" && value !== null && "type" in value && "start" in value;
 }
 
@@ -126,6 +128,6 @@ function isRegex(node: Node): node is Node & { regex: { pattern: string; flags: 
   return node.type === "Literal" && typeof node["regex"] === "object" && node["regex"] !== null;
 }
 
-function nameOf(value: unknown): string | null {
+export function nameOf(value: unknown): string | null {
   return isNode(value) && value.type === "Identifier" ? (value["name"] as string) : null;
 }

@@ -1,6 +1,6 @@
 /**
- * Ways to hide work in a worktree from git, so that a removal could destroy it, and states in which nothing would be lost.
- * Each works on a real repository with a submodule; the names say what is hidden and how.
+ * Ways to hide work in a worktree from git, so that a removal could destroy it, and states in which nothing would be
+ * lost. Each works on a real repository with a submodule; the names describe the hidden work and the way.
  */
 import { spawnSync } from "node:child_process";
 import {
@@ -592,7 +592,7 @@ export const SAVED: readonly Way[] = [
     hide: ({ tree }) => (mkdirSync(join(tree, "build")), writeFileSync(join(tree, "build/out"), "made\n")),
   },
   {
-    name: "a cache with its tag and a .gitignore of its own",
+    name: "a cache with its tag and its own .gitignore",
     hide(ground) {
       ignoring(ground, ".tool_cache", "*");
       writeFileSync(
@@ -603,7 +603,7 @@ export const SAVED: readonly Way[] = [
     },
   },
   {
-    name: "a Python environment with a .gitignore of its own",
+    name: "a Python environment with its own .gitignore",
     hide(ground) {
       ignoring(ground, ".venv", "*");
       writeFileSync(join(ground.tree, ".venv/pyvenv.cfg"), "home = /usr/bin\n");

@@ -45,7 +45,7 @@ const START = ["start", "demo", "hello", "--quiet"] as const;
 const DETACH = ["start", "demo", "hello", "--detach"] as const;
 
 const pipe = (path: string) => void spawnSync("mkfifo", [path]);
-/** In the place of what is there. */
+/** In the place of the existing entry. */
 const replace = (path: string, put: (path: string) => void) => {
   rmSync(path, { recursive: true, force: true });
   put(path);
@@ -167,7 +167,7 @@ const RUNS: readonly Plant[] = [
     lay({ runDirectory, elsewhere }) {
       renameSync(runDirectory, join(elsewhere, "run"));
       symlinkSync(join(elsewhere, "run"), runDirectory);
-      // What is behind it was ours before.
+      // The target was ours before.
       rmSync(join(elsewhere, "run"), { recursive: true });
     },
     args: logs(),

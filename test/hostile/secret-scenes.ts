@@ -1,4 +1,6 @@
-/** Every command, with secrets at every door. What a scene leaves behind and what it was told is judged by `secrets.ts`. */
+/**
+ * Every command, with secrets at every door. `secrets.ts` judges the output of a scene and the files it leaves behind.
+ */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createConnection } from "node:net";
@@ -10,7 +12,7 @@ import { ENGINES, type Result, type RunOptions, Sandbox } from "../e2e/sandbox.t
 import { startGitHub } from "../github-server.ts";
 import { type Canaries, noteCalls } from "./canaries.ts";
 
-/** One state directory and what was said about it. */
+/** One state directory and the output about it. */
 export interface Scene {
   readonly name: string;
   readonly box: Sandbox;
@@ -215,7 +217,7 @@ on_idle = { action = "gate", run = ["sh", "${gate}", "--token=${of.command}"] }
     ["agent", "stop", id],
     ["export", id, "--json", "--output", join(box.root, "bundle.tar.gz")],
   ];
-  // Known by the variable alone. What is told later would have to be stored.
+  // Known by the variable alone. A later message would have to be stored.
   for (const args of [
     ["agent", "run", "asked", "--var", `task=use ${of.given}`, "--trust-cwd"],
     ["pipeline", "run", "asked", "--var", `task=use ${of.given}`, "--trust-cwd"],
@@ -283,7 +285,7 @@ async function reviews({ of }: Canaries): Promise<Scene> {
   await using github = await startGitHub();
   github.comments = [{ id: 1, body: `Use ${of.prompt} here: https://user:${of.url}@example.org/` }];
   const at = ["--api-url", github.url];
-  // What Codex is told, and what it says, is in the transcript and the tape.
+  // Codex's input and output are in the transcript and the tape.
   await ask(["review", "acme/shop#42", "--run", "--json", ...at]);
   await ask(["review", "acme/shop#42", "--run", "--resume", "always", "--json", ...at]);
   github.answer = () => ({ status: 401, body: { message: `Bad credentials ${of.github}` } });

@@ -1,4 +1,4 @@
-/** P11: secrets go in at every door, and come to rest nowhere but in what is exact by intent. */
+/** P11: secrets go in at every door, and are stored nowhere but in files that are exact by intent. */
 import { existsSync, readFileSync } from "node:fs";
 import { relative } from "node:path";
 import type { Promised, Scale, Verdict } from "../crash/promise.ts";

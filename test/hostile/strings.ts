@@ -111,7 +111,7 @@ export const CORPUS: readonly string[] = [
   `${ESC}n`,
   "\u000e",
   "\u000f",
-  // What overwrites, hides or moves what was said before.
+  // Sequences that overwrite, hide or move earlier output.
   ...[
     "2J",
     "3J",

@@ -137,10 +137,12 @@ function shown(args: readonly string[]): string {
   return JSON.stringify(args.join(" ")).slice(0, 160);
 }
 
-/** Keeps the terminal until all was read: when its last process ends, what is not read soon is lost on a busy machine. */
+/**
+ * Keeps the terminal until all was read: when its last process ends, a busy machine loses output that is not read soon.
+ */
 const AND_WAIT = '"$@"; printf %s "$END"; exec sleep 1000';
 
-/** What a command writes to a terminal of its own. */
+/** The output of a command on a separate terminal. */
 function printed(box: Sandbox, args: readonly string[], env: Record<string, string>): Promise<string> {
   const end = `end-${randomUUID()}`;
   const child = spawn("sh", ["-c", AND_WAIT, "sh", process.execPath, CLI, ...args], {
@@ -201,7 +203,7 @@ async function inTmux(box: Sandbox, commands: readonly string[], tally: Tally): 
   judge("the review UI");
 }
 
-/** Agents that are kept moving, what they ask, and what the supervisor says of them. */
+/** Supervised agents, their questions, and the supervisor's output about them. */
 async function supervised(strings: readonly string[], tally: Tally): Promise<void> {
   const some = strings.slice(0, 400);
   await using box = new AgentBox();

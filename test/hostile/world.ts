@@ -1,5 +1,5 @@
 /**
- * A machine whose every record holds hostile text: what agents said, were told and failed with, titles and bodies of issues
+ * A machine whose every record holds hostile text: agents' output, messages and failures, titles and bodies of issues
  * from three sources, review comments, runbooks, directories, files; and the commands that print it.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -35,7 +35,7 @@ export class World extends IssueBox {
     for (const engine of ENGINES) writeFileSync(this.#output(engine), this.#spoken(engine));
   }
 
-  /** What everything else needs: a run that said it all and failed, one that wrote bytes, and a batch. */
+  /** The basis of everything else: a run that printed all of it and failed, a run that wrote bytes, and a batch. */
   async begin(): Promise<{ handle: string; bytes: string }> {
     const env = { REPRISE_DEMO_SCRIPT: this.#script };
     const failed = await this.json(["start", "demo", "--stdin", "--env", `EVIL=${this.argument()}`], {
@@ -245,7 +245,7 @@ export class World extends IssueBox {
     return join(this.root, `${engine}.out`);
   }
 
-  /** Each string where that engine puts words of its own, and as a line by itself. */
+  /** Each string where that engine prints its own text, and as a separate line. */
   #spoken(engine: string): string {
     const lines = this.#strings.flatMap((text) => {
       const error = { message: text, code: text, name: text, data: { message: text } };

@@ -10,6 +10,6 @@ test(
   120_000,
 );
 test("a killed `agent run` leaves nothing, or an agent that works", () => killStarts(8, 11), 120_000);
-test("a daemon that stood still causes no storm", () => stopForAWhile(3, 6_000), 120_000);
-test("resume --all --kill says of each agent what became of it", () => resumeAll(1), 120_000);
+test("a daemon that was suspended causes no storm", () => stopForAWhile(3, 6_000), 120_000);
+test("resume --all --kill reports the result for each agent", () => resumeAll(1), 120_000);
 test("pipelines whose drivers are killed begin no agent twice", () => killDrivers(8, 3), 120_000);

@@ -1,4 +1,4 @@
-/** `kill -9` of Reprise at moments spread over a whole attempt: nothing is doubled, lost or silently begun anew. */
+/** `kill -9` of Reprise at moments spread over a whole attempt: nothing is doubled, lost or silently restarted. */
 import { once } from "node:events";
 import { setTimeout as wait } from "node:timers/promises";
 import { expect, test } from "vitest";
@@ -6,7 +6,7 @@ import { collect, Sandbox } from "../e2e/sandbox.ts";
 
 const MOMENTS = 24;
 
-test("at 24 moments", async () => {
+test("kill -9 at 24 moments of an attempt doubles, loses and silently restarts nothing", async () => {
   using box = new Sandbox();
   const seen: Record<string, number> = {};
   // However busy the machine is, the moments are spread over the attempt as it takes its time here.

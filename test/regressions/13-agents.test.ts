@@ -1,4 +1,4 @@
-/** Agents: what is said of a resume is what happened; agents can be removed; handles as people type them. */
+/** Agents: the report of a resume matches what happened; agents can be removed; handles as people type them. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -52,7 +52,7 @@ async function powerCut(box: AgentBox): Promise<void> {
   });
 }
 
-/** An agent of the runbook that was told something and has died; its runbook leaves it to a person. */
+/** An agent of the runbook that got a message and has died; its runbook leaves it to a person. */
 async function dead(box: AgentBox): Promise<string> {
   box.runbook(`${WORKER}on_dead = "escalate"`);
   const id = await box.start("worker");
@@ -96,7 +96,7 @@ test("a resume that begins a new conversation says so in --json", async () => {
   });
 });
 
-test("an agent that goes on in its conversation is resumed, with the session and its attempt", async () => {
+test("an agent that continues in its conversation is resumed, with the session and its attempt", async () => {
   await using box = new AgentBox();
   const id = await dead(box);
   const [{ session } = {}] = box.events("session");
@@ -107,7 +107,7 @@ test("an agent that goes on in its conversation is resumed, with the session and
   ]);
 });
 
-test("after a reboot, agents that the starting supervisor brings back are back, and finished ones are not mentioned", async () => {
+test("after a reboot, agents that the starting supervisor brings back are running, and finished ones are not mentioned", async () => {
   await using box = new AgentBox();
   box.runbook(
     `${WORKER}on_dead = { action = "resume", message = "go on @@wait:600000", append = true }\n` +
@@ -133,7 +133,7 @@ test("after a reboot, agents that the starting supervisor brings back are back, 
       ),
     ),
   ]);
-  // That was told: by now it is an agent that runs, as one that a person resumed is.
+  // That was reported: by now it is a running agent, like one resumed by a person.
   expect(await resumed(box, "--all")).toMatchObject({
     ...{ ok: true, resumed: [], restarted: [], running: [id], skipped: [] },
     agents: [{ id, result: "running", already: false, attempt: 2, session }],
@@ -185,7 +185,7 @@ test("--strict does not accept a new conversation that the supervisor began befo
   ]);
 });
 
-test("an agent that a person brought back is running when it is asked for again", async () => {
+test("an agent that a person brought back is running when it is requested again", async () => {
   await using box = new AgentBox();
   box.runbook('[agent.ui]\nengine = "claude"\nmode = "interactive"\nprompt = "work"\non_dead = "escalate"\n');
   const id = await box.start("ui");
@@ -197,7 +197,7 @@ test("an agent that a person brought back is running when it is asked for again"
   expect([code, stdout]).toEqual([1, expect.stringMatching(new RegExp(`^running ${id}: attempt 2 with `))]);
 });
 
-test("an agent that was never gone is running, which is no resume", async () => {
+test("an agent that never ended is running, which is no resume", async () => {
   await using box = new AgentBox();
   box.runbook(WORKER);
   const id = await box.start("worker");
@@ -210,7 +210,7 @@ test("an agent that was never gone is running, which is no resume", async () => 
   ]);
 });
 
-test("an agent that has ended can be removed, a live one cannot, and its run takes it along", async () => {
+test("an ended agent can be removed, a live one cannot, and its run removes it as well", async () => {
   await using box = new AgentBox();
   box.runbook(`${WORKER}on_dead = "escalate"`);
   const live = await box.start("worker");
@@ -247,7 +247,7 @@ test("an agent that has ended can be removed, a live one cannot, and its run tak
   expect(await agents()).toEqual([]);
 });
 
-test("an agent, a pipeline and a decision are found by a prefix in any case, and a short one is said to be short", async () => {
+test("an agent, a pipeline and a decision are found by a prefix in any case, and a short prefix is reported as too short", async () => {
   await using box = new AgentBox();
   const id = await dead(box);
   for (const family of ["agent", "decisions"]) {
@@ -299,13 +299,13 @@ test("a damaged agent.json and a damaged review sidecar are named by doctor, wit
     what: expect.stringContaining(`${path}: it is not JSON`) as string,
     todo: `mv '${path}' '${path}.damaged'`,
   });
-  // While its agent works, too: that is when somebody is sent to doctor.
+  // Also while its agent works: that is when a message sends people to doctor.
   expect(await doctor()).toMatchObject({ code: 1, found: [finding(file), finding(sidecar)] });
   for (const path of [file, sidecar]) renameSync(path, `${path}.damaged`);
   expect(await doctor()).toEqual({ code: 0, found: [] });
 });
 
-test("an agent whose agent.json is damaged is supervised all the same", async () => {
+test("an agent whose agent.json is damaged is still supervised", async () => {
   await using box = new AgentBox();
   box.runbook(`${WORKER}on_dead = { action = "resume", message = "go on", append = true }`);
   const id = await box.start("worker");

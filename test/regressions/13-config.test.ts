@@ -79,7 +79,7 @@ const STARTING = [
 describe("a syntax error in the user's config", () => {
   const fill = (args: readonly string[]) => args.map((arg) => (arg === "HANDLE" ? handle : arg));
 
-  test.each(LOOKING)("%j works, with one warning", async (args, code) => {
+  test.each(LOOKING)("lets %j work, with one warning", async (args, code) => {
     const file = writeUserFile(SYNTAX);
     const result = await box.run(fill(args));
     expect({ code: result.code, warnings: warningsIn(result.stderr) }).toEqual({
@@ -93,7 +93,7 @@ describe("a syntax error in the user's config", () => {
     [["explain", "--engine", "codex"]],
     [["runbook", "list"]],
     [["list", "--help"]],
-  ])("%j needs no config and says nothing of it", async (args) => {
+  ])("does not concern %j, which needs no config and prints no warning", async (args) => {
     writeUserFile(SYNTAX);
     expect(await box.run(args)).toMatchObject({
       code: 0,
@@ -101,7 +101,7 @@ describe("a syntax error in the user's config", () => {
     });
   });
 
-  test.each(STARTING.map((args) => [args]))("%j refuses", async (args) => {
+  test.each(STARTING.map((args) => [args]))("makes %j refuse", async (args) => {
     const file = writeUserFile(SYNTAX);
     const runs = box.runDirectories().length;
     const result = await box.run(fill(args));
@@ -115,7 +115,7 @@ describe("a syntax error in the user's config", () => {
     );
   });
 
-  test("doctor names it as a finding, once, with exit code 1", async () => {
+  test("is named by doctor as a finding, once, with exit code 1", async () => {
     const file = writeUserFile(SYNTAX);
     const text = await box.run(["doctor"]);
     expect(text).toMatchObject({ code: 1, stderr: "" });
@@ -127,7 +127,7 @@ describe("a syntax error in the user's config", () => {
     );
   });
 
-  test("a live agent can be stopped, and its run removed", async () => {
+  test("lets a live agent be stopped, and its run removed", async () => {
     const { handle: live } = await box.json(["start", "demo", "@@hang", "--detach"]);
     writeUserFile(SYNTAX);
     expect(await box.run(["stop", live])).toMatchObject({
@@ -137,7 +137,7 @@ describe("a syntax error in the user's config", () => {
     expect(await box.run(["rm", live])).toMatchObject({ code: 0, stdout: `Removed run ${live}.\n` });
   });
 
-  test("a run that died meanwhile is shown as interrupted, and what became of it is recorded later", async () => {
+  test("shows a run that died meanwhile as interrupted, and its end is recorded later", async () => {
     const before = new Set(box.runDirectories());
     const child = box.spawn(["start", "demo", "@@hang"]);
     await until("an attempt of the hanging agent is recorded", () =>
@@ -161,7 +161,7 @@ describe("other mistakes", () => {
   const kinds: [what: string, toml: string, words: string][] = [
     ["an unknown key", "idle_timeot = '1s'\n", "Did you mean idle_timeout?"],
     ["a wrong type", "timeout = 15\n", "timeout is a duration in quotes"],
-    ["a table that is none", "engines = 3\n", "engines is a table"],
+    ["a value in place of a table", "engines = 3\n", "engines is a table"],
     ["a binary file", "\0\0\0", "UTF-16"],
   ];
   const works = async (file: string, words: string, cwd: string) => {
@@ -178,17 +178,17 @@ describe("other mistakes", () => {
     });
   };
 
-  test.each(kinds)("%s in the user's file", (_what, toml, words) =>
+  test.each(kinds)("%s in the user's file causes a warning", (_what, toml, words) =>
     works(writeUserFile(toml), words, box.cwd),
   );
 
-  test.each(kinds)("%s in the project's file", (_what, toml, words) => {
+  test.each(kinds)("%s in the project's file causes a warning", (_what, toml, words) => {
     const file = join(project, "reprise.toml");
     writeFileSync(file, toml);
     return works(file, words, project);
   });
 
-  test("a directory where the file should be", () => {
+  test("a directory in place of the file causes a warning", () => {
     mkdirSync(userFile(), { recursive: true });
     return works(userFile(), "is not a regular file", box.cwd);
   });
@@ -203,7 +203,7 @@ describe("other mistakes", () => {
     expect(findings.filter(({ about }: { about: string }) => about === "config")).toHaveLength(3);
   });
 
-  test("what is right in the file still counts", async () => {
+  test("the correct parts of the file still count", async () => {
     const program = join(box.bin, "codex");
     writeUserFile(
       `timeout = 15\n[engines.codex]\nprogram = "${program}"\n[engines.gemini]\nprogramm = "x"\n`,

@@ -41,7 +41,7 @@ test("a decision is overtaken at once when a person goes on with its agent, and 
   expect(box.messages()).toEqual(["work @@exit:3", "a person goes on"]);
 });
 
-test("a decision about a damaged conversation says what is damaged and how to put it back, whatever was tried before", async () => {
+test("a decision about a damaged conversation names the damage and the command that restores it, whatever was tried before", async () => {
   await using box = new AgentBox();
   box.runbook(
     '[agent.esc]\nengine = "claude"\nmode = "headless"\nprompt = "work @@wait:600000"\non_dead = "escalate"\n',
@@ -64,7 +64,7 @@ test("a decision about a damaged conversation says what is damaged and how to pu
   expect(what).toContain(`\`reprise resume ${id} --restore-copy "…"\``);
 });
 
-test("an agent that cannot begin anew with its options is not offered to, and every command says why and what helps", async () => {
+test("Reprise offers no new conversation that cannot keep its options, and every command says why and what helps", async () => {
   await using box = new AgentBox();
   box.runbook(`
 [agent.painter]

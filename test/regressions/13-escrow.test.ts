@@ -1,4 +1,4 @@
-/** A conversation is lost while it is still going on: what was said in its first turn comes back. */
+/** A conversation is lost while it is still going on: the messages of its first turn come back. */
 import {
   existsSync,
   mkdtempSync,
@@ -114,7 +114,7 @@ describe("a session that was deleted in its first turn", () => {
     expect(again["text"]).toContain("4711");
   });
 
-  test("was put back, and Reprise was killed after that: `show` says so", async () => {
+  test("and was put back before Reprise was killed: `show` says so", async () => {
     const { child, ended, runDirectory, file, handle } = await begin("demo");
     await linked(runDirectory);
     rmSync(file);
@@ -128,7 +128,7 @@ describe("a session that was deleted in its first turn", () => {
     expect((await resumed(handle))["text"]).toContain("4711");
   });
 
-  test("is put back under the UI of a supervised agent, which goes on in it", async () => {
+  test("is put back under the UI of a supervised agent, which continues in it", async () => {
     await using agents = new AgentBox();
     agents.runbook(`
 [agent.ui]
@@ -194,7 +194,7 @@ const REST: Record<string, string> = {
 };
 
 test.each(Object.keys(REST))(
-  "%s: a session file that was deleted and began again in the middle is put together",
+  "%s: a session file that was deleted and continued in the middle is put together",
   async (engine) => {
     const { ended, runDirectory, file, handle } = await begin(engine);
     await linked(runDirectory);
@@ -211,7 +211,7 @@ test.each(Object.keys(REST))(
 );
 
 describe("a session that was cut short in its first turn", () => {
-  test.each(["demo", "gemini"])("%s: its copy stays, and goes back on request", async (engine) => {
+  test.each(["demo", "gemini"])("%s: keeps its copy, which goes back on request", async (engine) => {
     const { ended, runDirectory, file, handle } = await begin(engine);
     await linked(runDirectory);
     await copied(runDirectory);
@@ -239,15 +239,15 @@ describe("a session that was cut short in its first turn", () => {
   });
 });
 
-describe("nothing is kept that the user did not want", () => {
-  test("--no-escrow: neither link nor copy", async () => {
+describe("nothing is kept against the user's wish", () => {
+  test("with --no-escrow neither link nor copy exists", async () => {
     const { ended, runDirectory, handle } = await begin("demo", ["--no-escrow"]);
     await box.run(["stop", handle]);
     await ended;
     expect(existsSync(escrowOf(runDirectory))).toBe(false);
   });
 
-  test("after the attempt there is one private copy and no link", async () => {
+  test("after the attempt one private copy and no link exist", async () => {
     const { ended, runDirectory, handle } = await begin("demo");
     await linked(runDirectory);
     await box.run(["stop", handle]);
@@ -259,7 +259,7 @@ describe("nothing is kept that the user did not want", () => {
   });
 });
 
-test("the package ships the defaults that switch Gemini's clean-up off", () => {
+test("the package ships the defaults that disable Gemini's clean-up", () => {
   const shipped = readFileSync("dist/settings/gemini-defaults.json", "utf8");
   expect(JSON.parse(shipped)).toEqual({ general: { sessionRetention: { enabled: false } } });
 });

@@ -66,7 +66,7 @@ test.each([
   },
 );
 
-test("the agent of an issue whose first message was lost is told the issue again", async () => {
+test("the agent of an issue whose first message was lost gets the issue again", async () => {
   using box = new IssueBox();
   cutsOff(box);
   box.issue("s", "Paint the shed green @@write:shed.txt");
@@ -78,7 +78,7 @@ test("the agent of an issue whose first message was lost is told the issue again
   expect(box.statuses()).toEqual({ s: "closed" });
 });
 
-test("a supervised agent whose first message was lost begins anew with its prompt, and says so", async () => {
+test("a supervised agent whose first message was lost starts over with its prompt, and says so", async () => {
   await using box = new AgentBox();
   cutsOff(box);
   box.runbook(

@@ -1,4 +1,4 @@
-/** `--fork` makes a run of its own, and the run that was forked keeps its conversation. */
+/** `--fork` makes a separate run, and the run that was forked keeps its conversation. */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ const sessionFile = (id: string) => join(box.state, "demo", "sessions", `${id}.j
 const runFile = (run: Record<string, any>) => readFileSync(join(run["runDirectory"], "run.json"), "utf8");
 
 test.each(["demo", "codex", "claude", "opencode"])(
-  "a fork of %s is a run of its own, and the old handle keeps meaning the old conversation",
+  "a fork of %s is a separate run, and the old handle keeps the old conversation",
   async (engine) => {
     const parent = await box.json(["start", engine, "remember 4711"]);
     const before = runFile(parent);
@@ -47,7 +47,7 @@ test.each(["demo", "codex", "claude", "opencode"])(
   },
 );
 
-test("an engine that cannot fork begins no run", async () => {
+test("a fork with an engine that cannot fork begins no run", async () => {
   const { handle } = await box.json(["start", "gemini", "hello"]);
   const runs = box.runDirectories().length;
   expect(await box.json(["resume", handle, "--fork", "go on"])).toMatchObject({
@@ -58,7 +58,7 @@ test("an engine that cannot fork begins no run", async () => {
 });
 
 describe("a fork", () => {
-  test("names its parent to people: in the summary, in show, detached and in a dry run", async () => {
+  test("shows its parent in the summary, in show, detached and in a dry run", async () => {
     const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
     const dry = await box.run(["resume", handle, "--fork", "x", "--dry-run"]);
     expect(dry.stdout).toMatch(/new run.*in the same directory/);
@@ -102,7 +102,7 @@ describe("a fork", () => {
     expect((await own.json(["resume", fork["handle"], "what?"]))["text"]).toContain("4711");
   });
 
-  test("that named another session does not go on in the conversation of its parent", async () => {
+  test("that named another session does not continue in the conversation of its parent", async () => {
     const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
     const before = readFileSync(sessionFile(session.value), "utf8");
     const strange = await box.json(["resume", handle, "--fork", "x @@other-session"]);
@@ -122,7 +122,7 @@ describe("a fork", () => {
     expect(await own.json(["resume", fork, "go on"])).toMatchObject({ error: { code: "session_unknown" } });
   });
 
-  test("offers its parent only while that is there, and by the command that leads to that conversation", async () => {
+  test("offers its parent only while that exists, and by the command that leads to that conversation", async () => {
     const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
     await box.json(["resume", handle, "--force-fresh", "other"]);
     const forked = await box.run(["resume", handle, "--fork", "--session", session.value, "x"]);
@@ -139,7 +139,7 @@ describe("a fork", () => {
     expect(stderr).not.toContain(`reprise resume ${handle}`);
   });
 
-  test("that was killed before it said a word is known from the engine's store, which is no report of the engine", async () => {
+  test("that was killed before its first word is known from the engine's store, which is no report of the engine", async () => {
     using own = new Sandbox();
     const { handle } = await own.json(["start", "claude", "remember 4711"]);
     own.program(
@@ -183,7 +183,7 @@ describe("a fork", () => {
     await done;
   });
 
-  test("that was killed leaves its parent as it was, and can itself be resumed", async () => {
+  test("that was killed leaves its parent unchanged, and can itself be resumed", async () => {
     const parent = await box.json(["start", "demo", "remember 4711"]);
     const before = runFile(parent);
     const known = new Set(box.runDirectories());
@@ -220,7 +220,7 @@ describe("a fork", () => {
     await done;
   });
 
-  test("works in the isolated directory of its parent, which is not removed under it", async () => {
+  test("works in the isolated directory of its parent, which cannot be removed meanwhile", async () => {
     const repo = join(box.root, "fork-repo");
     mkdirSync(repo);
     const git = (...args: string[]) =>
@@ -240,7 +240,7 @@ describe("a fork", () => {
   });
 });
 
-test("a run that was forked in place by an earlier version is shown and resumed as it is", async () => {
+test("a run that an earlier version forked in place is shown and resumed unchanged", async () => {
   const { handle, runDirectory, session } = await box.json(["start", "demo", "remember 4711"]);
   await box.json(["resume", handle, "more"]);
   const meta = join(runDirectory, "attempts/2/meta.json");

@@ -23,7 +23,7 @@ mode = "headless"
 prompt = "work @@wait:600000"
 `;
 
-describe("what is offered for a live agent works", () => {
+describe("offered commands for a live agent work", () => {
   test("--kill is not offered for an agent that asks for permission, alone and with --all", async () => {
     await using box = new AgentBox();
     box.runbook(ASKING);
@@ -36,7 +36,7 @@ describe("what is offered for a live agent works", () => {
     }
   });
 
-  test("a working agent is told nothing, and no option is named that `agent send` does not have", async () => {
+  test("a working agent gets no message, and no option is named that `agent send` does not have", async () => {
     await using box = new AgentBox();
     box.runbook(WORKING);
     const id = await box.start("worker");
@@ -63,7 +63,7 @@ describe("the files of a review go with its run", () => {
     "is gone": (path) => rmSync(path),
   };
 
-  test.each(Object.entries(damages))("also when the sidecar %s", async (_how, damage) => {
+  test.each(Object.entries(damages))("even if the sidecar %s", async (_how, damage) => {
     using box = new ReviewBox();
     await box.fromFile();
     await box.fromFile();
@@ -82,7 +82,7 @@ describe("the files of a review go with its run", () => {
     );
   });
 
-  test("where nothing tells whose they are, they stay and are named", async () => {
+  test("stay and are named if their owner is unknown", async () => {
     using box = new ReviewBox();
     await box.fromFile();
     const [{ handle, transcript_path: transcript } = {}] = box.sidecars();
@@ -100,7 +100,7 @@ describe("a live run whose index is gone can be ended", () => {
     for (const name of readdirSync(box.state)) if (name.startsWith("index.db")) rmSync(join(box.state, name));
   };
 
-  test("by the command that every other command names, also when it has no terminal", async () => {
+  test("by the command that every other command names, even without a terminal", async () => {
     using box = new HolderBox();
     const handle = await box.detach("claude", "work @@wait:600000");
     const pid = box.pid(handle);
@@ -115,7 +115,7 @@ describe("a live run whose index is gone can be ended", () => {
     expect((await box.run(["list"])).stdout).toContain(handle);
   });
 
-  test("an idle UI agent by `agent stop`, which ends its supervision too", async () => {
+  test("by `agent stop` for an idle UI agent, which also ends its supervision", async () => {
     await using box = new AgentBox();
     box.runbook(
       ASKING.replace(" @@ask:pwd", "").replace('"escalate"', '{ action = "escalate", cooldown = "1h" }'),
@@ -131,7 +131,7 @@ describe("a live run whose index is gone can be ended", () => {
   });
 });
 
-describe("a review without a UI says what became of an interrupted session", () => {
+describe("a review without a UI reports the fate of an interrupted session", () => {
   test("without comments it is not resumed, which is no success for --resume always", async () => {
     using box = new ReviewBox();
     await box.cued("die:end");
@@ -151,7 +151,7 @@ describe("a review without a UI says what became of an interrupted session", () 
     ]);
   });
 
-  test("one whose resume is refused is not said to be resumed", async () => {
+  test("a session whose resume is refused is not called resumed", async () => {
     using box = new ReviewBox();
     await box.cued("die:end");
     const { code, stderr } = await box.fromFile(["--sandbox", "workspace-write", "--resume", "always"]);
@@ -161,7 +161,7 @@ describe("a review without a UI says what became of an interrupted session", () 
 });
 
 test.skipIf(!HAS_TMUX)(
-  "an offer to resume a review that was completed elsewhere meanwhile is taken back, and Codex is told nothing",
+  "an offer to resume a review that was completed elsewhere is withdrawn, and Codex gets no message",
   async () => {
     using box = new ReviewBox();
     await box.cued("die:end");

@@ -23,7 +23,7 @@ function watched(box: Sandbox, before = ""): string {
 
 const lines = (path: string) => (existsSync(path) ? readFileSync(path, "utf8").trim().split("\n") : []);
 
-test("several that start at once in one folder start one after the other, and all have their session", async () => {
+test("several runs that start at once in one folder start one after the other, and all have their session", async () => {
   using box = new Sandbox();
   const seen = watched(box);
   const start = () => box.run(["start", "gemini", "--json", "hello"], { env: OWN_DEFAULTS });
@@ -32,7 +32,7 @@ test("several that start at once in one folder start one after the other, and al
   expect(lines(seen)).toEqual(["0", "1", "2", "3"]);
 });
 
-test("a start that waits for another one says so, and stops when it is asked to", async () => {
+test("a start that waits for another one says so, and stops on request", async () => {
   using box = new Sandbox();
   // Until there is a file `go`, it has started and not begun.
   const seen = watched(box, `while ! test -e ${JSON.stringify(join(box.root, "go"))}; do sleep 0.05; done\n`);

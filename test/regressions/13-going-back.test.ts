@@ -30,7 +30,7 @@ async function twice(...options: string[]) {
   >;
 }
 
-test("a newest conversation that is gone is lost, and the earlier one is named instead of spoken into", async () => {
+test("a missing newest conversation is lost, and the earlier one is named instead of continued", async () => {
   const { handle, earlier, newest } = await twice("--no-escrow");
   lose(newest);
   const before = told();
@@ -60,7 +60,7 @@ test("a newest conversation that is gone is lost, and the earlier one is named i
   expect(asked["text"]).toContain("topic A");
 });
 
-test("a newest conversation that is gone with its copy is lost as well", async () => {
+test("a newest conversation that is gone with its copy is also lost", async () => {
   const { handle, runDirectory, earlier, newest } = await twice();
   lose(newest);
   const { escrow } = await box.json(["show", handle]);
@@ -91,7 +91,7 @@ test("a resume goes back over a conversation that never began, and says so", asy
   ]);
 });
 
-test("a fork whose conversation is gone: show and a refused resume name the same command", async () => {
+test("show and a refused resume name the same command for a fork whose conversation is gone", async () => {
   const { handle } = await box.json(["start", "codex", "base"]);
   const { handle: fork } = await box.json(["resume", handle, "--fork", "more @@die:after-session"]);
   const again = `reprise resume ${handle} --fork "…"`;

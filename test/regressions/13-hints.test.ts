@@ -1,4 +1,4 @@
-/** What is said about a wrong command line leads to the right one. */
+/** The message about a wrong command line leads to the right one. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Sandbox } from "../e2e/sandbox.ts";
 
@@ -19,26 +19,26 @@ describe("options of the engine", () => {
     [["issues", "run", "--model", "opus"], "reprise issues run -- --model opus"],
     [["issues", "run", "--resume", "--mood", "plain"], "reprise issues run --resume -- --mood plain"],
     [["issues", "run", ".", "--engine", "codex", "-m", "o9"], "reprise issues run . --engine codex -- -m o9"],
-  ])("%j is answered with the command line that hands them on", async (args, line) => {
+  ])("%j gets the command line that passes them on", async (args, line) => {
     const result = await box.run(args);
     expect(result).toMatchObject({ code: 2, stdout: "" });
     expect(result.stderr).toContain(`Native options stand after \`--\`: ${line}\n`);
     expect(result.stderr).not.toContain("Did you mean");
   });
 
-  test("the command line that is suggested works", async () => {
+  test("are accepted by the suggested command line", async () => {
     const { stderr } = await box.run(["start", "codex", "hello", "--model", "lab-1"]);
     const words = (stderr.split("`--`: reprise ")[1] ?? "").trim().split(" ");
     expect((await box.json(words))["text"]).toContain("model=lab-1");
   });
 
-  test("a mistyped option of ours is corrected instead", async () => {
+  test("are not suggested for a mistyped option of Reprise, which is corrected instead", async () => {
     const { stderr } = await box.run(["start", "codex", "x", "--isolte", "dir"]);
     expect(stderr).toContain("Did you mean --isolate?");
     expect(stderr).not.toContain("Native options");
   });
 
-  test("resume names --native", async () => {
+  test("lead to --native on resume", async () => {
     const { stderr } = await box.run(["resume", "--model", "x", "1a2b3c4d"]);
     expect(stderr).toContain("--native --model --native NAME");
   });
@@ -52,12 +52,12 @@ describe("words of other tools", () => {
     [["-v"], /^\d+\.\d+\.\d+\n$/],
     [["help", "ls"], "Usage: reprise list"],
     [["help", "agent", "run"], "Usage: reprise agent run"],
-  ])("%j is understood", async (args, words) => {
+  ])("such as %j are understood", async (args, words) => {
     const result = await box.run(args);
     expect(result).toMatchObject({ code: 0, stdout: expect.stringMatching(words) });
   });
 
-  test("continue resumes", async () => {
+  test("such as continue resume", async () => {
     const { handle } = await box.json(["start", "demo", "remember 4711"]);
     expect(await box.json(["continue", handle, "what do you remember?"])).toMatchObject({
       ok: true,
@@ -78,7 +78,7 @@ describe("words of other tools", () => {
     [["agent", "kill", "1a2b"], "`reprise agent stop 1a2b`"],
     [["pipeline", "stop", "1a2b"], "`reprise pipeline cancel 1a2b`"],
     [["help", "run"], "`reprise start`"],
-  ])("%j is answered with what to type", async (args, line) => {
+  ])("such as %j get the command to type", async (args, line) => {
     const result = await box.run(args);
     expect(result).toMatchObject({
       code: 2,
@@ -91,13 +91,16 @@ describe("words of other tools", () => {
     [["issues", "resume"], "To go on with the last batch: `reprise issues run --resume`."],
     [["issues", "continue", "a-12"], "To go on with the last batch: `reprise issues run --resume`."],
     [["issues", "stop"], "with Ctrl-C where it runs, and one issue of it with `reprise stop <handle>`"],
-  ])("%j is answered with the command that does it", async (args, words) => {
+  ])("such as %j get the command that does it", async (args, words) => {
     const result = await box.run(args);
     expect(result).toMatchObject({ code: 2, stdout: "", stderr: expect.stringContaining(words) });
     expect(result.stderr).not.toContain("Did you mean");
   });
 
-  test.each([["run"], ["rum"], ["ls -l"], ["rn"], ["um"]])("%s never leads to a removal", async (word) => {
-    expect((await box.run([word])).stderr).not.toMatch(/reprise (rm|prune)/);
-  });
+  test.each([["run"], ["rum"], ["ls -l"], ["rn"], ["um"]])(
+    "such as %s never lead to a removal",
+    async (word) => {
+      expect((await box.run([word])).stderr).not.toMatch(/reprise (rm|prune)/);
+    },
+  );
 });

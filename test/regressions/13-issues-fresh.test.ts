@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import { IssueBox } from "../e2e/issue-box.ts";
 import { collect, until } from "../e2e/sandbox.ts";
 
-/** Claude's turns begin with this shell script, when what the agent is told is fixed already. */
+/** Claude's turns begin with this shell script, when the agent's message is fixed already. */
 function meanwhile(box: IssueBox, script: string): void {
   const agent = readFileSync(join(box.bin, "claude"), "utf8").split("\n")[1] ?? "";
   box.program(
@@ -30,7 +30,7 @@ const claude = (box: IssueBox, ...args: string[]) =>
   box.run(["issues", "run", "--engine", "claude", "--trust-cwd", ...args]);
 
 describe("an issue that a person changes while its agent works", () => {
-  test("is closed only after its agent has heard the new text, in the same conversation", async () => {
+  test("is closed only after its agent got the new text, in the same conversation", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.commit();
@@ -44,7 +44,7 @@ describe("an issue that a person changes while its agent works", () => {
     expect(box.git("ls-tree", "--name-only", "reprise/a-issue-a")).toContain("b.txt");
   });
 
-  test("is closed only after its agent has heard what changed while the gate ran", async () => {
+  test("is closed only after its agent got the changes made while the gate ran", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.gate(
@@ -57,7 +57,7 @@ describe("an issue that a person changes while its agent works", () => {
     expect(box.statuses()).toEqual({ a: "closed" });
   });
 
-  test.each(["blocked", "open", "closed"])("keeps the status %s that a person gives it", async (status) => {
+  test.each(["blocked", "open", "closed"])("keeps the status %s that a person sets", async (status) => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.commit();
@@ -70,7 +70,7 @@ describe("an issue that a person changes while its agent works", () => {
     expect(result.stderr).not.toContain("stayed in progress");
   });
 
-  test("is not said to stay in progress when its file was removed", async () => {
+  test("is not reported as in progress when its file was removed", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.issue("b", "@@write:b.txt");
@@ -84,7 +84,7 @@ describe("an issue that a person changes while its agent works", () => {
 });
 
 describe("the turn of an issue", () => {
-  test("that never completed is not made up for by a question that a person asked in its conversation", async () => {
+  test("that never completed is not replaced by a question that a person asked in its conversation", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:half.txt @@hang:after-text");
     box.commit();
@@ -101,7 +101,7 @@ describe("the turn of an issue", () => {
     expect(next?.text).toContain("You were interrupted while you worked on issue a");
   });
 
-  test("that completed is checked, also when a person asked a question after it", async () => {
+  test("that completed is checked, even if a person asked a question after it", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.gate("echo x >> $HOME/gate; sleep 60");
@@ -134,8 +134,8 @@ describe("the turn of an issue", () => {
   });
 });
 
-describe("the printed way out", () => {
-  test("goes on with the same engine in the same place, as plain --resume does; another engine is not asked", async () => {
+describe("the printed command", () => {
+  test("continues with the same engine in the same place, as plain --resume does; another engine is not tried", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@hang:after-text");
     box.commit();
@@ -158,7 +158,7 @@ describe("the printed way out", () => {
   });
 });
 
-test("in the checkout itself, an agent that changed nothing is not completed by what others changed meanwhile", async () => {
+test("in the checkout itself, changes by others do not complete an agent that changed nothing", async () => {
   using box = new IssueBox();
   box.issue("lazy", "just talk");
   box.commit();
@@ -168,7 +168,7 @@ test("in the checkout itself, an agent that changed nothing is not completed by 
   expect(box.statuses()).toEqual({ lazy: "in_progress" });
 });
 
-test("a batch that is stopped while it waits for the engine says what the engine had said", async () => {
+test("a batch that is stopped while it waits for the engine repeats the engine's message", async () => {
   using box = new IssueBox();
   box.issue("a", "@@503");
   box.commit();

@@ -54,7 +54,7 @@ describe("a batch that was stopped", () => {
     expect(box.statuses()).toEqual({ a: "in_progress", b: "open" });
   });
 
-  test("is gone on with by plain --resume: same scope, engine, rights and native options, and it says so", async () => {
+  test("is continued by plain --resume with the same scope, engine, rights and native options, and says so", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@hang:after-text");
     box.issue("b", "@@write:b.txt");
@@ -73,13 +73,13 @@ describe("a batch that was stopped", () => {
     expect(argvs(box)).toHaveLength(3);
     for (const argv of argvs(box)) expect(argv).toMatch(/--access read --model m1|--model m1 --access read/);
     expect(box.statuses()).toMatchObject({ b: "closed", c: "open" });
-    // Whoever says otherwise gets otherwise.
+    // An explicit option wins.
     const all = await box.json(["issues", "run", "--resume", "--scope", "all", "--dry-run"]);
     expect(all["issues"].map(({ id }: { id: string }) => id)).toContain("c");
   });
 });
 
-describe("the rights of a run that goes on", () => {
+describe("the rights of a continued run", () => {
   test("are those of its newest conversation, and the first line and the plan name them", async () => {
     using box = new IssueBox();
     box.issue("a", "@@hang:after-text");
@@ -102,13 +102,13 @@ describe("the rights of a run that goes on", () => {
     expect(argvs(box).slice(-2)[0]).not.toContain("--access all");
   });
 
-  test("a narrower option of a batch that was stopped holds for plain --resume, too", async () => {
+  test("include a narrower option of a stopped batch, which also holds for plain --resume", async () => {
     using box = new IssueBox();
     box.issue("a", "@@hang:after-text");
     box.commit();
     const batch = (...more: string[]) => ended(box, "a", "SIGKILL", "--engine", "demo", ...more);
     await batch("--access", "edit");
-    // New words, which the agent is told: it hangs again, and has not finished its turn when the batch is killed.
+    // A new message for the agent: it hangs again, and has not finished its turn when the batch is killed.
     box.issue("a", "once more @@hang:after-text", "status: in_progress\n");
     await batch("--resume", "--access", "read");
     const dry = await box.json(["issues", "run", "--resume", "--dry-run"]);
@@ -135,7 +135,7 @@ describe("the rights of a run that goes on", () => {
   });
 });
 
-test("what was done without a gate is not planned as having passed one, and the log shows where the message was cut", async () => {
+test("work without a gate is not planned as having passed one, and the log shows where the message was cut", async () => {
   using box = new IssueBox();
   box.issue("a", `${"a long story ".repeat(30)} @@write:a.txt`);
   box.commit();
@@ -154,7 +154,7 @@ test("what was done without a gate is not planned as having passed one, and the 
   );
 });
 
-test("reprise stop of one issue's run stops that issue, and the batch goes on with the others", async () => {
+test("reprise stop of one issue's run stops that issue, and the batch continues with the others", async () => {
   using box = new IssueBox();
   box.issue("a", "@@hang:after-text");
   box.issue("b", "@@write:b.txt");

@@ -29,7 +29,7 @@ async function printed(box: IssueBox): Promise<string[]> {
   return (/^Go on with it: reprise (.*)$/m.exec(stdout)?.[1] ?? "").split(" ");
 }
 
-test("without its gate a batch does not go on unasked, and its access stays whatever a config file says later", async () => {
+test("a batch without its gate does not continue unasked, and its access stays whatever a config file says later", async () => {
   using box = new IssueBox();
   box.issue("a", "hello");
   box.issue("b", "hello", "depends_on: [a]\n");
@@ -40,7 +40,7 @@ test("without its gate a batch does not go on unasked, and its access stays what
   box.commit();
   const first = await box.batch();
   expect(first).toMatchObject({ code: 10 });
-  // Typed later, it would agree to files that nobody has looked at.
+  // Typed later, it would agree to unseen files.
   expect(first.stderr).toContain("reprise issues run --resume --engine demo --access read\n");
   expect(box.text("a")).not.toContain("--trust-cwd");
   rmSync(join(box.cwd, "reprise.toml"));
@@ -64,7 +64,7 @@ test("without its gate a batch does not go on unasked, and its access stays what
   expect(await planned(box, "--accept-gate", ...words)).toEqual(held);
 });
 
-test("--max-issues counts what the batch has begun, and an id that the source has lost is left out", async () => {
+test("--max-issues counts the issues that the batch began, and an id that the source has lost is left out", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt");
   box.issue("b", "@@hang:after-text");
@@ -87,7 +87,7 @@ test("--max-issues counts what the batch has begun, and an id that the source ha
   expect((await planned(box, "--max-issues", "3")).map(([id]) => id)).toEqual(["b", "c"]);
 });
 
-test("an --access that a run cannot have is not offered again: the command is the one that goes on with it", async () => {
+test("an --access that a run cannot have is not offered again, and the offered command works", async () => {
   using box = new IssueBox();
   box.issue("a", "@@hang:after-text");
   box.commit();

@@ -1,4 +1,4 @@
-/** While a live batch works on an issue, the issue's run is the batch's: at the gate and between turns, too. */
+/** While a live batch works on an issue, the issue's run belongs to the batch, even at the gate and between turns. */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -30,7 +30,7 @@ async function expectHeld(box: IssueBox, held: Held, commands: readonly string[]
   expect((await box.run(["issues", "sessions"])).stdout).toMatch(new RegExp(` ${state} .* ${handle} `));
 }
 
-test("a run whose gate runs is removed, resumed and forked by nobody else; that of an issue that is done is free", async () => {
+test("no other process removes, resumes or forks a run whose gate runs; the run of a finished issue is free", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt", "priority: 1\n");
   box.issue("b", "@@write:b.txt", "priority: 2\n");
@@ -61,7 +61,7 @@ test("a run whose gate runs is removed, resumed and forked by nobody else; that 
   expect(await box.run(["resume", held, "a question"])).toMatchObject({ code: 0 });
 });
 
-test("a run that waits for the end of a limit is the batch's until the issue is stopped or the batch has died", async () => {
+test("a run that waits for the end of a limit belongs to the batch until the issue is stopped or the batch has died", async () => {
   using box = new IssueBox();
   const reset = new Date(Date.now() + 25 * 60_000).toISOString();
   box.issue("a", `@@write:a.txt @@429:reset=${reset}`);

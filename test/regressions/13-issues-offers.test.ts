@@ -29,7 +29,7 @@ async function killed(box: IssueBox, id: string, ...args: string[]): Promise<str
   return entry()?.handle ?? "";
 }
 
-test("a batch whose config had a mistyped argument goes on when that is corrected, and says so", async () => {
+test("a batch whose config had a mistyped argument continues after its correction, and says so", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt");
   box.commit();
@@ -40,7 +40,7 @@ test("a batch whose config had a mistyped argument goes on when that is correcte
   const [, command = ""] = /: (reprise issues run --resume .*)$/m.exec(wrong.stderr) ?? [];
   const first = (await box.run(["issues", "status"])).stdout;
   expect(first).toContain("First correct [engines.claude] args");
-  // What the batch was held to still counts, and the way out is one that works.
+  // The limits of the batch still count, and the way out works.
   configure(box, "--model", "x");
   const less = await box.run([...typed(command), "--dry-run"]);
   expect(less).toMatchObject({ code: 8, stderr: expect.stringContaining("had --disallowedTools Bash") });
@@ -53,7 +53,7 @@ test("a batch whose config had a mistyped argument goes on when that is correcte
   expect(box.statuses()).toEqual({ a: "closed" });
 });
 
-test("a batch with --strict offers the command without it for issues that can only begin anew", async () => {
+test("a batch with --strict offers the command without it for issues that can only start over", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt @@hang:after-text");
   box.commit();
@@ -72,7 +72,7 @@ test("a batch with --strict offers the command without it for issues that can on
   expect(await box.run(typed(strict["resume"]))).toMatchObject({ code: 0 });
 });
 
-test("an issue that options given now would give more rights is offered without them, and only what holds is said to be taken", async () => {
+test("an issue to which the given options would add rights is offered without them, and only effective options are named", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt @@hang:after-text");
   box.issue("b", "@@write:b.txt");
@@ -94,7 +94,7 @@ test("an issue that options given now would give more rights is offered without 
   expect(new Set(box.told().map(({ session }) => session)).size).toBe(2);
 });
 
-test("issues status says until when a limit is waited for, and which issues have not begun", async () => {
+test("issues status says until when the batch waits for a limit, and which issues have not begun", async () => {
   using box = new IssueBox();
   const reset = new Date(Date.now() + 1_795_000).toISOString();
   box.issue("a", `@@429:reset=${reset}`, "priority: 0\n");
@@ -114,7 +114,7 @@ test("issues status says until when a limit is waited for, and which issues have
   expect((await done).stdout).toMatch(/rate_limited: .*[^.], until /);
 });
 
-test("issues status offers no batch without issues, and names runs of issues that the source has lost only while it lacks them", async () => {
+test("issues status offers no batch without issues, and names runs of lost issues only while the source lacks them", async () => {
   using box = new IssueBox();
   expect(await box.json(["issues", "status"])).toMatchObject({ batch: null, resume: null, orphans: [] });
   box.issue("a", "@@write:a.txt @@hang:after-text");
@@ -141,7 +141,7 @@ test("issues status offers no batch without issues, and names runs of issues tha
   expect(await box.run(typed(command))).toMatchObject({ code: 0 });
 });
 
-test("the merge command names the repository, where the batch was started from elsewhere", async () => {
+test("the merge command names the repository when the batch was started from elsewhere", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt");
   box.commit();

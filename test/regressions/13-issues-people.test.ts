@@ -39,7 +39,7 @@ async function killed(box: IssueBox, id: string, when: () => boolean): Promise<v
 }
 
 describe("a status that a person sets while a turn does not complete", () => {
-  test("is seen after a crash, a failure, a failed gate and a limit that would be waited for, and stays", async () => {
+  test("is seen after a crash, a failure, a failed gate and a limit with a wait, and stays", async () => {
     using box = new IssueBox();
     box.issue("crash", "@@write:a.txt @@die", "priority: 0\n");
     box.issue("failure", "@@write:a.txt @@context", "priority: 0\n");
@@ -87,7 +87,7 @@ removed) rm issues/removed.md;; limit) ${set("limit", "blocked")};; esac`,
   });
 });
 
-test("a status that a person sets while an issue waits for the end of a limit is seen before its agent is asked again", async () => {
+test("a status that a person sets while an issue waits for a limit is seen before its agent continues", async () => {
   using box = new IssueBox();
   box.issue("a", `@@429:reset=${new Date(Date.now() + 5_000).toISOString()}`);
   box.commit();
@@ -104,8 +104,8 @@ test("a status that a person sets while an issue waits for the end of a limit is
   expect(box.told()).toHaveLength(1);
 });
 
-describe("an issue that a person opens again", () => {
-  test("goes on in its conversation and on its branch after it was left as blocked, closed or removed", async () => {
+describe("an issue that a person reopens", () => {
+  test("continues in its conversation and on its branch after it was left as blocked, closed or removed", async () => {
     using box = new IssueBox();
     const left = { a: "blocked", b: "closed", c: "removed", passed: "blocked" };
     const ids = Object.keys(left) as (keyof typeof left)[];
@@ -143,7 +143,7 @@ describe("an issue that a person opens again", () => {
     }
   });
 
-  test("begins anew when it was in progress, and its earlier run and branch are named", async () => {
+  test("starts over when it was in progress, and its earlier run and branch are named", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@context");
     box.commit();
@@ -161,7 +161,7 @@ describe("an issue that a person opens again", () => {
     );
   });
 
-  test("keeps its conversation when bd cannot claim it, and is not said to be in progress", async () => {
+  test("keeps its conversation when bd cannot claim it, and is not called in progress", async () => {
     using box = new IssueBox();
     const kept = join(box.root, "kept.jsonl");
     const line = JSON.stringify({ id: "a", title: "A", description: "@@write:a.txt", status: "open" });
@@ -197,7 +197,7 @@ esac`,
 });
 
 describe("in the checkout itself", () => {
-  test("an agent's edit of its issue costs one turn, and what others change does not complete an agent that ran no tool", async () => {
+  test("an agent's edit of its issue costs one turn, and changes by others do not complete an agent that ran no tool", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.issue("b", "just talk");
@@ -218,7 +218,7 @@ describe("in the checkout itself", () => {
     expect(result.stdout).toMatch(/^b +no_change .*files changed in the folder, but the agent ran no tool$/m);
   });
 
-  test("after a kill -9, files that changed complete an issue only if its agent had run a tool before, and the plan says whose count", async () => {
+  test("after a kill -9, changed files complete an issue only if its agent had run a tool before, and the plan says whose count", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@hang:after-text");
     box.issue("b", "just talk @@hang:after-text");

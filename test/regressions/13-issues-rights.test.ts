@@ -21,7 +21,7 @@ async function stopped(box: IssueBox, ...more: string[]): Promise<void> {
   expect(await box.run(["issues", "run", "--engine", "claude", ...more])).toMatchObject({ code: 10 });
 }
 
-test("a batch that goes on refuses config arguments that give its new runs more rights, and goes on without them", async () => {
+test("a continued batch refuses config arguments that give its new runs more rights, and continues without them", async () => {
   using box = new IssueBox();
   configure(box, ACCESS + args("--model", "opus", "--disallowedTools", "Bash"));
   await stopped(box);
@@ -54,7 +54,7 @@ test("a batch that goes on refuses config arguments that give its new runs more 
   expect(other.stderr).toContain("the variable CLAUDE_CODE_SIMPLE bears on what claude may do");
 });
 
-test("an --access that is asked for is not overridden by a wider option of a config file", async () => {
+test("a requested --access is not overridden by a wider option of a config file", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt");
   box.commit();

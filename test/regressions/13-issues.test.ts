@@ -1,4 +1,7 @@
-/** A batch never claims more than happened: what it calls done, what agents may do, what they are told, what people see. */
+/**
+ * A batch never claims more than happened: what it calls done, what agents may do, what they get as messages, what
+ * people see.
+ */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -81,7 +84,7 @@ describe("without a gate, done needs a change", () => {
     expect(box.statuses()).toEqual({ a: "in_progress", b: "closed" });
   });
 
-  test("a commit that the agent made itself is a change, and one that is empty is none", async () => {
+  test("a commit that the agent made itself is a change, and an empty commit is not", async () => {
     using box = new IssueBox();
     box.issue("a", "go");
     box.issue("b", "go");
@@ -99,7 +102,7 @@ ${agent}`,
     expect(box.statuses()).toEqual({ a: "closed", b: "in_progress" });
   });
 
-  test("a gate that passes on an empty branch does not vouch for an agent that was denied its tools", async () => {
+  test("a gate that passes on an empty branch does not prove the work of an agent that was denied its tools", async () => {
     using box = new IssueBox();
     box.issue("a", "@@deny:a.ts");
     box.issue("b", "there is nothing to do here");
@@ -110,8 +113,8 @@ ${agent}`,
   });
 });
 
-describe("what agents of a batch may do", () => {
-  test("a batch starts its agents in the engine's own edit mode; native options, config and --access say otherwise", async () => {
+describe("the rights of a batch's agents", () => {
+  test("are the engine's own edit mode, unless native options, config or --access say otherwise", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.commit();
@@ -134,7 +137,7 @@ describe("what agents of a batch may do", () => {
     expect(await planned("--", "--access=read")).toEqual({ level: "edit", options: [], by: "--access=read" });
     writeFileSync(join(box.cwd, "reprise.toml"), '[issues]\naccess = "read"\n');
     expect(await planned()).toEqual({ level: "read", options: ["--access", "read"], by: null });
-    // A project that gives its agents rights is asked about, like one that runs programs.
+    // A project that gives its agents rights needs consent, like a project that runs programs.
     writeFileSync(join(box.cwd, "reprise.toml"), '[issues]\naccess = "full"\n');
     const untrusted = await box.run(["issues", "run", "--engine", "demo"]);
     expect(untrusted).toMatchObject({ code: 8 });
@@ -146,7 +149,7 @@ describe("what agents of a batch may do", () => {
     ["codex", "--sandbox workspace-write"],
     ["gemini", "--approval-mode auto_edit"],
     ["iflow", "--auto-edit"],
-  ])("%s is started with %s", async (engine, options) => {
+  ])("%s starts with %s", async (engine, options) => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.commit();
@@ -154,7 +157,7 @@ describe("what agents of a batch may do", () => {
     expect(argvs(box)[0]).toContain(options);
   });
 
-  test("an engine that cannot be held to a level refuses it before anything is claimed", async () => {
+  test("an engine that cannot be held to a level is refused before anything is claimed", async () => {
     using box = new IssueBox();
     box.issue("a", "go");
     box.commit();
@@ -166,7 +169,7 @@ describe("what agents of a batch may do", () => {
 });
 
 describe("options given with --resume", () => {
-  test("they reach the agent of an issue in progress, within the rights that its run began with", async () => {
+  test("reach the agent of an issue in progress, within the rights that its run began with", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@wait:60000");
     box.commit();
@@ -197,7 +200,7 @@ describe("options given with --resume", () => {
     expect(argvs(box)[1]).toMatch(/--access read .*--model other|--model other .*--access read/);
   });
 
-  test("they reach a new conversation where the work is", async () => {
+  test("reach a new conversation where the work is", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@wait:60000");
     box.commit();
@@ -209,8 +212,8 @@ describe("options given with --resume", () => {
   });
 });
 
-describe("what an agent is told", () => {
-  test("a completed issue that was opened again goes on in its conversation, with its present text, and is gated again", async () => {
+describe("messages to an agent", () => {
+  test("a reopened issue continues in its conversation, with its present text, and is gated again", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.gate('echo gate >> "$HOME/gates"; ls *.txt');
@@ -242,7 +245,7 @@ describe("what an agent is told", () => {
     expect(readFileSync(join(box.home, "gates"), "utf8").trim().split("\n")).toHaveLength(3);
   });
 
-  test("an issue that was opened again and gets no further change is not closed again", async () => {
+  test("a reopened issue without a further change is not closed again", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.commit();
@@ -255,7 +258,7 @@ describe("what an agent is told", () => {
     expect(box.statuses()).toEqual({ a: "in_progress" });
   });
 
-  test("an issue that was opened again and begins a new conversation needs a change of its own, too", async () => {
+  test("a reopened issue that begins a new conversation also needs a new change", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.commit();
@@ -276,7 +279,7 @@ describe("what an agent is told", () => {
     }
   });
 
-  test("what changed in an issue since it was last sent reaches the resumed agent once, marked as new, without our own notes", async () => {
+  test("changes of an issue reach the resumed agent once, marked as new, without our own notes", async () => {
     using box = new IssueBox();
     box.issue("a", "First words. @@write:a.txt @@context");
     box.commit();
@@ -298,7 +301,7 @@ describe("what an agent is told", () => {
     expect(box.told().at(-1)?.text).not.toContain("Its title is now");
   });
 
-  test("a turn whose work was done before its issue changed is not closed with the old text", async () => {
+  test("a turn that ended before its issue changed does not close the issue with the old text", async () => {
     using box = new IssueBox();
     const open = join(box.root, "open");
     box.issue("a", "@@write:a.txt");
@@ -317,7 +320,7 @@ describe("what an agent is told", () => {
     expect(existsSync(join(box.cwd, "more.txt"))).toBe(true);
   });
 
-  test("comments on GitHub reach the agent, new ones marked, and ours do not", async () => {
+  test("comments on GitHub reach the agent, new ones marked, without ours", async () => {
     using box = new IssueBox();
     writeFileSync(join(box.cwd, "readme"), "a file");
     box.commit();
@@ -381,7 +384,7 @@ if [ "$1" = export ] && [ "$n" -gt 0 ]; then echo $((n - 1)) > '${box.root}/fail
     box.commit();
   }
 
-  test("bd export that fails once is asked again; its file is neither read nor written behind its back", async () => {
+  test("bd export is repeated after one failure, and its file is neither read nor written directly", async () => {
     using box = new IssueBox();
     beads(box, 1, "database is locked");
     const result = await box.json(["issues", "list"]);
@@ -389,7 +392,7 @@ if [ "$1" = export ] && [ "$n" -gt 0 ]; then echo $((n - 1)) > '${box.root}/fail
   });
 
   test.each(["database is locked", "no beads database found"])(
-    "bd export that goes on failing (%s) stops the batch, with what to do",
+    "bd export that keeps failing (%s) stops the batch, with what to do",
     async (words) => {
       using box = new IssueBox();
       beads(box, 1000, words);
@@ -404,8 +407,8 @@ if [ "$1" = export ] && [ "$n" -gt 0 ]; then echo $((n - 1)) > '${box.root}/fail
   );
 });
 
-describe("what people see", () => {
-  test("the end of a failing gate's output is in the summary, in `issues status` and in `issues show`", async () => {
+describe("output for people", () => {
+  test("has the end of a failing gate's output in the summary, in `issues status` and in `issues show`", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt");
     box.gate("seq -f 'line %g of the tests' 1 50; exit 3", "attempts = 1\n");
@@ -426,7 +429,7 @@ describe("what people see", () => {
     }
   });
 
-  test("a wait for a limit says until when and how long", async () => {
+  test("says until when and how long a limit lasts", async () => {
     using box = new IssueBox();
     box.issue("a", `@@write:a.txt @@429:reset=${new Date(Date.now() + 25 * 60_000).toISOString()}`);
     box.commit();
@@ -440,7 +443,7 @@ describe("what people see", () => {
     expect(stderr).toMatch(/a: waiting until (?:\S+ )?\d\d:\d\d \(in 2[4-6] min\)$/m);
   });
 
-  test("a batch that stops at a limit says until when and how long, and keeps the time itself", async () => {
+  test("says until when and how long for a batch that stops at a limit, and keeps the time itself", async () => {
     using box = new IssueBox();
     const reset = new Date(Date.now() + 25 * 60_000).toISOString();
     box.issue("a", `@@429:reset=${reset}`);
@@ -452,7 +455,7 @@ describe("what people see", () => {
   });
 });
 
-test("the run of an issue is resumed by its handle without another question when the project's settings are trusted", async () => {
+test("an issue's run is resumed by its handle without another question when the project's settings are trusted", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt");
   box.gate("true");

@@ -247,7 +247,7 @@ describe("failure", () => {
     expect(judge(await box.run(args))).toMatchObject({ ok: false, error: { code: expect.any(String) } });
   });
 
-  test("what failed without being a fault is ok: false, too", async () => {
+  test("a failure that is not a fault also has ok: false", async () => {
     writeFileSync(join(box.cwd, "bad.toml"), "[agent.x]\n");
     for (const args of [
       ["start", "demo", "@@429", "--json"],

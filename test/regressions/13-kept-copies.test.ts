@@ -25,7 +25,7 @@ function geminiFile(id: string): string {
   return join(root, names.find((name) => name.endsWith(`-${id.slice(0, 8)}.jsonl`)) ?? "");
 }
 
-/** What was said last is lost: its lines, or its rows. */
+/** The last messages are lost: their lines, or their rows. */
 const CUT: Record<string, (id: string) => void> = {
   demo: (id) => cutLines(demoFile(id)),
   gemini: (id) => cutLines(geminiFile(id)),
@@ -58,7 +58,7 @@ function commandsIn(text: string): string[][] {
 /** Everything is older than a millisecond by now. */
 const prune = () => box.run(["prune", "--older-than", "1ms", "--dry-run"]);
 
-describe("a session that lacks what its copy has", () => {
+describe("a session that lacks a part of its copy", () => {
   test.each(["gemini", "opencode"])(
     "%s: is refused, and its copy goes back or stays as you decide",
     async (engine) => {
@@ -81,7 +81,7 @@ describe("a session that lacks what its copy has", () => {
     },
   );
 
-  test("opencode: what it takes back while it works stays in its last copy, and you hear of it", async () => {
+  test("opencode: keeps withdrawn messages in its last copy, and a warning names them", async () => {
     const { handle, runDirectory, session } = await box.json(["start", "opencode", "remember 4712"]);
     const [before, rows] = [join(box.root, "undo.cjs"), join(box.home, DATABASE)];
     const library = JSON.stringify(resolve("node_modules/@photostructure/sqlite"));
@@ -102,7 +102,7 @@ describe("a session that lacks what its copy has", () => {
     expect(back["text"]).toContain("4712");
   });
 
-  test("of several copies, each that `show` lists can be put back", async () => {
+  test("has several copies, and each that `show` lists can be put back", async () => {
     const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
     const file = demoFile(session.value as string);
     const first = readFileSync(file, "utf8");
@@ -124,7 +124,7 @@ describe("a session that lacks what its copy has", () => {
     expect(none).toMatchObject({ code: 3, stderr: expect.stringContaining("has no copy 00000000") });
   });
 
-  test("is not gone on with when nothing in it can be used", async () => {
+  test("is not continued when nothing in it can be used", async () => {
     const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
     writeFileSync(demoFile(session.value as string), "");
     const refused = await box.run(["resume", handle, "--ignore-copy", "go on"]);
@@ -136,7 +136,7 @@ describe("a session that lacks what its copy has", () => {
   });
 });
 
-test("a refused resume prints commands of the same session and the same fork, and they work", async () => {
+test("a refused resume prints commands for the same session and the same fork, and they work", async () => {
   const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
   const id = session.value as string;
   await box.json(["resume", handle, "remember 4712"]);
@@ -172,7 +172,7 @@ test.each([
   expect(existsSync(runDirectory)).toBe(false);
 });
 
-test("rm keeps what is left of the only copy when that copy is damaged, and a new conversation keeps it as well", async () => {
+test("rm keeps the rest of a damaged only copy, and a new conversation keeps it as well", async () => {
   const { handle, runDirectory, session } = await box.json(["start", "demo", "remember 4712"]);
   rmSync(demoFile(session.value as string));
   const [name = ""] = readdirSync(join(runDirectory, "escrow"));

@@ -36,8 +36,8 @@ const sessionOf = (box: IssueBox, id: string) => box.batches()[0]?.issues[id]?.s
 const edit = (box: IssueBox, id: string, from: string, to: string) =>
   writeFileSync(join(box.cwd, "issues", `${id}.md`), box.text(id).replace(from, to));
 
-describe("an issue in progress whose session lacks what its copy has", () => {
-  test("is left with the reason and the commands, and goes on when one of them was typed", async () => {
+describe("an issue in progress whose session lacks a part of its copy", () => {
+  test("is left with the reason and the commands, and continues after one of them", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@hang:after-text");
     box.commit();
@@ -91,7 +91,7 @@ describe("an issue in progress whose session lacks what its copy has", () => {
   });
 });
 
-describe("what is offered for issues that a batch left", () => {
+describe("the offer for issues that a batch left", () => {
   /** What the summary, `status`, `show` and their JSON offer, which must be one and the same. */
   async function offered(box: IssueBox, summary: Record<string, any>, id: string | null) {
     const status = await box.json(["issues", "status"]);
@@ -104,7 +104,7 @@ describe("what is offered for issues that a batch left", () => {
     return printed;
   }
 
-  test("is the command with their engine, which does something when it is typed", async () => {
+  test("is the command with their engine, which works when it is typed", async () => {
     using box = new IssueBox();
     box.issue("a", "@@write:a.txt @@hang:after-text");
     box.issue("b", "@@write:b.txt");
@@ -130,7 +130,7 @@ describe("what is offered for issues that a batch left", () => {
     expect(box.statuses()).toEqual({ a: "closed", b: "closed", c: "closed" });
   });
 
-  test("is nothing for issues that the source has lost, and their runs and branches are named", async () => {
+  test("is empty for issues that the source has lost, and their runs and branches are named", async () => {
     using box = new IssueBox();
     for (const id of ["a", "b", "c"]) box.issue(id, "@@write:w.txt");
     edit(box, "b", "@@write:w.txt", "@@write:w.txt @@hang:after-text");
@@ -150,7 +150,7 @@ describe("what is offered for issues that a batch left", () => {
   });
 });
 
-test("a review whose session was cut is refused with what to type, stays offered, and no fresh one takes its place", async () => {
+test("a review whose session was cut is refused with what to type, stays offered, and no fresh one replaces it", async () => {
   using box = new ReviewBox();
   await box.cued("die:first-delta");
   const [{ handle, thread_id: thread } = {}] = box.sidecars();

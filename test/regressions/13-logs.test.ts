@@ -69,7 +69,7 @@ describe("a pipe", () => {
 });
 
 describe("a run without a UI", () => {
-  test("reads like the live view, in all attempts, with what was asked and how it ended", async () => {
+  test("reads like the live view, in all attempts, with each message and end", async () => {
     const handle = await twoAttempts();
     const { code, stdout } = await box.run(["logs", handle]);
     expect(code).toBe(0);
@@ -142,7 +142,7 @@ describe("a run without a UI", () => {
     writeFileSync(go, "");
   });
 
-  test("is followed into its next attempt, until none is live", async () => {
+  test("is followed into its next attempt, until no attempt is live", async () => {
     const handle = await box.detach("demo", "first @@hang");
     const follower = box.spawn(["logs", handle, "-f"]);
     let seen = "";
@@ -171,7 +171,7 @@ describe("a run without a UI", () => {
     expect(places[0]).toBe(0);
   });
 
-  test("stays harmless when somebody has written into its events", async () => {
+  test("stays harmless when another program has written into its events", async () => {
     const { handle, runDirectory } = await box.json(["start", "demo", "hello"]);
     const bad = [
       { type: "tool", state: "started", name: "\u001b]52;c;x\u0007", detail: 7 },
@@ -225,7 +225,7 @@ describe("a run without a UI", () => {
   });
 });
 
-test("`issues logs` reads the same way", async () => {
+test("`issues logs` reads like `logs`", async () => {
   using issues = new IssueBox();
   issues.issue("a", "work @@tool:grep");
   issues.commit();

@@ -16,7 +16,7 @@ afterAll(() => box[Symbol.dispose]());
 
 const messages = () => box.journalEntries().filter(({ event }) => event === "message").length;
 
-test("copies that cannot be read are found before the agent is told anything", async () => {
+test("copies that cannot be read are found before the agent gets a message", async () => {
   const { handle: other, runDirectory } = await box.json(["start", "claude", "hello"]);
   const copies = join(runDirectory, "escrow");
   expect(existsSync(copies)).toBe(true);
@@ -52,7 +52,7 @@ function without(proc: string, ...args: string[]): Promise<Result> {
 describe.each(Object.entries(PROC))("a /proc that %s", (_what, proc) => {
   const can = spawnSync("unshare", [...NAMESPACE, "sh", "-c", proc]).status === 0;
   test.skipIf(!can)(
-    "is named with what helps, and nothing is started",
+    "is named with the remedy, and nothing is started",
     async () => {
       const before = messages();
       const [start, resume, list, doctor] = await Promise.all(
@@ -70,7 +70,7 @@ describe.each(Object.entries(PROC))("a /proc that %s", (_what, proc) => {
   );
 });
 
-test("a copy of hard links is not opened, and its original goes on", async () => {
+test("a copy made of hard links is not opened, and its original continues", async () => {
   const copy = join(box.root, "copy");
   expect(spawnSync("cp", ["-al", box.state, copy]).status).toBe(0);
   const there = { env: { REPRISE_HOME: copy } };

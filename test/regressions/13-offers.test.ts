@@ -53,7 +53,7 @@ describe("a conversation that neither the engine nor the run has", () => {
     ["opencode", "--force-fresh"],
     // What its sandbox was cannot be told any more, so the run does not go on (I12).
     ["codex", null],
-  ])("%s: without a copy", async (engine, option) => {
+  ])("%s: is not offered without a copy", async (engine, option) => {
     const { handle } = await box.json(["start", engine, "remember 4711", "--no-escrow"]);
     expect((await look(handle)).next).toBe(`reprise resume ${handle} "…"`);
     loseSessions(engine);
@@ -62,7 +62,7 @@ describe("a conversation that neither the engine nor the run has", () => {
     await expectTruth(handle, command, /there is no copy in the run directory/);
   });
 
-  test("with a damaged copy: one sentence says so", async () => {
+  test("with a damaged copy is reported in one sentence", async () => {
     const { handle, runDirectory } = await box.json(["start", "claude", "remember 4711"]);
     loseSessions("claude");
     const [name = ""] = readdirSync(join(runDirectory, "escrow"));
@@ -82,7 +82,7 @@ describe("a conversation that neither the engine nor the run has", () => {
     );
   });
 
-  test("claude was killed before it wrote anything: the summary does not offer it either", async () => {
+  test("is not offered by the summary when claude was killed before it wrote anything", async () => {
     const { code, stderr } = await box.run(["start", "claude", "remember 4711 @@die:after-session"]);
     expect(code).not.toBe(0);
     const handle = /^handle +([0-9a-f]{8})/m.exec(stderr)?.[1] ?? "";
@@ -92,7 +92,7 @@ describe("a conversation that neither the engine nor the run has", () => {
   });
 });
 
-test("a session that lacks a part is offered with what resume asks for", async () => {
+test("a session that lacks a part is offered with the options that resume needs", async () => {
   const { handle, session } = await box.json(["start", "claude", "remember 4711"]);
   const home = join(box.home, ".claude/projects");
   const file = readdirSync(home, { recursive: true, encoding: "utf8" }).find((name) =>
@@ -136,8 +136,8 @@ test("--force-fresh of a run that cannot begin another conversation names the wa
   expect(stderr).toContain('reprise start opencode "…"');
 });
 
-describe.skipIf(!HAS_TMUX)("a UI that was closed before anything was said", () => {
-  test.each(["codex", "gemini", "opencode"])("%s: is told apart by every command", async (engine) => {
+describe.skipIf(!HAS_TMUX)("a UI that was closed before its first message", () => {
+  test.each(["codex", "gemini", "opencode"])("%s: is recognized by every command", async (engine) => {
     using screen = new Screen(box);
     screen.type(`reprise start ${engine}; echo "ENDED $?"`);
     await screen.shows(/^\w+> $/m);

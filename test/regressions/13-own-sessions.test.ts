@@ -40,7 +40,7 @@ describe.skipIf(!HAS_TMUX)("two UIs in one folder", () => {
     return box.json(["show", /^handle\s+([0-9a-f]{8})/m.exec(text)?.[1] ?? ""]);
   }
 
-  test.each(["first", "last"])("the one in which nothing was said, left %s, has no session", async (when) => {
+  test.each(["first", "last"])("a UI without a message, left %s, has no session", async (when) => {
     await open(x, "reprise start codex");
     await open(y, "reprise start codex");
     y.type("remember 4711");
@@ -62,14 +62,17 @@ describe.skipIf(!HAS_TMUX)("two UIs in one folder", () => {
     expect(resumed["text"]).toContain("4711");
   });
 
-  test.each(["codex", "gemini"])("%s: a UI beside one that Reprise did not start", async (engine) => {
-    await open(x, `reprise start ${engine}`);
-    await open(y, engine);
-    y.type("remember 4711");
-    await y.shows('You said "remember 4711"');
-    const silent = await leave(x);
-    expect(JSON.stringify(silent.sessions)).not.toContain(lastSpoken());
-  });
+  test.each(["codex", "gemini"])(
+    "%s: a UI does not take the session of a UI that Reprise did not start",
+    async (engine) => {
+      await open(x, `reprise start ${engine}`);
+      await open(y, engine);
+      y.type("remember 4711");
+      await y.shows('You said "remember 4711"');
+      const silent = await leave(x);
+      expect(JSON.stringify(silent.sessions)).not.toContain(lastSpoken());
+    },
+  );
 });
 
 describe("two agents with the same message in one folder", () => {
@@ -91,7 +94,7 @@ describe("two agents with the same message in one folder", () => {
     opencode: ["run", "the same plan"],
   };
 
-  test("two runs: neither takes a session of which it cannot be certain", async () => {
+  test("two runs take no session of which they cannot be certain", async () => {
     twoOf("gemini");
     const start = (ROLE: string) =>
       box.json(["start", "gemini", "--", ...(ARGS["gemini"] ?? [])], { env: { ROLE } });
@@ -111,22 +114,25 @@ describe("two agents with the same message in one folder", () => {
     expect(refused).toMatchObject({ ok: false });
   });
 
-  test.each(Object.keys(ARGS))("%s beside one that Reprise did not start", async (engine) => {
-    twoOf(engine);
-    const args = ARGS[engine] ?? [];
-    const env = box.env({ ROLE: "talks" });
-    const failing = box.json(["start", engine, "--", ...args], { env: { ROLE: "fails" } });
-    await until("our agent lives", () => existsSync(join(box.root, "waits")));
-    const outside = spawn(join(box.bin, engine), args, {
-      cwd: box.cwd,
-      env,
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    const over = collect(outside);
-    const failed = await failing;
-    writeFileSync(flag("over"), "");
-    await over;
-    expect(failed["session"].value).toBeNull();
-    expect(failed["diagnostics"].join()).toContain("was running here outside of Reprise, too");
-  });
+  test.each(Object.keys(ARGS))(
+    "%s takes no session while an agent that Reprise did not start runs beside it",
+    async (engine) => {
+      twoOf(engine);
+      const args = ARGS[engine] ?? [];
+      const env = box.env({ ROLE: "talks" });
+      const failing = box.json(["start", engine, "--", ...args], { env: { ROLE: "fails" } });
+      await until("our agent lives", () => existsSync(join(box.root, "waits")));
+      const outside = spawn(join(box.bin, engine), args, {
+        cwd: box.cwd,
+        env,
+        stdio: ["ignore", "pipe", "pipe"],
+      });
+      const over = collect(outside);
+      const failed = await failing;
+      writeFileSync(flag("over"), "");
+      await over;
+      expect(failed["session"].value).toBeNull();
+      expect(failed["diagnostics"].join()).toContain("was running here outside of Reprise, too");
+    },
+  );
 });

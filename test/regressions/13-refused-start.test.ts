@@ -41,7 +41,7 @@ test("a run that never began gets no more rights than it was started with, and t
   expect(dropped["issues"]).toMatchObject([{ do: "fresh", options: ["--access", "read"] }]);
 });
 
-test("a run whose engine refused its options offers a new run, and no conversation that never was", async () => {
+test("a run whose engine refused its options offers a new run, and no conversation that never existed", async () => {
   using box = new Sandbox();
   const started = await box.run(["start", "demo", "hi", "--", "--modle", "x"]);
   expect(started).toMatchObject({ code: 1 });
@@ -83,7 +83,7 @@ test("a Gemini batch that needs trust says so, and --trust-cwd lets runs begin t
   expect((await box.json(["show", handle]))["history"][1].args.join(" ")).toContain("--model pro");
 });
 
-test("an agent whose engine refused its options is not said to have lost its conversation, and says what to change", async () => {
+test("an agent whose engine refused its options is not reported as lost, and says what to change", async () => {
   await using box = new AgentBox();
   box.runbook(
     '[agent.worker]\nrun = "demo --modle x"\nmode = "headless"\nprompt = "work"\non_dead = "resume"\n',

@@ -23,7 +23,7 @@ beforeAll(() => {
 });
 afterAll(() => box[Symbol.dispose]());
 
-/** A run in a worktree of its own, which has ended. */
+/** A run in a separate worktree, which has ended. */
 async function isolated(kind = "worktree"): Promise<{ readonly handle: string; readonly place: string }> {
   const { handle, runDirectory } = await box.json(["start", "demo", "hello", "--isolate", kind], {
     cwd: repository,
@@ -32,7 +32,7 @@ async function isolated(kind = "worktree"): Promise<{ readonly handle: string; r
 }
 
 describe("the directory of a run that another run needs", () => {
-  test("stays while that run is live, also with --discard-work", async () => {
+  test("stays while that run is live, even with --discard-work", async () => {
     const { handle, place } = await isolated();
     const other = await box.detach("demo", "work @@hang", "--cwd", join(place, "api"));
     for (const words of [[], ["--discard-work"]]) {
@@ -75,7 +75,7 @@ describe("the directory of a run that another run needs", () => {
   });
 });
 
-describe("what cannot be read", () => {
+describe("an unreadable folder", () => {
   /** A directory that not even its owner may look into. */
   function close(place: string): string {
     const data = join(place, "build/data");
@@ -85,7 +85,7 @@ describe("what cannot be read", () => {
     return data;
   }
 
-  test("counts as work, and prune says what it removed", async () => {
+  test("counts as work, and prune names the removed runs", async () => {
     const { handle, place } = await isolated();
     const other = await box.json(["start", "demo", "hello"]);
     const data = close(place);
@@ -102,7 +102,7 @@ describe("what cannot be read", () => {
     expect(await plainly(box, "rm", handle)).toMatchObject({ code: 0 });
   });
 
-  test("is left with --discard-work, and named with what helps: once, and then by doctor", async () => {
+  test("is left with --discard-work, and named with the remedy: once, and then by doctor", async () => {
     const { handle, place } = await isolated();
     close(place);
     const failed = await plainly(box, "rm", handle, "--discard-work");
@@ -119,7 +119,7 @@ describe("what cannot be read", () => {
     expect(existsSync(left)).toBe(false);
   });
 
-  test("a path that is too long counts as work", async () => {
+  test("or a path that is too long counts as work", async () => {
     const { handle, place } = await isolated();
     const deep = `mkdir build; cd build; for n in $(seq 60); do mkdir ${"d".repeat(100)}; cd ${"d".repeat(100)}; done; echo work >file`;
     expect(spawnSync("sh", ["-c", deep], { cwd: place }).status).toBe(0);

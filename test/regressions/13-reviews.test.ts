@@ -17,9 +17,9 @@ const rewrite = (fields: Record<string, unknown>) => {
   writeFileSync(path, JSON.stringify({ ...box.sidecars()[0], ...fields }));
 };
 
-describe("a turn that fails for a reason that passes", () => {
+describe("a turn that fails for a passing reason", () => {
   test.each(["@@429", "@@quota", "@@500", "@@network"])(
-    "%s: the same command resumes it",
+    "%s: is resumed by the same command",
     async (trouble) => {
       box.comments({ id: 1, body: trouble });
       const failed = await box.fromFile();
@@ -53,7 +53,7 @@ describe("a turn that fails for a reason that passes", () => {
     );
   });
 
-  test("is offered also when Reprise was killed before it wrote that down", async () => {
+  test("is also offered if Reprise was killed before it recorded that", async () => {
     box.comments({ id: 1, body: "@@500" });
     await box.fromFile();
     rewrite({ status: "running", finished_at: null, reason: null });
@@ -61,17 +61,20 @@ describe("a turn that fails for a reason that passes", () => {
     expect(object((await box.fromFile(["--json"])).stdout)).toMatchObject({ ok: true, resumed: true });
   });
 
-  test.each(["@@context", "@@401"])("%s is no such reason: the next one is fresh", async (trouble) => {
-    box.comments({ id: 1, body: trouble });
-    expect((await box.fromFile()).stderr).toContain("the same command begins a fresh session");
-    expect(box.sidecars()).toMatchObject([{ status: "failed", reason: expect.any(String) }]);
-    box.comments({ id: 1, body: "go on" });
-    expect(object((await box.fromFile(["--json"])).stdout)).toMatchObject({ ok: true, resumed: false });
-  });
+  test.each(["@@context", "@@401"])(
+    "differs from a turn that fails with %s, after which the next turn is fresh",
+    async (trouble) => {
+      box.comments({ id: 1, body: trouble });
+      expect((await box.fromFile()).stderr).toContain("the same command begins a fresh session");
+      expect(box.sidecars()).toMatchObject([{ status: "failed", reason: expect.any(String) }]);
+      box.comments({ id: 1, body: "go on" });
+      expect(object((await box.fromFile(["--json"])).stdout)).toMatchObject({ ok: true, resumed: false });
+    },
+  );
 });
 
 describe("without a UI", () => {
-  test("requests that were declined are counted and named", async () => {
+  test("counts and names declined requests", async () => {
     box.comments({ id: 1, body: "do it @@ask:rm @@ask-files:owned.txt" });
     const { stderr } = await box.fromFile();
     expect(stderr).toMatch(
@@ -82,7 +85,7 @@ describe("without a UI", () => {
     expect(object((await box.fromFile(["--json"])).stdout)).toMatchObject({ ok: true, declined: 0 });
   });
 
-  test("what Codex does goes to stderr, what it says to stdout", async () => {
+  test("writes Codex's actions to stderr and its answer to stdout", async () => {
     box.comments({ id: 1, body: "do it @@tool:shell @@retry" });
     const { stdout, stderr } = await box.fromFile();
     expect(stdout).toMatch(/^You said "[^\n]*\n$/);
@@ -93,7 +96,7 @@ describe("without a UI", () => {
   test.each([
     [[], "1 stored approval, not given again without --keep-approvals: add notes.txt"],
     [["--keep-approvals"], "1 stored approval, given again: add notes.txt"],
-  ])("stored approvals are named when a session goes on: %j", async (args, says) => {
+  ])("names stored approvals when a session continues: %j", async (args, says) => {
     box.comments({ id: 1, body: "@@ask-files:notes.txt" });
     await box.cued("die:end");
     const [{ key, about, what, t: at } = {}] = remarks("approval");
@@ -109,7 +112,7 @@ describe("without a UI", () => {
     ]);
   });
 
-  test("a Codex that crashes: its last words on stderr tell why, harmless and without secrets", async () => {
+  test("explains a crash of Codex by its last words on stderr, harmless and without secrets", async () => {
     const words = "panicked at '\\033[2Jboom': Authorization: Bearer abcdefghijklmnopqrstuvwxyz";
     box.program("codex", `printf "${words}\\n" >&2; exit 101`);
     const run = await box.fromFile();
@@ -121,7 +124,7 @@ describe("without a UI", () => {
 });
 
 describe("a resume by handle", () => {
-  test("is seen in the sidecar and in the transcript", async () => {
+  test("appears in the sidecar and in the transcript", async () => {
     await box.cued("die:first-delta");
     const [before = {}] = box.sidecars();
     expect((await box.run(["resume", before["handle"], "go on by hand"])).code).toBe(0);
@@ -156,7 +159,7 @@ describe("a resume by handle", () => {
     });
   });
 
-  test("that is killed is told by the next review", async () => {
+  test("that is killed is reported by the next review", async () => {
     await box.fromFile();
     const [{ handle } = {}] = box.sidecars();
     const child = box.spawn(["resume", handle, "@@hang"]);
@@ -175,7 +178,7 @@ describe("a resume by handle", () => {
     expect(told).toEqual(["session_resumed 2", "attempt_ended 2 interrupted", "session_resumed"]);
   });
 
-  test("with a sidecar that is damaged goes on all the same, and leaves the file", async () => {
+  test("with a damaged sidecar still continues, and leaves the file", async () => {
     await box.cued("die:first-delta");
     const [{ handle } = {}] = box.sidecars();
     const [path = ""] = box.sidecarPaths();

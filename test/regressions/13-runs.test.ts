@@ -39,7 +39,7 @@ describe("a run that cannot be resumed", () => {
     ["codex", "--ephemeral", "codex saves no session with --ephemeral"],
     ["claude", "--no-session-persistence", "claude saves no session with --no-session-persistence"],
     ["opencode", "--attach=http://127.0.0.1:1", "the conversation is kept by another server"],
-  ])("says so before %s works with %s, and is offered by nobody", async (engine, option, why) => {
+  ])("says so before %s works with %s, and no command offers it", async (engine, option, why) => {
     const child = box.spawn(["start", engine, "remember 4711 @@hang", "--", option]);
     child.stdin?.end();
     let stderr = "";
@@ -71,7 +71,7 @@ describe("a run that cannot be resumed", () => {
     expect(await box.json(["start", "codex", "hello"])).toMatchObject({ ok: true, resumable: true });
   });
 
-  test("is not offered when a secret in its options stands in the way", async () => {
+  test("is not offered when a secret in its options prevents it", async () => {
     const { stderr } = await box.run([
       "start",
       "demo",
@@ -85,7 +85,7 @@ describe("a run that cannot be resumed", () => {
   });
 });
 
-describe("a UI that was closed before anything was said", () => {
+describe("a UI that was closed before its first message", () => {
   test("is neither offered nor taken for --last", async () => {
     using own = new Sandbox();
     const first = await own.json(["start", "demo", "remember 4711"]);
@@ -98,7 +98,7 @@ describe("a UI that was closed before anything was said", () => {
     expect(last).toMatchObject({ ok: true, handle: first["handle"] });
   });
 
-  test("is said to be the only one when there is no other", async () => {
+  test("is named as the only run when no other exists", async () => {
     using own = new Sandbox();
     await emptyUi(own);
     const { error } = await own.json(["resume", "--last", "what?"]);
@@ -181,7 +181,7 @@ describe("an agent that crashed", () => {
     expect(stderr.split("out of cheese")).toHaveLength(2);
   });
 
-  test("is silent about the stderr of an agent that did its work", async () => {
+  test("shows no stderr of an agent that did its work", async () => {
     using own = new Sandbox();
     const { lastWords } = await own.json(["start", "demo", "hello @@stderr:noise"]);
     expect(lastWords).toEqual([]);
@@ -249,7 +249,7 @@ describe("options of resume", () => {
     ],
     ["--help between its words", ["what", "does", "--help", "print"], "--help stands between"],
     ["one of ours after --", ["hi", "--", "--json"], "stands after `--` as a whole"],
-  ])("are not told to the agent: %s", async (_what, words, named) => {
+  ])("do not reach the agent: %s", async (_what, words, named) => {
     // Refused before the run is even looked for: an unknown handle would be exit 3.
     expect(await box.run(["resume", "1a2b3c4d", ...words])).toMatchObject({
       code: 2,
@@ -257,7 +257,7 @@ describe("options of resume", () => {
     });
   });
 
-  test("--last and a handle exclude each other, wherever they stand", async () => {
+  test("exclude a handle beside --last, wherever they stand", async () => {
     const { handle } = await box.json(["start", "demo", "hello"]);
     expect(await box.run(["resume", handle, "go on", "--last"])).toMatchObject({ code: 2 });
     expect(attemptsOf(handle)).toEqual(["1"]);

@@ -27,7 +27,7 @@ test.skipIf(!HAS_TMUX).each([
 });
 
 test.skipIf(!HAS_TMUX)(
-  "at 80 columns with colour, the summary and show break their lines where a reader would, and no command",
+  "at 80 columns with colour, the summary and show break lines at words, and never within a command",
   async () => {
     using box = new Sandbox();
     const cwd = join(box.cwd, "a-folder-with-a-long-name/and-another-one-inside-of-it/src");

@@ -1,4 +1,4 @@
-/** Supervised agents and pipelines: what is offered works when it is typed, and a choice does what its words say. */
+/** Supervised agents and pipelines: offered commands work when typed, and a choice does what its words say. */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -39,7 +39,7 @@ async function decisionOf(
   return { ...decision, id: view.decision ?? "", n };
 }
 
-/** An agent that was told something and has died; its runbook leaves it to a person. */
+/** An agent that got a message and has died; its runbook leaves it to a person. */
 async function dead(box: AgentBox): Promise<string> {
   box.runbook(WORKER);
   const id = await box.start("worker");
@@ -67,7 +67,7 @@ async function cutConversation(box: AgentBox, id: string): Promise<void> {
   for (const file of sessionFiles(box)) writeFileSync(file, readFileSync(file, "utf8").split("\n")[0] ?? "");
 }
 
-test("a pipeline whose agent asks says so everywhere, and one whose agent was refused names a new pipeline and no resume", async () => {
+test("a pipeline whose agent asks says so everywhere, and a refused agent's pipeline offers a new pipeline and no resume", async () => {
   await using box = new AgentBox();
   box.runbook(REFUSED);
   const started = await box.json<{ id: string }>([
@@ -116,12 +116,12 @@ async function pipelineText(box: AgentBox, id: string, fits: RegExp): Promise<st
   }
 }
 
-/** Commands that a text quotes, and what is left of one that was cut. */
+/** Commands that a text quotes, and the rest of a command that was cut. */
 function commandsIn(text: string): readonly string[] {
   return text.match(/`reprise [^`]*`?/g) ?? [];
 }
 
-test("an agent whose conversation is damaged is not offered to be continued, and no command is cut in the middle", async () => {
+test("a damaged conversation is not offered for continuation, and no command is cut in the middle", async () => {
   await using box = new AgentBox();
   const id = await dead(box);
   const before = await decisionOf(box, id);
@@ -144,7 +144,7 @@ test("an agent whose conversation is damaged is not offered to be continued, and
   expect((await box.run(["agent", "resume", id])).code).toBe(1);
 });
 
-test("a decision offers to continue only a conversation that is there, and continuing begins no new one", async () => {
+test("a decision offers to continue only an existing conversation, and continuing begins no new one", async () => {
   await using box = new AgentBox();
   const id = await dead(box);
   const before = await decisionOf(box, id);

@@ -21,7 +21,7 @@ afterAll(() => {
 
 /** A UI that draws in the middle of the shell's lines: text, an input line with the cursor, a footer below it. */
 const INLINE = String.raw`\033[?25l\033[?2004h\033[>1u\033[1mUI line one\r\nUI line two\r\n> input\r\nfooter\033[1A\r`;
-/** The same on a screen of its own. */
+/** The same on an alternate screen. */
 const FULL = String.raw`\033[?1049h\033[2J\033[H\033[?1002h\033[?1006hfull screen\r\nfooter\033[1A`;
 
 /** Draws, then waits for one key. `end`: how it goes then. */
@@ -46,11 +46,11 @@ function linesAfter(text: string, command: RegExp): string[] {
   return lines.slice(lines.findIndex((line) => command.test(line)) + 1);
 }
 
-describe.skipIf(!HAS_TMUX)("a UI without a screen of its own", () => {
+describe.skipIf(!HAS_TMUX)("a UI without an alternate screen", () => {
   test.each([
     ["leaves", "exit 0"],
     ["is killed", "kill -9 $$"],
-  ])("its last lines stay and the summary stands below them when it %s", async (what, end) => {
+  ])("keeps its last lines with the summary below them when it %s", async (what, end) => {
     ui(INLINE, end);
     screen.clear();
     const bytes = tapTerminal(`inline-${what.replace(" ", "-")}`);
@@ -69,7 +69,7 @@ describe.skipIf(!HAS_TMUX)("a UI without a screen of its own", () => {
     expectSane();
   });
 
-  test("and when Reprise is asked to stop by a signal", async () => {
+  test("keeps its last lines when a signal asks Reprise to stop", async () => {
     ui(INLINE, "exit 0");
     const known = new Set(box.runDirectories());
     screen.clear();
@@ -82,7 +82,7 @@ describe.skipIf(!HAS_TMUX)("a UI without a screen of its own", () => {
     expectSane();
   });
 
-  test("attach --direct: left and attached again, its lines stay and the message stands below them", async () => {
+  test("keeps its lines with the message below them when it is left and attached again with --direct", async () => {
     ui(INLINE, "exit 0");
     const handle = await box.detach("claude");
     await until("it has drawn", () => box.tape(handle).toString().includes("footer"));
@@ -121,8 +121,8 @@ describe.skipIf(!HAS_TMUX)("an engine in its text mode", () => {
   });
 });
 
-describe.skipIf(!HAS_TMUX)("a UI on a screen of its own", () => {
-  test("what was on the terminal before is there again, with the summary below it", async () => {
+describe.skipIf(!HAS_TMUX)("a UI on an alternate screen", () => {
+  test("restores the earlier text of the terminal, with the summary below it", async () => {
     ui(FULL, "kill -9 $$");
     screen.clear();
     const bytes = tapTerminal("full");

@@ -1,4 +1,4 @@
-/** A limit says until when it lasts, on the clock of whoever reads it, and how long that is. */
+/** A limit says until when it lasts, on the reader's clock, and how long that is. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Sandbox } from "../e2e/sandbox.ts";
 
@@ -20,7 +20,7 @@ test("the summary of a start and `show` say when a limit ends", async () => {
   expect([resumed.code, resumed.stderr]).toEqual([75, expect.stringMatching(WHEN)]);
 });
 
-test("of a limit that is over, `show` says since when", async () => {
+test("`show` says since when a limit is over", async () => {
   const started = await box.run(["start", "demo", limit(-60)]);
   const handle = /^handle +([0-9a-f]{8})/m.exec(started.stderr)?.[1] ?? "";
   const { stdout } = await box.run(["show", handle]);

@@ -17,7 +17,7 @@ function rollout(id: string): string {
   return join(root, names.find((name) => name.endsWith(`${id}.jsonl`)) ?? "");
 }
 
-/** Nothing of what was said is left in it. */
+/** None of the messages is left in it. */
 function cut(file: string): void {
   const lines = readFileSync(file, "utf8").split("\n");
   const said = lines.findIndex((line) => line.includes("4711"));
@@ -93,7 +93,7 @@ describe("opencode", () => {
     }
   };
 
-  test("words that were changed in their place stay in the copy, and nothing claims to put them back", async () => {
+  test("keeps overwritten text in the copy, and nothing claims to put it back", async () => {
     const run = await box.json(["start", "opencode", "remember 4711"]);
     const { handle } = run;
     sql(`UPDATE part SET data = replace(data, '4711', 'gone') WHERE session_id = '${run["session"].value}'`);
@@ -118,7 +118,7 @@ describe("opencode", () => {
     expect(escrowOf(run).some((text) => text.includes("4711"))).toBe(true);
   });
 
-  test("a session without a word is not gone on with", async () => {
+  test("does not continue a session without a message", async () => {
     const { handle, session } = await box.json(["start", "opencode", "remember 4711"]);
     for (const table of ["part", "message"])
       sql(`DELETE FROM ${table} WHERE session_id = '${session.value}'`);
@@ -130,8 +130,8 @@ describe("opencode", () => {
   });
 });
 
-describe("copies that went different ways", () => {
-  test("each names what it lacks, and rm names what --discard-work throws away", async () => {
+describe("diverging copies", () => {
+  test("each name their gaps, and rm names the work that --discard-work discards", async () => {
     const run = await box.json(["start", "demo", "remember 4711"]);
     const { handle } = run;
     const file = join(box.state, "demo", "sessions", `${run["session"].value}.jsonl`);

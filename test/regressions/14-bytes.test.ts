@@ -1,4 +1,7 @@
-/** What is not valid UTF-8 is refused by name before anything is started or recorded: Node would pass it on altered. */
+/**
+ * Text that is not valid UTF-8 is refused by name before anything is started or recorded: Node would pass it on
+ * altered.
+ */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -38,7 +41,7 @@ test.skipIf(process.platform !== "linux").for(ARGUMENTS)(
 );
 
 test.skipIf(process.platform !== "linux")(
-  "a variable that is not UTF-8 is refused where an agent would get it, and the other commands go on",
+  "a variable that is not UTF-8 is refused where an agent would get it, and the other commands continue",
   async () => {
     using box = new Sandbox();
     const refused = await shell(box, 'NOTE="$bad" OTHER="$bad"; export NOTE OTHER; reprise start demo hello');

@@ -1,4 +1,7 @@
-/** What the system lacks is said as that, never as a bug of Reprise (exit 70) and never with a stack trace. */
+/**
+ * Missing resources of the system are reported as such, never as a bug of Reprise (exit 70) and never with a stack
+ * trace.
+ */
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -36,7 +39,7 @@ test("with too few descriptors every command says so or does its work", async ()
   expect(await box.json(["resume", handle, "go on"])).toMatchObject({ ok: true });
 }, 60_000);
 
-test("a process that cannot be looked at for want of descriptors is not taken for ended", async () => {
+test("a process that cannot be examined for lack of descriptors is not taken for ended", async () => {
   using box = new Sandbox();
   const script = join(box.root, "look.ts");
   writeFileSync(
@@ -55,7 +58,7 @@ process.stdout.write(said.join(" "));`,
   expect(stdout).toBe("too_many_files too_many_files EMFILE");
 }, 60_000);
 
-test("an index that is removed while an agent works is said, and the run is found again", async () => {
+test("an index that is removed while an agent works is reported, and the run is found again", async () => {
   using box = new Sandbox();
   const go = join(box.root, "go");
   const wait = `while [ ! -e '${go}' ]; do sleep 0.05; done\n`;

@@ -29,7 +29,7 @@ function keepIndex(at: Sandbox): () => void {
   };
 }
 
-/** A run whose second attempt began a new conversation, a run that is new and one that was removed, none of it in the index. */
+/** A run whose second attempt began a new conversation, a new run and a removed one, none of it in the index. */
 let box: Sandbox;
 let kept: string;
 let old: string;
@@ -66,7 +66,7 @@ function recorded(handle: string): Run {
   return JSON.parse(readFileSync(join(directoryOf(handle), "run.json"), "utf8")) as Run;
 }
 
-test("list shows what the run directories have when an older index was put back, and says so once", async () => {
+test("list shows the runs of the run directories after an older index was put back, and says so once", async () => {
   const first = await box.run(["list", "--json"]);
   const { runs } = JSON.parse(first.stdout) as { runs: Run[] };
   expect(runs.map(({ handle }) => handle)).toEqual([newer, old]);
@@ -81,7 +81,7 @@ test("list shows what the run directories have when an older index was put back,
   expect(await box.run(["show", removed])).toMatchObject({ code: 3 });
 }, 60_000);
 
-test("doctor names an older index that it found, and has nothing more to say of it afterwards", async () => {
+test("doctor names an older index once, and has nothing more to report about it afterwards", async () => {
   const { findings } = await box.json<{ findings: { about: string; what: string }[] }>(["doctor"]);
   const about = findings.filter(({ about: what }) => what === "index" || what === "runs");
   expect(about.map(({ what }) => what)).toEqual([expect.stringMatching(BEHIND)]);
@@ -144,7 +144,7 @@ test("an older index that was put back together with its stamp is noticed, and i
 
 const COPY = /state directory .* is a copy/;
 
-test("a copied state directory starts new runs, but touches the original's runs only after its user says so", async () => {
+test("a copied state directory starts new runs, but touches the original's runs only after its user allows it", async () => {
   using own = new Sandbox();
   // Not demo, whose sessions are in the state directory.
   const handle = await start(own, "one", "codex");
@@ -179,7 +179,7 @@ test("a copied state directory starts new runs, but touches the original's runs 
   expect(await own.run(["resume", handle, "in the copy"], there)).toMatchObject({ code: 0 });
 }, 60_000);
 
-test("a renamed state directory goes on by itself, and whatever is a copy of it, or may be one, asks", async () => {
+test("a renamed state directory continues by itself, and any real or possible copy of it asks", async () => {
   using own = new Sandbox();
   const handle = await start(own, "one", "codex");
   const [moved, copy] = [join(own.root, "moved"), join(own.root, "copy")];

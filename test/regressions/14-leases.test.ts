@@ -1,6 +1,6 @@
 /**
- * One agent in a run and in a session, whoever looks from where: other pid and time namespaces, clocks that jump, an index
- * that is gone, sessions that the user names. The agents' own journal is the judge.
+ * One agent in a run and in a session, from wherever a command looks: other pid and time namespaces, clocks that jump,
+ * an index that is gone, sessions that the user names. The agents' own journal is the judge.
  */
 import type { ChildProcess } from "node:child_process";
 import {
@@ -67,7 +67,7 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
       { place: "pids", aheadMs: HOUR },
     ],
     ["this one, from a time namespace", { place: "here" }, { place: "time", aheadMs: HOUR }],
-    ["this one, from a container with a boot id of its own", { place: "here" }, { place: "boot" }],
+    ["this one, from a container with another boot id", { place: "here" }, { place: "boot" }],
   ])("no command ends or doubles an agent that works in %s", async (_name, there, from) => {
     const { owner, handle } = await working(there);
     const reading = [["list"], ["logs", handle], ["doctor"], ["status"]];
@@ -85,7 +85,7 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect([owner.exitCode, events("start").length, events("signal").length]).toEqual([null, 1, 0]);
   });
 
-  test("an owner whose lock files are removed is not taken for one from before a restart", async () => {
+  test("an owner whose lock files are removed is not taken for a process from before a restart", async () => {
     const { owner, handle } = await working({ place: "time" });
     rmSync(join(box.state, "lives"), { recursive: true });
     for (const words of [["list"], ["resume", handle, "a second one"], ["rm", handle]]) {
@@ -97,7 +97,7 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect([owner.exitCode, events("start").length, events("signal").length]).toEqual([null, 1, 0]);
   });
 
-  test("an owner there stays one when the index is removed", async () => {
+  test("an owner stays one when the index is removed", async () => {
     const { owner, handle } = await working({ place: "pids" });
     for (const name of readdirSync(box.state).filter((one) => one.startsWith("index.db")))
       rmSync(join(box.state, name));
@@ -125,7 +125,7 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect((await box.run(["resume", handle, "go on"])).code).toBe(0);
   });
 
-  test("an owner that was killed there frees its run when the user says that its agent is gone", async () => {
+  test("an owner that was killed frees its run when the user says that its agent is gone", async () => {
     const { owner, handle } = await working({ place: "pids" });
     await killed(owner);
     const refused = await runThere(box, { place: "pids", aheadMs: HOUR }, ["resume", handle, "too early"]);
@@ -142,7 +142,7 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect([resumed.code, resumed.stdout]).toEqual([0, expect.stringContaining("4711")]);
   });
 
-  test("an agent that outlives its owner there keeps others out until it has ended", async () => {
+  test("an agent that outlives its owner keeps others out until it has ended", async () => {
     const { handle } = await working({ place: "here" }, "hi @@ignore-sigterm @@hang");
     const [agent] = events("start");
     const ownerPid = Number(agent?.["ppid"]);
@@ -179,7 +179,7 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     process.kill(Number(agent?.["pid"]), "SIGKILL");
   });
 
-  test("an owner that nothing can be told of is let go of by the user alone", async () => {
+  test("only the user can release an owner whose state is unknown", async () => {
     const { owner, handle } = await working({ place: "pids" });
     rmSync(join(box.state, "lives"), { recursive: true });
     const over = collect(owner);
@@ -215,7 +215,7 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
     expect([resumed.code, resumed.stdout]).toEqual([0, expect.stringContaining("4711")]);
   });
 
-  test("owners that nothing can be told of do not lock a state directory without an index for ever", async () => {
+  test("owners whose state is unknown do not lock a state directory without an index for ever", async () => {
     const both = [await working({ place: "pids" }), await working({ place: "pids" }, "two @@hang")];
     for (const name of readdirSync(box.state).filter((one) => one.startsWith("index.db")))
       rmSync(join(box.state, name));
@@ -241,7 +241,7 @@ describe.skipIf(why !== null)(`in other namespaces${why === null ? "" : ` (skipp
   });
 });
 
-describe("a session that the user names to an engine of their own", () => {
+describe("a session that the user names to a custom engine", () => {
   const S = "0198b5e2-7c1a-4a30-9d6e-1f2a3b4c5d6e";
   const CONFIG = `
 [engines.mine]
@@ -251,7 +251,7 @@ resume = ["run", "--continue", "{session}", "{options}"]
 session = { field = "id", format = "uuid" }
 events = { session = "type=init", done = "type=result" }
 `;
-  /** Says which session it is in and that it is done, in one breath; hangs before that when it is told to. */
+  /** Reports its session and its end at once; hangs before that on request. */
   const AGENT = `
 const fs = require("node:fs");
 const said = fs.readFileSync(0, "utf8");
@@ -278,7 +278,7 @@ else process.stdout.write(init + '{"type":"result"}\\n');`;
     await until("the agent works", () => events("start").length === 1);
   }
 
-  test("is locked before a second agent is told anything, and no run is left behind", async () => {
+  test("is locked before a second agent gets a message, and no run is left behind", async () => {
     await first("--continue", S);
     for (const native of [["--continue", S], [`--continue=${S}`]]) {
       const second = await box.run(["start", "mine", "me too", "--", ...native]);
@@ -360,7 +360,7 @@ test.each([
   ["named by its id", (session: string) => ["--resume", session]],
   ["that the engine chooses", () => ["--continue"]],
 ])(
-  "no other run goes on in a conversation %s while an agent that outlived its owner is in it",
+  "no other run continues in a conversation %s while an agent that outlived its owner is in it",
   async (_name, native) => {
     const { owner, handle } = await working({ place: "here" }, "remember 4711 @@ignore-sigterm @@hang");
     await killed(owner);

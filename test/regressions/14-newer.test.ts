@@ -1,4 +1,4 @@
-/** What a newer Reprise wrote is kept and shown as it is; nobody is told to delete what may hold work. */
+/** Records of a newer Reprise are kept and shown unchanged; no message advises to delete files that may hold work. */
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -21,7 +21,7 @@ async function begun(box: Sandbox, change: (record: any) => void): Promise<{ han
 }
 
 test.each(Object.entries(NEWER))(
-  "a run.json with %s: doctor says that it needs a newer Reprise and advises no removal, with and without the index",
+  "doctor says that a run.json with %s needs a newer Reprise and advises no removal, with and without the index",
   async (_name, change) => {
     using box = new Sandbox();
     const { file } = await begun(box, change);
@@ -56,7 +56,7 @@ test.each(Object.entries(NEWER))(
 );
 
 test.each(["run.json", "attempts/1/meta.json"])(
-  "the %s of a newer Reprise whose process died stays as it is when the run is listed, shown and resumed",
+  "the %s of a newer Reprise whose process died stays unchanged when the run is listed, shown and resumed",
   async (name) => {
     using box = new Sandbox();
     const child = box.spawn(["start", "demo", "hello @@hang"]);

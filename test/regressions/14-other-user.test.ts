@@ -1,4 +1,4 @@
-/** An agent that runs as another user cannot be ended: that is said, with its pid, and no second agent is started. */
+/** An agent that runs as another user cannot be ended: a message names its pid, and no second agent is started. */
 import { spawn, spawnSync } from "node:child_process";
 import { chmodSync, chownSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -88,7 +88,7 @@ const ASKED: Record<string, { options: readonly string[]; signal: NodeJS.Signals
   "Ctrl-C": { options: [], signal: "SIGINT" },
 };
 test.skipIf(!CAN_BE_OTHERS).each(Object.entries(ASKED))(
-  "%s that cannot end an agent of another user says so, and the attempt goes on",
+  "%s that cannot end an agent of another user says so, and the attempt continues",
   async (_name, { options, signal }) => {
     using box = new TwoUsers();
     const { handle, child, done, pid } = await box.works(...options);

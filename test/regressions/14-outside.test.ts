@@ -1,4 +1,4 @@
-/** Links in a repository were chosen by whoever wrote it: they lead neither agents nor Reprise out of the repository. */
+/** The author of a repository chose its links: they lead neither agents nor Reprise out of the repository. */
 import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -72,7 +72,7 @@ test.each(Object.entries(LINKS))(
   60_000,
 );
 
-test("a folder of issues that is a link to another folder of the same repository is worked on", async () => {
+test("a folder of issues that links to another folder of the same repository is worked on", async () => {
   using box = new IssueBox();
   rmSync(join(box.cwd, "issues"), { recursive: true });
   mkdirSync(join(box.cwd, "docs", "tasks"), { recursive: true });

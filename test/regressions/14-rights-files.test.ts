@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { Sandbox } from "../e2e/sandbox.ts";
 
-test("an agent that changes the policy which its run's option names gets no rights by it on a resume", async () => {
+test("an agent that changes the policy file of its run's option gets no rights by it on a resume", async () => {
   using box = new Sandbox();
   const git = (...args: readonly string[]) => execFileSync("git", args, { cwd: box.cwd, env: box.env() });
   writeFileSync(join(box.cwd, "pol.toml"), "deny");

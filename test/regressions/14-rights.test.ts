@@ -61,7 +61,7 @@ describe("codex takes the sandbox of the run's first conversation, not of today'
 });
 
 test.each(["--sandbox=no", "--sandbox=0", "--sandbox=", "-s=off", "--no-sandbox"])(
-  "%s switches no sandbox off on a resume",
+  "%s disables no sandbox on a resume",
   async (word) => {
     for (const engine of ["gemini", "iflow"]) {
       const { handle } = await box.json(["start", engine, "hello", "--", "--sandbox"]);
@@ -135,21 +135,18 @@ describe("a resume, a fork and a fresh conversation are refused", () => {
     fresh: ["--force-fresh", "anew"],
   };
 
-  test.each(Object.entries(ways))(
-    "where a link took the place of the working directory: %s",
-    async (_name, words) => {
-      const cwd = join(box.root, "place");
-      mkdirSync(cwd);
-      const { handle } = await box.json(["start", "codex", "hello", "--cwd", cwd]);
-      const elsewhere = join(box.root, "elsewhere");
-      renameSync(cwd, elsewhere);
-      symlinkSync(elsewhere, cwd);
-      expect(await box.json(["resume", handle, ...words])).toMatchObject({
-        ok: false,
-        error: { code: "cwd_missing", facts: { now: elsewhere } },
-      });
-    },
-  );
+  test.each(Object.entries(ways))("where a link replaced the working directory: %s", async (_name, words) => {
+    const cwd = join(box.root, "place");
+    mkdirSync(cwd);
+    const { handle } = await box.json(["start", "codex", "hello", "--cwd", cwd]);
+    const elsewhere = join(box.root, "elsewhere");
+    renameSync(cwd, elsewhere);
+    symlinkSync(elsewhere, cwd);
+    expect(await box.json(["resume", handle, ...words])).toMatchObject({
+      ok: false,
+      error: { code: "cwd_missing", facts: { now: elsewhere } },
+    });
+  });
 
   test("where the worktree that Claude made is gone", async () => {
     const { handle } = await box.json(["start", "claude", "hello"]);
@@ -164,7 +161,7 @@ describe("a resume, a fork and a fresh conversation are refused", () => {
     expect(result).toMatchObject({ ok: false, error: { code: "cwd_missing", facts: { cwd: gone } } });
   });
 
-  test("where no attempt of Codex named a session, whose sandbox nobody knows then", async () => {
+  test("where no attempt of Codex named a session, so that its sandbox is unknown", async () => {
     const starts = watched("codex");
     renameSync(join(box.bin, "real-codex"), join(box.bin, "whole-codex"));
     box.program("real-codex", `[ "$1" = --version ] && echo 'codex-cli 0.166.0' && exit 0; exit 1`);
@@ -180,7 +177,7 @@ describe("a resume, a fork and a fresh conversation are refused", () => {
   });
 });
 
-test("a working directory that was made again at the same place is the run's", async () => {
+test("a working directory that was made again at the same place belongs to the run", async () => {
   const cwd = join(box.root, "place");
   mkdirSync(cwd);
   const { handle } = await box.json(["start", "codex", "hello", "--cwd", cwd]);

@@ -6,7 +6,7 @@ import { collect, Sandbox, until } from "../e2e/sandbox.ts";
 
 const IDS = 200;
 
-test("session ids that are printed together are recorded together, every one of them", async () => {
+test("session ids that are printed together are all recorded together", async () => {
   using box = new Sandbox();
   const go = join(box.root, "go");
   const print = `const line = (value) => JSON.stringify(value) + "\\\\n";

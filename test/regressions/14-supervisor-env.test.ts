@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { AgentBox } from "../e2e/agent-box.ts";
 
-test("an agent that the supervisor cannot resume without a variable is resumed after what the refusal says", async () => {
+test("an agent that the supervisor cannot resume without a variable is resumed after the refusal's advice", async () => {
   await using box = new AgentBox();
   box.runbook(`
 [agent.worker]

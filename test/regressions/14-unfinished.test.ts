@@ -43,7 +43,7 @@ function identity(box: IssueBox): void {
 const batch = (box: IssueBox, ...args: string[]) =>
   box.run(["issues", "run", "--engine", "claude", "--trust-cwd", "--merge", ...args]);
 
-describe("work that an agent left unfinished in git", () => {
+describe("unfinished work of an agent in git", () => {
   const box = new IssueBox();
   afterAll(() => box[Symbol.dispose]());
   let result: Result;
@@ -57,7 +57,7 @@ describe("work that an agent left unfinished in git", () => {
     result = await batch(box);
   }, 120_000);
 
-  test.each(IDS)("%s: the issue fails, says what is left, and is not closed", (id) => {
+  test.each(IDS)("%s: fails the issue with a list of the work left, and does not close it", (id) => {
     expect(result.code).toBe(10);
     const entry = box.batches().at(-1)?.issues[id];
     expect(entry?.error).toContain(LEFT[id][1]);
@@ -66,13 +66,13 @@ describe("work that an agent left unfinished in git", () => {
     expect(entry?.findings.join("\n")).toContain(LEFT[id][1]);
   });
 
-  test("nothing of it is committed for the agent, and nothing is merged", () => {
+  test("is neither committed for the agent nor merged", () => {
     expect(box.git("log", "--format=%s", "main")).toBe("as it is");
     expect(box.git("show", "reprise/stash-issue-stash:a")).toBe("c");
     expect(box.git("ls-tree", "-r", "--name-only", "reprise/nested-issue-nested")).not.toContain("deep");
   });
 
-  test("--resume tells the agent what is left, and closes the issue when it is finished", async () => {
+  test("is named to the agent by --resume, and the issue closes when it is finished", async () => {
     agents(box, {
       stash: "echo d > a; git add a",
       nested: "rm -rf deep/lib/.git",

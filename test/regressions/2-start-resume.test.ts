@@ -47,7 +47,7 @@ describe("a session that lost a part of itself", () => {
     expect(readdirSync(join(file, "..")).some((name) => name.includes(".set-aside-"))).toBe(true);
   });
 
-  test("can be gone on with when the user says so, and the longer copy is kept all the same", async () => {
+  test("can be continued when the user says so, and the longer copy is still kept", async () => {
     const { handle, whole } = await talkAndTear();
     expect(await box.run(["resume", handle, "--ignore-copy", "go on"])).toMatchObject({ code: 0 });
     const { runDirectory } = await box.json(["show", handle]);
@@ -69,7 +69,7 @@ describe("a session that lost a part of itself", () => {
   });
 });
 
-test("a conversation that diverged is never taken for the run's, even when the right one is lost", async () => {
+test("a diverged conversation never becomes the run's, even when the right one is lost", async () => {
   const { handle, session } = await box.json(["start", "--no-escrow", "demo", "remember 4711"]);
   await box.json(["resume", handle, "go on @@other-session"]);
   rmSync(sessionFile(session.value));
@@ -89,14 +89,14 @@ test("--run-dir starts with the rights of the run, and never with more", async (
   expect((await box.json(["resume", handle, "four"]))["text"]).toMatch(/"two".*access=read/);
 });
 
-test("a resume sees the variables that bear on rights as the start did", async () => {
+test("a resume sees the variables that affect rights as the start did", async () => {
   const { handle } = await box.json(["start", "gemini", "hello"]);
   const widened = await box.json(["resume", "--env", "GEMINI_CLI_TRUST_WORKSPACE=true", handle, "go on"]);
   expect(widened).toMatchObject({ ok: false, error: { code: "would_widen" } });
   expect(await box.json(["resume", handle, "go on"])).toMatchObject({ ok: true });
 });
 
-test("a working directory that looks like a secret is stored as it is", async () => {
+test("a working directory that looks like a secret is stored unchanged", async () => {
   const cwd = join(box.root, "sk-learn-experiments-2024-11");
   mkdirSync(cwd);
   const { handle, runDirectory } = await box.json(["start", "demo", "remember 4711"], { cwd });
@@ -106,7 +106,7 @@ test("a working directory that looks like a secret is stored as it is", async ()
   expect((await box.json(["resume", handle, "what?"]))["text"]).toContain("4711");
 });
 
-test("a fork is proved as a fork", async () => {
+test("a fork has the proof of a fork", async () => {
   const { handle, session } = await box.json(["start", "demo", "remember 4711"]);
   const forked = await box.json(["resume", "--fork", handle, "what?"]);
   expect(forked["text"]).toContain("4711");
@@ -114,7 +114,7 @@ test("a fork is proved as a fork", async () => {
   expect(forked["session"].value).not.toBe(session.value);
 });
 
-test("a state directory that was moved goes on where it is", async () => {
+test("a moved state directory continues in its new place", async () => {
   using moving = new Sandbox();
   const demo = join(moving.root, "demo-home");
   const { handle } = await moving.json(["start", "demo", "remember 4711"], {
@@ -149,7 +149,7 @@ describe("signals and silence", () => {
     expect(await done).toMatchObject({ code: 130 });
   });
 
-  test("a reader that stands still is no silence of the agent's, and does not keep it from ending", async () => {
+  test("a reader that stalls does not count as the agent's silence, and does not keep it from ending", async () => {
     const args = ["start", "--idle-timeout", "1s", "--timeout", "4s", "demo", "x @@flood:4000000 @@hang"];
     const child = box.spawn(args);
     child.stdin?.end();
@@ -223,7 +223,7 @@ describe("signals and silence", () => {
     expect(result).toMatchObject({ ok: false, outcome: { result: "interrupted" } });
   });
 
-  test("output that cannot be written is said, and no stack is shown", async () => {
+  test("output that cannot be written is reported without a stack trace", async () => {
     const child = spawn("/bin/sh", ["-c", `exec "${process.execPath}" "${CLI}" list > /dev/full`], {
       env: box.env(),
       cwd: box.cwd,

@@ -40,7 +40,7 @@ test("--merge leaves a merge of the user's alone; work on another branch of the 
   expect(existsSync(join(box.cwd, "own.txt"))).toBe(false);
 });
 
-test("work in the checkout is not taken up as if it were a worktree; a killed batch is not under way", async () => {
+test("work in the checkout is not taken for a worktree; a killed batch is not under way", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt @@wait:60000");
   box.commit();
@@ -71,7 +71,7 @@ test("work in the checkout is not taken up as if it were a worktree; a killed ba
   });
 });
 
-test("what every issue would fail at is said before one is claimed", async () => {
+test("an obstacle for every issue is reported before any issue is claimed", async () => {
   using box = new IssueBox();
   box.issue("a", "go");
   const unborn = await box.batch();
@@ -85,7 +85,7 @@ test("what every issue would fail at is said before one is claimed", async () =>
   expect(box.statuses()).toEqual({ a: "open" });
 });
 
-test("no hook of the repository runs; a gate has one mark; what was committed in a lost worktree is taken up", async () => {
+test("no hook of the repository runs; a gate has one mark; commits in a lost worktree are continued", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt");
   box.gate('echo "$REPRISE_ATTEMPT" >> "$HOME/marks"; test -f done', "attempts = 1\n");
@@ -110,7 +110,7 @@ test("no hook of the repository runs; a gate has one mark; what was committed in
   expect(existsSync(join(box.home, "hooks"))).toBe(false);
 });
 
-test("`issues logs --redacted` hides secrets also as JSON", async () => {
+test("`issues logs --redacted` hides secrets in JSON as well", async () => {
   using box = new IssueBox();
   box.issue("a", "@@write:a.txt @@stderr:sk-abcdefghijklmnopqrstuvwxyz");
   box.commit();

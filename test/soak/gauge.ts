@@ -7,13 +7,13 @@ export interface Sample {
   readonly fds: number;
 }
 
-/** What is in use where garbage does not count, in KiB. */
+/** Memory in use without garbage, in KiB. */
 interface Live {
   readonly atMs: number;
   readonly kib: number;
 }
 
-/** Samples of one process; another pid begins anew. */
+/** Samples of one process; another pid starts over. */
 export class Gauge {
   #pid = 0;
   #samples: Sample[] = [];
@@ -45,7 +45,7 @@ export class Gauge {
     return slopeOf(this.#samples.map(({ atMs, rssKib }) => ({ atMs, kib: rssKib })));
   }
 
-  /** The same of what is in use. Null: it was not asked often enough. */
+  /** The same for memory in use. Null: too few samples. */
   liveSlope(): number | null {
     return this.#live.length < 4 ? null : slopeOf(this.#live);
   }

@@ -27,7 +27,7 @@ const values = readArguments(USAGE, { minutes: "amount", agents: "count", seed: 
 const MINUTES = values.minutes ?? 20;
 const AGENTS = values.agents ?? 40;
 const SEED = values.seed ?? Date.now() % 1_000_000;
-/** The last part is quiet: whoever was hit must come back by itself. */
+/** The last part is quiet: every process that was hit must come back by itself. */
 const QUIET_MS = Math.min(120_000, MINUTES * 60_000 * 0.25);
 /** From then on the daemon is left alive, so that its memory can be watched. */
 const SPARE_AFTER = 0.3;
@@ -97,7 +97,7 @@ class Soak {
     this.holder.read(this.#town.holders().find(({ handle }) => handle === this.#town.witness)?.pid ?? null);
   }
 
-  /** How much of the daemon's memory is no garbage, at its quietest: what it is just working on is used, too. */
+  /** How much of the daemon's memory is no garbage, at its quietest: its current work also counts. */
   async #ask(): Promise<void> {
     const pid = this.#town.daemon();
     if (pid === null) return;
@@ -110,7 +110,7 @@ class Soak {
     this.daemon.readLive(pid, Number.isFinite(least) ? least : null);
   }
 
-  /** Whoever gave up asks a person, and is told to go on. */
+  /** An agent that gave up asks a person, and gets a message to continue. */
   async #answer(): Promise<void> {
     const { stdout } = await this.#town.run(["decisions", "list", "--ids"]);
     for (const id of stdout.split("\n").filter(Boolean)) {
@@ -185,7 +185,7 @@ class Soak {
     return new Set(recent.map(({ marker }) => /-([0-9a-f]{8})\//.exec(marker)?.[1] ?? ""));
   }
 
-  /** Every attempt is recorded, nothing was said that was not decided, and there was no storm of decisions. */
+  /** Every attempt is recorded, every message was decided, and there was no storm of decisions. */
   async #judgeOne(id: string): Promise<void> {
     await this.#town.run(["agent", "stop", id]);
     const isOver = ({ attempts: all }: Shown) => all.every(({ outcome }) => outcome !== null);

@@ -9,7 +9,7 @@ import { collect, until } from "../e2e/sandbox.ts";
 const again = `on_dead = { action = "resume", message = "again @@long-tool:30000", append = true, attempts = 1000 }
 on_error = { match = "any", action = "resume", message = "again @@long-tool:30000", append = true, attempts = 1000, cooldown = "5s" }`;
 
-/** Turns are long, so that forty agents cost little: what is tested happens between them. */
+/** Turns are long, so that forty agents cost little: the tested events happen between them. */
 const RUNBOOK = `
 [agent.worker]
 engine = "claude"
@@ -59,7 +59,7 @@ export class Town extends CrashBox {
   readonly ids: string[] = [];
   /** The run of the first agent with a UI: its holder is left alone, so that its memory can be watched. */
   witness = "";
-  /** What was said by people; each of these words is said once. */
+  /** Messages from people; each of these words is sent once. */
   #words = 0;
 
   constructor() {
@@ -70,7 +70,7 @@ export class Town extends CrashBox {
     writeFileSync(join(config, "config.toml"), 'idle_timeout = "20s"\n');
   }
 
-  /** The next daemon is one that tells what it uses (`live-heap.cjs`). Anybody's command may start another one first. */
+  /** The next daemon reports its memory (`live-heap.cjs`). Any command may start another one first. */
   async replaceDaemon(): Promise<void> {
     for (let tries = 0; tries < 10; tries += 1) {
       // With the options that Reprise gives it.

@@ -78,7 +78,7 @@ async function ask(name: string, last: string) {
   };
 }
 
-test.each(names)("%s: says what it was sent", async (name) => {
+test.each(names)("%s: the server repeats the message that it received", async (name) => {
   const { status, text, seen } = await ask(name, "second");
   expect(status).toBe(200);
   expect(text).toContain("SEEN users=2 assistants=1 tools=0");
@@ -91,13 +91,13 @@ test.each(names)("%s: says what it was sent", async (name) => {
   });
 });
 
-test.each(names)("%s: calls a tool on cue", async (name) => {
+test.each(names)("%s: the server calls a tool on cue", async (name) => {
   const { text, seen } = await ask(name, "run @@tool:echo hello");
   expect(seen?.act).toBe("tool");
   expect(text).toContain("echo hello");
 });
 
-test("responses: a command that must be asked for, and a patch", async () => {
+test("responses: the server asks for a command that needs approval, and for a patch", async () => {
   expect((await ask("responses", "run @@escalate:echo hello")).text).toContain("require_escalated");
   expect((await ask("responses", "run @@tool:echo hello")).text).not.toContain("require_escalated");
   expect((await ask("responses", "run @@patch:new.txt")).text).toContain("*** Add File: new.txt");
@@ -116,7 +116,7 @@ const REFUSALS: Record<string, readonly number[]> = {
 };
 
 test.each(names.flatMap((name) => Object.keys(REFUSALS).map((directive) => [name, directive] as const)))(
-  "%s: refuses on cue: %s",
+  "%s: the server refuses on cue: %s",
   async (name, directive) => {
     const { status, seen, text } = await ask(name, `please ${directive}`);
     expect(REFUSALS[directive]).toContain(status);
@@ -127,17 +127,17 @@ test.each(names.flatMap((name) => Object.keys(REFUSALS).map((directive) => [name
   },
 );
 
-test.each(names)("%s: breaks off in the middle", async (name) => {
+test.each(names)("%s: the server breaks off in the middle", async (name) => {
   await expect(ask(name, "please @@drop")).rejects.toThrow();
 });
 
-test("whoever calls home is noticed", async () => {
+test("the server notices an engine that calls home", async () => {
   await using server = await startModelServer();
   await fetch(`${server.url}/telemetry`, { method: "POST", body: "{}" });
   expect(server.strays).toEqual([{ method: "POST", path: "/telemetry" }]);
 });
 
-test.each(names)("%s: a word that the model does not know is an error", async (name) => {
+test.each(names)("%s: an unknown model name is an error", async (name) => {
   const { status, text } = await ask(name, "Go on. @@boguss");
   expect(status).toBe(500);
   expect(text).toContain("the model knows no directive @@boguss");
@@ -148,11 +148,11 @@ test.each([
   ["no directive at all", []],
   ["@@boguss, then @@silent", ["boguss"]],
   ["@@ alone", [""]],
-])("unknown directives in %j", (text, unknown) => {
+])("the server finds the unknown directives in %j", (text, unknown) => {
   expect(unknownDirectives(text)).toEqual(unknown);
 });
 
-test("what Claude says to itself after a turn was broken off is nobody's message, unless a person says it", () => {
+test("Claude's note to itself after an interrupted turn is no user message, unless a person wrote it", () => {
   const text = (words: string) => ({ type: "text", text: words });
   const note = "Continue from where you left off.";
   const { users } = messages.read("/v1/messages", {
