@@ -249,21 +249,24 @@ describe("sweepTemp", () => {
     ],
     ["all", sweepTemp],
     ["the trash alone", sweepTrash],
-  ])("the sweep finishes a dead process's removal at once, and a live process's removal after an hour: %s", async (_what, sweep) => {
-    const state = await openState(root);
-    const [dead, live] = [1, 2].map((pid) => join(state.runsRoot, `.trash-${pid}-ff`));
-    for (const path of [dead ?? "", live ?? ""]) {
-      mkdirSync(join(path, "attempts"), { recursive: true });
-      writeFileSync(join(path, "attempts", "stdout.log"), "");
-      // The run was old when it was removed.
-      utimesSync(path, 0, 0);
-    }
-    const at = (ms: number) => ({ now: () => Date.now() + ms, mono: () => 0 });
-    await sweep(state, at(0), (pid) => pid === 1);
-    expect(readdirSync(state.runsRoot)).toEqual([".trash-2-ff"]);
-    await sweep(state, at(3_700_000), (pid) => pid === 1);
-    expect(readdirSync(state.runsRoot)).toEqual([]);
-  });
+  ])(
+    "the sweep finishes a dead process's removal at once, and a live process's removal after an hour: %s",
+    async (_what, sweep) => {
+      const state = await openState(root);
+      const [dead, live] = [1, 2].map((pid) => join(state.runsRoot, `.trash-${pid}-ff`));
+      for (const path of [dead ?? "", live ?? ""]) {
+        mkdirSync(join(path, "attempts"), { recursive: true });
+        writeFileSync(join(path, "attempts", "stdout.log"), "");
+        // The run was old when it was removed.
+        utimesSync(path, 0, 0);
+      }
+      const at = (ms: number) => ({ now: () => Date.now() + ms, mono: () => 0 });
+      await sweep(state, at(0), (pid) => pid === 1);
+      expect(readdirSync(state.runsRoot)).toEqual([".trash-2-ff"]);
+      await sweep(state, at(3_700_000), (pid) => pid === 1);
+      expect(readdirSync(state.runsRoot)).toEqual([]);
+    },
+  );
 });
 
 test("sweepRun removes leftovers of dead writers from a run, and nothing behind a link", async () => {

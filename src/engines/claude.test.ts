@@ -395,15 +395,18 @@ describe("the session store", () => {
     [`garbage\n${other}`, {}],
     ["garbage", {}],
     [`{"type":"user"`, {}],
-  ])("a transcript without a message is unusable, and a transcript with only its first lines is blank: %j", async (text, blank) => {
-    expect(await locate({ [at(SLUG)]: text })).toEqual({
-      state: "unusable",
-      path: at(SLUG),
-      why: expect.stringContaining("no message"),
-      damaged: true,
-      ...blank,
-    });
-  });
+  ])(
+    "a transcript without a message is unusable, and a transcript with only its first lines is blank: %j",
+    async (text, blank) => {
+      expect(await locate({ [at(SLUG)]: text })).toEqual({
+        state: "unusable",
+        path: at(SLUG),
+        why: expect.stringContaining("no message"),
+        damaged: true,
+        ...blank,
+      });
+    },
+  );
 
   test("reports a missing session as absent", async () => {
     expect(await locate({ [at(SLUG, OTHER)]: line("user", "hi") })).toEqual({

@@ -3,6 +3,7 @@
  * a batch leaves undone. Facts in, one decision out. Pure: nothing has been claimed, started or told when this decides.
  */
 import type { GateConfig } from "../core/config-issues.ts";
+import type { FaultCode } from "../core/faults.ts";
 import type { DeniedCall, Outcome, TroubleKind } from "../core/events.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import type { Leave } from "./metadata.ts";
@@ -223,6 +224,22 @@ function afterTrouble(kind: TroubleKind, why: string, facts: TurnFacts, policy: 
 
 /** unseen: git cannot tell, and a tool was let work. others: files changed, but no tool of the agent was let work. */
 export type Work = "changed" | "unseen" | "nothing" | "others";
+
+/** No other issue would fare better. */
+export const HOPELESS: readonly FaultCode[] = [
+  "engine_missing",
+  "engine_unknown",
+  "storage_failed",
+  "storage_full",
+  "trust_required",
+  "github_limited",
+  "github_unreachable",
+  "github_denied",
+];
+
+/** Of an issue in a checkout that its agent shares with people. */
+export const UNTOLD =
+  "the issue's text changed in the last turn too, and its agent was not told: it may have changed it itself";
 
 /** What is said of it where others work too: nobody knows whose change it is. */
 export const WORK_WORDS = {

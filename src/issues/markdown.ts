@@ -46,22 +46,7 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
     const text = read(name);
     return text === null ? null : { name, text, file: fileIn(text, name) };
   };
-  // Other files may be half written by then: somebody edits them while agents work.
-  const find = (id: string) => {
-    let damaged: Fault | null = null;
-    const names = fileNames();
-    for (const name of names.toSorted(
-      (one, other) => Number(other === `${id}.md`) - Number(one === `${id}.md`),
-    )) {
-      try {
-        if (open(name)?.file?.issue.id === id) return name;
-      } catch (error) {
-        if (!(error instanceof Fault) || error.code !== "issues_invalid") throw error;
-        damaged ??= error;
-      }
-    }
-    throw damaged ?? unknownIssue(id, `${MARKDOWN_FOLDER}/`);
-  };
+  const find = (id: string) => nameOf(id, fileNames(), (name) => open(name)?.file?.issue.id);
   const change = (id: string, edit: Edit) => changeIssue(root, { name: find(id), id }, edit);
   return {
     name: `${MARKDOWN_FOLDER}/`,
@@ -108,6 +93,21 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
       return isJoined;
     },
   };
+}
+
+/** The file of this issue. Other files may be half-written: people edit them while agents work. */
+function nameOf(id: string, names: readonly string[], idIn: (name: string) => string | undefined): string {
+  const isLikely = (name: string) => Number(name === `${id}.md`);
+  let damaged: Fault | null = null;
+  for (const name of names.toSorted((one, other) => isLikely(other) - isLikely(one))) {
+    try {
+      if (idIn(name) === id) return name;
+    } catch (error) {
+      if (!(error instanceof Fault) || error.code !== "issues_invalid") throw error;
+      damaged ??= error;
+    }
+  }
+  throw damaged ?? unknownIssue(id, `${MARKDOWN_FOLDER}/`);
 }
 
 /** Null: leave the file as it is. */

@@ -265,11 +265,13 @@ export async function noteGate(deps: Deps, cwd: string, when: "begins" | "ended"
 export async function takeIssueFile(
   deps: Deps,
   source: Source,
-  { root, worktree, branch, id }: { root: string; worktree: string; branch: string; id: string },
+  { root, handle, branch, id }: { root: string; handle: string | null; branch: string; id: string },
 ): Promise<string | null> {
+  const [run] = handle === null ? [] : await deps.store.findByHandle(handle);
   const path = source.fileOf?.(id);
   const from = await gitText(deps, root, ["merge-base", "HEAD", branch]);
-  if (path === undefined || source.join === undefined || from === null) return null;
+  if (run === undefined || path === undefined || source.join === undefined || from === null) return null;
+  const { cwd: worktree } = run;
   const blobs = ["rev-parse", "--verify", "--quiet"];
   const [was, now] = await Promise.all(
     [from, branch].map((commit) => gitText(deps, root, [...blobs, `${commit}:${path}`])),
@@ -282,6 +284,20 @@ export async function takeIssueFile(
   if (!(await source.join(id, { was: before, now: after }))) return told;
   await putBack(deps, { worktree, branch, message: `${id}: leave ${path} to the batch` }, { path, from });
   return null;
+}
+
+const MAX_SAME = 2;
+
+/** Notices the same files at several failing gates in a row. */
+export class StuckCheck {
+  #print: string | null = null;
+  #same = 0;
+
+  isStuck(print: string | null): boolean {
+    this.#same = print !== null && print === this.#print ? this.#same + 1 : 0;
+    this.#print = print;
+    return this.#same >= MAX_SAME;
+  }
 }
 
 /** Into what is checked out at the top. A conflict is undone and said; a merge of the user's is left as it is. */

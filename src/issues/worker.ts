@@ -7,7 +7,7 @@
 import { dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import type { DeniedCall } from "../core/events.ts";
-import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
+import { exitCodeOf, Fault } from "../core/faults.ts";
 import { untilText } from "../lib/until.ts";
 import { storedDenials } from "../run/run.ts";
 import { obeyRequests } from "./brake.ts";
@@ -16,8 +16,10 @@ import {
   decideAfter,
   decidedWords,
   deniedWords,
+  HOPELESS,
   type Next,
   RESET,
+  UNTOLD,
   type Work,
   WORK_WORDS,
   workOf,
@@ -33,6 +35,7 @@ import {
   mergeWork,
   noteGate,
   settleWork,
+  StuckCheck,
   subjectFor,
   takeIssueFile,
   treeOf,
@@ -40,24 +43,9 @@ import {
 } from "./work.ts";
 import { BEFORE_WORK, Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
-/** No other issue would fare better. */
-const HOPELESS: readonly FaultCode[] = [
-  "engine_missing",
-  "engine_unknown",
-  "storage_failed",
-  "storage_full",
-  "trust_required",
-  "github_limited",
-  "github_unreachable",
-  "github_denied",
-];
-const MAX_SAME = 2;
 /** Turns of one batch about a text that has changed: an agent may write in its issue itself. */
 const MAX_NEWS = 5;
 
-/** Of an issue in a checkout that its agent shares with people. */
-const UNTOLD =
-  "the issue's text changed in the last turn too, and its agent was not told: it may have changed it itself";
 const WHILE_WORKING = "while its agent worked";
 
 const times = (n: number) => (n === 1 ? "once" : `${n} times`);
@@ -76,8 +64,7 @@ export class IssueWork {
   #seen = "";
   /** What an earlier batch wrote down about it stands until this one has claimed it. */
   readonly #hasPast: boolean;
-  #print: string | null = null;
-  #same = 0;
+  readonly #stuck = new StuckCheck();
   /** Of all turns in this batch. */
   #toolCalls = 0;
   readonly #denied: DeniedCall[] = [];
@@ -314,7 +301,7 @@ export class IssueWork {
     desk.findings = [finding];
     desk.note({ status: "checking", gate: { passed: false, detail: finding } });
     this.#gateTries += 1;
-    const stuck = await this.#isStuck(cwd);
+    const stuck = this.#stuck.isStuck(await fingerprint(deps, cwd));
     const first = finding.split("\n")[0] ?? "";
     if (stuck) return this.#give("failed", `the gate fails and nothing changes any more: ${first}`);
     if (this.#gateTries >= gate.attempts)
@@ -359,14 +346,6 @@ export class IssueWork {
   async #unfinished(left: string, help?: string): Promise<IssueEnd> {
     this.#desk.findings = [`Your last turn ended, but ${left}. Put that right.`];
     return this.#give("failed", help === undefined ? left : `${left}. ${help}`);
-  }
-
-  /** The same files at several gates in a row. */
-  async #isStuck(cwd: string): Promise<boolean> {
-    const print = await fingerprint(this.#shop.deps, cwd);
-    this.#same = print !== null && print === this.#print ? this.#same + 1 : 0;
-    this.#print = print;
-    return this.#same >= MAX_SAME;
   }
 
   async #passed(detail: string): Promise<IssueEnd> {
@@ -445,10 +424,7 @@ export class IssueWork {
 
   async #takeIssueFile(branch: string): Promise<void> {
     const { deps, root, source } = this.#shop;
-    const { handle } = this.#desk;
-    const [run] = handle === null ? [] : await deps.store.findByHandle(handle);
-    if (run === undefined) return;
-    const place = { root, worktree: run.cwd, branch, id: this.#issue.id };
+    const place = { root, handle: this.#desk.handle, branch, id: this.#issue.id };
     const note = await takeIssueFile(deps, source, place);
     if (note !== null) this.#notes = [...this.#notes, note];
   }
