@@ -237,6 +237,12 @@ export const HOPELESS: readonly FaultCode[] = [
   "github_denied",
 ];
 
+export function whoStopped({ isAlone }: { readonly isAlone: boolean }): string {
+  return isAlone ? "it was stopped with `reprise stop`" : "the batch was stopped";
+}
+
+export const times = (n: number) => (n === 1 ? "once" : `${n} times`);
+
 /** Of an issue in a checkout that its agent shares with people. */
 export const UNTOLD =
   "the issue's text changed in the last turn too, and its agent was not told: it may have changed it itself";

@@ -19,7 +19,9 @@ import {
   HOPELESS,
   type Next,
   RESET,
+  times,
   UNTOLD,
+  whoStopped,
   type Work,
   WORK_WORDS,
   workOf,
@@ -47,8 +49,6 @@ import { BEFORE_WORK, Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 const MAX_NEWS = 5;
 
 const WHILE_WORKING = "while its agent worked";
-
-const times = (n: number) => (n === 1 ? "once" : `${n} times`);
 
 export class IssueWork {
   readonly #shop: Workshop;
@@ -216,7 +216,7 @@ export class IssueWork {
       const waited = await this.#desk.waitForLimit(this.#waitsFor);
       const waitsFor = this.#waitsFor === "" ? "" : `: ${this.#waitsFor}`;
       if (waited === "stopped")
-        return this.#give("interrupted", `${this.#whoStopped()} while it waited${waitsFor}`);
+        return this.#give("interrupted", `${whoStopped(this.#desk.brake)} while it waited${waitsFor}`);
       const given = waited === "waited" ? await this.#decided("while it waited") : null;
       if (given !== null) return given;
       const turn = await takeTurn(this.#desk, ask);
@@ -289,7 +289,7 @@ export class IssueWork {
       return this.#passed(NO_GATE);
     }
     if (brake.force >= 2)
-      return this.#give("interrupted", `${this.#whoStopped()} before its work was checked`);
+      return this.#give("interrupted", `${whoStopped(this.#desk.brake)} before its work was checked`);
     desk.note({ status: "checking" });
     if (isolated) await noteGate(deps, cwd, "begins");
     const finding = await desk.check(gate.commands, cwd);
@@ -297,7 +297,7 @@ export class IssueWork {
     // A gate that passes without any work says nothing about an agent that was not let work.
     if (finding === null) return changed || desk.denied.length === 0 ? this.#passed("") : this.#nothing(work);
     if (brake.force >= 2)
-      return this.#give("interrupted", `${this.#whoStopped()} while its work was checked`);
+      return this.#give("interrupted", `${whoStopped(this.#desk.brake)} while its work was checked`);
     desk.findings = [finding];
     desk.note({ status: "checking", gate: { passed: false, detail: finding } });
     this.#gateTries += 1;
@@ -437,10 +437,6 @@ export class IssueWork {
     if (handle === null || desk.brake.force >= 2 || this.#newsTurns > MAX_NEWS)
       return this.#give("interrupted", "the issue was changed, and its agent has not heard of it yet");
     return this.#turns({ do: "resume", handle, message: () => newsPrompt(desk.told()) });
-  }
-
-  #whoStopped(): string {
-    return this.#desk.brake.isAlone ? "it was stopped with `reprise stop`" : "the batch was stopped";
   }
 
   /** It stays in progress, with a note; what was known stays known. */
