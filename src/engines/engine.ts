@@ -63,12 +63,19 @@ export interface Engine {
   readonly asksTrust?: true;
   /** Its own settings trust folders, and in a trusted one what the folder brings counts. Absent: nothing to hold (I12). */
   readonly folderTrust?: {
-    /** Settings, below the engine's home or absolute; the first that says something counts. */
+    /** Settings, below the engine's home or absolute; what the first says of a folder counts. */
     readonly files: readonly string[];
     /** The directory that these arguments make the agent work in. */
     workplace(args: readonly string[], cwd: string): string;
-    /** What such a file says of the first of these folders: then come its checkout and, of a worktree, the main one. */
-    in(text: string, folders: readonly [cwd: string, ...checkouts: string[]]): FolderTrust;
+    /**
+     * What such files, and these arguments over them, say of the first of these folders: then come its checkout and, of a
+     * worktree, the main one.
+     */
+    in(
+      texts: readonly string[],
+      folders: readonly [cwd: string, ...checkouts: string[]],
+      args: readonly string[],
+    ): FolderTrust;
     /** Where the settings say nothing the UI asks, and goes on only in a folder that the user trusts. */
     readonly uiAsks: true;
   };
@@ -192,8 +199,15 @@ export interface Ask {
   readonly tag: string;
   /** The user allows the engine to trust the folder. */
   readonly trustCwd: boolean;
-  /** What the engine's settings said of the folder when the run was first started. Absent: see `Engine.folderTrust`. */
+  /**
+   * What the engine's settings and the run's own options said of the folder when the run was first started. Absent: see
+   * `Engine.folderTrust`.
+   */
   readonly folderTrust?: FolderTrust;
+  /** The folder that the agent works in, links resolved, its checkout and, of a worktree, the main one. Absent: not looked up. */
+  readonly folders?: readonly [cwd: string, ...checkouts: string[]];
+  /** The folder is made for this run, and empty (`--isolate dir`). */
+  readonly ownFolder?: true;
   /** The UI is watched: hooks may be added that tell what it does, and nothing else. */
   readonly watched?: true;
   /** The agent is talked to while it works, and asks before it does what it may not: by this policy. */

@@ -13,6 +13,7 @@ import { changedNow, type Deps, isoNow } from "./deps.ts";
 import {
   type EngineSetup,
   findEngine,
+  foldersIn,
   setUpEngine,
   settingsEnv,
   trustNow,
@@ -152,7 +153,8 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const interactive = assertStartable(engine, request, given);
   const { cwd } = workplace;
   const checkout = request.isolate === "worktree" ? request.cwd : cwd;
-  const trust = trustNow(setup, { cwd, checkout, args: given, interactive });
+  const place = { cwd, checkout, args: given, interactive };
+  const trust = trustNow(setup, place);
   const chosen = engine.can.chooseSession ? deps.newSessionId() : null;
   const command = engine.command({
     kind: "start",
@@ -167,6 +169,8 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     tag: `reprise-${runId.slice(-8)}-1`,
     trustCwd: request.trustCwd,
     ...trust,
+    ...foldersIn(engine, place),
+    ...(request.isolate === "dir" ? { ownFolder: true } : {}),
     ...(request.ui === true ? { watched: true } : {}),
     ...(request.dialogue === undefined ? {} : { dialogue: request.dialogue }),
   });
