@@ -263,6 +263,18 @@ export function trustNow(
   return { folderTrust: said === "unset" && place.interactive ? "trusted" : said };
 }
 
+/** The folder of a run that begins, as its record and as its engine's command need it. */
+export function startFolder(
+  setup: Pick<EngineSetup, "engine" | "home">,
+  request: { readonly cwd: string; readonly isolate: Launch["isolate"] },
+  part: Omit<Workplace, "checkout">,
+) {
+  const place = { ...part, checkout: request.isolate === "worktree" ? request.cwd : part.cwd };
+  const trust = trustNow(setup, place);
+  const own: Pick<Ask, "ownFolder"> = request.isolate === "dir" ? { ownFolder: true } : {};
+  return { trust, folder: { ...trust, ...foldersIn(setup.engine, place), ...own } };
+}
+
 /** The folders by which the engine's settings may know the one that it works in. */
 export function foldersIn(
   { folderTrust: trust }: Engine,

@@ -13,10 +13,9 @@ import { changedNow, type Deps, isoNow } from "./deps.ts";
 import {
   type EngineSetup,
   findEngine,
-  foldersIn,
   setUpEngine,
   settingsEnv,
-  trustNow,
+  startFolder,
   versionOf,
 } from "./engine-setup.ts";
 import { copiesLeft, leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
@@ -152,9 +151,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const given = [...setup.defaultArgs, ...request.native];
   const interactive = assertStartable(engine, request, given);
   const { cwd } = workplace;
-  const checkout = request.isolate === "worktree" ? request.cwd : cwd;
-  const place = { cwd, checkout, args: given, interactive };
-  const trust = trustNow(setup, place);
+  const { trust, folder } = startFolder(setup, request, { cwd, args: given, interactive });
   const chosen = engine.can.chooseSession ? deps.newSessionId() : null;
   const command = engine.command({
     kind: "start",
@@ -168,9 +165,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     cwd,
     tag: `reprise-${runId.slice(-8)}-1`,
     trustCwd: request.trustCwd,
-    ...trust,
-    ...foldersIn(engine, place),
-    ...(request.isolate === "dir" ? { ownFolder: true } : {}),
+    ...folder,
     ...(request.ui === true ? { watched: true } : {}),
     ...(request.dialogue === undefined ? {} : { dialogue: request.dialogue }),
   });
