@@ -58,7 +58,7 @@ const MOST_FILES: Record<string, number> = {
   lib: 16,
   cli: 50,
   certify: 24,
-  engines: 29,
+  engines: 30,
   issues: 22,
   run: 36,
   supervisor: 23,

@@ -24,6 +24,16 @@ test.each([
     "exec -s workspace-write -c sandbox_mode=danger-full-access",
     "exec -c sandbox_mode=danger-full-access",
   ],
+  [
+    "codex",
+    'exec -s read-only -c projects={"/work"={trust_level="untrusted"}}',
+    'exec -s read-only -c projects={"/work"={trust_level="untrusted"}} -c projects./work.trust_level="trusted"',
+  ],
+  [
+    "codex",
+    "exec -s workspace-write -c sandbox_workspace_write.network_access=false",
+    "exec -s workspace-write -c sandbox_workspace_write.network_access=false -c sandbox_workspace_write={network_access=true}",
+  ],
   ["claude", "--disallowedTools=Bash", ""],
   ["claude", "--permission-mode plan", "--permission-mode plan --dangerously-skip-permissions"],
   ["opencode", "--auto --auto=no", "--auto=no --auto"],

@@ -7,9 +7,10 @@
 import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { parseJson } from "../lib/json.ts";
-import { describeHeld, grammar, heldRights, heldTrust, saysSandbox, settingIn } from "./codex-options.ts";
+import { describeHeld, grammar, heldRights, saysSandbox, settingIn } from "./codex-options.ts";
 import { ID } from "./codex-output.ts";
 import { codexDialogue, type Plan } from "./codex-server.ts";
+import { heldTrust, trustNamed } from "./codex-trust.ts";
 import type { Approval, Ask, Command } from "./engine.ts";
 import {
   assertComplete,
@@ -75,7 +76,7 @@ export function dialogueCommand(ask: Ask, approval: Approval): Command {
       dropped,
       rewritten: rewritten(plan, rights, saysSandbox(parsed)),
     },
-    ...warn(ask, plan, settingIn(options, "projects") !== undefined),
+    ...warn(ask, plan, trustNamed(ask, parsed) === "untrusted"),
     dialogue: (now) => codexDialogue(plan, now),
   };
 }
@@ -112,15 +113,10 @@ function optionsOf(ask: Ask): {
   }
   const merged = override(recorded, parseArgs(grammar, ask.native, true));
   assertComplete(merged);
-  const trusts = isStart ? [] : heldTrust(ask, merged);
-  const rights = isStart ? [] : [...heldRights(ask, merged), ...trusts];
+  const rights = isStart ? [] : [...heldRights(ask, merged), ...heldTrust(ask, merged)];
   const leftOut = (option: Given) => isMoot(option, isStart);
-  // First, so that the run's own options about folders override them.
-  const all = [
-    ...trusts,
-    ...lastWins(merged.options),
-    ...rights.filter((option) => !trusts.includes(option)),
-  ];
+  // Behind, since of a setting that is given twice the last one counts.
+  const all = [...lastWins(merged.options), ...rights];
   const options = all.filter((option) => !leftOut(option));
   const unkept = options.find((option) => !isOneOf([...OWN, ...FIELDS], option));
   if (unkept !== undefined) {

@@ -1,8 +1,8 @@
-/** Codex's command line as data: the options of 0.166, their rights, and the rights that a resume must name. */
-import { dirname, resolve } from "node:path";
+/** Codex's command line as data: the options of 0.166, the rights they give, and the rights a resume must name. */
+import { resolve } from "node:path";
 import { Fault } from "../core/faults.ts";
 import { fieldIn, isObject, type JsonObject, numberIn, objectIn, parseJson, stringIn } from "../lib/json.ts";
-import type { Ask, Engine } from "./engine.ts";
+import type { Ask } from "./engine.ts";
 import {
   describe,
   type Given,
@@ -38,7 +38,7 @@ export const setting: Guard = {
 };
 
 /** `key="value"` of a `-c`, the value without its quotes. */
-function keyAndValue(text: string): readonly [key: string, value: string] {
+export function keyAndValue(text: string): readonly [key: string, value: string] {
   const at = text.indexOf("=");
   if (at === -1) return ["", ""];
   const value = text.slice(at + 1).trim();
@@ -325,94 +325,11 @@ function describeProfile(key: string): string | null | undefined {
     : `${profile} → its rules as the conversation began`;
 }
 
-/*
- * Trust of 0.166. In a folder that its config trusts, Codex reads settings, programs and rules from the project's
- * `.codex`; the programs, and commands that the rules allow, run outside the sandbox. It looks up the folder itself,
- * then its checkout, then the main one. If the config names none of them, a sandbox that may write to the folder makes
- * Codex trust it.
- */
-
-const TABLE = /^\[\s*projects\s*\.\s*("(?:[^"\\]|\\.)*"|'[^']*')\s*\]/;
-const LEVEL = /^trust_level\s*=\s*["'](\w+)["']/;
-
-export const folderTrust: NonNullable<Engine["folderTrust"]> = {
-  files: ["config.toml", "/etc/codex/config.toml"],
-  workplace: (args, cwd) => workplaceOf(parseArgs(grammar, args), cwd),
-  in(text, [cwd, ...checkouts]) {
-    const levels = levelsIn(text);
-    const own = levels.get(cwd);
-    const outer = checkouts.map((folder) => levels.get(folder)).find((level) => level !== undefined);
-    if (own === undefined && outer === undefined) return "unset";
-    // Trust in a part of a checkout is not trust in the content of the whole.
-    const whole = checkouts.length === 0 ? own : outer;
-    return (own ?? outer) === "trusted" && whole === "trusted" ? "trusted" : "untrusted";
-  },
-  uiAsks: true,
-};
-
-/** As Codex writes them. A folder in another spelling counts as not named, which gives less rights rather than more. */
-function levelsIn(text: string): ReadonlyMap<string, string> {
-  const levels = new Map<string, string>();
-  let folder: string | null = null;
-  for (const raw of text.split("\n")) {
-    const line = raw.trim();
-    const level = LEVEL.exec(line)?.[1];
-    if (line.startsWith("[")) folder = folderIn(TABLE.exec(line)?.[1]);
-    else if (folder !== null && level !== undefined) levels.set(folder, level);
-  }
-  return levels;
-}
-
-function folderIn(key: string | undefined): string | null {
-  if (key === undefined) return null;
-  const value = key.startsWith("'") ? key.slice(1, -1) : parseJson(key);
-  return typeof value === "string" ? value : null;
-}
-
-function workplaceOf(parsed: Parsed, cwd: string): string {
-  return resolve(cwd, valueOf(parsed, "--cd") ?? ".");
-}
-
-/** The option that keeps a folder untrusted in later attempts if it was not trusted at the start of the run. */
-export function heldTrust(ask: Ask, asked: Parsed): readonly Given[] {
-  const { folderTrust: folder, rights = [] } = ask;
-  if (folder === undefined || folder === "trusted" || ask.trustCwd) return [];
-  // Without a named sandbox Codex would let the agent write to an untrusted folder, but not to an unknown one.
-  if (rights.length === 0 && !saysSandbox(asked)) return [];
-  const cwd = workplaceOf(asked, ask.cwd);
-  const began = parseArgs(grammar, rights.length === 0 ? ask.given : rights, true);
-  if (folder === "unset" && (mayWrite(began) || profileWrites(began, cwd))) return [];
-  return parseArgs(grammar, ["-c", untrusted(cwd)], true).options;
-}
-
-/** With this option Codex neither trusts the folder nor records that it does, whatever its config. */
-function untrusted(cwd: string): string {
-  const folders = (at: string): readonly string[] =>
-    at === dirname(at) ? [] : [at, ...folders(dirname(at))];
-  return `projects={${folders(cwd)
-    .map((folder) => `${JSON.stringify(folder)}={trust_level="untrusted"}`)
-    .join(",")}}`;
-}
-
-/** An option names a sandbox that may write. */
-export function mayWrite(parsed: Parsed): boolean {
+/** An option names a sandbox that may write. `unknown`: what is said of a sandbox that Reprise does not know. */
+export function mayWrite(parsed: Parsed, unknown = false): boolean {
   return lastWins(parsed.options).some((option) => {
     const right = rightOf(option);
-    return typeof right === "object" && right?.scale === "sandbox" && (right.rank ?? 0) > 0;
+    if (typeof right !== "object" || right?.scale !== "sandbox") return false;
+    return right.rank === null ? unknown : right.rank > 0;
   });
-}
-
-function profileWrites({ options }: Parsed, cwd: string): boolean {
-  const rules = settingIn(
-    options,
-    `permissions.${settingIn(options, "default_permissions") ?? ""}.filesystem`,
-  );
-  const covers = (path: string) => path === "/" || cwd === path || cwd.startsWith(`${path}/`);
-  // One rule after the other, so that parsing takes linear time.
-  const [nearest] = [...(rules ?? "").slice(1).matchAll(/("(?:[^"\\]|\\.)*")="(\w+)",?/gy)]
-    .map(([, key, access]) => ({ path: folderIn(key) ?? "", access }))
-    .map(({ path, access }) => ({ path: path === ":root" ? "/" : path, access }))
-    .filter(({ path }) => path !== "" && covers(path))
-    .toSorted((one, other) => other.path.length - one.path.length);
-  return nearest?.access === "write";
 }

@@ -25,7 +25,7 @@ const argsOf = (wish: Ask) => codex.command(wish).args.join(" ");
 const resume = (line: string, part: Partial<Ask>) => ask(line, { kind: "resume", session: ID, ...part });
 
 describe("trusts the folder no more than at the start of the run (I12):", () => {
-  const pin = `-c projects={${["/home/user/lab", "/home/user", "/home"].map((at) => `"${at}"={trust_level="untrusted"}`).join(",")}}`;
+  const pin = `-c projects={${["/home/user/lab", "/home/user", "/home", "/"].map((at) => `"${at}"={trust_level="untrusted"}`).join(",")}}`;
   const ro = ["-s", "read-only"];
   const writes = (...rules: string[]) => [
     ...["-c", `permissions.reprise-held.filesystem={${rules.join(",")}}`],
@@ -74,15 +74,81 @@ describe("trusts the folder no more than at the start of the run (I12):", () => 
     expect(argsOf(ask(line, part)).includes(pin)).toBe(false);
   });
 
-  test("the receipt says so, and the run's own setting for folders counts", () => {
+  const untrusted = (folder: string) => `"${folder}"={trust_level="untrusted"}`;
+  const parents = ["/home/user", "/home", "/"].map(untrusted).join(",");
+
+  test("the receipt says so, and other folders stay as the run itself names them", () => {
     const own = `-c projects={"/x"={trust_level="trusted"}}`;
     const { args, options } = codex.command(resume(own, { folderTrust: "unset", rights: ro }));
-    expect(args.join(" ")).toBe(`exec -s read-only resume --json ${pin} ${own} ${ID} -`);
+    const all = `projects={"/x"={trust_level="trusted"},${untrusted("/home/user/lab")},${parents}}`;
+    expect(args.join(" ")).toBe(`exec -s read-only resume --json ${own} -c ${all} ${ID} -`);
     expect(options.kept).toEqual([own]);
     expect(options.rewritten).toContain("trust in the folder → none, as when the run was started");
   });
 
-  test("a server gets the same setting", () => {
+  const lab = "/home/user/lab";
+  const spellings: Record<string, readonly [given: readonly string[], held: string | null]> = {
+    "a later table": [["-c", "a=1", "-c", `projects={${untrusted("/x")}}`], `${untrusted("/x")},`],
+    "with spaces": [["-c", ` projects = { ${untrusted("/x")} } # other`], `${untrusted("/x")},`],
+    "joined to the letter": [[`-cprojects={${untrusted("/x")}}`], `${untrusted("/x")},`],
+    "by the long name": [[`--config=projects={${untrusted("/x")}}`], `${untrusted("/x")},`],
+    "dotted inside": [["-c", 'projects={"/x".trust_level="trusted"}'], '"/x"={trust_level="trusted"},'],
+    "dotted outside": [["-c", 'projects./x.trust_level="trusted"'], '"/x"={trust_level="trusted"},'],
+    "a table of one folder": [["-c", 'projects./x={trust_level="trusted"}'], '"/x"={trust_level="trusted"},'],
+    "two tables": [
+      ["-c", `projects={${untrusted("/y")}}`, "-c", `projects={${untrusted("/x")}}`],
+      `${untrusted("/x")},`,
+    ],
+    "a table and more": [
+      ["-c", `projects={${untrusted("/y")}}`, "-c", "projects./x.trust_level=untrusted"],
+      `${untrusted("/y")},${untrusted("/x")},`,
+    ],
+    "quotes, which Codex takes as part of the name": [
+      ["-c", `projects."${lab}".trust_level="trusted"`],
+      String.raw`"\"/home/user/lab\""={trust_level="trusted"},`,
+    ],
+    "an empty table": [["-c", "projects={}"], ""],
+    "the folder itself as trusted": [["-c", `projects={"${lab}"={trust_level="trusted"}}`], null],
+    "the folder itself as trusted, and then all forgotten": [
+      ["-c", `projects={"${lab}"={trust_level="trusted"}}`, "-c", "projects={}"],
+      "",
+    ],
+  };
+  test.each(Object.entries(spellings))("the run's own options name folders: %s", (_name, [given, held]) => {
+    const part = { given, folderTrust: "unset", rights: ro } as const;
+    for (const kind of ["resume", "fork", "fresh"] as const) {
+      const { args } = codex.command({ ...resume("", part), kind });
+      const last = args.filter((arg) => arg.includes("projects")).at(-1);
+      const all = `projects={${held ?? ""}${untrusted(lab)},${parents}}`;
+      expect(last).toBe(held === null ? given.at(-1) : all);
+    }
+  });
+
+  test("by the folder's real name as well, where -C goes through a link", () => {
+    const part = { folderTrust: "unset", rights: ro, folders: ["/real/lab", "/real/lab"] } as const;
+    const line = argsOf(resume("-C link", part));
+    expect(line).toContain(untrusted("/home/user/lab/link"));
+    expect(line).toContain(untrusted("/real/lab"));
+    expect(line).toContain(untrusted("/real"));
+  });
+
+  test("where an option kept Codex from trusting the main checkout of a worktree", () => {
+    const line = `-s workspace-write -c projects={${untrusted("/repo")}}`;
+    const part = { folderTrust: "unset", folders: ["/home/user/lab", "/home/user/lab", "/repo"] } as const;
+    expect(argsOf(resume(line, part))).toContain(`-c projects={${untrusted("/repo")},${untrusted(lab)}`);
+  });
+
+  test.each([
+    'projects={"/x"={trust_level="""trusted"""}}',
+    'projects={"/x"={trust_level=[1.5]}}',
+    `projects={${"a={".repeat(9_999)}`,
+    "projects=x",
+  ])("refuses options that cannot be read: %j", (value) => {
+    const part = { given: ["-c", value], folderTrust: "unset", rights: ro } as const;
+    expect(() => codex.command(resume("", part))).toThrow("which Reprise cannot read");
+  });
+
+  test("a server gets it as well", () => {
     const part = { folderTrust: "unset", rights: ro, dialogue: { approval: "never" } } as const;
     expect(argsOf(resume("", part))).toContain(`app-server ${pin}`);
   });
@@ -103,9 +169,48 @@ test.each([
   },
 );
 
-test("says nothing about trust where an option forbids it", () => {
-  const line = `-s workspace-write -c projects={"/home/user/lab"={trust_level="untrusted"}}`;
-  expect(codex.command(ask(line, { folderTrust: "unset" })).warnings).toBeUndefined();
+describe("says what a writable sandbox lets the repository do, and names an option that prevents it:", () => {
+  const option = (...folders: string[]) =>
+    `-c projects={${folders.map((folder) => `"${folder}"={trust_level="untrusted"}`).join(",")}}`;
+  const worktree = ["/state/runs/1/worktree", "/repo"] as const;
+  const cases: Record<string, readonly [line: string, folders: Ask["folders"], names: string | null]> = {
+    "nothing, where an option names the folder": [option("/home/user/lab"), undefined, null],
+    "nothing, where an option names the main checkout": [option("/repo"), worktree, null],
+    "nothing, where an option names the worktree": [option(worktree[0]), worktree, null],
+    "the main checkout of a worktree": ["", worktree, option("/repo")],
+    "an option names another folder": [option("/x"), worktree, option("/x", "/repo")],
+    "an option that Codex does not understand": [
+      '-c projects."/repo".trust_level="untrusted"',
+      worktree,
+      "-c projects={",
+    ],
+    "an option that cannot be read": ["-c projects={[}", worktree, option("/repo")],
+    "a folder without a repository": ["", ["/home/user/lab"], option("/home/user/lab")],
+  };
+  test.each(Object.entries(cases))("%s", (_name, [line, folders, names]) => {
+    const part = { folderTrust: "unset", ...(folders === undefined ? {} : { folders }) } as const;
+    const { warnings = [] } = codex.command(ask(`-s workspace-write ${line}`, part));
+    expect(warnings.length).toBe(names === null ? 0 : 1);
+    expect(warnings.join("").replaceAll("'", "")).toContain(names ?? "");
+  });
+
+  test("where native arguments alone start the agent", () => {
+    const part = { message: null, givenHasNoPrompt: false, folderTrust: "unset" } as const;
+    expect(codex.command(ask("exec -s workspace-write go", part)).warnings).toHaveLength(1);
+    expect(codex.command(ask("exec -s read-only go", part)).warnings).toBeUndefined();
+  });
+
+  test("no option, where each run gets a new folder", () => {
+    const part = { folderTrust: "unset", folders: ["/state/runs/1/work"], ownFolder: true } as const;
+    const { warnings = [] } = codex.command(ask("-s workspace-write", part));
+    expect(warnings.join("")).toContain("No option can prevent that beforehand");
+    expect(warnings.join("")).not.toContain("projects");
+  });
+
+  test("a sandbox that is spelled in a way that Reprise does not know", () => {
+    const part = { given: ["-c", 'sandbox_mode="""workspace-write"""'], folderTrust: "unset" } as const;
+    expect(codex.command(ask("", part)).warnings).toHaveLength(1);
+  });
 });
 
 describe("reads from config.toml whether a folder is trusted:", () => {
@@ -132,6 +237,30 @@ describe("reads from config.toml whether a folder is trusted:", () => {
     ],
   };
   test.each(Object.entries(cases))("%s", (_name, [text, [cwd = "", ...checkouts], then]) => {
-    expect(codex.folderTrust?.in(text, [cwd, ...checkouts])).toBe(then);
+    expect(codex.folderTrust?.in([text], [cwd, ...checkouts], [])).toBe(then);
+  });
+
+  const others: Record<string, readonly [texts: readonly string[], args: readonly string[], then: string]> = {
+    "an option over the file": [
+      [entry('"/r"')],
+      ["-c", 'projects={"/r"={trust_level="untrusted"}}'],
+      "untrusted",
+    ],
+    "an option of another folder": [
+      [entry('"/r"')],
+      ["-c", 'projects={"/x"={trust_level="untrusted"}}'],
+      "trusted",
+    ],
+    "an option alone": [[], ["-c", 'projects={"/r"={trust_level="trusted"}}'], "trusted"],
+    "an option that cannot be read": [[entry('"/r"')], ["-c", "projects={[}"], "untrusted"],
+    "the first file over the second": [[entry('"/r"', "untrusted"), entry('"/r"')], [], "untrusted"],
+    "the second file": [[entry('"/x"'), entry('"/r"')], [], "trusted"],
+    "an inline table": [['projects = { "/r" = { trust_level = "trusted" } } # own'], [], "trusted"],
+    "a table of tables": [['[projects]\n"/r" = { trust_level = "untrusted" }'], [], "untrusted"],
+    "a dotted key": [['projects."/r".trust_level = "untrusted"'], [], "untrusted"],
+    "a key of another table": [['[x]\nprojects."/r".trust_level = "trusted"'], [], "unset"],
+  };
+  test.each(Object.entries(others))("%s", (_name, [texts, args, then]) => {
+    expect(codex.folderTrust?.in(texts, ["/r", "/r"], args)).toBe(then);
   });
 });

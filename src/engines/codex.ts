@@ -7,19 +7,16 @@ import { sessionIn } from "./codex-server.ts";
 import { codexActivity, codexTookUp } from "./codex-live.ts";
 import {
   describeHeld,
-  folderTrust,
   grammar,
   heldRights,
-  heldTrust,
-  mayWrite,
   NARROWEST,
   namesProfile,
   opensTmpdir,
   ownProfile,
-  settingIn,
 } from "./codex-options.ts";
 import { explainExit, ID, textReader, translate } from "./codex-output.ts";
 import { codexDenied, listRollouts, locateRollout } from "./codex-store.ts";
+import { folderTrust, heldTrust, trustWarning } from "./codex-trust.ts";
 import type { Ask, Command, Engine } from "./engine.ts";
 import {
   assertComplete,
@@ -122,6 +119,7 @@ function untouched(ask: Ask): Command {
     expects: resumedBy(parsed),
     structured: isJson(parsed),
     options: { kept: describe(parsed.options), dropped: [], rewritten: [] },
+    ...(parsed.commands[0] === "exec" ? trustWarning(ask, parsed) : {}),
   };
 }
 
@@ -164,17 +162,16 @@ function fresh(ask: Ask): Command {
   const asked = override(recorded, parseArgs(grammar, ask.native, true));
   const leftOut = (option: Given) => option.spec?.bears === "session";
   const own = lastWins(asked.options).filter((option) => !leftOut(option));
-  const trusts = heldTrust(ask, asked);
-  const rights = heldRights(ask, asked);
+  const held = [...heldRights(ask, asked), ...heldTrust(ask, asked)];
   return begin(
     ask,
     ask.message,
-    // First, so that the run's own options about folders override them.
-    { ...asked, options: [...trusts, ...own, ...rights] },
+    // Behind, since of a setting that is given twice the last one counts.
+    { ...asked, options: [...own, ...held] },
     {
       kept: describe(own),
       dropped: describe(asked.options.filter(leftOut)),
-      rewritten: describeHeld([...rights, ...trusts]),
+      rewritten: describeHeld(held),
     },
   );
 }
@@ -182,7 +179,7 @@ function fresh(ask: Ask): Command {
 function begin(ask: Ask, message: string | null, parsed: Parsed, report: Command["options"]): Command {
   assertComplete(parsed);
   const options = lastWins(parsed.options);
-  const shared = { options: report, ...warn(ask, parsed) };
+  const shared = { options: report, ...trustWarning(ask, parsed) };
   if (ask.interactive) {
     const first = noDaemon(parsed);
     const args = withMessage(message, (text) => [...first, ...render(options), ...afterDashes(text)]);
@@ -212,9 +209,9 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
   }
   const recorded = parseArgs(grammar, ask.given, ask.givenHasNoPrompt);
   const asked = override(recorded, parseArgs(grammar, ask.native, true));
-  const [rights, trusts] = [heldRights(ask, asked), heldTrust(ask, asked)];
-  const held = [...rights, ...trusts];
-  const parsed = { ...asked, options: [...trusts, ...asked.options, ...rights] };
+  const held = [...heldRights(ask, asked), ...heldTrust(ask, asked)];
+  // Behind, since of a setting that is given twice the last one counts.
+  const parsed = { ...asked, options: [...asked.options, ...held] };
   const { root, before, after, dropped } = splitForResume(parsed, ask.interactive ? "ui" : "headless");
   const shared = {
     env: {},
@@ -224,7 +221,7 @@ function again(ask: Ask, verb: "resume" | "fork"): Command {
       dropped: [...describe(dropped), ...recorded.words.map((word) => JSON.stringify(word))],
       rewritten: describeHeld(held),
     },
-    ...warn(ask, parsed),
+    ...trustWarning(ask, parsed),
   };
   if (ask.interactive) {
     const options = [...render([...root, ...before, ...after]), ...noDaemon(parsed)];
@@ -273,19 +270,4 @@ function stoodFirst(option: Given, { commands }: Parsed): boolean {
 
 function trust({ trustCwd }: Ask, parsed: Parsed): string[] {
   return trustCwd && !has(parsed, "--skip-git-repo-check") ? ["--skip-git-repo-check"] : [];
-}
-
-/** `-s`, `-c sandbox_mode=…`, `--yolo` and `--approve-for-me` all make 0.166 write its trust into config.toml. */
-function warn(ask: Ask, parsed: Parsed): { warnings?: readonly string[] } {
-  const { cwd, folderTrust: folder = "unset", trustCwd } = ask;
-  const isSaid = trustCwd || folder !== "unset" || settingIn(parsed.options, "projects") !== undefined;
-  if (isSaid || !mayWrite(parsed)) return {};
-  const place = folderTrust.workplace(ask.given, cwd);
-  return {
-    warnings: [
-      `With a writable sandbox Codex itself trusts ${place} (of a worktree: the main checkout) and records that in its config.toml. ` +
-        "From this attempt on, .codex/ in that repository counts: programs that it names, such as MCP servers, run outside the sandbox, and its rules can let commands out of it. " +
-        `To prevent that, start with -- -c 'projects={${JSON.stringify(place)}={trust_level="untrusted"}}' instead. --trust-cwd says that trust is wanted.`,
-    ],
-  };
 }

@@ -67,13 +67,20 @@ export interface Engine {
    * (I12).
    */
   readonly folderTrust?: {
-    /** Settings, below the engine's home or absolute; the first that decides counts. */
+    /** Settings, below the engine's home or absolute; what the first says of a folder counts. */
     readonly files: readonly string[];
     /** The directory where the agent works with these arguments. */
     workplace(args: readonly string[], cwd: string): string;
-    /** The file's answer for the first of these folders; its checkout and, for a worktree, the main one follow. */
-    in(text: string, folders: readonly [cwd: string, ...checkouts: string[]]): FolderTrust;
-    /** If the settings decide nothing, the UI asks, and continues only in a folder that the user trusts. */
+    /**
+     * What such files, and these arguments over them, say of the first of these folders: then come its checkout and, of a
+     * worktree, the main one.
+     */
+    in(
+      texts: readonly string[],
+      folders: readonly [cwd: string, ...checkouts: string[]],
+      args: readonly string[],
+    ): FolderTrust;
+    /** Where the settings say nothing the UI asks, and goes on only in a folder that the user trusts. */
     readonly uiAsks: true;
   };
   /** Variables whose unknown members may affect rights. Absent: the engine has no prefix. */
@@ -202,9 +209,16 @@ export interface Ask {
   readonly tag: string;
   /** The user allows the engine to trust the folder. */
   readonly trustCwd: boolean;
-  /** The engine's settings for the folder at the first start of the run. Absent: see `Engine.folderTrust`. */
+  /**
+   * What the engine's settings and the run's own options said of the folder when the run was first started. Absent: see
+   * `Engine.folderTrust`.
+   */
   readonly folderTrust?: FolderTrust;
-  /** Reprise watches the UI: the engine may add hooks that report its activity, and nothing else. */
+  /** The folder that the agent works in, links resolved, its checkout and, of a worktree, the main one. Absent: not looked up. */
+  readonly folders?: readonly [cwd: string, ...checkouts: string[]];
+  /** The folder is made for this run, and empty (`--isolate dir`). */
+  readonly ownFolder?: true;
+  /** The UI is watched: hooks may be added that tell what it does, and nothing else. */
   readonly watched?: true;
   /** Reprise talks with the agent during the turn, and the agent asks for permission by this policy. */
   readonly dialogue?: { readonly approval: Approval };

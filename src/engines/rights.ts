@@ -75,7 +75,28 @@ export function moreRights(
     return after.some((other) => sameOption(other, given) && sameValues(other, given));
   };
   const gone = before.find((given) => !isKept(given));
-  return gone === undefined ? null : { option: gone, gone: true };
+  if (gone !== undefined) return { option: gone, gone: true };
+  const turned = otherOrder(before, after);
+  return turned === null ? null : { option: turned, gone: false };
+}
+
+/** The first setting that stands before another one and stood behind it: of two that set the same, the last counts. */
+function otherOrder(before: readonly Given[], after: readonly Given[]): Given | null {
+  const isSetting = (given: Given) =>
+    typeof given.spec?.guard === "object" && "of" in given.spec.guard && rightOf(given) !== null;
+  const place = (given: Given) =>
+    before.findLastIndex((other) => sameOption(other, given) && sameValues(other, given));
+  const settings = after.filter(
+    (given, at) =>
+      isSetting(given) &&
+      !after.some((other, index) => index > at && sameOption(other, given) && sameValues(other, given)),
+  );
+  for (const [at, given] of settings.entries()) {
+    const next = settings[at + 1];
+    if (next !== undefined && place(next) !== -1 && place(next) < place(given))
+      return { ...given, raw: [...given.raw, "before", ...next.raw] };
+  }
+  return null;
 }
 
 /** The run has it already, and nothing else that decides the same. `recorded`: the options that count. */

@@ -237,6 +237,8 @@ export const HOPELESS: readonly FaultCode[] = [
   "github_denied",
 ];
 
+export const WHILE_WORKING = "while its agent worked";
+
 export function whoStopped({ isAlone }: { readonly isAlone: boolean }): string {
   return isAlone ? "it was stopped with `reprise stop`" : "the batch was stopped";
 }

@@ -300,6 +300,16 @@ export class StuckCheck {
   }
 }
 
+/** One merge at a time: the agents of a batch share the checkout. */
+export async function mergeInTurn(
+  shop: { readonly deps: Deps; readonly root: string; merging: Promise<void> },
+  branch: string,
+): Promise<void> {
+  const turn = shop.merging.then(() => mergeWork(shop.deps, shop.root, branch));
+  shop.merging = turn.catch(() => {});
+  await turn;
+}
+
 /** Into what is checked out at the top. A conflict is undone and said; a merge of the user's is left as it is. */
 export async function mergeWork(deps: Deps, root: string, branch: string): Promise<void> {
   const isMerging = async () =>

@@ -21,6 +21,7 @@ import {
   RESET,
   times,
   UNTOLD,
+  WHILE_WORKING,
   whoStopped,
   type Work,
   WORK_WORDS,
@@ -34,7 +35,7 @@ import { type Ask, takeTurn } from "./turn.ts";
 import {
   fingerprint,
   headCommit,
-  mergeWork,
+  mergeInTurn,
   noteGate,
   settleWork,
   StuckCheck,
@@ -47,8 +48,6 @@ import { BEFORE_WORK, Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
 /** Turns of one batch about a text that has changed: an agent may write in its issue itself. */
 const MAX_NEWS = 5;
-
-const WHILE_WORKING = "while its agent worked";
 
 export class IssueWork {
   readonly #shop: Workshop;
@@ -393,7 +392,7 @@ export class IssueWork {
   }
 
   async #finish(): Promise<IssueEnd> {
-    const { deps, root, options, source } = this.#shop;
+    const { root, options, source } = this.#shop;
     const desk = this.#desk;
     const decided = await this.#leftAs(await desk.look(), { when: WHILE_WORKING, turn: "" });
     if (decided !== null) return decided;
@@ -406,11 +405,7 @@ export class IssueWork {
     if (work === "nothing" || work === "others") this.#seen = `the gate passed; ${WORK_WORDS[work]}`;
     const branch = options.isolate === "worktree" && work !== "nothing" ? desk.branch : null;
     if (branch !== null) await this.#takeIssueFile(branch);
-    if (options.merge && branch !== null) {
-      const turn = this.#shop.merging.then(() => mergeWork(deps, root, branch));
-      this.#shop.merging = turn.catch(() => {});
-      await turn;
-    }
+    if (options.merge && branch !== null) await mergeInTurn(this.#shop, branch);
     const where = branch === null ? "" : options.merge ? `, merged from ${branch}` : ` on branch ${branch}`;
     const nothing = work === "nothing" ? `: ${this.#seen}` : "";
     await source.close(this.#issue.id, doneNote(options.engine, desk.handle, `${where}${nothing}`));
@@ -424,8 +419,8 @@ export class IssueWork {
 
   async #takeIssueFile(branch: string): Promise<void> {
     const { deps, root, source } = this.#shop;
-    const place = { root, handle: this.#desk.handle, branch, id: this.#issue.id };
-    const note = await takeIssueFile(deps, source, place);
+    const { handle } = this.#desk;
+    const note = await takeIssueFile(deps, source, { root, handle, branch, id: this.#issue.id });
     if (note !== null) this.#notes = [...this.#notes, note];
   }
 

@@ -130,7 +130,16 @@ async function interrupted(
 const methods = () => world.journal().flatMap(({ method }) => (method === undefined ? [] : [method]));
 
 describe("a fresh turn", () => {
-  test("completes, and run, sidecar, transcript and updates agree", async () => {
+  test("does not trust the folder where an option of the user's own names another one", async () => {
+    const own = ["-c", 'projects={"/elsewhere"={trust_level="trusted"}}'];
+    const { turn } = begin({ native: own });
+    const { launch } = await selectRun(world.deps(), (await turn.done).handle);
+    expect(launch.given.slice(0, -1)).toEqual(["-s", "read-only", ...own, "-c"]);
+    expect(launch.given.at(-1)).toMatch(/^projects=\{"\/(?!elsewhere)/);
+    expect(launch.folderTrust).toBe("untrusted");
+  });
+
+  test("completes: run, sidecar, transcript and updates agree", async () => {
     const { turn, updates } = begin({ plan: { watch: reviews }, model: "gpt-x" });
     const result = await turn.done;
     const [sidecar] = sidecars();

@@ -242,8 +242,9 @@ class LiveTurn implements Turn {
       native: [
         ...(model === null ? [] : ["-m", model]),
         ...(sandbox === null ? [] : ["-s", sandbox]),
-        ...(distrust ? ["-c", untrusted(place.cwd)] : []),
         ...native,
+        // Behind the user's own: of a setting that is given twice the last one counts.
+        ...(distrust ? ["-c", untrusted(place.cwd)] : []),
       ],
       env,
       trustCwd,
@@ -422,6 +423,7 @@ class LiveTurn implements Turn {
 function untrusted(cwd: string): string {
   const folders: string[] = [];
   for (let at = cwd; at !== dirname(at); at = dirname(at)) folders.push(at);
+  folders.push("/");
   const entries = folders.map((folder) => `${JSON.stringify(folder)}={trust_level="untrusted"}`);
   return `projects={${entries.join(",")}}`;
 }

@@ -7,7 +7,7 @@ import { isRootOnly } from "../audit/audit.ts";
 import { codex } from "../engines/codex.ts";
 import { demo } from "../engines/demo.ts";
 import type { Command, SettingsFile } from "../engines/engine.ts";
-import { findEngine, settingsEnv, setUpEngine, trustNow } from "./engine-setup.ts";
+import { findEngine, settingsEnv, setUpEngine, foldersIn, trustNow } from "./engine-setup.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "reprise-settings-"));
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -81,7 +81,22 @@ test.each(["REPRISE_DEMO_HOME", "HOME"])("a home in a relative %s is refused", a
   );
 });
 
-test("Reprise looks for an engine's trust in a folder the way the engine does", () => {
+test("a worktree of a bare repository, and a checkout with its git directory elsewhere, are known by themselves", () => {
+  const root = join(realpathSync(dir), "apart");
+  for (const folder of ["home", "bare.git/worktrees/tree", "tree", "apart.git", "checkout"])
+    mkdirSync(join(root, folder), { recursive: true });
+  writeFileSync(`${root}/bare.git/worktrees/tree/commondir`, "../..\n");
+  writeFileSync(`${root}/tree/.git`, `gitdir: ${root}/bare.git/worktrees/tree\n`);
+  writeFileSync(`${root}/checkout/.git`, `gitdir: ${root}/apart.git\n`);
+  writeFileSync(`${root}/home/config.toml`, `[projects."${root}"]\ntrust_level = "trusted"\n`);
+  for (const cwd of [`${root}/tree`, `${root}/checkout`]) {
+    const place = { cwd, checkout: cwd, args: [], interactive: false };
+    expect(trustNow({ engine: codex, home: `${root}/home` }, place).folderTrust).toBe("unset");
+    expect(foldersIn(codex, place).folders).toEqual([cwd, cwd, cwd]);
+  }
+});
+
+test("the trust that an engine's settings have in a folder is looked for as the engine does", () => {
   const root = join(realpathSync(dir), "trust");
   const [home, repo, tree, bare] = ["home", "repo", "tree", "bare"].map((name) => join(root, name));
   for (const folder of [
@@ -110,6 +125,12 @@ test("Reprise looks for an engine's trust in a folder the way the engine does", 
   // A worktree that is yet to be made.
   expect(now(join(root, "later"))).toBe("unset");
   expect(now(join(root, "later"), { checkout: `${repo}/sub` })).toBe("trusted");
+  expect(now(join(root, "later"), { checkout: `${repo}/sub`, args: ["-C", "sub"] })).toBe("trusted");
+  // What the run's own options say counts first.
+  const args = ["-c", `projects={"${repo}"={trust_level="untrusted"}}`];
+  expect(now(tree, { args })).toBe("untrusted");
+  writeFileSync(`${home}/config.toml`, `[projects."${tree}"]\ntrust_level = "trusted"\n`);
+  expect(now(join(root, "later"), { checkout: String(tree) })).toBe("unset");
   writeFileSync(`${home}/config.toml`, `[projects."${bare}/sub"]\ntrust_level = "trusted"\n`);
   expect(now(`${bare}/sub`)).toBe("trusted");
   expect(now(`${bare}/sub`, { checkout: repo ?? "" })).toBe("untrusted");

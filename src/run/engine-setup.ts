@@ -2,7 +2,7 @@
  * Everything about an engine that depends on this machine: its program, version, home and environment.
  */
 import { readFileSync } from "node:fs";
-import { dirname, isAbsolute, join, resolve } from "node:path";
+import { dirname, isAbsolute, join, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import {
   checkOwnDirectory,
@@ -19,7 +19,7 @@ import type { Access } from "../core/config-issues.ts";
 import type { EngineConfig } from "../core/config.ts";
 import type { DeniedCall } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
-import type { FolderTrust, Launch, RightsVariable, RunRecord } from "../core/records.ts";
+import type { Launch, RightsVariable, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";
 import {
   accessOptions,
@@ -30,7 +30,7 @@ import {
   keepNative,
   widerStart,
 } from "../engines/engines.ts";
-import type { Command, Engine, SettingsFile } from "../engines/engine.ts";
+import type { Ask, Command, Engine, SettingsFile } from "../engines/engine.ts";
 import { nearest } from "../lib/suggest.ts";
 import { inTurn } from "../store/store.ts";
 import type { Deps } from "./deps.ts";
@@ -250,21 +250,42 @@ export interface Workplace {
   readonly interactive: boolean;
 }
 
-/** What a start of now finds: whether the engine's own settings trust the folder. */
+/** What a start of now finds: whether the engine's own settings, and the options over them, trust the folder. */
 export function trustNow(
   { engine, home }: Pick<EngineSetup, "engine" | "home">,
-  { cwd, checkout, args, interactive }: Workplace,
+  place: Workplace,
 ): Pick<Launch, "folderTrust"> {
   const trust = engine.folderTrust;
+  const { folders } = foldersIn(engine, place);
+  if (trust === undefined || folders === undefined) return {};
+  const files = trust.files.map((file) => (home === null ? file : resolve(home, file)));
+  const said = trust.in(files.filter(isAbsolute).map(textOf), folders, place.args);
+  return { folderTrust: said === "unset" && place.interactive ? "trusted" : said };
+}
+
+/** The folder of a run that begins, as its record and as its engine's command need it. */
+export function startFolder(
+  setup: Pick<EngineSetup, "engine" | "home">,
+  request: { readonly cwd: string; readonly isolate: Launch["isolate"] },
+  part: Omit<Workplace, "checkout">,
+) {
+  const place = { ...part, checkout: request.isolate === "worktree" ? request.cwd : part.cwd };
+  const trust = trustNow(setup, place);
+  const own: Pick<Ask, "ownFolder"> = request.isolate === "dir" ? { ownFolder: true } : {};
+  return { trust, folder: { ...trust, ...foldersIn(setup.engine, place), ...own } };
+}
+
+/** The folders by which the engine's settings may know the one that it works in. */
+export function foldersIn(
+  { folderTrust: trust }: Engine,
+  { cwd, checkout, args }: Omit<Workplace, "interactive">,
+): Pick<Ask, "folders"> {
   if (trust === undefined) return {};
   const given = trust.workplace(args, cwd);
   const place = realPath(given) ?? given;
-  const checkouts = checkoutsOf(place === cwd ? checkout : place);
-  const files = trust.files.map((file) => (home === null ? file : resolve(home, file)));
-  const said = files
-    .filter(isAbsolute)
-    .map((file): FolderTrust => trust.in(textOf(file), [place, ...checkouts]));
-  return { folderTrust: said.find((one) => one !== "unset") ?? (interactive ? "trusted" : "unset") };
+  const isNew = checkout !== cwd && (place === cwd || place.startsWith(`${cwd}${sep}`));
+  // A worktree that is yet to be made shares with the checkout nothing but the main one.
+  return { folders: [place, ...(isNew ? checkoutsOf(checkout).slice(-1) : checkoutsOf(place))] };
 }
 
 /** What every start of an engine has besides what the user gives. */

@@ -301,8 +301,10 @@ export function checkoutsOf(directory: string): readonly string[] {
     // An empty folder of that name is no repository.
     if (readSmallText(link)?.startsWith("gitdir: ") === true || realPath(join(link, "HEAD")) !== null) {
       const gitDir = gitDirectoryOf(at);
-      const common = gitDir === null ? null : realPath(resolve(gitDir, commonOf(gitDir)));
-      return common === null ? [at] : [at, dirname(common)];
+      const common = gitDir === null ? "" : commonOf(gitDir);
+      const main = gitDir === null || common === "" ? null : realPath(resolve(gitDir, common));
+      // A worktree of a repository without a checkout has none to be known by.
+      return [at, main !== null && basename(main) === ".git" ? dirname(main) : at];
     }
     if (dirname(at) === at) return [];
   }

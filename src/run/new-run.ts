@@ -8,7 +8,7 @@ import type { Ask, Command, Engine } from "../engines/engine.ts";
 import { refusedOption, widerAnew } from "../engines/engines.ts";
 import { earlierRights, type LookedUp } from "./copies.ts";
 import { type Deps, isoNow } from "./deps.ts";
-import type { EngineSetup } from "./engine-setup.ts";
+import { type EngineSetup, foldersIn } from "./engine-setup.ts";
 import { excerpt, redactorFor, rightsVariables, storableArgs, storableEnv } from "./launch.ts";
 import { optionsOf, resumeCommand } from "./plan.ts";
 import type { Prepared, ResumeWish } from "./prepare.ts";
@@ -283,6 +283,8 @@ function noTerminal(engine: Engine, { handle }: RunRecord, wish: ResumeWish): Fa
 }
 
 /** Runs of earlier versions do not say: they get no trust that their own options do not bring with them. */
-export function folderIn({ folderTrust }: Engine, { launch }: RunRecord): Pick<Ask, "folderTrust"> {
-  return folderTrust === undefined ? {} : { folderTrust: launch.folderTrust ?? "unset" };
+export function folderIn(engine: Engine, { cwd, launch }: RunRecord): Pick<Ask, "folderTrust" | "folders"> {
+  if (engine.folderTrust === undefined) return {};
+  const folders = foldersIn(engine, { cwd, checkout: cwd, args: launch.given });
+  return { folderTrust: launch.folderTrust ?? "unset", ...folders };
 }

@@ -15,7 +15,7 @@ import {
   findEngine,
   setUpEngine,
   settingsEnv,
-  trustNow,
+  startFolder,
   versionOf,
 } from "./engine-setup.ts";
 import { copiesLeft, leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
@@ -151,8 +151,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
   const given = [...setup.defaultArgs, ...request.native];
   const interactive = assertStartable(engine, request, given);
   const { cwd } = workplace;
-  const checkout = request.isolate === "worktree" ? request.cwd : cwd;
-  const trust = trustNow(setup, { cwd, checkout, args: given, interactive });
+  const { trust, folder } = startFolder(setup, request, { cwd, args: given, interactive });
   const chosen = engine.can.chooseSession ? deps.newSessionId() : null;
   const command = engine.command({
     kind: "start",
@@ -166,7 +165,7 @@ export async function startRun(deps: Deps, request: StartRequest, watch: Watch):
     cwd,
     tag: `reprise-${runId.slice(-8)}-1`,
     trustCwd: request.trustCwd,
-    ...trust,
+    ...folder,
     ...(request.ui === true ? { watched: true } : {}),
     ...(request.dialogue === undefined ? {} : { dialogue: request.dialogue }),
   });

@@ -2,7 +2,7 @@
 import { Fault } from "../../src/core/faults.ts";
 import type { Ask, Command } from "../../src/engines/engine.ts";
 import { findEngine } from "../../src/engines/engines.ts";
-import { rightsOf, wider } from "../hostile/engine-parsers.ts";
+import { recordedRights, rightsOf, wider } from "../hostile/engine-parsers.ts";
 import { type Lists, optionLists } from "../hostile/option-lists.ts";
 import type { Promised, Scale, Verdict } from "./promise.ts";
 
@@ -50,15 +50,29 @@ function tryOne(engine: string, kind: Ask["kind"], session: string, { given, nat
   const ask = { ...ASK, given };
   const chosen = findEngine(engine)?.can.chooseSession === true ? session : null;
   const first = commandOf(engine, { ...ask, session: chosen });
-  const later = commandOf(engine, { ...ask, kind, native, session: kind === "fresh" ? chosen : session });
-  if (first === null || later === null) return "refused";
-  const [before, after] = [rightsOf(engine, first.args), rightsOf(engine, later.args)];
+  if (first === null) return "refused";
+  const later = commandOf(engine, {
+    ...{ ...ask, kind, native, session: kind === "fresh" ? chosen : session },
+    ...recordOf(engine, first.args, given),
+  });
+  if (later === null) return "refused";
+  const [before, after] = [rightsOf(engine, first.args), rightsOf(engine, later.args, "widest")];
   if (before === null || after === null) return "refused";
   const more = wider(before, after);
   const words = (args: readonly string[]) => args.join(" ");
   return more === null
     ? null
     : `${engine} ${kind} ${words(native)} after ${words(given)}: ${more} (${words(first.args)} → ${words(later.args)})`;
+}
+
+/** What the engine's conversation and Reprise's record of the start say of the first attempt. */
+function recordOf(id: string, args: readonly string[], given: readonly string[]): Partial<Ask> {
+  const trust = findEngine(id)?.folderTrust;
+  const rights = recordedRights(id, args);
+  return {
+    ...(rights.length === 0 ? {} : { rights }),
+    ...(trust === undefined ? {} : { folderTrust: trust.in([], [trust.workplace(given, ASK.cwd)], given) }),
+  };
 }
 
 const ASK: Ask = {

@@ -80,7 +80,6 @@ const CASES: Record<string, Case> = {
         "/extra",
         "resume",
         "--json",
-        ...untrusted(),
         "-m",
         "lab-1",
         "-c",
@@ -88,7 +87,7 @@ const CASES: Record<string, Case> = {
         "-c",
         "k.root=1",
       ],
-      ...["-c", "k.exec=2", "--skip-git-repo-check", id, "-"],
+      ...["-c", "k.exec=2", "--skip-git-repo-check", ...untrusted(), id, "-"],
     ],
   },
   "codex, native arguments alone": {
@@ -100,8 +99,8 @@ const CASES: Record<string, Case> = {
       ...["-c", "b=2"],
     ],
     again: (id) => [
-      ...["exec", "-s", "read-only", "resume", "--json", ...untrusted(), "-m", "lab-1", "-c", "a=1"],
-      ...["--skip-git-repo-check", "-c", "b=2", id, "-"],
+      ...["exec", "-s", "read-only", "resume", "--json", "-m", "lab-1", "-c", "a=1"],
+      ...["--skip-git-repo-check", "-c", "b=2", ...untrusted(), id, "-"],
     ],
   },
   "claude, a message": {
@@ -330,6 +329,7 @@ const CASES: Record<string, Case> = {
 function untrusted(): readonly string[] {
   const folders: string[] = [];
   for (let at = box.cwd; at !== dirname(at); at = dirname(at)) folders.push(at);
+  folders.push("/");
   const entries = folders.map((folder) => `${JSON.stringify(folder)}={trust_level="untrusted"}`);
   return ["-c", `projects={${entries.join(",")}}`];
 }

@@ -3,12 +3,19 @@
  * from the parsers of the others, without the option tables of `src/`. Null: the engine refuses the line, so nothing has
  * any rights.
  */
+import { resolve } from "node:path";
 
 /** What an agent may do: on each scale a place (null: what the engine's settings say), and single rights. */
 export interface Rights {
   readonly scales: Readonly<Record<string, number | null>>;
   readonly grants: ReadonlySet<string>;
 }
+
+/**
+ * What the engine's own settings say at the time: nothing, or as much as they can. The first attempt is judged by the one
+ * and later ones by the other, so that what an attempt is not told itself counts as wider.
+ */
+export type Settings = "empty" | "widest";
 
 type Kind = "flag" | "value" | "list";
 type Values = ReadonlyMap<string, readonly (string | boolean)[]>;
@@ -17,7 +24,7 @@ interface Parser {
   /** Each spelling, and what it sets. */
   readonly words: Readonly<Record<string, readonly [key: string, kind: Kind]>>;
   readonly read: (args: readonly string[], words: Parser["words"]) => Values | null;
-  readonly rights: (values: Values) => Rights | null;
+  readonly rights: (values: Values, settings: Settings) => Rights | null;
 }
 
 /** `--name -n kind`, one option per line; the first spelling is its key. */
@@ -223,6 +230,8 @@ const iflow: Parser = {
   },
 };
 
+/** The folders that the generator lets Codex write to. */
+const ROOTS = ["/", "/a", "/b"];
 const SANDBOXES = ["read-only", "workspace-write", "danger-full-access"];
 
 const codex: Parser = {
@@ -241,17 +250,18 @@ const codex: Parser = {
     --json flag
     --no-daemon flag`),
   read: strict(["exec", "resume", "fork"], true),
-  rights(values) {
-    const settings = (values.get("--config") ?? []).map(String);
-    const named = settings.findLast((text) => /^\s*sandbox_mode\s*=/.test(text));
-    const inConfig = named?.replace(/^[^=]*=\s*/, "").replace(/^(["'])(.*)\1\s*$/, "$2");
-    const mode = last(values, "--sandbox") ?? inConfig;
-    const yolo = values.has("--dangerously-bypass-approvals-and-sandbox");
-    const place = yolo ? 3 : mode === undefined ? null : SANDBOXES.indexOf(String(mode));
+  rights(values, settings) {
+    const { config, place, folder } = codexLine(values);
     if (place === -1) return null;
-    // Of a key given twice the last value counts.
-    const keys = new Map(settings.map((text) => [text.split("=")[0]?.trim() ?? "", text]));
-    const harmless = ["model", "model_reasoning_effort", "sandbox_mode"];
+    const world = settings === "widest";
+    const mayWrite = (place ?? 0) > 0;
+    const level = leaf(config, ["projects", folder, "trust_level"]) ?? (world ? "trusted" : undefined);
+    const box = "sandbox_workspace_write";
+    const network = leaf(config, [box, "network_access"]) ?? String(world);
+    const roots = leaf(config, [box, "writable_roots"]) ?? (world ? '["/"]' : "[]");
+    const isOpen = (place ?? 0) > 1;
+    const written = isOpen ? ROOTS : mayWrite ? (JSON.parse(roots) as readonly string[]) : [];
+    const judged = ["model", "model_reasoning_effort", "sandbox_mode", "projects", box];
     return {
       scales: { sandbox: place },
       grants: new Set([
@@ -260,11 +270,79 @@ const codex: Parser = {
           values.has(key) ? [`${key} ${last(values, key)}`] : [],
         ),
         ...switched(values, ["--search", "--ignore-rules", "--skip-git-repo-check"]),
-        ...[...keys].filter(([key]) => !harmless.includes(key)).map(([, text]) => text),
+        // In a folder that is named nowhere a sandbox that writes brings trust with it.
+        ...((level ?? (mayWrite ? "trusted" : "")) === "trusted" ? ["trust in the folder"] : []),
+        ...((place === 1 && network === "true") || isOpen ? ["network"] : []),
+        ...written.map((root) => `writes ${root}`),
+        ...[...config].flatMap(([path, text]) => {
+          const [table = ""] = path.split("\0");
+          return judged.includes(table) ? [] : [`${path} ${text}`];
+        }),
       ]),
     };
   },
 };
+
+function codexLine(values: Values) {
+  const config = codexConfig((values.get("--config") ?? []).map(String));
+  const mode = last(values, "--sandbox") ?? leaf(config, ["sandbox_mode"]);
+  const yolo = values.has("--dangerously-bypass-approvals-and-sandbox");
+  const place = yolo ? 3 : mode === undefined ? null : SANDBOXES.indexOf(String(mode));
+  return { config, place, folder: resolve("/work", String(last(values, "--cd") ?? ".")) };
+}
+
+type Config = ReadonlyMap<string, string>;
+
+/**
+ * `-c` options one over the other, as 0.166 merges them (seen in its `config/read`): a key ends at each dot, also inside
+ * quotes, and what is set replaces what was there, a whole table too.
+ */
+function codexConfig(settings: readonly string[]): Config {
+  const config = new Map<string, string>();
+  for (const text of settings) {
+    const at = text.indexOf("=");
+    const path = text.slice(0, at).trim().split(".").join("\0");
+    for (const key of [...config.keys()])
+      if (key === path || key.startsWith(`${path}\0`) || path.startsWith(`${key}\0`)) config.delete(key);
+    for (const [key, value] of leaves(path, valueIn(text.slice(at + 1).trim()))) config.set(key, value);
+  }
+  return config;
+}
+
+/** The forms that the generator and Reprise use. */
+function valueIn(text: string): unknown {
+  const json = text.startsWith("{")
+    ? text.replaceAll(/([{,])([\w-]+)=/g, '$1"$2"=').replaceAll('"=', '":')
+    : text;
+  try {
+    return JSON.parse(json);
+  } catch {
+    return text.replace(/^(["'])(.*)\1$/, "$2");
+  }
+}
+
+function leaves(path: string, value: unknown): readonly (readonly [string, string])[] {
+  if (typeof value === "string") return [[path, value]];
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return [[path, JSON.stringify(value)]];
+  return Object.entries(value).flatMap(([key, inner]) => leaves(`${path}\0${key}`, inner));
+}
+
+const leaf = (config: Config, path: readonly string[]) => config.get(path.join("\0"));
+
+/** The sandbox of a first turn, as Codex records it. */
+export function recordedRights(engine: string, args: readonly string[]): readonly string[] {
+  const values = engine === "codex" ? codex.read(args, codex.words) : null;
+  if (values === null) return [];
+  const { config, place } = codexLine(values);
+  if (place !== 1) return ["-s", SANDBOXES[Math.min(place ?? 0, 2)] ?? "read-only"];
+  const said = (key: string) => leaf(config, ["sandbox_workspace_write", key]);
+  const limits = [
+    `writable_roots=${said("writable_roots") ?? "[]"}`,
+    ...(said("network_access") === "true" ? [] : ["network_access=false"]),
+  ];
+  return ["-s", "workspace-write", ...limits.flatMap((text) => ["-c", `sandbox_workspace_write.${text}`])];
+}
 
 const CLAUDE_MODES = ["plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions"];
 
@@ -343,11 +421,15 @@ const opencode: Parser = {
 
 const PARSERS: Readonly<Record<string, Parser>> = { codex, claude, gemini, iflow, opencode };
 
-export function rightsOf(engine: string, args: readonly string[]): Rights | null {
+export function rightsOf(
+  engine: string,
+  args: readonly string[],
+  settings: Settings = "empty",
+): Rights | null {
   const parser = PARSERS[engine];
   if (parser === undefined) throw new Error(`no parser for ${engine}`);
   const values = parser.read(args, parser.words);
-  return values === null ? null : parser.rights(values);
+  return values === null ? null : parser.rights(values, settings);
 }
 
 /** What `later` has more than `first`; null: nothing. */

@@ -13,7 +13,11 @@ const SPELLINGS: Readonly<Record<string, string>> = {
     --sandbox=workspace-write --sandbox+danger-full-access --yolo --dangerously-bypass-approvals-and-sandbox
     -c+sandbox_mode="read-only" -c+sandbox_mode="danger-full-access" -c=sandbox_mode=workspace-write --config+sandbox_mode='danger-full-access'
     -c+model=x -c+sandbox_workspace_write.network_access=true -c+sandbox_workspace_write.network_access=false --add-dir+/ --add-dir=/a
-    -C+/ --search -a+never -p+ci --enable+x --ignore-rules --skip-git-repo-check -m+x --model=y`,
+    -c+sandbox_workspace_write={network_access=true} -c=sandbox_workspace_write={writable_roots=["/a"],network_access=false}
+    --config=sandbox_workspace_write.writable_roots=["/b"] -c+projects={"/x"={trust_level="trusted"}} -c+projects={"/work"={trust_level="untrusted"}}
+    -cprojects={"/x"={trust_level="untrusted"}} --config=projects={"/work"={trust_level="trusted"}} -c+projects={"/work".trust_level="untrusted"}
+    -c+projects./work.trust_level="untrusted" --config+projects./work={trust_level="trusted"} -c=projects."/work".trust_level="untrusted"
+    -c+projects.x.trust_level="trusted" -c+projects={} -C+sub -C+/ --search -a+never -p+ci --enable+x --ignore-rules --skip-git-repo-check -m+x --model=y`,
   claude: `--permission-mode+plan --permission-mode=plan --permission-mode+default --permission-mode=manual --permission-mode=acceptEdits
     --permission-mode+bypassPermissions --permission-mode=auto --permission-mode=dontAsk --permission-mode=odd --dangerously-skip-permissions
     --allowedTools=Bash --allowed-tools=Edit --disallowedTools=Bash --disallowed-tools=Edit --strict-mcp-config --restricted --ide
