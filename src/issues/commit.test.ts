@@ -106,6 +106,7 @@ const WAYS: readonly Way[] = [
     name: "a new file that .git/info/exclude hides since the work began",
     script: 'echo new > "$(git rev-parse --git-common-dir)/info/exclude"; echo changed > new; echo w > w',
     left: /^new is on no branch: .*info\/exclude/,
+    help: /move the rule to a \.gitignore/,
     holds: has("w"),
   },
   {

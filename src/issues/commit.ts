@@ -352,7 +352,9 @@ async function hiddenWork(git: Git, place: Place): Promise<Settled> {
       ? null
       : `${named(paths(set))} ${is(set)} on no branch: ${sourcesOf(set)}, which changed since the work began, hides ${is(set, "it", "them")} from git`;
   const note = `${named(paths(unsaved))} ${is(unsaved)} not on the branch: ${sourcesOf(unsaved)}, which is not committed, hides ${is(unsaved, "it", "them")} from git`;
-  return { left, notes: unsaved.length === 0 ? [] : [note] };
+  const help =
+    "If that is right, move the rule to a .gitignore that you commit, or to your own ignore file (git config --global core.excludesFile)";
+  return { left, ...(left === null ? {} : { help }), notes: unsaved.length === 0 ? [] : [note] };
 }
 
 /** Whether the file with a rule is the user's own, or committed (null). The path is told as bytes. */

@@ -31,9 +31,12 @@ const ALIASES: Readonly<Record<string, IssueStatus>> = {
 };
 
 /** Node cannot say a name that is not UTF-8, so such a file is not found by the name it was listed with. */
-function unnamed(listedNames: readonly string[], found: readonly string[]): readonly string[] {
+function unnamed(
+  listedNames: readonly string[],
+  found: readonly { readonly name: string }[],
+): readonly string[] {
   return listedNames
-    .filter((name) => name.includes("\uFFFD") && !found.includes(name))
+    .filter((name) => name.includes("\uFFFD") && !found.some((file) => file.name === name))
     .map((name) => `${MARKDOWN_FOLDER}/${name} was left out: its name is not valid UTF-8. Rename it.`);
 }
 
@@ -59,10 +62,7 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
         files.flatMap(({ file }) => (file === null ? [] : [file])),
         [
           ...strange.map(({ name }) => `${MARKDOWN_FOLDER}/${name} has no front matter, so it is no issue.`),
-          ...unnamed(
-            names,
-            files.map(({ name }) => name),
-          ),
+          ...unnamed(names, files),
         ],
       );
     },
@@ -83,15 +83,7 @@ export function openMarkdown(clock: Clock, root: string): Source | null {
       change(id, (text) => withNote(text, words, clock.now()));
     },
     fileOf: (id) => `${MARKDOWN_FOLDER}/${find(id)}`,
-    async join(id, copy) {
-      let isJoined = false;
-      change(id, (text) => {
-        const joined = joinCopy(text, copy);
-        isJoined = joined !== null;
-        return joined === text ? null : joined;
-      });
-      return isJoined;
-    },
+    join: async (id, copy) => takeCopy(copy, (edit) => change(id, edit)),
   };
 }
 
@@ -287,6 +279,17 @@ function withNote(text: string, note: string, nowMs: number): string {
     .map((row, index) => (index === 0 ? `> **reprise** ${stamp}: ${row}` : `> ${row}`));
   const gap = text.endsWith("\n") ? newline : `${newline}${newline}`;
   return `${text}${gap}${quoted.join(newline)}${newline}`;
+}
+
+/** False: it cannot be joined with what stands there. */
+function takeCopy(copy: Copy, change: (edit: Edit) => boolean): boolean {
+  let isJoined = false;
+  change((text) => {
+    const joined = joinCopy(text, copy);
+    isJoined = joined !== null;
+    return joined === text ? null : joined;
+  });
+  return isJoined;
 }
 
 /**

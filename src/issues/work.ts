@@ -245,6 +245,8 @@ export async function fingerprint(
  * `found`: it may have been killed, and no agent has worked since.
  */
 export async function noteGate(deps: Deps, cwd: string, when: "begins" | "ended" | "found"): Promise<void> {
+  // Another repository may be there by now, or nothing.
+  if (gitDirectoryOf(cwd) === null) return;
   const ref = (name: string) => gitText(deps, cwd, ["rev-parse", "--verify", "--quiet", name]);
   if (when === "found" && ((await ref(GATE.before)) === null || (await ref(GATE.after)) !== null)) return;
   const all = ["--untracked-files=normal", "--ignore-submodules=dirty"];
@@ -265,13 +267,11 @@ export async function noteGate(deps: Deps, cwd: string, when: "begins" | "ended"
 export async function takeIssueFile(
   deps: Deps,
   source: Source,
-  { root, handle, branch, id }: { root: string; handle: string | null; branch: string; id: string },
+  { root, worktree, branch, id }: { root: string; worktree: string; branch: string; id: string },
 ): Promise<string | null> {
-  const [run] = handle === null ? [] : await deps.store.findByHandle(handle);
-  const path = source.fileOf?.(id);
+  const path = gitDirectoryOf(worktree) === null ? undefined : source.fileOf?.(id);
   const from = await gitText(deps, root, ["merge-base", "HEAD", branch]);
-  if (run === undefined || path === undefined || source.join === undefined || from === null) return null;
-  const { cwd: worktree } = run;
+  if (path === undefined || source.join === undefined || from === null) return null;
   const blobs = ["rev-parse", "--verify", "--quiet"];
   const [was, now] = await Promise.all(
     [from, branch].map((commit) => gitText(deps, root, [...blobs, `${commit}:${path}`])),

@@ -32,18 +32,7 @@ import type { KnownPast } from "./past.ts";
 import { findingsPrompt, firstPrompt, newsPrompt, nextPrompt } from "./prompt.ts";
 import { doneNote, type Issue, openNote } from "./source.ts";
 import { type Ask, takeTurn } from "./turn.ts";
-import {
-  fingerprint,
-  headCommit,
-  mergeInTurn,
-  noteGate,
-  settleWork,
-  StuckCheck,
-  subjectFor,
-  takeIssueFile,
-  treeOf,
-  workIn,
-} from "./work.ts";
+import { fingerprint, headCommit, mergeInTurn, StuckCheck, treeOf, workIn } from "./work.ts";
 import { BEFORE_WORK, Desk, type IssueEnd, type Workshop } from "./workshop.ts";
 
 /** Turns of one batch about a text that has changed: an agent may write in its issue itself. */
@@ -67,8 +56,6 @@ export class IssueWork {
   /** Of all turns in this batch. */
   #toolCalls = 0;
   readonly #denied: DeniedCall[] = [];
-  /** What people must know of the work in git. */
-  #notes: readonly string[] = [];
 
   constructor(shop: Workshop, issue: Issue, past: KnownPast) {
     this.#shop = shop;
@@ -93,6 +80,7 @@ export class IssueWork {
       return desk.end("failed", decision.why);
     }
     try {
+      await desk.noteKilledGate();
       return await this.#take(decision);
     } catch (error) {
       if (!(error instanceof Fault)) throw error;
@@ -132,7 +120,6 @@ export class IssueWork {
     });
     const refused = await this.#claim();
     if (refused !== null) return refused;
-    if ("handle" in decision && decision.handle !== null) await this.#noteKilledGate(decision.handle);
     switch (decision.do) {
       case "close":
         return this.#finish();
@@ -148,13 +135,6 @@ export class IssueWork {
         await desk.readComments();
         return this.#turns(this.#fresh(decision.handle));
     }
-  }
-
-  /** What a gate left when it was killed with its batch is not the agent's work either. */
-  async #noteKilledGate(handle: string): Promise<void> {
-    const { deps, options } = this.#shop;
-    const [run] = options.isolate === "worktree" ? await deps.store.findByHandle(handle) : [];
-    if (run !== undefined) await noteGate(deps, run.cwd, "found");
   }
 
   #isUnclaimed(): boolean {
@@ -266,17 +246,13 @@ export class IssueWork {
 
   /** The agent says that it is done. */
   async #judge(): Promise<IssueEnd> {
-    const { deps, options, redact, root } = this.#shop;
+    const { options, root } = this.#shop;
     const desk = this.#desk;
     const { brake } = desk;
     const { gate } = options;
     const cwd = desk.run?.cwd ?? root;
     desk.show("checking", "");
-    const { branch, baseline } = desk;
-    const isolated = options.isolate === "worktree";
-    const message = subjectFor(this.#issue, redact);
-    const settled = await settleWork(deps, { cwd, root, isolated, baseline, branch, message });
-    this.#notes = settled.notes;
+    const settled = await desk.settle(cwd);
     if (settled.left !== null) return this.#unfinished(settled.left, settled.help);
     await this.#lookForDenials();
     const work = await this.#workIn(cwd);
@@ -290,9 +266,7 @@ export class IssueWork {
     if (brake.force >= 2)
       return this.#give("interrupted", `${whoStopped(this.#desk.brake)} before its work was checked`);
     desk.note({ status: "checking" });
-    if (isolated) await noteGate(deps, cwd, "begins");
     const finding = await desk.check(gate.commands, cwd);
-    if (isolated) await noteGate(deps, cwd, "ended");
     // A gate that passes without any work says nothing about an agent that was not let work.
     if (finding === null) return changed || desk.denied.length === 0 ? this.#passed("") : this.#nothing(work);
     if (brake.force >= 2)
@@ -300,7 +274,7 @@ export class IssueWork {
     desk.findings = [finding];
     desk.note({ status: "checking", gate: { passed: false, detail: finding } });
     this.#gateTries += 1;
-    const stuck = this.#stuck.isStuck(await fingerprint(deps, cwd));
+    const stuck = this.#stuck.isStuck(await fingerprint(this.#shop.deps, cwd));
     const first = finding.split("\n")[0] ?? "";
     if (stuck) return this.#give("failed", `the gate fails and nothing changes any more: ${first}`);
     if (this.#gateTries >= gate.attempts)
@@ -404,7 +378,7 @@ export class IssueWork {
     // Of such an issue the gate alone says that it is done: nothing is on its branch, and nothing can be merged.
     if (work === "nothing" || work === "others") this.#seen = `the gate passed; ${WORK_WORDS[work]}`;
     const branch = options.isolate === "worktree" && work !== "nothing" ? desk.branch : null;
-    if (branch !== null) await this.#takeIssueFile(branch);
+    if (branch !== null) await desk.takeFile(branch);
     if (options.merge && branch !== null) await mergeInTurn(this.#shop, branch);
     const where = branch === null ? "" : options.merge ? `, merged from ${branch}` : ` on branch ${branch}`;
     const nothing = work === "nothing" ? `: ${this.#seen}` : "";
@@ -412,16 +386,9 @@ export class IssueWork {
     // On disk before anything else: closed and opened again is another thing than not closed yet.
     await desk.save({ status: "completed", error: null, finished_at: desk.now() });
     desk.status = "closed";
-    const said = [this.#seen, hasNews ? UNTOLD : "", deniedWords(this.#denied), ...this.#notes];
+    const said = [this.#seen, hasNews ? UNTOLD : "", deniedWords(this.#denied), ...desk.notes];
     const end = desk.end("completed", said.filter(Boolean).join("; "));
     return work === "nothing" ? { ...end, branch: null } : end;
-  }
-
-  async #takeIssueFile(branch: string): Promise<void> {
-    const { deps, root, source } = this.#shop;
-    const { handle } = this.#desk;
-    const note = await takeIssueFile(deps, source, { root, handle, branch, id: this.#issue.id });
-    if (note !== null) this.#notes = [...this.#notes, note];
   }
 
   /** Somebody has changed the issue since its agent read it: it is done when the agent has heard that too. */
@@ -438,7 +405,7 @@ export class IssueWork {
   async #give(state: "failed" | "interrupted" | "no_change", how: string, stop?: number): Promise<IssueEnd> {
     const { deps, source, redact, options } = this.#shop;
     const { id } = this.#issue;
-    const why = [how, ...this.#notes].join("; ");
+    const why = [how, ...this.#desk.notes].join("; ");
     if (this.#isUnclaimed()) {
       if (!this.#hasPast) this.#desk.note({ status: state, error: why, finished_at: this.#desk.now() });
       return this.#desk.end(state, why, stop);

@@ -17,7 +17,8 @@ import type { Batch, IssueRecord } from "./metadata.ts";
 import type { KnownPast } from "./past.ts";
 import { heardOf, newsIn, type Sent, type Told } from "./prompt.ts";
 import { GONE, type Issue, type IssueStatus, type Source } from "./source.ts";
-import { branchFor } from "./work.ts";
+import type { Settled } from "./commit.ts";
+import { branchFor, noteGate, settleWork, subjectFor, takeIssueFile } from "./work.ts";
 
 export interface WorkOptions {
   readonly engine: string;
@@ -143,6 +144,8 @@ export class Desk {
   readonly #before: Pick<KnownPast, "session" | "attempts">;
   attempt = 0;
   tokens: Tokens | null = null;
+  /** What people must know of the work in git. */
+  notes: readonly string[] = [];
 
   /** The last turn about the issue came to its own end. */
   spoken: boolean;
@@ -238,6 +241,39 @@ export class Desk {
     }
   }
 
+  /** Puts the work on its branch, as far as it is finished. */
+  async settle(cwd: string): Promise<Settled> {
+    const { deps, root, options, redact } = this.shop;
+    const { branch, baseline } = this;
+    const isolated = options.isolate === "worktree";
+    const message = subjectFor(this.issue, redact);
+    const settled = await settleWork(deps, { cwd, root, isolated, baseline, branch, message });
+    this.notes = settled.notes;
+    return settled;
+  }
+
+  /** What a gate left when it was killed with its batch is not the agent's work either. */
+  async noteKilledGate(): Promise<void> {
+    const run = await this.#isolatedRun();
+    if (run !== null) await noteGate(this.shop.deps, run.cwd, "found");
+  }
+
+  /** The issue gets what its agent wrote in its file, as far as that goes. */
+  async takeFile(branch: string): Promise<void> {
+    const { deps, root, source } = this.shop;
+    const run = await this.#isolatedRun();
+    if (run === null) return;
+    const place = { root, worktree: run.cwd, branch, id: this.issue.id };
+    const note = await takeIssueFile(deps, source, place);
+    if (note !== null) this.notes = [...this.notes, note];
+  }
+
+  async #isolatedRun(): Promise<RunRecord | null> {
+    const { deps, options } = this.shop;
+    if (this.handle === null || options.isolate !== "worktree") return null;
+    return (await deps.store.findByHandle(this.handle))[0] ?? null;
+  }
+
   /** One command after the other until one fails: why, and the end of its output. Null: all passed. */
   async check(commands: readonly GateCommand[], cwd: string): Promise<string | null> {
     const { deps, batch, redact } = this.shop;
@@ -252,6 +288,8 @@ export class Desk {
     const forget = brake.on(
       () => void (brake.force >= 2 && deps.processes.endTree(null, marker, "terminate")),
     );
+    const isolated = this.shop.options.isolate === "worktree";
+    if (isolated) await noteGate(deps, cwd, "begins");
     try {
       for (const { run: command, timeoutMs } of commands) {
         const request = { command, cwd, env, timeoutMs, maxBytes: MAX_GATE_OUTPUT, redact, marker };
@@ -261,6 +299,7 @@ export class Desk {
       return null;
     } finally {
       forget();
+      if (isolated) await noteGate(deps, cwd, "ended");
     }
   }
 

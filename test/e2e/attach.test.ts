@@ -256,7 +256,10 @@ describe("typed messages", () => {
     await until("it asks", () => box.tape(handle).toString().includes("Do you want to proceed?"));
     await wait(600);
     const waiting = (await box.call(handle, "send", { message: "1" }))["result"];
-    expect(waiting).toMatchObject({ sent: "refused", why: expect.stringContaining("asks for permission") });
+    expect(waiting).toMatchObject({
+      sent: "refused",
+      why: expect.stringContaining("is waiting for permission"),
+    });
     expect(box.journalEntries().filter(({ event }) => event === "approved" || event === "declined")).toEqual(
       [],
     );

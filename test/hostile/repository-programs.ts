@@ -65,7 +65,7 @@ async function check({ progress }: Scale): Promise<Verdict> {
       spawnSync("git", args, { cwd: box.cwd, env: box.env({ GIT_CONFIG_NOSYSTEM: "1" }), input: "" });
     fired += readdirSync(traces).length;
     clear(traces);
-    broken.push(...(await provoke(box)).map((wrong) => `${place}: ${wrong}`));
+    broken.push(...(await provoke(box, place)).map((wrong) => `${place}: ${wrong}`));
     broken.push(...readdirSync(traces).map((name) => `${place}: ${name} was run`));
   }
   if (fired < PLACES.length) broken.push("git itself ran none of the programs, so nothing was proved");
@@ -89,13 +89,12 @@ function plant(box: IssueBox, place: (typeof PLACES)[number]): string {
     const name = key.replace(/^!/, "");
     return [name, `${key === name ? "" : "!"}${program(name)}`] as const;
   });
-  const target = { config: "config", included: "included", worktree: "config.worktree" }[place];
-  const file = join(box.cwd, ".git", target);
+  const file = settingsFile(box, place);
   for (const [key, value] of [...settings, ...SWITCHES]) box.git("config", "--file", file, key, value);
   if (place === "included") box.git("config", "include.path", "included");
   if (place === "worktree") box.git("config", "extensions.worktreeConfig", "true");
   mkdirSync(join(box.cwd, ".git/info"), { recursive: true });
-  writeFileSync(join(box.cwd, ".git/info/attributes"), "* filter=evil diff=evil merge=evil\n");
+  attribute(box, "* filter=evil diff=evil merge=evil");
   for (const hook of HOOKS) {
     const link = join(box.cwd, ".git/hooks", hook);
     mkdirSync(join(link, ".."), { recursive: true });
@@ -105,8 +104,17 @@ function plant(box: IssueBox, place: (typeof PLACES)[number]): string {
   return traces;
 }
 
+function settingsFile(box: IssueBox, place: (typeof PLACES)[number]): string {
+  const names = { config: "config", included: "included", worktree: "config.worktree" };
+  return join(box.cwd, ".git", names[place]);
+}
+
+function attribute(box: IssueBox, lines: string): void {
+  writeFileSync(join(box.cwd, ".git/info/attributes"), `${lines}\n`);
+}
+
 /** Every command of ours that asks git. */
-async function provoke(box: IssueBox): Promise<readonly string[]> {
+async function provoke(box: IssueBox, place: (typeof PLACES)[number]): Promise<readonly string[]> {
   const wrong: string[] = [];
   const must = async (code: number, ...args: string[]) => {
     const result = await box.run(args);
@@ -114,18 +122,24 @@ async function provoke(box: IssueBox): Promise<readonly string[]> {
       wrong.push(`${args.join(" ")}: exit ${result.code}: ${result.stderr.slice(0, 300)}`);
     return result;
   };
+  // Nothing goes on without a filter that the repository requires, and the filter is not run either.
+  await must(2, "start", "demo", "hello", "--isolate", "worktree");
+  await must(2, ...box.batchArgs());
+  box.git("config", "--file", settingsFile(box, place), "filter.evil.required", "false");
   const started = await box.json(["start", "demo", "hello @@write:new.txt", "--isolate", "worktree"]);
   await must(0, "prune", "--older-than", "1ms", "--dry-run");
   await must(8, "rm", started["handle"]);
   await must(0, "rm", started["handle"], "--discard-work");
   await must(0, ...box.batchArgs("--dry-run"));
+  // What the agents write is not to be converted; what is checked out is.
+  attribute(box, "issues/* filter=evil\n* diff=evil merge=evil");
   await must(0, ...box.batchArgs());
   await must(0, "issues", "status");
   await must(0, "doctor");
   const comments = join(box.root, "comments.jsonl");
   const comment = { id: 1, body: "Prices are floats here.", author: "alice", author_association: "MEMBER" };
-  const place = { file_path: "a.txt", line_number: 1, created_at: "2026-04-14T16:00:49Z" };
-  writeFileSync(comments, `${JSON.stringify({ ...comment, ...place })}\n`);
+  const where = { file_path: "a.txt", line_number: 1, created_at: "2026-04-14T16:00:49Z" };
+  writeFileSync(comments, `${JSON.stringify({ ...comment, ...where })}\n`);
   await must(0, "review", "acme/shop#42", "--comments", comments, "--run", "--force-cwd");
   return wrong;
 }
