@@ -273,7 +273,7 @@ test("a command and a webhook from the user's config notify a person of a decisi
   const refused = await box.run(["agent", "run", "fixer", "--trust-cwd"]);
   expect([refused.code, refused.stderr]).toEqual([
     2,
-    expect.stringContaining("notify stands in a project's file"),
+    expect.stringContaining("notify is not allowed in a project's file"),
   ]);
 });
 
@@ -295,7 +295,7 @@ test("a decision that is made without a supervisor is carried out by the next on
   const { view } = await box.shown(id, "asked", (one) => one.view.decision !== null);
   await box.run(["daemon", "stop"]);
   const status = await box.run(["status"]);
-  expect(status.stdout).toContain("The supervisor is not running");
+  expect(status.stdout).toContain("The daemon is not running");
   expect(status.stdout).toContain(id);
   const made = await box.json(["decisions", "resolve", view.decision ?? "", "1"]);
   expect(made).toEqual({

@@ -107,7 +107,9 @@ describe("Requirement: Minimal-input resume command", () => {
     const result = await box.run(["resume", handle, "go on"]);
     expect(result.code).toBe(3);
     expect(result.stderr).toContain("session.value is null");
-    // A new conversation in this run would get today's sandbox, whatever the first one had.
-    expect(result.stderr).toContain('`reprise start codex "…"` starts a new run');
+    // Nothing tells the sandbox of the first conversation, so a new one gets the least rights.
+    expect(result.stderr).toContain(
+      `\`reprise resume ${handle} --force-fresh --native -s --native read-only "…"\``,
+    );
   });
 });

@@ -51,14 +51,13 @@ describe("a conversation that neither the engine nor the run has", () => {
   test.each([
     ["claude", "--force-fresh"],
     ["opencode", "--force-fresh"],
-    // What its sandbox was cannot be told any more, so the run does not go on (I12).
-    ["codex", null],
+    // Its sandbox cannot be told any more, so a new conversation gets the least rights (I12).
+    ["codex", "--force-fresh --native -s --native read-only"],
   ])("%s: is not offered without a copy", async (engine, option) => {
     const { handle } = await box.json(["start", engine, "remember 4711", "--no-escrow"]);
     expect((await look(handle)).next).toBe(`reprise resume ${handle} "…"`);
     loseSessions(engine);
-    const command =
-      option === null ? `reprise start ${engine} "…"` : `reprise resume ${handle} ${option} "…"`;
+    const command = `reprise resume ${handle} ${option} "…"`;
     await expectTruth(handle, command, /there is no copy in the run directory/);
   });
 
@@ -122,7 +121,7 @@ describe("a run whose agent was never started", () => {
   test("says what happened, and the offered command starts it", async () => {
     const handle = await unbegun();
     const { stdout } = await box.run(["show", handle]);
-    expect(stdout).toMatch(/^attempts +none: Reprise was ended before it started the agent/m);
+    expect(stdout).toMatch(/^attempts +none: Reprise ended before it started the agent/m);
     expect((await box.run(["logs", handle])).stderr).toContain(`reprise show ${handle}`);
     await expectTruth(handle, `reprise resume ${handle} --force-fresh "…"`, /its agent was never started/);
   });
