@@ -22,6 +22,7 @@ const ISSUE = {
     tree: null,
     tools: null,
     sent: null,
+    denied: [],
   },
   ...{ started_at: "", finished_at: null },
 };
