@@ -47,7 +47,11 @@ export const ISSUE_ACTS: Readonly<Record<string, (world: World, words: readonly 
           first.includes(`# ${id}: `) && next.includes(`worked on issue ${id} (`),
           `${id} did not go on in its conversation`,
         );
-        must(next.includes("What follows is new:"), `${id} was not told that its text is new`);
+        const marks = ["What follows is new:", "New since you last got it: its text"];
+        must(
+          marks.some((mark) => next.includes(mark)),
+          `${id} was not told that its text is new`,
+        );
         must(
           newest(world)?.issues[id]?.session_id === before.issues[id]?.session_id,
           `${id} has another session now`,

@@ -125,6 +125,14 @@ test.each(["maybe", "other"] as const)(
   },
 );
 
+test("a whole issue that is repeated names its new parts", () => {
+  const news = { title: false, body: true, comments: [{ author: "ann", text: "Oil it." }] };
+  const words = "New since you last got it: its text, comments.";
+  expect(nextPrompt({ ...told({}, { heard: "maybe" }), news })).toContain(words);
+  expect(nextPrompt({ ...told({}, { heard: "other" }), news })).not.toContain("New since");
+  expect(nextPrompt({ ...told({}, { heard: "maybe" }), news: null })).not.toContain("New since");
+});
+
 test("comments of five megabytes are cut with a mark", () => {
   const comments = [
     { author: null, text: "x" },

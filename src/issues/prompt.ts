@@ -130,10 +130,11 @@ function changed(told: Told): readonly string[] {
 }
 
 /** Said twice, it does no harm. */
-function whole({ issue, gate, heard, baseline }: Told): readonly string[] {
+function whole({ issue, gate, heard, news, baseline }: Told): readonly string[] {
   const { text, note } = visible(issue.body);
   return [
     "It is not certain that this conversation has the issue as it reads now, so here is all of it. Do not push, and do not merge.",
+    heard === "maybe" && news !== null ? newSince(news) : "",
     `# ${issue.id}: ${titleOf(issue)}`,
     text,
     note,
@@ -141,6 +142,11 @@ function whole({ issue, gate, heard, baseline }: Told): readonly string[] {
     heard === "other" ? begun(baseline, "") : "",
     checks(gate),
   ];
+}
+
+function newSince({ title, body, comments }: News): string {
+  const parts = [title ? "its title" : "", body ? "its text" : "", comments.length > 0 ? "comments" : ""];
+  return `New since you last got it: ${parts.filter(Boolean).join(", ")}.`;
 }
 
 function said(heading: string, comments: readonly Comment[]): string {
