@@ -10,7 +10,7 @@ import { type IPty, spawn } from "@lydell/node-pty";
 import { build } from "esbuild";
 import { common } from "../scripts/bundle.mjs";
 import { toJsonLines } from "../src/reviews/reviews.ts";
-import { sampleComment, type Script } from "../test/fake-desk.ts";
+import { sampleComment, type Script } from "../test/fake-review-service.ts";
 import { CLI, makeRoot, median, mib, ms, type Part, quantile, residentBytes, type Row } from "./part.ts";
 
 const COMMENTS = 5_000;

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import { Sandbox } from "../test/e2e/sandbox.ts";
 import { Screen } from "../test/e2e/screen.ts";
-import { sampleComment, type Script } from "../test/fake-desk.ts";
+import { sampleComment, type Script } from "../test/fake-review-service.ts";
 import { common } from "./bundle.mjs";
 
 const [COLS, ROWS] = [96, 26];

@@ -3,7 +3,7 @@
  */
 import { hostname } from "node:os";
 import { join } from "node:path";
-import { hasAgentOf, type StateDir } from "./audit/audit.ts";
+import { hasAgentOf, type StateDir } from "./state/state.ts";
 import type { Processes } from "./core/deps.ts";
 import { Fault } from "./core/faults.ts";
 import type { Life } from "./core/records.ts";

@@ -25,7 +25,7 @@ import {
   stateDirectory,
   sharedLock,
   writeAtomic,
-} from "./audit/audit.ts";
+} from "./state/state.ts";
 import type { WorldOptions } from "./cli/cli.ts";
 import { type ConfigFile, mergeConfig, parseConfig, projectPowers } from "./core/config.ts";
 import type { Env, Log, Processes } from "./core/deps.ts";

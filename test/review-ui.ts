@@ -4,7 +4,7 @@
  */
 import { appendFileSync, readFileSync } from "node:fs";
 import { openReview } from "../src/tui/tui.ts";
-import { fakeDesk, type Script } from "./fake-desk.ts";
+import { fakeDesk, type Script } from "./fake-review-service.ts";
 
 const [script = "", journal] = process.argv.slice(2);
 const desk = fakeDesk(JSON.parse(readFileSync(script, "utf8")) as Script, (entry) => {

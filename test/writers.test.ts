@@ -9,26 +9,26 @@ import { expect, test } from "vitest";
 const WRITES = /\b(?:writeAtomic|writeAtomicAsync|renameSync|writeFileSync|rename|changeText)\(/;
 
 const WRITERS: Readonly<Record<string, string>> = {
-  "audit/bundle.ts": "an export that the user names: written aside, put there once",
-  "audit/escrow-live.ts": "live.json of one attempt: the owner of the run's lease",
-  "audit/escrow.ts": "the copy of a session: the owner of the run's lease",
-  "audit/files.ts": "the functions themselves",
-  "audit/generation.ts":
+  "state/bundle.ts": "an export that the user names: written aside, put there once",
+  "state/escrow-live.ts": "live.json of one attempt: the owner of the run's lease",
+  "state/escrow.ts": "the copy of a session: the owner of the run's lease",
+  "state/files.ts": "the functions themselves",
+  "state/generation.ts":
     "an empty file whose name only grows: a rename from a name that is gone fails, and looks again",
-  "audit/identity.ts": "two that are first at once write the same place; a person accepts a copy",
-  "audit/runtime.ts":
+  "state/identity.ts": "two that are first at once write the same place; a person accepts a copy",
+  "state/runtime.ts":
     "where sockets are, when the state directory's path is too long: the newest usable place is the right one",
-  "audit/runs.ts":
+  "state/runs.ts":
     "run.json, meta.json, receipt.json, agent.json: the owner of the run's lease, by its ledger",
-  "audit/state.ts": "settings, notice and reserve: every writer writes the same, and reads nothing first",
-  "audit/upkeep.ts": "index.db: put aside by the one process that rebuilds it",
+  "state/directory.ts": "settings, notice and reserve: every writer writes the same, and reads nothing first",
+  "state/upkeep.ts": "index.db: put aside by the one process that rebuilds it",
   "certify/command-line.ts": "the folder of one check: its interpreter",
   "certify/interpret.ts": "the folder of one check: its interpreter",
   "certify/labs.ts": "the folder of one check: its interpreter",
   "certify/place.ts": "the folder of one check: its interpreter",
   "drivers/session-files.ts": "an engine's lost session is put back: only where no file is",
   "github/http.ts": "one reply of GitHub per file: the newest answer is the right one",
-  "holders/body.ts": "the address of one holder: that holder",
+  "detached/holder.ts": "the address of one holder: that holder",
   "issues/beads.ts": "changeText: other programs write it, so their bytes are carried over",
   "issues/brake.ts":
     "an empty file that asks a batch to stop one run: any command writes it; the batch removes it",
@@ -36,7 +36,7 @@ const WRITERS: Readonly<Record<string, string>> = {
     "changeText itself; the issues of a repository are changed by the batch that has runner.lock",
   "issues/markdown.ts": "changeText",
   "issues/metadata.ts": "one file per batch: that batch, one write at a time",
-  "issues/runner.ts": "runner.owner: under runner.lock",
+  "issues/batch.ts": "runner.owner: under runner.lock",
   "reviews/sidecar.ts": "read again before each change; the turn that has the lease of the session's run",
   "run/engine-setup.ts": "versions.json: under shared.lock",
   "run/job.ts": "an empty file of one attempt",

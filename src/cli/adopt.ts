@@ -1,5 +1,5 @@
 /** `reprise adopt [engine] [session-id]` */
-import { resolveDirectory } from "../audit/audit.ts";
+import { resolveDirectory } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { plural } from "../lib/plural.ts";

@@ -5,7 +5,7 @@ import { formatDuration } from "../lib/duration.ts";
 import { harmless, harmlessLine, wholeSentences } from "../lib/harmless.ts";
 import { type Column, fitTable } from "../lib/table.ts";
 import { untilText } from "../lib/until.ts";
-import { type HolderLink, openHolder, screenOf } from "../holders/holders.ts";
+import { type HolderLink, openHolder, screenOf } from "../detached/detached.ts";
 import type { Deps } from "../run/run.ts";
 import {
   type AgentView,

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
-import { attachInTmux, attachTerminal, findTmux, type HolderLink, openHolder } from "../holders/holders.ts";
+import { attachInTmux, attachTerminal, findTmux, type HolderLink, openHolder } from "../detached/detached.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { type Deps, exitCodeFor, inspectRun, offerFor, selectRun } from "../run/run.ts";
 import { makeCommand, parse } from "./command.ts";

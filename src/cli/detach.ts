@@ -1,5 +1,5 @@
 /** `--detach` of `start` and `resume`: a separate process runs the attempt, and the caller gets the handle. */
-import type { HoldRequest } from "../holders/holders.ts";
+import type { HoldRequest } from "../detached/detached.ts";
 import type { Deps } from "../run/run.ts";
 import type { Context } from "./context.ts";
 
@@ -9,7 +9,7 @@ export async function detach(
   deps: Deps,
   wish: HoldRequest,
 ): Promise<number> {
-  const { launchHolder } = await import("../holders/holders.ts");
+  const { launchHolder } = await import("../detached/detached.ts");
   // Does not pass on this terminal: a user who attaches brings one.
   const launched = await launchHolder(deps, withoutTerminal(wish));
   const { handle, runId, attempt, warnings, parent = null } = launched;

@@ -1,6 +1,6 @@
 /** `reprise doctor`: checks the installation, and says how to fix problems. */
 import { join } from "node:path";
-import { isDirectory, readRecord } from "../audit/audit.ts";
+import { isDirectory, readRecord } from "../state/state.ts";
 import { exitCodeOf, Fault } from "../core/faults.ts";
 import { wrapTable } from "../lib/table.ts";
 import { harmlessLine } from "../lib/harmless.ts";

@@ -11,7 +11,7 @@ import {
   type LogName,
   readStream,
   runDirAt,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Redact } from "../lib/secrets.ts";

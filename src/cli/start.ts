@@ -1,5 +1,5 @@
 /** `reprise start <engine> [prompt] [options] [-- native args…]` */
-import { resolveDirectory } from "../audit/audit.ts";
+import { resolveDirectory } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { startRun, type StartRequest } from "../run/run.ts";
 import { addSharedOptions, attemptOptions, readEnv, type SharedOptions } from "./attempt-options.ts";

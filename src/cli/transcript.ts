@@ -5,7 +5,7 @@
  * during the attempt or afterwards.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { attemptDir, followStream, loadAttemptFile, type LogName, readStream } from "../audit/audit.ts";
+import { attemptDir, followStream, loadAttemptFile, type LogName, readStream } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { formatDuration } from "../lib/duration.ts";

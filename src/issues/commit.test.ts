@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { testDeps, type TestDeps } from "../../test/deps.ts";
 import { commitWork, type Settled } from "./commit.ts";
-import { noteGate } from "./work.ts";
+import { noteGate } from "./git.ts";
 
 let root: string;
 let deps: TestDeps;

@@ -12,7 +12,7 @@ import {
   readSmallText,
   realPath,
   removeQuietly,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import {

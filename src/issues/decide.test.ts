@@ -19,7 +19,7 @@ import {
   workOf,
 } from "./decide.ts";
 import type { IssueStatus } from "./source.ts";
-import type { IssueEnd } from "./workshop.ts";
+import type { IssueEnd } from "./issue-progress.ts";
 
 const NONE: Past = {
   session: null,

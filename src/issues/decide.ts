@@ -9,7 +9,7 @@ import { harmlessLine } from "../lib/harmless.ts";
 import type { Leave } from "./metadata.ts";
 import { IN_PROGRESS } from "./plan.ts";
 import type { Issue, IssueStatus } from "./source.ts";
-import type { Again, IssueEnd } from "./workshop.ts";
+import type { Again, IssueEnd } from "./issue-progress.ts";
 
 export interface Policy {
   readonly resume: boolean;

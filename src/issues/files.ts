@@ -17,7 +17,7 @@ import {
   renameSync,
 } from "node:fs";
 import { basename, dirname, isAbsolute, join, relative, sep } from "node:path";
-import { removeQuietly, storageFault, writeFully } from "../audit/audit.ts";
+import { removeQuietly, storageFault, writeFully } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { invalid } from "./source.ts";
 

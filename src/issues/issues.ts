@@ -10,7 +10,7 @@ export { isTakenBack, RESET } from "./decide.ts";
 export { actualOf, isOrphan, orphans, undecided } from "./past.ts";
 export { IN_PROGRESS, parseScope, plan, readiness } from "./plan.ts";
 export { cleanBatches, priorRuns, priorRunsIn } from "./prior.ts";
-export { branchesToMerge } from "./work.ts";
+export { branchesToMerge } from "./git.ts";
 export { assertNoMore, corrected, gateWords, RIGHT } from "./rights.ts";
 export {
   type AccessFrom,
@@ -24,5 +24,5 @@ export {
   runBatch,
   type StoppedIssue,
   stopInBatch,
-} from "./runner.ts";
-export type { IssueEnd, Progress } from "./workshop.ts";
+} from "./batch.ts";
+export type { IssueEnd, Progress } from "./issue-progress.ts";

@@ -5,7 +5,7 @@
  * Changes that come while the disk is busy with an earlier one are written together.
  */
 import { join } from "node:path";
-import { checkOwnDirectory, makeDirectory, type StateDir, writeAtomicAsync } from "../audit/audit.ts";
+import { checkOwnDirectory, makeDirectory, type StateDir, writeAtomicAsync } from "../state/state.ts";
 import type { DeniedCall, Tokens } from "../core/events.ts";
 import { arrayIn, fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
 import { redactValue, type Redact } from "../lib/secrets.ts";

@@ -1,6 +1,6 @@
 /** What can be done with an issue's last conversation: asks the metadata, the run and, through it, the engine's own store. */
 import { isDeepStrictEqual } from "node:util";
-import { isDirectory, movedWords } from "../audit/audit.ts";
+import { isDirectory, movedWords } from "../state/state.ts";
 import { Fault, type FaultCode, FAULTS } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";

@@ -17,7 +17,7 @@ import {
   statSync,
 } from "node:fs";
 import { join } from "node:path";
-import { removeQuietly, storageFault } from "../audit/audit.ts";
+import { removeQuietly, storageFault } from "../state/state.ts";
 import type { Log } from "../core/deps.ts";
 import { hasDuplicateKeys, isObject, objectIn, parseJson, stringIn } from "../lib/json.ts";
 import type { Deps } from "../run/run.ts";

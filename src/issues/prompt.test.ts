@@ -14,7 +14,7 @@ import {
   type Told,
 } from "./prompt.ts";
 import type { Issue } from "./source.ts";
-import { branchFor, subjectFor } from "./work.ts";
+import { branchFor, subjectFor } from "./git.ts";
 
 const ISSUE: Issue = {
   id: "a-1",

@@ -1,7 +1,7 @@
 /** The repository that a batch works on, as git sees it, and which of its issue sources is meant. */
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
-import { makeDirectory, resolveDirectory } from "../audit/audit.ts";
+import { makeDirectory, resolveDirectory } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import {
   accessTo,

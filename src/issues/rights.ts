@@ -12,7 +12,7 @@ import { shellLine } from "../lib/shell.ts";
 import { type Deps, findEngine, standing, storableArgs, widerNow } from "../run/run.ts";
 import { RESUMPTION_FAILED } from "./decide.ts";
 import type { BatchRecord } from "./metadata.ts";
-import type { BatchOptions } from "./runner.ts";
+import type { BatchOptions } from "./batch.ts";
 
 export interface Going {
   /** The batch that goes on, with the same engine; null: none does. */

@@ -7,7 +7,7 @@ import { Fault, type FaultCode } from "../core/faults.ts";
 import { type AttemptResult, resumeRun, startRun, tellsTools, type Watch } from "../run/run.ts";
 import { firstPrompt, type Sent, sentOf } from "./prompt.ts";
 import { repositorySlug } from "./repository.ts";
-import type { Desk } from "./workshop.ts";
+import type { Desk } from "./issue-progress.ts";
 
 export type Ask =
   | { readonly do: "start" }

@@ -4,7 +4,7 @@
  */
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { storageFault } from "../audit/audit.ts";
+import { storageFault } from "../state/state.ts";
 import type { Outcome } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunStatus } from "../core/records.ts";

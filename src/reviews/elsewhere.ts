@@ -6,7 +6,7 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { attemptDir, checkOwnDirectory, readStream } from "../audit/audit.ts";
+import { attemptDir, checkOwnDirectory, readStream } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { LineSplitter } from "../lib/lines.ts";

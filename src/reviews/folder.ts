@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
-import { resolveDirectory } from "../audit/audit.ts";
+import { resolveDirectory } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { harmlessLine } from "../lib/harmless.ts";
 import { type Git, openGit, repositoriesOf } from "../run/git.ts";

@@ -1,6 +1,6 @@
 /** Review sessions for `doctor`: unusable sidecars. Reads only. */
 import { join } from "node:path";
-import { checkOwnDirectory, type StateDir } from "../audit/audit.ts";
+import { checkOwnDirectory, type StateDir } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { sidecarsIn } from "./discovery.ts";
 import { openSession } from "./sidecar.ts";

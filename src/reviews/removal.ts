@@ -4,7 +4,7 @@
  */
 import { closeSync, constants, fstatSync, openSync, readdirSync, readSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { checkOwnDirectory, type StateDir, storageFault } from "../audit/audit.ts";
+import { checkOwnDirectory, type StateDir, storageFault } from "../state/state.ts";
 import type { Log } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";

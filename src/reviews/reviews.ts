@@ -6,7 +6,7 @@ import type { Decision, EngineEvent, Question } from "../core/events.ts";
 import type { FaultCode } from "../core/faults.ts";
 
 export { toJsonLines } from "./comment-file.ts";
-export { findPullRequest, openDesk } from "./desk.ts";
+export { findPullRequest, openDesk } from "./review-service.ts";
 export { followSession } from "./elsewhere.ts";
 export { lookAt } from "./folder.ts";
 export { damagedSidecars } from "./health.ts";

@@ -13,7 +13,7 @@ import {
   type StateDir,
   storageFault,
   writeFully,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import { join } from "node:path";
 import type { Clock } from "../core/deps.ts";
 import type { Decision, FileChange } from "../core/events.ts";

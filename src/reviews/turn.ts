@@ -10,11 +10,11 @@ import { exitCodeOf, Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { plural } from "../lib/plural.ts";
 import type { AttemptResult, Deps, Limits, ResumeRequest, StopRequest, Watch } from "../run/run.ts";
-import type { TurnPlace } from "./desk.ts";
+import type { TurnPlace } from "./review-service.ts";
 import type { Prompt } from "./prompt.ts";
 import { subjectOf } from "./pull-request.ts";
 import type { PullRequest, Turn, TurnOrder, TurnResult, TurnUpdate } from "./reviews.ts";
-import type { Book } from "./turn-book.ts";
+import type { Book } from "./turn-recorder.ts";
 
 export interface TurnOptions {
   readonly pullRequest: PullRequest;
@@ -162,7 +162,7 @@ class LiveTurn implements Turn {
     ] = await Promise.all([
       import("../run/run.ts"),
       import("./prompt.ts"),
-      import("./turn-book.ts"),
+      import("./turn-recorder.ts"),
       import("./transcript.ts"),
       import("./folder.ts"),
     ]);

@@ -2,7 +2,7 @@
  * Conversations that were started outside Reprise: finding them in the engines' own stores, and making a run of
  * one so that it has a handle. Nothing is written to the engine's store.
  */
-import { createRunDir, ensureIdentity, saveRunFile } from "../audit/audit.ts";
+import { createRunDir, ensureIdentity, saveRunFile } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";

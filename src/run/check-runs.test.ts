@@ -9,7 +9,7 @@ import {
   saveAttemptFile,
   saveRunFile,
   type StateDir,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import type { RunRecord } from "../core/records.ts";
 import { attemptLike, runLike } from "../../test/contracts/store-samples.ts";
 import { memoryStore } from "../../test/contracts/memory-store.ts";

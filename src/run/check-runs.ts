@@ -14,7 +14,7 @@ import {
   loadReceipt,
   loadRunFile,
   readAgentFile,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { Escrow, RunRecord } from "../core/records.ts";
 import { harmlessLine } from "../lib/harmless.ts";

@@ -6,7 +6,7 @@
  * has its handle, and `rm` can finish it. The engine's own session is not ours to remove.
  */
 import { join } from "node:path";
-import { assertNoMounts, assertOwnState, removeRunDir, sweepTrash } from "../audit/audit.ts";
+import { assertNoMounts, assertOwnState, removeRunDir, sweepTrash } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord, RunStatus } from "../core/records.ts";
 import type { Deps } from "./deps.ts";

@@ -2,7 +2,7 @@
  * Opens an attempt's agent by the driver that its command asks for, when its turn has come, and puts what the agent asks
  * to the caller.
  */
-import { agentLock, removeQuietly, startLock } from "../audit/audit.ts";
+import { agentLock, removeQuietly, startLock } from "../state/state.ts";
 import type { Decision, Outcome, Question } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import { type DialogueHooks, type LiveAgent, openAgent, openDialogue } from "../drivers/drivers.ts";

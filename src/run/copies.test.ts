@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "@photostructure/sqlite";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { keepEscrowText } from "../audit/audit.ts";
+import { keepEscrowText } from "../state/state.ts";
 import type { AttemptRecord, Escrow, RunRecord } from "../core/records.ts";
 import type { Located } from "../engines/engine.ts";
 import { findEngine } from "../engines/engines.ts";

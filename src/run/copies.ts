@@ -7,7 +7,7 @@
  */
 import { createHash } from "node:crypto";
 import { basename, join, relative } from "node:path";
-import { checkEscrow, continuesCopy, endsCopy, readCopy } from "../audit/audit.ts";
+import { checkEscrow, continuesCopy, endsCopy, readCopy } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Escrow, EscrowFile, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";

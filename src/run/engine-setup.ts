@@ -14,7 +14,7 @@ import {
   saveSettings,
   sharedLock,
   writeAtomic,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import type { Access } from "../core/config-issues.ts";
 import type { EngineConfig } from "../core/config.ts";
 import type { DeniedCall } from "../core/events.ts";

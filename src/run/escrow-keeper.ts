@@ -17,7 +17,7 @@ import {
   liveSession,
   putBackLive,
   wholeOf,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { sessionFiles, watchFolder } from "../drivers/drivers.ts";
 import type { Located } from "../engines/engine.ts";

@@ -23,7 +23,7 @@ import {
   saveRunFile,
   sourceOf,
   wholeOf,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { Escrow, EscrowFile, RunRecord } from "../core/records.ts";
 import { restoreFile, sessionFiles, sessionFilesWith, setAside } from "../drivers/drivers.ts";

@@ -5,7 +5,7 @@
 import { isUtf8 } from "node:buffer";
 import { randomBytes } from "node:crypto";
 import { basename, dirname, isAbsolute, join, resolve } from "node:path";
-import { isOriginal, movedState, readSmallText, realPath, removeQuietly, spelled } from "../audit/audit.ts";
+import { isOriginal, movedState, readSmallText, realPath, removeQuietly, spelled } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { ToolResult } from "../core/deps.ts";
 import { harmlessLine } from "../lib/harmless.ts";

@@ -11,7 +11,7 @@ import {
   stateOrigin,
   stuckTrash,
   sweepTemp,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Engine } from "../engines/engine.ts";

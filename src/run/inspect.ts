@@ -2,7 +2,7 @@
  * One run with everything that is known of it, for people. The run directory is believed before the index; what
  * is damaged is named and the rest is told all the same (I9).
  */
-import { checkEscrow, listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile } from "../audit/audit.ts";
+import { checkEscrow, listAttemptDirs, loadAttemptFile, loadReceipt, loadRunFile } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, Escrow, Receipt, RunRecord } from "../core/records.ts";
 import { type BatchHold, batchHoldOf, type Deps } from "./deps.ts";

@@ -10,7 +10,7 @@ import {
   realPath,
   resolveDirectory,
   stateMoved,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isRunId } from "../core/ids.ts";

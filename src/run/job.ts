@@ -2,7 +2,7 @@
  * What the holder is given, what it shows its caller, and the records with which an attempt begins.
  */
 import { join } from "node:path";
-import { attemptDir, beginAttemptDir, saveAttemptFile, writeAtomic } from "../audit/audit.ts";
+import { attemptDir, beginAttemptDir, saveAttemptFile, writeAtomic } from "../state/state.ts";
 import type { Decision, Observed, Question, SeenEvent, Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, RunRecord, SeenSession } from "../core/records.ts";

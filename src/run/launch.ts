@@ -6,7 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { basename, dirname, join, resolve } from "node:path";
-import { contentDigest, realPath } from "../audit/audit.ts";
+import { contentDigest, realPath } from "../state/state.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, LaunchEnv, RightsFile, RightsVariable, RunRecord } from "../core/records.ts";

@@ -25,7 +25,7 @@ import {
   runtimeDir,
   type StateDir,
   sweepRun,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import type { Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";

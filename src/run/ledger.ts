@@ -5,7 +5,7 @@
  * what happened, so an index that cannot be written right now loses nothing and is repaired from it later.
  */
 import { join } from "node:path";
-import { attemptDir, readRecord, saveAttemptFile, saveRunFile, storable } from "../audit/audit.ts";
+import { attemptDir, readRecord, saveAttemptFile, saveRunFile, storable } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import { objectIn } from "../lib/json.ts";

@@ -1,6 +1,6 @@
 /** The record with which a run begins, of a start and of a fork, and how it reaches index and run directory. */
 import { join } from "node:path";
-import { createRunDir, ensureIdentity, fileSize, saveRunFile } from "../audit/audit.ts";
+import { createRunDir, ensureIdentity, fileSize, saveRunFile } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { makeRunId } from "../core/ids.ts";
 import type { Launch, Mode, RunRecord } from "../core/records.ts";

@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { isDirectory, loadRunFile, readRecord } from "../audit/audit.ts";
+import { isDirectory, loadRunFile, readRecord } from "../state/state.ts";
 import { Fault, type FaultCode } from "../core/faults.ts";
 import type { AttemptKind, Escrow, RunRecord } from "../core/records.ts";
 import { sessionFiles } from "../drivers/drivers.ts";

@@ -22,7 +22,7 @@ import {
   saveAttemptFile,
   saveRunFile,
   type StateDir,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import type { Processes, Standing } from "../core/deps.ts";
 import type { AttemptRecord, ProcessIdentity, RunRecord } from "../core/records.ts";
 import type { AgentRecord } from "../core/supervision.ts";

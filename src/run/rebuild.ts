@@ -21,7 +21,7 @@ import {
   readAgentFile,
   replaceIndex,
   type StateDir,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import type { Log, Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";

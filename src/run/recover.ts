@@ -1,7 +1,7 @@
 /**
  * The session id of an attempt whose owner died: read again from the tape, then looked for in the engine's store.
  */
-import { attemptDir, readStream } from "../audit/audit.ts";
+import { attemptDir, readStream } from "../state/state.ts";
 import type { Stream } from "../core/events.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord, SeenSession } from "../core/records.ts";

@@ -4,7 +4,7 @@
  * Follow a run here: `startRun` records it, `resumeRun` plans it, both hand a job to the holder and prove what came back.
  */
 import { join } from "node:path";
-import { assertOwnState, saveReceipt, saveRunFile, storable, sweepTemp } from "../audit/audit.ts";
+import { assertOwnState, saveReceipt, saveRunFile, storable, sweepTemp } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptKind, AttemptRecord, Mode, Receipt, RunRecord } from "../core/records.ts";
 import type { Command, Engine } from "../engines/engine.ts";
@@ -19,7 +19,7 @@ import {
   versionOf,
 } from "./engine-setup.ts";
 import { copiesLeft, leaveCopy, recoverEscrow, restoreEscrow, takeEscrow } from "./escrow.ts";
-import { holdAttempt } from "./holder.ts";
+import { holdAttempt } from "./attempt-runner.ts";
 import { environmentAt, planWorkplace, type Workplace } from "./isolate.ts";
 import { ownsAttempt } from "./ledger.ts";
 import type { Job, Watch } from "./job.ts";
@@ -80,7 +80,7 @@ export { redactorFor, storableArgs } from "./launch.ts";
 export { rebuildIndex, renewIndex } from "./rebuild.ts";
 export { exitCodeFor } from "./outcome.ts";
 export { isUndecided, refusedStart } from "./plan.ts";
-export { acceptCopy, assertOwnState } from "../audit/audit.ts";
+export { acceptCopy, assertOwnState } from "../state/state.ts";
 export { type Offer, offerFor, type ParentOffer, whyNotResumable } from "./resumable.ts";
 export { forsakeUnrecorded, liveOwner } from "./leases.ts";
 export { listRuns, selectLatest, selectRun } from "./select.ts";

@@ -11,7 +11,7 @@ import {
   runDirAt,
   saveAttemptFile,
   saveRunFile,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import { basename, join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { Fault } from "../core/faults.ts";

@@ -2,7 +2,7 @@
 import { closeSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { assertOwnState, listRunDirs, openLog, readRecord, type StateDir } from "../audit/audit.ts";
+import { assertOwnState, listRunDirs, openLog, readRecord, type StateDir } from "../state/state.ts";
 import type { Log, Processes } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";

@@ -22,7 +22,7 @@ import {
   repositoriesBelow,
   spelled,
   type TreeEntry,
-} from "../audit/audit.ts";
+} from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Deps } from "./deps.ts";

@@ -7,7 +7,7 @@ import { Fault } from "../core/faults.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { Rung } from "../core/runbook.ts";
 import type { AgentRecord } from "../core/supervision.ts";
-import { type HolderLink, launchHolder } from "../holders/holders.ts";
+import { type HolderLink, launchHolder } from "../detached/detached.ts";
 import {
   type Deps,
   dryRun,

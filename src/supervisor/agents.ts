@@ -4,13 +4,13 @@
  * A document changes by compare-and-set. It is written before anything is started, with the run id already chosen, so
  * that a crash in between leaves an agent that the next daemon starts, and never two of them.
  */
-import { isDirectory, readAgentFile, saveAgentFile, storableAgent } from "../audit/audit.ts";
+import { isDirectory, readAgentFile, saveAgentFile, storableAgent } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import { isSelected, makeRunId, parseSelector, readSelector } from "../core/ids.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { AgentDefinition, RunbookSource } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord } from "../core/supervision.ts";
-import { type HoldRequest, launchHolder } from "../holders/holders.ts";
+import { type HoldRequest, launchHolder } from "../detached/detached.ts";
 import { assertReachable, type Deps, forgetAgent, type Limits, removeRun, stopRun } from "../run/run.ts";
 import { selectRun } from "../run/select.ts";
 import type { Document } from "../store/store.ts";

@@ -2,7 +2,7 @@
  * `agent resume`: an agent that is not running goes on, and what came of it is told as it is: the same conversation, a new
  * one and why, running already, or not at all. What is told comes from the record of the attempt, not from the intention.
  */
-import { isDirectory, movedState, movedWords } from "../audit/audit.ts";
+import { isDirectory, movedState, movedWords } from "../state/state.ts";
 import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { AgentRecord, PipelineRecord } from "../core/supervision.ts";

@@ -1,6 +1,6 @@
 /** The daemon's log: one JSON object a line, begun anew at 5 MB with the one before beside it. */
 import { closeSync, fstatSync, renameSync } from "node:fs";
-import { openLog, writeFully } from "../audit/audit.ts";
+import { openLog, writeFully } from "../state/state.ts";
 import type { Clock, Log } from "../core/deps.ts";
 
 const MAX_BYTES = 5 * 1024 * 1024;

@@ -6,7 +6,7 @@ import { Fault } from "../core/faults.ts";
 import type { Trigger } from "../core/runbook.ts";
 import type { AgentRecord, DecisionOption, DecisionRecord } from "../core/supervision.ts";
 import { harmless, wholeSentences } from "../lib/harmless.ts";
-import { screenOf } from "../holders/holders.ts";
+import { screenOf } from "../detached/detached.ts";
 import { type Deps, offerFor, redactorFor, refusedStart } from "../run/run.ts";
 import type { Document } from "../store/store.ts";
 import { toStored } from "./history.ts";

@@ -7,7 +7,7 @@ import { Fault } from "../core/faults.ts";
 import type { AttemptRecord, RunRecord } from "../core/records.ts";
 import type { AgentMode } from "../core/runbook.ts";
 import type { AgentPhase, AgentRecord, DecisionRecord, SupervisionEvent } from "../core/supervision.ts";
-import type { HolderLink } from "../holders/holders.ts";
+import type { HolderLink } from "../detached/detached.ts";
 import type { Deps } from "../run/run.ts";
 import type { StoredEvent } from "../store/store.ts";
 import { selectRun } from "../run/select.ts";

@@ -5,7 +5,7 @@
  * that of `reduce.ts`.
  */
 import { join } from "node:path";
-import { isDirectory, makeDirectory, movedState, resolveDirectory, stateMoved } from "../audit/audit.ts";
+import { isDirectory, makeDirectory, movedState, resolveDirectory, stateMoved } from "../state/state.ts";
 import type { Env } from "../core/deps.ts";
 import { Fault } from "../core/faults.ts";
 import { isSelected, parseSelector, readSelector } from "../core/ids.ts";

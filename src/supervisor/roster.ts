@@ -9,7 +9,7 @@ import { Fault } from "../core/faults.ts";
 import type { Observed } from "../core/events.ts";
 import type { RunRecord } from "../core/records.ts";
 import type { AgentRecord } from "../core/supervision.ts";
-import { type HolderLink, openHolder } from "../holders/holders.ts";
+import { type HolderLink, openHolder } from "../detached/detached.ts";
 import type { Deps } from "../run/run.ts";
 import type { Done, Hand } from "./act.ts";
 import { advance } from "./advance.ts";

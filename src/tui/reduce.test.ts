@@ -1,7 +1,7 @@
 /** Messages in, state and effects out: every key in every state, late messages, and the paths through a turn. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { sampleComment as comment } from "../../test/fake-desk.ts";
+import { sampleComment as comment } from "../../test/fake-review-service.ts";
 import type { Question } from "../core/events.ts";
 import type { InterruptedSession, TurnResult } from "../reviews/reviews.ts";
 import { meaningOf } from "./keys.ts";

@@ -2,7 +2,7 @@
 import { PassThrough, Writable } from "node:stream";
 import xterm from "@xterm/headless";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type Script, fakeDesk, sampleComment } from "../../test/fake-desk.ts";
+import { type Script, fakeDesk, sampleComment } from "../../test/fake-review-service.ts";
 import type { Desk } from "../reviews/reviews.ts";
 import { openReview } from "./tui.ts";
 

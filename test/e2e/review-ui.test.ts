@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { common } from "../../scripts/bundle.mjs";
-import { type Script, sampleComment } from "../fake-desk.ts";
+import { type Script, sampleComment } from "../fake-review-service.ts";
 import { Sandbox, until } from "./sandbox.ts";
 import { HAS_TMUX, Screen } from "./screen.ts";
 

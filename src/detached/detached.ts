@@ -1,0 +1,11 @@
+/**
+ * The door of `detached`: processes that each hold one agent, and how to start, reach and watch them.
+ *
+ * A holder outlives the process that started it and ends with its agent. The run core writes all its records.
+ */
+export type { HoldRequest } from "./holder.ts";
+export { attachTerminal } from "./attach.ts";
+export { type HolderLink, openHolder } from "./link.ts";
+export { screenOf } from "./screen.ts";
+export { attachInTmux, findTmux } from "./tmux.ts";
+export { detachedEnv, launchHolder } from "./launch.ts";

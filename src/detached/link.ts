@@ -1,0 +1,193 @@
+/** A client's connection to the holder of one run. */
+import { join } from "node:path";
+import { readRecord, runtimeDir } from "../state/state.ts";
+import type { Observed } from "../core/events.ts";
+import { Fault } from "../core/faults.ts";
+import type { RunRecord } from "../core/records.ts";
+import { fieldIn, isObject, type JsonObject, numberIn, objectIn, stringIn } from "../lib/json.ts";
+import type { Deps, StopRequest } from "../run/run.ts";
+import { identityIn } from "../store/store.ts";
+import { type Connection, connect } from "../ipc/ipc.ts";
+import type { Sent } from "./typist.ts";
+
+export interface HolderLink extends AsyncDisposable {
+  readonly hello: {
+    readonly pid: number;
+    readonly handle: string;
+    readonly attempt: number;
+    readonly interactive: boolean;
+    readonly version: string;
+  };
+  /** The latest observation. */
+  observed(): Observed;
+  /** Registers a listener; does not repeat the latest observation. */
+  onObserved(listener: (observed: Observed) => void): void;
+  /** The connection is gone, which does not prove that the holder is. */
+  readonly closed: Promise<void>;
+  /**
+   * Types a message into an idle UI. Messages with the same key are typed once; a repeated call gets the same result.
+   */
+  send(message: string, key?: string): Promise<Sent>;
+  stop(request: StopRequest): Promise<void>;
+  attach(terminal: Size | null, hooks: AttachHooks): Promise<Attached>;
+}
+
+export interface Size {
+  readonly cols: number;
+  readonly rows: number;
+}
+
+export interface AttachHooks {
+  /** Every byte from `Attached.from` on, in order, once. */
+  output(chunk: Buffer): void;
+  /** The agent has ended and everything was delivered. */
+  ended(): void;
+}
+
+export interface Attached {
+  /** Offset of the output in the tape, and how much of it already existed. */
+  readonly from: number;
+  readonly total: number;
+  /** Puts a fresh terminal into the modes of the UI. */
+  readonly preamble: string;
+  write(data: Buffer): void;
+  resize(cols: number, rows: number): void;
+  detach(): void;
+}
+
+/** Enough of the tape to redraw a screen. */
+const REPLAY_BYTES = 2 * 1024 * 1024;
+/** Each message is verified twice, for some seconds, and others may be queued before it. */
+const SEND_MS = 120_000;
+
+/** Null: this run has no live holder process: it has ended, or runs in a foreground terminal. */
+export async function openHolder(deps: Deps, run: RunRecord): Promise<HolderLink | null> {
+  const place = join(runtimeDir(deps.state, deps.env), `h-${run.handle}`);
+  const record = readRecord(`${place}.json`);
+  const identity = identityIn(objectIn(record, "identity"));
+  const token = stringIn(record, "token");
+  if (identity === null || token === undefined || !deps.processes.isAlive(identity)) return null;
+  const connection = await reach(`${place}.sock`, token, { run, pid: identity.pid });
+  if (connection === null) {
+    // A holder that ends removes its record first. A live holder that lost its socket makes another.
+    if (stringIn(readRecord(`${place}.json`), "token") !== token) return null;
+    throw noAnswer(run, identity.pid);
+  }
+  const observed = await connection.call("subscribe");
+  if (isObserved(observed)) return new Link(connection, observed);
+  connection.close();
+  throw new Fault(
+    "no_answer",
+    `The holder of run ${run.handle} (pid ${identity.pid}) speaks another language.`,
+  );
+}
+
+async function reach(
+  path: string,
+  token: string,
+  { run, pid }: { readonly run: RunRecord; readonly pid: number },
+): Promise<Connection | null> {
+  try {
+    return await connect(path, token);
+  } catch (error) {
+    if (!(error instanceof Fault) || error.code !== "no_answer") throw error;
+    throw noAnswer(run, pid);
+  }
+}
+
+function noAnswer({ handle }: RunRecord, pid: number): Fault {
+  return new Fault(
+    "no_answer",
+    `The process that holds run ${handle} does not answer (pid ${pid}). Its agent may be alive; \`reprise stop ${handle}\` ends both.`,
+    { facts: { handle, pid } },
+  );
+}
+
+class Link implements HolderLink {
+  readonly hello: HolderLink["hello"];
+  readonly closed: Promise<void>;
+  readonly #connection: Connection;
+  readonly #listeners: ((observed: Observed) => void)[] = [];
+  #observed: Observed;
+  #hooks: AttachHooks | null = null;
+
+  constructor(connection: Connection, observed: Observed) {
+    const { hello } = connection;
+    this.#connection = connection;
+    this.#observed = observed;
+    this.closed = connection.closed;
+    this.hello = {
+      pid: numberIn(hello, "pid") ?? 0,
+      handle: stringIn(hello, "handle") ?? "",
+      attempt: numberIn(hello, "attempt") ?? 0,
+      interactive: fieldIn(hello, "interactive") === true,
+      version: stringIn(hello, "version") ?? "",
+    };
+    connection.onEvent((event, data) => this.#hear(event, data));
+  }
+
+  observed(): Observed {
+    return this.#observed;
+  }
+
+  onObserved(listener: (observed: Observed) => void): void {
+    this.#listeners.push(listener);
+  }
+
+  async send(message: string, key?: string): Promise<Sent> {
+    const answer = await this.#connection.call("send", { message, key }, SEND_MS);
+    const sent = stringIn(answer, "sent");
+    if (sent === "ok" || sent === "unverified") return { sent };
+    return { sent: "refused", why: stringIn(answer, "why") ?? "the holder cannot type" };
+  }
+
+  async stop(request: StopRequest): Promise<void> {
+    await this.#connection.call("stop", { request });
+  }
+
+  async attach(terminal: Size | null, hooks: AttachHooks): Promise<Attached> {
+    this.#hooks = hooks;
+    const answer = await this.#connection.call("attach", { ...terminal, tail: REPLAY_BYTES });
+    // Typed input needs no answer; `closed` reports a lost connection.
+    const say = (method: string, params: JsonObject) =>
+      void this.#connection.call(method, params).catch(() => {});
+    return {
+      from: numberIn(answer, "from") ?? 0,
+      total: numberIn(answer, "total") ?? 0,
+      preamble: stringIn(answer, "preamble") ?? "",
+      write: (data) => say("write", { data: data.toString("base64") }),
+      resize: (cols, rows) => say("resize", { cols, rows }),
+      detach: () => {
+        this.#hooks = null;
+        say("detach", {});
+      },
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#connection[Symbol.asyncDispose]();
+  }
+
+  #hear(event: string, data: JsonObject): void {
+    if (event === "output") this.#hooks?.output(Buffer.from(stringIn(data, "data") ?? "", "base64"));
+    else if (event === "ended") this.#hooks?.ended();
+    else if (event === "observed") this.#see(fieldIn(data, "observed"));
+  }
+
+  #see(observed: unknown): void {
+    if (!isObserved(observed)) return;
+    this.#observed = observed;
+    for (const listener of this.#listeners) listener(observed);
+  }
+}
+
+function isObserved(value: unknown): value is Observed {
+  return (
+    isObject(value) &&
+    stringIn(objectIn(value, "activity"), "state") !== undefined &&
+    numberIn(value, "sinceMs") !== undefined &&
+    numberIn(value, "grewAtMs") !== undefined &&
+    numberIn(value, "turns") !== undefined &&
+    typeof fieldIn(value, "certain") === "boolean"
+  );
+}
